@@ -23,3 +23,7 @@ msrv:
 # The public API against the last release
 semver:
     ./test semver
+
+# What each object costs, and the size of a program, against their limits
+costs:
+    ./test costs

@@ -4,7 +4,7 @@
 //! kopf-rs run examples/myapp.rs --embedded --apply examples/myapp --verbose
 //! ```
 //!
-//! Its dependencies, as Cargo.toml would have them. What is not named here, such as kopf-rs itself, has a default:
+//! Its dependencies, as in Cargo.toml. Crates that are not named here, such as kopf-rs itself, have defaults:
 //!
 //! ```cargo
 //! [dependencies]
@@ -47,7 +47,7 @@ async fn create_myapp(
         .await
     {
         Ok(_) => info!("Pod {name}-pod created."),
-        // An attempt before this one was cut off after it had done its work.
+        // An earlier attempt was interrupted after it had created the Pod.
         Err(kube::Error::Api(status)) if status.is_already_exists() => {}
         Err(error) => return Err(error.into()),
     }

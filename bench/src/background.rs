@@ -1,7 +1,7 @@
-//! What timers and daemons cost: memory for each, CPU, and how late their calls are, and the handlers of others meanwhile.
+//! The costs of timers and daemons: memory for each, CPU, the delay of their calls, and the delay of other handlers meanwhile.
 //!
-//! An operator is measured beside objects of which but a few have either, and again beside as many that have one each; the difference is theirs.
-//! The functions print when they are called. Must not know how any contender works inside.
+//! Measures an operator with many objects, of which only a few have a timer or daemon, and again with one for each object; the difference
+//! is their cost. The functions print the times of their calls. Must not know how any contender works inside.
 
 mod calls;
 
@@ -23,33 +23,34 @@ use crate::report::median;
 use crate::samples::{log_of, real};
 
 const PACKAGE: &str = "bench-background";
-/// Objects without a timer or a daemon, but for the first ones.
+/// The namespace of objects without a timer or daemon, except for the first ones.
 const PLAIN: &str = "plain";
-/// Objects with one each.
+/// The namespace of objects with one each.
 const FULL: &str = "full";
-/// So many have one each in both: code, connections, and memory for as many as are written at a time are no part of the difference.
+/// The number of objects with one each in both namespaces, so that code, connections and buffers for concurrent writes are not part of the
+/// difference.
 const WARM_UP: usize = 200;
-/// Objects that are created beside these at first, each with a handler that is called.
+/// The number of objects beside these at first, each with a handler call.
 const WARM_UP_PROBES: usize = 5;
-/// Until all objects had a call, and their finalizers before that.
+/// The deadline for the first call of all objects, which includes the writes of their finalizers.
 const DEADLINE: Duration = Duration::from_secs(900);
-/// After an operator has come to rest.
+/// The pause after an operator has come to rest.
 const SETTLING: Duration = Duration::from_secs(20);
-/// Between two objects that are created meanwhile.
+/// The interval between two probe objects.
 const PROBING: Duration = Duration::from_secs(1);
-/// Resident bytes for each timer and each daemon of ours.
+/// The goals for the resident bytes of each timer and each daemon of kopf-rs.
 const GOALS: [f64; 2] = [200.0, 2_000.0];
-/// With fewer objects, what pages of memory are taken for differs more than what is measured.
+/// With fewer objects, the noise of the page allocation exceeds the measured cost.
 const MEANINGFUL: usize = 1_000;
 
-/// What is measured.
+/// The measured kind of handler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sort {
     Timer,
     Daemon,
 }
 
-/// One run.
+/// The results of one run.
 #[derive(Clone, Copy, Debug)]
 struct Figures {
     objects: usize,
@@ -120,12 +121,12 @@ async fn measured(
     })
 }
 
-/// Between two calls of one object.
+/// Returns the interval between two calls for one object.
 fn interval(options: &Options) -> Result<Duration> {
     Ok(Duration::from_secs(u64::try_from(options.interval)?))
 }
 
-/// An operator over one namespace, where each of so many objects has had its first call. With the file that holds what it says.
+/// Starts an operator for one namespace, and waits until each object has had its first call. Returns it with its output file.
 async fn started(
     cluster: &BenchCluster,
     (options, contender): (&Options, Contender),
@@ -133,7 +134,7 @@ async fn started(
 ) -> Result<(Operator, PathBuf)> {
     let (mut operator, log) = start(cluster, options, contender, namespace)?;
     until_called(&mut operator, &log, objects).await?;
-    // What all do at the start is over, and each has had a call at its own pace.
+    // By then the start is over, and each object has had a call at its own pace.
     tokio::time::sleep(SETTLING + interval(options)?).await;
     operator.must_run()?;
     Ok((operator, log))
@@ -157,7 +158,7 @@ async fn load(
     created.map(drop)
 }
 
-/// Starts an operator over one namespace; with the file that holds what it says.
+/// Starts an operator for one namespace, and returns it with its output file.
 fn start(
     cluster: &BenchCluster,
     options: &Options,
@@ -177,7 +178,7 @@ fn start(
     Ok((operator, log))
 }
 
-/// Waits until each object had its first call.
+/// Waits until each object has had its first call.
 async fn until_called(operator: &mut Operator, log: &Path, objects: usize) -> Result<()> {
     let deadline = Instant::now() + DEADLINE;
     let mut pulse = tokio::time::interval(Duration::from_secs(1));
@@ -195,7 +196,7 @@ async fn until_called(operator: &mut Operator, log: &Path, objects: usize) -> Re
     }
 }
 
-/// Creates an object every second that is nobody's but a handler's: when the server has acknowledged each.
+/// Creates an object with a creation handler every second, and returns when the server has acknowledged each.
 async fn probe(
     cluster: &BenchCluster,
     namespace: &str,
@@ -218,7 +219,7 @@ async fn probe(
     Ok(probes)
 }
 
-/// Seconds since 1970: operators print the same clock.
+/// Returns the seconds since 1970; operators print the same clock.
 fn now() -> f64 {
     let now = SystemTime::UNIX_EPOCH.elapsed();
     now.unwrap_or_default().as_secs_f64()

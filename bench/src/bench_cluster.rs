@@ -1,6 +1,6 @@
-//! A fresh kube-apiserver with the measured kinds, and a user of its own for the operator.
+//! A fresh kube-apiserver with the measured kinds, and a separate user for the operator.
 //!
-//! The operator's user tells its requests from the loader's in the audit log. Must not know the contenders.
+//! In the audit log, this user separates the operator's requests from the loader's. Must not know the contenders.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use kube::config::{Config, KubeConfigOptions, Kubeconfig};
 use serde_json::{Value, json};
 
 pub const API_VERSION: &str = "bench.kopf.rs/v1";
-/// How long a server may take to serve a new kind or to know a new right.
+/// The deadline for a server to serve a new kind, or to apply a new permission.
 const SETTLED_WITHIN: Duration = Duration::from_secs(60);
 
 /// A server for measurements; dropping it removes everything.
@@ -25,7 +25,7 @@ pub struct BenchCluster {
 }
 
 impl BenchCluster {
-    /// Starts a server with nothing but the kinds and the operator's rights.
+    /// Starts a server with only the kinds and the operator's permissions.
     pub async fn start() -> Result<Self> {
         let server = tokio::task::spawn_blocking(RealServer::start)
             .await?
@@ -58,7 +58,7 @@ impl BenchCluster {
         Ok(cluster)
     }
 
-    /// With a subresource for its status where it has one.
+    /// Defines a kind, with a status subresource if it has a status.
     async fn define(
         &self,
         kind: &str,
@@ -98,7 +98,7 @@ impl BenchCluster {
         .await
     }
 
-    /// Gives the operator's user every right, and waits until the server knows.
+    /// Grants all permissions to the operator's user, and waits until the server applies them.
     async fn empower(&self) -> Result<()> {
         let group = "rbac.authorization.k8s.io";
         let binding = json!({
@@ -117,19 +117,19 @@ impl BenchCluster {
         until_served(&operator, &format!("/apis/{API_VERSION}/benchobjs?limit=1")).await
     }
 
-    /// Makes a namespace.
+    /// Creates a namespace.
     pub async fn namespace(&self, name: &str) -> Result<()> {
         let namespace =
             json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
         post(&self.admin, "/api/v1/namespaces", &namespace).await
     }
 
-    /// The operator's kubeconfig.
+    /// Returns the operator's kubeconfig.
     pub fn kubeconfig(&self) -> PathBuf {
         self.server.kubeconfig_of(&self.user)
     }
 
-    /// The operator's finished requests so far, by verb.
+    /// Returns the numbers of the operator's finished requests so far, by verb.
     pub fn requests(&self) -> BTreeMap<String, usize> {
         let mut verbs = BTreeMap::new();
         for entry in self.server.audit() {
@@ -143,7 +143,7 @@ impl BenchCluster {
     }
 }
 
-/// The URL path of a collection of a bench kind in a namespace.
+/// Returns the URL path of a collection of a benchmark kind in a namespace.
 pub fn collection(namespace: &str, plural: &str) -> String {
     format!("/apis/{API_VERSION}/namespaces/{namespace}/{plural}")
 }

@@ -1,6 +1,6 @@
-//! Scenarios that only this project and Kopf run, each with as many objects as it can.
+//! Scenarios that only this project and Kopf run, each with the largest possible number of objects.
 //!
-//! Must not know what is measured.
+//! Must not know the measurement.
 
 use anyhow::Result;
 
@@ -8,10 +8,10 @@ use crate::contender::{Contender, build_release};
 use crate::options::Options;
 use crate::say;
 
-/// Where Kopf cannot go on with so many objects, it is measured with this part of them.
+/// The divisor of the number of objects when Kopf fails with all of them.
 const PART: usize = 5;
 
-/// What of the two was asked for, built or installed.
+/// Builds or installs the selected contenders among these two, and returns them.
 pub async fn prepared(options: &Options, package: &'static str) -> Result<Vec<Contender>> {
     let all = options.contenders().into_iter();
     let contenders: Vec<_> = all
@@ -29,7 +29,7 @@ pub async fn prepared(options: &Options, package: &'static str) -> Result<Vec<Co
     Ok(contenders)
 }
 
-/// All rounds of a contender with so many objects: of Kopf with fewer where it cannot go so far.
+/// Returns the results of all rounds of a contender with this number of objects, or fewer if Kopf fails with all of them.
 pub async fn rounds<T>(
     options: &Options,
     contender: Contender,

@@ -1,6 +1,6 @@
 //! The contenders: how each is built, started and recognised by its mark.
 //!
-//! Promises that each gets the same profile, allocator and user rights. Must not know the scenarios.
+//! All get the same profile, allocator and permissions. Must not know the scenarios.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result, ensure};
 use kopf_rs_tests::{Package, python_of};
 use serde::Serialize;
 
-/// Who does the job.
+/// An implementation of the benchmark job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Contender {
@@ -17,9 +17,9 @@ pub enum Contender {
     Ours,
     /// `kube::runtime::Controller`.
     KubeRs,
-    /// Watch lines in, patches out, nothing else.
+    /// The floor: watch lines in, patches out, nothing else.
     Floor,
-    /// The same on bare connections, without a client of Kubernetes.
+    /// The raw floor: the same on bare connections, without a Kubernetes client.
     RawFloor,
     /// Kopf, in Python.
     Kopf,
@@ -44,7 +44,7 @@ impl Contender {
         }
     }
 
-    /// The annotation by which this contender records that an object was handled.
+    /// Returns the annotation with which this contender records that an object was handled.
     pub fn mark(self) -> &'static str {
         match self {
             Self::Ours => "bench-ours.kopf.rs/last-handled-configuration",
@@ -53,7 +53,7 @@ impl Contender {
         }
     }
 
-    /// A namespace, or a part of one, that is this contender's own.
+    /// Returns a namespace, or a part of one, that only this contender uses.
     pub fn slug(self) -> &'static str {
         match self {
             Self::Ours => "ours",
@@ -74,7 +74,7 @@ impl Contender {
         }
     }
 
-    /// The package of its `MyApp` operator, for those compared by build time, size and idle memory.
+    /// Returns the package of its `MyApp` operator, if it is compared by build time, size and idle memory.
     pub fn my_app(self) -> Option<&'static str> {
         match self {
             Self::Ours => Some("myapp-ours"),
@@ -83,7 +83,7 @@ impl Contender {
         }
     }
 
-    /// Builds it in release, or installs it.
+    /// Builds its release binary, or installs it.
     pub fn prepare(self) -> Result<()> {
         if let Some(package) = self.package() {
             return build_release(package);
@@ -92,7 +92,7 @@ impl Contender {
         Ok(())
     }
 
-    /// Its operator over one namespace; the kubeconfig comes by the environment.
+    /// Returns the command of its operator for one namespace; the kubeconfig comes from the environment.
     pub fn command(self, namespace: &str) -> Result<Command> {
         let Some(package) = self.package() else {
             return kopf_command(namespace, "handlers.py");
@@ -100,7 +100,7 @@ impl Contender {
         Ok(self.rust_command(package, namespace))
     }
 
-    /// Its `MyApp` operator over one namespace, if it has one.
+    /// Returns the command of its `MyApp` operator for one namespace, if it has one.
     pub fn my_app_command(self, namespace: &str) -> Option<Command> {
         self.my_app()
             .map(|package| self.rust_command(package, namespace))
@@ -116,7 +116,7 @@ impl Contender {
     }
 }
 
-/// Kopf with these handlers of `contenders/kopf`, over one namespace.
+/// Returns the command of Kopf with these handlers of `contenders/kopf`, for one namespace.
 pub fn kopf_command(namespace: &str, handlers: &str) -> Result<Command> {
     let mut command = Command::new(python_of(Package::Kopf)?);
     command
@@ -126,23 +126,23 @@ pub fn kopf_command(namespace: &str, handlers: &str) -> Result<Command> {
     Ok(command)
 }
 
-/// The folder of the benchmark in the checkout.
+/// Returns the folder of the benchmark in the checkout.
 pub fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Where the release build of a package lies.
+/// Returns the path of the release build of a package.
 pub fn release_binary(package: &str) -> PathBuf {
     root().join("target/release").join(package)
 }
 
-/// One package at a time, so that no contender gets the features another one asked for.
+/// Builds packages one at a time, because a common build would unify the features of all contenders.
 pub fn build_release(package: &str) -> Result<()> {
     let mut cargo = cargo(&root().join("target"));
     run(cargo.args(["--release", "--package", package]))
 }
 
-/// `cargo build` of the benchmark's workspace into a target folder.
+/// Returns the command `cargo build` for the benchmark's workspace with a target folder.
 pub fn cargo(target: &Path) -> Command {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo
@@ -153,7 +153,7 @@ pub fn cargo(target: &Path) -> Command {
     cargo
 }
 
-/// Runs a program to its end and says what it said where it failed.
+/// Runs a program to its end; a failure includes its output.
 pub fn run(command: &mut Command) -> Result<()> {
     let shown = command.get_program().to_string_lossy().into_owned();
     let output = command

@@ -1,5 +1,7 @@
 //! Objects created with the operator running, on a server of their own.
 
+use std::path::PathBuf;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
@@ -14,22 +16,29 @@ use crate::options::Options;
 use crate::samples::{Run, log_of, real};
 use crate::usage::Usage;
 
-const NAMESPACE: &str = "bench";
+pub const NAMESPACE: &str = "bench";
 /// Handled before the measurement begins, so that it holds no start and no first connection.
 pub const WARM_UP: usize = 20;
 
 /// One run of one contender.
 pub async fn run(options: &Options, contender: Contender) -> Result<Run> {
+    let command = contender.command(NAMESPACE)?;
+    let log = log_of("creates", contender.slug())?;
+    measured(options, command, contender.mark(), log).await
+}
+
+/// One run of an operator that is started so, and leaves this mark.
+pub async fn measured(
+    options: &Options,
+    command: Command,
+    mark: &'static str,
+    log: PathBuf,
+) -> Result<Run> {
     let cluster = BenchCluster::start().await?;
     cluster.namespace(NAMESPACE).await?;
     let objects = collection(NAMESPACE, "benchobjs");
-    let observer =
-        Observer::start(&cluster.admin, &objects, Sign::Annotation(contender.mark())).await?;
-    let mut operator = Operator::spawn(
-        contender.command(NAMESPACE)?,
-        &cluster.kubeconfig(),
-        log_of("creates", contender.slug())?,
-    )?;
+    let observer = Observer::start(&cluster.admin, &objects, Sign::Annotation(mark)).await?;
+    let mut operator = Operator::spawn(command, &cluster.kubeconfig(), log)?;
     let warm_up = (0..WARM_UP).map(|number| named("warm-up", number));
     loader::create(&cluster.admin, &objects, options.concurrency, warm_up).await?;
     observer.until(WARM_UP, &mut operator).await?;
@@ -44,7 +53,7 @@ pub async fn run(options: &Options, contender: Contender) -> Result<Run> {
     operator.until_rest().await?;
     let (after, asked_after) = (operator.usage()?, cluster.requests());
 
-    let handled = marks(&get(&cluster.admin, &objects).await?, contender.mark())?;
+    let handled = marks(&get(&cluster.admin, &objects).await?, mark)?;
     let expected = WARM_UP + options.objects;
     ensure!(
         handled == expected,
@@ -107,7 +116,7 @@ pub fn measures(
 }
 
 /// The smallest value that this share of all does not exceed.
-fn percentile(sorted: &[Duration], percent: usize) -> Duration {
+pub fn percentile(sorted: &[Duration], percent: usize) -> Duration {
     let rank = (sorted.len() * percent).div_ceil(100).max(1);
     sorted.get(rank - 1).copied().unwrap_or_default()
 }

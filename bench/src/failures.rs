@@ -1,9 +1,9 @@
-//! What a burst of failures leaves in an operator's memory.
+//! The memory that a burst of failures leaves in an operator.
 //!
-//! A fresh operator lists handled objects, and a few of them fail, so that all code and every connection that is needed later is there.
-//! It comes to rest: that is its start. Then every object is changed, and its handler fails: two fifths fail some times and succeed, two
-//! fifths fail until they are changed again, one fifth fails for good. When all is over the operator rests with the same objects, and
-//! what it has resident is compared with the start. No peer does the same.
+//! A fresh operator lists handled objects, and a few of them fail, so that all code and every connection is in memory. Its memory at rest
+//! is the start value. Then every object changes, and its handler fails: two fifths succeed after some failures, two fifths fail until the
+//! next change, one fifth fails permanently. At the end, the operator rests with the same objects, and its resident memory is compared with
+//! the start value. There is no comparison with other contenders.
 
 use std::ops::Range;
 use std::time::{Duration, Instant};
@@ -24,23 +24,23 @@ use crate::usage::Usage;
 const NAMESPACE: &str = "bench";
 const PACKAGE: &str = "bench-failing";
 const PREFIX: &str = "bench-failing.kopf.rs/";
-/// The operator's name is that of its package.
+/// The name of the operator is that of its package.
 const MARK: &str = "bench-failing.kopf.rs/last-handled-configuration";
 const MARKER: &str = "bench-failing.kopf.rs/kopf-managed";
-/// Objects that fail before the start: its code is in memory then, and what the first failure of all allocates.
+/// The number of objects that fail before the start, so that the code and the one-time allocations of failures are in memory.
 const WARM_UP: usize = 20;
-/// The sorts of `contenders/failing` by an object's number: those that fail until they are of another sort are in between.
+/// The sorts of `contenders/failing` by an object's number; those in `ENDLESS` fail until the object changes to another sort.
 const SORTS: usize = 5;
 const ENDLESS: [usize; 2] = [2, 3];
 const DEADLINE: Duration = Duration::from_secs(600);
-/// After the operator has come to rest.
+/// The pause after the operator has come to rest.
 const SETTLING: Duration = Duration::from_secs(20);
-/// Resident in the end, by what was resident at the start.
+/// The goal for the resident memory at the end, relative to the start.
 const GOAL: f64 = 1.10;
 
 /// Resident memory in MiB at the stages of a run.
 struct Stages {
-    /// All objects are listed, and nothing was ever done.
+    /// After the list of all objects, before any work.
     listed: f64,
     start: f64,
     peak: f64,
@@ -104,7 +104,7 @@ async fn measured(options: &Options) -> Result<Stages> {
     drop(first);
 
     let mut operator = operator(&cluster)?;
-    // A resting operator may also be one that has not begun: its first request comes before its listing.
+    // An operator that has not started looks at rest, too: it sends its first request before its list.
     tokio::time::sleep(Duration::from_secs(2)).await;
     operator.until_rest().await?;
     let listed = operator.usage()?.rss_mib;
@@ -130,7 +130,7 @@ async fn measured(options: &Options) -> Result<Stages> {
     })
 }
 
-/// Lets the objects of these numbers fail, each as its sort does, until all have ended.
+/// Makes the objects with these numbers fail, each as its sort does, until all have finished.
 async fn fail(
     cluster: &BenchCluster,
     objects: &str,
@@ -138,7 +138,7 @@ async fn fail(
     numbers: Range<usize>,
     operator: &mut Operator,
 ) -> Result<()> {
-    // Multiples of the sorts: other numbers of the same sort.
+    // Adding a multiple of `SORTS` changes the number, but not the sort.
     let (once, again) = (SORTS * 100_000, SORTS * 200_000);
     let first = numbers.clone().map(|number| (number, number + once));
     change(cluster, objects, options, first).await?;
@@ -150,7 +150,7 @@ async fn fail(
     until_done(cluster, objects, operator, |_| true).await
 }
 
-/// Gives each object another number in its `spec`.
+/// Sets another number in the `spec` of each object.
 async fn change(
     cluster: &BenchCluster,
     objects: &str,
@@ -181,7 +181,7 @@ fn is_endless(number: usize) -> bool {
     ENDLESS.contains(&(number % SORTS))
 }
 
-/// Waits until every object of the chosen numbers that is there was handled and carries no progress.
+/// Waits until every existing object with a chosen number is handled and has no progress left.
 async fn until_done(
     cluster: &BenchCluster,
     objects: &str,
@@ -219,7 +219,7 @@ fn unhandled(list: &str, is_chosen: fn(usize) -> bool) -> Result<usize> {
     Ok(chosen.filter(|item| !is_done(item)).count())
 }
 
-/// What was handled last is what is wanted, and no record of a handler is left.
+/// Returns whether the object's state is the one handled last, and no progress record is left.
 fn is_done(object: &Value) -> bool {
     let annotations = &object["metadata"]["annotations"];
     let last = annotations[MARK]

@@ -1,7 +1,7 @@
-//! Beside the runs: what a small real operator costs to build, to ship and to keep waiting.
+//! Besides the runs: the build time, size and idle memory of a small but complete operator.
 //!
-//! The `MyApp` operators make a Pod per object. A clean debug build begins with an empty target folder and downloaded
-//! dependencies; idle memory is read at rest after the first Pod.
+//! The `MyApp` operators create a Pod per object. A clean debug build starts with an empty target folder and downloaded dependencies; idle
+//! memory is read at rest after the first Pod.
 
 use std::path::Path;
 use std::process::Command;
@@ -17,13 +17,13 @@ use crate::operator::Operator;
 use crate::samples::{Run, log_of, real};
 use crate::usage;
 
-/// A server for the operators to wait on.
+/// A server for the idle operators.
 pub struct Stage {
     cluster: BenchCluster,
 }
 
 impl Stage {
-    /// Builds the release binaries and downloads what the debug builds need.
+    /// Builds the release binaries, and downloads the dependencies of the debug builds.
     pub async fn set(contenders: &[Contender]) -> Result<Self> {
         let packages: Vec<_> = contenders.iter().filter_map(|one| one.my_app()).collect();
         tokio::task::spawn_blocking(move || {
@@ -41,7 +41,7 @@ impl Stage {
         })
     }
 
-    /// One clean build and one idle operator.
+    /// Runs one clean build and one idle operator.
     pub async fn run(&self, contender: Contender) -> Result<Run> {
         let package = contender.my_app().context("no MyApp operator")?;
         let mut run = tokio::task::spawn_blocking(move || clean_build(package)).await??;
@@ -60,7 +60,7 @@ impl Stage {
     }
 
     async fn idle(&self, contender: Contender) -> Result<f64> {
-        // A namespace per run: the operator starts on nothing.
+        // Each run has its own empty namespace.
         let namespace = format!(
             "idle-{}-{}",
             contender.slug(),
@@ -99,7 +99,8 @@ fn clean_build(package: &str) -> Result<Run> {
     };
     empty()?;
     let (began, before) = (Instant::now(), usage::ended_children()?);
-    // Ours comes from the checkout, as a registry's crate would not: incremental compilation would burden it alone.
+    // Disable incremental compilation, which would slow down only our crate, because it is a path dependency instead of one from a
+    // registry.
     run(cargo(&target)
         .args(["--offline", "--package", package])
         .env("CARGO_INCREMENTAL", "0"))?;

@@ -1,7 +1,7 @@
-//! What an index costs: memory for each object in it, how long the first handler waits for it, and lookups.
+//! The costs of an index: memory for each object in it, the delay of the first handler, and lookups.
 //!
-//! An operator is measured with an index of few objects, and again with one of all; the difference is theirs. Must not know how any contender
-//! works inside.
+//! Measures an operator with an index of few objects, and again with one of all objects; the difference is the cost of the others. Must not
+//! know how any contender works inside.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -22,14 +22,14 @@ use crate::samples::{log_of, real};
 const PACKAGE: &str = "bench-index";
 const FEW: &str = "few";
 const ALL: &str = "all";
-/// Objects in the index of few: all code is in memory then.
+/// The number of objects in the small index, which suffices to load all code into memory.
 const WARM_UP: usize = 20;
-/// Until the index is complete.
+/// The deadline for the index to be complete.
 const DEADLINE: Duration = Duration::from_secs(900);
-/// After the lookups.
+/// The pause after the lookups.
 const SETTLING: Duration = Duration::from_secs(20);
 
-/// One run.
+/// The results of one run.
 #[derive(Clone, Copy, Debug)]
 struct Figures {
     objects: usize,
@@ -41,12 +41,12 @@ struct Figures {
     lookups: f64,
 }
 
-/// What the functions of an operator have printed: `ready COUNT TIME` and `lookups COUNT SECONDS`.
+/// The output of an operator's functions: `ready COUNT TIME` and `lookups COUNT SECONDS`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Printed {
-    /// How many objects the index had, and when.
+    /// The number of objects in the complete index, and the time.
     ready: Option<(usize, f64)>,
-    /// How many in a second.
+    /// The number of lookups per second.
     lookups: Option<f64>,
 }
 
@@ -102,7 +102,7 @@ async fn measured(options: &Options, contender: Contender, objects: usize) -> Re
     })
 }
 
-/// An operator from its start until it has made its lookups and come to rest.
+/// Runs an operator from its start until it has made its lookups and come to rest.
 async fn looked_up(
     cluster: &BenchCluster,
     contender: Contender,
@@ -138,7 +138,7 @@ async fn looked_up(
     })
 }
 
-/// Creates an object that the operator has a handler for, which does what the name says.
+/// Creates an object whose handler does what the name says.
 async fn ask(cluster: &BenchCluster, namespace: &str, name: &str) -> Result<()> {
     let app =
         json!({"apiVersion": API_VERSION, "kind": "MyApp", "metadata": {"name": name}, "spec": {}});
@@ -154,7 +154,7 @@ fn command(contender: Contender, namespace: &str) -> Result<Command> {
     Ok(command)
 }
 
-/// Waits until the operator has printed it.
+/// Waits until the operator has printed a value.
 async fn until<T>(
     operator: &mut Operator,
     log: &Path,
@@ -175,7 +175,7 @@ async fn until<T>(
     }
 }
 
-/// Seconds since 1970: operators print the same clock.
+/// Returns the seconds since 1970; operators print the same clock.
 fn now() -> f64 {
     let now = SystemTime::UNIX_EPOCH.elapsed();
     now.unwrap_or_default().as_secs_f64()
@@ -224,7 +224,7 @@ fn print_rows(contender: Contender, figures: &[Figures]) {
     }
 }
 
-/// Round by round, where both have had as many objects.
+/// Prints the ratios by round, if both contenders have had the same number of objects.
 fn print_ratios(ours: &[Figures], kopf: &[Figures]) {
     let measures: [(&str, fn(&Figures) -> f64); 4] = [
         ("bytes each", |it| it.bytes_each),

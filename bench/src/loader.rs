@@ -1,4 +1,4 @@
-//! Objects, created with a fixed number of requests in flight.
+//! Creates objects, with a fixed number of requests in flight.
 
 use std::collections::HashMap;
 use std::time::Instant;
@@ -10,20 +10,20 @@ use serde_json::{Value, json};
 
 use crate::bench_cluster::{API_VERSION, post};
 
-/// Every object carries this much text: with the rest, one to two kilobytes of JSON.
+/// The size of the text in every object, which makes one to two kilobytes of JSON in total.
 const TEXT_BYTES: usize = 1_200;
 
-/// When the server acknowledged what.
+/// The times at which the server acknowledged the objects.
 #[derive(Debug)]
 pub struct Created {
     /// Before the first request.
     pub began: Instant,
-    /// After the last answer.
+    /// After the last response.
     pub ended: Instant,
     pub acknowledged: HashMap<String, Instant>,
 }
 
-/// An object of the measured kind that nobody has handled.
+/// Returns an object of the measured kind that no operator has handled.
 pub fn object(name: &str, number: usize) -> Value {
     let words = ["lorem", "ipsum", "\"dolor\"", "sit", "amét", "consectetur"];
     let mut text = String::with_capacity(TEXT_BYTES + 16);

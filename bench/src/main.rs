@@ -1,7 +1,7 @@
-//! kopf-rs beside its peers, on one real kube-apiserver, in one command.
+//! Compares kopf-rs with its peers on a real kube-apiserver, in one command.
 //!
-//! Runs the same job as written for each contender, in rotating order, round by round, checks that each really did it,
-//! and prints medians and ratios. Promises no verdict on absolute times. Must not know how any contender works inside.
+//! Runs the same job in the style of each contender, in rotating order, round by round, checks its results, and prints medians and ratios.
+//! Gives no verdict on absolute times. Must not know how any contender works inside.
 
 mod background;
 mod bench_cluster;
@@ -12,10 +12,13 @@ mod failures;
 mod footprint;
 mod index;
 mod loader;
+mod observability;
 mod observer;
 mod operator;
 mod options;
+mod peers;
 mod report;
+mod reviews;
 mod samples;
 mod servers;
 mod start;
@@ -47,6 +50,12 @@ async fn main() -> Result<()> {
     if options.only_measures(Only::Webapps) {
         return webapps::run(&options).await;
     }
+    if options.only_measures(Only::Reviews) {
+        return reviews::run(&options).await;
+    }
+    if options.only_measures(Only::Observability) {
+        return observability::run(&options).await;
+    }
     let mut samples = Samples::new(&options)?;
     let contenders = prepared(&options, &mut samples).await?;
     if options.runs(Scenario::Creates) {
@@ -67,7 +76,7 @@ async fn main() -> Result<()> {
     Ok(())
 }
 
-/// Builds every contender; one whose language is missing here is left out and named in the end.
+/// Builds all contenders; skips one whose language is missing here, and reports it at the end.
 async fn prepared(options: &Options, samples: &mut Samples) -> Result<Vec<Contender>> {
     let mut ready = Vec::new();
     for contender in options.contenders() {
@@ -134,7 +143,7 @@ async fn footprint(
     Ok(())
 }
 
-/// Every contender once per round, beginning with another one each time.
+/// Returns every contender once per round, and starts each round with another one.
 fn turns(rounds: usize, contenders: &[Contender]) -> Vec<(usize, Contender)> {
     let many = contenders.len();
     let turn =
@@ -142,7 +151,7 @@ fn turns(rounds: usize, contenders: &[Contender]) -> Vec<(usize, Contender)> {
     (0..rounds).flat_map(turn).collect()
 }
 
-/// Progress goes to standard error, so that standard output holds the table alone.
+/// Prints progress to standard error, so that standard output contains only the table.
 fn say(line: &str) {
     eprintln!("bench: {line}");
 }

@@ -1,4 +1,4 @@
-//! The loader's own watch: when did which object get its mark, and how many writes were there at all?
+//! The loader's watch, which records when each object gets its mark, and counts all writes.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -17,23 +17,23 @@ use tokio::task::JoinHandle;
 use crate::bench_cluster::{get, request};
 use crate::operator::Operator;
 
-/// An operator that handles nothing for this long is given up.
+/// The time after which an operator without progress counts as stalled.
 const STALLED: Duration = Duration::from_secs(60);
 
-/// A watch that ends so often in a row without a line is given up.
+/// The number of watches without a line in a row after which the observer gives up.
 const PATIENCE: usize = 100;
 const PAUSE: Duration = Duration::from_millis(100);
 
 type Lines = Pin<Box<dyn AsyncBufRead + Send>>;
 
-/// Where a watch goes on.
+/// The position from which a watch continues.
 struct Place {
     client: Client,
     collection: String,
     version: String,
 }
 
-/// A watch that began before what it is to see.
+/// A watch that starts before the changes that it observes.
 #[derive(Debug)]
 pub struct Observer {
     seen: Arc<Shared>,
@@ -46,24 +46,24 @@ struct Shared {
     changes: watch::Sender<()>,
 }
 
-/// What the watch has brought so far.
+/// The observations so far.
 #[derive(Debug, Default)]
 pub struct Seen {
-    /// When each object was first seen with the mark.
+    /// The time at which each object was first seen with the mark.
     pub marked: HashMap<String, Instant>,
-    /// Changes of objects, marks included.
+    /// The number of changes, marks included.
     pub modified: usize,
     ended: Option<String>,
 }
 
-/// How a handled object looks.
+/// The sign of a handled object.
 #[derive(Debug, Clone, Copy)]
 pub enum Sign {
-    /// It has this annotation.
+    /// The object has this annotation.
     Annotation(&'static str),
-    /// It is there.
+    /// The object exists.
     Existence,
-    /// Its status says for which generation it is.
+    /// The object has a status with its present generation.
     Status,
 }
 
@@ -116,7 +116,7 @@ impl Observer {
             collection: collection.to_owned(),
             version: version.to_owned(),
         };
-        // Asked for before anything is created, so that a refusal is told at once.
+        // Open the watch before any creation, so that a refusal is reported at once.
         let lines = first.lines().await.context("the loader's watch")?;
         let seen = Arc::new(Shared {
             seen: Mutex::default(),
@@ -131,7 +131,7 @@ impl Observer {
         Ok(Self { seen, task })
     }
 
-    /// Waits for that many marked objects; when the last of them was seen. Fails if the operator ends or stalls.
+    /// Waits for this number of marked objects, and returns when the last of them was seen. Fails if the operator ends or stalls.
     pub async fn until(&self, many: usize, operator: &mut Operator) -> Result<Instant> {
         let mut changes = self.seen.changes.subscribe();
         let mut reported = 0;
@@ -163,12 +163,12 @@ impl Observer {
                     operator.last_words()
                 );
             }
-            // A timeout is no failure: it is time to look after the operator.
+            // A timeout is not a failure, but a chance to check the operator.
             let _ = tokio::time::timeout(Duration::from_millis(200), changes.changed()).await;
         }
     }
 
-    /// Ends the watch and hands out what it has seen.
+    /// Ends the watch, and returns its observations.
     pub fn finish(self) -> Seen {
         self.task.abort();
         std::mem::take(&mut *self.seen.lock())
@@ -200,8 +200,8 @@ impl Shared {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Follows a watch over its ends: a young server ends some while it settles, and nothing is lost by going on behind
-    /// the last line.
+    /// Follows a watch and restarts it when it ends, because a new server ends some watches while it settles. Continues after the last
+    /// line, so no event is lost.
     async fn follow(&self, mut place: Place, mut lines: Lines, sign: Sign) -> anyhow::Error {
         let mut line = Vec::new();
         let mut failures = 0;
@@ -230,7 +230,7 @@ impl Shared {
         }
     }
 
-    /// Takes a line in; the version to go on behind.
+    /// Processes a line, and returns the version from which to continue.
     fn take(&self, line: &[u8], sign: Sign) -> Result<String> {
         let now = Instant::now();
         let Line { kind, object } = serde_json::from_slice(line).context("a watch line")?;

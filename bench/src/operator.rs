@@ -1,7 +1,8 @@
-//! An operator as a process: started, measured, awaited until it rests, and ended for certain.
+//! An operator as a process: started, measured, awaited until it rests, and always ended.
 
 use std::collections::VecDeque;
 use std::fs::File;
+use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -10,9 +11,9 @@ use anyhow::{Context as _, Result, bail};
 
 use crate::usage::{self, Usage};
 
-/// Kills the process `$1` when this one ends in any way: only then does its input end.
+/// Waits for the end of its input, which comes when this process ends in any way, and then kills the process `$1`.
 const GUARD: &str = r#"cat >/dev/null; kill -KILL "$1" 2>/dev/null"#;
-/// At rest is who used at most `REST_CPU` within the last `REST_SPAN`.
+/// A process with at most `REST_CPU` of CPU time in the last `REST_SPAN` is at rest.
 const REST_SPAN: Duration = Duration::from_millis(500);
 const REST_CPU: Duration = Duration::from_millis(5);
 const REST_DEADLINE: Duration = Duration::from_secs(120);
@@ -24,12 +25,12 @@ pub struct Operator {
     child: Child,
     guard: Child,
     log: PathBuf,
-    /// When it was started.
+    /// The time of its start.
     pub started: Instant,
 }
 
 impl Operator {
-    /// Starts it with a kubeconfig; what it says goes to a file.
+    /// Starts an operator with a kubeconfig, and writes its output to a file.
     pub fn spawn(mut command: Command, kubeconfig: &Path, log: PathBuf) -> Result<Self> {
         let output = File::create(&log).with_context(|| log.display().to_string())?;
         command
@@ -55,7 +56,7 @@ impl Operator {
         })
     }
 
-    /// Fails with its last words if it has ended by itself.
+    /// Fails with the last lines of its output if it has ended by itself.
     pub fn must_run(&mut self) -> Result<()> {
         if let Some(status) = self.child.try_wait()? {
             bail!(
@@ -66,7 +67,7 @@ impl Operator {
         Ok(())
     }
 
-    /// The last lines it wrote.
+    /// Returns the last lines of its output.
     pub fn last_words(&self) -> String {
         let text = std::fs::read_to_string(&self.log).unwrap_or_default();
         let lines: Vec<_> = text.lines().collect();
@@ -77,7 +78,7 @@ impl Operator {
         usage::of(self.child.id()).context("usage of the operator")
     }
 
-    /// Waits until it rests; the moment at which the rest began.
+    /// Waits until it is at rest, and returns when the rest began.
     pub async fn until_rest(&mut self) -> Result<Instant> {
         let deadline = Instant::now() + REST_DEADLINE;
         let mut past = VecDeque::new();
@@ -104,9 +105,15 @@ impl Operator {
     }
 }
 
+/// A port of this machine that nobody listens at.
+pub fn free_port() -> Result<u16> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+    Ok(listener.local_addr()?.port())
+}
+
 impl Drop for Operator {
     fn drop(&mut self) {
-        // The guard first: the number of a process that was waited for may be another's.
+        // End the guard first, because after `wait` another process may get the child's process id.
         for process in [&mut self.guard, &mut self.child] {
             let _ = process.kill();
             let _ = process.wait();

@@ -1,4 +1,4 @@
-//! What the command takes.
+//! The command-line options.
 
 use clap::{Parser, ValueEnum};
 use serde::Serialize;
@@ -39,6 +39,10 @@ pub enum Only {
     Index,
     /// Reconcilers with children and a status, ours, controller-runtime's and kube-rs': nothing else runs then.
     Webapps,
+    /// Servers of admission webhooks, ours, controller-runtime's and Kopf's: nothing else runs then.
+    Reviews,
+    /// What metrics and traces cost us: nothing else runs then.
+    Observability,
 }
 
 /// Measures kopf-rs, kube-rs' Controller, Kopf and a bare watch-and-PATCH loop on a real kube-apiserver.
@@ -68,7 +72,7 @@ pub struct Options {
     /// Seconds between the calls of a timer, and between the wake-ups of a daemon.
     #[arg(long, default_value_t = 5, value_parser = positive)]
     pub interval: usize,
-    /// Seconds for which timers and daemons are measured.
+    /// Seconds for which timers, daemons and each server of webhooks are measured.
     #[arg(long, default_value_t = 20, value_parser = positive)]
     pub window: usize,
     /// Objects in an index.
@@ -77,7 +81,7 @@ pub struct Options {
     /// Objects with two children each.
     #[arg(long, default_value_t = 1_000, value_parser = positive)]
     pub apps: usize,
-    /// Creates in flight.
+    /// Creates in flight, or reviews.
     #[arg(long, default_value_t = 16, value_parser = positive)]
     pub concurrency: usize,
     /// Scenarios and contenders to run, separated by commas; without any of a sort, all of that sort.
@@ -105,7 +109,7 @@ impl Options {
         chosen.peek().is_none() || chosen.any(|one| one == scenario)
     }
 
-    /// Whether only this is measured, which is no [`Scenario`].
+    /// Returns whether `--only` selects this measurement, which is not a [`Scenario`].
     pub fn only_measures(&self, only: Only) -> bool {
         self.only.contains(&only)
     }

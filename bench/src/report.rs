@@ -1,4 +1,4 @@
-//! The table: medians, ratios by round, the goals, and one closing line of counts.
+//! The table: medians, ratios by round, the goals, and a summary line of counts.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -7,7 +7,7 @@ use crate::contender::Contender;
 use crate::options::{Options, Scenario};
 use crate::samples::Samples;
 
-/// A line of the table.
+/// A row of the table.
 struct Row {
     scenario: Scenario,
     measure: &'static str,
@@ -80,7 +80,7 @@ const ROWS: [Row; 18] = [
     row(Scenario::Footprint, "idle_mib", "idle memory, MiB", 1),
 ];
 
-/// What this project means to reach, as ratios.
+/// A goal of this project, as a ratio.
 struct Goal {
     scenario: Scenario,
     measure: &'static str,
@@ -132,7 +132,7 @@ const PEERS: [Contender; 4] = [
     Contender::Kopf,
 ];
 
-/// Everything that goes to standard output.
+/// Returns the text for standard output.
 pub fn render(samples: &Samples, options: &Options) -> String {
     let mut text = String::new();
     let _ = write!(
@@ -187,7 +187,7 @@ fn title(scenario: Scenario, options: &Options) -> String {
     }
 }
 
-/// One line, unless nobody has such a value.
+/// Returns a line of the table, unless no contender has a value.
 fn line(samples: &Samples, row: &Row) -> Option<String> {
     let values = |contender| samples.values(row.scenario, contender, row.measure);
     if Contender::ALL
@@ -209,7 +209,7 @@ fn line(samples: &Samples, row: &Row) -> Option<String> {
     Some(line)
 }
 
-/// Ours by theirs within each round, so that what slows a whole round down slows both.
+/// Returns our values divided by theirs within each round, so that a slow round affects both.
 fn ratios(ours: &BTreeMap<usize, f64>, theirs: &BTreeMap<usize, f64>) -> Vec<f64> {
     let pairs = ours
         .iter()

@@ -1,4 +1,4 @@
-//! The raw samples, kept as they come and written to `bench/results/` after every run.
+//! The raw samples, which are kept in order and written to `bench/results/` after every run.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -12,14 +12,14 @@ use crate::options::{Options, Scenario};
 use crate::say;
 use crate::usage::Usage;
 
-/// What one run measured.
+/// The results of one run.
 #[derive(Debug, Default, Serialize)]
 pub struct Run {
     /// Figures by the name of their measure.
     pub measures: BTreeMap<&'static str, f64>,
-    /// What the table does not show.
+    /// Results that the table does not show.
     pub detail: Map<String, Value>,
-    /// Objects this run's operator handled, each one checked.
+    /// The number of objects that the operator has handled, each of them checked.
     pub handled: usize,
 }
 
@@ -33,7 +33,7 @@ impl Run {
         self.set("rss_mib", usage.rss_mib);
     }
 
-    /// By what was asked until then and in all, by verb.
+    /// Sets the numbers of requests per verb, from the totals at the start and at the end.
     pub fn set_requests(
         &mut self,
         before: &BTreeMap<String, usize>,
@@ -51,7 +51,7 @@ impl Run {
     }
 }
 
-/// A run with its place.
+/// A run with its position.
 #[derive(Debug, Serialize)]
 pub struct Sample {
     pub scenario: Scenario,
@@ -61,13 +61,13 @@ pub struct Sample {
     pub run: Run,
 }
 
-/// All of one invocation.
+/// All samples of one invocation.
 #[derive(Debug)]
 pub struct Samples {
     pub all: Vec<Sample>,
-    /// Runs that broke off, and why.
+    /// Failed runs with their errors.
     pub failures: Vec<String>,
-    /// Contenders that this machine cannot run, and why.
+    /// Contenders that this machine cannot run, with the reasons.
     pub skipped: Vec<String>,
     about: Value,
     file: PathBuf,
@@ -88,7 +88,7 @@ impl Samples {
         })
     }
 
-    /// Takes the result of a run: one that failed is told at once and counted, and the others go on.
+    /// Adds the result of a run. Reports and counts a failed run at once, and lets the others continue.
     pub fn take(
         &mut self,
         scenario: Scenario,
@@ -128,13 +128,13 @@ impl Samples {
         std::fs::write(file, format!("{text:#}\n")).with_context(|| file.display().to_string())
     }
 
-    /// Where the raw samples are, from the root of the checkout.
+    /// Returns the path of the raw samples from the root of the checkout.
     pub fn file(&self) -> String {
         let name = self.file.file_name().unwrap_or_default().to_string_lossy();
         format!("bench/results/{name}")
     }
 
-    /// The values of a measure by round; a round whose run failed is absent.
+    /// Returns the values of a measure by round, without the rounds whose run failed.
     pub fn values(
         &self,
         scenario: Scenario,
@@ -150,7 +150,7 @@ impl Samples {
     }
 }
 
-/// A count as a number to divide by.
+/// Converts a count into a divisor.
 #[expect(
     clippy::cast_precision_loss,
     reason = "objects, requests and bytes of files stay far below 2^52"
@@ -159,7 +159,7 @@ pub fn real(many: usize) -> f64 {
     many as f64
 }
 
-/// The file into which an operator writes what it says.
+/// Returns the file for the output of an operator.
 pub fn log_of(scenario: &str, contender: &str) -> Result<PathBuf> {
     let folder = root().join("results/logs");
     std::fs::create_dir_all(&folder)?;

@@ -1,8 +1,8 @@
-//! The API server in the process beside the real one: the same requests by the same client, round by round.
+//! Compares the in-process API server with the real one: the same requests by the same client, round by round.
 //!
-//! Every run has a fresh server. Promises that each answer was a success. Must not know how a server works inside.
+//! Every run has a fresh server, and each response must be a success. Must not know how a server works inside.
 
-mod connection;
+pub mod connection;
 mod contender;
 mod job;
 mod table;
@@ -20,10 +20,10 @@ use contender::Server;
 /// The figures of one run, by measure.
 pub type Figures = BTreeMap<&'static str, f64>;
 
-/// The figures of all runs: of a server, by round.
+/// The figures of all runs, by server and round.
 pub type Rounds = BTreeMap<Server, Vec<Figures>>;
 
-/// Measures all servers, prints the table.
+/// Measures all servers and prints the table.
 pub async fn run(options: &Options) -> Result<()> {
     say("building the servers");
     tokio::task::spawn_blocking(contender::prepare).await??;

@@ -1,9 +1,9 @@
-//! Start on objects that were handled before.
+//! Starts of an operator with objects that were handled before.
 //!
-//! All contenders share one server, each with a namespace full of objects that carry its own marks: one object is
-//! handled by the contender itself, and the others are made like it under other names, so what each meets is exactly what it
-//! would have written. Among them lie a few probes without a mark, spread evenly; a start is complete when all probes are handled and
-//! the operator rests. That nothing but the probes was written is checked.
+//! All contenders share one server, each with a namespace full of objects that carry its own marks. The contender handles one object
+//! itself; the others are copies of it with other names, so each contender meets exactly the objects that it would have written. A few
+//! probes without a mark are spread evenly among them. A start is complete when all probes are handled and the operator rests. The scenario
+//! checks that only the probes were written.
 
 use anyhow::{Context as _, Result, ensure};
 use futures::StreamExt as _;
@@ -17,7 +17,7 @@ use crate::operator::Operator;
 use crate::options::Options;
 use crate::samples::{Run, log_of};
 
-/// Objects without a mark among the handled ones.
+/// The number of objects without a mark among the handled ones.
 const PROBES: usize = 20;
 
 /// A server with all the handled objects.
@@ -28,7 +28,7 @@ pub struct Stage {
 }
 
 impl Stage {
-    /// Loads the handled objects of every contender.
+    /// Creates the handled objects of every contender.
     pub async fn set(options: &Options, contenders: &[Contender]) -> Result<Self> {
         let stage = Self {
             cluster: BenchCluster::start().await?,
@@ -46,7 +46,7 @@ impl Stage {
         Ok(stage)
     }
 
-    /// An object as the contender itself leaves it.
+    /// Returns an object that the contender has handled.
     async fn handled_once(&self, contender: Contender) -> Result<Value> {
         let objects = collection(contender.slug(), "benchobjs");
         let observer = Observer::start(
@@ -66,7 +66,7 @@ impl Stage {
         Ok(serde_json::from_str(&handled)?)
     }
 
-    /// Each copy comes about as its original did: created by the loader, then marked in the operator's name.
+    /// Creates the copies in the same two steps as the original: the loader creates each, then marks it with the operator's field manager.
     async fn copies(&self, contender: Contender, handled: &Value) -> Result<()> {
         let objects = &collection(contender.slug(), "benchobjs");
         let mark = &mark_of(handled)?;
@@ -106,11 +106,11 @@ impl Stage {
         )
     }
 
-    /// One start of one contender.
+    /// Starts one contender once.
     pub async fn run(&mut self, contender: Contender) -> Result<Run> {
         let objects = collection(contender.slug(), "benchobjs");
         let probes = (0..PROBES).map(|number| {
-            // The first just after the first object, the last after the last one.
+            // The first lies after the first object, the last after the last one.
             let place = (self.objects - 1) * number / (PROBES - 1);
             let name = format!("object-{place:06}-probe-{number:02}");
             let body = object(&name, 0);
@@ -157,7 +157,7 @@ impl Stage {
     }
 }
 
-/// What the operator wrote, as a patch.
+/// Returns the operator's changes as a patch.
 fn mark_of(handled: &Value) -> Result<Value> {
     let metadata = handled["metadata"]
         .as_object()
@@ -173,7 +173,7 @@ fn mark_of(handled: &Value) -> Result<Value> {
     Ok(json!({"metadata": written}))
 }
 
-/// The name under which the server knows the writer of the annotations.
+/// Returns the field manager that wrote the annotations.
 fn marker_of(handled: &Value) -> Result<&str> {
     let managers = handled["metadata"]["managedFields"]
         .as_array()
@@ -186,7 +186,7 @@ fn marker_of(handled: &Value) -> Result<&str> {
         .context("nobody manages the annotations")
 }
 
-/// Spec and metadata without what differs between any two objects.
+/// Returns spec and metadata without the fields that differ between any two objects.
 fn timeless(object: &Value) -> Map<String, Value> {
     let mut parts = object["metadata"].as_object().cloned().unwrap_or_default();
     for own in [
@@ -202,7 +202,7 @@ fn timeless(object: &Value) -> Map<String, Value> {
         for manager in managers.iter_mut().filter_map(Value::as_object_mut) {
             manager.remove("time");
         }
-        // The server sorts by the second of the write.
+        // The server orders these by time in whole seconds.
         managers.sort_by_key(ToString::to_string);
     }
     parts.insert("spec".to_owned(), object["spec"].clone());

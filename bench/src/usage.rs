@@ -1,22 +1,22 @@
-//! What a process has used, from `/proc`.
+//! The resource usage of a process, from `/proc`.
 //!
-//! CPU is the larger of two exact lower bounds: the ticks of the process (whole hundredths of a second, ended threads
-//! included) and the nanoseconds of its living threads.
+//! CPU time is the larger of two exact lower bounds: the ticks of the process (whole hundredths of a second, including ended threads) and
+//! the nanoseconds of its living threads.
 
 use std::io;
 use std::time::Duration;
 
-/// Linux reports times to user space in hundredths of a second on every common architecture.
+/// On every common architecture, Linux reports times to user space in hundredths of a second.
 const TICK: Duration = Duration::from_millis(10);
 
-/// CPU and memory of a process so far.
+/// CPU time and memory of a process so far.
 #[derive(Debug, Clone, Copy)]
 pub struct Usage {
     /// User and system time of all its threads.
     pub cpu: Duration,
-    /// Resident now.
+    /// Current resident memory.
     pub rss_mib: f64,
-    /// Resident at most.
+    /// Maximum resident memory.
     pub peak_mib: f64,
 }
 
@@ -31,7 +31,7 @@ pub fn of(pid: u32) -> io::Result<Usage> {
     })
 }
 
-/// CPU time of a living process alone: cheap enough to be asked often.
+/// Returns the CPU time of a living process without its children; cheap enough for frequent calls.
 pub fn cpu(pid: u32) -> io::Result<Duration> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
     let [user, system, ..] =
@@ -39,7 +39,7 @@ pub fn cpu(pid: u32) -> io::Result<Duration> {
     Ok((user + system).max(threads(pid)))
 }
 
-/// CPU time of all children of this process that have ended and been waited for, their own children included.
+/// Returns the CPU time of all ended and awaited children of this process, including their own children.
 pub fn ended_children() -> io::Result<Duration> {
     let stat = std::fs::read_to_string("/proc/self/stat")?;
     let [.., user, system] =
@@ -47,7 +47,7 @@ pub fn ended_children() -> io::Result<Duration> {
     Ok(user + system)
 }
 
-/// Zero where the kernel does not count nanoseconds.
+/// Returns the CPU time of the living threads; zero if the kernel does not count nanoseconds.
 fn threads(pid: u32) -> Duration {
     let nanoseconds = |task: std::fs::DirEntry| {
         let text = std::fs::read_to_string(task.path().join("schedstat")).ok()?;
@@ -60,9 +60,9 @@ fn threads(pid: u32) -> Duration {
     Duration::from_nanos(tasks.filter_map(nanoseconds).sum())
 }
 
-/// User, system, ended children's user, ended children's system.
+/// Returns the times of user, system, ended children's user and ended children's system.
 fn times(stat: &str) -> Option<[Duration; 4]> {
-    // The name, in parentheses, may hold anything; utime is the 14th field, and the name the 2nd.
+    // The name in parentheses may contain any character. It is the 2nd field, and utime the 14th.
     let (_, fields) = stat.rsplit_once(')')?;
     let mut ticks = fields
         .split_whitespace()

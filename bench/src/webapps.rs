@@ -3,7 +3,7 @@
 //! The objects are created with the operator running, on a server of its own that has no controllers. Measured is until each object has its
 //! children and its status, and the operator rests. Must not know how any contender works inside.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -18,14 +18,12 @@ use crate::loader;
 use crate::observer::{Observer, Sign};
 use crate::operator::Operator;
 use crate::options::Options;
-use crate::report::{median, spread};
+use crate::peers::{self, Goal, Peer as _, Rounds, Row, in_turn, keep, prepared, raw};
 use crate::samples::{Run, log_of};
-use crate::say;
 
 const NAMESPACE: &str = "bench";
 
-/// Measure, title, digits.
-const ROWS: [(&str, &str, usize); 7] = [
+const ROWS: [Row; 7] = [
     ("throughput", "objects per second", 0),
     ("cpu_us", "operator CPU per object, us", 0),
     ("peak_mib", "peak memory, MiB", 1),
@@ -36,11 +34,16 @@ const ROWS: [(&str, &str, usize); 7] = [
 ];
 
 /// What this project means to need at most of controller-runtime's.
-const GOALS: [(&str, f64); 4] = [
-    ("requests", 0.999),
-    ("cpu_us", 0.5),
-    ("peak_mib", 0.5),
-    ("rss_mib", 0.5),
+const GOALS: [((&str, &str), f64); 4] = [
+    (("requests", "requests per object"), 0.999),
+    (("cpu_us", "operator CPU per object"), 0.5),
+    (("peak_mib", "peak memory"), 0.5),
+    (("rss_mib", "memory after"), 0.5),
+];
+
+const PAIRS: [(Peer, Peer); 2] = [
+    (Peer::Ours, Peer::ControllerRuntime),
+    (Peer::Ours, Peer::KubeRs),
 ];
 
 /// An operator.
@@ -51,30 +54,11 @@ enum Peer {
     KubeRs,
 }
 
-/// The runs of each, by round.
-type Rounds = BTreeMap<Peer, Vec<Run>>;
-
 pub async fn run(options: &Options) -> Result<()> {
-    let mut programs = BTreeMap::new();
-    for peer in Peer::ALL {
-        say(&format!("preparing {}", peer.label()));
-        let prepared = tokio::task::spawn_blocking(move || peer.prepare());
-        programs.insert(peer, prepared.await??);
-    }
-    let mut rounds = Rounds::new();
-    for round in 0..options.rounds {
-        for place in 0..Peer::ALL.len() {
-            let peer = Peer::ALL[(round + place) % Peer::ALL.len()];
-            say(&format!("round {}: {}", round + 1, peer.label()));
-            let run = measured(options, peer, &programs[&peer]).await;
-            let run = run.with_context(|| peer.label())?;
-            rounds.entry(peer).or_default().push(run);
-        }
-    }
-    let raw: BTreeMap<_, _> = rounds.iter().map(|(peer, it)| (peer.label(), it)).collect();
-    let file = root().join("results/webapps.json");
-    let text = json!({"options": options, "rounds": raw});
-    std::fs::write(&file, format!("{text:#}\n"))?;
+    let programs = prepared(Peer::prepare).await?;
+    let run = async |peer| measured(options, peer, &programs[&peer]).await;
+    let rounds = in_turn(options, "children", run).await?;
+    keep("webapps", options, &raw(&rounds))?;
     print(&rounds, options);
     Ok(())
 }
@@ -171,8 +155,8 @@ fn has_status(app: &Value) -> bool {
         && ready["observedGeneration"] == *generation
 }
 
-impl Peer {
-    const ALL: [Self; 3] = [Self::Ours, Self::ControllerRuntime, Self::KubeRs];
+impl peers::Peer for Peer {
+    const ALL: &'static [Self] = &[Self::Ours, Self::ControllerRuntime, Self::KubeRs];
 
     fn label(self) -> &'static str {
         match self {
@@ -181,7 +165,9 @@ impl Peer {
             Self::KubeRs => "kube-rs",
         }
     }
+}
 
+impl Peer {
     /// Builds it. Where its program lies.
     fn prepare(self) -> Result<PathBuf> {
         let package = match self {
@@ -197,28 +183,15 @@ impl Peer {
     }
 }
 
-fn print(rounds: &Rounds, options: &Options) {
-    print!("{:<32}", format!("median of {} rounds", options.rounds));
-    for peer in Peer::ALL {
-        print!("{:>20}", peer.label());
-    }
-    println!("  ours/controller-runtime  ours/kube-rs");
+fn print(rounds: &Rounds<Peer>, options: &Options) {
+    peers::print_head(options, &PAIRS);
     println!(
         "{} objects with a Deployment, a Service and a status",
         options.apps
     );
-    for (measure, title, digits) in ROWS {
-        print!("  {title:<30}");
-        for peer in Peer::ALL {
-            let value = median(values(rounds, peer, measure)).unwrap_or_default();
-            print!("{value:>20.digits$}");
-        }
-        let [go, rust] = [Peer::ControllerRuntime, Peer::KubeRs]
-            .map(|peer| spread(ratios(rounds, measure, peer)));
-        println!("  {go:<23}  {rust}");
-    }
+    peers::print_rows(rounds, &ROWS, &PAIRS);
     for peer in Peer::ALL {
-        let verbs = rounds[&peer].last().map(|run| &run.detail);
+        let verbs = rounds[peer].last().map(|run| &run.detail);
         let verbs = verbs.into_iter().flatten();
         let verbs = verbs.filter_map(|(verb, many)| {
             Some(format!(
@@ -235,31 +208,8 @@ fn print(rounds: &Rounds, options: &Options) {
         );
     }
     for (measure, bound) in GOALS {
-        let title = ROWS.iter().find(|row| row.0 == measure);
-        let title = title.map_or(measure, |row| row.1);
-        let ratio = median(ratios(rounds, measure, Peer::ControllerRuntime)).unwrap_or(f64::MAX);
-        let verdict = if ratio <= bound {
-            "reached"
-        } else {
-            "NOT reached"
-        };
-        println!(
-            "goal: {title}, at most {bound:.1} of controller-runtime's: {ratio:.2}, {verdict}"
-        );
+        peers::print_goal(rounds, measure, PAIRS[0], &Goal::AtMost(bound));
     }
-}
-
-fn values(rounds: &Rounds, peer: Peer, measure: &str) -> Vec<f64> {
-    let runs = rounds.get(&peer).into_iter().flatten();
-    runs.filter_map(|run| run.measures.get(measure).copied())
-        .collect()
-}
-
-/// Ours by theirs, round by round.
-fn ratios(rounds: &Rounds, measure: &str, peer: Peer) -> Vec<f64> {
-    let ours = values(rounds, Peer::Ours, measure);
-    let theirs = values(rounds, peer, measure);
-    ours.iter().zip(theirs).map(|(a, b)| a / b).collect()
 }
 
 #[cfg(test)]

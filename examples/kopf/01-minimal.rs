@@ -1,4 +1,4 @@
-//! A creation handler. What it returns goes to the status.
+//! A creation handler. Its result is stored in the status.
 //!
 //! ```sh
 //! kopf-rs run examples/kopf/01-minimal.rs --embedded --apply examples/kopf --verbose

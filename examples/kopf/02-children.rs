@@ -1,4 +1,4 @@
-//! An object makes another one, which is deleted after it.
+//! An object creates another one, which Kubernetes deletes with it.
 //!
 //! ```sh
 //! kopf-rs run examples/kopf/02-children.rs --embedded --apply examples/kopf --verbose
@@ -20,7 +20,7 @@ async fn create_fn(spec: &Value, namespace: &str, client: Client) -> HandlerResu
             "env": [{"name": "FIELD", "value": field}],
         }]},
     }))?;
-    // Namespace, name, labels and owner reference are those of a child of the object that is handled.
+    // Sets the namespace, name, labels and owner reference of a child of the handled object.
     adopt(&mut pod)?;
     let pods = Api::<Pod>::namespaced(client, namespace);
     let pod = pods.create(&PostParams::default(), &pod).await?;

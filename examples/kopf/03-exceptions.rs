@@ -1,4 +1,4 @@
-//! Errors that are final, errors that are tried again, and how often.
+//! Permanent errors, errors that are retried, and the number of retries.
 //!
 //! ```sh
 //! kopf-rs run examples/kopf/03-exceptions.rs --embedded --apply examples/kopf --verbose

@@ -1,4 +1,4 @@
-//! Kubernetes Events about the object that is handled.
+//! Kubernetes Events about the handled object.
 //!
 //! ```sh
 //! kopf-rs run examples/kopf/04-events.rs --embedded --apply examples/kopf --verbose

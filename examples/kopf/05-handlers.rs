@@ -1,4 +1,4 @@
-//! All kinds of handlers for changes; two functions may be for the same change.
+//! All kinds of handlers for changes. Two functions may handle the same change.
 //!
 //! ```sh
 //! kopf-rs run examples/kopf/05-handlers.rs --embedded --apply examples/kopf --verbose

@@ -1,4 +1,4 @@
-//! Several instances of one operator: the one with the highest priority handles the objects, the others are paused meanwhile.
+//! Several instances of one operator: the one with the highest priority handles the objects, and the others pause.
 //!
 //! ```sh
 //! kubectl apply -f examples/kopf/peering/peering.yaml

@@ -1,4 +1,4 @@
-//! A sub-handler for each item of the object: each is tried again by itself.
+//! A sub-handler for each item of the object. Each is retried on its own.
 //!
 //! ```sh
 //! kopf-rs run examples/kopf/07-subhandlers.rs --embedded --apply examples/kopf --verbose

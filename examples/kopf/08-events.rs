@@ -1,4 +1,4 @@
-//! Raw watch events: a failure is logged, and not tried again; nothing is kept on the object.
+//! Raw watch events: a failure is logged but not retried, and no progress is stored on the object.
 //!
 //! ```sh
 //! kopf-rs run examples/kopf/08-events.rs --embedded --apply examples/kopf --verbose

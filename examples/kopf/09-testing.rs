@@ -1,4 +1,4 @@
-//! An operator and its test, which runs it on an API server in memory: see docs/testing.md.
+//! An operator with its test, which runs it on an in-memory API server: see docs/testing.md.
 //!
 //! ```sh
 //! kopf-rs run examples/kopf/09-testing.rs --embedded --apply examples/kopf --verbose
@@ -20,7 +20,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn resource_lifecycle() {
         let cluster = TestCluster::with(include_str!("crd.yaml")).await;
-        // Of this file alone; in a crate of its own it is `Registry::collected()`.
+        // Only the handlers of this file; in a separate crate, use `Registry::collected()`.
         let module = module_path!().trim_end_matches("::tests");
         let operator = cluster.start(Registry::in_module(module).unwrap());
         cluster.apply(include_str!("object.yaml")).await;

@@ -1,5 +1,5 @@
-//! Built-in resources: each Pod is deleted after half a minute, except those of the system. Nothing is to be cancelled by hand: a daemon ends with
-//! its object.
+//! Built-in resources: deletes each Pod after half a minute, except system Pods. The daemon needs no
+//! cancellation by hand, since it stops with its object.
 //!
 //! ```sh
 //! kopf-rs run examples/kopf/10-builtins.rs --embedded --apply examples/kopf --verbose

@@ -1,12 +1,13 @@
-//! An operator in a program that does other things, too: it is told when to stop, and given what its handlers ask for.
+//! An operator inside a program that also does other work: the program stops the operator, and passes values to its
+//! handlers.
 //!
-//! This is the `main.rs` of a crate of its own. `examples/myapp-in-a-program` is such a crate.
+//! This is the `main.rs` of a separate crate. `examples/myapp-in-a-program` is such a crate.
 
 use kopf_rs::prelude::*;
 use kopf_rs::{Operator, OperatorError, Registry, Report};
 use tokio::sync::oneshot;
 
-/// What the program gives to the handlers.
+/// The values that the program passes to the handlers.
 struct Texts {
     hello: &'static str,
     good_bye: &'static str,
@@ -22,7 +23,7 @@ async fn delete_fn(name: &str, texts: State<Texts>) {
     info!("{}, {name}!", texts.good_bye);
 }
 
-/// The program: it starts the operator, is busy with its own activity, and stops the operator.
+/// The program: starts the operator, runs its own activity, and stops the operator.
 pub(crate) async fn app(
     client: Client,
     handlers: Registry,
@@ -43,7 +44,7 @@ pub(crate) async fn app(
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let client = Client::try_default().await?;
     app(client, Registry::collected()?, async || {
-        // Whatever the program is for, until it is to end.
+        // The program's own work, until it should end.
         let _ = tokio::signal::ctrl_c().await;
     })
     .await?;

@@ -1,5 +1,5 @@
-//! Startup, cleanup and probes, which `--liveness http://0.0.0.0:8080/healthz` shows. Functions that log in have `#[on_login]`, and need a cluster that knows
-//! them: see its documentation.
+//! Startup, cleanup and probes, which `--liveness http://0.0.0.0:8080/healthz` shows. Login functions use
+//! `#[on_login]`, and need a cluster that accepts their credentials: see its documentation.
 //!
 //! ```sh
 //! kopf-rs run examples/kopf/13-hooks.rs --embedded --apply examples/kopf --verbose
@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 
 use kopf_rs::prelude::*;
 
-/// The Pods that were seen, as `namespace/name`: made at the start.
+/// The Pods seen so far, as `namespace/name`. Created at startup.
 #[derive(Default)]
 struct Seen(Mutex<BTreeSet<String>>);
 

@@ -1,4 +1,5 @@
-//! Daemons: one looks at its flag, the other one is cancelled. A plain `fn` would have a thread of its own, and wait by `wait_blocking`.
+//! Daemons: one polls its stop flag, the other one is cancelled. A plain `fn` would run on its own thread, and wait
+//! with `wait_blocking`.
 //!
 //! ```sh
 //! kopf-rs run examples/kopf/14-daemons.rs --embedded --apply examples/kopf --verbose
@@ -8,7 +9,7 @@ use std::time::Duration;
 
 use kopf_rs::prelude::*;
 
-/// Fails three times, then goes on for half a minute, unless it is stopped.
+/// Fails three times, then runs for half a minute unless it is stopped.
 #[daemon("kopfexamples", backoff = 3)]
 async fn background_flag(
     live: Live,
@@ -34,7 +35,7 @@ async fn background_flag(
     Ok(())
 }
 
-/// Goes on until it is cancelled; fails three times at first.
+/// Fails three times, then runs until it is cancelled.
 #[daemon("kopfexamples", backoff = 3, cancellation_backoff = 1.0, cancellation_timeout = 0.5, annotations = {"someannotation": "somevalue"})]
 async fn background_async(live: Live, retry: u32) -> HandlerResult {
     if retry < 3 {

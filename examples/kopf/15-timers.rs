@@ -1,4 +1,4 @@
-//! Timers, which wait until their object has not changed for a while.
+//! Timers that wait until their object has not changed for a while.
 //!
 //! ```sh
 //! kopf-rs run examples/kopf/15-timers.rs --embedded --apply examples/kopf --verbose

@@ -6,7 +6,7 @@
 
 use kopf_rs::prelude::*;
 
-/// Whether each Pod runs, by namespace and name.
+/// Indexes by namespace and name whether each Pod runs.
 #[index("v1", "pods")]
 fn is_running(
     namespace: String,
@@ -16,7 +16,7 @@ fn is_running(
     ((namespace, name), phase == Some("Running"))
 }
 
-/// The names of Pods, by each of their labels.
+/// Indexes the names of Pods by each of their labels.
 #[index("v1", "pods")]
 fn by_label(labels: &Labels, name: &str) -> Vec<((String, String), String)> {
     let pairs = labels.iter();

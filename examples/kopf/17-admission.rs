@@ -1,6 +1,6 @@
-//! Requests that are warned of, denied, and changed before they are carried out.
+//! Admission handlers that warn about, deny and change requests before the API server executes them.
 //!
-//! The API server asks an operator only if it knows where: `settings.admission` says that.
+//! The API server calls an operator only if its address is known: set it in `settings.admission`.
 
 use kopf_rs::prelude::*;
 

@@ -1,7 +1,7 @@
-//! Who asks, and whether they may: tokens, impersonation, RBAC, and the reviews that tell of them.
+//! Authentication and authorization: tokens, impersonation, RBAC, and the review APIs.
 //!
-//! Promise: every request is somebody's; members of `system:masters` may do everything, and no rule is looked at for them.
-//! Must not know transports, nor what a request does.
+//! Every request has a user. Members of `system:masters` may do everything, without a look at the rules.
+//! Independent of transports and of the effects of requests.
 
 pub(crate) mod aggregate;
 pub(crate) mod attributes;
@@ -31,16 +31,16 @@ use index::Index;
 use token::Signer;
 pub use user::User;
 
-/// The group of roles and bindings.
+/// The API group of roles and bindings.
 pub(crate) const GROUP: &str = "rbac.authorization.k8s.io";
 
-/// What the server knows of users and their rights.
+/// The users that the server knows, and their permissions.
 #[derive(Debug, Default)]
 pub(crate) struct Access {
     pub(crate) tokens: Tokens,
-    /// Signs the tokens of service accounts; made when the first is asked for.
+    /// Signs the tokens of service accounts; created with the first token.
     signer: Option<Signer>,
-    /// How each user last came to impersonate somebody.
+    /// The impersonation mode that last succeeded for each user, which is tried first.
     modes: HashMap<String, usize>,
     pub(crate) index: Index,
 }
@@ -55,13 +55,13 @@ impl Access {
         }
     }
 
-    /// From now on this token is that user's.
+    /// Accepts a bearer token for a user.
     pub(crate) fn add_token(&self, token: String, user: User) {
         self.tokens.add(token, user);
     }
 }
 
-/// Find out whose a call is, and refuse it if they may not make it.
+/// Authenticates the caller and applies impersonation; returns an error if the user may not make this call.
 pub(crate) fn admit(
     store: &mut Store,
     call: &mut Call,
@@ -78,7 +78,7 @@ pub(crate) fn admit(
     demand(store, &call.user, &attributes)
 }
 
-/// Refuse what a user may not do.
+/// Returns an error if RBAC does not allow the user to do this.
 fn demand(store: &mut Store, user: &User, attributes: &Attributes) -> Result<(), Refusal> {
     let decision = index::current(store).decide(user, attributes);
     if decision.allowed {

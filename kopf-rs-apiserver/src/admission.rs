@@ -1,9 +1,9 @@
-//! Admission: webhooks, whoever wants to change or to refuse what is written, and is asked over HTTPS; and policies, which are evaluated here.
+//! Admission control: webhooks, which the server calls over HTTPS, and validating admission policies, which it evaluates itself.
 //!
-//! Verbs run under the store's lock and cannot wait. So a verb that needs a webhook's answer gives up, leaves the question
-//! behind, and runs again from its start when the answer is there; an answer counts as long as the question is the same.
-//! Promise: nothing is written before all answers are there, and no answer is asked for twice. Without webhooks this costs a
-//! look at two empty lists. Must not know transports or verbs.
+//! Verbs run under the store's lock and cannot wait. A verb that needs a reply of a webhook therefore aborts, leaves the call pending,
+//! and runs again from its start when the reply is there; the reply stays valid as long as the same call is needed.
+//! Nothing is written before all replies are there, and each call is made once. Without webhooks and policies the cost is a look at two
+//! empty lists. Independent of transports and verbs.
 
 pub(crate) mod chance;
 pub(crate) mod check;
@@ -13,6 +13,7 @@ mod hook;
 pub(crate) mod place;
 mod policy;
 mod question;
+mod real_time;
 mod round;
 mod trust;
 mod url;
@@ -28,7 +29,7 @@ use hook::Hook;
 use policy::BoundPolicy;
 pub(crate) use round::Round;
 
-/// The group of webhook configurations.
+/// The API group of webhook configurations.
 pub(crate) const GROUP: &str = "admissionregistration.k8s.io";
 
 const CONFIGURATIONS: [&str; 2] = [
@@ -41,18 +42,18 @@ const POLICIES: [&str; 2] = [
     "validatingadmissionpolicybindings",
 ];
 
-/// The webhooks, and what they have been asked.
+/// The webhooks and policies, and the calls of the current request.
 #[derive(Debug, Default)]
 pub(crate) struct Admission {
     places: Vec<CollectionId>,
     stale: bool,
     mutating: Arc<[Hook]>,
     validating: Arc<[Hook]>,
-    /// Those that are bound.
+    /// The policies that have a binding.
     policies: Arc<[BoundPolicy]>,
-    /// Where services are, by namespace and name: the server has no network of its own.
+    /// The addresses of Services, by namespace and name, because the server has no cluster network.
     services: BTreeMap<(String, String), SocketAddr>,
-    /// What the request that is being answered has asked so far.
+    /// The pending and completed calls of the current request.
     pub(crate) round: Option<Round>,
 }
 
@@ -71,19 +72,19 @@ impl Admission {
         }
     }
 
-    /// Something was written there.
+    /// Marks the cached hooks and policies as stale after a write to one of their collections.
     pub(crate) fn touch(&mut self, id: CollectionId) {
         self.stale |= self.places.contains(&id);
     }
 
-    /// Where a service is reached from now on.
+    /// Sets the address under which a Service is reachable.
     pub(crate) fn place_service(&mut self, namespace: &str, name: &str, at: SocketAddr) {
         self.services
             .insert((namespace.to_owned(), name.to_owned()), at);
     }
 }
 
-/// Bring the webhooks and the policies up to date.
+/// Reloads webhooks and policies if they changed.
 fn refresh(store: &mut Store) {
     if !std::mem::take(&mut store.admission.stale) {
         return;
@@ -113,14 +114,21 @@ fn refresh(store: &mut Store) {
     store.admission.policies = policy::bound(&policies, &bindings).into();
 }
 
-/// Whether any webhook or policy may want to know of writes to this kind.
+/// Returns true if a webhook or policy may apply to writes of this kind. In the group of admission itself, policies apply only to webhook
+/// configurations, and webhooks to nothing, so that a broken configuration can always be repaired.
 pub(crate) fn is_due(store: &mut Store, kind: &Kind) -> bool {
-    if store.admission.round.is_none() || kind.group == GROUP {
+    let is_asked = !is_exempt(&kind.group);
+    let is_judged = is_asked || CONFIGURATIONS.contains(&kind.plural.as_str());
+    if store.admission.round.is_none() || !is_judged {
         return false;
     }
     refresh(store);
     let admission = &store.admission;
-    !admission.mutating.is_empty()
-        || !admission.validating.is_empty()
-        || !admission.policies.is_empty()
+    let has_hooks = !admission.mutating.is_empty() || !admission.validating.is_empty();
+    !admission.policies.is_empty() || is_asked && has_hooks
+}
+
+/// Returns true if webhooks never apply to a group.
+fn is_exempt(group: &str) -> bool {
+    group == GROUP
 }

@@ -1,6 +1,6 @@
-//! One HTTP request, understood: verb, target, query, accepted form, body.
+//! Parses an HTTP request: verb, target, query, accepted form and body.
 //!
-//! Promise: no I/O and no store; the same request always becomes the same call. Must not know whether the target exists.
+//! Pure: no I/O, no store, and the same request always gives the same call. Independent of whether the target exists.
 
 mod body;
 mod form;
@@ -24,15 +24,15 @@ pub(crate) use path::Path;
 use crate::access::User;
 use path::{decode, legacy_watch, parse_query, resource_path, segments, verb_of};
 
-/// What a request wants, in Kubernetes' words.
+/// The verb of a request, in Kubernetes' terms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Verb {
-    /// Read one object, or a page that is no object.
+    /// Read one object, or a page such as discovery.
     Get,
     /// Read a collection.
     List,
-    /// Follow a collection.
+    /// Watch a collection.
     Watch,
     /// `POST` to a collection.
     Create,
@@ -48,28 +48,28 @@ pub enum Verb {
     Other,
 }
 
-/// A request, understood.
+/// A parsed request.
 #[derive(Clone)]
 pub(crate) struct Call {
     pub(crate) method: Method,
     pub(crate) raw_path: String,
     pub(crate) query: Vec<(String, String)>,
     pub(crate) verb: Verb,
-    /// The segments of the path, decoded.
+    /// The decoded segments of the path.
     pub(crate) segments: Vec<String>,
     pub(crate) ends_in_slash: bool,
-    /// It says to watch by its path.
+    /// The path itself asks for a watch, in the deprecated form.
     pub(crate) watched_by_path: bool,
     pub(crate) path: Option<Path>,
     pub(crate) accepted: Accepted,
     pub(crate) content_type: Option<String>,
     pub(crate) user_agent: Option<String>,
     pub(crate) authorization: Option<String>,
-    /// The headers that name another user, in lower case.
+    /// The impersonation headers, with names in lower case.
     pub(crate) impersonation: Vec<(String, String)>,
-    /// Whose request it is; nobody's until that was found out.
+    /// The user of the request; anonymous until authentication.
     pub(crate) user: Arc<User>,
-    /// What the client has already.
+    /// The `If-None-Match` header.
     pub(crate) known: Option<String>,
     pub(crate) body: Bytes,
 }
@@ -77,7 +77,7 @@ pub(crate) struct Call {
 // === impl Call ===
 
 impl fmt::Debug for Call {
-    /// Without the token and the body.
+    /// Omits the token and the body.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Call")
             .field("method", &self.method)
@@ -119,12 +119,12 @@ impl Call {
         }
     }
 
-    /// Whether the escapes of the path can be undone.
+    /// Returns true if all percent escapes of the path are valid.
     pub(crate) fn has_readable_path(&self) -> bool {
         path::is_readable(&self.raw_path)
     }
 
-    /// A query parameter, empty if absent.
+    /// Returns a query parameter, or an empty string if it is absent.
     pub(crate) fn param(&self, key: &str) -> &str {
         self.query
             .iter()
@@ -132,30 +132,30 @@ impl Call {
             .map_or("", |(_, value)| value)
     }
 
-    /// All that is given for a query parameter.
+    /// Returns all values of a query parameter.
     pub(crate) fn params(&self, key: &str) -> impl Iterator<Item = &str> {
         let found = self.query.iter().filter(move |(found, _)| found == key);
         found.map(|(_, value)| value.as_str())
     }
 
-    /// A query parameter that is a switch.
+    /// Returns a boolean query parameter; an absent one is false.
     pub(crate) fn switch(&self, key: &str) -> bool {
         let given = self.query.iter().find(|(found, _)| found == key);
         given.is_some_and(|(_, value)| is_on(value))
     }
 }
 
-/// Whether a switch is on, as Go's clients and people write it.
+/// Returns true unless the value is `0` or `false`, as in the real server.
 fn is_on(value: &str) -> bool {
     value != "0" && !value.eq_ignore_ascii_case("false")
 }
 
-/// A text with percent encoding undone.
+/// Decodes percent escapes.
 pub(crate) fn decoded(text: &str) -> String {
     decode(text, false)
 }
 
-/// What the rows of a table are to have of their objects.
+/// Returns the query parameter that selects which part of each object a table includes.
 fn included(query: &[(String, String)]) -> &str {
     let found = query.iter().find(|(key, _)| key == "includeObject");
     found.map_or("", |(_, value)| value)

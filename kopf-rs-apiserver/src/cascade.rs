@@ -1,7 +1,7 @@
-//! What goes when something goes: dependants of an owner, the content of a namespace, the instances of a CRD.
+//! Cascading deletion: dependents of an owner, the content of a namespace, the instances of a CRD.
 //!
-//! Promise: done at once and under the same lock, where a real cluster's controllers take a moment. Finalizers are respected.
-//! Must not know requests.
+//! Runs immediately and under the same lock, while the controllers of a real cluster take a moment. Respects finalizers.
+//! Independent of requests.
 
 mod namespace;
 mod steps;
@@ -18,20 +18,20 @@ use crate::store::Store;
 use crate::verb::{Deletion, Part, delete_key};
 use crate::write::{self, Change};
 
-/// The finalizer of an owner that waits for its dependants.
+/// The finalizer of an owner that waits for its dependents.
 pub(crate) const FOREGROUND: &str = "foregroundDeletion";
-/// The finalizer of an owner whose dependants are to stay.
+/// The finalizer of an owner whose dependents are to be orphaned.
 pub(crate) const ORPHAN: &str = "orphan";
 
-/// What became of an owner.
+/// The state of an owner.
 enum Standing {
     There,
     Absent,
-    /// Its kind is not served, or it is nowhere the dependant could know it.
+    /// The kind of the owner is not served, or its scope does not fit that of the dependent.
     Unknown,
 }
 
-/// Let go of everything that hung on a removed object.
+/// Runs after an object was removed: cleans up its dependents, and lets waiting owners and namespaces go.
 pub(crate) fn removed(store: &mut Store, kind: &Kind, stored: &Stored) {
     let uid = stored.slim.uid.clone();
     store.steps.add(Step::Dependents(uid, Deletion::default()));
@@ -45,7 +45,7 @@ pub(crate) fn removed(store: &mut Store, kind: &Kind, stored: &Stored) {
     crd::finish(store, kind);
 }
 
-/// Delete the dependants of an owner that waits for them, and then the owner.
+/// Starts a foreground deletion: deletes the dependents of an owner first, and then the owner.
 pub(crate) fn begin_foreground(store: &mut Store, owner: &str) {
     let step = Step::Dependents(owner.to_owned(), Deletion::foreground());
     store.steps.add(step);
@@ -53,7 +53,7 @@ pub(crate) fn begin_foreground(store: &mut Store, owner: &str) {
     take_steps(store);
 }
 
-/// Take one step after the other, however many follow from each: chains of owners may be as long as there are objects, and circles.
+/// Runs all steps in a loop rather than recursively, because owner chains may be arbitrarily long and may form cycles.
 fn take_steps(store: &mut Store) {
     if !store.steps.begin() {
         return;
@@ -76,19 +76,19 @@ fn take_steps(store: &mut Store) {
     store.steps.end();
 }
 
-/// Delete the dependants that have no other living owner; unhook the others.
+/// Deletes dependents without another living owner; removes the owner reference from the others.
 fn release_dependents(store: &mut Store, owner: &str, how: &Deletion) {
     for (id, key) in store.dependents(owner) {
         settle_owners(store, (id, &key), owner, how);
     }
 }
 
-/// Delete an object whose owners are not there; unhook it from those that are not, if others are.
+/// Deletes an object if all its owners are gone; if some still exist, removes the references to the others.
 pub(crate) fn check_owners(store: &mut Store, id: CollectionId, key: &str) {
     settle_owners(store, (id, key), "", &Deletion::default());
 }
 
-/// The same, where one owner counts as gone already.
+/// Like [`check_owners`], but treats the owner `going` as absent.
 fn settle_owners(store: &mut Store, (id, key): (CollectionId, &str), going: &str, how: &Deletion) {
     let Some((kind, stored)) = found(store, id, key) else {
         return;
@@ -113,12 +113,12 @@ fn settle_owners(store: &mut Store, (id, key): (CollectionId, &str), going: &str
         if waits_in_a_circle(store, &stored.slim.uid) {
             unblock(store, &kind, &stored);
         }
-        // Gone already, or refused by a rule: both leave nothing to do here.
+        // An error means that the object is gone already or that admission refused; both leave nothing to do.
         let _outcome = delete_key(store, &kind, key, how);
     }
 }
 
-/// Whether a dependant of the object waits for its own dependants already: then one of them must not be waited for.
+/// Returns true if a dependent of the object is in foreground deletion itself: in a cycle of owners, both would wait for each other forever.
 fn waits_in_a_circle(store: &Store, uid: &str) -> bool {
     store.dependents(uid).iter().any(|(id, key)| {
         store.get(*id, key).is_some_and(|stored| {
@@ -147,7 +147,7 @@ fn standing(store: &Store, kind: &Kind, dependent: &Stored, owner: &Body) -> Sta
     }
 }
 
-/// Take the owner out of all its dependants, so that they stay.
+/// Removes the reference to this owner from all its dependents, so that they survive.
 pub(crate) fn orphan_dependents(store: &mut Store, owner: &str) {
     for (id, key) in store.dependents(owner) {
         if let Some((kind, stored)) = found(store, id, &key) {
@@ -156,7 +156,7 @@ pub(crate) fn orphan_dependents(store: &mut Store, owner: &str) {
     }
 }
 
-/// Remove an owner that only waited for its dependants, if none is left.
+/// Removes an owner in foreground deletion if no dependent blocks it any more.
 fn release_foreground(store: &mut Store, owner: &str) {
     let Some((id, key)) = store.place_of(owner).cloned() else {
         return;
@@ -176,7 +176,7 @@ fn release_foreground(store: &mut Store, owner: &str) {
     }
 }
 
-/// Take a finalizer of an object that is to go, and the object with it if nothing else holds it.
+/// Removes a finalizer, and the terminating object with the last one, unless its grace period is not over.
 pub(crate) fn let_go(store: &mut Store, kind: &Kind, key: &str, finalizer: &str) {
     let Some(stored) = store.get(kind.collection, key) else {
         return;
@@ -212,7 +212,7 @@ fn found(
     Some((store.kinds.of_collection(id)?.clone(), store.get(id, key)?))
 }
 
-/// Take an owner out of an object.
+/// Removes the reference to an owner from an object.
 fn unhook(store: &mut Store, kind: &Kind, stored: &Stored, owner: &str) {
     let mut body = stored.body();
     let meta = metadata_mut(&mut body);
@@ -225,7 +225,7 @@ fn unhook(store: &mut Store, kind: &Kind, stored: &Stored, owner: &str) {
     rewrite(store, kind, stored, body);
 }
 
-/// Let no owner of an object wait for it.
+/// Clears `blockOwnerDeletion` in all owner references of an object.
 fn unblock(store: &mut Store, kind: &Kind, stored: &Stored) {
     let mut body = stored.body();
     let owners = metadata_mut(&mut body).get_mut("ownerReferences");
@@ -245,13 +245,13 @@ fn rewrite(store: &mut Store, kind: &Kind, stored: &Stored, body: Body) {
         managed: None,
         dry_run: false,
     };
-    // What is not in order otherwise is rewritten nevertheless.
+    // If the object fails validation for another reason, the change is stored regardless.
     if write::replace(store, change, stored, body.clone()).is_err() {
         store.put(kind.collection, body);
     }
 }
 
-/// Take a finalizer off a body.
+/// Removes a finalizer.
 pub(crate) fn remove_finalizer(body: &mut Body, name: &str) {
     let meta = metadata_mut(body);
     if let Some(Value::Array(finalizers)) = meta.get_mut("finalizers") {
@@ -262,7 +262,7 @@ pub(crate) fn remove_finalizer(body: &mut Body, name: &str) {
     }
 }
 
-/// Put a finalizer on a body.
+/// Adds a finalizer, unless the object has it.
 pub(crate) fn add_finalizer(body: &mut Body, name: &str) {
     let slot = metadata_mut(body)
         .entry("finalizers")
@@ -274,13 +274,13 @@ pub(crate) fn add_finalizer(body: &mut Body, name: &str) {
     }
 }
 
-/// Delete what is in a namespace; the namespace follows when it is empty.
+/// Deletes all objects in a namespace; the namespace itself is removed when it is empty.
 pub(crate) fn empty_namespace(store: &mut Store, namespace: &str) {
     store.steps.add(Step::Namespace(namespace.to_owned()));
     take_steps(store);
 }
 
-/// The same, as a step.
+/// Executes the step of [`empty_namespace`].
 fn empty_namespace_now(store: &mut Store, namespace: &str) {
     for (id, key) in store.everything_in(namespace) {
         if let Some((kind, _)) = found(store, id, &key) {
@@ -290,7 +290,7 @@ fn empty_namespace_now(store: &mut Store, namespace: &str) {
     store.steps.add_late(Late::Namespace(namespace.to_owned()));
 }
 
-/// Let a namespace go that only waited for its content; say what it waits for otherwise.
+/// Removes a terminating namespace if it is empty; otherwise sets conditions that say what remains.
 pub(crate) fn finish_namespace(store: &mut Store, namespace: &str) {
     let Some(kind) = store.kinds.kind("", "v1", "namespaces").cloned() else {
         return;

@@ -1,7 +1,7 @@
-//! Expressions in CEL: what their parts are, whether that fits together, what they cost, and what they come to.
+//! CEL expressions: parsing, type checking, cost estimation and evaluation.
 //!
-//! Promise: complaints and faults are cel-go's, in its words and at its places; what cannot be evaluated is a fault, never a
-//! yes. The same expression on the same values gives the same answer; nothing is changed. Must not know rules or requests.
+//! Error messages and their positions match cel-go. An expression that cannot be evaluated yields an error and never `true`.
+//! Evaluation is deterministic and has no side effects. Independent of validation rules and of requests.
 
 mod bounds;
 mod check;
@@ -34,30 +34,30 @@ use parse::Trouble;
 use run::Run;
 use tree::Tree;
 
-/// How many expressions are kept parsed.
+/// The number of parsed expressions that the cache holds; a full cache is cleared.
 const KEPT: usize = 4096;
-/// What is said of what is no expression, where nobody knows more.
+/// The error for an expression that does not parse, where no parser gives a better one.
 const UNREAD: &str = "this server does not understand the expression";
 
 type Parsed = Result<Arc<Program>, String>;
 
 static PARSED: LazyLock<Mutex<HashMap<String, Parsed>>> = LazyLock::new(Mutex::default);
 
-/// An expression that can be evaluated.
+/// A parsed expression that can be evaluated.
 #[derive(Debug)]
 pub(crate) struct Program {
     tree: Tree,
-    /// How many parts it has.
+    /// The number of nodes in the tree.
     count: usize,
 }
 
-/// A complaint and the place in the source, counted in letters.
+/// An error message and its position in the source, counted in characters.
 type Complaint = (usize, String);
 
-/// The names an expression may use beside its own, and what they stand for.
+/// The variables that an expression may use, with their types.
 pub(crate) type Names<'a> = [(&'a str, Kind)];
 
-/// An expression whose parts fit together.
+/// An expression that passed the type check.
 #[derive(Debug)]
 pub(crate) struct Checked {
     program: Arc<Program>,
@@ -67,7 +67,7 @@ pub(crate) struct Checked {
 // === impl Program ===
 
 impl Program {
-    /// The expression, read once.
+    /// Parses an expression, or returns the cached result of an earlier parse.
     pub(crate) fn of(source: &str) -> Parsed {
         let mut known = PARSED.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(found) = known.get(source) {
@@ -85,12 +85,12 @@ impl Program {
         fresh
     }
 
-    /// Whether it uses a name.
+    /// Returns true if the expression uses the variable `name`.
     pub(crate) fn names(&self, name: &str) -> bool {
         self.tree.names(name)
     }
 
-    /// What it comes to with these names, and what that cost.
+    /// Evaluates the expression with these variables; returns the result and its cost.
     pub(crate) fn run<'a>(
         &'a self,
         names: Vec<(&'a str, Outcome<'a>)>,
@@ -102,25 +102,42 @@ impl Program {
     }
 }
 
-/// What is wrong with how an expression is written.
+/// Checks the syntax of an expression and returns the error message of the real server.
 #[cfg(feature = "cel")]
 pub(crate) fn syntax(source: &str) -> Result<(), String> {
     bounds::check(source)?;
-    // The other parser reads no texts in three quotes.
+    // The `cel` crate does not parse triple-quoted strings.
     if source.contains("\"\"\"") || source.contains("'''") {
         return Program::of(source).map(|_| ());
     }
-    let parser = ::cel::parser::Parser::default().enable_optional_syntax(true);
     let ours = Program::of(source).map(|_| ());
-    match parser.parse(source) {
-        // What is wrong with macros is known here.
+    match read_by_other(source) {
+        // Only our own parser reports the errors of macros.
         Err(_) if ours.as_ref().is_err_and(|why| why != UNREAD) => ours,
-        Err(errors) => Err(unread::told(source, &errors.to_string())),
-        Ok(_) => ours,
+        Err(errors) => Err(unread::told(source, &errors)),
+        Ok(()) => ours,
     }
 }
 
-/// What is wrong with how an expression is written, without saying where.
+/// Parses the expression with the `cel` crate, on a thread of its own: fifty levels of brackets need more stack than threads have.
+#[cfg(feature = "cel")]
+fn read_by_other(source: &str) -> Result<(), String> {
+    const STACK: usize = 64 * 1024 * 1024;
+    let read = || {
+        let parser = ::cel::parser::Parser::default().enable_optional_syntax(true);
+        let read = parser.parse(source).map(drop);
+        read.map_err(|errors| errors.to_string())
+    };
+    std::thread::scope(|scope| {
+        let reader = std::thread::Builder::new().stack_size(STACK);
+        let reader = reader.spawn_scoped(scope, read).ok();
+        let read = reader.and_then(|reader| reader.join().ok());
+        // If no thread can be started, the result of our own parser is enough.
+        read.unwrap_or(Ok(()))
+    })
+}
+
+/// Checks the syntax of an expression; the error has no position.
 #[cfg(not(feature = "cel"))]
 pub(crate) fn syntax(source: &str) -> Result<(), String> {
     Program::of(source).map(|_| ())
@@ -129,12 +146,12 @@ pub(crate) fn syntax(source: &str) -> Result<(), String> {
 // === impl Checked ===
 
 impl Checked {
-    /// What it is.
+    /// Returns the type of the expression.
     pub(crate) fn kind(&self) -> &Kind {
         self.found.kind(&self.program.tree)
     }
 
-    /// What can be said of it before it is evaluated: that a part which needs no values fails.
+    /// Returns an error that shows before evaluation: a sub-expression that needs no variables fails.
     pub(crate) fn flaw(&self) -> Option<String> {
         let mut flaw = None;
         self.program.tree.each_part(&mut |part| {
@@ -145,13 +162,13 @@ impl Checked {
         flaw
     }
 
-    /// What it costs at most to evaluate it for such a value.
+    /// Estimates the highest cost of evaluating the expression for a value with this declaration.
     pub(crate) fn cost(&self, of: &Declared) -> u64 {
         Estimate::new(&self.found, of).cost(&self.program.tree)
     }
 }
 
-/// An expression with what its parts are, or what is wrong with it.
+/// Parses an expression and checks its types.
 pub(crate) fn check(source: &str, names: &Names<'_>) -> Result<Checked, String> {
     let program = Program::of(source)?;
     let mut checker = Checker::new(names, program.count);
@@ -162,7 +179,7 @@ pub(crate) fn check(source: &str, names: &Names<'_>) -> Result<Checked, String> 
     }
 }
 
-/// What is said of what is no expression; where another parser says more, it also says this.
+/// Returns the error for an expression that does not parse. With the `cel` feature, the `cel` crate adds its own errors later.
 fn unreadable(source: &str, reserved: Vec<Complaint>) -> String {
     if cfg!(feature = "cel") || reserved.is_empty() {
         return UNREAD.to_owned();
@@ -170,14 +187,14 @@ fn unreadable(source: &str, reserved: Vec<Complaint>) -> String {
     told(source, reserved)
 }
 
-/// Complaints in the order of what they are about.
+/// Formats the errors, ordered by their positions.
 fn told(source: &str, mut complaints: Vec<Complaint>) -> String {
     complaints.sort_by_key(|(place, _)| *place);
     let lines = complaints.iter().map(|found| shown(source, found));
     lines.collect::<Vec<String>>().join("\n")
 }
 
-/// A complaint with the line it is about.
+/// Formats an error with the source line that it concerns.
 fn shown(source: &str, (place, why): &Complaint) -> String {
     let (mut number, mut start) = (1, 0);
     for (at, letter) in source.chars().enumerate().take(*place) {
@@ -247,12 +264,14 @@ mod tests {
         let nots = format!("{}b", "!".repeat(500));
         let brackets = format!("{}i{}", "[".repeat(50), "]".repeat(50));
         let folds = format!("{}i{}", "[1].map(x, ".repeat(25), ")".repeat(25));
-        for source in [selects, sums, nots, brackets, folds] {
+        let alternatives = format!("i == 2{}", " || i == 1 && b".repeat(2000));
+        for source in [selects, sums, nots, brackets, folds, alternatives] {
             let program = Program::of(&source).unwrap();
             let names = vec![("i", Ok(Value::Int(1))), ("b", Ok(Value::Bool(true)))];
             let (made, _) = program.run(names, 1_000_000);
             assert_eq!(made.is_ok(), !source.contains(".x"), "{source}");
             assert!(check(&source, &[("i", Kind::Dyn), ("b", Kind::Bool)]).is_ok());
+            assert_eq!(syntax(&source), Ok(()), "{source}");
         }
     }
 

@@ -1,8 +1,7 @@
-//! The one clock of the server: a wall anchor taken once, moved on by tokio's elapsed time.
+//! The server's clock: the wall time at start plus tokio's elapsed time.
 //!
-//! Promise: under `tokio::time::pause` timestamps move with virtual time, and nothing else here reads a clock, but for the
-//! validity of certificates.
-//! Must not know what the timestamps are for.
+//! Under `tokio::time::pause`, timestamps follow the virtual time. Only the validity of certificates uses another clock.
+//! Independent of the use of timestamps.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -10,17 +9,17 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 
-/// Wall time that follows tokio's time. Clones jump together.
+/// Wall time that follows tokio's time. All clones share later jumps.
 #[derive(Clone, Debug)]
 pub(crate) struct Clock {
     wall: Timestamp,
     since: Instant,
-    /// By how many seconds it has jumped.
+    /// The sum of all jumps, in seconds.
     jumped: Arc<AtomicI64>,
 }
 
 impl Clock {
-    /// Anchor the clock at the real wall time of now.
+    /// Starts a clock at the current wall time.
     pub(crate) fn new() -> Self {
         Self {
             wall: Timestamp::now(),
@@ -29,12 +28,12 @@ impl Clock {
         }
     }
 
-    /// Go on from so many seconds later, or earlier if negative.
+    /// Moves the clock forward, or back if `seconds` is negative.
     pub(crate) fn jump(&self, seconds: i64) {
         self.jumped.fetch_add(seconds, Ordering::Relaxed);
     }
 
-    /// The time now, as tokio sees it.
+    /// Returns the current time, which follows tokio's time.
     pub(crate) fn now(&self) -> Timestamp {
         let elapsed = Instant::now().saturating_duration_since(self.since);
         let elapsed = SignedDuration::try_from(elapsed).unwrap_or(SignedDuration::ZERO);
@@ -43,23 +42,23 @@ impl Clock {
         self.wall.saturating_add(elapsed).unwrap_or(self.wall)
     }
 
-    /// The time now as Kubernetes writes it: UTC, whole seconds.
+    /// Returns the current time in Kubernetes' format: UTC, whole seconds.
     pub(crate) fn stamp(&self) -> String {
         stamp(self.now())
     }
 
-    /// Whole seconds since the epoch, for the validity of tokens.
+    /// Returns the seconds since the epoch, for the validity of tokens.
     pub(crate) fn unix_seconds(&self) -> i64 {
         self.now().as_second()
     }
 }
 
-/// The real time in whole seconds since the epoch. Clients check certificates by it, wherever the server's clock has jumped to.
+/// Returns the real seconds since the epoch, regardless of jumps, because clients check certificates against the real time.
 pub(crate) fn real_seconds() -> i64 {
     Timestamp::now().as_second()
 }
 
-/// A moment as Kubernetes writes it: UTC, whole seconds.
+/// Formats a time as Kubernetes does: UTC, whole seconds.
 pub(crate) fn stamp(at: Timestamp) -> String {
     at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }

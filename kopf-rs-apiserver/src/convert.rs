@@ -1,9 +1,9 @@
-//! Conversion of custom objects by a webhook: whoever speaks another version than the stored one sees what it makes of them.
+//! Conversion of custom objects by a webhook, for requests in another version than the stored one.
 //!
-//! Verbs have objects of such kinds in the version of the request: they are converted when they are taken from the store,
-//! and when they are put there. Verbs cannot wait, so a verb that needs a conversion leaves the question behind and runs
-//! again with the answer, as with admission webhooks; nothing is written before all answers are there. Watches wait.
-//! Promise: an object that is in the wanted version already is nobody's concern. Must not know transports.
+//! Verbs process such objects in the version of the request: they are converted when they are read from the store, and again before they
+//! are written. Verbs cannot wait, so a verb that needs a conversion leaves the call pending and runs again with the reply, as with
+//! admission webhooks; nothing is written before all replies are there. Watches wait for the webhook instead.
+//! Objects that have the wanted version already are never sent. Independent of transports.
 
 mod review;
 mod sight;
@@ -26,43 +26,43 @@ use crate::store::{Store, key};
 use review::Question;
 pub(crate) use sight::Sight;
 
-/// How long a webhook may take.
+/// The time limit of a webhook call.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// How many converted objects are kept in mind.
+/// The capacity of the cache of converted objects; a full cache is cleared.
 const KEPT: usize = 20_000;
 
-/// The schemas of versions, by name.
+/// The schemas of the versions, by version name.
 pub(crate) type Schemas = BTreeMap<String, Arc<Value>>;
 
-/// How a definition has its objects converted.
+/// The conversion webhook of a definition.
 #[derive(Debug)]
 pub(crate) struct Conversion {
     client: Client,
-    /// The version of the review, if it is one that is known.
+    /// The version of the conversion review, if the definition lists a supported one.
     review: Option<String>,
     group: String,
     kind: String,
-    /// The version objects are stored in.
+    /// The version in which objects are stored.
     stored: String,
-    /// All versions, served or not.
+    /// All versions, including those that are not served.
     versions: Vec<String>,
     schemas: Schemas,
-    /// Objects as lists and watches have seen them, by uid, revision and version.
+    /// The cache of objects converted for lists and watches, by uid, revision and version.
     seen: Mutex<HashMap<(String, u64, String), Arc<Stored>>>,
 }
 
-/// An object that is to be stored, and how its request sees it afterwards.
+/// An object in its stored version, together with its form in the version of the request.
 #[derive(Clone, Debug)]
 pub(crate) struct Storable {
     pub(crate) body: Body,
-    /// Absent where it is what is stored.
+    /// `None` if both are the same.
     shown: Option<Body>,
 }
 
 // === impl Conversion ===
 
 impl Conversion {
-    /// How the objects of a definition are converted, if by a webhook.
+    /// Returns the conversion of a definition, or `None` if it does not use a webhook.
     pub(crate) fn of(definition: &Body, stored: &str, schemas: &Schemas) -> Option<Arc<Self>> {
         let conversion = at_path(definition, ".spec.conversion")?;
         if conversion["strategy"] != "Webhook" {
@@ -92,7 +92,7 @@ impl Conversion {
     }
 
     fn seen(&self) -> MutexGuard<'_, HashMap<(String, u64, String), Arc<Stored>>> {
-        // A panic elsewhere leaves the map whole: every change to it is a single insert or clear.
+        // A panic elsewhere leaves the map consistent: every change to it is a single insert or clear.
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -112,7 +112,7 @@ impl Conversion {
         seen.insert(key, view.clone());
     }
 
-    /// Why an object cannot be converted at all, if so.
+    /// Returns the review version, or an error if the object cannot be converted.
     fn check(&self, from: &str) -> Result<&str, String> {
         let known = |name: &String| api_version(&self.group, name) == from;
         if !self.versions.iter().any(known) {
@@ -124,14 +124,14 @@ impl Conversion {
         review.ok_or_else(|| "no supported conversion review versions".to_owned())
     }
 
-    /// What a version does not know is gone.
+    /// Removes the fields that the version does not have.
     fn prune(&self, version: &str, body: &mut Body) {
         if let Some(schema) = self.schemas.get(version) {
             schema::convert(schema, body);
         }
     }
 
-    /// An object of the store in a version; asked within the round of a request.
+    /// Converts a stored object to a version; only within a request, which repeats if the webhook must be called first.
     fn in_round(&self, store: &mut Store, object: &Body, version: &str) -> Result<Body, Refusal> {
         let found = self.asked(store, object, version);
         let mut body = found.map_err(Refusal::internal)?.ok_or_else(unasked)?;
@@ -139,7 +139,7 @@ impl Conversion {
         Ok(body)
     }
 
-    /// What the webhook makes of an object; nothing if it is to be asked first.
+    /// Returns the object as converted by the webhook; otherwise registers the call and returns `None`.
     fn asked(
         &self,
         store: &mut Store,
@@ -169,7 +169,7 @@ impl Conversion {
     }
 }
 
-/// An object in a version, as its webhook makes it; asked within the round of a request.
+/// Returns the object exactly as the webhook converts it; only within a request, which repeats if the webhook must be called first.
 pub(crate) fn seen(
     store: &mut Store,
     conversion: &Conversion,
@@ -181,12 +181,12 @@ pub(crate) fn seen(
     found.ok_or_else(unasked)
 }
 
-/// Nobody sees this: the verb runs again.
+/// Returns the error that ends a run of a verb with pending calls. It never reaches a client, because the verb runs again.
 pub(crate) fn unasked() -> Refusal {
     Refusal::internal("a webhook is to be asked first")
 }
 
-/// An object without what differs when a verb runs again.
+/// Returns the object without fields that differ between runs of a verb, as the key of the call.
 fn essence(object: &Body) -> String {
     let mut object = object.clone();
     let meta = metadata_mut(&mut object);
@@ -196,14 +196,14 @@ fn essence(object: &Body) -> String {
     Value::Object(object).to_string()
 }
 
-/// A stored object as webhooks are sent it: as it lies in the store, where no revision is.
+/// Returns a stored object as webhooks receive it: without a resource version, which the store does not keep in the object.
 fn sendable(stored: &Stored) -> Body {
     let mut body = stored.whole_body();
     metadata_mut(&mut body).remove("resourceVersion");
     body
 }
 
-/// A converted object of that revision, with the managers of the one it was.
+/// Completes a converted object with the revision and the managed fields of its original.
 fn viewed(kind: &Kind, mut body: Body, kept: &Arc<Kept>, revision: u64) -> Arc<Stored> {
     let meta = metadata_mut(&mut body);
     meta.remove(MANAGED);
@@ -217,7 +217,7 @@ fn viewed(kind: &Kind, mut body: Body, kept: &Arc<Kept>, revision: u64) -> Arc<S
     ))
 }
 
-/// A stored object in the version of a request.
+/// Returns a stored object in the version of the request.
 pub(crate) fn view(
     store: &mut Store,
     kind: &Kind,
@@ -230,7 +230,7 @@ pub(crate) fn view(
     Ok(viewed(kind, body, &stored.kept, stored.slim.revision))
 }
 
-/// Many of them; what was seen before is not asked for again.
+/// Returns stored objects in the version of the request; uses the cache, so that each is converted once.
 pub(crate) fn views<'a>(
     store: &mut Store,
     kind: &Kind,
@@ -251,15 +251,15 @@ pub(crate) fn views<'a>(
                 conversion.keep(&kind.version, &found);
                 views.push(found);
             }
-            // The others are asked for in the same go.
+            // Continue, so that one round of calls covers all objects.
             Err(refusal) => refused = refused.or(Some(refusal)),
         }
     }
     refused.map_or(Ok(views), Err)
 }
 
-/// An object that nobody converts and that was written when another version was the stored one: what that version knows is
-/// still there.
+/// Returns an object that was written when another version was the stored one, without a webhook: fields that only the old version has are
+/// still included.
 fn of_old(store: &Store, kind: &Kind, stored: &Stored) -> Option<Arc<Stored>> {
     if kind.is_native() || kind.traits.builtin {
         return None;
@@ -279,7 +279,7 @@ fn of_old(store: &Store, kind: &Kind, stored: &Stored) -> Option<Arc<Stored>> {
     Some(Arc::new(old))
 }
 
-/// An object that is written again without being converted, in the version objects are stored in now.
+/// Completes an object without a webhook that moves from an old stored version to the current one.
 pub(crate) fn rewritten(store: &Store, kind: &Kind, stored: &Stored, body: &mut Body) {
     let key = key(stored.slim.namespace.as_deref(), &stored.slim.name);
     let newest = api_version(&kind.group, &kind.stored_version);
@@ -291,13 +291,13 @@ pub(crate) fn rewritten(store: &Store, kind: &Kind, stored: &Stored, body: &mut 
     }
 }
 
-/// Who converts an object, if it is not in the wanted version.
+/// Returns the webhook conversion if the object is not in the wanted version.
 fn foreign<'a>(kind: &'a Kind, stored: &Stored) -> Option<&'a Arc<Conversion>> {
     let conversion = kind.conversion.as_ref()?;
     (stored.api_version() != kind.api_version()).then_some(conversion)
 }
 
-/// An object of a request, as it is stored.
+/// Converts an object of a request to the stored version.
 pub(crate) fn storable(
     store: &mut Store,
     kind: &Kind,
@@ -325,7 +325,7 @@ pub(crate) fn storable(
     };
     let mut body = sent(kind.api_version(), object, &conversion.stored)?;
     if let Some(schema) = conversion.schemas.get(&conversion.stored) {
-        // Defaults of the stored version are there when it is read again.
+        // A later read would fill in the defaults of the stored version, so the stored object includes them.
         schema::store(schema, &mut body);
     }
     let stored_type = api_version(&conversion.group, &conversion.stored);
@@ -344,7 +344,7 @@ pub(crate) fn storable(
 // === impl Storable ===
 
 impl Storable {
-    /// What its request sees of it once it is stored.
+    /// Returns the stored object as the response shows it.
     pub(crate) fn seen(&self, kind: &Kind, stored: &Arc<Stored>) -> Arc<Stored> {
         match &self.shown {
             Some(shown) => viewed(kind, shown.clone(), &stored.kept, stored.slim.revision),
@@ -352,13 +352,13 @@ impl Storable {
         }
     }
 
-    /// What its request sees of it where it is not stored.
+    /// Returns the object as the response shows it if nothing is stored.
     pub(crate) fn into_shown(self) -> Body {
         self.shown.unwrap_or(self.body)
     }
 }
 
-/// An object as a request saw it, with the metadata it has got since; labels and annotations are those of its version.
+/// Returns the object in the request's version with the latest metadata; labels and annotations stay those of that version.
 pub(crate) fn renewed(kind: &Kind, view: &Stored, now: &Arc<Stored>) -> Arc<Stored> {
     if foreign(kind, now).is_none() {
         return now.clone();
@@ -376,25 +376,25 @@ pub(crate) fn renewed(kind: &Kind, view: &Stored, now: &Arc<Stored>) -> Arc<Stor
     viewed(kind, body, &now.kept, now.slim.revision)
 }
 
-/// The way of a watch to its webhook.
+/// Converts objects for a watch, which can wait for the webhook.
 #[derive(Clone, Debug)]
 pub(crate) struct Waiting {
     conversion: Arc<Conversion>,
-    /// All but the body.
+    /// The call without its body.
     query: Query,
 }
 
 // === impl Waiting ===
 
 impl Waiting {
-    /// Of a kind whose objects are converted.
+    /// Returns `None` if the kind does not use a webhook.
     pub(crate) fn of(store: &Store, kind: &Kind) -> Option<Self> {
         let conversion = kind.conversion.clone()?;
         let query = conversion.client.query(store, TIMEOUT, Value::Null);
         Some(Self { conversion, query })
     }
 
-    /// A stored object in the version of a kind; the error says why there is none.
+    /// Returns a stored object in the version of a kind; the error says why the conversion failed.
     pub(crate) async fn view(
         &self,
         kind: &Kind,

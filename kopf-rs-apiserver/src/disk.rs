@@ -1,11 +1,11 @@
-//! The data directory: a snapshot, the changes since, and who the server is.
+//! The data directory: a snapshot, the changes since then, and the server's identity.
 //!
-//! Promise: what `append` has taken survives the end of this process, whatever ends it; a change that was not taken whole is
-//! dropped whole when the directory is opened again. One process at a time. Must not know requests.
+//! A change that `append` has accepted survives the end of the process, however it ends; a partially written change is dropped
+//! as a whole when the directory is opened again. Only one process can use the directory. Independent of requests.
 //!
-//! In the directory lie `snapshot`, one or more `changes.N`, `identity.json` and `lock`. Changes are handed to the operating system
-//! before a request is answered, and to the disk itself with every snapshot and at the end: a crash of the machine may
-//! take back the last seconds, a crash of the process takes back nothing.
+//! The directory has `snapshot`, one or more `changes.N`, `identity.json` and `lock`. Changes reach the operating system
+//! before a request is answered, and are synced to the disk with every snapshot and at the end: a crash of the machine may
+//! lose the last seconds, a crash of the process loses nothing.
 
 mod frame;
 pub(crate) mod identity;
@@ -30,12 +30,12 @@ use crate::store::feed::Event;
 
 pub(crate) use load::load;
 
-/// The layout of the directory; another number is another layout.
+/// The version of the directory layout.
 const FORMAT: u32 = 1;
-/// How many bytes of changes are kept before there is a snapshot, unless it is said otherwise.
+/// The default size of changes that triggers a snapshot, in bytes.
 const DUE: u64 = 8 << 20;
 
-/// Where a server keeps its objects between runs.
+/// The directory in which a server stores its objects between runs.
 ///
 /// ```no_run
 /// # fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -51,64 +51,64 @@ pub struct DataDir {
     due: u64,
 }
 
-/// What was found in a data directory.
+/// The state that was loaded from a data directory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Recovered {
-    /// How many objects it held; none if the directory is new.
+    /// The number of objects; zero for a new directory.
     pub objects: usize,
-    /// The resourceVersion the server goes on from.
+    /// The resource version that the server continues from.
     pub revision: u64,
-    /// How many bytes at the end of the last file were no whole change, and were dropped: the server ended while it wrote them,
-    /// and nobody got an answer.
+    /// The number of bytes at the end of the last file that were dropped because they were not a complete change: the server ended while
+    /// it wrote them, before it answered the request.
     pub dropped: u64,
 }
 
-/// Why a data directory cannot be used.
+/// The reason why a data directory cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// Another server is using it.
     #[error("{} is in use by another server", .0.display())]
     InUse(PathBuf),
-    /// The system refused.
+    /// The operating system reported an error.
     #[error("{}: {error}", .path.display())]
     Io {
-        /// Which file or folder.
+        /// The file or directory.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         #[source]
         error: io::Error,
     },
-    /// A file is not what was written.
+    /// A file has unexpected content.
     #[error(
         "{} is damaged at byte {offset}: {why}; restore it from a copy, or begin anew with an empty directory",
         .path.display()
     )]
     Damaged {
-        /// Which file.
+        /// The damaged file.
         path: PathBuf,
-        /// Where in it.
+        /// The position of the damage.
         offset: u64,
-        /// What is wrong there.
+        /// A description of the damage.
         why: String,
     },
-    /// A file is gone that the others go on from, or are followed by.
+    /// A file is missing although other files depend on it.
     #[error(
         "{} is missing: {why}; restore it from a copy, or begin anew with an empty directory",
         .path.display()
     )]
     Missing {
-        /// Which file.
+        /// The missing file.
         path: PathBuf,
-        /// How that is known.
+        /// The reason why the file must exist.
         why: String,
     },
-    /// The keys of a new server could not be made, or those of an old one are none.
+    /// The keys of a new server could not be created, or those of an old one are invalid.
     #[error("the server has no keys: {0}")]
     Keys(#[from] TlsError),
 }
 
-/// A change that cannot be kept. The server answers nothing but this from then on, until it is started again.
+/// A change could not be stored. From then on, the server answers every request with this error until it is restarted.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("changes cannot be kept in {}: {error}; make room there and start the server again", .path.display())]
 pub(crate) struct DiskError {
@@ -120,20 +120,20 @@ pub(crate) struct DiskError {
 #[derive(Debug)]
 pub(crate) struct Disk {
     dir: PathBuf,
-    /// The number of the file changes go to.
+    /// The number of the current file of changes.
     number: u64,
     changes: File,
-    /// How many bytes of changes there are since the last snapshot.
+    /// The bytes of changes since the last snapshot.
     written: u64,
     due: u64,
     buffer: Vec<u8>,
     broken: Option<DiskError>,
     snapshot: Option<JoinHandle<io::Result<()>>>,
-    /// Held for as long as the directory is open.
+    /// Locks the directory while it is open.
     _lock: File,
 }
 
-/// One change, as it is written.
+/// One change, as the file has it.
 #[derive(Debug, Deserialize, Serialize)]
 struct Line<'a> {
     revision: u64,
@@ -144,12 +144,12 @@ struct Line<'a> {
     remove: Option<String>,
 }
 
-/// What the first frame of a snapshot says.
+/// The first frame of a snapshot.
 #[derive(Debug, Deserialize, Serialize)]
 struct Head {
     format: u32,
     revision: u64,
-    /// The number of the file of changes that goes on from here.
+    /// The number of the file of changes that follows the snapshot.
     #[serde(default)]
     next: Option<u64>,
 }
@@ -181,7 +181,7 @@ impl From<DiskError> for OpenError {
 // === impl DataDir ===
 
 impl DataDir {
-    /// The directory at this path, made if it is not there.
+    /// Uses the directory at this path, and creates it if it does not exist.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self {
             path: path.into(),
@@ -189,8 +189,8 @@ impl DataDir {
         }
     }
 
-    /// Make a snapshot, and drop the changes before it, whenever so many bytes of changes have gathered (and no fewer than the
-    /// last snapshot has). The default is 8 MiB.
+    /// Sets how many bytes of changes trigger a snapshot, which replaces those changes. A snapshot larger than this raises the
+    /// limit to its own size. The default is 8 MiB.
     #[must_use]
     pub fn snapshot_after(mut self, bytes: u64) -> Self {
         self.due = bytes;
@@ -222,7 +222,7 @@ impl Disk {
         })
     }
 
-    /// Keep all of these, or none.
+    /// Stores all of these changes or none of them.
     pub(crate) fn append(&mut self, effects: &[Effect]) -> Result<(), DiskError> {
         if let Some(broken) = &self.broken {
             return Err(broken.clone());
@@ -251,12 +251,12 @@ impl Disk {
         self.broken.insert(broken).clone()
     }
 
-    /// Why nothing can be kept any more, if so.
+    /// Returns the error that prevents further changes, if any.
     pub(crate) fn broken(&self) -> Option<DiskError> {
         self.broken.clone()
     }
 
-    /// Whether it is time for a snapshot.
+    /// Returns true if a snapshot is due.
     pub(crate) fn is_due(&self) -> bool {
         let busy = self
             .snapshot
@@ -265,7 +265,7 @@ impl Disk {
         self.written >= self.due && !busy && self.broken.is_none()
     }
 
-    /// Begin a snapshot of these objects; it is made beside whatever else happens.
+    /// Starts a snapshot of these objects on a thread of its own.
     pub(crate) fn begin_snapshot(
         &mut self,
         revision: u64,
@@ -300,7 +300,7 @@ impl Disk {
 impl Drop for Disk {
     fn drop(&mut self) {
         if let Some(snapshot) = self.snapshot.take() {
-            // One that failed is no loss: the changes it would have replaced are still there.
+            // A failed snapshot is no loss: the changes that it would have replaced are still there.
             let _made = snapshot.join();
         }
         let _synced = self.changes.sync_data();
@@ -323,7 +323,7 @@ fn write_change(text: &mut Vec<u8>, effect: &Effect) {
     }
 }
 
-/// Write a line with an object's text as it is.
+/// Writes a line with the object's JSON copied verbatim.
 fn write_put(text: &mut Vec<u8>, line: &Line<'_>, stored: &Stored) {
     crate::object::write_json(text, line);
     text.pop();
@@ -336,7 +336,7 @@ fn changes_file(dir: &Path, number: u64) -> PathBuf {
     dir.join(format!("changes.{number}"))
 }
 
-/// The files of changes, by number.
+/// Returns the numbers of the files of changes, in order.
 fn changes_files(dir: &Path) -> io::Result<Vec<u64>> {
     let mut numbers = Vec::new();
     for entry in fs::read_dir(dir)? {
@@ -351,21 +351,21 @@ fn changes_files(dir: &Path) -> io::Result<Vec<u64>> {
     Ok(numbers)
 }
 
-/// What a file of changes ends with when there is a next one.
+/// Returns the mark at the end of a file of changes that has a successor.
 fn end_mark() -> Vec<u8> {
     let mut mark = Vec::new();
     frame::write(&mut mark, |text| text.extend_from_slice(b"[]"));
     mark
 }
 
-/// Note in a file of changes that there is a next one, so that it is missed when it is gone.
+/// Marks a file of changes as having a successor, so that a later load notices if the successor is missing.
 fn finish(dir: &Path, number: u64) -> io::Result<()> {
-    // The mark is not to outlive what it tells of.
+    // Syncs the directory first: the mark must not become durable before the successor that it announces.
     File::open(dir)?.sync_all()?;
     let mut changes = append_to(&changes_file(dir, number))?;
     let length = changes.metadata()?.len();
     changes.write_all(&end_mark()).inspect_err(|_| {
-        // Half a mark would be damage.
+        // A partial mark would count as damage.
         let _cut = cut(&changes_file(dir, number), length);
     })
 }
@@ -379,7 +379,7 @@ fn remove_changes(dir: &Path, up_to: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Only the user reads what is in here: it has Secrets in it.
+/// Returns options for files that only the user can read, because they contain Secrets.
 fn private() -> OpenOptions {
     let mut options = OpenOptions::new();
     #[cfg(unix)]
@@ -399,14 +399,14 @@ fn make_folder(path: &Path) -> io::Result<()> {
     builder.create(path)
 }
 
-/// Shorten a file to what is whole in it.
+/// Truncates a file to its valid part.
 fn cut(path: &Path, length: u64) -> io::Result<()> {
     let file = OpenOptions::new().write(true).open(path)?;
     file.set_len(length)?;
     file.sync_all()
 }
 
-/// Keep other processes out for as long as the file is open.
+/// Locks the directory against other processes while the file is open.
 fn lock(dir: &Path) -> Result<File, OpenError> {
     let path = dir.join("lock");
     let file = append_to(&path).map_err(refused(&path))?;
@@ -417,7 +417,7 @@ fn lock(dir: &Path) -> Result<File, OpenError> {
     }
 }
 
-/// Replace a file by one with this content: it is there whole, or as it was.
+/// Replaces a file atomically: after a crash, either the old or the new content is complete.
 fn replace(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
     let new = path.with_extension("new");
     let mut file = private()
@@ -428,7 +428,7 @@ fn replace(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> io::
     write(&mut file)?;
     file.sync_all()?;
     fs::rename(&new, path)?;
-    // The rename itself, too.
+    // Sync the directory as well, so that the rename is durable.
     path.parent()
         .map_or(Ok(()), |dir| File::open(dir)?.sync_all())
 }

@@ -1,7 +1,7 @@
-//! Faults on demand: requests refused, answers lost or late, watches cut, silent, late or repeating themselves.
+//! Fault injection: rejected requests, lost or delayed responses, and watches that are cut, stall, lag or repeat events.
 //!
-//! Promise: a fault acts on the requests it matches, in the order they come, and no longer than its handle lives; chance comes
-//! from a seed. Must not know the store.
+//! A fault acts on matching requests in their order of arrival, and no longer than its handle lives. Randomness comes
+//! from a seed. Independent of the store.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,9 +12,9 @@ use tokio::sync::watch;
 use crate::call::{Call, Verb};
 use crate::journal::Entry;
 
-/// Something that goes wrong, and with which requests.
+/// A fault, and the requests that it acts on.
 ///
-/// Without further calls a fault acts on every request (on every watch, for those that concern watches).
+/// Without filters a fault acts on every request, or on every watch if it concerns watches.
 ///
 /// ```
 /// use kopf_rs_apiserver::{ApiServer, Fault, Verb};
@@ -38,14 +38,14 @@ pub struct Fault {
     when: Option<Condition>,
     first: usize,
     times: Option<usize>,
-    /// How likely it is, and the seed of that chance.
+    /// The probability and the seed.
     chance: Option<(f64, u64)>,
 }
 
-/// A test of a request that is in no answer yet.
+/// A filter on the request part of a journal entry.
 type Condition = Arc<dyn Fn(&Entry) -> bool + Send + Sync>;
 
-/// What goes wrong with a request.
+/// The effect of a fault on a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     Answer(u16, Option<Duration>),
@@ -55,12 +55,12 @@ pub(crate) enum Action {
     Delay(Duration),
     DelayAnswer(Duration),
     Compact,
-    /// By so many seconds.
+    /// In seconds.
     JumpClock(i64),
     Stream(StreamAction),
 }
 
-/// What goes wrong with a watch that was begun.
+/// The effect of a fault on a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StreamAction {
     CutAfter(usize),
@@ -74,7 +74,7 @@ pub(crate) enum StreamAction {
 // === impl StreamAction ===
 
 impl StreamAction {
-    /// Whether it is over with its fault, rather than with the watch.
+    /// Returns true if the effect ends with the fault rather than with the watch.
     pub(crate) const fn is_state(self) -> bool {
         matches!(self, Self::Stall | Self::Late(_) | Self::Repeat)
     }
@@ -100,12 +100,12 @@ impl Fault {
         }
     }
 
-    /// Answer with this status code, before anything is written.
+    /// Responds with this status code and writes nothing.
     pub fn answer(code: u16) -> Self {
         Self::new(Action::Answer(code, None))
     }
 
-    /// Ask the client to come back later (only for [`Fault::answer`]).
+    /// Adds a `Retry-After` header (only for [`Fault::answer`]).
     pub fn retry_after(mut self, delay: Duration) -> Self {
         if let Action::Answer(code, _) = self.action {
             self.action = Action::Answer(code, Some(delay));
@@ -113,120 +113,120 @@ impl Fault {
         self
     }
 
-    /// Do what was asked, then answer with this status code: the real answer is lost.
+    /// Executes the request, and then responds with this status code, so that the real response is lost.
     pub fn answer_after_write(code: u16) -> Self {
         Self::new(Action::AnswerAfterWrite(code))
     }
 
-    /// Drop the connection before anything is written.
+    /// Drops the connection before anything is written.
     pub fn drop_before() -> Self {
         Self::new(Action::DropBefore)
     }
 
-    /// Do what was asked, then drop the connection.
+    /// Executes the request, and then drops the connection.
     pub fn drop_after() -> Self {
         Self::new(Action::DropAfter)
     }
 
-    /// Wait this long before doing what was asked.
+    /// Waits before it executes the request.
     pub fn delay(delay: Duration) -> Self {
         Self::new(Action::Delay(delay))
     }
 
-    /// Do what was asked, but answer only after this time.
+    /// Executes the request, but delays the response.
     pub fn delay_answer(delay: Duration) -> Self {
         Self::new(Action::DelayAnswer(delay))
     }
 
-    /// Forget the history of changes just before doing what was asked, as [`ApiServer::compact`](crate::ApiServer::compact) does.
+    /// Discards the history of changes just before the request runs, as [`ApiServer::compact`](crate::ApiServer::compact) does.
     pub fn compact() -> Self {
         Self::new(Action::Compact)
     }
 
-    /// Let the server's clock jump by so many seconds, back if negative, just before doing what was asked.
+    /// Moves the server's clock by `seconds`, back if negative, just before the request runs.
     pub fn jump_clock(seconds: i64) -> Self {
         Self::new(Action::JumpClock(seconds))
     }
 
-    /// End watches at once, those that are open too.
+    /// Ends watches immediately, including open ones.
     pub fn cut() -> Self {
         Self::cut_after(0)
     }
 
-    /// End watches after so many events.
+    /// Ends watches after this number of events.
     pub fn cut_after(events: usize) -> Self {
         Self::new(Action::Stream(StreamAction::CutAfter(events)))
     }
 
-    /// Keep watches open and say nothing on them, those that are open too.
+    /// Keeps watches open but sends nothing, including on open ones.
     pub fn stall() -> Self {
         Self::new(Action::Stream(StreamAction::Stall))
     }
 
-    /// Break the connections of watches, those that are open too.
+    /// Breaks the connections of watches, including open ones.
     pub fn reset() -> Self {
         Self::new(Action::Stream(StreamAction::Reset))
     }
 
-    /// Send an error event 410 on watches, those that are open too, and end them.
+    /// Sends an error event 410 on watches, including open ones, and ends them.
     pub fn gone() -> Self {
         Self::new(Action::Stream(StreamAction::Gone))
     }
 
-    /// Deliver each event on watches this much later, on those that are open too; their order stays. Of one kind only, it comes after
-    /// later events of the others. When the fault ends, what is still held back comes at once.
+    /// Delays each event on watches, including open ones, without reordering them. Limited to one kind, its events arrive after
+    /// later events of other kinds. When the fault ends, all delayed events are sent at once.
     pub fn late(delay: Duration) -> Self {
         Self::new(Action::Stream(StreamAction::Late(delay)))
     }
 
-    /// Send each event on watches twice, on those that are open too.
+    /// Sends each event on watches twice, including on open ones.
     pub fn repeat() -> Self {
         Self::new(Action::Stream(StreamAction::Repeat))
     }
 
-    /// Only requests with this verb.
+    /// Limits the fault to requests with this verb.
     pub fn on(mut self, verb: Verb) -> Self {
         self.verb = Some(verb);
         self
     }
 
-    /// Only requests with this HTTP method.
+    /// Limits the fault to requests with this HTTP method.
     pub fn method(mut self, method: impl Into<String>) -> Self {
         self.method = Some(method.into());
         self
     }
 
-    /// Only requests to this API group.
+    /// Limits the fault to requests to this API group.
     pub fn group(mut self, group: impl Into<String>) -> Self {
         self.group = Some(group.into());
         self
     }
 
-    /// Only requests to this resource, by plural.
+    /// Limits the fault to requests to this resource, by plural.
     pub fn plural(mut self, plural: impl Into<String>) -> Self {
         self.plural = Some(plural.into());
         self
     }
 
-    /// Only requests in this namespace.
+    /// Limits the fault to requests in this namespace.
     pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
         self.namespace = Some(namespace.into());
         self
     }
 
-    /// Only requests to the object of this name.
+    /// Limits the fault to requests to the object of this name.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
         self
     }
 
-    /// Only requests to this subresource; an empty one means the objects themselves.
+    /// Limits the fault to requests to this subresource; an empty one means the objects themselves.
     pub fn subresource(mut self, subresource: impl Into<String>) -> Self {
         self.subresource = Some(subresource.into());
         self
     }
 
-    /// Only requests that this accepts: of the entry, everything is there that comes from the request.
+    /// Limits the fault to requests that the predicate accepts. Only those fields of the entry are set that follow from the request.
     ///
     /// ```
     /// use kopf_rs_apiserver::Fault;
@@ -241,20 +241,20 @@ impl Fault {
         self
     }
 
-    /// Act by chance: on this share of the matching requests, from 0 to 1. The same seed decides the same for the same
-    /// sequence of requests.
+    /// Limits the fault to a random share of the matching requests, from 0 to 1. The same seed gives the same decisions for the
+    /// same sequence of requests.
     pub fn chance(mut self, share: f64, seed: u64) -> Self {
         self.chance = Some((share, seed));
         self
     }
 
-    /// Begin with the nth matching request, counted from 1.
+    /// Starts with the nth matching request, counted from 1.
     pub fn nth(mut self, nth: usize) -> Self {
         self.first = nth.max(1);
         self
     }
 
-    /// Act so many times, then never again.
+    /// Limits how often the fault acts.
     pub fn times(mut self, times: usize) -> Self {
         self.times = Some(times);
         self
@@ -294,13 +294,13 @@ impl std::fmt::Debug for Fault {
     }
 }
 
-/// A fault that was given to the server.
+/// An active fault.
 #[derive(Debug)]
 struct Armed {
     id: u64,
     fault: Fault,
     seen: usize,
-    /// The state of the chance.
+    /// The state of the random number generator.
     dice: u64,
     hits: Arc<AtomicUsize>,
 }
@@ -308,7 +308,7 @@ struct Armed {
 // === impl Armed ===
 
 impl Armed {
-    /// Count a matching request; whether the fault acts on it.
+    /// Counts a matching request; returns true if the fault acts on it.
     fn acts_on(&mut self, call: &Call) -> bool {
         if !self.fault.matches(call) {
             return false;
@@ -330,7 +330,7 @@ impl Armed {
         acts
     }
 
-    /// A number from 0 to 1.
+    /// Returns a random number from 0 to 1.
     fn throw(&mut self) -> f64 {
         // SplitMix64: <https://prng.di.unimi.it/splitmix64.c>
         self.dice = self.dice.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -342,7 +342,7 @@ impl Armed {
     }
 }
 
-/// A fault in force. Dropping it ends the fault.
+/// The handle of an active fault. Dropping it ends the fault.
 #[derive(Debug)]
 #[must_use = "the fault ends when its handle is dropped"]
 pub struct FaultHandle {
@@ -354,13 +354,13 @@ pub struct FaultHandle {
 // === impl FaultHandle ===
 
 impl FaultHandle {
-    /// How often the fault acted so far.
+    /// Returns how often the fault has acted.
     #[must_use]
     pub fn hits(&self) -> usize {
         self.hits.load(Ordering::Relaxed)
     }
 
-    /// End the fault.
+    /// Ends the fault.
     pub fn clear(self) {
         drop(self);
     }
@@ -372,7 +372,7 @@ impl Drop for FaultHandle {
     }
 }
 
-/// All faults in force.
+/// All active faults.
 #[derive(Clone, Debug)]
 pub(crate) struct Faults {
     shared: Arc<Shared>,
@@ -418,7 +418,7 @@ impl Faults {
         }
     }
 
-    /// The faults of a request that comes in, in the order they were given.
+    /// Returns the actions for a new request, in the order in which their faults were added.
     pub(crate) fn of_request(&self, call: &Call) -> Vec<Action> {
         let mut armed = self.armed();
         let requests = armed
@@ -430,7 +430,7 @@ impl Faults {
             .collect()
     }
 
-    /// The next fault of a watch that is open, of those given after `seen`, which moves on.
+    /// Returns the next action for an open watch, from faults added after `seen`, and advances `seen`.
     pub(crate) fn of_stream(&self, call: &Call, seen: &mut u64) -> Option<(u64, StreamAction)> {
         let mut armed = self.armed();
         let before = *seen;
@@ -459,7 +459,7 @@ impl Faults {
     }
 
     fn armed(&self) -> MutexGuard<'_, (u64, Vec<Armed>)> {
-        // A panic elsewhere leaves the list whole: every change is a single push or retain.
+        // A panic elsewhere leaves the list consistent: every change is a single push or retain.
         self.shared
             .armed
             .lock()

@@ -1,6 +1,6 @@
-//! What the server gives to objects as they come in, by what else there is: addresses and ports of Services, priorities of Pods.
+//! Assigns values that depend on the state of the cluster to incoming objects: addresses and ports of Services, priorities of Pods.
 //!
-//! Promise: an address or port is given to one Service only. Must not know requests.
+//! Each address and port belongs to only one Service. Independent of requests.
 
 mod certificate;
 mod pod;
@@ -18,13 +18,13 @@ use crate::status::{Cause, Refusal};
 use crate::store::Store;
 use crate::verb::Part;
 
-/// Addresses of Services begin here, and there are so many.
+/// The first Service address, and the number of addresses.
 const FIRST: u32 = u32::from_be_bytes([10, 0, 0, 0]);
 const ADDRESSES: u32 = 1 << 16;
-/// Ports of nodes.
+/// The range of node ports.
 const PORTS: std::ops::RangeInclusive<i64> = 30_000..=32_767;
 
-/// Complete an object, new or changed, before it is checked.
+/// Completes a new or changed object before validation.
 pub(crate) fn complete(
     store: &Store,
     kind: &Kind,
@@ -48,7 +48,7 @@ pub(crate) fn complete(
     Ok(())
 }
 
-/// Complete what is said of requests for certificates.
+/// Completes the conditions of a certificate signing request.
 pub(crate) fn stamp(store: &Store, kind: &Kind, part: Part, old: &Body, body: &mut Body) {
     if kind.plural == "certificatesigningrequests" && kind.traits.builtin {
         match part {
@@ -75,14 +75,14 @@ fn service(store: &Store, old: Option<&Body>, body: &mut Body, dry_run: bool) ->
         causes.extend(address(store, &mut chance, before, spec));
     }
     let refused = ports(store, &mut chance, before, spec);
-    // A dry run takes no port, and so does not notice.
+    // A dry run allocates no port, and so does not detect a conflict.
     if !dry_run {
         causes.extend(refused);
     }
     causes
 }
 
-/// This cluster speaks IPv4 only, as a small one usually does.
+/// Checks and fills in the IP families: this cluster supports IPv4 only, as small clusters usually do.
 fn families(spec: &mut Body) -> Vec<Cause> {
     let headless = text(spec, "clusterIP") == "None";
     let selects = spec
@@ -136,7 +136,7 @@ fn address(
     let wanted = text(spec, "clusterIP").to_owned();
     let listed = spec.get("clusterIPs").and_then(Value::as_array);
     if wanted.is_empty() && listed.is_some_and(|listed| !listed.is_empty()) {
-        // Not in order, and told so later.
+        // Invalid; the validation reports it later.
         return None;
     }
     if wanted == "None"
@@ -165,7 +165,7 @@ fn address(
         return None;
     }
     let given = loop {
-        // The first address is kept for the server itself.
+        // The first address is reserved for the server itself.
         let address = Ipv4Addr::from(FIRST + 2 + chance.next() % (ADDRESSES - 3)).to_string();
         if !store.is_taken(&address) {
             break address;
@@ -235,14 +235,14 @@ fn needs_health_port(spec: &Body) -> bool {
 
 fn free_port(store: &Store, chance: &mut Chance) -> i64 {
     let count = PORTS.end() - PORTS.start() + 1;
-    // After many attempts a port that is taken is better than none.
+    // After many attempts, a port that is in use is better than none.
     (0..1000)
         .map(|_| PORTS.start() + i64::from(chance.next()) % count)
         .find(|port| !store.is_taken(&port.to_string()))
         .unwrap_or(*PORTS.start())
 }
 
-/// The addresses and ports that a Service has.
+/// Returns the addresses and ports of a Service.
 pub(crate) fn taken(service: &Body) -> Vec<String> {
     let list = |path: &str| at_path(service, path).and_then(Value::as_array);
     let addresses = list(".spec.clusterIPs").into_iter().flatten();

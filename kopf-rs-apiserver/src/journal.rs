@@ -1,7 +1,6 @@
-//! Every request that was answered, for assertions.
+//! Records every answered request, for assertions in tests.
 //!
-//! Promise: an entry is there before its answer reaches the client. Must not know what the requests meant to the store
-//! beyond their outcome.
+//! An entry is recorded before its response reaches the client. Apart from the outcome, independent of the effect on the store.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
@@ -12,20 +11,23 @@ use tokio::sync::watch;
 use crate::call::{Call, Verb};
 use crate::store::batch;
 
-/// How many entries are kept unless it is said otherwise; the oldest go first.
+/// The default number of entries; the oldest are dropped first.
 const LIMIT: usize = 100_000;
 
-/// A request that was answered.
+/// The total size of recorded bodies; beyond it, the oldest entries are dropped.
+const BYTES: usize = 64 * 1024 * 1024;
+
+/// An answered request.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Entry {
     /// The HTTP method.
     pub method: String,
-    /// The path, as sent.
+    /// The path as the client sent it.
     pub path: String,
-    /// The query parameters, decoded.
+    /// The decoded query parameters.
     pub query: Vec<(String, String)>,
-    /// What was wanted.
+    /// The verb.
     pub verb: Verb,
     /// The API group; empty for the core group and for pages.
     pub group: String,
@@ -41,27 +43,27 @@ pub struct Entry {
     pub subresource: Option<String>,
     /// The content type of the request's body.
     pub content_type: Option<String>,
-    /// Whose request it was.
+    /// The name of the authenticated user.
     pub user: String,
-    /// Who says to be asking.
+    /// The `User-Agent` header.
     pub user_agent: Option<String>,
-    /// The request's body, where it is JSON.
+    /// The request's body, if it is JSON.
     pub body: Option<Value>,
-    /// The status code of the answer.
+    /// The status code of the response.
     pub code: u16,
-    /// The resourceVersion of the object or list answered.
+    /// The resource version of the returned object or list.
     pub resource_version: Option<String>,
-    /// Whether the request itself changed its object.
+    /// True if the request itself changed its object.
     pub changed: bool,
-    /// All that was changed in consequence, in this order: objects that went with their owner, conditions the server sets, ...
+    /// All resulting changes in order, such as dependents that were deleted with their owner, or conditions that the server set.
     pub effects: Vec<Effect>,
 }
 
-/// One change that a request had as its consequence.
+/// One change that resulted from a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Effect {
-    /// What happened to the object, as watches call it: `ADDED`, `MODIFIED` or `DELETED`.
+    /// The event type in watches: `ADDED`, `MODIFIED` or `DELETED`.
     pub event: &'static str,
     /// The API group; empty for the core group.
     pub group: String,
@@ -71,11 +73,11 @@ pub struct Effect {
     pub namespace: Option<String>,
     /// The object's name.
     pub name: String,
-    /// The resourceVersion it had from then on.
+    /// The resource version after the change.
     pub resource_version: String,
 }
 
-/// What an answer was, in the journal's terms.
+/// The parts of a response that the journal records.
 #[derive(Clone, Debug)]
 pub(crate) struct Outcome {
     pub(crate) code: u16,
@@ -84,7 +86,7 @@ pub(crate) struct Outcome {
     pub(crate) effects: Vec<batch::Effect>,
 }
 
-/// The requests an [`ApiServer`](crate::ApiServer) has answered. Clones share the same entries.
+/// The requests that an [`ApiServer`](crate::ApiServer) has answered. Clones share the same entries.
 #[derive(Clone, Debug)]
 pub struct Journal {
     shared: Arc<Shared>,
@@ -93,7 +95,7 @@ pub struct Journal {
 #[derive(Debug)]
 struct Shared {
     records: Mutex<Records>,
-    /// Requests read-lock it from before they change anything until they are noted.
+    /// Each request holds a read lock from before its first change until it is recorded.
     noting: RwLock<()>,
     signal: watch::Sender<()>,
 }
@@ -102,7 +104,9 @@ struct Shared {
 struct Records {
     limit: usize,
     kept: VecDeque<Arc<Record>>,
-    /// How many entries went before the kept ones.
+    /// The total size of the recorded bodies.
+    bytes: usize,
+    /// The number of dropped entries.
     gone: usize,
 }
 
@@ -119,8 +123,11 @@ struct Record {
 
 impl Records {
     fn shorten(&mut self) {
-        while self.kept.len() > self.limit {
-            self.kept.pop_front();
+        while self.kept.len() > self.limit || self.bytes > BYTES && self.kept.len() > 1 {
+            let Some(record) = self.kept.pop_front() else {
+                return;
+            };
+            self.bytes -= record.call.body.len();
             self.gone += 1;
         }
     }
@@ -160,7 +167,7 @@ impl Record {
 // === impl Entry ===
 
 impl Entry {
-    /// What comes from the request alone.
+    /// Returns an entry with only the fields that follow from the request.
     pub(crate) fn of(call: &Call) -> Self {
         let path = call.path.clone().unwrap_or_default();
         Self {
@@ -195,6 +202,7 @@ impl Journal {
                 records: Mutex::new(Records {
                     limit: LIMIT,
                     kept: VecDeque::new(),
+                    bytes: 0,
                     gone: 0,
                 }),
                 noting: RwLock::new(()),
@@ -203,7 +211,7 @@ impl Journal {
         }
     }
 
-    /// Holds back [`entries`](Self::entries) until the guard goes: what a request has changed can be seen before it is noted.
+    /// Blocks [`entries`](Self::entries) until the guard is dropped, because the effects of a request are visible before its entry is recorded.
     pub(crate) fn noting(&self) -> RwLockReadGuard<'_, ()> {
         self.shared
             .noting
@@ -223,21 +231,23 @@ impl Journal {
             changed: outcome.changed,
             effects: outcome.effects.iter().map(Effect::of).collect(),
         };
+        records.bytes += record.call.body.len();
         records.kept.push_back(Arc::new(record));
         records.shorten();
         drop(records);
         self.shared.signal.send_replace(());
     }
 
-    /// Keep at most so many entries from now on, the newest; the default is 100,000. With 0 nothing is noted.
+    /// Limits the journal to the newest entries; the default is 100,000, and 0 records nothing. Regardless of the limit, the recorded bodies
+    /// have at most 64 MiB in total.
     pub fn limit(&self, entries: usize) {
         let mut records = self.records();
         records.limit = entries;
         records.shorten();
     }
 
-    /// All entries, oldest first; at most the newest 100,000 are kept. Whatever a client has seen of a request, that request is
-    /// among them.
+    /// Returns all entries, oldest first: by default at most the newest 100,000, with at most 64 MiB of bodies. If a client has seen any effect
+    /// of a request, its entry is included.
     #[must_use]
     pub fn entries(&self) -> Vec<Entry> {
         let noting = self.shared.noting.write();
@@ -246,7 +256,7 @@ impl Journal {
         records.iter().map(|record| record.entry()).collect()
     }
 
-    /// The entries whose verb writes: create, update, patch, delete, deletecollection. Refused ones are among them.
+    /// Returns the entries whose verb writes (create, update, patch, delete, deletecollection), including rejected requests.
     #[must_use]
     pub fn writes(&self) -> Vec<Entry> {
         let mut entries = self.entries();
@@ -254,16 +264,17 @@ impl Journal {
         entries
     }
 
-    /// Forget all entries.
+    /// Removes all entries.
     pub fn clear(&self) {
         let mut records = self.records();
         records.gone += records.kept.len();
         records.kept.clear();
+        records.bytes = 0;
     }
 
-    /// The first entry the predicate accepts, among those there are and those to come.
+    /// Returns the first entry that the predicate accepts, among existing and future entries.
     ///
-    /// It waits for as long as it takes: put a `tokio::time::timeout` around it.
+    /// Waits without a limit; wrap it in `tokio::time::timeout` to add one.
     pub async fn wait_for(&self, mut accepts: impl FnMut(&Entry) -> bool) -> Entry {
         let mut signal = self.shared.signal.subscribe();
         let mut seen = 0;
@@ -289,7 +300,7 @@ impl Journal {
     }
 
     fn records(&self) -> MutexGuard<'_, Records> {
-        // A panic elsewhere leaves the records whole: every change is a single push or pop.
+        // A panic elsewhere leaves the records consistent: every change is a single push or pop.
         self.shared
             .records
             .lock()
@@ -300,12 +311,47 @@ impl Journal {
 // === impl Verb ===
 
 impl Verb {
-    /// Whether this verb changes objects.
+    /// Returns true if this verb changes objects.
     #[must_use]
     pub const fn writes(self) -> bool {
         matches!(
             self,
             Self::Create | Self::Update | Self::Patch | Self::Delete | Self::DeleteCollection
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+
+    #[test]
+    fn requests_are_kept_within_a_number_and_a_size_of_their_bodies() {
+        let content = Bytes::from(vec![0; BYTES + 1]);
+        let kept = |limit: usize, sizes: &[usize]| {
+            let journal = Journal::new();
+            journal.limit(limit);
+            for (number, size) in sizes.iter().enumerate() {
+                let request = http::Request::post(format!("/{number}")).body(()).unwrap();
+                let call = Call::new(&request.into_parts().0, content.slice(..*size));
+                let outcome = Outcome {
+                    code: 201,
+                    revision: None,
+                    changed: false,
+                    effects: Vec::new(),
+                };
+                journal.note(Arc::new(call), &outcome);
+            }
+            let entries = journal.entries();
+            entries.iter().map(|it| it.path.clone()).collect::<Vec<_>>()
+        };
+        let half = BYTES / 2;
+        assert_eq!(kept(9, &[half, half]), ["/0", "/1"]);
+        assert_eq!(kept(9, &[half, half, 1]), ["/1", "/2"]);
+        assert_eq!(kept(9, &[1, 1, BYTES + 1]), ["/2"]);
+        assert_eq!(kept(9, &[BYTES + 1, 0]), ["/1"]);
+        assert_eq!(kept(2, &[1, 1, 1]), ["/1", "/2"]);
     }
 }

@@ -1,7 +1,7 @@
-//! The task that does what is due while nobody asks for anything: it waits for changes and for the clock.
+//! The background task that does due work while no request arrives: it waits for changes and for the clock.
 //!
-//! Promise: runs from the first request (or from the moment workloads are asked for) until the server is gone; sleeps by
-//! tokio's clock, so that virtual time moves it. Must not know what is done.
+//! Runs from the first request, or from the call that enables workloads, until the server is dropped. Sleeps on tokio's clock, so
+//! that virtual time drives it. Independent of the work itself.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
@@ -12,28 +12,28 @@ use tokio::time::Instant;
 
 use crate::serve::shared::Core;
 
-/// How long the task waits when nothing is planned.
+/// The time until the next run if no work is planned.
 const IDLE: Duration = Duration::from_secs(24 * 3600);
 
-/// Whether the task runs, and how to wake it up.
+/// The state of the background task, and the signal that wakes it.
 #[derive(Debug, Default)]
 pub(crate) struct Keeper {
     runs: AtomicBool,
     signal: Arc<Notify>,
 }
 
-/// Says that the task runs, as long as it does: its runtime may end before the server.
+/// Marks the task as running until it is dropped, as the runtime of the task may end before the server.
 struct Running(Weak<Core>);
 
 // === impl Keeper ===
 
 impl Keeper {
-    /// What wakes the task.
+    /// Returns the signal that wakes the task.
     pub(crate) fn signal(&self) -> Arc<Notify> {
         self.signal.clone()
     }
 
-    /// Let the task run from now on, if there is something for it to do and a runtime to run in.
+    /// Starts the task if it is not running, has work to do, and there is a runtime to run it.
     pub(crate) fn start(core: &Arc<Core>) {
         let keeper = &core.keeper;
         if keeper.runs.load(Ordering::Relaxed) || !core.store().has_plans() {
@@ -75,7 +75,7 @@ async fn run(running: Running, signal: Arc<Notify>) {
         };
         let next = next.unwrap_or(IDLE);
         tokio::task::yield_now().await;
-        // Woken or in time: either way it is time to look.
+        // The task looks for work after a signal and after the timeout alike.
         let _elapsed = tokio::time::timeout_at(Instant::now() + next, signal.notified()).await;
     }
 }

@@ -1,7 +1,7 @@
-//! The kinds that are served: names, scope, subresources, and where their objects are kept.
+//! The served kinds: names, scope, subresources, and the collection that stores their objects.
 //!
-//! Promise: a path is served exactly if its kind is in [`Kinds`]. Discovery answers are made from the same table.
-//! Must not know objects, verbs or transports.
+//! The server answers a path exactly if [`Kinds`] has its kind, and discovery uses the same table.
+//! Independent of objects, verbs and transports.
 
 mod autoscaler;
 pub(crate) mod builtin;
@@ -25,18 +25,18 @@ use crate::object::Body;
 use crate::status::Subject;
 use crate::typed::{self, Struct};
 
-/// Which collection of the store holds the objects of a kind; all versions of a kind share one.
+/// The id of the store's collection for the objects of a kind, which all versions of the kind share.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct CollectionId(pub(crate) u32);
 
-/// What a kind is called in requests, whatever the version.
+/// The name of a kind in requests, without the version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Resource {
     pub(crate) group: String,
     pub(crate) plural: String,
 }
 
-/// What a kind can do and how its objects are treated.
+/// The capabilities of a kind, and the rules for its objects.
 #[expect(
     clippy::struct_excessive_bools,
     reason = "independent traits, not states"
@@ -45,23 +45,23 @@ pub(crate) struct Resource {
 pub(crate) struct Traits {
     /// Has the status subresource.
     pub(crate) status: bool,
-    /// Carries `metadata.generation`.
+    /// Maintains `metadata.generation`.
     pub(crate) generation: bool,
-    /// An immediate deletion answers the object rather than a `Status`.
+    /// An immediate deletion returns the object rather than a `Status`.
     pub(crate) returns_deleted: bool,
-    /// A replace without resourceVersion is accepted.
+    /// Accepts an update without a resource version.
     pub(crate) unconditional: bool,
-    /// A replace of an absent object creates it.
+    /// An update of an absent object creates it.
     pub(crate) create_on_update: bool,
-    /// Only `create`, and nothing is stored.
+    /// Supports only `create`, and stores nothing.
     pub(crate) review: bool,
-    /// Comes with the server, not from a CRD.
+    /// Built into the server rather than defined by a CRD.
     pub(crate) builtin: bool,
     /// Its definition is being deleted.
     pub(crate) terminating: bool,
 }
 
-/// The scale subresource: where the numbers are.
+/// The scale subresource: the paths of its values within the object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Scale {
     pub(crate) spec: String,
@@ -80,10 +80,10 @@ pub(crate) struct Column {
     pub(crate) path: String,
 }
 
-/// How objects of a served version differ from what is stored.
+/// The difference between objects of a served version and stored objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
-    /// Only `apiVersion` differs.
+    /// Only the `apiVersion` differs.
     Stored,
     /// `events.k8s.io/v1`, stored as core `v1` Events.
     NewEvent,
@@ -110,26 +110,26 @@ pub(crate) struct Kind {
     pub(crate) traits: Traits,
     pub(crate) scale: Option<Scale>,
     pub(crate) columns: Vec<Column>,
-    /// What everyone is told who uses it.
+    /// The warning for every request to a deprecated version.
     pub(crate) deprecation: Option<String>,
     pub(crate) schema: Option<Arc<Value>>,
     pub(crate) selectable: Vec<String>,
     pub(crate) shape: Shape,
     pub(crate) collection: CollectionId,
-    /// The version objects are kept in.
+    /// The version in which objects are stored.
     pub(crate) stored_version: String,
-    /// The schema of that version, where it is another one than this.
+    /// The schema of the stored version, if it differs from this version.
     pub(crate) stored_schema: Option<Arc<Value>>,
-    /// The schemas of all versions of a custom kind, served or not.
+    /// The schemas of all versions of a custom kind, including those that are not served.
     pub(crate) schemas: Arc<Schemas>,
-    /// Who converts its objects, where that is a webhook's work.
+    /// The webhook that converts objects between versions, if the definition has one.
     pub(crate) conversion: Option<Arc<Conversion>>,
 }
 
 // === impl Resource ===
 
 impl std::fmt::Display for Resource {
-    /// `plural.group`, or `plural` in the core group; as definitions are named.
+    /// Writes `plural.group`, or `plural` in the core group, which is also the name of a definition.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.plural)?;
         if self.group.is_empty() {
@@ -142,7 +142,7 @@ impl std::fmt::Display for Resource {
 // === impl Kind ===
 
 impl Kind {
-    /// A kind of no name, for the rules that hold for all.
+    /// Returns a nameless kind, for checks that apply to all kinds.
     pub(crate) fn anonymous() -> Self {
         Self {
             group: String::new(),
@@ -169,17 +169,17 @@ impl Kind {
         }
     }
 
-    /// `group/version`, or `version` in the core group.
+    /// Returns `group/version`, or `version` in the core group.
     pub(crate) fn api_version(&self) -> String {
         api_version(&self.group, &self.version)
     }
 
-    /// Whether objects that verbs have in hand are in this version; others are when they are shown.
+    /// Returns true if verbs process objects in this version; otherwise objects are converted when they are returned.
     pub(crate) fn is_native(&self) -> bool {
         self.conversion.is_some() || self.version == self.stored_version
     }
 
-    /// The `apiVersion` of objects that verbs have in hand.
+    /// Returns the `apiVersion` in which verbs process objects.
     pub(crate) fn held_version(&self) -> String {
         if self.is_native() {
             return self.api_version();
@@ -194,13 +194,13 @@ impl Kind {
         }
     }
 
-    /// What its objects look like, for kinds that come with the server.
+    /// Returns the type of the objects of a built-in kind.
     pub(crate) fn typed(&self) -> Option<&'static Struct> {
         let builtin = self.traits.builtin;
         builtin.then(|| typed::of_kind(&self.api_version(), &self.kind))?
     }
 
-    /// What its objects look like as they are stored, for kinds that come with the server.
+    /// Returns the type of the stored objects of a built-in kind.
     pub(crate) fn stored_type(&self) -> Option<&'static Struct> {
         match self.shape {
             Shape::Stored => self.typed(),
@@ -209,7 +209,7 @@ impl Kind {
         }
     }
 
-    /// How its objects come apart when they are merged.
+    /// Returns the structure by which objects are merged field by field.
     pub(crate) fn outline(&self) -> Outline<'_> {
         if self.traits.builtin {
             let stored = self.stored_type();
@@ -218,7 +218,7 @@ impl Kind {
         self.schema.as_deref().map_or(Outline::Free, Outline::Root)
     }
 
-    /// The metadata that a write to the status of a kind that comes with the server cannot change.
+    /// Returns the metadata fields that a status update of a built-in kind cannot change.
     pub(crate) fn kept_with_status(&self) -> &'static [&'static str] {
         match (self.group.as_str(), self.plural.as_str()) {
             ("apps", "deployments") => &["labels"],
@@ -227,7 +227,7 @@ impl Kind {
         }
     }
 
-    /// Whether a changed object is looked at as a new one is.
+    /// Returns true if a changed object undergoes the same validation as a new one.
     pub(crate) fn checked_when_changed(&self) -> bool {
         let loose = [
             ("networking.k8s.io", "ipaddresses"),
@@ -237,7 +237,7 @@ impl Kind {
         !loose.contains(&(self.group.as_str(), self.plural.as_str()))
     }
 
-    /// What an object is when nothing is set.
+    /// Returns an object of this kind with no fields set.
     pub(crate) fn empty(&self) -> Body {
         match self.outline() {
             Outline::Struct(of) => typed::zero_object(of),
@@ -245,7 +245,7 @@ impl Kind {
         }
     }
 
-    /// The subject of a refusal, by plural.
+    /// Returns the subject of an error, named by the plural.
     pub(crate) fn subject<'a>(&'a self, name: &'a str) -> Subject<'a> {
         Subject {
             group: &self.group,
@@ -254,10 +254,10 @@ impl Kind {
         }
     }
 
-    /// The subject of an `Invalid` refusal, by kind.
+    /// Returns the subject of an `Invalid` error, named by the kind.
     pub(crate) fn subject_by_kind<'a>(&'a self, name: &'a str) -> Subject<'a> {
         Subject {
-            // What is wrong is found in the stored form.
+            // Validation runs on the stored form, so the error names its group.
             group: if self.shape == Shape::NewEvent {
                 ""
             } else {
@@ -268,12 +268,12 @@ impl Kind {
         }
     }
 
-    /// Whether this is the core kind of that plural.
+    /// Returns true if this is the core kind with that plural.
     pub(crate) fn is_core(&self, plural: &str) -> bool {
         self.group.is_empty() && self.plural == plural
     }
 
-    /// Whether this is the kind of custom resource definitions.
+    /// Returns true if this is `CustomResourceDefinition`.
     pub(crate) fn is_crd(&self) -> bool {
         self.group == "apiextensions.k8s.io" && self.plural == "customresourcedefinitions"
     }
@@ -288,7 +288,7 @@ impl Kind {
                 "create", "delete", "get", "list", "patch", "update", "watch",
             ]
         } else if !self.traits.builtin {
-            // The order in which the real server names them for custom kinds.
+            // The real server lists the verbs of custom kinds in this order.
             &[
                 "delete",
                 "deletecollection",
@@ -313,7 +313,7 @@ impl Kind {
         }
     }
 
-    /// The verbs that discovery names: fewer than are served while the definition is being deleted.
+    /// Returns the verbs for discovery: fewer than are served while the definition is being deleted.
     pub(crate) fn discovered_verbs(&self) -> &'static [&'static str] {
         if self.traits.terminating {
             &["delete", "deletecollection", "get", "list", "watch"]
@@ -322,7 +322,7 @@ impl Kind {
         }
     }
 
-    /// The names of the subresources that are served.
+    /// Returns the names of the served subresources.
     pub(crate) fn subresources(&self) -> Vec<&'static str> {
         let mut names = Vec::new();
         if self.scale.is_some() {
@@ -357,7 +357,7 @@ impl Kind {
     }
 }
 
-/// `group/version`, or `version` in the core group.
+/// Returns `group/version`, or `version` in the core group.
 pub(crate) fn api_version(group: &str, version: &str) -> String {
     if group.is_empty() {
         version.to_owned()
@@ -366,7 +366,7 @@ pub(crate) fn api_version(group: &str, version: &str) -> String {
     }
 }
 
-/// A group's version with its kinds, by plural.
+/// A version of a group with its kinds, by plural.
 #[derive(Debug, Default)]
 pub(crate) struct Version {
     pub(crate) name: String,
@@ -384,7 +384,7 @@ pub(crate) struct Group {
 // === impl Group ===
 
 impl Group {
-    /// The place of a version, made if it is not there.
+    /// Returns the index of a version; adds the version if it is absent.
     fn version(&mut self, name: &str) -> usize {
         let place = |group: &Self| group.versions.iter().position(|v| v.name == name);
         if let Some(at) = place(self) {
@@ -406,7 +406,7 @@ impl Group {
 #[derive(Debug, Default)]
 pub(crate) struct Kinds {
     pub(crate) groups: Vec<Group>,
-    /// Kinds that are defined, but of which no version is served, as they are stored: their objects wait.
+    /// The stored versions of defined kinds of which no version is served; their objects stay in the store.
     unserved: Vec<Arc<Kind>>,
     next_collection: u32,
 }
@@ -432,7 +432,7 @@ impl Kinds {
         self.version(group, version)?.kinds.get(plural)
     }
 
-    /// Any version of that plural: the preferred one that is served, or the stored one where none is.
+    /// Returns any version of a kind: the preferred served one, or the stored one if none is served.
     pub(crate) fn any_version(&self, group: &str, plural: &str) -> Option<&Arc<Kind>> {
         let mut versions = self.group(group).into_iter().flat_map(|it| &it.versions);
         let served = versions.find_map(|version| version.kinds.get(plural));
@@ -440,7 +440,7 @@ impl Kinds {
         served.or_else(|| unserved.find(|kind| kind.group == group && kind.plural == plural))
     }
 
-    /// The kind as it is stored, by collection; another version where that one is not served.
+    /// Returns the stored version of the kind in a collection, or another version if the stored one is not served.
     pub(crate) fn of_collection(&self, id: CollectionId) -> Option<&Arc<Kind>> {
         let all = || {
             let kinds = self.iter();
@@ -460,7 +460,7 @@ impl Kinds {
             .flat_map(|version| version.kinds.values())
     }
 
-    /// Start serving a kind, in place of an older definition of the same name.
+    /// Starts to serve a kind; replaces an older definition of the same name.
     pub(crate) fn add(&mut self, kind: Kind) {
         let group = match self.groups.iter().position(|g| g.name == kind.group) {
             Some(found) => &mut self.groups[found],
@@ -471,7 +471,7 @@ impl Kinds {
         version.kinds.insert(kind.plural.clone(), Arc::new(kind));
     }
 
-    /// Groups of custom resources come after the server's own, in alphabetical order.
+    /// Adds a group: groups of custom kinds follow the built-in ones, in alphabetical order.
     fn add_group(&mut self, kind: &Kind) -> &mut Group {
         let builtin = kind.traits.builtin;
         let at = if builtin {
@@ -493,12 +493,12 @@ impl Kinds {
         &mut self.groups[at]
     }
 
-    /// Know a kind of which no version is served.
+    /// Registers a kind of which no version is served.
     pub(crate) fn hide(&mut self, kind: Kind) {
         self.unserved.push(Arc::new(kind));
     }
 
-    /// Stop serving all versions of a kind.
+    /// Stops serving all versions of a kind.
     pub(crate) fn remove(&mut self, group: &str, plural: &str) {
         self.unserved
             .retain(|kind| kind.group != group || kind.plural != plural);
@@ -512,7 +512,7 @@ impl Kinds {
     }
 }
 
-/// Kubernetes' order of versions: GA over beta over alpha, newer over older, anything else last.
+/// Returns the sort key of Kubernetes' version order: GA before beta before alpha, newer before older, anything else last.
 pub(crate) fn version_order(version: &str) -> (u8, u64, u64, Reverse<String>) {
     let last = |text: &str| Reverse(text.to_owned());
     let Some(rest) = version.strip_prefix('v') else {

@@ -1,7 +1,7 @@
-//! What is due later: events that expire, owners that should have appeared, whatever workloads wait for.
+//! Executes scheduled work: expired Events, owners that never appeared, and transitions of workloads.
 //!
-//! Promise: done when its time has come by the server's clock, by whoever holds the store then; nothing here sleeps.
-//! Must not know tasks or requests.
+//! Work runs when it is due by the server's clock, on the next access to the store; nothing here sleeps.
+//! Independent of tasks and requests.
 
 use jiff::SignedDuration;
 
@@ -11,12 +11,12 @@ use crate::store::Store;
 use crate::store::agenda::{Entry, Task};
 use crate::write;
 
-/// How long the real server keeps Events.
+/// The lifetime of Events, as in the real server.
 pub(crate) const EVENT_TTL: SignedDuration = SignedDuration::from_hours(1);
-/// How long an owner may stay unknown: a real cluster's garbage collector looks after about that time.
+/// The time that an owner may be missing; the garbage collector of a real cluster reacts after about this time.
 pub(crate) const OWNER_GRACE: SignedDuration = SignedDuration::from_secs(1);
 
-/// Do what is due.
+/// Executes all due work.
 pub(crate) fn run(store: &mut Store) {
     if store.agenda.first().is_none() {
         return;

@@ -1,8 +1,8 @@
 //! A Kubernetes API server in the process.
 //!
-//! It starts in milliseconds, keeps everything in memory, and answers as the real kube-apiserver does in what operators and
-//! their users can observe; the file `FIDELITY.md` beside this crate lists every known difference. It knows nothing of any
-//! operator framework: use it to test whatever talks to Kubernetes.
+//! It starts in milliseconds, keeps everything in memory, and gives the same replies as kube-apiserver in all that operators and
+//! their users can observe; the file `FIDELITY.md` beside this crate lists every known difference. It does not depend on an
+//! operator framework: use it to test any Kubernetes client.
 //!
 //! In a test, in memory, with [`kube`](https://docs.rs/kube) and under tokio's paused time:
 //!
@@ -38,9 +38,9 @@
 //! # }
 //! ```
 //!
-//! What no real server can do: [`ApiServer::fault`] lets requests fail on demand, [`ApiServer::journal`] tells what was asked and what
-//! came of it, [`ApiServer::jump_clock`] and [`ApiServer::compact`] let time and history pass. [`ApiServer::open`] keeps a cluster between
-//! runs. The README of this crate shows each of these at work.
+//! Beyond a real server: [`ApiServer::fault`] makes requests fail on demand, [`ApiServer::journal`] records requests and their effects,
+//! and [`ApiServer::jump_clock`] and [`ApiServer::compact`] simulate the passing of time and the loss of history. [`ApiServer::open`]
+//! stores a cluster between runs. The README of this crate demonstrates each of these.
 
 #![forbid(unsafe_code)]
 
@@ -100,7 +100,7 @@ use disk::identity::Passport;
 use serve::shared::Core;
 use store::Store;
 
-/// A Kubernetes API server. Clones are handles of the same server.
+/// A Kubernetes API server. Clones are handles to the same server.
 #[derive(Clone, Debug)]
 pub struct ApiServer {
     core: Arc<Core>,
@@ -110,14 +110,14 @@ pub struct ApiServer {
 // === impl ApiServer ===
 
 impl ApiServer {
-    /// A server in memory, empty but for the namespaces every cluster has.
+    /// Creates a server in memory, with only the namespaces and other objects that every cluster has.
     #[must_use]
     pub fn new() -> Self {
         let mut store = Store::new(Clock::new());
         verb::seed(&mut store);
         kind::registration::seed(&mut store);
         access::bootstrap::seed(&mut store);
-        // In memory, nothing can be in the way.
+        // A commit in memory cannot fail.
         let _kept = store.commit();
         Self {
             core: Arc::new(Core::new(store)),
@@ -125,12 +125,12 @@ impl ApiServer {
         }
     }
 
-    /// A server that keeps its objects in a directory, and goes on from what it finds there. What was answered is there again,
-    /// however the last one ended; watches from before are answered 410, as after a compaction.
+    /// Opens a server that stores its objects in a directory, and continues from the content of the directory. All answered writes are
+    /// there again, however the last run ended; watches from before get 410, as after a compaction.
     ///
     /// # Errors
     ///
-    /// If the directory is in use, cannot be read or written, or is damaged.
+    /// Returns an error if the directory is in use, cannot be read or written, or is damaged.
     pub fn open(dir: impl Into<DataDir>) -> Result<Self, OpenError> {
         let dir = dir.into();
         let mut store = Store::new(Clock::new());
@@ -139,7 +139,7 @@ impl ApiServer {
         let identity = passport.read()?;
         store.keep_on(disk);
         let core = Core::new(store).with_passport(passport, identity);
-        // Before the first change: where there are changes, it is missed if it is gone.
+        // Write the identity before the first change, because a directory with changes but no identity counts as damaged.
         core.settle()?;
         {
             let mut store = core.store();
@@ -154,74 +154,74 @@ impl ApiServer {
         })
     }
 
-    /// What was found in the data directory, if there is one.
+    /// Returns the state that was loaded from the data directory, if the server has one.
     #[must_use]
     pub fn recovered(&self) -> Option<&Recovered> {
         self.recovered.as_ref()
     }
 
-    /// The port on which a server with this data directory listened last.
+    /// Returns the port on which a server with this data directory listened last.
     #[must_use]
     pub fn last_port(&self) -> Option<u16> {
         self.core.last_port()
     }
 
-    /// From now on requests with this bearer token are that user's; RBAC says what they may do.
+    /// Accepts a bearer token for a user; RBAC decides what the user may do.
     pub fn add_user(&self, token: impl Into<String>, user: User) {
         self.core.store().access.add_token(token.into(), user);
     }
 
-    /// Tell the server where a Service is, so that admission webhooks that name it can be called. There is no network of
-    /// Services here: others are not found, as in a cluster where they have no endpoints.
+    /// Sets the address of a Service, so that admission webhooks that name it can be called. There is no Service network:
+    /// calls to other Services fail, as they do in a cluster for a Service without endpoints.
     pub fn place_service(&self, namespace: &str, name: &str, at: SocketAddr) {
         let mut store = self.core.store();
         store.admission.place_service(namespace, name, at);
     }
 
-    /// The server as a [`tower::Service`], for clients in the same process. Requests without a token are the
-    /// administrator's, who may do everything; see [`ApiService::as_user`].
+    /// Returns the server as a [`tower::Service`], for clients in the same process. Requests without a token belong to the
+    /// administrator, who may do everything; see [`ApiService::as_user`].
     #[must_use]
     pub fn service(&self) -> ApiService {
         ApiService::new(self.core.clone())
     }
 
-    /// Listen on TCP with TLS. [`Listening::token`] is the administrator's, those of [`ApiServer::add_user`] and of service
-    /// accounts count too, and requests without any are anonymous. Port 0 picks a free one.
+    /// Listens on TCP with TLS. Accepts [`Listening::token`], which is the administrator's, the tokens of [`ApiServer::add_user`]
+    /// and those of service accounts; requests without a token are anonymous. Port 0 picks a free port.
     ///
     /// # Errors
     ///
-    /// If the address cannot be listened on, or TLS cannot be set up.
+    /// Returns an error if the address is not available or TLS cannot be set up.
     pub async fn listen(&self, addr: SocketAddr) -> Result<Listening, ListenError> {
         Listening::start(self.core.clone(), addr).await
     }
 
-    /// The requests that were answered.
+    /// Returns the journal of answered requests.
     #[must_use]
     pub fn journal(&self) -> Journal {
         self.core.journal.clone()
     }
 
-    /// Let requests fail, until the handle is dropped.
+    /// Makes requests fail until the handle is dropped.
     pub fn fault(&self, fault: Fault) -> FaultHandle {
         self.core.faults.arm(fault)
     }
 
-    /// Let the clock of the server jump by so many seconds, back if negative: what it stamps from now on is later or earlier.
+    /// Moves the clock of the server by `seconds`, back if negative; later timestamps include the jump.
     pub fn jump_clock(&self, seconds: i64) {
         self.core.jump_clock(seconds);
     }
 
-    /// From now on, do what the controllers and the nodes of a cluster do, without running anything: Deployments make
-    /// `ReplicaSets` make Pods, Pods become ready after a while, Jobs complete, Services get endpoints.
+    /// Simulates the controllers and nodes of a cluster from now on, without running anything: Deployments create
+    /// `ReplicaSets`, which create Pods; Pods become ready after a while, Jobs complete, and Services get endpoints.
     ///
-    /// A Pod whose image name contains `missing` never starts; a container whose command is `false` fails. Off unless asked for.
+    /// A Pod whose image name contains `missing` never starts; a container whose command is `false` fails. Off by default.
     pub fn workloads(&self, options: WorkloadOptions) {
         workloads::begin(&mut self.core.store(), options);
         keep::Keeper::start(&self.core);
     }
 
-    /// Forget the history of changes: lists and watches from older resourceVersions answer 410 from now on.
-    /// Watches that are open go on.
+    /// Discards the history of changes: lists and watches from older resource versions get 410 from now on.
+    /// Open watches continue.
     pub fn compact(&self) {
         self.core.store().compact();
     }

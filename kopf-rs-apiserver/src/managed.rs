@@ -1,7 +1,7 @@
-//! Who manages which fields of an object: what `metadata.managedFields` says, and how writes change it.
+//! Field management: the content of `metadata.managedFields`, and its changes on writes.
 //!
-//! Promise: the rules of server-side apply (<https://kubernetes.io/docs/reference/using-api/server-side-apply/>) and the
-//! real server's bookkeeping around them. No clock: the time is an argument. Must not know requests or the store.
+//! Implements the rules of server-side apply (<https://kubernetes.io/docs/reference/using-api/server-side-apply/>) and the
+//! bookkeeping of the real server. Has no clock: the time is an argument. Independent of requests and of the store.
 
 pub(crate) mod apply;
 pub(crate) mod entry;

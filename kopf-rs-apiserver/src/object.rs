@@ -1,26 +1,30 @@
-//! Objects as JSON maps: access to the metadata all kinds share, and the text they are stored as.
+//! Objects as JSON maps: access to the common metadata, and the text in which they are stored.
 //!
-//! Promise: reading never fails, it finds or it does not. Must not know kinds or verbs.
+//! Reading never fails; missing or mistyped values are treated as absent. Must not depend on kinds or verbs.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use serde::Serialize;
+use serde_json::ser::{Formatter, Serializer};
 use serde_json::{Map, Value};
 
 use crate::managed::Kept;
+use crate::schema::go;
 
-/// Where metadata says who manages what.
+/// The field of `metadata` with the managed fields.
 pub(crate) const MANAGED: &str = "managedFields";
 
-/// How deep objects may be nested: what is kept is read again, and its managed fields are nested deeper than itself.
+/// The maximum nesting depth of objects. Stored objects must be parseable again, and their managed fields are nested deeper than they are.
 pub(crate) const DEEPEST: usize = 100;
 
 /// A whole object, or any JSON map in one.
 pub(crate) type Body = Map<String, Value>;
 
-/// What the server needs to know of a stored object without parsing it.
+/// The properties of a stored object that the server needs without parsing it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Slim {
     pub(crate) name: String,
@@ -32,24 +36,24 @@ pub(crate) struct Slim {
     pub(crate) terminating: bool,
 }
 
-/// An object as it is kept: its text, and what is asked of it most.
+/// A stored object: its text, and its most frequently used properties.
 #[derive(Debug)]
 pub(crate) struct Stored {
     pub(crate) slim: Slim,
-    /// `{"apiVersion":...,"kind":...,` and then the rest, in this order.
+    /// The JSON text; begins with `{"apiVersion":...,"kind":...,` in this order.
     pub(crate) json: Bytes,
-    /// Who manages what; part of the text, not of [`Self::body`].
+    /// The managed fields, which are part of the text, but not of [`Self::body`].
     pub(crate) kept: Arc<Kept>,
-    /// Where the rest begins.
+    /// The length of the text's part with the type.
     head: usize,
-    /// Where in the text the managed fields are.
+    /// The range of the managed fields in the text.
     managed: Range<usize>,
 }
 
 // === impl Stored ===
 
 impl Stored {
-    /// Write the object down; `body` says its metadata, the caller its type.
+    /// Serializes the object; the type is not taken from `body`.
     pub(crate) fn new(
         body: &Body,
         kept: Arc<Kept>,
@@ -74,7 +78,7 @@ impl Stored {
             }
         }
         text.push(b'}');
-        // It is kept for long.
+        // The text is kept for a long time.
         text.shrink_to_fit();
         Self {
             slim: slim(body, revision),
@@ -85,7 +89,7 @@ impl Stored {
         }
     }
 
-    /// The object as a map, without its managed fields: cheaper, and what most rules are about.
+    /// Returns the object as a map without its managed fields, which most rules do not need; this is cheaper.
     pub(crate) fn body(&self) -> Body {
         if self.managed.is_empty() {
             return self.whole_body();
@@ -97,26 +101,26 @@ impl Stored {
         serde_json::from_slice(&[before, after].concat()).unwrap_or_default()
     }
 
-    /// The object as a map.
+    /// Returns the whole object as a map.
     pub(crate) fn whole_body(&self) -> Body {
         serde_json::from_slice(&self.json).unwrap_or_default()
     }
 
-    /// The `apiVersion` it is written down in.
+    /// Returns the stored `apiVersion`.
     pub(crate) fn api_version(&self) -> &str {
         let head = self.json.get(HEAD.len() + 1..self.head).unwrap_or_default();
         let end = head.iter().position(|byte| *byte == b'"');
         str::from_utf8(&head[..end.unwrap_or_default()]).unwrap_or_default()
     }
 
-    /// The object's text with another type in front.
+    /// Returns the object's text with another type.
     pub(crate) fn retyped(&self, api_version: &str, kind: &str) -> Bytes {
         let mut text = head(api_version, kind);
         text.extend_from_slice(&self.json[self.head..]);
         text.into()
     }
 
-    /// The object's text without its type, as built-in kinds appear in lists.
+    /// Returns the object's text without its type, as lists of built-in kinds contain it.
     pub(crate) fn untyped(&self) -> Bytes {
         let rest = &self.json[self.head..];
         let mut text = Vec::with_capacity(rest.len() + 1);
@@ -126,7 +130,7 @@ impl Stored {
     }
 }
 
-/// Write metadata with the managed fields first; where those are.
+/// Writes metadata with the managed fields first; returns their range.
 fn write_metadata(text: &mut Vec<u8>, meta: &Body, managed: &[u8]) -> Range<usize> {
     text.push(b'{');
     let start = text.len();
@@ -152,7 +156,7 @@ fn write_metadata(text: &mut Vec<u8>, meta: &Body, managed: &[u8]) -> Range<usiz
     range
 }
 
-/// How the text of an object begins; its version follows.
+/// The beginning of an object's text, before the version.
 const HEAD: &[u8] = b"{\"apiVersion\":";
 
 fn head(api_version: &str, kind: &str) -> Vec<u8> {
@@ -164,10 +168,19 @@ fn head(api_version: &str, kind: &str) -> Vec<u8> {
     text
 }
 
-/// JSON of anything that cannot fail to serialise: strings, values, maps.
-pub(crate) fn write_json<T: serde::Serialize + ?Sized>(into: &mut Vec<u8>, value: &T) {
-    // Writing to a Vec cannot fail, and JSON values have no unserialisable part.
-    let _infallible = serde_json::to_writer(into, value);
+/// Writes the JSON of a value whose serialization cannot fail: strings, JSON values, maps.
+pub(crate) fn write_json<T: Serialize + ?Sized>(into: &mut Vec<u8>, value: &T) {
+    // Writing to a `Vec` cannot fail, and all parts of JSON values can be serialized.
+    let _infallible = value.serialize(&mut Serializer::with_formatter(into, AsGo));
+}
+
+/// Formats JSON like Go, which differs from `serde_json` in floating-point numbers.
+struct AsGo;
+
+impl Formatter for AsGo {
+    fn write_f64<W: io::Write + ?Sized>(&mut self, writer: &mut W, value: f64) -> io::Result<()> {
+        writer.write_all(go::json_float(value).as_bytes())
+    }
 }
 
 fn slim(body: &Body, revision: u64) -> Slim {
@@ -195,7 +208,7 @@ fn strings(map: &Body) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// The owner references that are maps.
+/// Returns the owner references that are maps.
 pub(crate) fn owners(meta: &Body) -> Vec<&Body> {
     let owners = meta.get("ownerReferences").and_then(Value::as_array);
     owners
@@ -205,7 +218,7 @@ pub(crate) fn owners(meta: &Body) -> Vec<&Body> {
         .collect()
 }
 
-/// Whether a value is nested deeper than so many levels.
+/// Returns whether a value is nested deeper than `levels`.
 pub(crate) fn is_deeper(value: &Value, levels: usize) -> bool {
     let deeper = |value: &Value| levels == 0 || is_deeper(value, levels - 1);
     match value {
@@ -215,17 +228,17 @@ pub(crate) fn is_deeper(value: &Value, levels: usize) -> bool {
     }
 }
 
-/// `metadata`, if it is a map.
+/// Returns `metadata` if it is a map.
 pub(crate) fn metadata(body: &Body) -> Option<&Body> {
     body.get("metadata").and_then(Value::as_object)
 }
 
-/// `metadata`, made a map if it is none.
+/// Returns `metadata`; replaces it by a map if it is none.
 pub(crate) fn metadata_mut(body: &mut Body) -> &mut Body {
     map_mut(body, "metadata")
 }
 
-/// A field, made a map if it is none.
+/// Returns a field; replaces it by a map if it is none.
 pub(crate) fn map_mut<'a>(body: &'a mut Body, field: &str) -> &'a mut Body {
     let slot = body.entry(field).or_insert(Value::Null);
     if !slot.is_object() {
@@ -237,17 +250,17 @@ pub(crate) fn map_mut<'a>(body: &'a mut Body, field: &str) -> &'a mut Body {
     }
 }
 
-/// A field's text, empty if it has none.
+/// Returns the string in a field, or an empty one.
 pub(crate) fn text<'a>(map: &'a Body, field: &str) -> &'a str {
     map.get(field).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// The text of a field of `metadata`, empty if it has none.
+/// Returns the string in a field of `metadata`, or an empty one.
 pub(crate) fn meta_text<'a>(body: &'a Body, field: &str) -> &'a str {
     metadata(body).map_or("", |meta| text(meta, field))
 }
 
-/// The finalizers that are strings.
+/// Returns the finalizers that are strings.
 pub(crate) fn finalizers(body: &Body) -> Vec<&str> {
     let found = metadata(body).and_then(|meta| meta.get("finalizers"));
     found
@@ -258,7 +271,7 @@ pub(crate) fn finalizers(body: &Body) -> Vec<&str> {
         .collect()
 }
 
-/// The value at a dotted path of plain names, such as `.spec.replicas`.
+/// Returns the value at a dotted path of plain names, such as `.spec.replicas`.
 pub(crate) fn at_path<'a>(body: &'a Body, path: &str) -> Option<&'a Value> {
     let mut names = path.split('.').filter(|name| !name.is_empty());
     let mut value = body.get(names.next()?)?;
@@ -268,7 +281,7 @@ pub(crate) fn at_path<'a>(body: &'a Body, path: &str) -> Option<&'a Value> {
     Some(value)
 }
 
-/// Put a value at a dotted path of plain names, making maps on the way.
+/// Sets the value at a dotted path of plain names; creates missing maps.
 pub(crate) fn set_path(body: &mut Body, path: &str, value: Value) {
     let names: Vec<&str> = path.split('.').filter(|name| !name.is_empty()).collect();
     let Some((last, way)) = names.split_last() else {

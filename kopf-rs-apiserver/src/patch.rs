@@ -1,6 +1,6 @@
-//! Merge patches (RFC 7386) and JSON patches (RFC 6902) on JSON values.
+//! Merge patches (RFC 7386) and JSON patches (RFC 6902) for JSON values.
 //!
-//! Promise: a JSON patch applies as a whole or not at all. Must not know objects or requests.
+//! Guarantees that a JSON patch is applied completely or not at all. Must not depend on objects or requests.
 
 pub(crate) mod strategic;
 
@@ -8,29 +8,29 @@ use serde_json::Value;
 
 use crate::object::{DEEPEST, is_deeper};
 
-/// Why a JSON patch was not applied.
+/// The reason why a JSON patch was not applied.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum PatchError {
-    /// The patch itself is no JSON patch.
+    /// The patch is not a valid JSON patch.
     #[error("{0}")]
     Malformed(String),
-    /// It is one, but does not apply to this document.
+    /// The patch is valid, but does not apply to this document.
     #[error("{0}")]
     Inapplicable(String),
-    /// It asks for too much.
+    /// The patch exceeds a limit.
     #[error("{0}")]
     TooLarge(String),
 }
 
-/// How many operations the real server takes.
+/// The maximum number of operations, as in the real server.
 const OPERATIONS: usize = 10_000;
-/// How many bytes copies may add; as in the real server.
+/// The maximum number of bytes that copy operations may add, as in the real server.
 const COPIED: usize = 3 << 20;
 
-/// Apply a merge patch: maps merge, null removes, anything else replaces.
+/// Applies a merge patch: maps merge, null removes, any other value replaces.
 ///
-/// As in the library the real server uses, nulls also go from what comes in where nothing was or where no map was, in lists
-/// too, and stay in a list that comes in place of a map.
+/// Like the library of the real server, removes nulls from a value that replaces a missing value or a value other than a map, and from
+/// lists in it; a list that replaces a map keeps its nulls.
 pub(crate) fn merge(target: &mut Value, patch: Value) {
     let Value::Object(map) = target else {
         *target = patch;
@@ -50,7 +50,7 @@ pub(crate) fn merge(target: &mut Value, patch: Value) {
     }
 }
 
-/// Take nulls out of maps.
+/// Removes nulls from maps.
 fn prune(value: &mut Value) {
     match value {
         Value::Object(map) => {
@@ -62,7 +62,7 @@ fn prune(value: &mut Value) {
     }
 }
 
-/// Apply a JSON patch.
+/// Applies a JSON patch.
 pub(crate) fn apply(target: &Value, patch: &Value) -> Result<Value, PatchError> {
     let operations = patch.as_array().ok_or_else(|| {
         PatchError::Malformed(
@@ -92,7 +92,7 @@ pub(crate) fn apply(target: &Value, patch: &Value) -> Result<Value, PatchError> 
     Ok(result)
 }
 
-/// One operation; `left` is what copies may still add.
+/// Applies one operation; `left` is the number of bytes that copies may still add.
 fn step(target: &mut Value, operation: &Value, left: &mut usize) -> Result<(), PatchError> {
     let word = |key: &str| operation.get(key).and_then(Value::as_str);
     let name = word("op").unwrap_or_default();
@@ -126,7 +126,7 @@ fn step(target: &mut Value, operation: &Value, left: &mut usize) -> Result<(), P
     }
 }
 
-/// The value at a place; null where a map lacks it.
+/// Returns the value at a path, or null if a map lacks the key.
 fn found(target: &mut Value, path: &str) -> Result<Value, PatchError> {
     match parent(target, path)? {
         (Value::Object(map), key) => Ok(map.get(&key).cloned().unwrap_or_default()),
@@ -138,11 +138,11 @@ fn found(target: &mut Value, path: &str) -> Result<Value, PatchError> {
     }
 }
 
-/// What is absent from an object counts as null; clients add a first finalizer on that condition.
+/// A missing field of an object equals null; clients use this test before they add the first finalizer.
 fn test(target: &Value, path: &str, wanted: &Value) -> Result<(), PatchError> {
     let above = path.rsplit_once('/').map_or("", |(way, _)| way);
     let holds = match target.pointer(path) {
-        // As texts: `1` is not `1.0`.
+        // Compares numbers as texts: `1` is not `1.0`.
         Some(found) => found == wanted,
         None => wanted.is_null() && target.pointer(above).is_some_and(Value::is_object),
     };
@@ -159,7 +159,7 @@ fn absent(name: &str, path: &str) -> PatchError {
     ))
 }
 
-/// The parent of a path and its last part, unescaped.
+/// Returns the parent of a path, and the unescaped last part.
 fn parent<'a>(target: &'a mut Value, path: &str) -> Result<(&'a mut Value, String), PatchError> {
     let (way, last) = path.rsplit_once('/').ok_or_else(|| absent("patch", path))?;
     let last = last.replace("~1", "/").replace("~0", "~");
@@ -204,7 +204,7 @@ fn take(target: &mut Value, path: &str) -> Result<Value, PatchError> {
     .ok_or_else(|| absent("remove", path))
 }
 
-/// An index into a list; negative ones count from its end, as in the library the real server uses.
+/// Returns a list index; negative ones count from the end, as in the library of the real server.
 fn place(items: &[Value], key: &str) -> Option<usize> {
     within(items.len(), key)
 }
@@ -219,7 +219,7 @@ fn within(length: usize, key: &str) -> Option<usize> {
     usize::try_from(at).ok().filter(|at| *at < length)
 }
 
-/// Replacing a key that is not there adds it, as the real server does.
+/// Replaces the value at a path; like the real server, adds a missing key.
 fn replace(target: &mut Value, path: &str, value: Value) -> Result<(), PatchError> {
     check_depth(path, &value)?;
     if path.is_empty() {

@@ -1,6 +1,6 @@
-//! From stored objects to the bytes an answer carries, in the form that was asked for.
+//! Renders stored objects as the body of an answer, in the requested form.
 //!
-//! Promise: the common case copies text and parses nothing. Must not know verbs.
+//! Guarantees that the most common form only copies the stored text. Must not depend on verbs.
 
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
@@ -17,7 +17,7 @@ pub(crate) struct ListMeta {
     pub(crate) remaining: Option<usize>,
 }
 
-/// One object.
+/// Renders one object.
 pub(crate) fn object(kind: &Kind, stored: &Stored, form: Form) -> Bytes {
     match form {
         Form::Partial(version) | Form::Partials(version) => to_bytes(&partial(stored, version)),
@@ -25,7 +25,7 @@ pub(crate) fn object(kind: &Kind, stored: &Stored, form: Form) -> Bytes {
     }
 }
 
-/// Several objects as the list of their kind.
+/// Renders several objects as a list of their kind.
 pub(crate) fn list<'a>(
     kind: &Kind,
     items: impl Iterator<Item = &'a Stored> + Clone,
@@ -51,7 +51,7 @@ pub(crate) fn list<'a>(
     }
     write_json(&mut text, &metadata);
     if form != Form::Whole && items.clone().next().is_none() {
-        // Where only metadata is asked for, the real server has no list to begin with.
+        // The real server answers null for an empty list of metadata.
         text.extend_from_slice(b",\"items\":null}");
         return text.into();
     }
@@ -70,10 +70,10 @@ pub(crate) fn list<'a>(
     text.into()
 }
 
-/// `metadata` of a list or table.
+/// Returns the `metadata` of a list or table.
 pub(crate) fn list_meta(meta: &ListMeta) -> Map<String, Value> {
     let mut map = Map::new();
-    // What a dry run makes has no version.
+    // The result of a dry run has no resource version.
     if meta.revision > 0 {
         let revision = meta.revision.to_string();
         map.insert("resourceVersion".to_owned(), revision.into());
@@ -87,18 +87,18 @@ pub(crate) fn list_meta(meta: &ListMeta) -> Map<String, Value> {
     map
 }
 
-/// An object's metadata alone.
+/// Returns the metadata of an object as `PartialObjectMetadata`.
 pub(crate) fn partial(stored: &Stored, version: &str) -> Value {
     let metadata = stored.whole_body().remove("metadata").unwrap_or_default();
     json!({"kind": "PartialObjectMetadata", "apiVersion": version, "metadata": metadata})
 }
 
-/// The metadata of what is not stored as it is.
+/// Returns the metadata of an object that is not stored in this form.
 pub(crate) fn metadata_of(object: &Value, version: &str) -> Value {
     json!({"kind": "PartialObjectMetadata", "apiVersion": version, "metadata": object["metadata"]})
 }
 
-/// The Go type that the real server has objects of a kind in, or a list of them: some messages name it.
+/// Returns the real server's Go type for objects or lists of a kind, which some messages name.
 pub(crate) fn go_type(kind: &Kind, list: bool) -> String {
     if !kind.traits.builtin {
         let word = if list { "List" } else { "" };
@@ -112,7 +112,7 @@ pub(crate) fn go_type(kind: &Kind, list: bool) -> String {
     format!("{package}.{word}")
 }
 
-/// The object in the version of `kind`, as a map.
+/// Returns the object as a map in the version of `kind`.
 pub(crate) fn body(kind: &Kind, stored: &Stored) -> Body {
     shape::from_stored(kind, stored.whole_body())
 }
@@ -128,7 +128,7 @@ fn whole(kind: &Kind, stored: &Stored) -> Bytes {
     }
 }
 
-/// JSON text of a value.
+/// Returns the JSON text of a value.
 pub(crate) fn to_bytes(value: &Value) -> Bytes {
     let mut text = Vec::with_capacity(512);
     write_json(&mut text, value);

@@ -1,6 +1,6 @@
-//! The rules of `metadata` that hold for every kind: what is filled in, what is refused, what cannot change.
+//! The rules for `metadata` that apply to all kinds: defaults, validation, immutable fields.
 //!
-//! Promise: messages are the real server's. Must not know the store or verbs.
+//! Guarantees the real server's messages. Must not depend on the store or verbs.
 
 pub(crate) mod names;
 
@@ -10,10 +10,10 @@ use crate::kind::Kind;
 use crate::object::{Body, MANAGED, finalizers, metadata, metadata_mut, owners, text};
 use crate::status::{Cause, shown};
 
-/// All annotations of an object together, keys and values.
+/// The maximum total size of an object's annotations, keys and values.
 const ANNOTATION_LIMIT: usize = 256 * 1024;
 
-/// The fields `metadata` may have; others are dropped as the real server drops them.
+/// The fields of `metadata`; others are dropped, as on the real server.
 const FIELDS: [&str; 14] = [
     "annotations",
     "creationTimestamp",
@@ -31,7 +31,7 @@ const FIELDS: [&str; 14] = [
     "uid",
 ];
 
-/// The groups of kinds that come with the server and still accept any finalizer, as custom kinds do.
+/// The API groups of built-in kinds that accept any finalizer, as custom kinds do.
 const LENIENT: [&str; 5] = [
     "admissionregistration.k8s.io",
     "apiextensions.k8s.io",
@@ -43,7 +43,7 @@ const LENIENT: [&str; 5] = [
 /// Finalizers that need no domain.
 const STANDARD_FINALIZERS: [&str; 3] = ["foregroundDeletion", "kubernetes", "orphan"];
 
-/// Drop what `metadata` does not carry: unknown fields, which are named, nulls, empty lists and maps.
+/// Removes unknown fields, nulls, and empty lists and maps from `metadata`; returns the names of the unknown fields.
 pub(crate) fn tidy(body: &mut Body) -> Vec<String> {
     let mut unknown = Vec::new();
     metadata_mut(body).retain(|key, value| {
@@ -52,7 +52,7 @@ pub(crate) fn tidy(body: &mut Body) -> Vec<String> {
             unknown.push(format!("metadata.{key}"));
         }
         if let Value::Object(map) = value {
-            // Go reads a null among strings as an empty one.
+            // Go reads a null among strings as an empty string.
             let nulls = map.values_mut().filter(|value| value.is_null());
             nulls.for_each(|value| *value = "".into());
         }
@@ -63,13 +63,13 @@ pub(crate) fn tidy(body: &mut Body) -> Vec<String> {
             Value::String(text) => text.is_empty(),
             _ => false,
         };
-        // An empty list of managers is a wish to forget them.
+        // An empty list of managed fields stays, because it asks to reset them.
         known && (!empty || (key == MANAGED && value.is_array()))
     });
     unknown
 }
 
-/// What decoding says of metadata whose parts have the wrong JSON types.
+/// Returns the decoding error of metadata whose parts have wrong JSON types.
 pub(crate) fn check_types(kind: &Kind, body: &Body) -> Result<(), String> {
     let wrong = |field: &str, wanted: &str, found: &Value| {
         let field = if kind.traits.builtin {
@@ -150,7 +150,7 @@ fn check_numbers_and_times(
     Ok(())
 }
 
-/// What Go calls the type of a JSON value.
+/// Returns Go's name for the type of a JSON value.
 pub(crate) fn go_type(value: &Value) -> &'static str {
     match value {
         Value::String(_) => "string",
@@ -162,14 +162,14 @@ pub(crate) fn go_type(value: &Value) -> &'static str {
     }
 }
 
-/// What is wrong with the metadata of a new or changed object.
+/// Validates the metadata of a new or changed object.
 pub(crate) fn check(kind: &Kind, body: &Body) -> Vec<Cause> {
     let mut causes = Vec::new();
     let empty = Body::new();
     let meta = metadata(body).unwrap_or(&empty);
     let name = text(meta, "name");
     let stem = text(meta, "generateName");
-    // A stem may end in a dash: the name goes on behind it.
+    // A `generateName` may end in a dash, because a suffix follows.
     let masked = stem
         .strip_suffix('-')
         .map_or_else(|| stem.to_owned(), |start| format!("{start}a"));
@@ -219,7 +219,7 @@ pub(crate) fn check(kind: &Kind, body: &Body) -> Vec<Cause> {
     causes
 }
 
-/// What is wrong with the labels of metadata.
+/// Validates labels.
 pub(crate) fn check_labels(meta: &Body, causes: &mut Vec<Cause>) {
     let labels = meta.get("labels").and_then(Value::as_object);
     for (key, value) in labels.into_iter().flatten() {
@@ -236,7 +236,7 @@ pub(crate) fn check_labels(meta: &Body, causes: &mut Vec<Cause>) {
     }
 }
 
-/// What is wrong with the annotations of metadata.
+/// Validates annotations.
 pub(crate) fn check_annotations(meta: &Body, causes: &mut Vec<Cause>) {
     let annotations = meta.get("annotations").and_then(Value::as_object);
     let mut total = 0;
@@ -259,8 +259,7 @@ pub(crate) fn check_annotations(meta: &Body, causes: &mut Vec<Cause>) {
     }
 }
 
-/// Take out owners that are there twice, as the real server does; the warning that is due then, which is another one for
-/// patches.
+/// Removes duplicate owner references, as the real server does; returns the warning about them, whose text differs for patches.
 pub(crate) fn unite_owners(body: &mut Body, patched: bool) -> Option<String> {
     let found = body.get_mut("metadata")?.get_mut("ownerReferences")?;
     let found = found.as_array_mut()?;
@@ -330,7 +329,7 @@ fn check_owners(meta: &Body, causes: &mut Vec<Cause>) {
     }
 }
 
-/// Owner references as the real server prints them, in the order of its struct.
+/// Formats owner references as the real server prints them, with the fields in the order of the Go struct.
 fn shown_owners(owners: &[&Body]) -> String {
     let fields = [
         "apiVersion",
@@ -353,7 +352,7 @@ fn shown_owners(owners: &[&Body]) -> String {
     format!("[{}]", shown.join(","))
 }
 
-/// Warnings the real server sends along with an answer: about finalizers of custom objects that `known` does not have.
+/// Returns the real server's warnings about finalizers of custom objects that are not in `known`.
 pub(crate) fn warnings(kind: &Kind, body: &Body, known: &[String]) -> Vec<String> {
     let fresh = finalizers(body)
         .into_iter()
@@ -379,7 +378,7 @@ pub(crate) fn warnings(kind: &Kind, body: &Body, known: &[String]) -> Vec<String
     warnings
 }
 
-/// Fill in what an update may leave out, and refuse what it must not change.
+/// Fills in the metadata that an update may omit, and refuses changes of immutable fields.
 pub(crate) fn check_change(old: &Body, new: &mut Body) -> Vec<Cause> {
     let empty = Body::new();
     let before = metadata(old).unwrap_or(&empty);

@@ -1,6 +1,6 @@
-//! Structural schemas of custom kinds: unknown fields are pruned, defaults filled in, the rest is checked.
+//! Structural schemas of custom resources: prunes unknown fields, fills in defaults and validates the rest.
 //!
-//! Promise: complaints are worded, and their fields named, as the real server does. Must not know requests or the store.
+//! Error messages and field names match the real server. Independent of requests and of the store.
 
 mod check;
 pub(crate) mod definition;
@@ -21,7 +21,7 @@ use crate::status::Cause;
 use pattern::Pattern;
 use ratchet::Node;
 
-/// What is wrong with a new object, rules aside.
+/// Validates a new object, except for its CEL rules.
 pub(crate) fn check(schema: &Value, body: &Body) -> Vec<Cause> {
     let whole = Value::Object(body.clone());
     let mut causes = check::check(schema, &whole, "", None);
@@ -29,7 +29,7 @@ pub(crate) fn check(schema: &Value, body: &Body) -> Vec<Cause> {
     causes
 }
 
-/// What is wrong with objects inside of an object, and with lists whose items are told apart.
+/// Validates embedded objects, and the uniqueness of items in sets and keyed lists.
 pub(crate) fn check_parts(schema: &Value, body: &Body) -> Vec<Cause> {
     let whole = Value::Object(body.clone());
     let mut causes = embedded::check(schema, &whole, "");
@@ -37,7 +37,7 @@ pub(crate) fn check_parts(schema: &Value, body: &Body) -> Vec<Cause> {
     causes
 }
 
-/// What is wrong with a changed object, rules aside; what did not change is let pass.
+/// Validates a changed object, except for its CEL rules. Ratcheting: errors of unchanged values are ignored.
 pub(crate) fn check_change(schema: &Value, old: &Body, new: &Body) -> Vec<Cause> {
     let (old, new) = (Value::Object(old.clone()), Value::Object(new.clone()));
     let mut causes = check::check(schema, &new, "", Some(Node::new(schema, &old, &new)));
@@ -48,7 +48,7 @@ pub(crate) fn check_change(schema: &Value, old: &Body, new: &Body) -> Vec<Cause>
     causes
 }
 
-/// What is wrong with an object's status alone.
+/// Validates only the status of a changed object.
 pub(crate) fn check_status(schema: &Value, old: &Body, new: &Body) -> Vec<Cause> {
     let (old, new) = (Value::Object(old.clone()), Value::Object(new.clone()));
     let mut causes = Vec::new();
@@ -66,14 +66,14 @@ pub(crate) fn check_status(schema: &Value, old: &Body, new: &Body) -> Vec<Cause>
     causes
 }
 
-/// Drop what the schema does not know and name it; fill in defaults.
+/// Prunes unknown fields, fills in defaults, and returns the paths of the pruned fields.
 ///
 /// # Errors
 ///
-/// If the metadata of an embedded object cannot be read.
+/// Returns an error if the metadata of an embedded object has a wrong type.
 pub(crate) fn shape(schema: &Value, body: &mut Body) -> Result<Vec<String>, String> {
     let mut unknown = Vec::new();
-    // Metadata has rules of its own, whatever the schema says of it.
+    // The schema does not apply to the metadata, which has rules of its own.
     let metadata = body.remove("metadata");
     let mut value = Value::Object(std::mem::take(body));
     prune(schema, &mut value, "", true, &mut unknown);
@@ -90,7 +90,7 @@ pub(crate) fn shape(schema: &Value, body: &mut Body) -> Result<Vec<String>, Stri
     tidied.map(|()| unknown)
 }
 
-/// Bring an object of another version into a version with this schema: what it does not know is gone, nothing is filled in.
+/// Converts an object to the version of this schema: prunes unknown fields, but does not fill in defaults.
 pub(crate) fn convert(schema: &Value, body: &mut Body) {
     let metadata = body.remove("metadata");
     let mut value = Value::Object(std::mem::take(body));
@@ -102,13 +102,13 @@ pub(crate) fn convert(schema: &Value, body: &mut Body) {
     body.extend(metadata.map(|metadata| ("metadata".to_owned(), metadata)));
 }
 
-/// The same, and the defaults of that version are filled in, as they are when it is read again.
+/// Like [`convert`], and fills in the defaults of that version, as a later read would do.
 pub(crate) fn store(schema: &Value, body: &mut Body) {
     convert(schema, body);
     complete(schema, body);
 }
 
-/// Fill in defaults, and leave the rest as it is.
+/// Fills in defaults and changes nothing else.
 pub(crate) fn complete(schema: &Value, body: &mut Body) {
     let metadata = body.remove("metadata");
     let mut value = Value::Object(std::mem::take(body));
@@ -119,19 +119,10 @@ pub(crate) fn complete(schema: &Value, body: &mut Body) {
     body.extend(metadata.map(|metadata| ("metadata".to_owned(), metadata)));
 }
 
-/// `2.0` is `2` where it is stored, whatever the schema says.
+/// Normalizes numbers for storage: `2.0` becomes `2`, regardless of the schema.
 pub(crate) fn whole_numbers(value: &mut Value) {
     match value {
-        Value::Number(number) => {
-            let whole = number
-                .as_f64()
-                .filter(|found| number.is_f64() && found.fract() == 0.0 && found.abs() < 1e15);
-            if let Some(whole) = whole {
-                #[expect(clippy::cast_possible_truncation, reason = "it is whole and small")]
-                let whole = whole as i64;
-                *value = whole.into();
-            }
-        }
+        Value::Number(number) => *number = go::reread(number),
         Value::Array(items) => items.iter_mut().for_each(whole_numbers),
         Value::Object(map) => map.values_mut().for_each(whole_numbers),
         _ => {}
@@ -150,7 +141,7 @@ fn join(path: &str, name: &str) -> String {
     }
 }
 
-/// The schema of a part of a map, and the field it is at.
+/// Returns the schema of a map entry, and the path of the entry.
 fn part<'a>(schema: &'a Value, name: &str, path: &str) -> Option<(&'a Value, String)> {
     if let Some(known) = schema.get("properties").and_then(|found| found.get(name)) {
         return Some((known, join(path, name)));
@@ -171,7 +162,7 @@ fn prune(schema: &Value, value: &mut Value, path: &str, object: bool, unknown: &
             let keeps = is(schema, "x-kubernetes-preserve-unknown-fields");
             let part = schema.get("items").filter(|items| items.is_object());
             match part {
-                // What is kept whole is kept whole below, too.
+                // A list that preserves unknown fields also preserves those of its items.
                 Some(part) if keeps => {
                     for (at, item) in items.iter_mut().enumerate() {
                         prune_kept(part, item, &format!("{path}[{at}]"), unknown);
@@ -190,7 +181,7 @@ fn prune(schema: &Value, value: &mut Value, path: &str, object: bool, unknown: &
     }
 }
 
-/// Prune an item of a list that keeps what it does not know.
+/// Prunes an item of a list that preserves unknown fields.
 fn prune_kept(schema: &Value, value: &mut Value, path: &str, unknown: &mut Vec<String>) {
     match value {
         Value::Object(map) => {
@@ -233,7 +224,7 @@ fn prune_map(
             return true;
         }
         if extra.is_some() {
-            // Any entry is known then, but nothing in it.
+            // `additionalProperties: true` allows any entry, but preserves no fields within it.
             prune(&Value::Null, value, &join(path, name), false, unknown);
             return true;
         }
@@ -245,7 +236,7 @@ fn prune_map(
     });
 }
 
-/// Drop the nulls that may not be and that no default stands for.
+/// Drops nulls that are neither nullable nor replaced by a default.
 fn drop_nulls(schema: &Value, value: &mut Value) {
     match value {
         Value::Object(map) => map.retain(|name, value| {
@@ -268,7 +259,7 @@ fn drop_nulls(schema: &Value, value: &mut Value) {
     }
 }
 
-/// Fill in defaults, also for nulls that may not be.
+/// Fills in defaults, including for nulls that are not nullable.
 fn fill(schema: &Value, value: &mut Value) {
     let default = |schema: &Value| schema.get("default").cloned().unwrap_or_default();
     let stands_in = |schema: &Value, value: &Value| value.is_null() && !is(schema, "nullable");

@@ -1,6 +1,6 @@
-//! Label and field selectors: what a list or watch is narrowed to.
+//! Label and field selectors of lists and watches.
 //!
-//! Promise: parses what the real server parses and refuses the rest. Must not know where objects come from.
+//! Guarantees that exactly the selectors are valid that the real server accepts. Must not depend on the origin of objects.
 
 pub(crate) mod choice;
 pub(crate) mod labels;
@@ -13,7 +13,7 @@ use crate::object::{Stored, at_path};
 use crate::status::Refusal;
 use labels::Rule;
 
-/// What an object must be like to be in a list or watch.
+/// The conditions that an object of a list or watch meets.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Selector {
     labels: Vec<(String, Rule)>,
@@ -52,7 +52,7 @@ impl Selector {
             && self.fields_match(stored)
     }
 
-    /// Narrow to one name, as watching a single object does.
+    /// Restricts the selector to one name, for a watch of a single object.
     pub(crate) fn named(mut self, name: &str) -> Self {
         self.fields.push(Field {
             path: "metadata.name".to_owned(),
@@ -62,7 +62,7 @@ impl Selector {
         self
     }
 
-    /// Whether only one name can match.
+    /// Returns whether only one name can match.
     pub(crate) fn is_of_one(&self) -> bool {
         let mut fields = self.fields.iter();
         fields.any(|field| field.equal && field.path == "metadata.name")
@@ -86,7 +86,7 @@ impl Selector {
     }
 }
 
-/// Where an Event has a field as it is stored.
+/// Returns the stored path of an Event's field.
 fn stored_path(path: &str) -> String {
     match path {
         "reportingController" => "reportingComponent".to_owned(),
@@ -122,7 +122,7 @@ fn check_selectable(kind: &Kind, path: &str) -> Result<(), Refusal> {
     ))
 }
 
-/// The fields that can be selected by, of a kind that comes with the server, beside the names.
+/// Returns the fields, besides name and namespace, by which a built-in kind can be selected.
 fn selectable(kind: &Kind) -> &'static [&'static str] {
     match (kind.group.as_str(), kind.plural.as_str()) {
         ("", "pods") => &[
@@ -172,7 +172,7 @@ fn selectable(kind: &Kind) -> &'static [&'static str] {
     }
 }
 
-/// The parts of a selector between commas without a backslash in front.
+/// Splits a selector at commas that are not escaped.
 fn terms(text: &str) -> Vec<&str> {
     let (mut parts, mut start, mut escaped) = (Vec::new(), 0, false);
     for (at, letter) in text.char_indices() {
@@ -190,7 +190,7 @@ fn terms(text: &str) -> Vec<&str> {
     parts
 }
 
-/// A value without the backslashes in front of commas, equals signs and backslashes.
+/// Removes the backslashes that escape commas, equals signs and backslashes.
 fn unescaped(value: &str) -> Result<String, Refusal> {
     let bad = |why: String| {
         Err(Refusal::bad_request(format!(
@@ -218,7 +218,7 @@ fn unescaped(value: &str) -> Result<String, Refusal> {
     Ok(plain)
 }
 
-/// Whether a text selects by fields, of whatever kind.
+/// Returns whether a text is a valid field selector for some kind.
 pub(crate) fn reads_fields(text: &str) -> bool {
     parse_fields(text).is_ok()
 }

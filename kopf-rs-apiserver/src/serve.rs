@@ -1,6 +1,6 @@
-//! The in-memory transport: a `tower::Service` around the core.
+//! The in-memory transport: a `tower::Service` around the server's core.
 //!
-//! Promise: the same answers as over TCP, under virtual time too. Must not know verbs.
+//! Guarantees the same answers as over TCP, under virtual time, too. Must not depend on verbs.
 
 pub(crate) mod body;
 pub(crate) mod listen;
@@ -34,10 +34,10 @@ use crate::verb::{self, Answer};
 use body::ApiBody;
 use shared::{Answered, Core};
 
-/// The largest request body that is read.
+/// The maximum size of a request body.
 const BODY_LIMIT: usize = 3 * 1024 * 1024;
 
-/// The connection was dropped, as a fault demanded.
+/// The server dropped the connection because of an injected fault.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error("connection dropped by the server")]
 pub struct Dropped;
@@ -55,11 +55,11 @@ pub struct Dropped;
 #[derive(Clone, Debug)]
 pub struct ApiService {
     core: Arc<Core>,
-    /// Whose the requests without credentials are; nobody's if there is none.
+    /// The user of requests without credentials; `None` makes them anonymous.
     unnamed: Option<Arc<User>>,
-    /// Ends watches when it turns true.
+    /// Ends watches when it becomes true.
     closing: Option<watch::Receiver<bool>>,
-    /// What goes wrong with its requests.
+    /// The faults that are injected into this service's requests.
     faults: Faults,
 }
 
@@ -75,15 +75,15 @@ impl ApiService {
         }
     }
 
-    /// The same server without faults: what [`ApiServer::fault`](crate::ApiServer::fault) lets go wrong concerns no request of this
-    /// service. For a test that looks at the cluster while its operator is in trouble.
+    /// Returns a service of the same server without faults: [`ApiServer::fault`](crate::ApiServer::fault) does not affect its requests.
+    /// Use it in a test that inspects the cluster while its operator experiences faults.
     #[must_use]
     pub fn without_faults(mut self) -> Self {
         self.faults = Faults::new();
         self
     }
 
-    /// The same server for a user: requests without a token are theirs from here on, and RBAC says what they may do.
+    /// Returns a service of the same server for a user: requests without a token are authorized by RBAC as this user.
     #[must_use]
     pub fn as_user(mut self, user: User) -> Self {
         self.unnamed = Some(Arc::new(user.authenticated()));
@@ -150,7 +150,7 @@ impl ApiService {
         response
     }
 
-    /// Answer a call; where webhooks have a say, ask them first, and begin anew with what they say.
+    /// Answers a call. If webhooks must be called, calls them and runs the verb again with their answers.
     async fn answer(&self, call: &Arc<Call>) -> (Answered, RwLockReadGuard<'_, ()>) {
         let mut round = Round::new(call.clone());
         loop {
@@ -170,7 +170,7 @@ impl ApiService {
         }
     }
 
-    /// Note what came of a call and turn it into a response, unless a fault loses it.
+    /// Records the result in the journal and converts it to a response, unless a fault replaces it.
     fn finish(
         &self,
         call: &Arc<Call>,
@@ -212,7 +212,7 @@ impl ApiService {
         })
     }
 
-    /// Find out whose a call is, and whether they may make it.
+    /// Authenticates and authorizes a call.
     fn admit(&self, call: &mut Call) -> Result<(), Refusal> {
         let named = call.authorization.is_some() || !call.impersonation.is_empty();
         if let Some(user) = self

@@ -1,7 +1,6 @@
-//! Refusals and their `Status` bodies: code, reason, message and details worded as kube-apiserver words them.
+//! Refusals and their `Status` bodies: code, reason, message and details in kube-apiserver's wording.
 //!
-//! Promise: every refusal of this server is built here, so that wording has one home.
-//! Must not know the store or HTTP transports.
+//! All refusals of the server are built here, so that the wording has one place. Must not depend on the store or HTTP transports.
 
 mod request;
 
@@ -12,7 +11,7 @@ use serde_json::{Map, Value, json};
 use crate::managed::apply::Conflict;
 use crate::schema::go;
 
-/// A single complaint inside an `Invalid` refusal.
+/// One complaint of an `Invalid` refusal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Cause {
     pub(crate) reason: &'static str,
@@ -56,7 +55,7 @@ impl Cause {
     }
 }
 
-/// A value as Kubernetes' validation prints it: strings quoted, the rest as JSON.
+/// Formats a value as Kubernetes' validation prints it: strings quoted, other values as JSON.
 pub(crate) fn shown(value: &Value) -> String {
     match value {
         Value::String(text) => format!("{text:?}"),
@@ -65,7 +64,7 @@ pub(crate) fn shown(value: &Value) -> String {
     }
 }
 
-/// What a refusal is about, in the words of `Status.details`.
+/// The subject of a refusal, as in `Status.details`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Subject<'a> {
     pub(crate) group: &'a str,
@@ -74,7 +73,7 @@ pub(crate) struct Subject<'a> {
     pub(crate) name: &'a str,
 }
 
-/// The parameters of a request, as a subject: `ListOptions`, `DeleteOptions` and the like.
+/// Returns request options as a subject, for example `ListOptions` or `DeleteOptions`.
 pub(crate) fn options(word: &str) -> Subject<'_> {
     Subject {
         group: "meta.k8s.io",
@@ -84,7 +83,7 @@ pub(crate) fn options(word: &str) -> Subject<'_> {
 }
 
 impl Subject<'_> {
-    /// `plural.group`, or `plural` in the core group.
+    /// Returns `plural.group`, or `plural` for the core group.
     pub(crate) fn qualified(&self) -> String {
         if self.group.is_empty() {
             self.word.to_owned()
@@ -94,7 +93,7 @@ impl Subject<'_> {
     }
 }
 
-/// An answer that is a failure.
+/// A failed request.
 #[derive(Clone, Debug)]
 pub(crate) struct Refusal {
     pub(crate) code: u16,
@@ -103,22 +102,22 @@ pub(crate) struct Refusal {
     details: Option<Map<String, Value>>,
     retry_after: Option<u64>,
     plain: bool,
-    /// Without its kind.
+    /// The body has no `kind` and `apiVersion`.
     bare: bool,
     late: bool,
-    /// What else is to be said, in headers.
+    /// Warnings, which are sent as headers.
     pub(crate) warnings: Box<[String]>,
 }
 
 // === impl Refusal ===
 
 impl Refusal {
-    /// Whether the object itself was in order: one of that name is there already, or a webhook does not want it.
+    /// Returns whether the object itself was valid, and the refusal has another reason: the name exists already, or a webhook denied it.
     pub(crate) fn is_late(&self) -> bool {
         self.late || self.reason == "AlreadyExists"
     }
 
-    /// Of an object that was found in order.
+    /// Marks the object itself as valid.
     pub(crate) fn late(mut self) -> Self {
         self.late = true;
         self
@@ -157,19 +156,19 @@ impl Refusal {
         self
     }
 
-    /// Say something beside the refusal, before what else is said.
+    /// Adds warnings before the existing ones.
     pub(crate) fn warned_first(mut self, warnings: &[String]) -> Self {
         self.warnings = [warnings, &*self.warnings].concat().into();
         self
     }
 
-    /// Say something beside the refusal.
+    /// Adds warnings.
     pub(crate) fn warned(mut self, warnings: &[String]) -> Self {
         self.warnings = [&*self.warnings, warnings].concat().into();
         self
     }
 
-    /// Ask the client to come back later (header and details).
+    /// Asks the client to retry after some seconds, in a header and in the details.
     pub(crate) fn retry_after(mut self, seconds: u64) -> Self {
         self.retry_after = Some(seconds);
         let details = self.details.get_or_insert_default();
@@ -181,7 +180,7 @@ impl Refusal {
         self.retry_after
     }
 
-    /// The text to answer instead of a `Status`, if this refusal is one of those.
+    /// Returns the plain text of a refusal that has no `Status` body.
     pub(crate) fn plain_text(&self) -> Option<&str> {
         self.plain.then_some(self.message.as_str())
     }
@@ -231,7 +230,7 @@ impl Refusal {
         )
     }
 
-    /// What is applied is somebody else's.
+    /// Refuses an apply that changes fields of other managers.
     pub(crate) fn apply_conflict(message: &str, conflicts: &[Conflict]) -> Self {
         let mut refusal = Self::new(409, "Conflict", message);
         let causes: Vec<Value> = conflicts
@@ -259,7 +258,7 @@ impl Refusal {
         Self::new(403, "Forbidden", message).about(subject)
     }
 
-    /// Refuse content because its namespace is on its way out.
+    /// Refuses a new object in a terminating namespace.
     pub(crate) fn namespace_terminating(subject: Subject<'_>, namespace: &str) -> Self {
         let mut refusal = Self::forbidden(
             subject,
@@ -279,9 +278,9 @@ impl Refusal {
         refusal
     }
 
-    /// `subject.word` is the kind here, as in the real answers.
+    /// Refuses an invalid object. `subject.word` is the kind here, as in the real server's answers.
     pub(crate) fn invalid(subject: Subject<'_>, causes: &[Cause]) -> Self {
-        // The same complaint may be there several times: listed each time, told once.
+        // The details list a repeated cause each time; the message mentions it once.
         let mut lines: Vec<String> = Vec::new();
         for cause in causes {
             let line = format!("{}: {}", cause.field, cause.message);
@@ -312,7 +311,7 @@ impl Refusal {
         refusal
     }
 
-    /// A budget is against it.
+    /// Refuses an eviction because of a disruption budget.
     pub(crate) fn disruption(budget: &str, why: &str) -> Self {
         let message = "Cannot evict pod as it would violate the pod's disruption budget.";
         let mut refusal = Self::new(429, "TooManyRequests", message);
@@ -323,12 +322,12 @@ impl Refusal {
         refusal
     }
 
-    /// What the real server did not mean to be an answer: an internal error without a reason.
+    /// Returns an internal error without a reason, where the real server did not intend the failure as an answer.
     pub(crate) fn internal(message: impl Into<String>) -> Self {
         Self::new(500, "", message)
     }
 
-    /// What went wrong inside, in the words of the real server.
+    /// Returns an internal error in the wording of the real server.
     pub(crate) fn internal_error(why: &str) -> Self {
         let message = format!("Internal error occurred: {why}");
         let mut refusal = Self::new(500, "InternalError", message);
@@ -338,7 +337,7 @@ impl Refusal {
         refusal
     }
 
-    /// A refusal in an admission webhook's words.
+    /// Returns a refusal in the words of an admission webhook.
     pub(crate) fn denied(
         code: u16,
         reason: String,
@@ -351,7 +350,7 @@ impl Refusal {
         refusal
     }
 
-    /// A refusal in a policy's words.
+    /// Returns a refusal in the words of an admission policy.
     pub(crate) fn denied_by_policy(subject: Subject<'_>, reason: &str, why: &str) -> Self {
         let mut refusal = Self::forbidden(subject, why);
         refusal.code = match reason {
@@ -365,7 +364,7 @@ impl Refusal {
         refusal
     }
 
-    /// The `Status` object.
+    /// Returns the `Status` object.
     pub(crate) fn body(&self) -> Value {
         let mut body = json!({
             "kind": "Status",

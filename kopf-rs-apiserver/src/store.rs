@@ -1,7 +1,7 @@
-//! The objects, one revision counter for all of them, and the changes watchers have yet to see.
+//! The objects, a revision counter for all of them, and the changes for watchers.
 //!
-//! Promise: a write is visible to reads at once, and to watches as soon as it is committed, in one order.
-//! Must not know rules of kinds or verbs: it keeps what it is given.
+//! Guarantees that reads see a write at once, and that watches see it in one order as soon as it is committed.
+//! Must not know the rules of kinds or verbs: it stores whatever it is given.
 
 pub(crate) mod agenda;
 pub(crate) mod batch;
@@ -28,10 +28,13 @@ use crate::object::{Body, Stored, meta_text, metadata, metadata_mut, owners, tex
 use crate::workloads::Workloads;
 use agenda::{Agenda, Task};
 use batch::Batch;
-use feed::{Change, Event, Feed};
+use feed::{Change, Event, Feed, Limit};
 
-/// How many changes of a kind are kept for watchers that come back or are slow.
-const HISTORY: usize = 50_000;
+/// The history that is kept per kind for slow or returning watchers.
+const HISTORY: Limit = Limit {
+    changes: 50_000,
+    bytes: 64 * 1024 * 1024,
+};
 
 /// The objects of one kind, by `namespace/name` or `name`.
 #[derive(Debug)]
@@ -41,13 +44,13 @@ pub(crate) struct Collection {
     pub(crate) of: Arc<Resource>,
     api_version: String,
     kind: String,
-    /// What the definition of the kind says, as far as its watches depend on it.
+    /// The parts of the kind's definition that affect its watches.
     definition: String,
-    /// Objects as they were last written, where what is kept of them was brought into a newer shape since.
+    /// The original objects, as last written, of those that were converted to a newer stored version since.
     originals: BTreeMap<String, Arc<Stored>>,
 }
 
-/// Where the objects are that others follow from.
+/// The collections whose changes have consequences for other objects.
 #[derive(Clone, Copy, Debug, Default)]
 struct Places {
     events: CollectionId,
@@ -56,30 +59,30 @@ struct Places {
     claims: CollectionId,
 }
 
-/// Everything the server remembers.
+/// The whole state of the server.
 #[derive(Debug)]
 pub(crate) struct Store {
-    /// Where clients are told to find the server.
+    /// The address of the server for clients.
     pub(crate) address: String,
     pub(crate) access: Access,
     pub(crate) admission: Admission,
     pub(crate) clock: Clock,
     pub(crate) kinds: Kinds,
-    /// Where all changes go before anybody sees them, if they are kept at all.
+    /// Receives all changes before anyone can observe them; `None` if the server is in memory only.
     disk: Option<Disk>,
     batch: Batch,
-    /// A panic has ended a change halfway.
+    /// A panic interrupted a change, so the state is inconsistent.
     torn: bool,
-    /// What follows from removals and is still to be done.
+    /// The pending consequences of removals.
     pub(crate) steps: Steps,
-    /// What is due later.
+    /// The tasks that become due later.
     pub(crate) agenda: Agenda,
-    /// The controllers, where they were asked for.
+    /// The simulated controllers, if they are enabled.
     pub(crate) workloads: Option<Workloads>,
-    /// Wakes whoever does what is due.
+    /// Wakes the task that runs due work.
     pub(crate) signal: Arc<Notify>,
     places: Places,
-    /// The addresses and ports that Services have.
+    /// The addresses and ports that are allocated to Services.
     taken: HashSet<String>,
     revision: u64,
     compacted: u64,
@@ -131,24 +134,24 @@ impl Store {
         self.revision
     }
 
-    /// From here on, earlier revisions are gone for new reads and watches.
+    /// Compacts the history: new reads and watches cannot use earlier revisions any more.
     pub(crate) fn compact(&mut self) {
         self.compacted = self.revision;
     }
 
-    /// The oldest revision that can still be asked for in a collection.
+    /// Returns the oldest revision that is available in a collection.
     pub(crate) fn oldest(&self, id: CollectionId) -> u64 {
         let lost = self.collections.get(&id).map_or(0, |c| c.feed.lost());
         self.compacted.max(lost)
     }
 
-    /// Keep objects of a new kind, of this `apiVersion` and kind.
+    /// Creates the collection of a new kind with this `apiVersion` and kind.
     pub(crate) fn open(&mut self, id: CollectionId, of: Resource, names: (String, String)) {
         let collection = Collection::new(of, names, &self.published);
         self.collections.insert(id, collection);
     }
 
-    /// Keep objects under another version from now on; those that are there take it when they are reshaped.
+    /// Changes the stored version of a collection; existing objects get it when they are reshaped.
     pub(crate) fn retype(&mut self, id: CollectionId, api_version: String, kind: String) {
         let Some(collection) = self.collections.get_mut(&id) else {
             return;
@@ -160,7 +163,7 @@ impl Store {
         collection.kind = kind;
     }
 
-    /// The kind is defined like that from now on; if it was another way before, its watches end.
+    /// Stores the definition of a kind; if it changed, the kind's watches end.
     pub(crate) fn redefine(&mut self, id: CollectionId, definition: String) {
         let Some(collection) = self.collections.get_mut(&id) else {
             return;
@@ -174,8 +177,8 @@ impl Store {
         }
     }
 
-    /// Bring all objects of a kind into another shape, which is told the version each was written in, and tells whether it is
-    /// the stored one now; nobody else is told.
+    /// Converts all objects of a kind. The function `shape` gets the version in which an object was written, and returns whether the
+    /// object has the stored version afterwards. Watchers are not notified.
     pub(crate) fn reshape(&mut self, id: CollectionId, shape: impl Fn(&str, &mut Body) -> bool) {
         let Some(collection) = self.collections.get_mut(&id) else {
             return;
@@ -204,19 +207,19 @@ impl Store {
         }
     }
 
-    /// An object as it was written, if it is shown in another shape.
+    /// Returns an object as it was written, if a converted one is shown instead.
     pub(crate) fn original(&self, id: CollectionId, key: &str) -> Option<&Arc<Stored>> {
         self.collections.get(&id)?.originals.get(key)
     }
 
-    /// Note that an object has been written in another shape than it is shown in.
+    /// Records that an object was written in another shape than the shown one.
     pub(crate) fn note_original(&mut self, id: CollectionId, key: String, original: Stored) {
         if let Some(collection) = self.collections.get_mut(&id) {
             collection.originals.insert(key, Arc::new(original));
         }
     }
 
-    /// Forget a kind; its watchers end after what they have yet to see.
+    /// Removes a kind; its watchers end after they have read the remaining changes.
     pub(crate) fn close(&mut self, id: CollectionId) {
         if let Some(collection) = self.collections.remove(&id) {
             self.batch.end(collection.feed);
@@ -231,7 +234,7 @@ impl Store {
         self.collections.get(&id)?.objects.get(key).cloned()
     }
 
-    /// All objects of a kind whose key begins so.
+    /// Returns all objects of a kind whose key has this prefix.
     pub(crate) fn under(&self, id: CollectionId, prefix: &str) -> Vec<Arc<Stored>> {
         self.collections
             .get(&id)
@@ -239,7 +242,7 @@ impl Store {
             .unwrap_or_default()
     }
 
-    /// Replace; who manages what stays as it was.
+    /// Replaces an object; its managed fields stay.
     pub(crate) fn put(&mut self, id: CollectionId, body: Body) -> Arc<Stored> {
         let namespace = Some(meta_text(&body, "namespace")).filter(|name| !name.is_empty());
         let before = self.get(id, &key(namespace, meta_text(&body, "name")));
@@ -247,7 +250,7 @@ impl Store {
         self.put_kept(id, body, kept)
     }
 
-    /// Create or replace; the resourceVersion is set here.
+    /// Creates or replaces an object, and sets its resource version.
     pub(crate) fn put_kept(
         &mut self,
         id: CollectionId,
@@ -272,7 +275,7 @@ impl Store {
         stored
     }
 
-    /// Put an object where it belongs; what was there.
+    /// Inserts an object and updates the indexes; returns the previous state.
     fn place(&mut self, id: CollectionId, stored: &Arc<Stored>) -> Option<Arc<Stored>> {
         let key = key(stored.slim.namespace.as_deref(), &stored.slim.name);
         let before = self.collections.get_mut(&id).and_then(|found| {
@@ -299,7 +302,7 @@ impl Store {
         before
     }
 
-    /// Take an object away; what was there.
+    /// Removes an object and updates the indexes; returns it.
     fn displace(&mut self, id: CollectionId, key: &str) -> Option<Arc<Stored>> {
         let collection = self.collections.get_mut(&id)?;
         collection.originals.remove(key);
@@ -312,13 +315,13 @@ impl Store {
         Some(before)
     }
 
-    /// Let those know who keep something of roles or webhooks in mind.
+    /// Marks the caches of roles and webhooks as stale.
     fn touch(&mut self, id: CollectionId, key: &str) {
         self.access.index.touch(id, key);
         self.admission.touch(id);
     }
 
-    /// Remove; what comes back is the last state with the revision of the removal.
+    /// Removes an object; returns its last state with the revision of the removal.
     pub(crate) fn remove(&mut self, id: CollectionId, key: &str) -> Option<Arc<Stored>> {
         let before = self.displace(id, key)?;
         let collection = self.collections.get(&id)?;
@@ -336,12 +339,12 @@ impl Store {
         Some(last)
     }
 
-    /// Whether a Service has this address or port.
+    /// Returns whether a Service uses this address or port.
     pub(crate) fn is_taken(&self, what: &str) -> bool {
         self.taken.contains(what)
     }
 
-    /// Note which addresses and ports Services have.
+    /// Updates the allocated addresses and ports of Services.
     fn take(&mut self, id: CollectionId, now: Option<&Arc<Stored>>, before: Option<&Stored>) {
         if id != self.places.services {
             return;
@@ -354,19 +357,19 @@ impl Store {
         self.taken.extend(has.unwrap_or_default());
     }
 
-    /// Do something about an object at that time.
+    /// Plans a task for an object.
     pub(crate) fn plan(&mut self, at: Timestamp, place: (CollectionId, &str), task: Task) {
         if self.agenda.plan(at, place, task) {
             self.signal.notify_one();
         }
     }
 
-    /// Whether there is anything to do that nobody asks for.
+    /// Returns whether background work is pending.
     pub(crate) fn has_plans(&self) -> bool {
         self.workloads.is_some() || self.agenda.first().is_some()
     }
 
-    /// Have controllers look at an object, if there are any.
+    /// Queues an object for the controllers, if they are enabled.
     pub(crate) fn note(&mut self, id: CollectionId, key: &str) {
         if let Some(workloads) = &mut self.workloads {
             workloads.note(id, key);
@@ -374,7 +377,7 @@ impl Store {
         }
     }
 
-    /// What a write makes due later.
+    /// Plans the tasks that follow from a write.
     fn plan_for(&mut self, id: CollectionId, key: &str, now: &Stored, before: Option<&Stored>) {
         if id == self.places.events {
             let end = self.clock.now().saturating_add(later::EVENT_TTL);
@@ -392,7 +395,7 @@ impl Store {
         }
     }
 
-    /// Whether all owners of an object are what and where it says.
+    /// Returns whether all owner references of an object match their owners.
     fn has_true_owners(&self, stored: &Stored) -> bool {
         let body = stored.body();
         let found = metadata(&body).map(owners).unwrap_or_default();
@@ -411,7 +414,7 @@ impl Store {
         })
     }
 
-    /// Have controllers look at what a change touches.
+    /// Queues the objects that a change affects for the controllers.
     fn rouse(&mut self, id: CollectionId, key: &str, now: &Stored, before: Option<&Stored>) {
         if self.workloads.is_none() {
             return;
@@ -440,7 +443,7 @@ impl Store {
         }
     }
 
-    /// What names this uid as an owner.
+    /// Returns the objects that name this uid as an owner.
     pub(crate) fn dependents(&self, uid: &str) -> Vec<(CollectionId, String)> {
         self.dependents
             .get(uid)
@@ -448,12 +451,12 @@ impl Store {
             .unwrap_or_default()
     }
 
-    /// Where the object with this uid is.
+    /// Returns the place of the object with this uid.
     pub(crate) fn place_of(&self, uid: &str) -> Option<&(CollectionId, String)> {
         self.uids.get(uid)
     }
 
-    /// Whether any collection holds an object of that namespace.
+    /// Returns whether any object exists in a namespace.
     pub(crate) fn anything_in(&self, namespace: &str) -> bool {
         let prefix = format!("{namespace}/");
         self.collections
@@ -461,7 +464,7 @@ impl Store {
             .any(|collection| collection.under(&prefix).next().is_some())
     }
 
-    /// Everything in a namespace.
+    /// Returns all objects in a namespace.
     pub(crate) fn everything_in(&self, namespace: &str) -> Vec<(CollectionId, String)> {
         let prefix = format!("{namespace}/");
         let mut found: Vec<(CollectionId, String)> = self
@@ -549,7 +552,7 @@ impl Collection {
             .take_while(move |(key, _)| key.starts_with(&prefix))
     }
 
-    /// The objects as they were at a revision, undoing what came after it.
+    /// Returns the objects as of a revision, by undoing later changes.
     pub(crate) fn at(&self, revision: u64) -> BTreeMap<String, Arc<Stored>> {
         let mut objects = self.objects.clone();
         for change in self.feed.since(revision).iter().rev() {
@@ -563,7 +566,7 @@ impl Collection {
     }
 }
 
-/// Where an object is kept in its collection; sorts as etcd sorts.
+/// Returns the key of an object in its collection; keys sort as in etcd.
 pub(crate) fn key(namespace: Option<&str>, name: &str) -> String {
     match namespace {
         Some(namespace) => format!("{namespace}/{name}"),

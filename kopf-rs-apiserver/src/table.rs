@@ -1,6 +1,6 @@
-//! `Table` answers: the columns kubectl prints.
+//! Builds `Table` responses, whose columns kubectl prints.
 //!
-//! Promise: the columns of CRDs and of built-in kinds, as the real server has them. Must not know requests.
+//! The columns of custom and built-in kinds equal those of the real server. Independent of requests.
 
 mod age;
 mod builtin;
@@ -22,7 +22,7 @@ use crate::render::{self, ListMeta, list_meta, metadata_of, partial, to_bytes};
 use crate::store::Store;
 use age::since;
 
-/// One object as a table.
+/// Returns one object as a table.
 pub(crate) fn one(store: &Store, kind: &Kind, stored: &Stored, look: Look) -> Bytes {
     let meta = ListMeta {
         revision: stored.slim.revision,
@@ -31,7 +31,7 @@ pub(crate) fn one(store: &Store, kind: &Kind, stored: &Stored, look: Look) -> By
     many(store, kind, &[stored], &meta, look)
 }
 
-/// The Scale of an object as a table.
+/// Returns the scale of an object as a table.
 pub(crate) fn scale(store: &Store, kind: &Kind, scale: &Value, revision: u64, look: Look) -> Bytes {
     let columns = if kind.traits.builtin {
         builtin::scale()
@@ -54,7 +54,7 @@ pub(crate) fn scale(store: &Store, kind: &Kind, scale: &Value, revision: u64, lo
     to_bytes(&framed(&columns, &[row], &meta, look))
 }
 
-/// Several objects as a table.
+/// Returns several objects as a table.
 pub(crate) fn many(
     store: &Store,
     kind: &Kind,
@@ -65,7 +65,7 @@ pub(crate) fn many(
     to_bytes(&table(kind, items, meta, store.clock.now(), look))
 }
 
-/// A table; `now` is what ages are counted to.
+/// Returns a table; ages are relative to `now`.
 pub(crate) fn table(
     kind: &Kind,
     items: &[&Stored],
@@ -81,7 +81,7 @@ pub(crate) fn table(
     framed(&columns, &rows, meta, look)
 }
 
-/// The table of a bookmark: the row of an object that has a version only.
+/// Returns the table of a bookmark, whose only row is an object with nothing but a resource version.
 pub(crate) fn bookmark(
     kind: &Kind,
     [object, whole]: [&Value; 2],
@@ -160,7 +160,7 @@ fn row(kind: &Kind, columns: &[Column], stored: &Stored, now: Timestamp, look: L
 }
 
 fn cells(builtin: bool, columns: &[Column], body: &Body, now: Timestamp) -> Vec<Value> {
-    // Only columns of definitions look at all of it.
+    // Only the columns of definitions need the whole object.
     let root = if builtin {
         Value::Null
     } else {
@@ -182,7 +182,7 @@ fn cells(builtin: bool, columns: &[Column], body: &Body, now: Timestamp) -> Vec<
     columns.iter().map(cell).collect()
 }
 
-/// A cell of a built-in kind: nought, no or a text for what is absent.
+/// Returns a cell of a built-in kind; an absent value becomes zero, false or a given text.
 fn given(column: &Column, found: Option<&Value>, absent: &str) -> Value {
     match (column.kind.as_str(), found) {
         ("integer", found) => found.cloned().unwrap_or_else(|| 0.into()),
@@ -194,7 +194,7 @@ fn given(column: &Column, found: Option<&Value>, absent: &str) -> Value {
     }
 }
 
-/// A cell of a definition's column: what does not fit its type is not shown.
+/// Returns a cell of a custom column, or null if the value does not match the type of the column.
 fn plain(column: &Column, found: &Value, now: Timestamp) -> Value {
     match (column.kind.as_str(), found) {
         ("date", Value::String(text)) => dated(text, now).into(),
@@ -222,7 +222,7 @@ fn dated(text: &str, now: Timestamp) -> String {
     }
 }
 
-/// The first value at a JSON path of names, indices and `[?(@.key=="value")]`.
+/// Returns the first value at a JSON path of names, indices and `[?(@.key=="value")]`.
 fn find<'a>(body: &'a Body, path: &str) -> Option<&'a Value> {
     let mut rest = path.strip_prefix('.').unwrap_or(path);
     let first_end = rest.find(['.', '[']).unwrap_or(rest.len());

@@ -1,7 +1,6 @@
-//! Whether objects of built-in kinds are in order, beyond their metadata: the table `tables/rules.txt`, walked along the types.
+//! Validates objects of built-in kinds beyond their metadata, with the rules of `tables/rules.txt` applied along the types.
 //!
-//! Promise: complaints are worded as the real server's; what the table does not say is let pass. Must not know the store
-//! or verbs.
+//! Errors match the real server; fields without a rule always pass. Independent of the store and of verbs.
 
 mod autoscaler;
 mod batch;
@@ -48,7 +47,7 @@ use crate::status::Cause;
 use crate::typed::{Struct, Type};
 use finder::Finder;
 
-/// What is wrong with an object beyond its metadata and its status.
+/// Validates an object except for its metadata and status.
 pub(crate) fn check(kind: &Kind, body: &Body) -> Vec<Cause> {
     let Some(of) = kind.stored_type().filter(|_| !is_checked_elsewhere(kind)) else {
         return Vec::new();
@@ -58,7 +57,7 @@ pub(crate) fn check(kind: &Kind, body: &Body) -> Vec<Cause> {
     finder.causes
 }
 
-/// The same of a new object.
+/// Validates a new object.
 pub(crate) fn check_new(kind: &Kind, body: &Body) -> Vec<Cause> {
     let mut causes = check(kind, body);
     let added = crate::object::at_path(body, ".spec.ephemeralContainers");
@@ -67,7 +66,7 @@ pub(crate) fn check_new(kind: &Kind, body: &Body) -> Vec<Cause> {
         causes.push(Cause::forbidden("spec.ephemeralContainers", message));
     }
     if kind.is_core("namespaces") {
-        // The real server looks at the finalizers of new ones by code of its own.
+        // The real server validates the finalizers of new namespaces separately, and names the list as the field.
         let of_finalizers = |cause: &&mut Cause| cause.field.starts_with("spec.finalizers[");
         for cause in causes.iter_mut().filter(of_finalizers) {
             "spec.finalizers".clone_into(&mut cause.field);
@@ -76,7 +75,7 @@ pub(crate) fn check_new(kind: &Kind, body: &Body) -> Vec<Cause> {
     causes
 }
 
-/// Roles, bindings and webhooks are checked where they take effect, selectors and all.
+/// Returns true for roles, bindings and webhook configurations, which other modules validate.
 fn is_checked_elsewhere(kind: &Kind) -> bool {
     kind.group == "rbac.authorization.k8s.io" || kind.plural.ends_with("webhookconfigurations")
 }
@@ -102,7 +101,7 @@ fn object(finder: &mut Finder<'_>, of: &'static Struct, body: &Body, at: &str) {
     }
 }
 
-/// Statuses are looked at elsewhere; and what stands beside another source, or in a path of no type, is not.
+/// Returns true for fields that are not validated here: the status, an inline volume beside a volume name, and backends of untyped paths.
 fn is_passed_over(of: &Struct, body: &Body, field: &str, at: &str) -> bool {
     match (of.name, field) {
         (_, "status") => at.is_empty(),

@@ -1,6 +1,7 @@
-//! From a call to its answer: finds the kind, checks the verb, and hands over to the verb's module.
+//! Dispatches a call: finds the kind that its path names, checks the verb, and runs the verb's module.
 //!
-//! Promise: synchronous, under the store's lock, one call at a time. Must not know transports, faults or the journal.
+//! Guarantees that calls run synchronously, one at a time, under the store's lock.
+//! Must not depend on transports, injected faults or the journal.
 
 mod apply;
 mod apply_scale;
@@ -43,14 +44,14 @@ use crate::status::Refusal;
 use crate::store::{Store, key};
 use crate::valid;
 
-/// What goes back: bytes, or the start of a watch.
+/// The body of an answer: bytes, or a watch that starts.
 #[derive(Debug)]
 pub(crate) enum Content {
     Bytes(Bytes),
     Watch(Box<watch::Watch>),
 }
 
-/// A good answer.
+/// A successful answer.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) code: u16,
@@ -61,31 +62,31 @@ pub(crate) struct Answer {
     pub(crate) warnings: Vec<String>,
 }
 
-/// Which part of an object is addressed.
+/// The part of an object that a path addresses: the object itself or a subresource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
     Main,
     Status,
     Scale,
     Finalize,
-    /// A request for a token of a service account.
+    /// `token` of a service account: requests a token.
     Token,
     Eviction,
     Binding,
-    /// Containers that are added to a running Pod.
+    /// `ephemeralcontainers`: adds containers to a running Pod.
     Ephemeral,
-    /// What the containers of a running Pod may use.
+    /// `resize`: changes the resources of a running Pod's containers.
     Resize,
-    /// Whether a certificate is given.
+    /// `approval`: approves or denies a certificate signing request.
     Approval,
     Log,
-    /// What would be a connection to a container.
+    /// `exec`, `attach` and `portforward`, which would connect to a container.
     Stream,
-    /// What would be a request to something that runs.
+    /// `proxy`, which would forward a request to a Pod, Service or Node.
     Proxy,
 }
 
-/// A call whose kind is served.
+/// A call together with the kind that its path names.
 #[derive(Clone, Debug)]
 pub(crate) struct Target<'a> {
     pub(crate) call: &'a Call,
@@ -113,10 +114,10 @@ impl Answer {
         }
     }
 
-    /// One object, in the form asked for.
+    /// Answers with one object in the requested form.
     fn object(code: u16, store: &Store, target: &Target<'_>, stored: &Stored) -> Self {
         if let Some(refusal) = target.misfit(false) {
-            // What was written stays written.
+            // A write is already stored by now, so only the answer reports that the form does not fit.
             return Self::json(refusal.code, &refusal.body());
         }
         let bytes = match (target.form, target.part) {
@@ -153,7 +154,7 @@ impl Target<'_> {
         key(self.namespace(), self.name())
     }
 
-    /// Who writes.
+    /// Returns the author of this write for the managed fields, with the fields that it cannot change.
     pub(crate) fn author(&self, store: &Store) -> Result<Author, Refusal> {
         let (subresource, closed) = match self.part {
             Part::Main if self.kind.traits.status => ("", &[&["status"][..]][..]),
@@ -182,7 +183,7 @@ impl Target<'_> {
         })
     }
 
-    /// Why an answer, one object or a list, cannot have the form that was asked for.
+    /// Returns the refusal if the answer, one object or a list, cannot have the requested form.
     fn misfit(&self, list: bool) -> Option<Refusal> {
         let wanted = match self.form {
             Form::Table(look) if look.included == Included::Unknown => {
@@ -211,7 +212,7 @@ impl Target<'_> {
         )))
     }
 
-    /// Refuse a role or binding that gives away more than its writer has.
+    /// Refuses a role or binding that grants more permissions than its author has.
     fn check_escalation(
         &self,
         store: &mut Store,
@@ -229,7 +230,7 @@ impl Target<'_> {
         escalate::check(store, wish)
     }
 
-    /// What there is to say of an object that is taken.
+    /// Returns the warnings about an object that is accepted.
     fn worth_a_word(&self, old: Option<&Stored>, body: &Body) -> Vec<String> {
         if self.part != Part::Main {
             return Vec::new();
@@ -240,7 +241,7 @@ impl Target<'_> {
         told
     }
 
-    /// The type bodies should have.
+    /// Returns the API version and kind that a body must have.
     fn wanted<'a>(&'a self, api_version: &'a str) -> Wanted<'a> {
         Wanted {
             api_version,
@@ -249,13 +250,13 @@ impl Target<'_> {
         }
     }
 
-    /// The object, in the version of the request.
+    /// Returns the stored object in the version of the request, or the refusal `NotFound`.
     fn stored(&self, store: &mut Store) -> Result<Arc<Stored>, Refusal> {
         self.found(store)?
             .ok_or_else(|| Refusal::not_found(self.kind.subject(self.name())))
     }
 
-    /// The same, where there may be none.
+    /// Like [`stored`](Self::stored), but returns `None` for an object that does not exist.
     fn found(&self, store: &mut Store) -> Result<Option<Arc<Stored>>, Refusal> {
         if let Some(flaw) = find::path_flaw(self.name()) {
             return Err(Refusal::bad_request(format!(
@@ -268,7 +269,7 @@ impl Target<'_> {
         found.transpose()
     }
 
-    /// The keys of this collection that the path covers begin so.
+    /// Returns the prefix of the keys in this collection that the path covers.
     fn prefix(&self) -> String {
         self.namespace()
             .map(|namespace| format!("{namespace}/"))
@@ -276,7 +277,7 @@ impl Target<'_> {
     }
 }
 
-/// Answer a call.
+/// Answers a call.
 pub(crate) fn answer(store: &mut Store, call: &Call) -> Result<Answer, Refusal> {
     let Some(path) = &call.path else {
         return page::answer(store, call);

@@ -1,7 +1,7 @@
-//! A world without nodes: what the controllers and the kubelets of a cluster do, without running anything.
+//! Simulates the controllers and kubelets of a cluster without running any containers.
 //!
-//! Promise: level-triggered, in the order of changes, by the server's clock: Deployments make `ReplicaSets` make Pods, Pods
-//! become ready after a while, Jobs complete, Services get endpoints. Must not know requests or transports.
+//! Guarantees level-triggered reconciliation in the order of changes, timed by the server's clock: Deployments create `ReplicaSets`,
+//! which create Pods; Pods become ready after a delay, Jobs complete, Services get endpoints. Must not depend on requests or transports.
 
 mod container;
 mod cron_job;
@@ -30,7 +30,7 @@ use crate::kind::{CollectionId, Kind};
 use crate::object::Stored;
 use crate::store::Store;
 
-/// How fast the world without nodes moves.
+/// The timing of simulated workloads.
 ///
 /// ```
 /// use std::time::Duration;
@@ -49,21 +49,21 @@ pub struct WorkloadOptions {
     stop_after: Duration,
 }
 
-/// What the world remembers beside its objects.
+/// The state of the simulation beside its objects.
 #[derive(Debug)]
 pub(crate) struct Workloads {
     options: WorkloadOptions,
     addresses: u32,
     waiting: VecDeque<(CollectionId, String)>,
     queued: BTreeSet<(CollectionId, String)>,
-    /// Pods that something keeps from starting.
+    /// Pods that cannot start yet because an object is missing or no node fits.
     held: BTreeSet<String>,
 }
 
 // === impl WorkloadOptions ===
 
 impl WorkloadOptions {
-    /// Pods are ready after a second, Jobs take two, Pods end within one.
+    /// Returns the defaults: Pods become ready after one second, Jobs take two, Pods terminate within one.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -73,21 +73,21 @@ impl WorkloadOptions {
         }
     }
 
-    /// How long Pods take from their creation until they are ready.
+    /// Sets the time from the creation of a Pod until it is ready.
     #[must_use]
     pub fn ready_after(mut self, time: Duration) -> Self {
         self.ready_after = time;
         self
     }
 
-    /// How long the Pods of Jobs run.
+    /// Sets the run time of Job Pods.
     #[must_use]
     pub fn job_time(mut self, time: Duration) -> Self {
         self.job_time = time;
         self
     }
 
-    /// How long Pods take to end when they are deleted, within their grace period.
+    /// Sets the time that a deleted Pod takes to terminate; its grace period is the upper limit.
     #[must_use]
     pub fn stop_after(mut self, time: Duration) -> Self {
         self.stop_after = time;
@@ -114,7 +114,7 @@ impl Workloads {
         }
     }
 
-    /// Have an object looked at.
+    /// Queues an object for reconciliation, unless it is queued already.
     pub(crate) fn note(&mut self, collection: CollectionId, key: &str) {
         let place = (collection, key.to_owned());
         if self.queued.insert(place.clone()) {
@@ -122,17 +122,17 @@ impl Workloads {
         }
     }
 
-    /// Whether an object waits to be looked at.
+    /// Returns whether objects are queued.
     pub(crate) fn is_waiting(&self) -> bool {
         !self.waiting.is_empty()
     }
 
-    /// Remember a Pod that waits for other objects.
+    /// Marks a Pod as waiting for other objects.
     fn hold(&mut self, key: &str) {
         self.held.insert(key.to_owned());
     }
 
-    /// The Pods that wait and whose key begins so; they are forgotten.
+    /// Removes and returns the waiting Pods whose key has this prefix.
     fn release(&mut self, prefix: &str) -> Vec<String> {
         let is_meant = |key: &String| key.starts_with(prefix);
         let (meant, kept) = std::mem::take(&mut self.held)
@@ -142,7 +142,7 @@ impl Workloads {
         BTreeSet::into_iter(meant).collect()
     }
 
-    /// An address for a Pod.
+    /// Returns an IP address for a Pod.
     fn next_address(&mut self) -> String {
         self.addresses = self.addresses % 65_000 + 1;
         let [_, _, high, low] = (self.addresses + 1).to_be_bytes();
@@ -150,7 +150,7 @@ impl Workloads {
     }
 }
 
-/// Begin: what is there already is looked at.
+/// Starts the simulation; all existing objects are queued.
 pub(crate) fn begin(store: &mut Store, options: WorkloadOptions) {
     store.workloads = Some(Workloads::new(options));
     node::create(store);
@@ -162,7 +162,7 @@ pub(crate) fn begin(store: &mut Store, options: WorkloadOptions) {
     }
 }
 
-/// Look at what changed, at most so many objects; whether there is more.
+/// Reconciles at most `most` queued objects; returns whether more are queued.
 pub(crate) fn step(store: &mut Store, most: usize) -> bool {
     for _ in 0..most {
         let next = store.workloads.as_mut().and_then(|world| {
@@ -190,7 +190,7 @@ pub(crate) fn step(store: &mut Store, most: usize) -> bool {
 
 type Control = fn(&mut Store, &Kind, &Arc<Stored>);
 
-/// Who looks after objects of a kind.
+/// Returns the controller for objects of a kind.
 fn controller(kind: &Kind) -> Option<Control> {
     Some(match (kind.group.as_str(), kind.plural.as_str()) {
         ("", "namespaces") => furnish::tend,

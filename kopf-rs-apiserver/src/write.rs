@@ -1,6 +1,6 @@
-//! What every write ends in: the rules of changed objects, the no-op, and what follows from a change.
+//! The last stage of every write: the rules for changed objects, the detection of no-ops, and the consequences of a change.
 //!
-//! Promise: a write that changes nothing is not one. Must not know requests.
+//! Guarantees that a write without changes has no effect. Must not depend on requests.
 
 mod settled;
 
@@ -30,27 +30,27 @@ use crate::valid;
 use crate::verb::Part;
 pub(crate) use settled::Settled;
 
-/// What came of replacing an object.
+/// The result of replacing an object.
 #[derive(Clone, Debug)]
 pub(crate) struct Written {
     pub(crate) stored: Arc<Stored>,
     pub(crate) changed: bool,
-    /// What is to be told beside.
+    /// Warnings for the client.
     pub(crate) warnings: Vec<String>,
 }
 
-/// How an object is to change.
+/// How to change an object.
 #[derive(Clone, Debug)]
 pub(crate) struct Change<'a> {
     pub(crate) kind: &'a Kind,
     pub(crate) part: Part,
     pub(crate) author: &'a Author,
-    /// Who manages what from then on, where that is known.
+    /// The new managed fields, if the caller has computed them already.
     pub(crate) managed: Option<Managed>,
     pub(crate) dry_run: bool,
 }
 
-/// Store a new object that was found in order.
+/// Stores a new, valid object.
 pub(crate) fn create(
     store: &mut Store,
     kind: &Kind,
@@ -66,7 +66,7 @@ pub(crate) fn create(
     stored
 }
 
-/// Store a new state of an object, if it is one and is in order.
+/// Validates a new state of an object, and stores it if it differs.
 pub(crate) fn replace(
     store: &mut Store,
     mut change: Change<'_>,
@@ -98,7 +98,7 @@ pub(crate) fn replace(
     );
     let mut new = Settled::of(kind, new);
     let unchanged = same(&before, &new.body);
-    // A later time alone is no change.
+    // A newer timestamp alone is not a change.
     if unchanged && kept.managed.is_same_but_times(&old.kept.managed) {
         kept = old.kept.clone();
     }
@@ -136,7 +136,7 @@ pub(crate) fn replace(
     })
 }
 
-/// The refusal of an object that is not in order.
+/// Returns the refusal of an invalid object.
 pub(crate) fn refused(kind: &Kind, name: &str, body: &Body, causes: &[Cause]) -> Refusal {
     let mut subject = kind.subject_by_kind(name);
     if misnamed(kind, body).is_some() {
@@ -145,7 +145,7 @@ pub(crate) fn refused(kind: &Kind, name: &str, body: &Body, causes: &[Cause]) ->
     Refusal::invalid(subject, causes)
 }
 
-/// A new state as its author means it, and who manages what then.
+/// Returns the new state as its author intends it, with its managed fields.
 pub(crate) fn drafted(
     store: &mut Store,
     change: &Change<'_>,
@@ -155,10 +155,10 @@ pub(crate) fn drafted(
 ) -> Result<(Body, Arc<Kept>), Refusal> {
     let kind = change.kind;
     let requested = metadata_mut(&mut new).remove(MANAGED);
-    // An empty list is none, where metadata is read and written once more.
+    // For custom kinds, an empty list counts as absent, because the real server converts their metadata once more.
     let empty = |asked: &Value| asked.as_array().is_some_and(Vec::is_empty);
     let requested = requested.filter(|asked| kind.schema.is_none() || !empty(asked));
-    // Of some objects all is looked at that was asked for, also what will not be kept.
+    // For some objects, the managed fields include requested fields that are not stored.
     let is_whole =
         kind.schema.is_some() || (kind.is_core("namespaces") && change.part == Part::Main);
     let whole = is_whole.then(|| new.clone());
@@ -171,7 +171,7 @@ pub(crate) fn drafted(
     Ok((new, kept))
 }
 
-/// Store a new state, or remove an object that nothing holds any more.
+/// Stores a new state, or removes an object that nothing holds any more.
 fn keep(
     store: &mut Store,
     kind: &Kind,
@@ -190,7 +190,7 @@ fn keep(
     stored
 }
 
-/// Fill in what counts as said by who changes an object.
+/// Sets the defaults that count as set by the author.
 fn complete(kind: &Kind, part: Part, new: &mut Body) {
     if matches!(
         part,
@@ -211,7 +211,7 @@ fn complete(kind: &Kind, part: Part, new: &mut Body) {
     }
 }
 
-/// Who manages what after a change: as it was, if that says nothing new.
+/// Returns the managed fields after a change; shares the old ones if they are equal.
 fn track(
     store: &mut Store,
     change: Change<'_>,
@@ -221,7 +221,7 @@ fn track(
 ) -> Result<Arc<Kept>, Refusal> {
     let managed = match change.managed {
         Some(managed) => managed,
-        // A scale carries the managers of its number only, and where there is none, nobody is noted.
+        // A scale has only the managers of the replica count; if there is none, no manager is recorded.
         None if change.part == Part::Scale => {
             let (replicas, how) = scaled(change.kind, before, new);
             managed::scale::scaled(&old.kept.managed, change.author, &replicas, how)
@@ -229,7 +229,7 @@ fn track(
         None => {
             let base = base(change.part, &old.kept.managed, requested);
             if base.entries.is_empty() {
-                // Nobody is told of changes to an object that was never tracked.
+                // Changes to an object that has no managed fields are not tracked.
                 base
             } else {
                 let kind = change.kind;
@@ -237,7 +237,7 @@ fn track(
                 match managed::update(versions, change.author, &base, before, new) {
                     Ok(managed) => managed,
                     Err(Failure::Unasked) => return Err(convert::unasked()),
-                    // As in the real server, nobody is known any more.
+                    // As on the real server, this drops all managers.
                     Err(Failure::Missing | Failure::Wrong(_)) => Managed::default(),
                 }
             }
@@ -249,7 +249,7 @@ fn track(
     Ok(Kept::new(managed))
 }
 
-/// Where the number is that a scale is about, and what became of it.
+/// Returns the field of the replica count, and its change.
 fn scaled(kind: &Kind, before: &Body, new: &Body) -> (Set, Scaled) {
     let path = number_path(kind);
     let number = |body: &Body| at_path(body, path).and_then(Value::as_i64);
@@ -265,14 +265,14 @@ fn number_path(kind: &Kind) -> &str {
     kind.scale.as_ref().map_or("", |scale| scale.spec.as_str())
 }
 
-/// The field of the number that a scale is about.
+/// Returns the field of the replica count.
 pub(crate) fn number_scaled(kind: &Kind) -> Set {
     let path = number_path(kind).split('.');
     let fields: Vec<&str> = path.filter(|part| !part.is_empty()).collect();
     Set::of_fields(&[fields.as_slice()])
 }
 
-/// Who manages what before a change: what the request says, if it says something; what is stored otherwise.
+/// Returns the managed fields before a change: those of the request if it has any, else the stored ones.
 fn base(part: Part, stored: &Managed, requested: Option<Value>) -> Managed {
     let requested = requested.filter(|_| part == Part::Main);
     let entries = requested.as_ref().and_then(Value::as_array);
@@ -287,9 +287,9 @@ fn base(part: Part, stored: &Managed, requested: Option<Value>) -> Managed {
     }
 }
 
-/// What is wrong with a new state; `unchanged` is what is wrong with the change to it.
+/// Validates a new state; `unchanged` contains the complaints about the change itself.
 ///
-/// The real server comes by some rules more than once, and lists what it finds each time.
+/// The real server applies some rules repeatedly, and lists their complaints each time.
 fn complaints(kind: &Kind, part: Part, unchanged: &[Cause], before: &Body, new: &Body) -> Judged {
     if let Some(cause) = misnamed(kind, new) {
         let causes = other_kind(kind, cause, new, Some(before));
@@ -327,7 +327,7 @@ fn complaints(kind: &Kind, part: Part, unchanged: &[Cause], before: &Body, new: 
     }
     if let Some(schema) = &kind.schema {
         causes.extend(match part {
-            // To the real server a null that was not there is no change, and what has not changed may stay.
+            // For the real server, a new null is not a change, and unchanged parts are not validated again.
             Part::Status if is_bare(before) && is_bare(new) => Vec::new(),
             Part::Status => schema::check_status(schema, before, new),
             _ => schema::check_change(schema, before, new),
@@ -342,19 +342,19 @@ fn complaints(kind: &Kind, part: Part, unchanged: &[Cause], before: &Body, new: 
     Judged { causes, warnings }
 }
 
-/// Whether an object has no status, or none to speak of.
+/// Returns whether an object has no status, or a null.
 fn is_bare(body: &Body) -> bool {
     body.get("status").is_none_or(Value::is_null)
 }
 
-/// What is wrong with an object of another kind than its path has, for custom kinds.
+/// For custom kinds, returns the complaint about a kind that differs from that of the path.
 pub(crate) fn misnamed(kind: &Kind, body: &Body) -> Option<Cause> {
     let word = text(body, "kind");
     let other = kind.schema.is_some() && !word.is_empty() && word != kind.kind;
     other.then(|| Cause::invalid("kind", &word.into(), &format!("must be {}", kind.kind)))
 }
 
-/// What else is wrong with such an object: its own schema is not looked at.
+/// Returns the further complaints about an object of the wrong kind; its schema is not checked as a whole.
 pub(crate) fn other_kind(kind: &Kind, cause: Cause, new: &Body, old: Option<&Body>) -> Vec<Cause> {
     let mut causes = vec![cause];
     if let Some(schema) = &kind.schema {
@@ -364,7 +364,7 @@ pub(crate) fn other_kind(kind: &Kind, cause: Cause, new: &Body, old: Option<&Bod
     causes
 }
 
-/// Remove an object for good, and what goes with it.
+/// Removes an object, and handles the consequences of the removal.
 pub(crate) fn remove(store: &mut Store, kind: &Kind, key: &str) -> Option<Arc<Stored>> {
     let removed = store.remove(kind.collection, key)?;
     if kind.is_crd() {
@@ -379,20 +379,20 @@ pub(crate) fn remove(store: &mut Store, kind: &Kind, key: &str) -> Option<Arc<St
     Some(removed)
 }
 
-/// Keep from a request only the part of the object it addresses.
+/// Keeps only the part of the new state that the request addresses.
 fn confine(kind: &Kind, part: Part, before: &Body, mut new: Body) -> Body {
     match part {
         Part::Main => {
             if kind.traits.status {
                 copy(before, &mut new, "status");
             }
-            // Its finalizers are changed by `finalize` only.
+            // Only the subresource `finalize` changes these finalizers.
             if kind.is_core("namespaces") {
                 copy(before, &mut new, "spec");
             }
             new
         }
-        // The status of kinds that come with the server comes with their metadata, or most of it.
+        // For built-in kinds, a write of the status may change most of the metadata.
         Part::Status if kind.traits.builtin => {
             copy(before, &mut new, "spec");
             for field in kind.kept_with_status() {
@@ -440,7 +440,7 @@ fn confine(kind: &Kind, part: Part, before: &Body, mut new: Body) -> Body {
     }
 }
 
-/// A Pod whose containers may use what those of the same name in another one may.
+/// Returns a Pod with the container resources of another one; containers are matched by name.
 fn resized(before: &Body, new: &Body) -> Body {
     let mut kept = before.clone();
     for list in ["containers", "initContainers"] {
@@ -468,12 +468,12 @@ fn copy(from: &Body, to: &mut Body, field: &str) {
     };
 }
 
-/// The generation is the old one, plus one if more than metadata and status changed.
+/// Sets the generation: increments it if more than metadata and status changed.
 fn set_generation(kind: &Kind, part: Part, before: &Body, new: &mut Body) {
     let old = metadata(before)
         .and_then(|meta| meta.get("generation"))
         .cloned();
-    // Those get one with their first change.
+    // Objects of this kind get a generation with their first change.
     let late = kind.group == "storage.k8s.io" && kind.plural == "csidrivers";
     let changed = late && before.get("spec") != new.get("spec");
     let Some(old) = old.or_else(|| changed.then(|| 0.into())) else {
@@ -485,7 +485,7 @@ fn set_generation(kind: &Kind, part: Part, before: &Body, new: &mut Body) {
         "status" => !kind.traits.status,
         _ => kind.plural != "priorityclasses",
     };
-    // Its controller writes annotations together with the status.
+    // The controller of Deployments writes annotations together with the status.
     let is_deployment =
         kind.group == "apps" && kind.plural == "deployments" && part != Part::Status;
     let labels = |body: &Body| metadata(body).and_then(|meta| meta.get("labels")).cloned();
@@ -493,7 +493,7 @@ fn set_generation(kind: &Kind, part: Part, before: &Body, new: &mut Body) {
         || (is_deployment && annotations(before) != annotations(new))
         || (kind.plural == "endpointslices" && labels(before) != labels(new));
     let value = if bump {
-        Value::from(old.as_i64().unwrap_or_default() + 1)
+        Value::from(old.as_i64().unwrap_or_default().saturating_add(1))
     } else {
         old
     };
@@ -508,7 +508,7 @@ fn same(before: &Body, new: &Body) -> bool {
     same_in(before, new, |key| !matches!(key, "apiVersion" | "kind"))
 }
 
-/// Whether both have the same in those fields.
+/// Returns whether both objects are equal in the fields that `counts` selects.
 fn same_in(before: &Body, new: &Body, counts: impl Fn(&str) -> bool) -> bool {
     let (mut before, mut new) = (before.iter(), new.iter());
     loop {
@@ -524,7 +524,7 @@ fn same_in(before: &Body, new: &Body, counts: impl Fn(&str) -> bool) -> bool {
     }
 }
 
-/// Whether this change lets go of an object that was only held by its finalizers.
+/// Returns whether this change removes the last finalizer of a deleted object.
 fn is_released(before: &Body, new: &Body) -> bool {
     let Some(meta) = metadata(before) else {
         return false;
@@ -538,7 +538,7 @@ fn is_released(before: &Body, new: &Body) -> bool {
         && grace.unwrap_or_default() == 0
 }
 
-/// Whether this change lets go of a namespace by hand: what is in it stays behind.
+/// Returns whether this change removes the last finalizer of a terminating Namespace by hand; its content stays behind.
 fn is_let_go(before: &Body, new: &Body) -> bool {
     let waits = at_path(new, ".spec.finalizers").and_then(Value::as_array);
     metadata(before).is_some_and(|meta| meta.contains_key("deletionTimestamp"))
@@ -546,7 +546,7 @@ fn is_let_go(before: &Body, new: &Body) -> bool {
         && waits.is_none_or(Vec::is_empty)
 }
 
-/// An object as it would be taken from the store.
+/// Returns an object in the form of the store, without storing it.
 pub(crate) fn draft(kind: &Kind, body: &Body, kept: Arc<Kept>, revision: u64) -> Stored {
     Stored::new(body, kept, (&kind.held_version(), &kind.kind), revision)
 }
@@ -564,7 +564,7 @@ fn follow(store: &mut Store, kind: &Kind, stored: &Arc<Stored>) {
     }
 }
 
-/// Refuse another resourceVersion than the stored one; none, or zero, where the kind demands one.
+/// Refuses a resource version that is not the stored one, or a missing one where the kind requires it.
 pub(crate) fn check_revision(kind: &Kind, old: &Stored, new: &Body) -> Result<(), Refusal> {
     let given = meta_text(new, "resourceVersion");
     let name = &old.slim.name;

@@ -1,13 +1,16 @@
-//! What can be typed: the command, the flags of the build, and those that are handed on to the operator.
+//! The command line: the command, the flags of the build, and the flags that are forwarded to the operator.
 //!
-//! The operator's flags are `kopf_rs_flags`: checked here, before anything is built, and forwarded as they were typed.
+//! The operator's flags are defined in `kopf_rs_flags`. They are checked here, before the build, and forwarded in the
+//! form that clap has parsed.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{Arg, ArgAction, Args, Command, CommandFactory, Parser, Subcommand as Subcommands};
-use kopf_rs_flags::Flags;
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Args, Command, FromArgMatches, Parser, Subcommand as Subcommands};
 use kopf_rs_flags::pause::{Freeze, Resume};
+use kopf_rs_flags::webhooks::Webhooks;
+use kopf_rs_flags::{EXPLAINED, Flags};
 
 const ABOUT: &str = "Run Kubernetes operators written as annotated Rust functions";
 
@@ -30,6 +33,8 @@ Examples:
 
 Exit codes: 0 printed; 1 failed; 2 flags or handlers are wrong.";
 
+const WHY_USAGE: &str = "kopf-rs why [OPTIONS] [PATH]... <KIND/NAME>";
+
 const WHY_EXAMPLES: &str = "\
 Examples:
   kopf-rs why widgets/mine -n team              by the handlers of the crate in this folder
@@ -50,6 +55,14 @@ Examples:
 Operators of Kopf are asked as well. The operators must take part in a peering of this name: see --peering of `kopf-rs run`.
 
 Exit codes: 0 they are asked; 1 there is no such peering, or it cannot be written; 2 flags are wrong.";
+
+const WEBHOOKS_EXAMPLES: &str = "\
+Examples:
+  kopf-rs webhooks clean --name my-operator --dry-run
+                                                what the operator has left in the cluster of kubectl
+  kopf-rs webhooks clean --name my-operator     remove it, once the operator does not run any more
+
+Exit codes: 0 it is removed, or there is nothing; 1 something cannot be looked for or removed; 2 flags are wrong.";
 
 const SERVER_EXAMPLES: &str = "\
 Examples:
@@ -78,14 +91,17 @@ pub(crate) enum Subcommand {
     #[command(after_help = MANIFESTS_EXAMPLES)]
     Manifests(Box<Run>),
     /// Build handlers, and say why an object is as it is: `kopf-rs why [PATH] KIND/NAME` (`--why` of the operator)
-    #[command(after_help = WHY_EXAMPLES)]
-    Why(Box<Run>),
+    #[command(after_help = WHY_EXAMPLES, override_usage = WHY_USAGE)]
+    Why(Box<Why>),
     /// Ask running operators to pause, as Kopf's command does
     #[command(after_help = FREEZE_EXAMPLES)]
     Freeze(Freeze),
     /// Take back what `kopf-rs freeze` has asked for
     #[command(after_help = FREEZE_EXAMPLES)]
     Resume(Resume),
+    /// Remove what an operator that is uninstalled has left for the API server: `kopf-rs webhooks clean`
+    #[command(after_help = WEBHOOKS_EXAMPLES)]
+    Webhooks(Webhooks),
     /// Run a Kubernetes API server of its own: no nodes, ready at once
     #[command(name = "apiserver", after_help = SERVER_EXAMPLES)]
     ApiServer(ApiServerFlags),
@@ -124,6 +140,19 @@ pub(crate) struct Run {
     pub(crate) flags: Flags,
 }
 
+/// `kopf-rs why`
+#[derive(Args, Debug)]
+pub(crate) struct Why {
+    /// Folders of crates or single .rs files, as for `kopf-rs run`, and last the object: KIND/NAME, or KIND/NAMESPACE/NAME where -n says
+    /// which namespaces the operator serves
+    #[arg(value_name = "PATH]... [KIND/NAME", required = true, num_args = 1.., group = EXPLAINED)]
+    pub(crate) paths_and_object: Vec<OsString>,
+    #[command(flatten)]
+    pub(crate) build: BuildFlags,
+    #[command(flatten)]
+    pub(crate) flags: Flags,
+}
+
 /// The flags of the build: everything else is the operator's.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Building")]
@@ -144,7 +173,7 @@ pub(crate) struct BuildFlags {
 }
 
 /// Which features of the user's crates are built.
-#[derive(Args, Clone, Debug, Default)]
+#[derive(Args, Clone, Debug, Default, Hash)]
 #[command(next_help_heading = "Building")]
 pub(crate) struct Features {
     /// Features of the crate, separated by commas
@@ -170,121 +199,90 @@ pub(crate) struct Network {
     pub(crate) frozen: bool,
 }
 
-// === impl Run ===
+// === impl Why ===
 
-impl Run {
-    /// Refuse what cannot be meant.
-    pub(crate) fn check(&self) -> Result<(), clap::Error> {
-        let mut command = Cli::command();
-        command.build();
-        let run = command
-            .find_subcommand_mut("run")
-            .expect("the derive above declares it");
-        self.flags.scope.scope(&|key| std::env::var_os(key), run)?;
-        Ok(())
+impl Why {
+    /// Splits the command line into the operator to build and the object to explain.
+    pub(crate) fn split(self) -> (Run, OsString) {
+        let mut words = self.paths_and_object;
+        let object = words.pop().unwrap_or_default();
+        let run = Run {
+            paths: words.into_iter().map(PathBuf::from).collect(),
+            build: self.build,
+            flags: self.flags,
+        };
+        (run, object)
     }
 }
 
 // === impl Network ===
 
 impl Network {
-    /// Whether a resolved, current lock file is demanded.
+    /// Returns whether a resolved, current lock file is required.
     pub(crate) fn wants_lock(self) -> bool {
         self.locked || self.frozen
     }
 
-    /// Whether the network is forbidden.
+    /// Returns whether the network is forbidden.
     pub(crate) fn is_offline(self) -> bool {
         self.offline || self.frozen
     }
 }
 
-/// The operator's part of `kopf-rs run ...`, in the order it was typed: neither paths nor flags of the build.
-pub(crate) fn forwarded(typed: &[OsString]) -> Vec<OsString> {
-    let run = Run::augment_args(Command::new("run"));
-    let build = BuildFlags::augment_args(Command::new("build"));
-    let is_build = |arg: &Arg| {
-        build
-            .get_arguments()
-            .any(|own| own.get_id() == arg.get_id())
-    };
+/// Returns the operator's own flags among the given ones, each as one token.
+pub(crate) fn forwarded(matches: &ArgMatches) -> Vec<OsString> {
+    let mut flags = Flags::augment_args(Command::new("operator").disable_help_flag(true));
+    flags.build();
     let mut forwarded = Vec::new();
-    let mut rest = typed.iter().skip(2);
-    while let Some(token) = rest.next() {
-        if token == "--" {
-            break;
-        }
-        let Some(arg) = flag_of(&run, token) else {
+    for arg in flags.get_arguments() {
+        let (id, Some(long)) = (arg.get_id().as_str(), arg.get_long()) else {
             continue;
         };
-        let value = if wants_next(arg, token) {
-            rest.next()
-        } else {
-            None
-        };
-        if !is_build(arg) {
-            forwarded.push(token.clone());
-            forwarded.extend(value.cloned());
+        // The operator reads environment variables itself.
+        if matches.value_source(id) != Some(ValueSource::CommandLine) {
+            continue;
+        }
+        let takes_value = arg.get_num_args().is_some_and(|it| it.takes_values());
+        for value in matches.get_raw(id).into_iter().flatten() {
+            let mut token = OsString::from(format!("--{long}"));
+            if takes_value {
+                token.push("=");
+                token.push(value);
+            }
+            forwarded.push(token);
         }
     }
     forwarded
 }
 
-/// The flag a token holds; of `-vqn` the last one, or the first that takes a value. `None` for a path.
-fn flag_of<'a>(command: &'a Command, token: &OsStr) -> Option<&'a Arg> {
-    let token = token.to_str()?;
-    if let Some(long) = token.strip_prefix("--") {
-        let name = long.split_once('=').map_or(long, |(name, _)| name);
-        return command
-            .get_arguments()
-            .find(|arg| arg.get_long() == Some(name));
-    }
-    let mut last = None;
-    for letter in token.strip_prefix('-')?.chars() {
-        last = command
-            .get_arguments()
-            .find(|arg| arg.get_short() == Some(letter));
-        if last.is_some_and(takes_value) {
-            break;
-        }
-    }
-    last
-}
-
-fn takes_value(arg: &Arg) -> bool {
-    let optional = arg
-        .get_num_args()
-        .is_some_and(|range| range.min_values() == 0);
-    matches!(arg.get_action(), ArgAction::Set | ArgAction::Append) && !optional
-}
-
-/// Whether the value of `arg` is the next token rather than a part of this one.
-fn wants_next(arg: &Arg, token: &OsStr) -> bool {
-    let token = token.to_string_lossy();
-    let inside = if token.starts_with("--") {
-        token.contains('=')
-    } else {
-        arg.get_short()
-            .is_some_and(|letter| !token.ends_with(letter))
-    };
-    takes_value(arg) && !inside
+/// Rejects, before the build, flags that the operator would reject after it. `name` is the subcommand.
+pub(crate) fn check(name: &str, operator_args: &[OsString]) -> Result<(), clap::Error> {
+    let name = format!("kopf-rs {name}");
+    let command = Command::new("operator").bin_name(name).no_binary_name(true);
+    let mut command = Flags::augment_args(command);
+    let matches = command.try_get_matches_from_mut(operator_args)?;
+    let env = |key: &str| std::env::var_os(key);
+    Flags::from_arg_matches(&matches)?.checked(&env, &mut command)?;
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
+    use clap::CommandFactory;
+
     use super::*;
 
-    fn split(line: &str) -> String {
-        let typed: Vec<OsString> = format!("kopf-rs run {line}")
-            .split(' ')
-            .map(OsString::from)
-            .collect();
-        Cli::try_parse_from(&typed).expect("a line clap takes");
-        let kept: Vec<String> = forwarded(&typed)
-            .iter()
-            .map(|token| token.to_string_lossy().into_owned())
-            .collect();
-        kept.join(" ")
+    fn parse(line: &str) -> Result<ArgMatches, clap::Error> {
+        let typed = format!("kopf-rs {line}");
+        let matches = Cli::command().try_get_matches_from(typed.split(' '))?;
+        Ok(matches.subcommand().expect("a subcommand").1.clone())
+    }
+
+    fn split(line: &str) -> (Vec<PathBuf>, String) {
+        let matches = parse(&format!("run {line}")).expect("a line that clap takes");
+        let args = forwarded(&matches).join(" ".as_ref());
+        let run = Run::from_arg_matches(&matches).expect("the flags of a run");
+        (run.paths, args.into_string().expect("text"))
     }
 
     #[test]
@@ -294,24 +292,78 @@ mod tests {
 
     #[test]
     fn operator_flags_are_told_from_paths_and_build_flags() {
-        assert_eq!(split("a --release b"), "");
-        assert_eq!(split("-n default a"), "-n default");
-        assert_eq!(split("-ndefault a"), "-ndefault");
-        assert_eq!(split("-vn default a"), "-vn default");
-        assert_eq!(
-            split("a --features x,y --namespace=x --once"),
-            "--namespace=x --once"
-        );
-        assert_eq!(
-            split("--embedded a --apply a --kopf-path k"),
-            "--embedded --apply a"
-        );
-        assert_eq!(split("--apply - a --once"), "--apply - --once");
-        assert_eq!(split("--once --timeout 3s a"), "--once --timeout 3s");
-        assert_eq!(split("--embedded=80 -A -- -strange"), "--embedded=80 -A");
-        assert_eq!(
-            split("--log-prefix a --log-format json"),
-            "--log-prefix --log-format json"
-        );
+        for (line, paths, args) in [
+            ("a --release b", &["a", "b"][..], ""),
+            ("-n default a", &["a"], "--namespace=default"),
+            ("-ndefault a", &["a"], "--namespace=default"),
+            ("-nproduction ./app", &["./app"], "--namespace=production"),
+            ("-vn default a", &["a"], "--namespace=default --verbose"),
+            ("-n a -n b", &[], "--namespace=a --namespace=b"),
+            (
+                "a --features x,y --namespace=x --once",
+                &["a"],
+                "--namespace=x --once",
+            ),
+            (
+                "--embedded a --apply a --kopf-path k",
+                &["a"],
+                "--embedded=0 --apply=a",
+            ),
+            ("--apply - a --once", &["a"], "--apply=- --once"),
+            ("--once --timeout 3s a", &["a"], "--once --timeout=3s"),
+            (
+                "--embedded=80 -A -- -strange",
+                &["-strange"],
+                "--all-namespaces --embedded=80",
+            ),
+            (
+                "--log-prefix a --log-format json",
+                &["a"],
+                "--log-format=json --log-prefix",
+            ),
+            ("--lease a", &["a"], "--lease="),
+        ] {
+            let expected: Vec<PathBuf> = paths.iter().map(PathBuf::from).collect();
+            assert_eq!(split(line), (expected, args.to_owned()), "{line}");
+        }
+    }
+
+    #[test]
+    fn flags_of_an_explanation_need_an_object() {
+        for line in [
+            "why",
+            "why -n team",
+            "why -o json --if spec.size=3",
+            "run --if spec.size=3",
+            "run a -o json",
+            "manifests --if spec.size=3",
+            "why widgets/mine --why widgets/other",
+        ] {
+            assert!(parse(line).is_err(), "{line}");
+        }
+        let matches = parse("why ./app -n team widgets/mine --if spec.size=3").expect("an object");
+        let why = Why::from_arg_matches(&matches).expect("the flags of why");
+        let (run, object) = why.split();
+        assert_eq!(run.paths, [PathBuf::from("./app")]);
+        assert_eq!(object, "widgets/mine");
+    }
+
+    #[test]
+    fn what_the_operator_would_refuse_is_refused_before_the_build() {
+        let check = |args: &[&str]| {
+            let args: Vec<OsString> = args.iter().map(OsString::from).collect();
+            check("why", &args)
+        };
+        for args in [
+            &["--why=./app"][..],
+            &["--why=widgets/mine", "--once"],
+            &["--why=widgets/mine", "--embedded=0"],
+            &["--manifests", "--once"],
+            &["--all-namespaces", "--namespace=a"],
+        ] {
+            assert!(check(args).is_err(), "{args:?}");
+        }
+        assert!(check(&["--why=widgets/mine", "--namespace=a"]).is_ok());
+        assert!(check(&["--embedded=0", "--lease="]).is_ok());
     }
 }

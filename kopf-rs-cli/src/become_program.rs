@@ -1,12 +1,12 @@
-//! Becoming another program, so that signals and exit codes are its own.
+//! Replaces this process by another program, so that signals and exit codes are the program's own.
 //!
-//! Promise: on Unix nothing of this program is left. Must not know which program it is.
+//! On Unix, no process of this program remains. This module does not know which program it is.
 
 use std::error::Error;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
-/// A program that was built and does not start.
+/// A built program that cannot be started.
 #[derive(Debug, thiserror::Error)]
 #[error("{} cannot be started: {error}", .program.display())]
 struct StartError {
@@ -14,7 +14,7 @@ struct StartError {
     error: std::io::Error,
 }
 
-/// Replace this process by that program; returns only where it does not start.
+/// Replaces this process by that program; returns only on failure.
 #[cfg(unix)]
 pub(crate) fn become_program(mut command: Command) -> Result<ExitCode, Box<dyn Error>> {
     use std::os::unix::process::CommandExt;
@@ -22,7 +22,7 @@ pub(crate) fn become_program(mut command: Command) -> Result<ExitCode, Box<dyn E
     Err(refused(&command, error))
 }
 
-/// Run that program, and end as it ended.
+/// Runs that program, and exits with its exit code.
 #[cfg(not(unix))]
 pub(crate) fn become_program(mut command: Command) -> Result<ExitCode, Box<dyn Error>> {
     let status = command.status().map_err(|error| refused(&command, error))?;

@@ -1,9 +1,9 @@
-//! The folder in the user's cache for what is built once. It may be deleted at any time.
+//! The cache folder of the user for artifacts that are built once. Deleting it at any time is safe.
 
 use std::env;
 use std::path::PathBuf;
 
-/// `$XDG_CACHE_HOME/kopf-rs`, else `~/.cache/kopf-rs`; `None` where neither is known.
+/// Returns `$XDG_CACHE_HOME/kopf-rs`, or else `~/.cache/kopf-rs`; `None` if neither is known.
 pub(crate) fn cache() -> Option<PathBuf> {
     let given = env::var_os("XDG_CACHE_HOME")
         .map(PathBuf::from)

@@ -1,4 +1,5 @@
-//! Runs cargo: asks it what a folder holds, and builds. Its words reach the user unchanged, but for paths made short.
+//! Runs cargo: queries the metadata of a folder, and builds. Passes cargo's messages to the user unchanged except for
+//! shortened paths.
 
 use std::env;
 use std::ffi::OsString;
@@ -10,7 +11,7 @@ use serde::Deserialize;
 
 use crate::workspace::Workspace;
 
-/// Why cargo did not do what it was asked for.
+/// Why cargo failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CargoError {
     #[error(
@@ -35,7 +36,7 @@ pub(crate) enum CargoError {
 }
 
 impl CargoError {
-    /// Whether what was given is wrong, rather than that something has failed.
+    /// Returns whether the input is invalid, as opposed to a failed operation.
     pub(crate) fn is_wrong_usage(&self) -> bool {
         matches!(self, Self::Metadata { .. } | Self::Compile(_))
     }
@@ -43,17 +44,17 @@ impl CargoError {
 
 /// One build.
 pub(crate) struct Build<'a> {
-    /// What is being built, as the user knows it.
+    /// The name of the build for the user.
     pub(crate) what: &'a str,
     pub(crate) manifest: &'a Path,
     /// The name of the program to build.
     pub(crate) program: &'a str,
-    /// Where cargo runs, which decides on its configuration and toolchain.
+    /// The folder in which cargo runs, which determines its configuration and toolchain.
     pub(crate) folder: &'a Path,
     pub(crate) target: &'a Path,
     /// Further arguments.
     pub(crate) args: Vec<OsString>,
-    /// In diagnostics, the file that is compiled, and the file that it stands for.
+    /// Pairs of a compiled file and the original file that replaces it in diagnostics.
     pub(crate) stand_ins: Vec<(PathBuf, PathBuf)>,
 }
 
@@ -77,7 +78,7 @@ struct Built {
     name: String,
 }
 
-/// `cargo metadata --no-deps` for a manifest; `args` are about lock and network.
+/// Runs `cargo metadata --no-deps` for a manifest; `args` are flags about the lock file and the network.
 pub(crate) fn metadata(manifest: &Path, args: &[OsString]) -> Result<Workspace, CargoError> {
     let mut asking = vec!["--no-deps".into()];
     asking.extend_from_slice(args);
@@ -87,14 +88,14 @@ pub(crate) fn metadata(manifest: &Path, args: &[OsString]) -> Result<Workspace, 
     })
 }
 
-/// Check that the lock file of a workspace is there and current: what `--locked` demands.
+/// Checks that the lock file of a workspace exists and is current, as `--locked` requires.
 pub(crate) fn check_lock(manifest: &Path, offline: bool) -> Result<(), CargoError> {
     let mut asking = vec!["--locked".into()];
     asking.extend(offline.then(|| "--offline".into()));
     ask(manifest, &asking).map(drop)
 }
 
-/// What `cargo metadata` answers.
+/// Returns the output of `cargo metadata`.
 fn ask(manifest: &Path, args: &[OsString]) -> Result<Vec<u8>, CargoError> {
     let folder = manifest.parent().unwrap_or(Path::new("."));
     let output = cargo(folder)
@@ -113,7 +114,7 @@ fn ask(manifest: &Path, args: &[OsString]) -> Result<Vec<u8>, CargoError> {
 }
 
 impl Build<'_> {
-    /// Build, and say where the program is.
+    /// Builds the program, and returns its path.
     pub(crate) fn run(self) -> Result<PathBuf, CargoError> {
         let format = if colours() {
             "json-diagnostic-rendered-ansi"
@@ -127,7 +128,7 @@ impl Build<'_> {
             .arg("--target-dir")
             .arg(self.target)
             .args(&self.args)
-            // What comes through a pipe is the operator's.
+            // Standard input belongs to the operator.
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .spawn()
@@ -183,7 +184,8 @@ impl Build<'_> {
     }
 }
 
-/// Cargo in a folder. What an outer `cargo run` has put into the environment stays out: build scripts that watch it would run anew.
+/// Returns a cargo command for a folder. Removes variables of an outer `cargo run` from the environment, since they
+/// would make build scripts that watch them run again.
 pub(crate) fn cargo(folder: &Path) -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(folder);

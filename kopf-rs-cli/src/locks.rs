@@ -1,13 +1,15 @@
-//! Lock files: the versions that a runner is built with.
+//! Lock files: the versions of dependencies that a runner is built with.
 //!
-//! A user's lock file has no versions of the packages that only the runner needs, such as those of the features `cli` and `embedded`. They
-//! are the ones of kopf-rs' own lock file, with which the framework is built already. Must not know where lock files are.
+//! A user's lock file lacks packages that only the runner needs, such as those of the features `cli` and `embedded`.
+//! Their versions come from kopf-rs' own lock file, with which the framework was tested. This module does not know
+//! where lock files are.
 
 use toml::{Table, Value};
 
 const PACKAGE: &str = "package";
 
-/// The lock file `first`, with those packages of `second` of which it has no compatible version. `first` alone, where one of them is no lock file.
+/// Merges two lock files: `first`, plus the packages of `second` of which it has no compatible version. Returns
+/// `first` alone if either cannot be parsed.
 pub(crate) fn joined(first: String, second: &str) -> String {
     let (Ok(mut lock), Ok(mut other)) = (first.parse::<Table>(), second.parse::<Table>()) else {
         return first;
@@ -26,7 +28,7 @@ pub(crate) fn joined(first: String, second: &str) -> String {
     lock.to_string()
 }
 
-/// A package's name, and the part of its version that compatible versions share.
+/// Returns a package's name, and the part of its version that compatible versions share.
 fn line(package: &Value) -> Option<(String, String)> {
     let text = |key| package.get(key).and_then(Value::as_str);
     let (name, version) = (text("name")?, text("version")?);

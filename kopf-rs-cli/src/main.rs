@@ -1,7 +1,9 @@
-//! The program `kopf-rs`: builds handler crates and single `.rs` files into operators, and runs them; asks running ones to pause; and an API server to try them on.
+//! The program `kopf-rs`: builds handler crates and single `.rs` files into operators and runs them, asks running
+//! operators to pause, cleans up after them, and runs an API server to try them on.
 //!
-//! It generates a tiny crate that links the user's code with `kopf_rs::cli`, builds it with cargo and then becomes it, so
-//! that signals and exit codes are the operator's own. Must not know Kubernetes: what an operator does is the library's.
+//! It generates a small crate that links the user's code with `kopf_rs::cli`, builds it with cargo and then replaces
+//! itself by it, so that signals and exit codes are the operator's own. This crate must not depend on Kubernetes,
+//! which is the library's task.
 
 #![forbid(unsafe_code)]
 
@@ -21,7 +23,7 @@ use std::error::Error;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, FromArgMatches};
 
 use crate::args::{Cli, Run, Subcommand};
 use crate::cargo::CargoError;
@@ -30,24 +32,29 @@ use crate::source::SourceError;
 
 fn main() -> ExitCode {
     let typed: Vec<_> = std::env::args_os().collect();
-    let ended = match Cli::parse_from(&typed).command {
-        Subcommand::Run(run) => start(&run, &args::forwarded(&typed)),
+    let matches = Cli::command().get_matches_from(&typed);
+    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|usage| usage.exit());
+    let operator_args = || {
+        let (_, of_subcommand) = matches.subcommand().expect("clap demands one");
+        args::forwarded(of_subcommand)
+    };
+    let ended = match cli.command {
+        Subcommand::Run(run) => start("run", &run, &operator_args()),
         Subcommand::Manifests(run) => {
-            let mut forwarded = args::forwarded(&typed);
+            let mut operator_args = operator_args();
             if !run.flags.cluster.manifests {
-                forwarded.push("--manifests".into());
+                operator_args.push("--manifests".into());
             }
-            start(&run, &forwarded)
+            start("manifests", &run, &operator_args)
         }
-        Subcommand::Why(mut run) => {
-            let mut forwarded = args::forwarded(&typed);
-            if let Some(object) = run.paths.pop() {
-                forwarded.extend(["--why".into(), object.into()]);
-            }
-            start(&run, &forwarded)
+        Subcommand::Why(why) => {
+            let (run, object) = why.split();
+            let mut operator_args = operator_args();
+            operator_args.extend(["--why".into(), object]);
+            start("why", &run, &operator_args)
         }
-        Subcommand::Freeze(_) | Subcommand::Resume(_) => {
-            run::pause(typed.get(1..).unwrap_or_default())
+        Subcommand::Freeze(_) | Subcommand::Resume(_) | Subcommand::Webhooks(_) => {
+            run::do_task(typed.get(1..).unwrap_or_default())
         }
         Subcommand::ApiServer(_) => server::run(typed.get(2..).unwrap_or_default()),
     };
@@ -60,14 +67,14 @@ fn main() -> ExitCode {
     }
 }
 
-fn start(run: &Run, operator_args: &[OsString]) -> Result<ExitCode, Box<dyn Error>> {
-    if let Err(usage) = run.check() {
+fn start(name: &str, run: &Run, operator_args: &[OsString]) -> Result<ExitCode, Box<dyn Error>> {
+    if let Err(usage) = args::check(name, operator_args) {
         usage.exit();
     }
     run::run(run, operator_args)
 }
 
-/// The operator's own codes: 2 where what was given is wrong, 1 where something has failed.
+/// Returns the same exit codes as an operator: 2 for invalid input, 1 for a failure.
 fn code_of(error: &(dyn Error + 'static)) -> ExitCode {
     let source = error.downcast_ref().map(SourceError::is_wrong_usage);
     let cargo = error.downcast_ref().map(CargoError::is_wrong_usage);

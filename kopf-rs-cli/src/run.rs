@@ -1,4 +1,4 @@
-//! `kopf-rs run`: find the sources, build them, become the operator.
+//! `kopf-rs run`: finds the sources, builds them, and becomes the operator.
 
 use std::error::Error;
 use std::ffi::OsString;
@@ -14,7 +14,7 @@ use crate::script::Script;
 use crate::source::{Library, Program, Source};
 use crate::workspace::{Inherited, Workspace};
 
-/// Sources that cannot be one operator.
+/// Sources that cannot be combined into one operator.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RunError {
     #[error(
@@ -30,15 +30,16 @@ pub(crate) enum RunError {
     NoKopfThere(PathBuf),
 }
 
-/// Where a build happens and what it takes over.
+/// Where a build takes place, and which settings it inherits.
 struct Surroundings {
-    /// The folder cargo runs in.
+    /// The folder in which cargo runs.
     folder: PathBuf,
     target: PathBuf,
     inherited: Inherited,
 }
 
-/// Build and run; returns only where the operator could not be started or, on other systems than Unix, has ended.
+/// Builds and runs the operator. Returns only if the operator cannot be started or, on systems other than Unix, after
+/// it has ended.
 pub(crate) fn run(run: &Run, operator_args: &[OsString]) -> Result<ExitCode, Box<dyn Error>> {
     let here = [PathBuf::from(".")];
     let paths = if run.paths.is_empty() {
@@ -64,20 +65,20 @@ pub(crate) fn run(run: &Run, operator_args: &[OsString]) -> Result<ExitCode, Box
     become_program(operator(&program, &folder, operator_args))
 }
 
-/// Build the program that asks operators to pause, and become it.
-pub(crate) fn pause(args: &[OsString]) -> Result<ExitCode, Box<dyn Error>> {
+/// Builds the program for tasks that need no handlers, and becomes it.
+pub(crate) fn do_task(args: &[OsString]) -> Result<ExitCode, Box<dyn Error>> {
     let folder = PathBuf::from(".");
     let kopf = own_kopf();
     let around = alone(&folder, &kopf);
-    let runner = Runner::pausing(&around.target, around.inherited, &kopf);
+    let runner = Runner::of_tasks(&around.target, around.inherited, &kopf);
     runner.write()?;
     if !around.target.join("debug").join(&runner.name).is_file() {
         eprintln!(
-            "Building what asks operators to pause: this takes some minutes where no operator was built yet, once."
+            "Building what speaks with the cluster: this takes some minutes where no operator was built yet, once."
         );
     }
     let built = Build {
-        what: "what asks operators to pause",
+        what: "what speaks with the cluster",
         manifest: &runner.folder.join("Cargo.toml"),
         program: &runner.name,
         folder: &around.folder,
@@ -159,7 +160,7 @@ fn build_runner(
     Ok((built, runner.folder))
 }
 
-/// The one kopf-rs that everything is linked with.
+/// Returns the one version of kopf-rs that all parts are linked with.
 fn the_kopf(sources: &[Source], run: &Run) -> Result<Kopf, RunError> {
     let mut libraries = sources.iter().filter_map(|source| match source {
         Source::Library(library) => Some((library, Kopf::of(&library.kopf))),
@@ -177,7 +178,8 @@ fn the_kopf(sources: &[Source], run: &Run) -> Result<Kopf, RunError> {
     }
 }
 
-/// What a file names itself, else the folder that was asked for, else the checkout this program was built from, else its version.
+/// Returns the kopf-rs that a file names, or else the requested folder, or else the checkout of this program, or else
+/// its version.
 fn kopf_of_scripts(sources: &[Source], run: &Run) -> Result<Kopf, RunError> {
     let named = sources.iter().find_map(|source| match source {
         Source::Script(script) => kopf_of_script(script),
@@ -196,7 +198,7 @@ fn kopf_of_scripts(sources: &[Source], run: &Run) -> Result<Kopf, RunError> {
     Ok(own_kopf())
 }
 
-/// The checkout this program was built from, else its version.
+/// Returns the checkout that this program was built from, or else its version.
 fn own_kopf() -> Kopf {
     let checkout = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("kopf-rs");
     if checkout.join("Cargo.toml").is_file() {
@@ -232,16 +234,14 @@ fn surroundings(first: &Source, kopf: &Kopf) -> Surroundings {
             package, workspace, ..
         }) => within(workspace, package.folder(), kopf),
         Source::Script(script) => {
-            let folder = script.file.parent().unwrap_or(Path::new("/"));
-            match enclosing(folder) {
-                Some(workspace) => within(&workspace, folder, kopf),
-                None => alone(folder, kopf),
-            }
+            // Ignores any crate in a parent folder, since a single file names its own dependencies.
+            alone(script.file.parent().unwrap_or(Path::new("/")), kopf)
         }
     }
 }
 
-/// A crate or a file of a workspace: its patches, its profiles, its versions, and the target folder it has chosen.
+/// The surroundings of a crate or a file in a workspace: its patches, its profiles, its versions, and its custom
+/// target folder.
 fn within(workspace: &Workspace, folder: &Path, kopf: &Kopf) -> Surroundings {
     let own = &workspace.target_directory;
     let is_chosen = *own != workspace.root.join("target");
@@ -253,10 +253,12 @@ fn within(workspace: &Workspace, folder: &Path, kopf: &Kopf) -> Surroundings {
     }
 }
 
-/// A file outside of any crate.
+/// The surroundings of a single file.
 fn alone(folder: &Path, kopf: &Kopf) -> Surroundings {
-    let chosen = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
+    let variables = ["CARGO_TARGET_DIR", "CARGO_BUILD_TARGET_DIR"];
+    let chosen = variables.into_iter().find_map(std::env::var_os);
     let chosen = chosen.and_then(|target| std::path::absolute(target).ok());
+    let chosen = chosen.or_else(|| configured_target(folder));
     let target = chosen.or_else(|| shared_target(kopf));
     Surroundings {
         folder: folder.to_owned(),
@@ -265,25 +267,35 @@ fn alone(folder: &Path, kopf: &Kopf) -> Surroundings {
     }
 }
 
-/// The folder in which the same kopf-rs is built for everybody, so that it is built once: that of its checkout, else one in the user's
-/// cache.
+/// Returns the target folder that all builds with the same kopf-rs share, so that it is built only once: the one of
+/// its checkout, or else one in the user's cache.
 fn shared_target(kopf: &Kopf) -> Option<PathBuf> {
     let of_checkout = lock_of(kopf).map(|lock| lock.with_file_name("target"));
     of_checkout.or_else(|| Some(cache()?.join("target")))
 }
 
-/// The versions that a checkout of kopf-rs has been tested with.
+/// Returns the lock file of a kopf-rs checkout, with tested versions.
 fn lock_of(kopf: &Kopf) -> Option<PathBuf> {
     let folder = kopf.0.get("path").and_then(toml::Value::as_str)?;
     let lock = Path::new(folder).with_file_name("Cargo.lock");
     lock.is_file().then_some(lock)
 }
 
-/// The workspace a folder is in.
-fn enclosing(folder: &Path) -> Option<Workspace> {
-    let mut manifests = folder.ancestors().map(|above| above.join("Cargo.toml"));
-    let manifest = manifests.find(|manifest| manifest.is_file())?;
-    cargo::metadata(&manifest, &[]).ok()
+/// Returns `build.target-dir` from cargo's configuration for a folder.
+fn configured_target(folder: &Path) -> Option<PathBuf> {
+    let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
+    let home = home.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo")));
+    let above = folder.ancestors().map(|above| above.join(".cargo"));
+    above.chain(home).find_map(|cargo| {
+        // Of both, cargo reads the first.
+        let files = ["config", "config.toml"].map(|name| cargo.join(name));
+        let text = files
+            .iter()
+            .find_map(|file| std::fs::read_to_string(file).ok())?;
+        let table: toml::Table = text.parse().ok()?;
+        let target = table.get("build")?.get("target-dir")?.as_str()?;
+        Some(cargo.parent()?.join(target))
+    })
 }
 
 fn network_args(run: &Run) -> Vec<OsString> {
@@ -301,4 +313,44 @@ fn operator(program: &Path, folder: &Path, args: &[OsString]) -> Command {
     let mut command = Command::new(program);
     command.args(args).env("KOPF_RS_RUN_DIR", folder);
     command
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn a_single_file_takes_nothing_from_a_crate_above_it_and_builds_where_cargo_would() {
+        let name = format!("kopf-rs-around-{}", std::process::id());
+        let root = std::env::temp_dir().join(name);
+        let folder = root.join("crate/below");
+        let write = |path: &str, text: &str| {
+            let path = root.join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        write("crate/below/op.rs", "");
+        write(
+            "crate/Cargo.toml",
+            "[workspace]\n[profile.dev]\nopt-level = 3\n[patch.crates-io]\nserde.path = '/none'\n",
+        );
+        let script = Script::read(&folder.join("op.rs"), Path::new("op.rs")).unwrap();
+        let around = surroundings(&Source::Script(script), &Kopf::version("=0.1.0"));
+        assert_eq!(around.folder, folder);
+        assert_eq!(around.inherited, Inherited::none(None));
+        write(".cargo/config.toml", "build.target-dir = 'above'");
+        assert_eq!(configured_target(&folder), Some(root.join("above")));
+        write("crate/.cargo/config.toml", "build.jobs = 1");
+        assert_eq!(configured_target(&folder), Some(root.join("above")));
+        write(
+            "crate/.cargo/config.toml",
+            "build.target-dir = '/else/where'",
+        );
+        assert_eq!(configured_target(&folder), Some("/else/where".into()));
+        write("crate/.cargo/config", "build.target-dir = 'old'");
+        assert_eq!(configured_target(&folder), Some(root.join("crate/old")));
+        fs::remove_dir_all(&root).unwrap();
+    }
 }

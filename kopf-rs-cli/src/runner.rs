@@ -1,6 +1,7 @@
-//! The generated crate: text for its files, decided from data alone, and written only where it changed.
+//! The generated crate: its files are computed from data alone, and written only if they differ.
 //!
-//! It is a workspace of its own, so it takes over what the user's workspace says about resolver, patches, profiles and versions.
+//! The crate is a workspace of its own, so it inherits the resolver, the patches, the profiles and the versions of
+//! the user's workspace.
 
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -15,7 +16,7 @@ use crate::script::Script;
 use crate::source::{Library, Source};
 use crate::workspace::{Dependency, Inherited};
 
-/// What single files may use without saying so, beside kopf-rs: the crates kopf-rs itself is made of.
+/// The default dependencies of single files beside kopf-rs: crates that kopf-rs itself uses.
 const DEFAULTS: &str = r#"
 serde = { version = "1", features = ["derive"] }
 serde_json = "1"
@@ -25,29 +26,30 @@ k8s-openapi = { version = "0.29", default-features = false }
 kube = { version = "5", default-features = false, features = ["client"] }
 "#;
 
-/// A crate about to be written.
+/// A crate to be written.
 #[derive(Debug)]
 pub(crate) struct Runner {
     pub(crate) folder: PathBuf,
-    /// The name of the package and of its program.
+    /// The name of the package and its program.
     pub(crate) name: String,
     /// Files by their path below `folder`.
     files: Vec<(PathBuf, String)>,
-    /// The lock files to begin with: packages that one lacks are those of the next.
+    /// The lock files to merge: a later one provides the packages that the earlier ones lack.
     locks: Vec<PathBuf>,
-    /// Compiled copies, and the user's files they stand for.
+    /// Compiled copies, with the user's files that they replace.
     pub(crate) stand_ins: Vec<(PathBuf, PathBuf)>,
 }
 
-/// The kopf-rs a runner links, as a dependency in a manifest.
+/// The kopf-rs that a runner links, as a dependency in a manifest.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Kopf(pub(crate) Table);
 
-/// What operators are linked with, as those of the examples' programs: so that the framework is built once for all of them.
+/// The features that operators are linked with: the same as in the examples' programs, so that the framework is built
+/// once for all.
 const FEATURES: [&str; 4] = ["cli", "embedded", "metrics", "mimalloc"];
 
-/// The name of the program that asks operators to pause.
-const PAUSING: &str = "kopf-run-pause";
+/// The name of the program for tasks that need no handlers.
+const TASKS: &str = "kopf-run-tasks";
 
 /// A generated crate that cannot be written.
 #[derive(Debug, thiserror::Error)]
@@ -57,7 +59,7 @@ pub(crate) struct WriteError {
     error: io::Error,
 }
 
-/// Names of packages given so far: in a workspace each may be there once.
+/// The package names in use, since each must be unique in a workspace.
 #[derive(Default)]
 struct Names(Vec<String>);
 
@@ -77,17 +79,18 @@ impl Names {
 // === impl Kopf ===
 
 impl Kopf {
-    /// That of a folder.
+    /// Returns the kopf-rs of a folder.
     pub(crate) fn at(folder: &Path) -> Self {
         Self(entry("path", folder.to_string_lossy()))
     }
 
-    /// That of the registry.
+    /// Returns the kopf-rs of the registry.
     pub(crate) fn version(version: &str) -> Self {
         Self(entry("version", version))
     }
 
-    /// The one a crate has: the same source, so that both are one; which version, its lock file says.
+    /// Returns the kopf-rs of a crate, with the same source, so that both are linked once. The lock file determines
+    /// the version.
     pub(crate) fn of(dependency: &Dependency) -> Self {
         if let Some(path) = &dependency.path {
             return Self::at(path);
@@ -110,7 +113,7 @@ impl Kopf {
         Self(table)
     }
 
-    /// As a dependency with the command line switched on and everything else as the user's crates have it.
+    /// Returns the dependency with the command line enabled; other features are left to the user's crates.
     fn linked(&self, features: &[&str]) -> Value {
         let mut table = self.0.clone();
         table.insert("default-features".into(), false.into());
@@ -122,7 +125,7 @@ impl Kopf {
 // === impl Runner ===
 
 impl Runner {
-    /// Decide on everything. `sources` are libraries and scripts only, at least one.
+    /// Computes all files. `sources` must contain only libraries and scripts, at least one.
     pub(crate) fn new(
         sources: &[Source],
         target: &Path,
@@ -131,7 +134,7 @@ impl Runner {
         chosen: &Features,
     ) -> Self {
         let first = sources.first().map(Source::name).unwrap_or_default();
-        let name = format!("kopf-run-{first}-{:08x}", fingerprint(sources));
+        let name = format!("kopf-run-{first}-{:08x}", fingerprint(sources, chosen));
         let folder = target.join("kopf-run").join(&name["kopf-run-".len()..]);
         let mut runner = Self {
             folder,
@@ -168,21 +171,21 @@ impl Runner {
         runner
     }
 
-    /// A program without handlers, which asks running operators to pause.
-    pub(crate) fn pausing(target: &Path, mut inherited: Inherited, kopf: &Kopf) -> Self {
+    /// Computes a program without handlers, for tasks that need none.
+    pub(crate) fn of_tasks(target: &Path, mut inherited: Inherited, kopf: &Kopf) -> Self {
         let mut runner = Self {
-            folder: target.join("kopf-run").join("pause"),
-            name: PAUSING.to_owned(),
+            folder: target.join("kopf-run").join("tasks"),
+            name: TASKS.to_owned(),
             files: Vec::new(),
             locks: std::mem::take(&mut inherited.locks),
             stand_ins: Vec::new(),
         };
         let features = [&FEATURES[..], &["inventory", "k8s-latest"]].concat();
         let dependencies = Table::from_iter([("kopf-rs".to_owned(), kopf.linked(&features))]);
-        let manifest = root_manifest(PAUSING, dependencies, inherited);
+        let manifest = root_manifest(TASKS, dependencies, inherited);
         runner.add("Cargo.toml", manifest);
-        let main = "// Written by `kopf-rs freeze`: changes are lost.\n\n\
-             fn main() -> std::process::ExitCode {\n    kopf_rs::cli::pause()\n}\n";
+        let main = "// Written by `kopf-rs`: changes are lost.\n\n\
+             fn main() -> std::process::ExitCode {\n    kopf_rs::cli::do_task()\n}\n";
         runner.add("src/main.rs", main.to_owned());
         runner
     }
@@ -191,10 +194,10 @@ impl Runner {
         self.files.push((path.into(), text));
     }
 
-    /// A package for a single file, below the runner's folder; gives the dependency on it.
+    /// Adds a package for a single file below the runner's folder; returns the dependency on it.
     ///
-    /// Cargo tells packages of one target folder apart by their names and their folders' names below the workspace: files of
-    /// the same name elsewhere must not be taken for this one.
+    /// Cargo identifies packages within a target folder by their names and their folder names in the workspace, so
+    /// files with the same name in different folders must get different ones.
     fn add_script(
         &mut self,
         script: &Script,
@@ -207,7 +210,7 @@ impl Runner {
         if let Some(copy) = &script.copy {
             let below = folder.join(script.file.file_name().unwrap_or_default());
             code = self.folder.join(&below);
-            // The compiler names files of the workspace by their path in it.
+            // The compiler reports files of the workspace by their path within it.
             for compiled in [&code, &below] {
                 self.stand_ins.push((compiled.clone(), script.file.clone()));
             }
@@ -221,7 +224,7 @@ impl Runner {
         dependency
     }
 
-    /// Write what is not there yet as it should be. Untouched files keep their times, so that cargo finds everything fresh.
+    /// Writes the files that differ. Unchanged files keep their timestamps, so that cargo rebuilds nothing.
     pub(crate) fn write(&self) -> Result<(), WriteError> {
         for (path, text) in &self.files {
             let path = self.folder.join(path);
@@ -233,7 +236,7 @@ impl Runner {
         self.write_lock()
     }
 
-    /// Begins with the user's lock file, and again whenever that one has changed.
+    /// Starts with the user's lock file, and starts again whenever that has changed.
     fn write_lock(&self) -> Result<(), WriteError> {
         let texts = self.locks.iter().map(fs::read_to_string);
         let Some(text) = texts
@@ -266,9 +269,11 @@ fn write(path: &Path, text: &str) -> Result<(), WriteError> {
     fs::write(path, text).map_err(failed)
 }
 
-/// The same for the same sources, so that the next run finds the last one's crate.
-fn fingerprint(sources: &[Source]) -> u32 {
+/// Returns the same number for the same sources and features, so that the next run finds the crate of the last one,
+/// and concurrent runs with other features do not overwrite it.
+fn fingerprint(sources: &[Source], chosen: &Features) -> u32 {
     let mut hasher = DefaultHasher::new();
+    chosen.hash(&mut hasher);
     for source in sources {
         match source {
             Source::Library(library) => library.package.manifest_path.hash(&mut hasher),
@@ -308,7 +313,7 @@ fn with_features(dependency: &mut Table, chosen: &Features) {
     }
 }
 
-/// A library leaves the choice of the Kubernetes version to the program that links it: this one, if nobody else has chosen.
+/// Returns a Kubernetes version for a library that leaves the choice to the final program.
 fn kubernetes_version(library: &Library) -> Option<&'static str> {
     let chooses = |name: &str, prefixes: &[&str]| {
         library.package.dependency(name).is_some_and(|dependency| {
@@ -322,7 +327,7 @@ fn kubernetes_version(library: &Library) -> Option<&'static str> {
     (!chosen).then_some("k8s-latest")
 }
 
-/// Only the root of a workspace may say these: a single file's are moved there.
+/// Moves tables that are valid only in the root of a workspace from a single file to the generated root.
 fn adopt_tables(inherited: &mut Inherited, script: &Script) {
     inherited.patch.extend(script.table("patch"));
     inherited.profile.extend(script.table("profile"));
@@ -450,6 +455,32 @@ mod tests {
                 version(&ours[name])
             );
         }
+    }
+
+    /// Runs with other features at the same time must not replace each other's crate.
+    #[test]
+    fn each_choice_of_features_has_a_crate_of_its_own() {
+        let folder = |features: &[&str], no_default_features: bool| {
+            let script = Script {
+                file: "/w/op.rs".into(),
+                copy: None,
+                manifest: Table::new(),
+            };
+            let chosen = Features {
+                features: features.iter().map(|it| (*it).to_owned()).collect(),
+                no_default_features,
+            };
+            let (target, kopf) = (Path::new("/t"), Kopf::version("=0.1.0"));
+            let sources = [Source::Script(script)];
+            let runner = Runner::new(&sources, target, Inherited::default(), &kopf, &chosen);
+            runner.folder
+        };
+        let plain = folder(&[], false);
+        assert!(plain.starts_with("/t/kopf-run"), "{plain:?}");
+        assert_eq!(folder(&[], false), plain);
+        assert_ne!(folder(&["a"], false), plain);
+        assert_ne!(folder(&["a"], false), folder(&["a", "b"], false));
+        assert_ne!(folder(&[], true), plain);
     }
 
     #[test]

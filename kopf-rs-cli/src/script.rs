@@ -1,7 +1,8 @@
-//! Single `.rs` files: where their manifest is, what it says, and what cargo is given instead of the file.
+//! Single `.rs` files: extracts their manifest, and prepares the file for cargo.
 //!
-//! Two forms are read: a `` //! ```cargo `` doc comment (plain Rust) and `---` frontmatter (the syntax of cargo's own scripts,
-//! which the stable compiler does not take yet: these lines are blanked in a copy, so that all others keep their numbers).
+//! Two forms are supported: a `` //! ```cargo `` doc comment (plain Rust) and `---` frontmatter. The latter is the
+//! syntax of cargo's own scripts, which the stable compiler does not accept yet, so these lines are blanked in a
+//! copy, which preserves the line numbers.
 
 use std::path::{Path, PathBuf};
 
@@ -9,18 +10,18 @@ use toml::{Table, Value};
 
 use crate::workspace::absolute_paths;
 
-/// A file ready to be made a package.
+/// A file that can be made a package.
 #[derive(Clone, Debug)]
 pub(crate) struct Script {
-    /// The file, absolute.
+    /// The absolute path of the file.
     pub(crate) file: PathBuf,
-    /// What cargo compiles instead of it, where the compiler would not take the file as it is.
+    /// The text to compile instead, if the compiler would not accept the file unchanged.
     pub(crate) copy: Option<String>,
-    /// Its manifest, paths made absolute; empty where it has none.
+    /// Its manifest with absolute paths; empty if it has none.
     pub(crate) manifest: Table,
 }
 
-/// A single file that cannot be made a package.
+/// Why a file cannot be made a package.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ScriptError {
     #[error("{} cannot be read: {error}", .file.display())]
@@ -38,6 +39,11 @@ pub(crate) enum ScriptError {
         line: usize,
         message: String,
     },
+    #[error(
+        "{}: `{name}` is no name of a package (`package.name` in the manifest of the file)\n  expected letters, digits, `-` and `_`, such as `my-operator`",
+        .file.display()
+    )]
+    Name { file: PathBuf, name: String },
     #[error("{}:{line}: the manifest that begins here has no end: expected a line `{fence}`", .file.display())]
     Open {
         file: PathBuf,
@@ -46,23 +52,23 @@ pub(crate) enum ScriptError {
     },
 }
 
-/// The manifest's text, and where it is.
+/// The text of the manifest, and its location.
 #[derive(Debug, PartialEq)]
 struct Block {
     text: String,
-    /// Line of the file (from 1) that the first line of `text` is on.
+    /// The line number in the file (from 1) of the first line of `text`.
     line: usize,
-    /// The lines (from 0) to blank, fences included.
+    /// The lines (from 0) to blank, including the fences.
     blank: Option<std::ops::RangeInclusive<usize>>,
 }
 
-/// A manifest without an end: the line (from 1) it begins on and the line that is missing.
+/// A manifest without an end: the number of its first line (from 1), and the missing line.
 type Unended = (usize, String);
 
 // === impl Script ===
 
 impl Script {
-    /// Read `file`; errors name it as the user typed it, `shown`.
+    /// Reads `file`; errors name it as the user typed it, `shown`.
     pub(crate) fn read(file: &Path, shown: &Path) -> Result<Self, ScriptError> {
         let text = std::fs::read_to_string(file).map_err(|error| ScriptError::Unreadable {
             file: shown.to_owned(),
@@ -83,7 +89,15 @@ impl Script {
         })?;
         let base = file.parent().unwrap_or(Path::new("/"));
         let copy = block.blank.map(|lines| blanked(&text, &lines));
-        Ok(Self::new(file, copy, absolute_paths(manifest, base)))
+        let script = Self::new(file, copy, absolute_paths(manifest, base));
+        // The name becomes a part of paths.
+        let name = script.name();
+        let is_of_a_name = |letter: char| letter.is_alphanumeric() || matches!(letter, '-' | '_');
+        if name.is_empty() || !name.chars().all(is_of_a_name) {
+            let file = shown.to_owned();
+            return Err(ScriptError::Name { file, name });
+        }
+        Ok(script)
     }
 
     fn new(file: &Path, copy: Option<String>, manifest: Table) -> Self {
@@ -94,7 +108,7 @@ impl Script {
         }
     }
 
-    /// The package's name: what the manifest says, else the file's own made fit.
+    /// Returns the package's name: from the manifest, or else derived from the file name.
     pub(crate) fn name(&self) -> String {
         let said = self
             .manifest
@@ -105,7 +119,7 @@ impl Script {
         said.map_or_else(|| fit(&stem), str::to_owned)
     }
 
-    /// A table of the manifest, empty where it is not there.
+    /// Returns a table of the manifest; empty if it is missing.
     pub(crate) fn table(&self, key: &str) -> Table {
         match self.manifest.get(key) {
             Some(Value::Table(table)) => table.clone(),
@@ -114,7 +128,7 @@ impl Script {
     }
 }
 
-/// A name cargo takes for a package, and Kubernetes as a part of an annotation's prefix.
+/// Returns a name that is valid for a cargo package, and in the prefix of Kubernetes annotations.
 fn fit(stem: &str) -> String {
     let plain: String = stem
         .to_lowercase()
@@ -207,7 +221,7 @@ fn comment(lines: &[&str]) -> Result<Option<Block>, Unended> {
     }))
 }
 
-/// How many lines come before the byte `at`.
+/// Returns the number of lines before the byte `at`.
 fn line_of(text: &str, at: usize) -> usize {
     text.bytes().take(at).filter(|byte| *byte == b'\n').count()
 }
@@ -254,6 +268,30 @@ mod tests {
             find("//! ```cargo\n//! a = 1\nfn f() {}\n"),
             Err((1, "//! ```".into()))
         );
+    }
+
+    #[test]
+    fn a_name_that_would_lead_elsewhere_is_refused() {
+        let name = format!("kopf-rs-named-{}.rs", std::process::id());
+        let file = std::env::temp_dir().join(name);
+        for (name, is_taken) in [
+            ("my-operator", true),
+            ("ö_2", true),
+            ("../other", false),
+            ("a/b", false),
+            ("/a", false),
+            ("a b", false),
+            ("", false),
+        ] {
+            let text = format!("//! ```cargo\n//! package.name = \"{name}\"\n//! ```\n");
+            std::fs::write(&file, text).unwrap();
+            let read = Script::read(&file, Path::new("op.rs"));
+            let told = read.as_ref().err().map(ToString::to_string);
+            assert_eq!(read.is_ok(), is_taken, "{name}: {told:?}");
+            let start = format!("op.rs: `{name}` is no name of a package");
+            assert!(told.is_none_or(|it| it.starts_with(&start)));
+        }
+        std::fs::remove_file(&file).unwrap();
     }
 
     #[test]

@@ -1,8 +1,8 @@
-//! `kopf-rs apiserver`: find the program `kopf-rs-apiserver`, build it where it is not there yet, become it.
+//! `kopf-rs apiserver`: finds the program `kopf-rs-apiserver`, builds it if necessary, and becomes it.
 //!
-//! It is a program of its own so that this one installs in seconds. Where this one is installed, it is the one installed beside it; else,
-//! where the checkout that this one was built from is there, it is built from that; else it is installed once into the user's cache.
-//! Must not know what the server does.
+//! The server is a separate program, so that this one installs within seconds. An installed `kopf-rs` uses the server
+//! installed beside it, or else builds it from the checkout that it was built from if that still exists, or else
+//! installs it once into the user's cache. This module does not know what the server does.
 
 use std::env;
 use std::error::Error;
@@ -18,7 +18,7 @@ use crate::cargo::{self, Build};
 const NAME: &str = "kopf-rs-apiserver";
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// A server that cannot be had.
+/// Why there is no server.
 #[derive(Debug, thiserror::Error)]
 enum ServerError {
     #[error("there is no folder to install {NAME} into: set HOME, or XDG_CACHE_HOME")]
@@ -27,7 +27,7 @@ enum ServerError {
     Install,
 }
 
-/// Build where needed, and become the server.
+/// Builds the server if necessary, and becomes it.
 pub(crate) fn run(args: &[OsString]) -> Result<ExitCode, Box<dyn Error>> {
     let mut command = Command::new(program()?);
     command.args(args);
@@ -46,7 +46,7 @@ fn program() -> Result<PathBuf, Box<dyn Error>> {
     }
 }
 
-/// Whether cargo has built it where it is: what is beside it there may be older than the sources.
+/// Returns whether the program lies in a cargo target folder, where programs beside it may be older than the sources.
 fn is_in_target(program: &Path) -> bool {
     program.with_file_name("deps").is_dir()
 }
@@ -55,19 +55,20 @@ fn file_name() -> String {
     format!("{NAME}{}", env::consts::EXE_SUFFIX)
 }
 
-/// Nothing is lost where it cannot be said.
+/// Ignores errors, since the text is only informative.
 fn say(text: &str) {
     let _said = writeln!(std::io::stderr(), "{text}");
 }
 
-/// The checkout this program was built from, if it was and is still there.
+/// Returns the checkout that this program was built from, if it still exists.
 fn checkout() -> Option<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent()?;
     let there = root.join(NAME).join("Cargo.toml").is_file() && root.join("Cargo.toml").is_file();
     there.then(|| root.to_owned())
 }
 
-/// Built as this program is, with the crate features of the whole workspace: where that is built, nothing is built anew.
+/// Builds the server like this program, with the features of the whole workspace, so that an existing build is
+/// reused.
 fn build(checkout: &Path) -> Result<PathBuf, cargo::CargoError> {
     let target = env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
     let target = target.and_then(|target| std::path::absolute(target).ok());
@@ -100,13 +101,13 @@ fn build(checkout: &Path) -> Result<PathBuf, cargo::CargoError> {
     .run()
 }
 
-/// Whether there is a server of this version.
+/// Returns whether the program is a server of this version.
 fn is_ours(path: &Path) -> bool {
     let said = Command::new(path).arg("--version").output();
     said.is_ok_and(|said| said.stdout == format!("{NAME} {VERSION}\n").as_bytes())
 }
 
-/// The one in the user's cache, installed there if it is not yet.
+/// Returns the server in the user's cache; installs it there if necessary.
 fn installed() -> Result<PathBuf, Box<dyn Error>> {
     let cache = cache().ok_or(ServerError::NoCache)?;
     let root = cache.join(format!("apiserver-{VERSION}"));

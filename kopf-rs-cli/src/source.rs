@@ -1,4 +1,4 @@
-//! What a PATH is: a crate with a library of handlers, a program of its own, or a single file.
+//! Classifies a PATH: a crate with a library of handlers, a program, or a single file.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use crate::cargo::{self, CargoError};
 use crate::script::{Script, ScriptError};
 use crate::workspace::{Dependency, Package, Target, Workspace};
 
-/// What a PATH turned out to be.
+/// The classification of a PATH.
 #[derive(Debug)]
 pub(crate) enum Source {
     Library(Library),
@@ -15,16 +15,16 @@ pub(crate) enum Source {
     Script(Script),
 }
 
-/// A crate whose library holds annotated functions.
+/// A crate whose library contains annotated functions.
 #[derive(Debug)]
 pub(crate) struct Library {
     pub(crate) package: Package,
     pub(crate) workspace: Workspace,
-    /// The kopf-rs it is built on.
+    /// The kopf-rs that it depends on.
     pub(crate) kopf: Dependency,
 }
 
-/// A crate with a program that is an operator by itself.
+/// A crate with a program that is a complete operator.
 #[derive(Debug)]
 pub(crate) struct Program {
     pub(crate) package: Package,
@@ -33,7 +33,7 @@ pub(crate) struct Program {
     pub(crate) target: String,
 }
 
-/// A PATH that cannot be run.
+/// Why a PATH cannot be run.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SourceError {
     #[error("{} does not exist\n  expected the folder of a crate, or a single .rs file", .0.display())]
@@ -81,7 +81,7 @@ pub(crate) enum SourceError {
 }
 
 impl SourceError {
-    /// Whether what was given is wrong, rather than that something has failed.
+    /// Returns whether the input is invalid, as opposed to a failed operation.
     pub(crate) fn is_wrong_usage(&self) -> bool {
         match self {
             Self::Cargo(error) => error.is_wrong_usage(),
@@ -91,7 +91,7 @@ impl SourceError {
 }
 
 impl Source {
-    /// Look at `path`; `package` chooses one of a workspace, `cargo_args` go with the question to cargo.
+    /// Classifies `path`; `package` selects a package of a workspace, and `cargo_args` are passed to cargo.
     pub(crate) fn find(
         path: &Path,
         package: Option<&str>,
@@ -118,7 +118,7 @@ impl Source {
         of_package(package, workspace, path)
     }
 
-    /// The name the operator goes by.
+    /// Returns the operator's name.
     pub(crate) fn name(&self) -> String {
         match self {
             Self::Library(Library { package, .. }) | Self::Program(Program { package, .. }) => {
@@ -157,7 +157,7 @@ fn choose<'a>(
     }
 }
 
-/// A program on `kopf_rs::main!` runs as it is; only without one is the library linked into a generated program.
+/// Uses a program with `kopf_rs::main!` as it is; otherwise links the library into a generated program.
 fn of_package(package: Package, workspace: Workspace, path: &Path) -> Result<Source, SourceError> {
     let (path, name) = (path.to_owned(), package.name.clone());
     if let Some(target) = program_of(&package, &path)? {
@@ -204,7 +204,8 @@ fn program_of(package: &Package, path: &Path) -> Result<Option<String>, SourceEr
     }
 }
 
-/// Whether the main of a program is ours: told by its text, since only the compiler knows for sure.
+/// Returns whether the program's main is `kopf_rs::main!`, judging by its text, since only the compiler knows for
+/// certain.
 fn is_operator(target: &Target) -> bool {
     let text = std::fs::read_to_string(&target.src_path).unwrap_or_default();
     let mut lines = text.lines().map(str::trim_start);
@@ -215,7 +216,7 @@ fn is_operator(target: &Target) -> bool {
     })
 }
 
-/// What may have been meant by a folder that is no crate.
+/// Suggests an alternative for a folder that is not a crate.
 fn instead(path: &Path) -> String {
     let files = std::fs::read_dir(path).into_iter().flatten().flatten();
     let mut files: Vec<PathBuf> = files

@@ -1,11 +1,11 @@
-//! What cargo knows about a folder: its packages, its target folder, and the tables of its root manifest.
+//! Cargo's data about a folder: its packages, its target folder, and the tables of its root manifest.
 
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use toml::{Table, Value};
 
-/// What `cargo metadata --no-deps` answers, as far as it matters here.
+/// The relevant parts of `cargo metadata --no-deps`.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Workspace {
     pub(crate) packages: Vec<Package>,
@@ -33,30 +33,31 @@ pub(crate) struct Target {
     pub(crate) src_path: PathBuf,
 }
 
-/// A dependency as the manifest declares it, inheritance resolved.
+/// A dependency as declared in the manifest, with workspace inheritance resolved.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Dependency {
     pub(crate) name: String,
     pub(crate) req: String,
     pub(crate) source: Option<String>,
     pub(crate) path: Option<PathBuf>,
-    /// `None` for ordinary ones, else `dev` or `build`.
+    /// `None` for ordinary dependencies, otherwise `dev` or `build`.
     pub(crate) kind: Option<String>,
     pub(crate) uses_default_features: bool,
     pub(crate) features: Vec<String>,
 }
 
-/// What a generated workspace takes over from the user's, so that dependencies are the same and built the same.
+/// The settings that a generated workspace inherits from the user's workspace, so that dependencies have the same
+/// versions and build settings.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Inherited {
     pub(crate) resolver: String,
     pub(crate) patch: Table,
     pub(crate) profile: Table,
-    /// Lock files: the workspace's own first, where it has one, and the one of kopf-rs' checkout.
+    /// Lock files: the workspace's own first, if it has one, then the one of the kopf-rs checkout.
     pub(crate) locks: Vec<PathBuf>,
 }
 
-/// How operators are built where nobody says it: no debugging information of dependencies, which takes half of the time.
+/// The default profile: omits the debugging information of dependencies, which takes half of the build time.
 const QUICK: &str = "
 dev.debug = 'line-tables-only'
 dev.package.'*'.debug = false
@@ -70,7 +71,7 @@ impl Package {
         self.manifest_path.parent().unwrap_or(Path::new("."))
     }
 
-    /// The library, if it is one that can be linked into a program.
+    /// Returns the library if it can be linked into a program.
     pub(crate) fn library(&self) -> Option<&Target> {
         self.targets.iter().find(|target| {
             target
@@ -86,7 +87,7 @@ impl Package {
             .filter(|target| target.kind.iter().any(|kind| kind == "bin"))
     }
 
-    /// The ordinary dependency of that name.
+    /// Returns the ordinary dependency of that name.
     pub(crate) fn dependency(&self, name: &str) -> Option<&Dependency> {
         self.dependencies
             .iter()
@@ -97,8 +98,9 @@ impl Package {
 // === impl Inherited ===
 
 impl Inherited {
-    /// Reads the root manifest of a workspace. A part that cannot be read is left out: cargo has read it before and says what is wrong. A
-    /// workspace without profiles gets builds that are quick; packages that its lock file lacks get the versions of `lock`.
+    /// Reads the root manifest of a workspace. Skips invalid parts, since cargo has read it before and reports
+    /// errors. A workspace without profiles gets the quick one; packages that its lock file lacks get the versions of
+    /// `lock`.
     pub(crate) fn of(root: &Path, lock: Option<PathBuf>) -> Self {
         let manifest: Table = std::fs::read_to_string(root.join("Cargo.toml"))
             .ok()
@@ -128,7 +130,7 @@ impl Inherited {
         }
     }
 
-    /// For single files outside of any workspace: builds that are quick, and the same as in a checkout of kopf-rs.
+    /// For single files outside of any workspace: the quick profile, as in a checkout of kopf-rs.
     pub(crate) fn none(lock: Option<PathBuf>) -> Self {
         Self {
             resolver: "3".into(),
@@ -138,8 +140,8 @@ impl Inherited {
         }
     }
 
-    /// The same, where `package` is built as a package of the workspace and not as one of its dependencies: what a profile says
-    /// for `package."*"` must not reach it.
+    /// Exempts `package`, which is built as a package of the workspace rather than as a dependency, from the profile
+    /// settings of `package."*"`.
     pub(crate) fn spare(&mut self, package: &str) {
         for (name, profile) in &mut self.profile {
             let Value::Table(profile) = profile else {
@@ -155,7 +157,7 @@ impl Inherited {
     }
 }
 
-/// For each setting of `package."*"`, the one that holds for the workspace's own packages.
+/// Returns, for each setting of `package."*"`, the value that applies to the workspace's own packages.
 fn own_settings(name: &str, profile: &Table) -> Table {
     let everyone = profile
         .get("package")
@@ -171,7 +173,7 @@ fn own_settings(name: &str, profile: &Table) -> Table {
     settings.collect()
 }
 
-/// Cargo's own default of a profile setting.
+/// Returns cargo's own default of a profile setting.
 fn default_of(profile: &str, key: &str) -> Option<Value> {
     let release = profile != "dev" && profile != "test";
     match key {
@@ -198,7 +200,7 @@ fn resolver(manifest: &Table) -> String {
     said_outright.unwrap_or(by_edition).to_owned()
 }
 
-/// Make every `path = "..."` in the table independent of where the table is written.
+/// Makes every `path = "..."` in the table absolute, so that the table can be written elsewhere.
 pub(crate) fn absolute_paths(mut table: Table, base: &Path) -> Table {
     for (key, value) in &mut table {
         match value {

@@ -1,8 +1,8 @@
-//! The command line flags every operator built on kopf-rs has, as data.
+//! The command line flags of every operator built on kopf-rs, as data.
 //!
-//! A crate of its own, so that the program `kopf-rs` can tell a flag's value from a path, check the flags and print their
-//! help before anything is built, without linking the framework. What the flags mean is decided by `kopf_rs::cli`.
-//! Must not know kopf-rs, nor do anything but parse.
+//! This is a separate crate, so that the program `kopf-rs` can parse and check the flags and print their help before
+//! the build, without linking the framework. `kopf_rs::cli` defines the effects of the flags. This crate only parses,
+//! and must not depend on kopf-rs.
 
 #![forbid(unsafe_code)]
 
@@ -16,38 +16,40 @@ use clap::{Args, Command, ValueEnum, error::ErrorKind};
 use crate::pause::DEV;
 
 pub mod pause;
+pub mod task;
+pub mod webhooks;
 
 /// What was typed. One field group per heading of the help.
 #[derive(Args, Clone, Debug, Default)]
 pub struct Flags {
-    /// Which objects are served.
+    /// Selects the objects that the operator serves.
     #[command(flatten)]
     pub scope: ScopeFlags,
-    /// Which cluster is spoken to, and what is put into it.
+    /// Selects the cluster, and objects to apply to it.
     #[command(flatten)]
     pub cluster: ClusterFlags,
-    /// What is kept on objects, and how.
+    /// Configures the operator's state on objects.
     #[command(flatten)]
     pub state: StateFlags,
-    /// How it does its work.
+    /// Selects the settings.
     #[command(flatten)]
     pub settings: SettingsFlags,
-    /// Which of several operators is at work.
+    /// Coordinates several operators of the same objects.
     #[command(flatten)]
     pub peering: PeeringFlags,
-    /// Which of its instances is at work.
+    /// Coordinates several instances of this operator.
     #[command(flatten)]
     pub lease: LeaseFlags,
-    /// How it tells that it is well.
+    /// Configures the health endpoints.
     #[command(flatten)]
     pub health: HealthFlags,
-    /// Whether it explains an object instead.
+    /// Explains an object instead of running.
     #[command(flatten)]
     pub why: WhyFlags,
-    /// How much is logged.
+    /// Selects the verbosity of the log.
     #[command(flatten)]
     pub verbosity: Verbosity,
-    /// What a log line looks like.
+    /// Selects the format of log lines.
     #[command(flatten)]
     pub lines: LineFlags,
 }
@@ -165,7 +167,7 @@ pub struct PeeringFlags {
 }
 
 impl PeeringFlags {
-    /// The priority that was typed.
+    /// Returns the priority from the command line.
     #[must_use]
     pub fn priority(&self) -> Option<i64> {
         self.dev.then_some(DEV).or(self.priority)
@@ -194,7 +196,7 @@ pub struct LeaseFlags {
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Health")]
 pub struct HealthFlags {
-    /// Answer probes at this URL, such as `http://0.0.0.0:8080/healthz`, and at /livez, /readyz and /statusz of the same port; with --why, ask
+    /// Answer probes at this URL, such as `http://0.0.0.0:8080/healthz`, and at /livez, /readyz, /readyz/webhooks and /statusz of the same port; with --why, ask
     /// the running operator there
     #[arg(
         short = 'L',
@@ -214,19 +216,24 @@ pub struct HealthFlags {
     pub metrics: Option<String>,
 }
 
+/// The argument group of the object to explain: `--why`, and the last argument of `kopf-rs why`. Arguments that shape
+/// the explanation require one of them.
+pub const EXPLAINED: &str = "explained";
+
 /// `--why`.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Explaining an object")]
 pub struct WhyFlags {
     /// Say why this object is as it is, what it waits for, and which filters keep it away, and exit: nothing is called or written. -n is its
-    /// namespace
-    #[arg(long, value_name = "KIND/NAME", conflicts_with_all = ["embedded", "apply", "once", "manifests"])]
+    /// namespace. To ask an operator that serves some namespaces only, say KIND/NAMESPACE/NAME: then -n is what the operator serves
+    #[arg(long, value_name = "KIND/NAME", value_parser = object, group = EXPLAINED,
+          conflicts_with_all = ["embedded", "apply", "once", "manifests"])]
     pub why: Option<String>,
     /// With --why, say which handlers a change of the object would call, such as spec.size=3; repeat for more
-    #[arg(long = "if", value_name = "FIELD=VALUE")]
+    #[arg(long = "if", value_name = "FIELD=VALUE", value_parser = change, requires = EXPLAINED)]
     pub changes: Vec<String>,
     /// How --why answers
-    #[arg(short = 'o', long, value_enum, value_name = "FORMAT", default_value_t)]
+    #[arg(short = 'o', long, value_enum, value_name = "FORMAT", default_value_t, requires = EXPLAINED)]
     pub output: Output,
 }
 
@@ -299,25 +306,87 @@ pub enum LogFormat {
     Json,
 }
 
-/// Which namespaces are served.
+/// The namespaces that the operator serves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// Nothing was said: the whole cluster.
+    /// No flag was given: the whole cluster.
     Unsaid,
     /// `-A`: the whole cluster.
     Cluster,
-    /// `-n`: those that match one of the patterns.
+    /// `-n`: the namespaces that match one of the patterns.
     Namespaces(Vec<String>),
+}
+
+// === impl Flags ===
+
+impl Flags {
+    /// Returns the flags with the scope, after checks that clap cannot express. With `--why KIND/NAME`, `-n` is the
+    /// object's namespace: `why` becomes `KIND/NAMESPACE/NAME`, and the scope comes from the environment alone.
+    ///
+    /// # Errors
+    ///
+    /// Returns a usage error (exit code 2) if flags contradict each other.
+    pub fn checked(
+        mut self,
+        env: &dyn Fn(&str) -> Option<OsString>,
+        command: &mut Command,
+    ) -> Result<(Self, Scope), clap::Error> {
+        if let Some(object) = &mut self.why.why
+            && let [kind, name] = object.split('/').collect::<Vec<_>>()[..]
+        {
+            match &self.scope.namespaces[..] {
+                [] => {}
+                [namespace] if is_plain(namespace) => {
+                    *object = format!("{kind}/{namespace}/{name}");
+                }
+                patterns => {
+                    let message = format!(
+                        "-n/--namespace is the namespace of {object}: expected one name, found {}. To say which namespaces the operator \
+                         serves, name the object with its namespace: {kind}/NAMESPACE/{name}",
+                        patterns.join(" and ")
+                    );
+                    return Err(command.error(ErrorKind::ValueValidation, message));
+                }
+            }
+            self.scope.namespaces.clear();
+        }
+        let scope = self.scope.scope(env, command)?;
+        Ok((self, scope))
+    }
+}
+
+/// Returns whether this is a name rather than a pattern.
+fn is_plain(namespace: &str) -> bool {
+    let is_of_a_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '-';
+    !namespace.is_empty() && namespace.chars().all(is_of_a_name)
+}
+
+/// Validates `KIND/NAME` or `KIND/NAMESPACE/NAME`.
+fn object(text: &str) -> Result<String, String> {
+    let parts: Vec<&str> = text.split('/').collect();
+    let is_kind = parts[0].starts_with(|first: char| first.is_ascii_alphabetic());
+    if is_kind && matches!(parts.len(), 2 | 3) && parts.iter().all(|part| !part.is_empty()) {
+        return Ok(text.to_owned());
+    }
+    Err("expected KIND/NAME, such as widgets/mine, or KIND/NAMESPACE/NAME".to_owned())
+}
+
+/// Validates `FIELD=VALUE`.
+fn change(text: &str) -> Result<String, String> {
+    match text.split_once('=') {
+        Some((field, _)) if !field.is_empty() => Ok(text.to_owned()),
+        _ => Err("expected FIELD=VALUE, such as spec.size=3".to_owned()),
+    }
 }
 
 // === impl ScopeFlags ===
 
 impl ScopeFlags {
-    /// The scope, with Kopf's two environment variables in the place of absent `-n`.
+    /// Returns the scope; Kopf's two environment variables apply if `-n` is absent.
     ///
     /// # Errors
     ///
-    /// A usage error (exit code 2) where both the cluster and namespaces are asked for.
+    /// Returns a usage error (exit code 2) if both the cluster and namespaces are selected.
     pub fn scope(
         &self,
         env: &dyn Fn(&str) -> Option<OsString>,
@@ -356,7 +425,7 @@ fn patterns_of_environment(env: &dyn Fn(&str) -> Option<OsString>) -> Vec<String
         .collect()
 }
 
-/// Seconds, or a whole number with its unit.
+/// Parses seconds, or a whole number with a unit.
 fn time(text: &str) -> Result<Duration, String> {
     let (number, unit) = match text.char_indices().next_back() {
         Some((at, 's')) => (&text[..at], 1),
@@ -372,7 +441,7 @@ fn time(text: &str) -> Result<Duration, String> {
 // === impl LineFlags ===
 
 impl LineFlags {
-    /// Whether lines begin with the object's name.
+    /// Returns whether lines start with the object's name.
     #[must_use]
     pub fn prefixed(&self) -> bool {
         let default = self.log_format != LogFormat::Json;
@@ -457,6 +526,60 @@ mod tests {
             assert!(timeout(&["--once", "--timeout", text]).is_err(), "{text}");
         }
         assert!(timeout(&["--timeout", "7"]).is_err());
+    }
+
+    #[test]
+    fn what_shapes_an_explanation_belongs_to_why() {
+        for line in [
+            "--if spec.size=3",
+            "-o json",
+            "-o json --if spec.size=3",
+            "--why widgets/mine --if =3",
+            "--why widgets/mine --if spec.size",
+            "--why ./myapp",
+            "--why widgets",
+            "--why /a",
+            "--why a/",
+            "--why a/b/c/d",
+            "--why widgets/mine --once",
+        ] {
+            let args: Vec<_> = line.split(' ').collect();
+            assert!(parse(&args).is_err(), "{line}");
+        }
+        assert!(parse(&["--why", "widgets/mine", "--if", "spec.size=3", "-o", "json"]).is_ok());
+    }
+
+    #[test]
+    fn the_object_to_explain_has_a_namespace_of_its_own() {
+        let checked = |line: &str, env: &'static str| {
+            let args: Vec<_> = line.split(' ').collect();
+            let lookup = |key: &str| (key == "KOPF_RUN_NAMESPACES").then(|| env.into());
+            let mut command = <Any as clap::CommandFactory>::command();
+            let (flags, scope) = parse(&args)?.checked(&lookup, &mut command)?;
+            Ok::<_, clap::Error>((flags.why.why.unwrap_or_default(), scope))
+        };
+        let served = |pattern: &str| Scope::Namespaces(vec![pattern.to_owned()]);
+        for (line, env, object, scope) in [
+            ("--why a/b", "", "a/b", Scope::Unsaid),
+            ("--why a/b -n team", "", "a/team/b", Scope::Unsaid),
+            ("--why a/b -n team", "x", "a/team/b", served("x")),
+            ("--why a/team/b -n x-*", "y", "a/team/b", served("x-*")),
+            ("--why a/team/b -A", "", "a/team/b", Scope::Cluster),
+        ] {
+            assert_eq!(
+                checked(line, env).unwrap(),
+                (object.to_owned(), scope),
+                "{line}"
+            );
+        }
+        for line in [
+            "--why a/b -n x -n y",
+            "--why a/b -n x-*",
+            "--why a/b -n x,y",
+        ] {
+            let refused = checked(line, "").unwrap_err().to_string();
+            assert!(refused.contains("a/NAMESPACE/b"), "{line}: {refused}");
+        }
     }
 
     #[test]

@@ -3,21 +3,12 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Subcommand};
 
 use crate::{LineFlags, Verbosity, time};
 
 /// The priority of `--dev`, as in Kopf.
 pub(crate) const DEV: i64 = 666;
-
-/// `freeze` or `resume`, with what belongs to it.
-#[derive(Clone, Debug, Parser)]
-#[command(name = "kopf-rs", version)]
-pub struct PauseCommand {
-    /// Which of the two.
-    #[command(subcommand)]
-    pub pause: Pause,
-}
 
 /// What running operators are asked for.
 #[derive(Clone, Debug, Subcommand)]
@@ -31,7 +22,7 @@ pub enum Pause {
 /// `freeze`
 #[derive(Args, Clone, Debug)]
 pub struct Freeze {
-    /// Who is asked, and by whom.
+    /// The operators to ask, and the sender.
     #[command(flatten)]
     pub who: Who,
     /// The peering of the operators
@@ -66,7 +57,7 @@ pub struct Freeze {
 /// `resume`
 #[derive(Args, Clone, Debug)]
 pub struct Resume {
-    /// Who is asked, and by whom.
+    /// The operators to ask, and the sender.
     #[command(flatten)]
     pub who: Who,
     /// The peering of the operators
@@ -98,10 +89,10 @@ pub struct Who {
     /// Use this context of the kubeconfig instead of its current one
     #[arg(long, value_name = "NAME")]
     pub context: Option<String>,
-    /// How much is logged.
+    /// Selects the verbosity of the log.
     #[command(flatten)]
     pub verbosity: Verbosity,
-    /// What a log line looks like.
+    /// Selects the format of log lines.
     #[command(flatten)]
     pub lines: LineFlags,
 }
@@ -109,7 +100,7 @@ pub struct Who {
 // === impl Freeze ===
 
 impl Freeze {
-    /// The priority that was typed.
+    /// Returns the priority from the command line.
     #[must_use]
     pub fn priority(&self) -> i64 {
         if self.dev { DEV } else { self.priority }
@@ -119,7 +110,7 @@ impl Freeze {
 // === impl Pause ===
 
 impl Pause {
-    /// Who is asked, and by whom.
+    /// Returns the operators to ask, and the sender.
     #[must_use]
     pub fn who(&self) -> &Who {
         match self {
@@ -128,7 +119,7 @@ impl Pause {
         }
     }
 
-    /// The name of the peering.
+    /// Returns the name of the peering.
     #[must_use]
     pub fn peering(&self) -> &str {
         match self {
@@ -140,11 +131,17 @@ impl Pause {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser as _;
+
     use super::*;
+    use crate::task::{Task, TaskCommand};
 
     fn parse(line: &str) -> Result<Pause, clap::Error> {
         let typed = std::iter::once("kopf-rs").chain(line.split(' '));
-        PauseCommand::try_parse_from(typed).map(|it| it.pause)
+        match TaskCommand::try_parse_from(typed)?.task {
+            Task::Pause(pause) => Ok(pause),
+            other @ Task::Webhooks(_) => panic!("{other:?}"),
+        }
     }
 
     fn freeze(line: &str) -> Freeze {

@@ -1,4 +1,4 @@
-//! The annotated function: syntax in, a function that can be called out, all mistakes gathered.
+//! Parses the annotated function into a function that can be called, and collects all errors.
 
 use proc_macro2::{Ident, Span};
 use syn::ext::IdentExt;
@@ -14,7 +14,7 @@ use crate::fallback::Mistakes;
 use crate::family::{Kind, all_arguments, attributes_with};
 use crate::hint::{did_you_mean, slip_of};
 
-/// A function that can be called with arguments made for it.
+/// A function with the arguments to make for a call.
 pub(crate) struct Function {
     pub(crate) name: Ident,
     pub(crate) is_async: bool,
@@ -23,21 +23,21 @@ pub(crate) struct Function {
 
 /// One parameter.
 pub(crate) enum Argument {
-    /// The patch, which can be changed.
+    /// The mutable patch.
     Patch,
-    /// The status, which can be changed: its type without `&mut`.
+    /// The mutable status, with its type without `&mut`.
     Status(Type),
-    /// Kopf's name: the marker type, and how it is received.
+    /// An argument with one of Kopf's names: the marker type, and how it is received.
     Named(Ident, Received),
     /// A field of a stanza: its path, and how it is received.
     Field(Vec<Ident>, Received),
-    /// An index: the name of the argument, its type without `&`, and whether it is lent.
+    /// An index: the name of the argument, its type without `&`, and whether it is borrowed.
     Index(Ident, Type, bool),
-    /// Resolved by type.
+    /// An argument that is resolved by its type.
     Injected(Type),
 }
 
-/// How the value of a named argument is received. The type is the one without `&` and `Option`.
+/// How the value of a named argument is received. The type excludes `&` and `Option`.
 pub(crate) enum Received {
     Owned(Type),
     OwnedIfAny(Type),
@@ -46,7 +46,7 @@ pub(crate) enum Received {
 }
 
 impl Function {
-    /// Read the signature; take the attributes that are ours off its parameters.
+    /// Parses the signature, and removes our attributes from its parameters.
     pub(crate) fn read(item: &mut ItemFn, kinds: &[&Kind], mistakes: &mut Mistakes) -> Self {
         check_signature(&item.sig, mistakes);
         let mut arguments = Vec::new();
@@ -87,13 +87,13 @@ impl Function {
         }
     }
 
-    /// The variant of the framework's `Function`.
+    /// Returns the variant of the framework's `Function`.
     pub(crate) fn way(&self) -> Ident {
         let way = if self.is_async { "Async" } else { "Blocking" };
         Ident::new(way, Span::mixed_site())
     }
 
-    /// The type in which the function wants its `param`, and whether it can do without.
+    /// Returns the type of the argument `param`, and whether it is optional.
     pub(crate) fn param(&self) -> Option<(&Type, bool)> {
         self.arguments.iter().find_map(|argument| match argument {
             Argument::Named(name, received) if name == "param" => {
@@ -104,13 +104,13 @@ impl Function {
         })
     }
 
-    /// The place of the status that the function changes, among its arguments.
+    /// Returns the position of the argument with the mutable status.
     pub(crate) fn status(&self) -> Option<usize> {
         let is_status = |it: &Argument| matches!(it, Argument::Status(_));
         self.arguments.iter().position(is_status)
     }
 
-    /// Whether an argument is resolved by its type.
+    /// Returns whether an argument is resolved by its type.
     pub(crate) fn takes_injected(&self) -> bool {
         let mut arguments = self.arguments.iter();
         arguments.any(|it| matches!(it, Argument::Injected(_) | Argument::Index(..)))
@@ -232,14 +232,14 @@ fn read_argument(
 
 // === names ===
 
-/// The datum called `name`, with the underscores of unused arguments ignored.
+/// Returns the datum with this name; ignores the leading underscores of unused arguments.
 fn known_name(name: &str) -> Option<&'static str> {
     let name = name.trim_start_matches('_');
     let name = if name == "type" { "event_type" } else { name };
     all_arguments().into_iter().find(|known| *known == name)
 }
 
-/// A datum, or `None` for a name of the user's own.
+/// Returns the datum; `None` for a name that Kopf does not define.
 fn resolve(name: &Ident) -> Result<Option<&'static str>, String> {
     let text = name.unraw().to_string();
     if let Some(known) = known_name(&text) {
@@ -253,7 +253,7 @@ fn resolve(name: &Ident) -> Result<Option<&'static str>, String> {
     }
 }
 
-/// `events: Events`, which is no slip for `event`.
+/// Returns whether the argument is `events: Events`, which is not a typo of `event`.
 fn is_of_events(name: &Ident, ty: &Type) -> bool {
     let is_called_so = |path: &syn::Path| {
         let last = path.segments.last();
@@ -262,15 +262,24 @@ fn is_of_events(name: &Ident, ty: &Type) -> bool {
     name == "events" && matches!(ty, Type::Path(ty) if is_called_so(&ty.path))
 }
 
-/// `Index<K, V>` or `&Index<K, V>`, and whether it is the latter.
+/// Parses the framework's `Index<K, V>` or `&Index<K, V>`; returns whether it is a reference. An `Index` with other
+/// parameters, or from another module, is treated as any other type.
 fn index_type(ty: &Type) -> Option<(Type, bool)> {
     if let Type::Reference(reference) = ty {
         let (ty, _) = index_type(&reference.elem)?;
         return Some((ty, true));
     }
     let Type::Path(path) = ty else { return None };
-    let last = path.path.segments.last()?;
-    (last.ident == "Index").then(|| (ty.clone(), false))
+    let mut segments = path.path.segments.iter();
+    let last = segments.next_back()?;
+    let PathArguments::AngleBracketed(parameters) = &last.arguments else {
+        return None;
+    };
+    let is_ours = segments
+        .next()
+        .is_none_or(|first| first.ident.to_string().starts_with("kopf"));
+    let is_index = last.ident == "Index" && parameters.args.len() == 2 && is_ours;
+    is_index.then(|| (ty.clone(), false))
 }
 
 fn unknown_datum(datum: &Ident) -> String {
@@ -334,8 +343,8 @@ fn plain_name(pattern: &Pat, mistakes: &mut Mistakes) -> Option<Ident> {
 
 // === types ===
 
-/// Makes a type one that can be repeated inside the expansion: the user's lifetimes do not exist there, and the invisible groups that
-/// `macro_rules!` puts around types would hide what they are.
+/// Makes a type repeatable inside the expansion: replaces the user's lifetimes, which do not exist there, and removes
+/// the invisible groups that `macro_rules!` puts around types, which would hide their structure.
 struct Repeatable;
 
 impl VisitMut for Repeatable {
@@ -350,7 +359,7 @@ impl VisitMut for Repeatable {
         }
         visit_mut::visit_type_mut(self, ty);
     }
-    // Its lifetimes may be its own.
+    // A function pointer can declare its own lifetimes.
     fn visit_type_fn_ptr_mut(&mut self, _: &mut TypeFnPtr) {}
 }
 
@@ -371,8 +380,8 @@ fn can_be_named(ty: &Type, mistakes: &mut Mistakes) -> bool {
     }
 }
 
-/// Types of which nobody can say how they are made of a cause: references, and those of the standard library. In a sub-handler, an argument
-/// of such a type is what its parent gives.
+/// Returns whether the type cannot be made from a cause: references, and types of the standard library. A sub-handler
+/// gets an argument of such a type from its parent.
 fn is_plain(ty: &Type) -> bool {
     const PLAIN: [&str; 24] = [
         "String", "Value", "Map", "Vec", "BTreeMap", "HashMap", "BTreeSet", "HashSet", "Duration",
@@ -394,7 +403,7 @@ fn is_plain(ty: &Type) -> bool {
     }
 }
 
-/// The stanzas whose fields can be taken one by one.
+/// The stanzas whose fields can be taken as arguments.
 const STANZAS: [&str; 4] = ["body", "spec", "status", "meta"];
 
 /// `#[from(spec.size)] size: u64`
@@ -499,7 +508,8 @@ fn named(
     ))
 }
 
-/// `Status<T>`, or a reference to one. A type of the user's that is called so, but has no parameters, is read as any other.
+/// Returns whether the type is `Status<T>` or a reference to it. A user's type `Status` without parameters is treated
+/// as any other type.
 fn is_status(ty: &Type) -> bool {
     if let Some(inner) = optional(ty) {
         return is_status(inner);
@@ -545,7 +555,7 @@ fn changed_status(
     }
 }
 
-/// What to take instead of a type that is not offered, where it is known what was meant.
+/// Suggests a type in place of an unsupported one, if the intention is clear.
 fn advice_on_type(name: &str, received: &Received) -> Option<String> {
     let ty = last_name(received.ty())?;
     let (lent, optional) = match received {
@@ -580,7 +590,7 @@ fn advice_on_type(name: &str, received: &Received) -> Option<String> {
     Some(format!("`{name}` {why}: take `{name}: {instead}`"))
 }
 
-/// The name of a type, without its path; `None` where it has arguments.
+/// Returns the name of a type without its path; `None` if it has generic arguments.
 fn last_name(ty: &Type) -> Option<String> {
     let Type::Path(path) = ty else { return None };
     let last = path.path.segments.last()?;
@@ -608,7 +618,7 @@ fn received(ty: Type) -> Received {
     }
 }
 
-/// The `T` of `Option<T>`.
+/// Returns the `T` of `Option<T>`.
 fn optional(ty: &Type) -> Option<&Type> {
     let Type::Path(path) = ty else { return None };
     let last = path
@@ -628,7 +638,7 @@ fn optional(ty: &Type) -> Option<&Type> {
 }
 
 impl Received {
-    /// The type without `&` and `Option`.
+    /// Returns the type without `&` and `Option`.
     pub(crate) fn ty(&self) -> &Type {
         let (Self::Owned(ty) | Self::OwnedIfAny(ty) | Self::Lent(ty) | Self::LentIfAny(ty)) = self;
         ty

@@ -1,4 +1,4 @@
-//! The arguments of an attribute: text into selector and typed options, all mistakes gathered.
+//! Parses the arguments of an attribute into a selector and typed options, and collects all errors.
 
 use proc_macro2::{Span, TokenStream, TokenTree};
 use syn::ext::IdentExt;
@@ -12,24 +12,24 @@ use crate::option::{Entry, Given, Options};
 use crate::selector::Selector;
 use crate::syntax::{brace_ahead, expression, skip_to_comma};
 
-/// One attribute, understood.
+/// A parsed attribute.
 pub(crate) struct Attribute {
     pub(crate) kind: &'static Kind,
     /// `None` for activities.
     pub(crate) selector: Option<Selector>,
     pub(crate) options: Options,
-    /// Another path to `kopf_rs`.
+    /// A custom path to `kopf_rs`.
     pub(crate) framework: Option<Path>,
 }
 
-/// One argument as it was written.
+/// One argument as written.
 pub(crate) enum Written {
     Positional(Expr),
     Keyword(Ident, Given),
 }
 
 impl Attribute {
-    /// `missing` is where to complain about what is missing.
+    /// `place` is the location for errors about missing arguments.
     pub(crate) fn parse(
         kind: &'static Kind,
         arguments: TokenStream,
@@ -60,7 +60,8 @@ impl Attribute {
             }
         }
         options.check(kind, place, mistakes);
-        // What was refused may have been meant to name the resource.
+        // A rejected argument may have been an attempt to name the resource, so do not report a missing resource
+        // then.
         let missing = (!refused).then_some(place);
         Self {
             kind,
@@ -71,12 +72,12 @@ impl Attribute {
     }
 }
 
-/// Whether a keyword names the resource.
+/// Returns whether a keyword names the resource.
 pub(crate) fn is_selector(key: &Ident) -> bool {
     SELECTOR_KEYS.iter().any(|known| key == known)
 }
 
-/// Keep a keyword that is given once.
+/// Stores a keyword, and reports a repeated one.
 pub(crate) fn once(
     keywords: &mut Vec<(Ident, Expr)>,
     key: Ident,
@@ -90,7 +91,7 @@ pub(crate) fn once(
     }
 }
 
-/// Why `kind` has no option `key`, if it has none.
+/// Returns the error message if `kind` does not have the option `key`.
 fn refusal(kind: &Kind, key: &Ident, given: &Given) -> Option<String> {
     let options = kind.options();
     let name = key.unraw().to_string();
@@ -119,7 +120,8 @@ fn refusal(kind: &Kind, key: &Ident, given: &Given) -> Option<String> {
     Some(format!("unknown option `{name}`{advice}"))
 }
 
-/// Cut the arguments at their commas. One that cannot be parsed is reported and skipped, the others are still read.
+/// Splits the arguments at their commas. Reports and skips an argument that cannot be parsed, and continues with the
+/// next.
 pub(crate) fn split(kind: &Kind, arguments: TokenStream, mistakes: &mut Mistakes) -> Vec<Written> {
     let mut all = Vec::new();
     let parser = |input: ParseStream<'_>| {
@@ -134,7 +136,7 @@ pub(crate) fn split(kind: &Kind, arguments: TokenStream, mistakes: &mut Mistakes
         Ok(())
     };
     let parsed = parser.parse2(arguments);
-    // What is left over inside of brackets was complained about where they were read.
+    // Leftover tokens inside of brackets were already reported by the parser of that argument.
     drop(parsed);
     all
 }
@@ -154,7 +156,7 @@ fn argument(kind: &Kind, input: ParseStream<'_>) -> syn::Result<Written> {
     } else if form_of(&key.to_string()) == Some(Form::Map) {
         Given::Map(Entry::map(&key, input)?)
     } else if brace_ahead(input) && form_of(&key.to_string()).is_none() {
-        // A misspelt option: what it was set to is no expression.
+        // A misspelt option whose value is not an expression.
         let braced: TokenTree = input.parse()?;
         Given::Expr(Expr::Verbatim(braced.into()))
     } else {
@@ -171,7 +173,8 @@ fn path(input: ParseStream<'_>) -> syn::Result<Path> {
     }
 }
 
-/// A keyword that stands alone. Types begin with a capital, so a lower-case word is meant as one, even a misspelt one.
+/// Returns the keyword if the expression is a single lower-case word. Types start with a capital letter, so such a
+/// word is meant as a flag, even if it is misspelt.
 fn flag(kind: &Kind, expr: &Expr) -> Option<Ident> {
     let Expr::Path(path) = expr else {
         return None;

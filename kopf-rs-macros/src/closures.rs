@@ -1,4 +1,5 @@
-//! Closures are able to do all that annotated functions do: the tables of the attributes, compared with what the framework's sources offer closures.
+//! Checks that closures support all features of annotated functions: compares the tables of the attributes with the
+//! options in the framework's sources.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -11,7 +12,7 @@ use crate::family::{Kind, all_arguments};
 
 type Names = BTreeSet<String>;
 
-/// The sources of the framework.
+/// Parses the sources of the framework.
 fn sources() -> Vec<syn::File> {
     let mut open = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("../kopf-rs/src")];
     let mut files: Vec<PathBuf> = Vec::new();
@@ -29,7 +30,7 @@ fn sources() -> Vec<syn::File> {
     parsed.map(Result::unwrap).collect()
 }
 
-/// The public methods of a type.
+/// Returns the public methods of a type.
 fn methods(sources: &[syn::File], of: &str) -> Names {
     let items = sources.iter().flat_map(|file| &file.items);
     let impls = items.filter_map(|item| match item {
@@ -49,7 +50,7 @@ fn is(ty: &Type, name: &str) -> bool {
     matches!(ty, Type::Path(ty) if ty.path.is_ident(name))
 }
 
-/// The options of each attribute that a closure in its place may be given: the rows of `handler/attribute.rs`.
+/// Returns the options that a closure can have in place of each attribute: the rows of `handler/attribute.rs`.
 fn rows(sources: &[syn::File]) -> BTreeMap<String, Names> {
     let items = sources.iter().flat_map(|file| &file.items);
     let constants: Vec<_> = items
@@ -73,7 +74,7 @@ fn rows(sources: &[syn::File]) -> BTreeMap<String, Names> {
     rows.collect()
 }
 
-/// The texts of nested lists, in which constants may stand for lists.
+/// Returns the texts of nested lists; resolves constants that stand for lists.
 fn words(list: &Expr, constants: &[(String, &Expr, &Type)]) -> Vec<String> {
     match list {
         Expr::Reference(it) => words(&it.expr, constants),
@@ -95,7 +96,7 @@ fn words(list: &Expr, constants: &[(String, &Expr, &Type)]) -> Vec<String> {
     }
 }
 
-/// The method of `Callback` that is an option. The id is the closure's first argument.
+/// Returns the method of `Callback` for an option; `None` for the id, which is the closure's first argument.
 fn method(option: &str) -> Option<&str> {
     match option {
         "id" => None,

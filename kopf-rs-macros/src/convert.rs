@@ -1,6 +1,7 @@
-//! `on_convert`: a plain function between two versions of a resource, and beside it what registers it.
+//! `on_convert`: keeps a plain function between two versions of a resource, and adds its registration.
 //!
-//! Its own attribute, for it declares no handler: there is no cause, and the one argument says which part of an object is converted.
+//! The attribute is separate from the families, since it declares no handler: there is no cause, and the single
+//! argument selects the part of an object to convert.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
@@ -18,7 +19,7 @@ use crate::syntax::{expression, skip_to_comma, text};
 
 const EXAMPLE: &str = "`#[on_convert(\"myapps.example.com\", from = \"v1alpha1\", to = \"v1\")]`, or `#[on_convert(from = v1alpha1::MyApp, to = v1::MyApp)]`";
 
-/// The arguments that there are, and what each is of an object.
+/// The argument names, with the parts that they select.
 const PARTS: [(&str, &str); 3] = [("spec", "Spec"), ("status", "Status"), ("object", "Object")];
 
 /// The arguments of the attribute.
@@ -30,14 +31,14 @@ struct Versions {
     framework: Option<Path>,
 }
 
-/// The one argument of the function.
+/// The single argument of the function.
 struct Argument {
     part: Ident,
     ty: Type,
     is_lent: bool,
 }
 
-/// Expand the attribute.
+/// Expands the attribute.
 pub(crate) fn expand(
     arguments: TokenStream,
     function: &TokenStream,
@@ -123,7 +124,7 @@ impl Versions {
         Ok(())
     }
 
-    /// Functions that make the selectors of both versions.
+    /// Returns functions that build the selectors of both versions.
     fn selectors(&self, mistakes: &mut Mistakes) -> Option<[TokenStream; 2]> {
         let before = mistakes.len();
         let (Some(from), Some(to)) = (&self.from, &self.to) else {
@@ -182,7 +183,7 @@ fn is_type(expr: &Expr) -> bool {
     })
 }
 
-/// What is wrong with the function, but for its argument.
+/// Reports errors of the function, except those of its argument.
 fn check(item: &ItemFn, mistakes: &mut Mistakes) {
     if let Some(token) = &item.sig.asyncness {
         mistakes.at(
@@ -255,7 +256,7 @@ fn argument(signature: &Signature, mistakes: &mut Mistakes) -> Option<Argument> 
     })
 }
 
-/// The hidden constant beside the function.
+/// Returns the hidden constant beside the function.
 fn registration(
     item: &ItemFn,
     argument: &Argument,

@@ -1,10 +1,10 @@
-//! Declarations into tokens: the function as it was, and beside it what registers it.
+//! Expands declarations into tokens: the unchanged function, followed by its registration.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
-use syn::{FnArg, ItemFn, Meta, ReturnType, Type, parse_quote};
+use syn::{FnArg, ItemFn, Meta, Path, ReturnType, Type, parse_quote};
 
 use crate::ast::{Argument, Function, Received};
 use crate::attr::Attribute;
@@ -14,9 +14,9 @@ use crate::raise::convert_raised;
 use crate::review::check_review;
 use crate::subhandler;
 
-/// Expand the outermost attribute of a function together with those below it, so that each mistake is reported once.
+/// Expands the outermost attribute of a function together with those below it, so that each error is reported once.
 ///
-/// `location` tells the line and column of the function's name.
+/// `location` returns the line and column of the function's name.
 pub(crate) fn expand(
     kind: &'static Kind,
     arguments: TokenStream,
@@ -36,7 +36,9 @@ pub(crate) fn expand(
         Span::call_site(),
         &mut mistakes,
     )];
-    attributes.extend(take_others(&mut item, &mut mistakes));
+    let framework = attributes[0].framework.clone();
+    let others = take_others(&mut item, framework.as_ref(), &mut mistakes);
+    attributes.extend(others);
     let kinds: Vec<_> = attributes.iter().map(|attribute| attribute.kind).collect();
     let function = Function::read(&mut item, &kinds, &mut mistakes);
     check_param(&function, &attributes, &item, &mut mistakes);
@@ -55,12 +57,15 @@ pub(crate) fn expand(
     }
 }
 
-/// The attributes of ours below the outermost one.
-fn take_others(item: &mut ItemFn, mistakes: &mut Mistakes) -> Vec<Attribute> {
+/// Removes our attributes below the outermost one; they may use a custom path to the framework.
+fn take_others(
+    item: &mut ItemFn,
+    framework: Option<&Path>,
+    mistakes: &mut Mistakes,
+) -> Vec<Attribute> {
     let mut others = Vec::new();
     for attribute in std::mem::take(&mut item.attrs) {
-        let last = attribute.path().segments.last();
-        let Some(kind) = last.and_then(|last| Kind::of_attribute(&last.ident.to_string())) else {
+        let Some(kind) = kind_of(attribute.path(), framework) else {
             item.attrs.push(attribute);
             continue;
         };
@@ -76,6 +81,22 @@ fn take_others(item: &mut ItemFn, mistakes: &mut Mistakes) -> Vec<Attribute> {
         ));
     }
     others
+}
+
+/// Returns which of our attributes the path names. An attribute from another module, such as `#[other::timer]`, is
+/// not ours.
+fn kind_of(path: &Path, framework: Option<&Path>) -> Option<&'static Kind> {
+    let mut segments: Vec<_> = path
+        .segments
+        .iter()
+        .map(|it| it.ident.to_string())
+        .collect();
+    let name = segments.pop()?;
+    let framework = framework.and_then(|it| it.segments.last());
+    let is_framework =
+        |it: &String| it == "kopf_rs" || framework.is_some_and(|ours| ours.ident == it);
+    let is_ours = segments.is_empty() || segments.iter().any(is_framework);
+    Kind::of_attribute(&name).filter(|_| is_ours)
 }
 
 fn check_param(
@@ -99,8 +120,8 @@ fn check_param(
     }
 }
 
-/// What an index function returns goes into its index, and what a reconcile function returns says when it is called again: they can be nothing
-/// else beside.
+/// Rejects combinations of attributes with different uses of the return value: an index function returns the entries
+/// of its index, and a reconcile function returns a requeue request.
 fn check_returned(attributes: &[Attribute], item: &ItemFn, mistakes: &mut Mistakes) {
     let of = |it: &&Attribute| it.kind.family.returns;
     let (returns, meaning, own) = match special(attributes) {
@@ -123,14 +144,14 @@ fn check_returned(attributes: &[Attribute], item: &ItemFn, mistakes: &mut Mistak
     }
 }
 
-/// What the function returns: no result, where one of the attributes says so.
+/// Returns how the return value is used, if one of the attributes changes the default.
 fn special(attributes: &[Attribute]) -> Returns {
     let mut all = attributes.iter().map(|it| it.kind.family.returns);
     all.find(|it| *it != Returns::Result)
         .unwrap_or(Returns::Result)
 }
 
-/// The path to the framework.
+/// Returns the path to the framework.
 fn door(attributes: &[Attribute]) -> TokenStream {
     let framework = attributes
         .iter()
@@ -138,7 +159,8 @@ fn door(attributes: &[Attribute]) -> TokenStream {
     framework.map_or_else(|| quote!(::kopf_rs), ToTokens::to_token_stream)
 }
 
-/// `patch: &mut Patch` is the framework's, also beside `use kube::api::Patch`. What the name was imported for stays used.
+/// Qualifies the type of `patch: &mut Patch`, so that it also works beside `use kube::api::Patch`. Also returns code
+/// that uses the name, so that its import does not become unused.
 fn name_patch(item: &mut ItemFn, function: &Function, door: &TokenStream) -> TokenStream {
     let mut imports = TokenStream::new();
     for (input, argument) in item.sig.inputs.iter_mut().zip(&function.arguments) {
@@ -164,7 +186,7 @@ fn name_patch(item: &mut ItemFn, function: &Function, door: &TokenStream) -> Tok
     imports
 }
 
-/// The hidden constant beside the function.
+/// Returns the hidden constant beside the function.
 fn registration(
     function: &Function,
     attributes: &[Attribute],
@@ -172,7 +194,7 @@ fn registration(
     place: (usize, usize),
     (door, imports): (&TokenStream, &TokenStream),
 ) -> TokenStream {
-    // Short, for those who read expansions.
+    // A short alias keeps expansions readable.
     let k = quote!(__kopf);
     let location = source_location(place, &k);
     let call_name = format_ident!(
@@ -181,13 +203,13 @@ fn registration(
         span = Span::mixed_site()
     );
     let call = call(function, attributes, item, &call_name, &k);
-    // Kopf registers stacked decorators from the function outwards.
+    // As Kopf does, registers stacked attributes from the function outwards.
     let (nested, registered): (Vec<_>, Vec<_>) = attributes
         .iter()
         .rev()
         .partition(|attribute| attribute.kind.is_nested);
     let mut rest = TokenStream::new();
-    // A sub-handler declares what it requires, where no other attribute of the function does.
+    // A sub-handler declares its requirements only if no other attribute of the function does.
     let requiring = nested
         .iter()
         .filter(|_| registered.is_empty() && function.takes_injected());
@@ -224,7 +246,7 @@ fn registration(
     }
 }
 
-/// Where the name of an item stands.
+/// Returns the source location of an item's name.
 pub(crate) fn source_location((line, column): (usize, usize), k: &TokenStream) -> TokenStream {
     let [line, column] = [line, column].map(|n| u32::try_from(n).unwrap_or(u32::MAX));
     quote! {
@@ -238,7 +260,7 @@ pub(crate) fn source_location((line, column): (usize, usize), k: &TokenStream) -
     }
 }
 
-/// One attribute's constant.
+/// Returns the constant of one attribute.
 fn decl(
     attribute: &Attribute,
     function: &Function,
@@ -276,7 +298,7 @@ fn decl(
     }
 }
 
-/// Calls that note what the operator must be given for the function, and which indices it must have.
+/// Returns calls that add the required values and indices of the function's arguments.
 fn required_state(attribute: &Attribute, function: &Function, k: &TokenStream) -> Vec<TokenStream> {
     let family = Ident::new(attribute.kind.family.options, Span::mixed_site());
     let arguments = function.arguments.iter();
@@ -293,12 +315,13 @@ fn required_state(attribute: &Attribute, function: &Function, k: &TokenStream) -
     required.collect()
 }
 
-/// The id that an index is asked for by: the name of the argument, without the underscores of unused ones.
+/// Returns the id of the requested index: the name of the argument, without the leading underscores of unused
+/// arguments.
 fn name_of_index(name: &Ident) -> String {
     name.unraw().to_string().trim_start_matches('_').to_owned()
 }
 
-/// In which type a `param` is kept: text is kept as the literal it is written as.
+/// Returns the type in which a `param` is stored: text is stored as the string literal that the user wrote.
 fn stored(wanted: &Type) -> TokenStream {
     let str_type: Type = parse_quote!(str);
     if *wanted == str_type {
@@ -308,7 +331,7 @@ fn stored(wanted: &Type) -> TokenStream {
     }
 }
 
-/// The function that makes the arguments and calls the user's.
+/// Returns the function that makes the arguments and calls the user's function.
 fn call(
     function: &Function,
     attributes: &[Attribute],
@@ -340,7 +363,7 @@ fn call(
     } else {
         called
     };
-    // All at one place, lest messages fall back to the attribute.
+    // Use one span for all tokens; otherwise, compiler messages point to the attribute.
     let value = Ident::new("__kopf_returned", output);
     let convert = match special(attributes) {
         Returns::Entries => quote_spanned!(output=> #k::index_returned(#cause, #value)),
@@ -373,7 +396,7 @@ fn call(
     }
 }
 
-/// Statements that do not compile where a family does not give what is asked for by type.
+/// Returns statements that compile only if each family supports an argument that is resolved by type.
 fn asked_for(
     argument: &Argument,
     attributes: &[Attribute],
@@ -385,7 +408,7 @@ fn asked_for(
     let mut families: Vec<_> = attributes.iter().map(|it| it.kind.family.options).collect();
     families.sort_unstable();
     families.dedup();
-    // All at the type, for that is where the message belongs.
+    // Use the span of the type, where the compiler message belongs.
     let k = at(ty.span(), k);
     let families = families.into_iter().map(|name| Ident::new(name, ty.span()));
     Some(quote_spanned! {ty.span()=>
@@ -393,7 +416,7 @@ fn asked_for(
     })
 }
 
-/// Statements that make one argument.
+/// Returns the statements that make one argument.
 fn made(n: usize, argument: &Argument, k: &TokenStream) -> TokenStream {
     let (value, cause) = (numbered(n, argument), hidden("cause"));
     match argument {
@@ -427,10 +450,10 @@ fn made(n: usize, argument: &Argument, k: &TokenStream) -> TokenStream {
         }
         Argument::Named(name, received) => {
             let (ty, by, method) = match received {
-                Received::Owned(ty) => (ty, quote!(FromArg), quote!(from_arg)),
-                Received::OwnedIfAny(ty) => (ty, quote!(FromArg), quote!(from_arg_if_any)),
-                Received::Lent(ty) => (ty, quote!(LendArg), quote!(hold)),
-                Received::LentIfAny(ty) => (ty, quote!(LendArg), quote!(hold_if_any)),
+                Received::Owned(ty) => (ty, quote!(GivenAs), quote!(from_arg)),
+                Received::OwnedIfAny(ty) => (ty, quote!(GivenAs), quote!(from_arg_if_any)),
+                Received::Lent(ty) => (ty, quote!(LentAs), quote!(hold)),
+                Received::LentIfAny(ty) => (ty, quote!(LentAs), quote!(hold_if_any)),
             };
             let made = quote_spanned!(ty.span()=> <#ty as #k::#by<'_, #k::arg::#name>>::#method);
             quote!(let #value = #made(#cause)?;)
@@ -438,7 +461,8 @@ fn made(n: usize, argument: &Argument, k: &TokenStream) -> TokenStream {
     }
 }
 
-/// What is passed for one argument. A status that is lent has the patch, too.
+/// Returns the expression that is passed for one argument. While the status is borrowed mutably, its guard holds the
+/// patch.
 fn passed(n: usize, argument: &Argument, status: Option<&Ident>) -> TokenStream {
     let value = numbered(n, argument);
     match argument {
@@ -464,7 +488,7 @@ fn passed(n: usize, argument: &Argument, status: Option<&Ident>) -> TokenStream 
     }
 }
 
-/// The type that is deserialized where a field is lent as this one.
+/// Returns the type to deserialize for a field that is taken by reference.
 fn owned(ty: &Type) -> TokenStream {
     match ty {
         Type::Path(path) if path.path.is_ident("str") => {
@@ -478,7 +502,7 @@ fn owned(ty: &Type) -> TokenStream {
     }
 }
 
-/// Where messages on an argument belong, in code that lints do not look into.
+/// Returns the span for messages about an argument, marked as macro code so that lints ignore it.
 fn made_at(ty: &Type) -> Span {
     ty.span().resolved_at(Span::mixed_site())
 }
@@ -487,7 +511,8 @@ fn hidden(name: &str) -> Ident {
     Ident::new(&format!("__kopf_{name}"), Span::mixed_site())
 }
 
-/// The variable of an argument, placed at its type: what the compiler says of both is the same then, and said once.
+/// Returns the variable of an argument with the span of its type, so that the compiler merges messages about both
+/// into one.
 fn numbered(n: usize, argument: &Argument) -> Ident {
     let place = match argument {
         Argument::Patch => Span::mixed_site(),

@@ -1,6 +1,7 @@
-//! The attributes as tables: what each is called, which options it has, which arguments its functions may ask for.
+//! Tables of the attributes: their names, their options, and the arguments that their functions can take.
 //!
-//! One module per family, as in the framework. A new attribute is a row there, and a line in `lib.rs`, which lists them all.
+//! There is one module per family, as in the framework. A new attribute needs a row there, and a line in `lib.rs`,
+//! which lists all of them.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
@@ -17,62 +18,62 @@ pub(crate) mod event;
 pub(crate) mod index;
 pub(crate) mod reconcile;
 
-/// Which attribute: a row in the table of its family.
+/// An attribute: a row in the table of its family.
 pub(crate) struct Kind {
     /// The attribute's name.
     pub(crate) attribute: &'static str,
     pub(crate) family: &'static Family,
-    /// What tells it from others of its family: an enum of the framework, and its variant.
+    /// The attribute's variant within its family: an enum of the framework, and its variant.
     pub(crate) variant: Option<(&'static str, &'static str)>,
-    /// The options that not all of the family have.
+    /// The options that only this attribute of the family has.
     pub(crate) own: &'static [Setting],
-    /// An option that must be given, and the message where it is not.
+    /// A required option, and the error message if it is missing.
     pub(crate) required: Option<(&'static str, &'static str)>,
-    /// Whether its functions are handlers within handlers: their parents register them, for their own object.
+    /// True for sub-handlers, which their parents register for their own object.
     pub(crate) is_nested: bool,
 }
 
-/// What attributes have in common.
+/// The common properties of a family's attributes.
 pub(crate) struct Family {
     /// The variant of the framework's `Declaration`.
     pub(crate) declaration: &'static str,
-    /// The framework's type of its options.
+    /// The framework's type for the options.
     pub(crate) options: &'static str,
-    /// Options that stand in a struct of their own.
+    /// Options in a nested struct.
     pub(crate) groups: &'static [Group],
-    /// Options that are fields of the options.
+    /// Options that are direct fields.
     pub(crate) fields: &'static [Setting],
-    /// The names of arguments that are recognised.
+    /// The names of arguments with a special meaning.
     pub(crate) arguments: &'static [&'static [&'static str]],
-    /// Whether its handlers are for objects, which a selector names.
+    /// True if the handlers handle objects, which a selector names.
     pub(crate) has_object: bool,
-    /// What its functions return.
+    /// The use of the return value.
     pub(crate) returns: Returns,
 }
 
-/// What functions return beside errors, and where that goes.
+/// The use of a function's return value, apart from errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Returns {
-    /// A result, which goes to the status.
+    /// A result, which is stored in the status.
     Result,
-    /// Keys and values, which go into an index.
+    /// Keys and values, which are stored in an index.
     Entries,
-    /// When the function is called again.
+    /// A requeue request.
     Again,
 }
 
-/// Options that several families have: a field of their options, and its type.
+/// Options that several families share: the field of their options struct, and its type.
 pub(crate) struct Group {
     pub(crate) field: &'static str,
     pub(crate) ty: &'static str,
     pub(crate) settings: &'static [Setting],
 }
 
-/// One option: its name, and how it is written.
+/// One option: its name, and its notation.
 #[derive(Clone, Copy)]
 pub(crate) struct Setting(pub(crate) &'static str, pub(crate) Form);
 
-/// How an option is written.
+/// The notation of an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     /// `optional`
@@ -118,7 +119,7 @@ pub(crate) const SELECTOR_KEYS: [&str; 7] = [
     "group", "version", "kind", "plural", "singular", "shortcut", "category",
 ];
 
-/// The options that all attributes have.
+/// The options of all attributes.
 pub(crate) const COMMON: &[Setting] = &[Setting("id", Form::Id), Setting("param", Form::Any)];
 
 const RETRY: Group = Group {
@@ -149,7 +150,7 @@ const COMMON_ARGUMENTS: &[&str] = &[
     "memo", "logger", "param", "retry", "started", "runtime", "client",
 ];
 
-/// The same before there is a client.
+/// The common arguments before a client exists.
 const CLIENTLESS_ARGUMENTS: &[&str] = &["memo", "logger", "param", "retry", "started", "runtime"];
 
 const OBJECT_ARGUMENTS: &[&str] = &[
@@ -167,7 +168,7 @@ const OBJECT_ARGUMENTS: &[&str] = &[
     "patch",
 ];
 
-/// The same without the patch: of functions that change nothing.
+/// The arguments of objects without the patch, for functions that must not change the object.
 const OBJECT_DATA: &[&str] = OBJECT_ARGUMENTS.split_last().expect("the patch").1;
 
 impl Kind {
@@ -175,29 +176,29 @@ impl Kind {
         KINDS.into_iter().find(|kind| kind.attribute == name)
     }
 
-    /// Whether the attribute names the resource.
+    /// Returns whether the attribute names the resource.
     pub(crate) fn has_selector(&self) -> bool {
         self.family.has_object && !self.is_nested
     }
 
-    /// The options the attribute has, selector keywords aside.
+    /// Returns the options of the attribute, except the selector's keywords.
     pub(crate) fn settings(&self) -> impl Iterator<Item = &'static Setting> {
         let Family { groups, fields, .. } = self.family;
         let shared = groups.iter().flat_map(|group| group.settings);
         COMMON.iter().chain(shared).chain(*fields).chain(self.own)
     }
 
-    /// Their names.
+    /// Returns the names of the options.
     pub(crate) fn options(&self) -> Vec<&'static str> {
         self.settings().map(|Setting(name, _)| *name).collect()
     }
 
-    /// The names of arguments that are recognised.
+    /// Returns the names of arguments with a special meaning.
     pub(crate) fn arguments(&self) -> Vec<&'static str> {
         self.family.arguments.concat()
     }
 
-    /// The framework's `Declaration`, of functions that give the selector and the options.
+    /// Returns the framework's `Declaration`, from functions that build the selector and the options.
     pub(crate) fn declaration(
         &self,
         selector: Option<&TokenStream>,
@@ -220,7 +221,7 @@ impl Kind {
 }
 
 impl Family {
-    /// How many fields the framework's type of its options has.
+    /// Returns the number of fields of the framework's options struct.
     pub(crate) fn size(&self) -> usize {
         let mut own = Vec::new();
         for kind in KINDS
@@ -235,7 +236,7 @@ impl Family {
     }
 }
 
-/// The type that a function returns.
+/// Returns the return type of a function.
 fn returned_type(returned: &ReturnType) -> TokenStream {
     match returned {
         ReturnType::Default => quote!(()),
@@ -243,12 +244,12 @@ fn returned_type(returned: &ReturnType) -> TokenStream {
     }
 }
 
-/// A name of the framework, which the user's imports cannot change.
+/// Returns a hygienic identifier that the user's imports cannot shadow.
 pub(crate) fn hidden(name: &str) -> Ident {
     Ident::new(name, Span::mixed_site())
 }
 
-/// The same tokens at another place: messages on them belong there.
+/// Returns the same tokens with another span, so that compiler messages point there.
 pub(crate) fn at(span: Span, tokens: &TokenStream) -> TokenStream {
     let tokens = tokens.clone().into_iter().map(|mut token| {
         token.set_span(span);
@@ -257,14 +258,14 @@ pub(crate) fn at(span: Span, tokens: &TokenStream) -> TokenStream {
     tokens.collect()
 }
 
-/// The option of whatever attribute.
+/// Returns the notation of an option, in any attribute.
 pub(crate) fn form_of(option: &str) -> Option<Form> {
     let mut settings = KINDS.into_iter().flat_map(Kind::settings);
     let found = settings.find(|Setting(name, _)| *name == option);
     found.map(|Setting(_, form)| *form)
 }
 
-/// All names of arguments, of whatever attribute.
+/// Returns the names of all arguments of all attributes.
 pub(crate) fn all_arguments() -> Vec<&'static str> {
     let mut all = Vec::new();
     for name in KINDS.into_iter().flat_map(Kind::arguments) {

@@ -1,4 +1,4 @@
-//! Expansions as files: `tests/expand/NAME.rs` is what a user writes, `NAME.expanded.rs` what becomes of it.
+//! Golden tests of expansions: `tests/expand/NAME.rs` is the input, and `NAME.expanded.rs` the expected expansion.
 //!
 //! `UPDATE_GOLDENS=1 cargo test -p kopf-rs-macros` overwrites the latter.
 

@@ -1,8 +1,8 @@
-//! "Did you mean": what a misspelt word was probably meant to be.
+//! "Did you mean" suggestions for misspelt words.
 
 use strsim::damerau_levenshtein;
 
-/// The nearest of `known`, if it is near enough to be a slip of the hand.
+/// Returns the nearest of `known` if it is near enough to be the intended word.
 pub(crate) fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
     let distance = |known: &&&str| damerau_levenshtein(word, known);
     let nearest = known.iter().min_by_key(distance)?;
@@ -13,7 +13,7 @@ pub(crate) fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
     (distance(&nearest) <= allowed).then_some(*nearest)
 }
 
-/// As [`nearest`], but careful: the name of an argument may well be the user's own invention, such as `id` or `now`.
+/// Like [`nearest`], but stricter: an argument may well have a name of the user's own, such as `id` or `now`.
 pub(crate) fn slip_of<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
     let nearest = nearest(name, known)?;
     let letters = |text: &str| {
@@ -24,7 +24,7 @@ pub(crate) fn slip_of<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
     (nearest.len() > 3 || letters(name) == letters(nearest)).then_some(nearest)
 }
 
-/// Words that people write for an option of another name.
+/// Words that users write for an option with a different name.
 const OTHER_WORDS: [(&str, &str); 18] = [
     ("annotation", "annotations"),
     ("attempts", "retries"),
@@ -46,7 +46,7 @@ const OTHER_WORDS: [(&str, &str); 18] = [
     ("where", "when"),
 ];
 
-/// "; did you mean `retries`?", or nothing.
+/// Returns "; did you mean `retries`?", or an empty text.
 pub(crate) fn did_you_mean(word: &str, known: &[&str]) -> String {
     let other = OTHER_WORDS.iter().find(|(other, _)| *other == word);
     let other = other.map(|(_, option)| *option);

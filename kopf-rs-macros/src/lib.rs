@@ -1,6 +1,7 @@
-//! The attributes of kopf-rs. Documented where users meet them: at the re-exports of `kopf-rs`.
+//! The attributes of kopf-rs, documented at their re-exports in `kopf-rs`.
 //!
-//! Syntax in, declarations out, messages worded as fixes. Must not know any meaning that the framework can check by type.
+//! Turns syntax into declarations, with error messages worded as fixes. This crate must not check anything that the
+//! framework can check by type.
 
 #![forbid(unsafe_code)]
 
@@ -29,7 +30,7 @@ mod golden;
 
 use crate::family::{Kind, activity, admission, background, change, event, index, reconcile};
 
-/// One macro per attribute.
+/// Defines one macro per attribute.
 macro_rules! attributes {
     ($($name:ident: $kind:path;)*) => {
     $(
@@ -82,7 +83,7 @@ fn declare(kind: &'static Kind, arguments: TokenStream, function: TokenStream) -
     expand::expand(kind, arguments.into(), &function.into(), location).into()
 }
 
-/// The line and the column of a name.
+/// Returns the line and the column of a name.
 fn location(name: &proc_macro2::Ident) -> (usize, usize) {
     let start = name.span().unwrap().start();
     (start.line(), start.column())

@@ -1,6 +1,6 @@
 //! The option `operations` of admission handlers.
 //!
-//! Must not know what is done with it.
+//! This module does not know how operations are used.
 
 use proc_macro2::{Ident, Span};
 use syn::{Error, Expr};
@@ -10,7 +10,7 @@ use crate::syntax::text;
 
 const OPERATIONS: [&str; 4] = ["CREATE", "UPDATE", "DELETE", "CONNECT"];
 
-/// A list of operations: words, texts, or variants of `Operation`.
+/// Parses a list of operations: words, texts, or variants of `Operation`.
 pub(crate) fn operations(expr: &Expr, sample: &str) -> syn::Result<Vec<Ident>> {
     let Expr::Array(list) = expr else {
         let message = format!("`operations` is a list: `operations = {sample}`");

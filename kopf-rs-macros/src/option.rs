@@ -1,4 +1,4 @@
-//! The options of an attribute: what each may be, and how it reads in the expansion.
+//! The options of an attribute: their allowed values, and their expansion.
 
 use kopf_rs_schedule::{Schedule, ScheduleError};
 use proc_macro2::{Span, TokenStream};
@@ -15,23 +15,23 @@ use crate::operations::operations;
 use crate::selector::Selector;
 use crate::syntax::{brace_ahead, expression, is_word, skip_to_comma, text, unquoted};
 
-/// The options given, in the order of writing.
+/// The given options, in the order of writing.
 #[derive(Default)]
 pub(crate) struct Options(Vec<(Ident, Value)>);
 
-/// What stands after `keyword =`.
+/// The text after `keyword =`.
 pub(crate) enum Given {
-    /// Nothing: the keyword alone, as in `optional`.
+    /// No value: the keyword alone, as in `optional`.
     Flag,
     Expr(Expr),
     Map(Vec<Entry>),
     Path(Path),
 }
 
-/// What an option was set to.
+/// The parsed value of an option.
 enum Value {
     Flag(bool),
-    /// Any expression, used as it is.
+    /// Any expression, which is used unchanged.
     Any(Expr),
     Text(Expr),
     Count(Expr),
@@ -56,7 +56,7 @@ pub(crate) struct Entry {
     criterion: Criterion,
 }
 
-/// What a label, annotation or field must be.
+/// The criterion on a label, annotation or field.
 enum Criterion {
     Present,
     Absent,
@@ -64,7 +64,7 @@ enum Criterion {
     Given(Expr),
 }
 
-/// What else says when a timer is called.
+/// Options that also determine when a timer is called, and therefore exclude a schedule.
 const BESIDE_NO_SCHEDULE: [&str; 3] = ["interval", "sharp", "initial_delay"];
 
 const ERRORS: [&str; 3] = ["ignored", "temporary", "permanent"];
@@ -72,7 +72,7 @@ const ERRORS: [&str; 3] = ["ignored", "temporary", "permanent"];
 // === impl Options ===
 
 impl Options {
-    /// Keep one option, or say what is wrong with it.
+    /// Stores one option, or reports its error.
     pub(crate) fn take(&mut self, key: &Ident, given: Given, mistakes: &mut Mistakes) {
         let key = key.unraw();
         if self.has(&key.to_string()) {
@@ -85,7 +85,7 @@ impl Options {
         }
     }
 
-    /// What does not go together, or is missing.
+    /// Reports options that are missing or contradict each other.
     pub(crate) fn check(&self, kind: &Kind, place: Span, mistakes: &mut Mistakes) {
         if let Some((required, message)) = kind.required
             && !self.has(required)
@@ -121,13 +121,13 @@ impl Options {
         self.0.iter().any(|(key, _)| key == name)
     }
 
-    /// Whether a flag is given, and is on.
+    /// Returns whether a flag is given and on.
     pub(crate) fn is_on(&self, flag: &str) -> bool {
         let mut all = self.0.iter();
         all.any(|(key, value)| key == flag && matches!(value, Value::Flag(true)))
     }
 
-    /// Whether the handler is for deletions, and for nothing else.
+    /// Returns whether the handler handles only deletions.
     pub(crate) fn are_only_deletions(&self) -> bool {
         let mut all = self.0.iter();
         all.any(|(_, value)| match value {
@@ -136,12 +136,12 @@ impl Options {
         })
     }
 
-    /// Whether there is a `param`.
+    /// Returns whether there is a `param`.
     pub(crate) fn has_param(&self) -> bool {
         self.has("param")
     }
 
-    /// The options of the attribute's family, as the framework has them.
+    /// Returns the expansion of the family's options.
     pub(crate) fn tokens(&self, kind: &Kind, k: &TokenStream) -> TokenStream {
         let groups = kind.family.groups.iter();
         let groups = groups.filter_map(|group| self.group(group, k));
@@ -151,7 +151,7 @@ impl Options {
         built((kind.family.options, kind.family.size()), &given, k)
     }
 
-    /// The options that all attributes have. `param` is the type the function wants, if it wants it.
+    /// Returns the expansion of the options of all attributes. `param` is the type that the function takes, if any.
     pub(crate) fn common(&self, k: &TokenStream, param: Option<&TokenStream>) -> TokenStream {
         let is_common = |key: &Ident| COMMON.iter().any(|Setting(name, _)| key == name);
         let given = self.0.iter().filter(|(key, _)| is_common(key));
@@ -161,7 +161,7 @@ impl Options {
                 _ => value.field(key, k),
             })
             .collect();
-        // It has two fields that are no options.
+        // The struct has two fields that are not options.
         built(("CommonOptions", COMMON.len() + 2), &given, k)
     }
 
@@ -174,7 +174,7 @@ impl Options {
         })
     }
 
-    /// Those of `settings` that were given.
+    /// Returns the expansion of those `settings` that were given.
     fn fields(&self, settings: &[Setting], k: &TokenStream) -> impl Iterator<Item = TokenStream> {
         let is_one = |key: &Ident| settings.iter().any(|Setting(name, _)| key == name);
         let given = self.0.iter().filter(move |(key, _)| is_one(key));
@@ -182,7 +182,7 @@ impl Options {
     }
 }
 
-/// A struct of the framework, so many fields in all, with these fields and the others by default.
+/// Returns a framework struct of `size` fields with these fields; the others get their defaults.
 fn built((ty, size): (&str, usize), fields: &[TokenStream], k: &TokenStream) -> TokenStream {
     let ty = hidden(ty);
     if fields.is_empty() {
@@ -192,7 +192,7 @@ fn built((ty, size): (&str, usize), fields: &[TokenStream], k: &TokenStream) -> 
     quote!(#k::#ty { #(#fields,)* #others })
 }
 
-/// The value of `param`, as the type the function wants.
+/// Returns the value of `param` in the type that the function wants.
 fn param_field(
     key: &Ident,
     expr: &Expr,
@@ -242,7 +242,7 @@ impl Value {
         }
     }
 
-    /// One field of a struct of the framework.
+    /// Returns one field of a framework struct.
     fn field(&self, key: &Ident, k: &TokenStream) -> TokenStream {
         match self {
             Self::Flag(on) => quote!(#key: #on),
@@ -336,7 +336,7 @@ fn flag_of(name: &str, expr: &Expr) -> syn::Result<Value> {
     }
 }
 
-/// There, or `true`, or `false`, which says the default.
+/// Parses an option that is given alone, or as `true`, or as `false`, which is the default.
 fn choice(name: &str, expr: &Expr) -> syn::Result<Value> {
     match expr {
         Expr::Lit(ExprLit {
@@ -404,7 +404,7 @@ fn seconds(name: &str, expr: Expr) -> syn::Result<Value> {
     }
 }
 
-/// What is wrong with a number of seconds that is zero, where that would mean without a pause.
+/// Returns the error message for a time of zero, if zero would mean a loop without a pause.
 fn zero(name: &str, literal: &Lit) -> Option<String> {
     let number: f64 = match literal {
         Lit::Int(number) => number.base10_parse().ok()?,
@@ -421,7 +421,7 @@ fn zero(name: &str, literal: &Lit) -> Option<String> {
     (number == 0.0).then(|| message.to_owned())
 }
 
-/// A list of kinds, each named as attributes name resources.
+/// Parses a list of kinds, each in the notation of an attribute's selector.
 fn kinds(name: &str, expr: &Expr) -> syn::Result<Value> {
     let Expr::Array(list) = expr else {
         return Err(error(
@@ -439,8 +439,8 @@ fn kinds(name: &str, expr: &Expr) -> syn::Result<Value> {
     mistakes.into_error().map_or(Ok(Value::Kinds(kinds)), Err)
 }
 
-/// A list of pairs: a kind, named as attributes name resources, and a closure or function that returns the owners to call when an object of that
-/// kind changes.
+/// Parses a list of pairs: a kind in the notation of an attribute's selector, and a closure or function that maps a
+/// changed object of that kind to the owners to reconcile.
 fn targets(name: &str, expr: &Expr) -> syn::Result<Value> {
     let sample = sample(Form::Targets);
     let message = format!(
@@ -468,7 +468,7 @@ fn targets(name: &str, expr: &Expr) -> syn::Result<Value> {
         .map_or(Ok(Value::Targets(targets)), Err)
 }
 
-/// A span of time, or a closure or function of the cause that says it.
+/// Parses a span of time, or a closure or function of the cause that returns one.
 fn pause(name: &str, expr: Expr) -> syn::Result<Value> {
     if matches!(expr, Expr::Closure(_)) {
         return of_the_cause(name, expr).map(Value::Pause);
@@ -490,7 +490,7 @@ fn seconds_tokens(expr: &Expr, k: &TokenStream) -> TokenStream {
     }
 }
 
-/// Text that is no schedule is refused here, and a constant at the start of the operator.
+/// Parses a schedule. Rejects invalid text here; the operator checks constants at its start.
 fn schedule(expr: Expr) -> syn::Result<Value> {
     checked_text(expr, "schedule = \"0 3 * * *\"", |text| {
         Schedule::parse(text, None)
@@ -561,7 +561,7 @@ fn field(expr: Expr) -> syn::Result<Value> {
     Ok(Value::FieldNames(names))
 }
 
-/// A closure or function of the cause. An argument with the name of a handler's argument would be the cause all the same.
+/// Parses a closure or function of the cause. Rejects a parameter named like a handler's argument: it would be the cause.
 fn of_the_cause(option: &str, expr: Expr) -> syn::Result<Expr> {
     let Expr::Closure(closure) = &expr else {
         return Ok(expr);
@@ -654,7 +654,7 @@ impl Entry {
     }
 }
 
-/// A label has one value: how to ask for one of several.
+/// Returns the advice for a list of values: a label has one value, so use a predicate.
 fn one_of(option: &Ident, several: &ExprArray) -> String {
     let values: Vec<_> = several
         .elems

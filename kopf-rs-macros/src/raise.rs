@@ -1,7 +1,8 @@
-//! `Err(TemporaryError::new(..))` where a handler returns: converted into the error type of the function.
+//! Converts `Err(TemporaryError::new(..))` into the error type of the function wherever a handler returns it.
 //!
-//! Rust converts errors at `?` only, so `return Err(TemporaryError::new(..))` would be a type error in a function that returns a
-//! `HandlerResult`. Nothing else of the body is touched, and messages of the compiler still point to what the user wrote.
+//! Rust converts errors only at `?`, so `return Err(TemporaryError::new(..))` would be a type error in a function
+//! that returns a `HandlerResult`. The rest of the body stays unchanged, and compiler messages still point to the
+//! user's code.
 
 use proc_macro2::Span;
 use quote::quote_spanned;
@@ -11,19 +12,19 @@ use syn::{
     Block, Expr, ExprAsync, ExprClosure, ExprReturn, Item, ItemFn, ReturnType, Stmt, parse_quote,
 };
 
-/// The errors that are known by their names.
+/// The errors, recognised by their names.
 const ERRORS: [&str; 3] = ["TemporaryError", "PermanentError", "AdmissionError"];
 
-/// Convert these errors wherever the function returns one of them.
+/// Converts these errors wherever the function returns one of them.
 pub(crate) fn convert_raised(function: &mut ItemFn) {
-    // Without a return type, the compiler's own advice is the right one.
+    // Without a return type, the compiler's own advice is better.
     if let ReturnType::Type(..) = function.sig.output {
         Returns.visit_block_mut(&mut function.block);
         convert_last(&mut function.block);
     }
 }
 
-/// Finds the `return`s of the function itself.
+/// Visits the `return` expressions of the function itself.
 struct Returns;
 
 impl VisitMut for Returns {
@@ -34,7 +35,7 @@ impl VisitMut for Returns {
         }
     }
 
-    // What returns from these does not return from the function.
+    // A `return` inside of these does not return from the function.
     fn visit_expr_closure_mut(&mut self, _: &mut ExprClosure) {}
 
     fn visit_expr_async_mut(&mut self, _: &mut ExprAsync) {}
@@ -42,14 +43,14 @@ impl VisitMut for Returns {
     fn visit_item_mut(&mut self, _: &mut Item) {}
 }
 
-/// The value of a block is that of its last expression.
+/// Converts the last expression of a block, which is its value.
 fn convert_last(block: &mut Block) {
     if let Some(Stmt::Expr(last, None)) = block.stmts.last_mut() {
         convert(last);
     }
 }
 
-/// A value that is returned, however it is chosen.
+/// Converts a returned value in all branches that produce it.
 fn convert(value: &mut Expr) {
     match value {
         Expr::Block(it) => convert_last(&mut it.block),
@@ -66,7 +67,7 @@ fn convert(value: &mut Expr) {
         Expr::Call(it) if is_path(&it.func, &["Err"]) && it.args.len() == 1 => {
             let error = &mut it.args[0];
             if is_raised(error) {
-                // Where the user wrote the error, but as code of a macro: lints do not look into that.
+                // Keeps the user's location but marks the code as generated, so that lints ignore it.
                 let span = error.span().resolved_at(Span::mixed_site());
                 let into = quote_spanned!(span=> ::core::convert::Into::into);
                 *error = parse_quote!(#into(#error));
@@ -76,7 +77,8 @@ fn convert(value: &mut Expr) {
     }
 }
 
-/// `TemporaryError::new(..)`, or with a delay; `AdmissionError::new(..)`, or with a code.
+/// Returns whether this is `TemporaryError::new(..)`, optionally with a delay, or `AdmissionError::new(..)`,
+/// optionally with a code.
 fn is_raised(error: &Expr) -> bool {
     match error {
         Expr::Group(it) => is_raised(&it.expr),
@@ -91,7 +93,7 @@ fn is_raised(error: &Expr) -> bool {
     }
 }
 
-/// Whether the expression is a path that ends so.
+/// Returns whether the expression is a path with this end.
 fn is_path(expr: &Expr, end: &[&str]) -> bool {
     let Expr::Path(path) = expr else { return false };
     let segments = path.path.segments.iter();

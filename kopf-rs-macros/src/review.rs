@@ -1,4 +1,4 @@
-//! What admission handlers must and must not ask for, as their options say.
+//! Checks that the arguments of admission handlers fit their options.
 
 use syn::ItemFn;
 
@@ -6,7 +6,7 @@ use crate::ast::{Argument, Function};
 use crate::attr::Attribute;
 use crate::fallback::Mistakes;
 
-/// Functions that could not keep what their options promise.
+/// Reports functions whose arguments contradict their options.
 pub(crate) fn check_review(
     function: &Function,
     attributes: &[Attribute],
@@ -34,7 +34,8 @@ pub(crate) fn check_review(
     }
 }
 
-/// Whether the function is told whether it is a dry run, or may find out: a type of the user's can be made of a cause.
+/// Returns whether the function can learn that a request is a dry run: by the argument, or by a custom type that is
+/// made from the cause.
 fn knows_dry_runs(function: &Function) -> bool {
     function.arguments.iter().any(|argument| match argument {
         Argument::Named(name, _) => name == "dryrun",

@@ -1,6 +1,6 @@
-//! `validation_rule`: a constant with an expression, and beside it what registers it as a rule.
+//! `validation_rule`: keeps a constant with an expression, and adds its registration as a rule.
 //!
-//! Must not know what the expression says: the API server does.
+//! This module does not interpret the expression; the API server does.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
@@ -17,7 +17,8 @@ use crate::operations::operations;
 use crate::option::Given;
 use crate::selector::Selector;
 
-/// As other attributes are described: it has a selector, and options of its own.
+/// Describes the attribute like the others, so that selectors can be parsed: it has a selector, and options of its
+/// own.
 static RULE: Kind = Kind {
     attribute: "validation_rule",
     family: &RULE_FAMILY,
@@ -37,15 +38,15 @@ static RULE_FAMILY: Family = Family {
     returns: Returns::Result,
 };
 
-/// Options with a text.
+/// Options with a text value.
 const TEXTS: [&str; 4] = ["id", "message", "message_expression", "field"];
 
-/// Options that stand alone.
+/// Options without a value.
 const FLAGS: [&str; 3] = ["warn", "ignore_failures", "policy"];
 
 const OPERATIONS: &str = "operations";
 
-/// The arguments, understood.
+/// The parsed arguments.
 #[derive(Default)]
 struct Rule {
     selector: Option<Selector>,
@@ -56,7 +57,7 @@ struct Rule {
     known: Vec<String>,
 }
 
-/// Expand the attribute of a constant. `location` tells the line and column of its name.
+/// Expands the attribute of a constant. `location` returns the line and column of its name.
 pub(crate) fn expand(
     arguments: TokenStream,
     item: &TokenStream,
@@ -103,13 +104,14 @@ impl Rule {
                 }
             }
         }
-        // What was refused may have been meant to name the resource.
+        // A rejected argument may have been an attempt to name the resource, so do not report a missing resource
+        // then.
         let missing = mistakes.is_empty().then(Span::call_site);
         rule.selector = Selector::read(&RULE, positional, keywords, missing, mistakes);
         rule
     }
 
-    /// Keep one option.
+    /// Stores one option.
     fn take(&mut self, key: &Ident, given: Given) -> syn::Result<()> {
         let key = key.unraw();
         let name = key.to_string();
@@ -145,7 +147,7 @@ impl Rule {
         Ok(())
     }
 
-    /// The hidden constant beside the user's.
+    /// Returns the hidden constant beside the user's constant.
     fn registration(&self, constant: &ItemConst, place: (usize, usize)) -> TokenStream {
         let k = kopf();
         let door = self.framework.as_ref();
@@ -176,12 +178,12 @@ impl Rule {
     }
 }
 
-/// The framework, as registrations call it.
+/// Returns the alias of the framework in registrations.
 fn kopf() -> TokenStream {
     quote!(__kopf)
 }
 
-/// `VOLUMES_KEEP_THEIR_SIZE` is the rule `volumes-keep-their-size`.
+/// Converts a constant's name into an id: `VOLUMES_KEEP_THEIR_SIZE` is the rule `volumes-keep-their-size`.
 fn id_of(name: &Ident) -> String {
     let words = name.unraw().to_string().to_lowercase();
     words.trim_matches('_').replace('_', "-")

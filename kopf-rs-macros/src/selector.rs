@@ -1,4 +1,4 @@
-//! Which resources an attribute is for: positional words, keywords, `everything`, or a Rust type.
+//! Parses the selector of an attribute: positional words, keywords, `everything`, or a Rust type.
 
 use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
@@ -10,7 +10,7 @@ use crate::family::{Kind, at};
 use crate::hint::did_you_mean;
 use crate::syntax::{is_word, text};
 
-/// A selector, understood.
+/// A parsed selector.
 pub(crate) struct Selector {
     name: Name,
     group: Option<Expr>,
@@ -25,7 +25,7 @@ enum Name {
     /// `kind = ".."` and its siblings.
     Keyword(Ident, Expr),
     Type(ExprPath),
-    /// A word in capitals: a constant, or a type that is called so.
+    /// A name in capitals: a constant, or a type with such a name.
     Constant(ExprPath),
     /// A function of the resource.
     Function(ExprClosure),
@@ -34,7 +34,8 @@ enum Name {
 const FORMS: &str = "such as `\"example.com\", \"v1\", \"myapps\"`, `\"myapps.example.com\"`, `\"myapps\"`, `kind = \"MyApp\"`, `everything`, a Rust type, or a constant of such words";
 
 impl Selector {
-    /// `None` for activities, and after mistakes. `place` is where to complain if nothing names the resource.
+    /// Returns `None` for activities, and after errors. `place` is the location for an error if the resource is not
+    /// named.
     pub(crate) fn read(
         kind: &Kind,
         positional: Vec<Expr>,
@@ -79,7 +80,7 @@ impl Selector {
         })
     }
 
-    /// A kind in a list of them: a type, text, a constant, or a tuple of words.
+    /// Parses one kind in a list: a type, a text, a constant, or a tuple of words.
     pub(crate) fn of_kind(kind: &Expr, mistakes: &mut Mistakes) -> Option<Self> {
         let before = mistakes.len();
         let words = match kind {
@@ -98,7 +99,7 @@ impl Selector {
         })
     }
 
-    /// A function without captures that gives the framework's `Selector`.
+    /// Returns a function without captures that builds the framework's `Selector`.
     pub(crate) fn tokens(&self, k: &TokenStream) -> TokenStream {
         let some = |expr: &Option<Expr>| {
             let given = expr
@@ -144,7 +145,8 @@ impl Selector {
                 let selector = quote_spanned!(closure.span()=> #k::Selector::matching(#closure));
                 quote!(|| #k::Result::Ok(#selector))
             }
-            // A constant is a value, and a type is none: what the name is not is taken from `either`.
+            // A name in capitals can be a constant (in the value namespace) or a type. `either` provides a fallback
+            // for the namespace in which it is not defined.
             Name::Constant(path) => {
                 let span = path.span().resolved_at(Span::mixed_site());
                 let k = at(span, k);
@@ -251,7 +253,7 @@ impl Name {
     }
 }
 
-/// Whether the name is written as those of constants are: in capitals. So are some types.
+/// Returns whether the name is written in capitals like a constant. Some types are, too.
 fn is_constant(path: &ExprPath) -> bool {
     let is_plain = |segment: &PathSegment| segment.arguments.is_none();
     let last = path.path.segments.last().map(|last| last.ident.to_string());

@@ -1,6 +1,8 @@
-//! `#[subhandler]`: beside the function stands a type of its name, whose functions make what the parent registers.
+//! `#[subhandler]`: adds a type with the function's name, whose associated functions build the callback that the
+//! parent registers.
 //!
-//! A function and an empty type may have the same name: the function stays what it is, and `handle::id("a")` is a function of the type.
+//! A function and an empty type may share a name: the function stays unchanged, and `handle::id("a")` is an
+//! associated function of the type.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::quote;
@@ -10,7 +12,7 @@ use syn::{ItemFn, Type, parse_quote};
 use crate::ast::Function;
 use crate::attr::Attribute;
 
-/// The type.
+/// Returns the type.
 pub(crate) fn named(item: &ItemFn) -> TokenStream {
     let (name, visibility) = (name(item), &item.vis);
     let cfgs = item.attrs.iter().filter(|it| it.path().is_ident("cfg"));
@@ -23,7 +25,7 @@ pub(crate) fn named(item: &ItemFn) -> TokenStream {
     }
 }
 
-/// The functions of the type.
+/// Returns the functions of the type.
 pub(crate) fn methods(
     attribute: &Attribute,
     function: &Function,
@@ -63,7 +65,7 @@ pub(crate) fn methods(
     }
 }
 
-/// What a parent must give before the sub-handler can be registered.
+/// The value that a parent must pass before the sub-handler can be registered.
 enum Wanted<'a> {
     Text,
     Value(&'a Type),
@@ -82,7 +84,7 @@ fn wanted<'a>(attribute: &Attribute, function: &'a Function) -> Option<Wanted<'a
     })
 }
 
-/// The name of the function, in code that lints do not look into.
+/// Returns the name of the function, marked as macro code so that lints ignore it.
 fn name(item: &ItemFn) -> Ident {
     let mut name = item.sig.ident.clone();
     name.set_span(name.span().resolved_at(Span::mixed_site()));

@@ -1,13 +1,13 @@
-//! What the arguments of attributes are written in: expressions, words, text.
+//! Parses the syntax of attribute arguments: expressions, words, text.
 //!
-//! Must not know which argument is read.
+//! This module does not know which argument is parsed.
 
 use quote::ToTokens;
 use syn::ext::IdentExt;
 use syn::parse::ParseStream;
 use syn::{Expr, LitStr, Token, token};
 
-/// Go on behind the next comma, whatever stands before it.
+/// Skips all tokens up to and including the next comma.
 pub(crate) fn skip_to_comma(input: ParseStream<'_>) -> syn::Result<()> {
     while !input.is_empty() && !input.peek(Token![,]) {
         input.parse::<proc_macro2::TokenTree>()?;
@@ -15,7 +15,7 @@ pub(crate) fn skip_to_comma(input: ParseStream<'_>) -> syn::Result<()> {
     input.parse::<Option<Token![,]>>().map(drop)
 }
 
-/// An expression, without the invisible group that `macro_rules!` puts around it.
+/// Parses an expression, and removes the invisible group that `macro_rules!` puts around it.
 pub(crate) fn expression(input: ParseStream<'_>) -> syn::Result<Expr> {
     let mut expr: Expr = input.parse()?;
     while let Expr::Group(group) = expr {
@@ -24,23 +24,24 @@ pub(crate) fn expression(input: ParseStream<'_>) -> syn::Result<Expr> {
     Ok(expr)
 }
 
-/// Whether `expr` is the single word `word`.
+/// Returns whether `expr` is the single word `word`.
 pub(crate) fn is_word(expr: &Expr, word: &str) -> bool {
     matches!(expr, Expr::Path(path) if path.path.is_ident(word))
 }
 
-/// The text of a string literal.
+/// Returns the text of a string literal.
 pub(crate) fn text(expr: &impl ToTokens) -> Option<String> {
     let literal: Option<LitStr> = syn::parse2(expr.to_token_stream()).ok();
     literal.map(|literal| literal.value())
 }
 
-/// Whether a brace comes next.
+/// Returns whether a brace comes next.
 pub(crate) fn brace_ahead(input: ParseStream<'_>) -> bool {
     input.peek(token::Brace)
 }
 
-/// Where a word stands for text that lacks its quotes, such as `spec.size` or `app.kubernetes.io/name`: the text. Constants are in capitals.
+/// Returns the text that the user forgot to quote, such as `spec.size` or `app.kubernetes.io/name`; `None` for other
+/// expressions and for constants, which are in capitals.
 pub(crate) fn unquoted(expr: &Expr) -> Option<String> {
     let is_word = match expr {
         Expr::Path(path) => path.path.get_ident().is_some_and(|ident| {

@@ -1,8 +1,8 @@
 //! Schedules of timers: cron expressions in time zones.
 //!
-//! A crate of its own, so that the attributes refuse at compile time what the framework would refuse at the start. Promises that a schedule
-//! that can be made comes again and again, and that a change of the clocks neither loses a run nor makes one twice. Must not know timers, nor
-//! the time it is.
+//! This is a separate crate, so that the attributes can reject an invalid schedule at compile time, rather than the
+//! framework at startup. A schedule that can be parsed recurs forever, and a clock change neither skips a run nor
+//! repeats one. This crate depends on neither timers nor the current time.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use jiff::civil::{DateTime, date};
 use jiff::tz::{AmbiguousOffset, Offset, TimeZone};
 use jiff::{SignedDuration, Timestamp, ToSpan as _};
 
-/// When a timer is to be called: a cron expression in a time zone.
+/// The schedule of a timer: a cron expression in a time zone.
 ///
 /// ```
 /// use kopf_rs_schedule::Schedule;
@@ -23,37 +23,37 @@ use jiff::{SignedDuration, Timestamp, ToSpan as _};
 #[derive(Clone)]
 pub struct Schedule {
     text: Box<str>,
-    /// Asked for times without a zone: the zone is our own business.
+    /// Works on local times without a zone; this type adds the zone.
     times: Crontab,
     zone: TimeZone,
-    /// It is for every minute or hour, or every few of them.
+    /// True if the schedule recurs every minute or hour, or every few of them.
     is_frequent: bool,
 }
 
-/// What is wrong with a schedule.
+/// Why a schedule is invalid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ScheduleError {
-    /// The expression cannot be read.
+    /// The expression cannot be parsed.
     Syntax {
         /// The expression.
         text: String,
-        /// What is wrong with it.
+        /// The parser's explanation.
         reason: String,
     },
-    /// No day is like that.
+    /// No date matches the expression.
     NeverComes {
         /// The expression.
         text: String,
     },
-    /// There is no such time zone.
+    /// The time zone does not exist.
     UnknownZone {
         /// The zone.
         zone: String,
     },
 }
 
-/// What Kubernetes takes in place of five fields, too.
+/// The names that Kubernetes accepts in place of five fields.
 const NAMED: [(&str, &str); 7] = [
     ("@yearly", "0 0 1 1 *"),
     ("@annually", "0 0 1 1 *"),
@@ -64,19 +64,20 @@ const NAMED: [(&str, &str); 7] = [
     ("@hourly", "0 * * * *"),
 ];
 
-/// The library looks so many years ahead.
+/// The library searches this many years ahead.
 const YEARS_AT_ONCE: i64 = 4;
-/// So often it is asked: what comes at all comes within 40 years, as the 29th of February on a certain day of the week.
+/// The maximum number of searches: each valid expression matches within 40 years, even February 29 on a certain day
+/// of the week.
 const LOOKS: usize = 12;
 
 // === impl Schedule ===
 
 impl Schedule {
-    /// The schedule of a cron expression: minute, hour, day of the month, month, day of the week. The zone is a name of the IANA database, UTC
-    /// where there is none.
+    /// Parses a cron expression: minute, hour, day of the month, month, day of the week. The zone is a name of the
+    /// IANA database; UTC if absent.
     ///
     /// # Errors
-    /// Where the expression cannot be read, never comes, or there is no such zone.
+    /// Returns an error if the expression cannot be parsed or never matches, or if the zone does not exist.
     pub fn parse(text: &str, zone: Option<&str>) -> Result<Self, ScheduleError> {
         let times = times(text)?;
         let schedule = Self {
@@ -85,7 +86,7 @@ impl Schedule {
             zone: zone.map_or(Ok(TimeZone::UTC), find_zone)?,
             is_frequent: fields(text).iter().take(2).any(|it| it.starts_with('*')),
         };
-        // Whether it ever comes is the same in each of these years.
+        // The start date does not matter for whether the expression ever matches.
         let long_ago = date(2000, 1, 1).at(0, 0, 0, 0);
         match schedule.next_civil(long_ago) {
             Some(_) => Ok(schedule),
@@ -93,11 +94,12 @@ impl Schedule {
         }
     }
 
-    /// The first time after `after`; `None` where `jiff` has no time as late as that.
+    /// Returns the first time after `after`; `None` if it exceeds the range of `jiff`.
     ///
-    /// Where clocks are put forward, a run for a time that is left out is due at the end of the gap, once. Where they are put back, a run for
-    /// an hour that comes twice is due when it comes first. What is for every minute or hour, or every few of them (`*/15 * * * *`,
-    /// `0 * * * *`), just goes by the clocks: it has no runs in the gap, and runs in both of the hours.
+    /// If clocks go forward, a run at a skipped time is due once, at the end of the gap. If clocks go back, a run in
+    /// the repeated hour is due at the first occurrence. Schedules for every minute or hour, or every few of them
+    /// (`*/15 * * * *`, `0 * * * *`), simply follow the clock: they have no runs in the gap, and runs in both of the
+    /// repeated hours.
     #[must_use]
     pub fn next(&self, after: Timestamp) -> Option<Timestamp> {
         if self.is_frequent {
@@ -137,7 +139,7 @@ impl Schedule {
         }
     }
 
-    /// When the clocks show this for the first time, or would, were it not left out.
+    /// Returns when the clocks first show this time; for a skipped time, when they would have shown it.
     fn first_moment_of(&self, civil: DateTime) -> Option<Timestamp> {
         match self.zone.to_ambiguous_timestamp(civil).offset() {
             AmbiguousOffset::Unambiguous { offset }
@@ -151,7 +153,7 @@ impl Schedule {
         }
     }
 
-    /// The next time that the expression means, whatever the zone.
+    /// Returns the next matching local time, regardless of the zone.
     fn next_civil(&self, after: DateTime) -> Option<DateTime> {
         let mut from = after;
         for _ in 0..LOOKS {
@@ -192,7 +194,7 @@ fn times(text: &str) -> Result<Crontab, ScheduleError> {
                 .to_owned(),
         ));
     }
-    // The library takes it for the last day, and never finds one in December.
+    // The library would parse it as the last day, which it never finds in December.
     if [fields[2], fields[4]]
         .iter()
         .any(|it| it.contains(['L', 'l']))
@@ -206,7 +208,7 @@ fn times(text: &str) -> Result<Crontab, ScheduleError> {
     options.fallback_timezone_option = FallbackTimezoneOption::UTC;
     parse_crontab_with(&fields.join(" "), options).map_err(|error| {
         let said = error.to_string();
-        // Before that, it shows the expression again, and points at the place.
+        // The text before this marker repeats the expression and points at the position.
         let reason = said.rsplit_once("^ ").map_or(said.as_str(), |(_, it)| it);
         syntax(reason.to_owned())
     })

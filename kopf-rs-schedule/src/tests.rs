@@ -1,4 +1,4 @@
-//! Expressions, zones, and days on which clocks are changed.
+//! Tests of expressions, zones and clock changes.
 
 use super::*;
 
@@ -6,7 +6,7 @@ fn schedule(text: &str, zone: &str) -> Schedule {
     Schedule::parse(text, Some(zone)).unwrap()
 }
 
-/// The times after `after` as the clocks of `zone` show them, with their offsets.
+/// Returns the times after `after` as the clocks of `zone` show them, with their offsets.
 fn times_after(text: &str, zone: &str, after: &str, count: usize) -> Vec<String> {
     let schedule = schedule(text, zone);
     let zone = TimeZone::get(zone).unwrap();
@@ -53,7 +53,7 @@ fn expressions_by_table() {
             "2104-02-29T00:00:00Z",
         ),
         ("0 0 29 2 *", "2026-01-01T00:00:00Z", "2028-02-29T00:00:00Z"),
-        // The fifth Monday of a February is the 29th.
+        // The fifth Monday of a February is always the 29th.
         (
             "0 0 * 2 MON#5",
             "2026-01-01T00:00:00Z",
@@ -98,7 +98,7 @@ fn what_is_no_schedule_says_so() {
     }
 }
 
-/// Kyiv leaves out the hour from 03:00 to 04:00 on 2026-03-29.
+/// Kyiv skips the hour from 03:00 to 04:00 on 2026-03-29.
 #[test]
 fn a_run_in_the_gap_is_due_at_its_end() {
     let after = "2026-03-28T00:00:00Z";
@@ -116,7 +116,7 @@ fn a_run_in_the_gap_is_due_at_its_end() {
     );
 }
 
-/// Kyiv has the hour from 03:00 to 04:00 twice on 2026-10-25.
+/// Kyiv repeats the hour from 03:00 to 04:00 on 2026-10-25.
 #[test]
 fn a_run_in_an_hour_that_comes_twice_is_due_once() {
     let after = "2026-10-24T12:00:00Z";
@@ -126,7 +126,7 @@ fn a_run_in_an_hour_that_comes_twice_is_due_once() {
     );
     let first = schedule("30 3 * * *", "Europe/Kyiv").next(after.parse().unwrap());
     assert_eq!(first.unwrap().to_string(), "2026-10-25T00:30:00Z");
-    // Asked in the second of the two hours.
+    // Starts within the second of the two hours.
     assert_eq!(
         times_after("0,45 3 * * *", "Europe/Kyiv", "2026-10-25T01:10:00Z", 1),
         ["10-26 03:00"]
@@ -149,7 +149,7 @@ fn what_comes_every_hour_goes_by_the_clocks() {
     );
 }
 
-/// Clocks there are changed by half an hour.
+/// Lord Howe Island changes its clocks by half an hour.
 #[test]
 fn half_an_hour_is_a_change_too() {
     let zone = "Australia/Lord_Howe";
@@ -168,7 +168,7 @@ fn half_an_hour_is_a_change_too() {
     );
 }
 
-/// Samoa has left out a whole day: 2011-12-30.
+/// Samoa skipped a whole day: 2011-12-30.
 #[test]
 fn a_day_that_was_left_out_has_one_run() {
     assert_eq!(
@@ -177,7 +177,8 @@ fn a_day_that_was_left_out_has_one_run() {
     );
 }
 
-/// Whatever is asked, the next time is later, and none is skipped: what is next after a moment is next after each moment before it.
+/// The next time is always later, and none is skipped: the result for a moment is also the result for each earlier
+/// moment after the previous run.
 #[test]
 fn no_time_is_skipped_whenever_it_is_asked_for() {
     let zones = [

@@ -1,4 +1,4 @@
-//! The door for generated code: nobody's API, re-exports only.
+//! Re-exports for generated code. Not public API.
 
 pub use std::boxed::Box;
 pub use std::option::Option;
@@ -17,10 +17,10 @@ pub use crate::handler::conversion::{
 };
 pub use crate::handler::current::{post_line, posts_lines};
 pub use crate::handler::decl::{Decl, Declared, duration};
-pub use crate::handler::extract::given::{ByType, GivenToAll};
+pub use crate::handler::extract::extractors::{ByType, GivenToAll};
 pub use crate::handler::extract::index::IndexArgument;
 pub use crate::handler::extract::json::{field, field_if_any};
-pub use crate::handler::extract::{FromArg, FromCause, LendArg, arg};
+pub use crate::handler::extract::{FromCause, GivenAs, LentAs, arg};
 pub use crate::handler::family::Declaration;
 pub use crate::handler::family::activity::ActivityOptions;
 pub use crate::handler::family::admission::AdmissionOptions;

@@ -9,6 +9,7 @@ pub(crate) mod changes;
 pub(crate) mod conditions;
 pub(crate) mod configuration;
 pub(crate) mod expression;
+pub(crate) mod instances;
 pub(crate) mod review;
 #[cfg(any(feature = "cli", test))]
 pub(crate) mod rights;

@@ -1,29 +1,32 @@
-//! The command line of every operator: `kopf_rs::main!` and what it stands for.
+//! The command line of every operator: `kopf_rs::main!` and the functions behind it.
 //!
-//! Turns flags into a connection, settings and a running [`Operator`], and its end into an exit code: 0 stopped as asked,
-//! or all handled with `--once`; 1 failed, or not all handled with `--once`; 2 flags or handlers are wrong, or objects to apply cannot be
-//! read, and nothing was started; 130 and 143 ended by a second SIGINT or SIGTERM. Logs go to standard error. Must not know how an
-//! operator works.
+//! Turns flags into a connection, settings and a running [`Operator`], and the outcome into an exit code: 0 for a
+//! requested stop, or with `--once` if everything is handled; 1 for a failure, or with `--once` if something is not
+//! handled; 2 if flags, handlers or the objects to apply are invalid, before anything starts; 130 and 143 after a
+//! second SIGINT or SIGTERM. Logs go to standard error. This module must not depend on the internals of an operator.
 
-mod embedded;
+pub(crate) mod embedded;
 pub(crate) mod lines;
 mod manifests;
 mod pause;
 mod signals;
 #[cfg(feature = "otel")]
 mod traces;
+mod webhooks;
 mod why;
 
 use std::error::Error;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use clap::{Args, Command, FromArgMatches, Parser};
-use kopf_rs_flags::pause::PauseCommand;
-use kopf_rs_flags::{ClusterFlags, Flags, LogFormat, Scope};
+use futures_util::FutureExt;
+use kopf_rs_flags::task::{Task, TaskCommand};
+use kopf_rs_flags::{ClusterFlags, Flags, LogFormat, PeeringFlags, Scope};
 use serde_json::json;
 use tokio::runtime::Builder;
 use tracing_subscriber::layer::Identity;
@@ -34,10 +37,11 @@ use crate::cli::signals::FirstSignal;
 use crate::cluster::connect::{self, ConnectOptions, Connection};
 use crate::cluster::{Client, Cluster};
 use crate::handler::registry::{Registry, RegistryError};
-use crate::operator::noting::{EndNote, NotesAt};
+use crate::operator::crash_notes_path::{EndNote, NotesAt};
+use crate::operator::run::preparation::Preparation;
 use crate::operator::run::{Operator, OperatorError, Report};
 use crate::operator::scope::BadPattern;
-use crate::operator::settings::{Settings, SettingsError};
+use crate::operator::settings::{Peering, Settings, SettingsError};
 use crate::state::Persistence;
 use crate::why::question::BadQuestion;
 
@@ -48,11 +52,11 @@ Exit codes: 0 stopped as asked, or with --once everything is handled; 1 failed, 
 not everything is handled; 2 flags or handlers are wrong, or objects to apply cannot be read, and
 nothing was started; 130 and 143 ended by a second SIGINT or SIGTERM.";
 
-/// Make this program an operator of all its annotated functions: `kopf_rs::main!();` in the place of `fn main`.
+/// Makes this program an operator of all its annotated functions. Write `kopf_rs::main!();` in place of `fn main`.
 ///
-/// Functions in another crate are found only if the program mentions that crate: `kopf_rs::main!(my_handlers, others);`.
-/// Values that handlers take as `State<T>` follow, one expression each. They are evaluated before the operator starts, on the runtime of the
-/// handlers, and an error ends the program.
+/// Functions in another crate are found only if the program names that crate: `kopf_rs::main!(my_handlers, others);`.
+/// After the crates, add one expression for each value that handlers take as `State<T>`. The expressions are
+/// evaluated before the operator starts, on the handlers' runtime; an error ends the program.
 ///
 /// ```no_run
 /// use kopf_rs::prelude::*;
@@ -71,8 +75,8 @@ nothing was started; 130 and 143 ended by a second SIGINT or SIGTERM.";
 /// kopf_rs::main!(state = connect().await?);
 /// ```
 ///
-/// The operator has the name of the package, and keeps its state on objects under `{name}.kopf.rs`. With the feature `mimalloc` the program's
-/// allocator is mimalloc.
+/// The operator gets the name of the package, and stores its state on objects under `{name}.kopf.rs`. The feature
+/// `mimalloc` makes mimalloc the program's allocator.
 #[macro_export]
 macro_rules! main {
     ($($given:tt)*) => {
@@ -80,7 +84,7 @@ macro_rules! main {
     };
 }
 
-/// What is given to [`main!`](crate::main), one by one: crates of handlers, then values of the state.
+/// Parses the arguments of [`main!`](crate::main) one by one: first crates of handlers, then values for `State<T>`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __kopf_main {
@@ -113,7 +117,8 @@ macro_rules! __kopf_main {
     };
 }
 
-/// The feature is this crate's, so it is asked here and not where [`main!`](crate::main) is expanded.
+/// Separate macro, because the feature belongs to this crate: a `cfg` in the expansion of [`main!`](crate::main)
+/// would test the features of the user's crate.
 #[cfg(feature = "mimalloc")]
 #[doc(hidden)]
 #[macro_export]
@@ -124,7 +129,7 @@ macro_rules! __kopf_allocator {
     };
 }
 
-/// Without the feature `mimalloc`: the system's, or the program's own.
+/// Without the feature `mimalloc`, keeps the system's allocator, or the program's own.
 #[cfg(not(feature = "mimalloc"))]
 #[doc(hidden)]
 #[macro_export]
@@ -132,7 +137,8 @@ macro_rules! __kopf_allocator {
     () => {};
 }
 
-/// Run as the command line says; the operator takes the name of its handlers' package. Give what it returns to `main`'s caller.
+/// Runs an operator as the command line requests, named after the package of its handlers. Return the exit code from
+/// `main`.
 #[must_use]
 pub fn main() -> ExitCode {
     start(None, "operator", env!("CARGO_PKG_VERSION"), async |it| {
@@ -140,13 +146,13 @@ pub fn main() -> ExitCode {
     })
 }
 
-/// The same under a name and a version of its own: [`main!`](crate::main) does this too.
+/// Runs an operator with this name and version, as [`main!`](crate::main) does.
 #[must_use]
 pub fn run(name: &'static str, version: &'static str) -> ExitCode {
     start(Some(name), name, version, async |it| Ok(it))
 }
 
-/// What [`main!`](crate::main) calls, which has chosen the allocator as well, and gives the operator what its handlers ask for.
+/// Called by [`main!`](crate::main), which also sets the allocator, and registers values for the handlers.
 #[doc(hidden)]
 #[must_use]
 pub fn run_program(
@@ -164,18 +170,25 @@ pub fn run_program(
     })
 }
 
-/// Ask running operators to pause, or to go on: the programs `kopf-rs freeze` and `kopf-rs resume`. Give what it returns to `main`'s caller.
+/// Runs a task that needs no handlers: asks running operators to pause or resume (`kopf-rs freeze` and
+/// `kopf-rs resume`), or removes an operator's configuration from the API server (`kopf-rs webhooks clean`). Return the
+/// exit code from `main`.
 ///
-/// It exits with 0 once they are asked, with 1 where there is no peering or it cannot be written, and with 2 where its flags are wrong.
+/// The exit code is 0 on success, 1 if there is no peering or if a write or removal fails, and 2 if the flags are
+/// invalid.
 #[must_use]
-pub fn pause() -> ExitCode {
-    let pause = PauseCommand::parse().pause;
-    let who = pause.who();
-    lines::install(who.verbosity, &who.lines, None::<Identity>);
-    match pause::run(&pause) {
+pub fn do_task() -> ExitCode {
+    let task = TaskCommand::parse().task;
+    let (verbosity, lines) = task.logging();
+    lines::install(verbosity, lines, None::<Identity>);
+    let done = match &task {
+        Task::Pause(pause) => pause::run(pause),
+        Task::Webhooks(webhooks) => webhooks::clean(webhooks.clean()),
+    };
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            complain(error.as_ref(), who.lines.log_format);
+            complain(error.as_ref(), lines.log_format);
             code_of(error.as_ref())
         }
     }
@@ -191,8 +204,7 @@ fn start(
     let matches = command.clone().get_matches();
     let parsed = Flags::from_arg_matches(&matches).and_then(|flags| {
         let env = |key: &str| std::env::var_os(key);
-        let scope = flags.scope.scope(&env, &mut command)?;
-        Ok((flags, scope))
+        flags.checked(&env, &mut command)
     });
     let (flags, scope) = parsed.unwrap_or_else(|usage| usage.exit());
     let service = flags.state.name.as_deref().unwrap_or(title);
@@ -211,10 +223,6 @@ fn serve(
     scope: Scope,
     equip: impl AsyncFnOnce(Operator) -> Result<Operator, Box<dyn Error>>,
 ) -> Result<ExitCode, Box<dyn Error>> {
-    let scope = match &flags.why.why {
-        Some(_) => Scope::Cluster,
-        None => scope,
-    };
     let operator = operator(name, flags, scope)?;
     if let Some(object) = &flags.why.why {
         return why::explain(operator, object, flags, connect(&flags.cluster));
@@ -225,7 +233,7 @@ fn serve(
     session(operator, &flags.cluster, equip)
 }
 
-/// Write lines from now on, and send traces where the environment asks for them, until `run` has ended.
+/// Runs `run` with logging, and with traces if environment variables enable them.
 #[cfg(feature = "otel")]
 fn log_and_trace(service: &str, flags: &Flags, run: impl FnOnce() -> ExitCode) -> ExitCode {
     let (traces, trouble) = traces::Traces::begin(service);
@@ -241,7 +249,7 @@ fn log_and_trace(service: &str, flags: &Flags, run: impl FnOnce() -> ExitCode) -
     code
 }
 
-/// Write lines from now on.
+/// Runs `run` with logging.
 #[cfg(not(feature = "otel"))]
 fn log_and_trace(_: &str, flags: &Flags, run: impl FnOnce() -> ExitCode) -> ExitCode {
     lines::install(flags.verbosity, &flags.lines, None::<Identity>);
@@ -251,7 +259,7 @@ fn log_and_trace(_: &str, flags: &Flags, run: impl FnOnce() -> ExitCode) -> Exit
 fn command(title: &'static str, version: &'static str) -> Command {
     let about = "A Kubernetes operator built on kopf-rs";
     let command = Command::new(title).version(version).about(about);
-    // What the flags' own text says is not for people.
+    // The doc comment of the flags' type is for developers, so replace it.
     Flags::augment_args(command)
         .about(about)
         .long_about(None)
@@ -259,7 +267,7 @@ fn command(title: &'static str, version: &'static str) -> Command {
         .after_help(EXIT_CODES)
 }
 
-/// Among JSON lines an error is one of them; people get it as they know it from other programs.
+/// Logs the error as a JSON line in JSON format; otherwise prints it in the usual form of command-line programs.
 fn complain(error: &dyn Error, format: LogFormat) {
     if format == LogFormat::Json {
         tracing::error!("{error}");
@@ -299,7 +307,7 @@ fn code_of(error: &(dyn Error + 'static)) -> ExitCode {
     }
 }
 
-/// What is wrong without a cluster is said before one is looked for.
+/// Reports errors that need no cluster before connecting to one.
 fn session(
     operator: Operator,
     flags: &ClusterFlags,
@@ -308,7 +316,7 @@ fn session(
     let manifests = manifests::read(&flags.apply)?;
     let note = EndNote::default();
     let end = End::watch(flags, note.clone())?;
-    // Watches, probes and the end go on whatever handlers do with their threads.
+    // A separate thread keeps watches, probes and the shutdown responsive even if handlers block their threads.
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let handlers = Builder::new_multi_thread().enable_all().build()?;
     let operator = operator
@@ -325,25 +333,20 @@ fn session(
         return Ok(end.code(&Report::default()));
     };
     operator.check_state()?;
+    let (operator, definitions) = applying(operator, &manifests);
     let is_told_where = flags.kubeconfig.is_some() || flags.context.is_some();
     let logs_in = operator.has_login_handlers() && !is_told_where && flags.embedded.is_none();
     let ended = runtime.block_on(async {
         if logs_in {
             let server = "where login handlers say".to_owned();
             let operator = operator.notes(notes_for(server, note));
-            let prepare = async |client: &Client| apply(client, &manifests).await;
+            let prepare = async |client: &Client| {
+                let applied = apply(client, &definitions).await;
+                applied.map_err(Box::<dyn Error>::from)
+            };
             return operator.run_prepared(prepare, end.came()).await;
         }
-        let embedded = match flags.embedded {
-            Some(port) => {
-                let server = Embedded::start(port, flags.workloads).await?;
-                if !flags.once {
-                    tell_how_to_look_into(&server, &manifests);
-                }
-                Some(server)
-            }
-            None => None,
-        };
+        let embedded = embedded(flags, &manifests).await?;
         let ready = async {
             let (client, operator) = if let Some(server) = &embedded {
                 (server.client(), operator)
@@ -351,7 +354,7 @@ fn session(
                 let Connection { client, server } = connect(flags).await?;
                 (client, operator.notes(notes_for(server, note)))
             };
-            apply(&client, &manifests).await?;
+            apply(&client, &definitions).await?;
             Ok::<_, Box<dyn Error>>((client, operator))
         };
         let (client, operator) = tokio::select! {
@@ -360,17 +363,17 @@ fn session(
         };
         Ok(operator.run(client, end.came()).await?)
     });
-    // A handler that never returns must not keep the process.
+    // A handler that never returns must not block the exit of the process.
     handlers.shutdown_background();
     runtime.shutdown_background();
     ended.map(|report| end.code(&report))
 }
 
-/// What ends the operator, and whether that is a good end.
+/// Decides when the operator ends, and with which exit code.
 struct End {
     signal: FirstSignal,
     once: bool,
-    /// With `--once`: when it gives up, and after how long.
+    /// With `--once`: the deadline, and the timeout that it was computed from.
     timeout: Option<(tokio::time::Instant, Duration)>,
     is_too_late: AtomicBool,
 }
@@ -387,7 +390,7 @@ impl End {
         })
     }
 
-    /// The first signal, or the end of the time for `--once`.
+    /// Completes at the first signal, or at the deadline of `--once`.
     async fn came(&self) {
         let Some((at, timeout)) = self.timeout else {
             return self.signal.came().await;
@@ -432,13 +435,7 @@ fn operator(name: Option<&str>, flags: &Flags, scope: Scope) -> Result<Operator,
     if flags.state.kopf_compatible {
         settings.persistence = Some(Persistence::kopf());
     }
-    let peering = &mut settings.peering;
-    peering.standalone |= flags.peering.standalone;
-    peering.priority = flags.peering.priority().unwrap_or(peering.priority);
-    if let Some(name) = &flags.peering.peering {
-        peering.name.clone_from(name);
-        peering.mandatory = true;
-    }
+    take_part(&mut settings.peering, &flags.peering);
     if let Some(name) = &flags.lease.lease {
         settings.lease.enabled = true;
         let name = Some(name).filter(|it| !it.is_empty());
@@ -461,12 +458,26 @@ fn operator(name: Option<&str>, flags: &Flags, scope: Scope) -> Result<Operator,
         Scope::Namespaces(patterns) => operator.namespaces(patterns),
         Scope::Cluster => operator.all_namespaces(),
         Scope::Unsaid => {
-            tracing::info!("Serving all namespaces, since neither -A nor -n is given.");
+            tracing::debug!("Serving all namespaces, since neither -A nor -n is given.");
             operator.all_namespaces()
         }
     };
+    if flags.cluster.embedded.is_some() {
+        operator = operator.asked_on_this_machine()?;
+    }
     operator.check()?;
     Ok(operator)
+}
+
+/// What is typed comes before what a file says.
+fn take_part(peering: &mut Peering, flags: &PeeringFlags) {
+    peering.standalone |= flags.standalone;
+    peering.priority = flags.priority().unwrap_or(peering.priority);
+    if let Some(name) = &flags.peering {
+        peering.name.clone_from(name);
+        peering.mandatory = true;
+        peering.standalone = false;
+    }
 }
 
 #[cfg(feature = "metrics")]
@@ -480,7 +491,7 @@ fn with_metrics(_: Operator, _: &str) -> Result<Operator, Box<dyn Error>> {
     Err("--metrics: this program is built without metrics; switch on the feature `metrics` of kopf-rs in its Cargo.toml".into())
 }
 
-/// As kubectl takes them: JSON.
+/// Prints the manifests as JSON, which kubectl accepts.
 fn print_manifests(operator: Operator, flags: &ClusterFlags) -> Result<ExitCode, Box<dyn Error>> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let items = runtime.block_on(async {
@@ -497,7 +508,7 @@ fn print_manifests(operator: Operator, flags: &ClusterFlags) -> Result<ExitCode,
     Ok(ExitCode::SUCCESS)
 }
 
-/// A client that has been answered once: what is wrong with the connection is said before anything is begun.
+/// Connects and sends a first request, so that connection errors are reported before anything starts.
 async fn connect(flags: &ClusterFlags) -> Result<Connection, Box<dyn Error>> {
     let options = ConnectOptions {
         kubeconfig: flags.kubeconfig.clone(),
@@ -509,8 +520,8 @@ async fn connect(flags: &ClusterFlags) -> Result<Connection, Box<dyn Error>> {
     Ok(connection)
 }
 
-/// A crash is found out for a server: the objects that the operator stumbles over are there. What is built by `kopf-rs run` has a folder
-/// of its own.
+/// Returns where to store notes about crashes. They belong to one server, because the objects that cause a crash
+/// exist there. Programs that `kopf-rs run` builds use a separate folder.
 fn notes_for(server: String, end: EndNote) -> NotesAt {
     let folder = std::env::var_os(RUN_FOLDER).map(PathBuf::from);
     NotesAt {
@@ -520,7 +531,7 @@ fn notes_for(server: String, end: EndNote) -> NotesAt {
     }
 }
 
-/// Say how to look at what is applied, and at the Pods that operators mostly make.
+/// Logs how to inspect the applied objects, and the Pods that operators often create.
 fn tell_how_to_look_into(server: &Embedded, manifests: &[Manifest]) {
     let applied = manifests
         .iter()
@@ -539,7 +550,52 @@ fn tell_how_to_look_into(server: &Embedded, manifests: &[Manifest]) {
     tracing::info!("kubectl --kubeconfig {file} get {kinds} --all-namespaces");
 }
 
-async fn apply(client: &Client, manifests: &[Manifest]) -> Result<(), Box<dyn Error>> {
+/// Starts the API server in this process, if the flags request it.
+async fn embedded(
+    flags: &ClusterFlags,
+    manifests: &[Manifest],
+) -> Result<Option<Embedded>, Box<dyn Error>> {
+    let Some(port) = flags.embedded else {
+        return Ok(None);
+    };
+    let server = Embedded::start(port, flags.workloads).await?;
+    if !flags.once {
+        tell_how_to_look_into(&server, manifests);
+    }
+    Ok(Some(server))
+}
+
+/// Returns an operator that applies the objects after its start, and the manifests to apply before it.
+fn applying(operator: Operator, manifests: &[Manifest]) -> (Operator, Vec<Manifest>) {
+    let all = manifests.iter().cloned();
+    let (definitions, objects): (Vec<_>, Vec<_>) = all.partition(Manifest::defines_others);
+    if objects.is_empty() {
+        (operator, definitions)
+    } else {
+        (operator.prepared_by(preparation(objects)), definitions)
+    }
+}
+
+/// Applies definitions before the operator starts, and other objects after its startup handlers have run and its
+/// webhooks are active.
+fn preparation(objects: Vec<Manifest>) -> Preparation {
+    let namespaces = objects.iter().filter_map(Manifest::namespace);
+    let namespaces = namespaces.map(str::to_owned).collect();
+    let objects: Arc<[Manifest]> = objects.into();
+    Preparation {
+        namespaces,
+        run: Arc::new(move |client| {
+            let objects = objects.clone();
+            async move {
+                let applied = apply(&client, &objects).await;
+                applied.map_err(|error| error.to_string())
+            }
+            .boxed()
+        }),
+    }
+}
+
+async fn apply(client: &Client, manifests: &[Manifest]) -> Result<(), ManifestError> {
     let cluster = Cluster::new(client.clone());
     for manifest in manifests {
         let applied = cluster.apply_manifest(&manifest.object).await;
@@ -565,5 +621,28 @@ mod tests {
             );
             assert!(help.contains("Usage: my-op [OPTIONS]"), "{help}");
         }
+    }
+
+    #[test]
+    fn a_peering_that_is_typed_comes_before_a_file_that_wants_none() {
+        let mut peering = Peering {
+            standalone: true,
+            ..Peering::default()
+        };
+        take_part(&mut peering, &PeeringFlags::default());
+        assert!(peering.standalone);
+        let typed = PeeringFlags {
+            peering: Some("team".to_owned()),
+            ..PeeringFlags::default()
+        };
+        take_part(&mut peering, &typed);
+        assert!(!peering.standalone && peering.mandatory);
+        assert_eq!(peering.name, "team");
+        let typed = PeeringFlags {
+            standalone: true,
+            ..PeeringFlags::default()
+        };
+        take_part(&mut peering, &typed);
+        assert!(peering.standalone);
     }
 }

@@ -1,6 +1,7 @@
-//! All speech with Kubernetes: the only module that names `kube`.
+//! All communication with Kubernetes. This is the only module that uses `kube`.
 //!
-//! Hides paging, re-lists, 410, bookmarks, back-off, the status subresource. Must not know causes, or why it is asked.
+//! It hides paging, re-lists, 410 responses, bookmarks, back-off and the status subresource. It must not depend on
+//! causes, nor on the purpose of a request.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -18,10 +19,13 @@ use crate::object::resource::Resource;
 use crate::rt::outage::Outages;
 use crate::rt::rng::Rng;
 
+mod access;
+mod cause;
 pub(crate) mod child;
 #[cfg(feature = "cli")]
 pub(crate) mod connect;
 pub(crate) mod credentials;
+mod crypto;
 pub(crate) mod definition;
 pub(crate) mod discover;
 pub(crate) mod error;
@@ -34,6 +38,9 @@ pub(crate) mod login;
 #[cfg(any(feature = "cli", test))]
 pub(crate) mod manifest;
 pub(crate) mod migration;
+pub(crate) mod observed;
+mod pod;
+mod proxy;
 pub(crate) mod pruned;
 mod reach;
 pub(crate) mod read;
@@ -46,7 +53,7 @@ pub(crate) mod typed;
 pub(crate) mod watch;
 pub(crate) mod write;
 
-/// The Kubernetes client handlers and embedding programs use.
+/// The Kubernetes client for handlers and embedding programs.
 pub use kube::Client;
 
 /// A connection to one cluster. Clones share it.
@@ -54,64 +61,64 @@ pub use kube::Client;
 pub(crate) struct Cluster {
     client: Client,
     shared: Arc<Shared>,
-    /// What all its writes have to pass.
+    /// The leadership check that all its writes must pass.
     fence: Option<Fence>,
 }
 
-/// How we appear to the server, and how hard we lean on it.
+/// The operator's identity for the server, and the limits on requests.
 #[derive(Clone, Debug)]
 pub(crate) struct ClusterSettings {
-    /// The operator's name: field manager of its writes, and its user agent.
+    /// The operator's name: the field manager of its writes, and its user agent.
     pub(crate) operator: String,
-    /// Writes under way at the same time. Every one of them is a connection of its own.
+    /// The maximum number of concurrent writes. Each of them needs a connection.
     pub(crate) writes: usize,
-    /// Until the last byte of an answer.
+    /// Measured until the last byte of a response.
     pub(crate) request_timeout: Duration,
-    /// What spreads our requests.
+    /// Random numbers that spread requests over time.
     pub(crate) rng: Arc<Rng>,
-    /// Who makes figures of them, if somebody wants them.
+    /// Receives measurements of requests, if metrics are enabled.
     pub(crate) meter: SharedMeter,
 }
 
-/// What all clones know together.
+/// The state that all clones share.
 struct Shared {
     operator: String,
     agent: HeaderValue,
     writes: Semaphore,
     request_timeout: Duration,
-    /// Reads of single objects: timers of thousands of them may be due at once.
+    /// Limits reads of single objects, since timers of thousands of objects may be due at once.
     reads: Semaphore,
     rng: Arc<Rng>,
     meter: SharedMeter,
     reach: Reachability,
     outages: Outages,
-    /// API groups whose server has refused a streaming list.
+    /// API groups whose server has rejected a streaming list.
     unstreamable: Notes,
-    /// What the schemas of resources have dropped of what we wrote.
+    /// Fields of our writes that the schemas of resources have pruned.
     pruned: Pruned,
-    /// Resources that have lost their status subresource, already warned of.
+    /// Resources that have lost their status subresource, for which a warning was logged.
     statusless: Notes,
-    /// Resources without a status subresource as far as discovery knows: whether there is something at its path.
+    /// For resources without a status subresource in discovery: whether the server still serves its path.
     status_paths: Mutex<BTreeMap<String, bool>>,
-    /// Group versions that could not be discovered, already warned of.
+    /// Group versions whose discovery has failed, for which a warning was logged.
     broken: Notes,
-    /// Kinds of which objects must not be read, as it was told.
+    /// Kinds whose objects we may not read, for which a warning was logged.
     unreadable: Notes,
-    /// Collections of which single objects must not be read, but listed.
+    /// Collections that we may list, but whose single objects we may not read.
     ungettable: Notes,
-    /// Kinds that we have defined ourselves.
+    /// Kinds that we have defined ourselves by applying a CRD.
     #[cfg(any(feature = "cli", test))]
     defined: Notes,
-    /// What the last discovery has found.
+    /// The resources found by the last discovery.
     discovered: Mutex<Vec<Resource>>,
-    /// The versions of which it has found out nothing but that they exist.
+    /// The versions that the last discovery found but could not read.
     unknown: Mutex<BTreeSet<String>>,
 }
 
-/// So many single objects are read at the same time.
+/// The maximum number of concurrent reads of single objects.
 const READS: usize = 32;
 
-/// Things noted once.
+/// A set of names, for events that should be reported only once.
 #[derive(Default)]
 struct Notes(Mutex<BTreeSet<String>>);
 
@@ -120,7 +127,7 @@ impl Default for ClusterSettings {
         Self {
             operator: "kopf-rs".to_owned(),
             writes: 16,
-            // The server itself gives up after 60 s.
+            // More than 60 s, after which the server itself gives up.
             request_timeout: Duration::from_secs(65),
             rng: Arc::new(Rng::new()),
             meter: None,
@@ -129,7 +136,7 @@ impl Default for ClusterSettings {
 }
 
 impl Cluster {
-    /// With default settings.
+    /// Creates a connection with default settings.
     #[cfg(any(feature = "cli", test))]
     pub(crate) fn new(client: Client) -> Self {
         Self::with_settings(client, &ClusterSettings::default())
@@ -170,7 +177,8 @@ impl Cluster {
         }
     }
 
-    /// The same connection, but all writes pass this gate, and are bound to the version of the object that they are made for.
+    /// Returns the same connection with all writes subject to this leadership check, and bound to the resource
+    /// version of the object they are made for.
     pub(crate) fn fenced(&self, fence: Option<Fence>) -> Self {
         Self {
             fence,
@@ -178,22 +186,22 @@ impl Cluster {
         }
     }
 
-    /// The number of the term that writes are made in, zero where there is none now; `None` where they need none.
+    /// Returns the current term of leadership, or zero without leadership; `None` if writes need no leadership.
     pub(crate) fn term(&self) -> Option<u64> {
         Some(self.fence.as_ref()?.term().unwrap_or_default())
     }
 
-    /// The random numbers of the operator.
+    /// Returns the operator's source of random numbers.
     pub(crate) fn rng(&self) -> &Rng {
         &self.shared.rng
     }
 
-    /// Whether it is news that reads fail for the reason of that name.
+    /// Returns whether this reason for failing reads is reported for the first time.
     pub(crate) fn is_first_unreadable(&self, outage: &str) -> bool {
         self.shared.unreadable.add(outage)
     }
 
-    /// What requests of many objects fail for at the same time: each is told once.
+    /// Returns the outages, which merge failures that many objects share, so that each is reported once.
     pub(crate) fn outages(&self) -> &Outages {
         &self.shared.outages
     }
@@ -208,7 +216,7 @@ impl fmt::Debug for Cluster {
 }
 
 impl Notes {
-    /// Whether `note` is new.
+    /// Adds `note`; returns whether it is new.
     fn add(&self, note: &str) -> bool {
         let mut notes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         !notes.contains(note) && notes.insert(note.to_owned())
@@ -219,7 +227,7 @@ impl Notes {
             .unwrap_or_else(PoisonError::into_inner)
             .contains(note)
     }
-    /// Whether `note` was there.
+    /// Removes `note`; returns whether it existed.
     fn remove(&self, note: &str) -> bool {
         self.0
             .lock()

@@ -1,6 +1,6 @@
-//! Tasks around the heart: one mailbox and one worker per object.
+//! Runs one mailbox and one worker per object.
 //!
-//! Watches feed it, `reaction` decides, handlers are called, one PATCH goes out per cycle. Must not name `kube`.
+//! Watches feed the mailboxes, `reaction` decides what to do, workers call the handlers and send one PATCH per cycle. Must not name `kube`.
 
 pub(crate) mod admission;
 pub(crate) mod attempt;
@@ -37,6 +37,7 @@ pub(crate) mod queue;
 mod reconcile_slots;
 pub(crate) mod report;
 pub(crate) mod resource_handlers;
+mod rewritten;
 pub(crate) mod running_calls;
 pub(crate) mod shared;
 mod spare_pages;
@@ -46,6 +47,7 @@ mod targets;
 mod timers;
 mod transform;
 mod turns;
+mod unsure_writes;
 pub(crate) mod watchdog;
 pub(crate) mod worker;
 pub(crate) mod write;
@@ -63,6 +65,7 @@ use tokio_util::sync::DropGuard;
 use crate::cluster::watch::WatchEvent;
 use crate::engine::calls_in_flight::{CallInFlight, CallsInFlight};
 use crate::engine::failures::Failure;
+use crate::engine::indexing::late_readers::{IndexReader, IndexedVersion};
 use crate::engine::indexing::objects::facts::IndexFacts;
 use crate::engine::key::Key;
 use crate::engine::last_errors::{LastError, LastErrors};
@@ -80,8 +83,9 @@ use crate::happening::Happening;
 use crate::object::collection::Collection;
 use crate::object::raw::Raw;
 use crate::object::resource::Resource;
+use crate::rt::flow::Flow;
 
-/// Handles objects. Clones share everything.
+/// Handles the objects of an operator. Clones share all state.
 #[derive(Clone)]
 pub(crate) struct Engine(Arc<Shared>);
 
@@ -90,26 +94,34 @@ impl Engine {
         let children = setup.children.clone();
         let shared = Arc::new(Shared::new(setup, start_worker));
         let weak = Arc::downgrade(&shared);
-        children.wakes(move |owner, kind| {
+        children.wakes(move |news, kind| {
             if let Some(shared) = weak.upgrade() {
-                shared.child_changed(owner, kind);
+                shared.tell_owner(news, kind);
             }
         });
         Self(shared)
     }
 
-    /// A watch that is about to start, maybe in place of another one.
+    /// Registers a watch that is about to start and that may replace another watch.
+    ///
+    /// The returned [`Flow`] lets a listing wait until the queue has room for it. With indices, the flow never holds a listing back:
+    /// handlers wait for the complete listing, so holding it back would be a deadlock.
     pub(crate) fn open(
         &self,
         stream: StreamId,
         kind: Arc<ResourceHandlers>,
         replaces: Option<StreamId>,
-    ) {
+    ) -> Flow {
         self.0.indexing.open(stream, &kind, replaces);
-        self.0.queue.open(stream, kind, replaces);
+        let flow = self.0.queue.open(stream, kind, replaces);
+        if self.index_facts().is_empty() {
+            flow
+        } else {
+            Flow::default()
+        }
     }
 
-    /// Take in what a watch tells. Never blocks.
+    /// Takes in one event of a watch. Never blocks.
     pub(crate) fn feed(&self, stream: StreamId, event: WatchEvent) {
         if self.0.gate.is_open() {
             self.0.index_event(stream, &event);
@@ -124,7 +136,8 @@ impl Engine {
         }
     }
 
-    /// Another instance is at work from now on: calls of handlers are cut off, daemons and timers end as for a pause, watches and indices go on.
+    /// Enters standby because another instance leads: cuts off calls of handlers and ends daemons and timers as for a pause. Watches and
+    /// indices go on.
     pub(crate) fn stand_by(&self) {
         for start in self.0.queue.stand_by() {
             start_worker(&self.0, start);
@@ -132,14 +145,16 @@ impl Engine {
         self.0.end_term();
     }
 
-    /// This instance is at work from now on.
+    /// Leaves standby because this instance leads from now on.
     pub(crate) fn take_over(&self) {
+        self.0.setup.children.begin_term();
         for start in self.0.queue.take_over() {
             start_worker(&self.0, start);
         }
     }
 
-    /// A listing of a resource is complete, of one namespace or of all: what was called for objects that it lacks is accused no more.
+    /// Notes that the listing of a resource is complete, for one namespace or for all. Removes the crash notes of objects that the listing
+    /// lacks, so that their handlers are no longer suspected.
     pub(crate) fn listed(&self, resource: &Resource, namespace: Option<&str>) {
         let Some(notes) = &self.0.setup.notes else {
             return;
@@ -151,73 +166,73 @@ impl Engine {
         });
     }
 
-    /// The selector of the label that all children have.
+    /// Returns the label selector that matches all children.
     pub(crate) fn label_of_children(&self) -> String {
         self.0.setup.children.label()
     }
 
-    /// Call before a watch of children starts. Where handlers read the children, their owners are told of every change, and not only of what
-    /// concerns their own applies.
+    /// Registers a watch of children; call it before the watch starts. With `is_read`, handlers read the children, so their owners are woken
+    /// by every change and not only by changes to fields that they applied.
     pub(crate) fn open_children(&self, of: &Collection, is_read: bool) {
         self.0.setup.children.open(of, is_read);
     }
 
-    /// A watch of children that is ended.
+    /// Forgets a watch of children that has ended.
     pub(crate) fn close_children(&self, of: &Collection) {
         self.0.setup.children.close(of);
     }
 
-    /// Take in what a watch of children tells. Never blocks.
+    /// Takes in one event of a watch of children. Never blocks.
     pub(crate) fn on_child(&self, of: &Collection, event: &WatchEvent) {
-        for owner in self.0.setup.children.on_event(of, event) {
-            self.0.child_changed(&owner, &of.resource);
-        }
+        self.0.setup.children.on_event(of, event);
     }
 
-    /// The operator is paused from now on: what [`Engine::suspend`] ends will be watched again.
+    /// Pauses the operator. Objects of watches that [`Engine::suspend`] ends count as paused, since they will be watched again.
     pub(crate) fn pause(&self) {
         self.0.setup.children.pause(true);
         self.0.queue.pause();
     }
 
-    /// The pause is over.
+    /// Resumes after a pause.
     pub(crate) fn resume(&self) {
         self.0.setup.children.pause(false);
         self.0.queue.resume();
     }
 
-    /// A watch that is ended for a pause: daemons and timers stop, and what is indexed stays until the watch that replaces it has listed.
+    /// Ends a watch for a pause: stops daemons and timers, and keeps indexed objects until the replacing watch has listed.
     pub(crate) fn suspend(&self, stream: StreamId) {
         for start in self.0.queue.close(stream) {
             start_worker(&self.0, start);
         }
     }
 
-    /// A watch of objects that these handlers refer to is about to start.
+    /// Registers a watch of objects that these handlers refer to; call it before the watch starts.
     pub(crate) fn open_targets(&self, of: &Collection, handlers: Vec<Arc<Handler>>) {
         self.0.targets.open(of, handlers);
     }
 
-    /// Such a watch is ended.
+    /// Forgets a watch of referred objects that has ended.
     pub(crate) fn close_targets(&self, of: &Collection) {
         self.0.targets.close(of);
     }
 
-    /// Take in what such a watch tells. Never blocks.
+    /// Takes in one event of a watch of referred objects. Never blocks.
     pub(crate) fn on_target(&self, of: &Collection, event: &WatchEvent) {
         let with = Surroundings {
             clock: self.0.setup.clock,
             extensions: &self.0.setup.extensions,
         };
+        let told = match event {
+            WatchEvent::Object(event, raw) => Some(IndexedVersion::of(*event, raw, &of.resource)),
+            _ => None,
+        };
         for (handler, names) in self.0.targets.on_event(of, event, &with) {
-            let started = self.0.queue.target_changed(&handler, &names, &of.resource);
-            for start in started {
-                start_worker(&self.0, start);
-            }
+            let reader = IndexReader::Concerned { handler, names };
+            self.0.call_reader(reader, &of.resource, told.as_ref());
         }
     }
 
-    /// A watch that is ended: what it was for is not watched any more, and may well be there.
+    /// Ends a watch for a reason other than a pause. The objects may still exist, but the operator no longer observes them.
     pub(crate) fn close(&self, stream: StreamId) {
         let queue = &self.0.queue;
         let started = queue.close(stream);
@@ -228,17 +243,17 @@ impl Engine {
         }
     }
 
-    /// Dropping the guard ends all work at once: nothing more is called or written.
+    /// Returns a guard that aborts all work when it is dropped: no handler is called and nothing is written afterwards.
     pub(crate) fn guard(&self) -> DropGuard {
         self.0.ended.clone().drop_guard()
     }
 
-    /// Give memory that bursts of events leave free back to the system. For a thread that has mimalloc.
+    /// Returns memory that bursts of events have left free to the system. Works only on a thread that allocates with mimalloc.
     pub(crate) async fn give_back_memory(&self) -> Infallible {
         spare_pages::give_back_after_bursts(&self.0.queue).await
     }
 
-    /// Call what is due of objects at rest.
+    /// Starts the workers of idle objects whose timers or retries are due.
     pub(crate) async fn look_after_timers(&self) -> Infallible {
         loop {
             for start in self.0.queue.due().await {
@@ -247,7 +262,8 @@ impl Engine {
         }
     }
 
-    /// See whether the wall clock was set, or the machine suspended: timers with a schedule go by it.
+    /// Watches for jumps of the wall clock, by an administrator or by a suspended machine, because timers with a schedule follow the wall
+    /// clock.
     pub(crate) async fn look_after_clock(&self) -> Infallible {
         loop {
             self.0.setup.clock.wait_for_the_wall().await;
@@ -259,22 +275,22 @@ impl Engine {
         }
     }
 
-    /// All watches that there are to be at the start have begun.
+    /// Notes that all watches of the start-up have begun.
     pub(crate) fn are_watched(&self) {
         self.0.indexing.are_watched();
     }
 
-    /// Let handlers be called once all objects that are there at the start are indexed.
+    /// Lets handlers run as soon as all objects that exist at the start are indexed.
     pub(crate) async fn look_after_indices(&self) -> Infallible {
         self.0.indexing.look_after_readiness().await
     }
 
-    /// Wait until nothing is left to do, now or later.
+    /// Waits until no work is left, neither now nor scheduled for later.
     pub(crate) async fn settled(&self) {
         self.0.queue.settled().await;
     }
 
-    /// Stop: no new cycles start, running handlers may end within the exit timeout, what they did is still written.
+    /// Shuts down: starts no new cycles, lets running handlers end within the exit timeout, and still writes their outcomes.
     pub(crate) async fn drain(&self) {
         self.end_tasks().await;
         self.0.lost_outcomes.tell();
@@ -287,7 +303,7 @@ impl Engine {
         self.0.calls.close();
         let longest = self.0.end_all_calls(StopReason::OPERATOR_EXITING);
         let ends = async {
-            // Workers write what the calls come to.
+            // Calls first: workers write the outcomes of the calls.
             self.0.calls.wait().await;
             self.0.tasks.wait().await;
         };
@@ -305,13 +321,13 @@ impl Engine {
         self.0.ended.cancel();
     }
 
-    /// Which handlers have failed for good so far: all of an operator that is to end, else the last ones.
+    /// Returns the permanent failures of handlers so far: all of them if the operator ends on failures, else the most recent ones.
     pub(crate) fn failures(&self) -> Vec<Failure> {
         self.0.failures.all()
     }
 
-    /// The contents of the queue now. A state that one of the running `calls` was given does not wait: it is the echo of a write, or listed
-    /// again.
+    /// Returns the present contents of the queue. A state that one of the running `calls` was given does not count as waiting: it is the
+    /// echo of a write, or comes from a repeated listing.
     pub(crate) fn queue_facts(&self, calls: &[CallInFlight]) -> QueueFacts {
         let mut given: HashMap<&str, Vec<&Version>> = HashMap::new();
         for call in calls {
@@ -324,34 +340,34 @@ impl Engine {
         self.0.queue.facts(is_handled)
     }
 
-    /// What the queue knows of the object of that uid.
+    /// Returns what the queue knows about the object with this uid.
     pub(crate) fn object_facts(&self, uid: &str) -> Option<ObjectFacts> {
         self.0.queue.object_facts(uid)
     }
 
-    /// Which indices are filled, and what the others lack.
+    /// Returns the state of each index: filled, or the watches that it still waits for.
     pub(crate) fn index_facts(&self) -> Vec<IndexFacts> {
         self.0.indexing.facts()
     }
 
-    /// The calls of daemons and timers that run now.
+    /// Returns the running calls of daemons and timers.
     pub(crate) fn calls_in_background(&self) -> Vec<Arc<RunningCall>> {
         self.0.running.all()
     }
 
-    /// The other calls of handlers of objects that run now, where they are kept.
+    /// Returns the other running calls of handlers; empty unless the operator records them.
     pub(crate) fn calls_in_flight(&self) -> Vec<CallInFlight> {
         let calls = self.0.setup.calls.as_ref();
         calls.map_or_else(Vec::new, CallsInFlight::all)
     }
 
-    /// The last errors of objects, where they are kept.
+    /// Returns the most recent errors of objects; empty unless the operator records them.
     pub(crate) fn last_errors(&self) -> Vec<LastError> {
         let errors = self.0.setup.last_errors.as_ref();
         errors.map_or_else(Vec::new, LastErrors::all)
     }
 
-    /// What was given up, where the operator was to end: one line each, for people.
+    /// Returns the work that was given up at the end, one line for each item, in words for people.
     pub(crate) fn gave_up(&self) -> Vec<String> {
         self.0.gave_up()
     }
@@ -361,7 +377,7 @@ fn start_worker(shared: &Arc<Shared>, start: WorkerStart) {
     let of_worker = shared.clone();
     let ended = shared.ended.clone();
     let key = start.key.clone();
-    // Boxed: `select!` would store it twice, and thousands of objects may wait.
+    // Boxed because `select!` would store the future twice, and thousands of objects may wait.
     let mut work =
         Box::pin(AssertUnwindSafe(worker::work(of_worker.clone(), start)).catch_unwind());
     let worker = async move {

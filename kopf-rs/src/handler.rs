@@ -1,6 +1,7 @@
-//! What a handler is, what it is told, and what it may say.
+//! The public handler API: what a handler is, which arguments it can ask for, and which results and errors it can
+//! return.
 //!
-//! The user's contract. Must not know scheduling, nor where progress is kept, nor tokio, nor `kube`.
+//! This module depends on neither the scheduler, the storage of progress, tokio nor `kube`.
 
 pub(crate) mod again;
 pub(crate) mod attempt;

@@ -1,7 +1,7 @@
-//! Happenings of an object or of the operator, as values.
+//! Happenings: values that describe events of an object or of the operator.
 //!
-//! The pure code and the engine make them; `wording` makes log lines of them, and metrics, traces, Kubernetes Events and status
-//! pages subscribe to the same values. Must not know its subscribers, nor any wording.
+//! The pure code and the engine emit them. `wording` turns them into log lines; metrics, traces, Kubernetes Events
+//! and status pages subscribe to the same values. This module must depend on neither its subscribers nor the wording.
 
 pub(crate) mod abrupt_end;
 pub(crate) mod admission;
@@ -48,29 +48,29 @@ use crate::happening::rules::RuleServing;
 use crate::happening::serving::Serving;
 use crate::happening::user_code::UserCode;
 
-/// Something that has happened. Cheap to make: what is large is shared.
+/// An event of an object or of the operator. Cheap to create, since large parts are shared.
 #[derive(Clone, Debug)]
 pub(crate) enum Happening {
     // === attempts ===
-    /// An attempt of a handler begins.
+    /// An attempt of a handler starts.
     Invoked {
         handler: Arc<Handler>,
     },
-    /// The operator stops: an attempt was cut off, and its outcome is unknown.
+    /// The operator stops and has cancelled an attempt, whose outcome is unknown.
     Cancelled {
         handler: Arc<Handler>,
     },
-    /// An async call has not given its thread back for so long.
+    /// An async call has blocked its thread for this long.
     BlocksThread {
         handler: Arc<Handler>,
         elapsed: Duration,
     },
-    /// Functions of users have not given the operator's own thread back for so long: some of these.
+    /// User functions have blocked the operator's own thread for this long; these are candidates.
     BlocksOperator {
         code: Arc<[UserCode]>,
         elapsed: Duration,
     },
-    /// A call has not returned for long.
+    /// A call has been running for a long time.
     StillRunning {
         handler: Arc<Handler>,
         since: Timestamp,
@@ -83,7 +83,7 @@ pub(crate) enum Happening {
         handler: Arc<Handler>,
         end: EndOfCall,
     },
-    /// A call was cut off, and what it held has panicked when it was dropped.
+    /// A call was cancelled, and dropping its future panicked.
     PanickedWhenCutOff {
         handler: Arc<Handler>,
         panic: String,
@@ -93,30 +93,30 @@ pub(crate) enum Happening {
     AbruptEnd(AbruptEnd),
 
     // === objects ===
-    /// While its changes are handled.
+    /// The handling of an object's changes.
     Handling(Handling),
-    /// Its watch is closed: nothing is remembered of the object, which may well be there.
+    /// The watch of the object is closed. The operator has dropped its memory of the object, which may still exist.
     Unwatched,
 
     // === requests ===
-    /// A request about an object has failed, and will be repeated after a pause. How many wait for that reason, where that is news: it
-    /// is the first, or they have become many more.
+    /// A request about an object has failed and will be retried after a pause. Carries the number of requests that
+    /// wait for the same reason if it is the first one, or if the number has grown considerably.
     RequestFailed {
         request: Request,
         error: String,
         pause: Duration,
         waiting: Option<usize>,
     },
-    /// Objects of this kind must not be read: they are handled as their watch tells of them.
+    /// Objects of this kind may not be read, so the operator handles them by their watch events alone.
     Unreadable {
         error: String,
     },
-    /// A permission is missing: the rule that would give it.
+    /// A permission is missing; this RBAC rule would grant it.
     PermissionMissing {
         rule: String,
     },
-    /// So many requests had to wait for that reason, the first of them for so long, and none does any more: because they succeed
-    /// again, or because nothing is left to ask for.
+    /// An outage is over. This many requests waited for the same reason, the first for this long, and none waits any
+    /// more: the requests succeed again, or are no longer needed.
     OutageOver {
         reason: Arc<str>,
         waiting: usize,
@@ -125,48 +125,48 @@ pub(crate) enum Happening {
         recovered: bool,
     },
     Patching(Patching),
-    /// Something about a child of an object.
+    /// An event of a child of an object.
     Child(ChildHappening),
-    /// The operator has stopped before the outcomes of so many objects could be written, for this reason.
+    /// The operator has stopped before it could write the outcomes of this many objects, because of this error.
     OutcomesLost {
         objects: usize,
         error: String,
     },
-    /// The operator ends while so many objects are still worked on.
+    /// The operator ends while it still handles this many objects.
     StreamsLeft {
         objects: usize,
     },
-    /// A defect of this framework: an object is left until its next change.
+    /// A worker has panicked, which is a defect of this framework. The object is left alone until its next change.
     WorkerPanicked,
-    /// Another operator of this name was noticed.
+    /// The operator has detected another operator with the same name.
     DuplicateOperator(Arc<DuplicateOperator>),
 
-    /// Something about Kubernetes Events.
+    /// An event of posting Kubernetes Events.
     Posting(Posting),
 
-    /// Something about the endpoints that say how the operator is.
+    /// An event of the health endpoints.
     Health(Health),
 
-    /// Something about what enforces validation rules.
+    /// An event of installing validation rules.
     Rules(RuleServing),
-    /// Something about the endpoint for admission webhooks.
+    /// An event of the endpoint for admission webhooks.
     Admission(AdmissionServing),
-    /// Something about the conversion of objects between versions.
+    /// An event of converting objects between versions.
     Converting(Converting),
-    /// Something about a storage migration.
+    /// An event of a storage migration.
     Migrating(Migrating),
 
-    /// Something about logins by handlers.
+    /// An event of login handlers.
     Login(Login),
 
-    /// Something about reviews of requests.
+    /// An event of admission reviews.
     Reviewing(Reviewing),
 
     // === discovery and watches ===
     Serving(Serving),
-    /// Among several operators for the same objects.
-    /// About the Lease that the operator's instances share.
+    /// An event of the Lease that the operator's instances share.
     Leasing(Leasing),
+    /// An event of peering with other operators of the same objects.
     Peering(Peering),
 }
 
@@ -180,23 +180,23 @@ pub(crate) enum Request {
 /// The work that waits for a call to return.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WaitsForCall {
-    /// Everything else that is to be done for the object.
+    /// All other work for the object.
     Object,
     /// The deletion of the object.
     Deletion,
     /// The next call of the same timer.
     Tick,
-    /// The start or the end of the operator.
+    /// The start or the shutdown of the operator.
     Operator,
 }
 
 /// Why a call should have ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EndOfCall {
-    /// The time of all its attempts is over.
+    /// The total timeout of its attempts has expired.
     Timeout(Duration),
     /// The operator stops.
     Stop,
-    /// A daemon or timer is cut off.
+    /// A daemon or timer is cancelled.
     CutOff,
 }

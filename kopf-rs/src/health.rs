@@ -1,8 +1,8 @@
-//! How the operator is, for those who ask over HTTP: probes of users, whether it lives, whether it is ready, and what it does.
+//! The health of the operator over HTTP: user-defined probes, liveness, readiness and status pages.
 //!
-//! Facts are told to the [`board`]; what they mean is decided in [`checks`], without a clock; the [`responder`] answers on the operator's own
-//! runtime; the [`listener`] has a thread of its own, so that somebody can say that the operator's does not answer. Promises that an operator
-//! that nobody asks pays nothing for it.
+//! The engine reports facts to the [`board`]. [`checks`] interprets them, without a clock. The [`responder`] answers
+//! on the operator's own runtime. The [`listener`] has its own thread, so that it can report that the operator's
+//! thread does not respond. Without requests, health checks cost nothing.
 
 pub(crate) mod address;
 pub(crate) mod board;

@@ -14,40 +14,41 @@
 //! }
 //! ```
 //!
-//! - [`on_create`](macro@on_create) documents everything that the attributes have in common: how they select resources, their options, the
-//!   arguments and return values of their functions.
-//! - `kopf-rs run PATH` runs such functions from a single file or a library crate; `kopf_rs::main!()` makes a program of them;
-//!   [`Operator`] runs them inside a program of your own.
-//! - [`TemporaryError`] and [`PermanentError`] decide whether a failed handler is tried again. [`Patch`] collects changes of the object, [`Memo`]
-//!   keeps values in the process, and [`State`] gives values of your program to the functions.
+//! - [`on_create`](macro@on_create) documents the common parts of all attributes: selectors, options, arguments and
+//!   return values.
+//! - `kopf-rs run PATH` runs annotated functions from a single file or a library crate; `kopf_rs::main!()` makes a
+//!   program of them; [`Operator`] runs them inside your own program.
+//! - [`TemporaryError`] and [`PermanentError`] decide whether a failed handler is retried. [`Patch`] collects changes
+//!   of the object, [`Memo`] keeps values in memory, and [`State`] passes values of your program to the functions.
 //! - [`Registry`] takes closures in place of annotated functions. [`Settings`] change timings and limits.
 //!
 //! # Cargo features
 //!
-//! | feature | default | what it brings |
+//! | feature | default | effect |
 //! |---|---|---|
-//! | `inventory` | yes | annotated functions are collected by constructors before `main` |
-//! | `linkme` | | they are collected by the linker, without code before `main`; wins over `inventory` |
-//! | `k8s-latest` | yes | the newest version for `k8s-openapi`; switch it off to choose one yourself |
-//! | `certificates` | | certificates for admission webhooks are made; without it they are given in files |
+//! | `inventory` | yes | collects annotated functions by constructors that run before `main` |
+//! | `linkme` | | collects them in the linker, without code before `main`; takes precedence over `inventory` |
+//! | `k8s-latest` | yes | selects the newest version for `k8s-openapi`; disable it to choose a version yourself |
+//! | `certificates` | | generates certificates for admission webhooks; without it, pass them as files |
 //! | `cli` | | `kopf_rs::main!()`, the flags, the log lines |
-//! | `embedded` | | the API server behind `--embedded`; brings `cli` and `certificates` |
-//! | `testing` | | `kopf_rs::testing`: operators in tests, with an API server in memory; for `[dev-dependencies]`; brings `embedded` |
-//! | `metrics` | | figures for Prometheus: `Operator::metrics`, `--metrics`, and `Metrics` of your own |
-//! | `otel` | | traces for a collector of OpenTelemetry, set by the variables `OTEL_*` |
-//! | `mimalloc` | | `kopf_rs::main!()` makes mimalloc the program's allocator: it gives memory back after a burst; brings `cli` |
-//! | `schemars` | | [`Condition`] as a part of types with `#[derive(JsonSchema)]`, for CRDs that are made from Rust |
+//! | `embedded` | | the API server behind `--embedded`; enables `cli` and `certificates` |
+//! | `testing` | | `kopf_rs::testing`: operators in tests, with an in-memory API server; for `[dev-dependencies]`; enables `embedded` |
+//! | `metrics` | | Prometheus metrics: `Operator::metrics`, `--metrics`, and your own `Metrics` |
+//! | `otel` | | traces for an OpenTelemetry collector, configured by the variables `OTEL_*` |
+//! | `mimalloc` | | `kopf_rs::main!()` makes mimalloc the program's allocator, which returns memory after a burst; enables `cli` |
+//! | `schemars` | | [`Condition`] as a part of types with `#[derive(JsonSchema)]`, for CRDs generated from Rust |
 //!
-//! A library of handlers, and a program around an [`Operator`], need none of `certificates`, `cli`, `embedded`, `metrics`, `testing` and `mimalloc`:
-//! `kopf-rs run` switches them on in what it builds. A program of `kopf_rs::main!()` wants `cli`, `metrics` and `mimalloc`, `certificates` where it has admission handlers, and
-//! `embedded` as long as it is developed.
+//! A library of handlers, and a program around an [`Operator`], need none of `certificates`, `cli`, `embedded`,
+//! `metrics`, `testing` and `mimalloc`: `kopf-rs run` enables them in its builds. A program with `kopf_rs::main!()`
+//! needs `cli`, and should enable `metrics` and `mimalloc`; add `certificates` for admission handlers, and `embedded`
+//! during development.
 
-// The one public list of the framework: what is not re-exported here is internal.
+// The complete public API of the framework: all items that are not re-exported here are internal.
 
-// What linkme collects from this crate's own tests counts as unsafe code.
+// `linkme` statics of this crate's own tests count as unsafe code.
 #![cfg_attr(not(feature = "linkme"), forbid(unsafe_code))]
 
-// Attributes name the framework by its full path, in its own unit tests too.
+// Expansions of attributes name the framework by its full path, also in its own unit tests.
 #[cfg(test)]
 extern crate self as kopf_rs;
 
@@ -146,7 +147,7 @@ pub use crate::state::{BadPersistence, Persistence};
 pub use crate::why::explanation::Explanation;
 pub use crate::why::question::{BadQuestion, WhyQuestion};
 
-/// What a [`Persistence`] can be made of: Kopf's storages, and the traits for your own.
+/// Storages for [`Persistence`]: Kopf's storages, and the traits for your own.
 pub mod storage {
     pub use crate::state::kopf::annotations::{
         AnnotationsDiffBaseStorage, AnnotationsProgressStorage,
@@ -160,60 +161,60 @@ pub mod storage {
     };
 }
 
-/// Nobody's API either: what compiler messages on arguments name. Hidden in the documentation only: of what is hidden altogether, the compiler
-/// writes the whole path.
+/// Not public API either: traits that compiler messages about arguments name. Hidden with the documentation only,
+/// because the compiler prints the full path of items that are not reachable.
 #[cfg_attr(doc, doc(hidden))]
 pub mod __arguments {
-    pub use crate::handler::extract::{FromArg, LendArg, arg};
+    pub use crate::handler::extract::{GivenAs, LentAs, arg};
     pub use crate::handler::status::StatusArgument;
 }
 
-/// README.md as doctests: its Rust compiles.
+/// Compiles the Rust code in README.md as doctests.
 #[cfg(all(doctest, feature = "cli"))]
 #[doc = include_str!("../../README.md")]
 struct Readme;
 
-/// The tour as doctests.
+/// Compiles the tour as doctests.
 #[cfg(all(doctest, feature = "cli"))]
 #[doc = include_str!("../../docs/first-operator.md")]
 struct FirstOperator;
 
-/// The ways to run operators as doctests.
+/// Compiles the page on running operators as doctests.
 #[cfg(all(doctest, feature = "cli"))]
 #[doc = include_str!("../../docs/running.md")]
 struct Running;
 
-/// The page on metrics as doctests.
+/// Compiles the page on metrics as doctests.
 #[cfg(all(doctest, feature = "metrics"))]
 #[doc = include_str!("../../docs/metrics.md")]
 struct MetricsPage;
 
-/// The page on traces as doctests.
+/// Compiles the page on traces as doctests.
 #[cfg(all(doctest, feature = "otel"))]
 #[doc = include_str!("../../docs/traces.md")]
 struct TracesPage;
 
-/// The page on tests as doctests.
+/// Compiles the page on tests as doctests.
 #[cfg(all(doctest, feature = "testing"))]
 #[doc = include_str!("../../docs/testing.md")]
 struct Testing;
 
-/// The page on what is outside of the cluster as doctests.
+/// Compiles the page on external resources as doctests.
 #[cfg(all(doctest, feature = "cli"))]
 #[doc = include_str!("../../docs/external-resources.md")]
 struct ExternalResources;
 
-/// The guide for Kopf's users as doctests.
+/// Compiles the guide for Kopf's users as doctests.
 #[cfg(all(doctest, feature = "cli"))]
 #[doc = include_str!("../../docs/coming-from-kopf.md")]
 struct ComingFromKopf;
 
-/// The guide for kubebuilder's users as doctests.
+/// Compiles the guide for kubebuilder's users as doctests.
 #[cfg(all(doctest, feature = "cli"))]
 #[doc = include_str!("../../docs/coming-from-kubebuilder.md")]
 struct ComingFromKubebuilder;
 
-/// The guide for kube-rs' users as doctests.
+/// Compiles the guide for kube-rs' users as doctests.
 #[cfg(all(doctest, feature = "cli"))]
 #[doc = include_str!("../../docs/coming-from-kube-rs.md")]
 struct ComingFromKubeRs;

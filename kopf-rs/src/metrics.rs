@@ -1,7 +1,8 @@
-//! Figures for Prometheus: counted from happenings and measurements, or read when somebody asks, and written in both text formats.
+//! Prometheus metrics: counted from happenings and measurements, or read on each scrape, and written in both text
+//! formats.
 //!
-//! Behind the feature `metrics`. Everything here is a function of data: the edge is `health`, which has the clock and the endpoint. Promises that
-//! no label holds a name of an object, a message, or anything else of which there may be many.
+//! Behind the feature `metrics`. All code here is pure; `health` provides the clock and the endpoint. No label
+//! contains a name of an object, a message, or any other value of high cardinality.
 
 pub(crate) mod counted;
 pub(crate) mod exposition;
@@ -13,5 +14,5 @@ use std::borrow::Cow;
 /// The labels of one series.
 pub(crate) type Series = Vec<(&'static str, Cow<'static, str>)>;
 
-/// Instead of values beyond a bound.
+/// Replaces label values beyond the limit.
 pub(crate) const OTHER: &str = "__other__";

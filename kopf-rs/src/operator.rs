@@ -1,11 +1,11 @@
 //! The whole operator: settings, observation of kinds and namespaces, start and stop.
 //!
-//! The only place where parts meet; holds no behaviour of its own.
+//! The only module in which all parts meet. It adds no behaviour of its own.
 
 pub(crate) mod activity;
 pub(crate) mod admission;
-mod amounts;
 mod configuration;
+pub(crate) mod crash_notes_path;
 pub(crate) mod definition;
 mod endpoints;
 pub(crate) mod follow;
@@ -16,7 +16,6 @@ pub(crate) mod login;
 pub(crate) mod matching;
 #[cfg(not(feature = "cli"))]
 mod no_program;
-pub(crate) mod noting;
 pub(crate) mod observe;
 #[cfg(feature = "cli")]
 pub(crate) mod pausing;
@@ -28,3 +27,4 @@ pub(crate) mod scope;
 pub(crate) mod selection;
 pub(crate) mod selection_map;
 pub(crate) mod settings;
+mod validation;

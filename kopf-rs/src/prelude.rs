@@ -1,6 +1,6 @@
-//! Everything a file of handlers needs: `use kopf_rs::prelude::*;`.
+//! The names that a file of handlers needs: `use kopf_rs::prelude::*;`.
 //!
-//! Re-exports only. A name of your own, or one that you import by name, hides the one from here.
+//! Re-exports only. Your own names, and names that you import explicitly, shadow those from here.
 
 pub use serde::{Deserialize, Serialize};
 pub use serde_json::{Map, Value, json};

@@ -1,9 +1,12 @@
-//! The clock, rng, and what tells when to go on. If it mentions an object it is in the wrong place.
+//! Runtime tools: the clock, random numbers, and signals to continue. Code that mentions an object does not belong
+//! here.
 
 pub(crate) mod backoff;
+pub(crate) mod broken_pipe;
 pub(crate) mod clock;
+pub(crate) mod flow;
 pub(crate) mod gate;
 pub(crate) mod locked_file;
 pub(crate) mod outage;
-pub(crate) mod printed;
+pub(crate) mod places;
 pub(crate) mod rng;

@@ -1,12 +1,16 @@
-//! What lives on the object: progress records, the last-handled essence, annotation names, finalizers.
+//! The state that an operator stores on objects: progress records, the last-handled essence, annotation names,
+//! finalizers.
 //!
-//! Given `now`, writes into a patch. Must not know time nor send anything, nor when or why it is asked.
+//! Given `now`, it writes into a patch. This module must not read the clock or send requests, and must not depend on
+//! the reason of a write.
 
 pub(crate) mod budget;
 pub(crate) mod changes;
 pub(crate) mod diffbase;
 mod error;
 pub(crate) mod finalizer;
+#[cfg(test)]
+mod fuzz;
 pub(crate) mod kopf;
 mod last_runs;
 pub(crate) mod naming;
@@ -19,7 +23,7 @@ use std::sync::Arc;
 
 use crate::object::body::Body;
 use crate::object::essence::{Essence, Marks, Secrets};
-use crate::object::outline::Outline;
+use crate::object::lazy_json::Outline;
 use crate::object::path::FieldPath;
 use crate::state::diffbase::{AnnotatedEssence, EssenceStore};
 pub(crate) use crate::state::error::{Damaged, NotKept};
@@ -29,7 +33,7 @@ use crate::state::naming::Annotations;
 use crate::state::progress::{AnnotatedProgress, ProgressStore};
 use crate::state::storage::{DiffBaseStorage, Guarded, ProgressStorage};
 
-/// Where an operator keeps its state on objects.
+/// Configures where an operator stores its state on objects.
 ///
 /// ```
 /// use kopf_rs::{Persistence, Settings};
@@ -45,21 +49,21 @@ pub struct Persistence {
     pub(crate) progress: Arc<dyn ProgressStore>,
     pub(crate) essence: Arc<dyn EssenceStore>,
     marks: Arc<Marks>,
-    /// Where all there is to keep is in these annotations.
+    /// The annotations, if all state is stored in them.
     plain: Option<Annotations>,
-    /// Keep when timers were called last, whatever storages there are for the rest.
+    /// Stores the last run of each timer, regardless of the storages for other state.
     runs: Annotations,
-    /// What all annotations begin with; nothing where storages decide.
+    /// The common prefix of all annotations; `None` if storages choose the names.
     prefix: Option<Arc<str>>,
 }
 
-/// A persistence whose writes the server would refuse.
+/// A persistence whose writes the API server would reject.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the operator cannot keep its state on objects: {0}")]
 pub struct BadPersistence(String);
 
 impl Persistence {
-    /// Annotations and a finalizer under `{operator}.kopf.rs`.
+    /// Uses annotations and a finalizer under `{operator}.kopf.rs`.
     #[must_use]
     pub fn named(operator: &str) -> Self {
         let prefix = naming::prefix(operator);
@@ -75,12 +79,13 @@ impl Persistence {
         }
     }
 
-    /// Kopf's own names and formats, byte for byte. A Python operator can be stopped and this one started, or the other way round, between the
-    /// attempts of a handler.
+    /// Uses Kopf's own names and formats, byte for byte, so that this operator and a Python operator can replace each
+    /// other even between two attempts of a handler.
     ///
-    /// As in Kopf, values of Secrets are copied into an annotation in clear text, and the last-handled configuration of a large object is not
-    /// compressed. Kopf's records cannot hold what the last attempt of a handler has seen: if the operator is restarted in the middle of a
-    /// cycle, a handler that has finished is not called again for a change that came later.
+    /// As in Kopf, the values of Secrets are copied into an annotation in clear text, and the last-handled
+    /// configuration of a large object is not compressed. Kopf's records cannot store the state that the last attempt
+    /// of a handler saw: if the operator restarts in the middle of a cycle, a handler that has finished is not called
+    /// again for a later change.
     #[must_use]
     pub fn kopf() -> Self {
         Self {
@@ -94,7 +99,7 @@ impl Persistence {
         }
     }
 
-    /// Another finalizer, such as `my-op.example.com/finalizer`.
+    /// Sets another finalizer, such as `my-op.example.com/finalizer`.
     #[must_use]
     pub fn finalizer(self, finalizer: &str) -> Self {
         Self {
@@ -103,7 +108,7 @@ impl Persistence {
         }
     }
 
-    /// Keep the progress of handlers in this storage.
+    /// Stores the progress of handlers in this storage.
     #[must_use]
     pub fn progress(self, storage: impl ProgressStorage + 'static) -> Self {
         Self {
@@ -114,7 +119,7 @@ impl Persistence {
         }
     }
 
-    /// Keep the last-handled configuration in this storage.
+    /// Stores the last-handled configuration in this storage.
     #[must_use]
     pub fn diff_base(self, storage: impl DiffBaseStorage + 'static) -> Self {
         Self {
@@ -125,7 +130,7 @@ impl Persistence {
         }
     }
 
-    /// What no server would take of it, with what was expected.
+    /// Rejects names that the API server would not accept; the error describes the accepted names.
     pub(crate) fn check(&self) -> Result<(), BadPersistence> {
         if !naming::is_valid_finalizer(&self.finalizer) {
             return Err(BadPersistence(format!(
@@ -138,17 +143,17 @@ impl Persistence {
         self.essence.check().map_err(BadPersistence)
     }
 
-    /// What the names of all annotations begin with, where that is known.
+    /// Returns the common prefix of all annotations, if there is one.
     pub(crate) fn prefix(&self) -> Option<&str> {
         self.prefix.as_deref()
     }
 
-    /// Whether storages of users are asked.
+    /// Returns whether users' storages are in use.
     pub(crate) fn is_users(&self) -> bool {
         self.prefix.is_none()
     }
 
-    /// What counts of `body`, with the `extra` fields handlers have opted into.
+    /// Returns the essence of `body`, including the `extra` fields that handlers have opted into.
     pub(crate) fn essence_of<'a>(
         &self,
         body: &Body,
@@ -160,12 +165,13 @@ impl Persistence {
         })
     }
 
-    /// What counts of `body`, without asking storages: those of users have no say in it.
+    /// Returns the essence of `body` without asking users' storages.
     pub(crate) fn plain_essence_of(&self, body: &Body) -> Essence {
         Essence::of(body, [], &self.marks, |_| {})
     }
 
-    /// Whether the object is as it was handled last and carries no progress, as far as its text tells.
+    /// Returns whether the object's text shows that it is unchanged since it was last handled, and carries no
+    /// progress.
     pub(crate) fn is_handled(&self, outline: &Outline<'_>) -> bool {
         let Some(plain) = &self.plain else {
             return false;

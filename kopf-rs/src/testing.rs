@@ -1,6 +1,7 @@
-//! Operators in tests: a Kubernetes API server in memory, conditions that are awaited, log lines, requests, faults, virtual time.
+//! Tools for tests of operators: an in-memory Kubernetes API server, awaitable conditions, log lines, recorded
+//! requests, faults and virtual time.
 //!
-//! It is the cargo feature `testing`, for the `[dev-dependencies]` of an operator:
+//! Enable the cargo feature `testing` in the `[dev-dependencies]` of an operator:
 //!
 //! ```toml
 //! [dev-dependencies]
@@ -8,7 +9,8 @@
 //! tokio = { version = "1", features = ["macros", "rt", "test-util"] }
 //! ```
 //!
-//! A test starts a cluster and an operator, does something to the cluster, and waits for what is to come of it. No test sleeps:
+//! A test starts a cluster and an operator, changes the cluster, and awaits the expected result. No test needs to
+//! sleep:
 //!
 //! ```rust,test_harness
 //! use kopf_rs::prelude::*;
@@ -34,22 +36,25 @@
 //! }
 //! ```
 //!
-//! - [`TestCluster`] is the server, and all that a test does to it; [`TestCluster::until`] awaits a state of an object.
-//! - [`TestOperator`] is a running operator, to be stopped or killed. Several may run on one cluster, one after the other or at the same time.
+//! - [`TestCluster`] is the server, with the methods that a test uses on it; [`TestCluster::until`] awaits a state of
+//!   an object.
+//! - [`TestOperator`] is a running operator, which a test can stop or kill. Several can run on one cluster, in
+//!   sequence or concurrently.
 //! - [`Lines`] are log lines; [`TestCluster::line`] awaits one.
-//! - [`Calls`] are what the handlers of a test note, to be awaited and counted.
-//! - [`Fault`] makes requests fail, and watches break or fall silent: [`TestCluster::fault`].
-//! - [`review`] asks admission handlers about a request, without a cluster.
-//! - [`round_trips`] converts random objects to other versions and back; [`converted`] converts one.
-//! - [`Program`] is the operator's program, as a process of its own: its flags, its output, its exit code.
+//! - [`Calls`] are notes that the handlers of a test record, which the test can await and count.
+//! - [`Fault`] makes requests fail, and makes watches break or stall: [`TestCluster::fault`].
+//! - [`review`] sends an admission request to handlers, without a cluster.
+//! - [`round_trips`] converts random objects to other versions and back; [`converted`] converts one object.
+//! - [`Program`] runs the operator's program as a separate process, and checks its flags, output and exit code.
 //!
 //! # Time
 //!
-//! Under `#[tokio::test(start_paused = true)]` time is virtual: where everything waits, it jumps to the next moment at which something is due. A
-//! retry after a minute, a timer's week or a daemon's timeout take a moment, and happen in the same order each time. A wait that would never end
-//! fails after an hour of virtual time, or after 30 seconds on the wall: [`TestCluster::patience`].
+//! Under `#[tokio::test(start_paused = true)]`, time is virtual: when all tasks wait, the clock jumps to the next
+//! timer. A retry after a minute, a weekly timer or the timeout of a daemon completes at once, and in the same order
+//! on each run. A wait that would never end fails after one hour of virtual time, or after 30 seconds of real time:
+//! [`TestCluster::patience`].
 //!
-//! A [`Program`], and whatever else uses real sockets, needs real time: `#[tokio::test]`.
+//! A [`Program`], and all other code with real sockets, needs real time: `#[tokio::test]`.
 
 mod asking;
 mod calls;
@@ -57,6 +62,7 @@ mod capture;
 mod cluster;
 mod conversion;
 mod deadline;
+mod formats;
 mod kinds;
 mod kubeconfig;
 mod lines;

@@ -1,6 +1,7 @@
-//! Why an object is as it is: evidence in, a verdict out, and the words of it.
+//! Explains why an object is in its current state: turns evidence into a verdict, and the verdict into text.
 //!
-//! Pure, and through the same functions as a plan. Promises that each line of an explanation names its evidence, and that what is not known is
+//! Pure, and built on the same functions as a plan. Each line of an explanation names its evidence, and missing
+//! knowledge is stated explicitly. This module must not depend on the source of the evidence.
 //! said. Must not know where evidence is read.
 
 pub(crate) mod events;

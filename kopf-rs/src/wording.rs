@@ -1,6 +1,6 @@
-//! The log line of each happening: Kopf's words and levels wherever Kopf has such a line.
+//! The log line of each happening. Uses Kopf's wording and levels wherever Kopf has such a line.
 //!
-//! The only place where these lines are worded. Must not know where they go.
+//! This is the only module that words these lines. It does not know where the lines go.
 
 mod abrupt_end;
 mod admission;
@@ -32,11 +32,11 @@ use crate::happening::{Happening, Request};
 const WORKER_PANICKED: &str = "Event processing has panicked, which is a bug in kopf-rs. The object is handled again at its next change.";
 const UNWATCHED: &str = "The object is no longer watched: its state in memory is dropped.";
 
-/// A happening as a log line. Formatting costs nothing until it is displayed.
+/// A happening as a log line. Formatted only when displayed.
 pub(crate) struct Line<'a>(pub(crate) &'a Happening);
 
 impl Line<'_> {
-    /// The level at which it is logged.
+    /// Returns the level at which the line is logged.
     pub(crate) fn level(&self) -> Level {
         match self.0 {
             Happening::Invoked { .. }

@@ -1,4 +1,4 @@
-//! A handler that kills the process over one object: it is found, and everybody else is handled.
+//! A handler that kills the process over one object: the operator identifies the handler and handles all other objects.
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::time::Duration;
@@ -38,7 +38,7 @@ async fn an_object_that_kills_the_process_is_named_and_then_left_alone_until_it_
     let given_up = "Not handled: Handler 'explode' is suspended for ";
     let given_up = |line: &str| line.contains(given_up) && line.ends_with("/bomb");
     program.lines().until("of what is left", given_up).await;
-    // A clean end does not make it good.
+    // A clean exit does not lift the suspension.
     let mut program = operator(&cluster, &[]);
     let told = program
         .lines()
@@ -109,7 +109,7 @@ async fn a_deletion_that_kills_the_process_says_what_is_in_its_way(cluster: Test
     end(&mut program).await;
 }
 
-/// Take off all finalizers of an object that is being deleted.
+/// Removes all finalizers of an object that is being deleted.
 async fn let_go(cluster: &TestCluster, name: &str) {
     let free = json!({"metadata": {"finalizers": null}});
     cluster.patch("configmaps", name, &free).await;
@@ -182,7 +182,7 @@ async fn a_second_signal_accuses_nobody_though_the_operators_own_thread_is_block
             let stopping = |line: &str| line.contains("Signal SIGTERM is received.");
             lines.until("that it stops", stopping).await;
         }
-        // What comes soon after the first signal is the same wish: whoever waits signals again.
+        // The operator takes signals that soon follow the first one for repetitions, so signal again until it exits.
         let ended = loop {
             if let Ok(ended) = timeout(Duration::from_secs(1), program.ended()).await {
                 break ended;
@@ -205,7 +205,7 @@ async fn an_object_whose_filter_ends_the_process_is_left_alone_until_it_changes(
 ) {
     create(&cluster, "bomb", json!({"filter": "lit"})).await;
     create(&cluster, "second", json!({"filter": "lit"})).await;
-    // Each of them is found for itself.
+    // The operator identifies each of the two objects separately.
     for crash in 1..=4 {
         let said = killed(&cluster, crash).await;
         let named = "it was running the filters of 'picky'";
@@ -294,7 +294,7 @@ async fn a_handler_of_an_object_that_is_deleted_is_accused_no_more(cluster: Test
     assert!(!said.contains("/bomb]"), "{said}");
 }
 
-/// What an operator says that ends once it has listed all objects and handled two.
+/// Runs an operator until it has listed all objects and handled two, stops it, and returns its output.
 async fn until_idle(cluster: &TestCluster, name: &str) -> String {
     let mut program = operator(cluster, &[]);
     for number in 0..2 {
@@ -333,7 +333,7 @@ fn finalizer(object: Option<&Value>) -> Option<String> {
 
 // === the operator ===
 
-/// The operator as a process of its own.
+/// Returns the operator as a separate process.
 fn operator(cluster: &TestCluster, flags: &[&str]) -> Program {
     let kubeconfig = cluster.kubeconfig().display().to_string();
     let args = ["--kubeconfig", &kubeconfig, "-n", cluster.namespace()];
@@ -341,7 +341,7 @@ fn operator(cluster: &TestCluster, flags: &[&str]) -> Program {
     Program::start(command, PATIENCE)
 }
 
-/// What an operator has said until a handler killed it.
+/// Waits until a handler kills the operator, and returns its output.
 async fn killed(cluster: &TestCluster, crash: u32) -> String {
     let mut program = operator(cluster, &[]);
     let signal = program.ended().await.signal();

@@ -1,4 +1,4 @@
-//! kubectl's own questions about users and rights, on both servers over TCP.
+//! kubectl's requests about users and permissions, on both servers over TCP.
 
 use kopf_rs_tests::{TestCluster, scenarios};
 use serde_json::json;
@@ -8,7 +8,7 @@ scenarios! {
     kubectl_makes_tokens_that_count [tcp real];
 }
 
-/// What kubectl prints; nothing where there is no kubectl.
+/// Returns the output of kubectl; `None` if kubectl is unavailable.
 async fn printed(cluster: &TestCluster, args: &[&str]) -> Option<(bool, String)> {
     let output = cluster.kubectl(args).await?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -16,7 +16,7 @@ async fn printed(cluster: &TestCluster, args: &[&str]) -> Option<(bool, String)>
     Some((output.status.success(), text + &errors))
 }
 
-/// Let a user look at Pods and their logs.
+/// Lets a user read Pods and their logs.
 async fn let_look(cluster: &TestCluster, user: &str) {
     let api = "rbac.authorization.k8s.io";
     let rules = json!([{"apiGroups": [""], "resources": ["pods", "pods/log"], "verbs": ["get", "list", "watch"]}]);

@@ -1,4 +1,4 @@
-//! Startup before everything, cleanup after everything, and the end of an operator in between.
+//! Startup handlers run first, cleanup handlers run last, and the operator may end in between.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ scenarios! {
     handlers_that_do_not_finish_are_cancelled_and_called_again_next_time;
     what_event_handlers_asked_for_is_written_when_the_operator_stops;
     once_handles_what_there_is_and_ends;
-    once_misses_nothing_where_everything_is_asked_for [memory tcp];
+    once_misses_nothing_where_everything_is_asked_for [memory];
 }
 
 async fn startup_comes_before_any_request_and_cleanup_after_everything(cluster: TestCluster) {
@@ -63,7 +63,7 @@ async fn startup_comes_before_any_request_and_cleanup_after_everything(cluster: 
     test.line("Activity 'startup_fn' succeeded.").await;
 }
 
-/// Requests of operators, so far as the server is ours alone.
+/// Returns the number of operators' requests; 0 on the real server, which other tests share.
 fn asked(test: &TestOperator) -> usize {
     if test.cluster.server() == Server::Real {
         return 0;

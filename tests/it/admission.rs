@@ -1,4 +1,4 @@
-//! Admission webhooks of the server in the process: where services are is the test's to say.
+//! Admission webhooks of the in-process server: the test decides where services are.
 
 use kopf_rs_tests::{TestCluster, Webhook, scenarios};
 use serde_json::json;
@@ -11,7 +11,7 @@ scenarios! {
 
 const GROUP: &str = "admissionregistration.k8s.io";
 
-/// Configure a webhook for the cluster's namespace alone; `with` says what is special about it.
+/// Configures a webhook for the cluster's namespace only; `with` holds the differing fields.
 async fn configure(cluster: &TestCluster, with: &serde_json::Value) {
     let mut hook = json!({
         "name": "hook.example.com", "admissionReviewVersions": ["v1"], "sideEffects": "None",
@@ -28,7 +28,7 @@ async fn configure(cluster: &TestCluster, with: &serde_json::Value) {
         .await;
 }
 
-/// What creating an object is refused with; asked for until it is.
+/// Returns the error for the creation of an object, and repeats the request until the server refuses it.
 async fn refusal(cluster: &TestCluster, path: &str, object: &serde_json::Value) -> String {
     let path = format!("{path}?dryRun=All");
     let refused = async {

@@ -1,4 +1,4 @@
-//! Keys of attempts, for what is done outside of the cluster: the same when an attempt is made again, also by another process.
+//! Attempt keys, for effects outside of the cluster: a repeated attempt has the same key, even in another process.
 
 use std::collections::BTreeSet;
 
@@ -10,11 +10,11 @@ use crate::operating::{Gate, TestOperator, is_handled};
 
 scenarios! {
     a_crash_after_a_call_of_the_cloud_makes_no_second_one;
-    another_change_has_another_key [memory tcp];
+    another_change_has_another_key [memory];
     a_handler_without_keys_is_told [memory];
 }
 
-/// Asks a cloud for something, by the key; what it does then is to pass the gate, and to fail as `spec.fails` says.
+/// Stands for a cloud call that uses the key; it passes the gate and fails as `spec.fails` demands.
 fn calling(test: &TestOperator, id: &'static str, gate: &Gate) -> Callback {
     let (calls, gate) = (test.calls.clone(), gate.clone());
     handler(id, move |context: Context| {
@@ -33,7 +33,7 @@ fn calling(test: &TestOperator, id: &'static str, gate: &Gate) -> Callback {
 
 async fn a_crash_after_a_call_of_the_cloud_makes_no_second_one(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
-    // One for the calls that are cut off, and one for the others.
+    // One gate for the calls that are cut off, and one for the others.
     let (closed, gate) = (Gate::closed(), Gate::closed());
     let registry = |gate| Registry::new().on_create(test.selector(), calling(&test, "make", gate));
     let working = test.start(registry(&closed));
@@ -48,7 +48,7 @@ async fn a_crash_after_a_call_of_the_cloud_makes_no_second_one(cluster: TestClus
     test.until("it is handled", "a", is_handled).await;
     working.stop().await;
     let calls = test.calls.all();
-    // Once for each process, and once more for the error.
+    // One attempt per process, and one more after the error.
     assert_eq!(calls.len(), 4, "{calls:?}");
     let made: BTreeSet<&String> = calls.iter().collect();
     assert_eq!(made.len(), 1, "{calls:?}");
@@ -67,7 +67,7 @@ async fn another_change_has_another_key(cluster: TestCluster) {
         test.create(name, json!({"size": 1})).await;
         test.until("it is handled", name, is_handled).await;
     }
-    // The record of the attempt, and what was handled.
+    // One write each for the finalizer, the record of the attempt, and the state handled last.
     test.assert_writes("a", 3).await;
     for (nth, size) in [2, 1, 2].into_iter().enumerate() {
         test.patch("a", json!({"spec": {"size": size}})).await;

@@ -1,4 +1,4 @@
-//! What goes wrong around an operator is told, once; no object is lost for it, and no write is repeated for ever.
+//! Faults in the environment of an operator: each is logged once, no object is lost, and no write is repeated forever.
 
 mod storages;
 mod things;
@@ -17,7 +17,7 @@ scenarios! {
     times_that_no_clock_tells_are_for_ever [memory];
 }
 
-/// Where a mode keeps its things.
+/// The storage format of an operator.
 #[derive(Clone, Copy)]
 enum Mode {
     Ours,
@@ -41,7 +41,7 @@ impl Mode {
         Settings::with(|it| it.persistence = persistence)
     }
 
-    /// Whether all of `spec` was handled and nothing is left to do.
+    /// Returns whether all of `spec` was handled and no work is left.
     fn has_handled(self, object: &Value) -> bool {
         let annotations = &object["metadata"]["annotations"];
         let text = annotations[self.key("last-handled-configuration")].as_str();
@@ -50,7 +50,7 @@ impl Mode {
     }
 }
 
-/// What people and programs leave in an annotation.
+/// Damaged annotation values, as people and programs leave them.
 const DAMAGE: [&str; 7] = [
     "",
     "{",
@@ -71,7 +71,7 @@ async fn damaged_annotations_of_kopf_are_told_and_repaired(cluster: TestCluster)
 
 async fn repair(cluster: TestCluster, mode: Mode) {
     let test = TestOperator::of(cluster).await;
-    // Waits for a retry when the annotations are damaged; each damage is a reason to look again, and then it is time.
+    // Each damaged annotation is an event that makes the operator look at the object again, and the retry is due by then.
     let create = test.handler("create_fn", |context| async move {
         if context.retry() < 1 {
             Err(TemporaryError::new("not yet").delay(3))?;
@@ -120,7 +120,7 @@ async fn repair(cluster: TestCluster, mode: Mode) {
     working.stop().await;
 }
 
-/// What people write who mean that something is never to happen.
+/// Users write such values to mean "never".
 async fn times_that_no_clock_tells_are_for_ever(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let registry = Registry::new().on_create(test.selector(), test.noting("create_fn"));
@@ -135,7 +135,7 @@ async fn times_that_no_clock_tells_are_for_ever(cluster: TestCluster) {
     let working = Working::start(&test.cluster, operator);
     test.create("a", json!({})).await;
     test.calls.until(1).await;
-    // Long enough that the watch looks at how long it has heard nothing.
+    // Long enough for the watch to check its idle time.
     tokio::time::sleep(Duration::from_secs(100)).await;
     test.create("b", json!({})).await;
     test.calls.until(2).await;

@@ -1,4 +1,4 @@
-//! Daemons and timers beside the handlers of their object: what the one does is held up, lost or refused by nothing of the other.
+//! Daemons and timers beside the handlers of their object: neither side delays the other or loses its results.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,12 +21,13 @@ scenarios! {
     finalizers_of_others_stay_as_they_are_though_a_daemon_has_written;
     what_is_refused_of_a_timer_takes_nothing_from_a_handler [memory];
     what_has_ended_is_written_before_a_daemon_is_waited_for [memory];
-    a_daemon_that_has_returned_is_not_called_again_where_its_object_is_watched_again [memory tcp];
+    a_daemon_that_has_returned_is_not_called_again_where_its_object_is_watched_again [memory];
     a_timer_does_not_cut_short_the_pauses_after_refusals [memory];
     a_timer_that_writes_excuses_no_handler_that_calls_itself [memory];
     what_a_timer_wants_is_written_while_a_refusal_of_a_handler_is_waited_for [memory];
     a_write_that_fails_beside_a_handler_is_told_and_made_when_the_server_asks_for_it [memory];
     what_is_not_permitted_beside_a_handler_is_told [memory];
+    a_timers_function_counts_once_though_an_answer_beside_a_handler_is_lost [memory];
 }
 
 fn server(test: &TestOperator) -> &ApiServer {
@@ -34,13 +35,13 @@ fn server(test: &TestOperator) -> &ApiServer {
     server.expect("this server is in the process")
 }
 
-/// How often the handler has been called for the object `a`.
+/// Returns the number of calls of the handler for the object `a`.
 fn calls_of(test: &TestOperator, id: &str) -> usize {
     let (call, calls) = (format!("{id} a"), test.calls.all());
     calls.iter().filter(|it| **it == call).count()
 }
 
-/// A timer that returns how often it was called.
+/// A timer that returns its number of calls.
 fn counting(test: &TestOperator, id: &str) -> Callback {
     let count = Arc::new(AtomicU64::new(0));
     test.handler(id, move |_| {
@@ -49,7 +50,7 @@ fn counting(test: &TestOperator, id: &str) -> Callback {
     })
 }
 
-/// A daemon that notes why it ends, and returns that.
+/// A daemon that records the reason of its stop, and returns it.
 fn patient(test: &TestOperator, id: &'static str) -> Callback {
     let calls = test.calls.clone();
     test.handler(id, move |context| {
@@ -72,7 +73,7 @@ fn label(value: Option<&str>) -> Value {
     json!({"metadata": {"labels": {"on": value}}})
 }
 
-/// How often the timer `t` has been called, as the object says.
+/// Returns the number of calls of the timer `t`, as stored on the object.
 fn count(object: &Value) -> u64 {
     object["status"]["t"].as_u64().unwrap_or_default()
 }
@@ -109,7 +110,7 @@ async fn labels_start_and_stop_a_daemon_while_a_handler_of_its_object_runs(clust
     test.calls.until(3).await;
     test.patch("a", label(Some("yes"))).await;
     test.calls.until(4).await;
-    // There was no time for the finalizer.
+    // The operator has not added the finalizer yet.
     test.delete("a").await;
     test.until_gone("a").await;
     test.calls.until(5).await;
@@ -251,7 +252,8 @@ async fn finalizers_of_others_stay_as_they_are_though_a_daemon_has_written(clust
     assert_eq!(test.cluster.lines().count(refused), 0);
 }
 
-/// The timer ends, and the object is changed, while a slow write keeps both waiting: what the two handlers want is sent in one patch.
+/// The timer ends and the object changes while a slow write delays both. The operator sends the results of both in one patch, and the server
+/// refuses the part of the timer.
 async fn what_is_refused_of_a_timer_takes_nothing_from_a_handler(cluster: TestCluster) {
     let test = TestOperator::bare(cluster);
     test.serve_strictly().await;
@@ -339,7 +341,7 @@ async fn a_daemon_that_has_returned_is_not_called_again_where_its_object_is_watc
         .await;
     crd["spec"]["versions"][0]["served"] = json!(true);
     test.cluster.apply(&crd.to_string()).await;
-    // The new watch tells of both, in this order.
+    // The new watch reports the old object before the new one.
     test.create("b", json!({})).await;
     test.calls.until(4).await;
     gate.open(3);
@@ -369,7 +371,7 @@ async fn a_timer_does_not_cut_short_the_pauses_after_refusals(cluster: TestClust
     assert_eq!(calls_of(&test, "create_fn"), 1);
 }
 
-/// Row 30: the pauses between calls that cause each other are none of the timer's business.
+/// Row 30: the throttling of calls that cause each other does not apply to timers.
 async fn a_timer_that_writes_excuses_no_handler_that_calls_itself(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let update = test.handler("update_fn", |context| async move {
@@ -458,5 +460,50 @@ async fn what_is_not_permitted_beside_a_handler_is_told(cluster: TestCluster) {
     test.until("it is written", "a", |it| count(it) == 1).await;
     gate.open(1);
     test.until("it is handled", "a", is_handled).await;
+    working.stop().await;
+}
+
+/// The operator writes the status first, then the rest. The answer to one of these writes is lost, the handler ends, and a newer state of
+/// the object is queued.
+async fn a_timers_function_counts_once_though_an_answer_beside_a_handler_is_lost(
+    cluster: TestCluster,
+) {
+    let test = TestOperator::of(cluster).await;
+    let gate = Gate::closed();
+    let timer = test.handler("t", |context| async move {
+        context.patch(|patch| {
+            patch.transform(|object| {
+                for part in ["spec", "status"] {
+                    match object[part]["items"].as_array_mut() {
+                        Some(items) => items.push(json!("one")),
+                        None => object[part]["items"] = json!(["one"]),
+                    }
+                }
+            });
+        });
+        Ok(Value::Null)
+    });
+    let registry = Registry::new()
+        .on_create(test.selector(), test.waiting("create_fn", &gate))
+        .timer(test.selector(), timer.interval(10_000));
+    let working = test.start(registry);
+    for part in ["status", "rest"] {
+        let fault = Fault::drop_after().on(Verb::Patch).name(part).times(1);
+        let fault = fault.when(move |asked| {
+            let of_functions = asked.content_type.as_deref() == Some("application/json-patch+json");
+            of_functions && asked.subresource.is_some() == (part == "status")
+        });
+        let armed = server(&test).fault(fault);
+        test.create(part, json!({})).await;
+        test.calls_until(&format!("create_fn {part}")).await;
+        let stanza = if part == "status" { "status" } else { "spec" };
+        let has_landed = |object: &Value| object[stanza]["items"].is_array();
+        test.until("it has landed", part, has_landed).await;
+        gate.open(1);
+        let object = test.until("it is handled", part, is_handled).await;
+        assert_eq!(armed.hits(), 1, "{part}");
+        assert_eq!(object["spec"]["items"], json!(["one"]), "{part}");
+        assert_eq!(object["status"]["items"], json!(["one"]), "{part}");
+    }
     working.stop().await;
 }

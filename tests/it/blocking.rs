@@ -1,4 +1,4 @@
-//! Async handlers that block their threads, all there are: they are named, and all that is not theirs goes on.
+//! Async handlers that block all threads: the operator names them, and everything else continues.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -14,9 +14,9 @@ use crate::health;
 use crate::operating::{TestOperator, is_handled};
 
 scenarios! {
-    a_handler_that_blocks_is_named_while_it_does [memory tcp];
+    a_handler_that_blocks_is_named_while_it_does [memory];
     a_sub_handler_that_blocks_is_named_and_not_its_parent [memory];
-    a_filter_that_blocks_is_named_while_it_does [memory tcp];
+    a_filter_that_blocks_is_named_while_it_does [memory];
     a_predicate_of_a_label_that_blocks_is_named_while_it_does [memory];
     a_patch_function_that_blocks_is_named_while_it_does [memory];
     who_blocks_all_threads_is_named_and_keeps_nobody_else_from_work [tcp real];
@@ -24,17 +24,17 @@ scenarios! {
     cleanup_handlers_run_whoever_blocks_all_threads [tcp real];
 }
 
-/// What is not there by then does not come before the handlers go on, which is never.
+/// Later than this, a line can come only after the handlers stop blocking, which they never do.
 const SOON: Duration = Duration::from_secs(60);
 
-/// Blocks its thread until it is told of; returns whether it was.
+/// Blocks its thread until the operator logs it; returns whether it did.
 fn blocking(id: &'static str, lines: &Lines) -> Callback {
     let lines = lines.clone();
     handler(id, move |context: Context| {
         let lines = lines.clone();
         async move {
             let told = format!("Handler '{}' has blocked its thread", context.handler_id());
-            // No await: nothing else runs on this thread until the line is there.
+            // Without an await, no other task runs on this thread until the line is there.
             for _ in 0..SOON.as_millis() / 10 {
                 if lines.count(|line| line.contains(&told)) > 0 {
                     return Ok(json!("was told"));
@@ -84,7 +84,7 @@ async fn a_sub_handler_that_blocks_is_named_and_not_its_parent(cluster: TestClus
     assert_eq!(test.cluster.lines().count(blocked), 0);
 }
 
-/// Blocks the thread that asks, once: until a line with `told` is there, or is not to be expected any more.
+/// Blocks the calling thread once, until a line with `told` is there or too late.
 fn block_until(lines: &Lines, told: &'static str) -> impl Fn() + Clone + Send + Sync + 'static {
     let (lines, is_first) = (lines.clone(), Arc::new(AtomicBool::new(true)));
     move || {
@@ -154,7 +154,7 @@ async fn a_patch_function_that_blocks_is_named_while_it_does(cluster: TestCluste
     );
 }
 
-/// The operator as a process of its own, with as many objects as there are threads, each of which a handler has taken.
+/// Starts the operator as a separate process, with one object per thread, and waits until handlers block all threads.
 async fn hogged(cluster: &TestCluster) -> Program {
     let kubeconfig = cluster.kubeconfig().display().to_string();
     let args = [
@@ -230,7 +230,7 @@ async fn who_blocks_all_threads_is_named_and_keeps_nobody_else_from_work(cluster
 
 async fn an_operator_ends_in_time_whoever_blocks_its_threads(cluster: TestCluster) {
     let mut program = hogged(&cluster).await;
-    // There is no thread left for this one.
+    // All threads are blocked when this one is due.
     create(&cluster, "ConfigMap", "late", "hog").await;
     create(&cluster, "Secret", "other", "seen").await;
     let seen = |line: &str| line.contains("/other] seen meanwhile");

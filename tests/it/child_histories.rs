@@ -1,5 +1,6 @@
-//! Random histories of owners and their children, on the server in memory, in virtual time: specs change, strangers edit, delete and unmark children,
-//! requests fail and their answers are lost, watches break and are late, operators die.
+//! Random histories of owners and their children, on the server in memory, in virtual time: specs change, strangers edit, delete and unmark children
+//! and apply other values under the operator's own name, requests fail and their answers are lost, watches break and are late, operators die. In half
+//! of the histories there are two instances, and the Lease goes from one to the other.
 //!
 //! At rest, every owner has just the children of its last spec, as that wants them, and none is left over.
 
@@ -14,6 +15,7 @@ use kube::Client;
 use serde_json::{Value, json};
 
 use crate::operating::{KIND, NAME, Working, definition};
+use crate::owned::apply_as_operator;
 use crate::random::dice::Dice;
 use crate::random::{Failure, Seed, explore, in_virtual_time};
 
@@ -38,6 +40,8 @@ const STILL: Duration = Duration::from_secs(300);
 struct Tally {
     specs: usize,
     drifts: usize,
+    applies: usize,
+    takeovers: usize,
     troubles: usize,
     starts: usize,
     children: usize,
@@ -50,6 +54,8 @@ fn children_are_what_the_last_call_wanted() {
         let mut total = total.lock().expect("no panics here");
         total.specs += tally.specs;
         total.drifts += tally.drifts;
+        total.applies += tally.applies;
+        total.takeovers += tally.takeovers;
         total.troubles += tally.troubles;
         total.starts += tally.starts;
         total.children += tally.children;
@@ -58,13 +64,15 @@ fn children_are_what_the_last_call_wanted() {
     let Tally {
         specs,
         drifts,
+        applies,
+        takeovers,
         troubles,
         starts,
         children,
     } = total.into_inner().expect("no panics here");
     say(&format!(
-        "{count} histories of children: {specs} specs, {drifts} edits of children by others, {troubles} troubles, {starts} starts; {children} \
-         children at rest, missing, wrong or left over: 0"
+        "{count} histories of children: {specs} specs, {drifts} edits of children by others, {applies} applies under the operator's name, \
+         {takeovers} takeovers, {troubles} troubles, {starts} starts; {children} children at rest, missing, wrong or left over: 0"
     ));
 }
 
@@ -86,7 +94,9 @@ struct History<'a> {
     server: ApiServer,
     user: Client,
     steps: usize,
-    working: Option<Working>,
+    /// How many instances there are.
+    instances: usize,
+    working: Vec<Working>,
     trouble: Option<FaultHandle>,
     /// The children that each owner wants: by kind and name, with their data.
     wanted: BTreeMap<&'static str, BTreeMap<(usize, String), String>>,
@@ -107,12 +117,14 @@ impl<'a> History<'a> {
         let server = ApiServer::new();
         let mut dice = Dice::new(seed.number);
         let steps = 1 + dice.roll(seed.size * 5);
+        let instances = 1 + dice.roll(2);
         Self {
             dice,
             user: Client::new(server.service(), "default"),
             server,
             steps,
-            working: None,
+            instances,
+            working: Vec::new(),
             trouble: None,
             wanted: BTreeMap::new(),
             tally: Tally::default(),
@@ -135,7 +147,7 @@ impl<'a> History<'a> {
         let crd = definition(GROUP);
         let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
         self.request("POST", path, Some(&crd)).await;
-        self.start();
+        self.start_all();
         for _ in 0..self.steps {
             self.time_passes().await;
             self.step().await;
@@ -147,7 +159,7 @@ impl<'a> History<'a> {
         self.restart(true).await;
         tokio::time::sleep(STILL).await;
         self.check("after a restart").await?;
-        if let Some(working) = self.working.take() {
+        for working in self.working.drain(..) {
             working.stop().await;
         }
         Ok(())
@@ -160,13 +172,15 @@ impl<'a> History<'a> {
 
     async fn step(&mut self) {
         self.trouble = None;
-        match self.dice.roll(12) {
+        match self.dice.roll(14) {
             0 => self.restart(true).await,
             1 => self.restart(false).await,
             2 | 3 => self.break_watches(),
             4 | 5 => self.refuse(),
             6..=8 => self.drift().await,
             9 => self.delete_owner().await,
+            10 => self.apply_as_operator().await,
+            11 => self.take_over().await,
             _ => self.want().await,
         }
     }
@@ -180,10 +194,29 @@ impl<'a> History<'a> {
         let registry = Registry::new().reconcile((GROUP, "v1", KIND), keeping);
         let seed = u64::try_from(self.dice.roll(1 << 20)).expect("a small number");
         let operator = Operator::new(registry).name(NAME).seed(seed);
-        let settings = Settings::with(|it| it.scanning.disabled = true);
+        let settings = Settings::with(|it| {
+            it.scanning.disabled = true;
+            it.lease.enabled = self.instances > 1;
+            it.lease.namespace = Some("default".to_owned());
+        });
         let operator = operator.settings(settings).namespaces(["default"]);
         let client = Client::new(self.server.service(), "default");
-        self.working = Some(Working::start_as(client, operator));
+        self.working.push(Working::start_as(client, operator));
+    }
+
+    fn start_all(&mut self) {
+        for _ in 0..self.instances {
+            self.start();
+        }
+    }
+
+    /// Somebody else takes the Lease: some instance is at work again when that one's time is over.
+    async fn take_over(&mut self) {
+        self.tally.takeovers += 1;
+        self.tell("somebody takes the Lease");
+        let path = format!("/apis/coordination.k8s.io/v1/namespaces/default/leases/{NAME}");
+        let somebody = json!({"spec": {"holderIdentity": "somebody"}});
+        self.request("PATCH", &path, Some(&somebody)).await;
     }
 
     async fn restart(&mut self, is_kill: bool) {
@@ -192,7 +225,7 @@ impl<'a> History<'a> {
         } else {
             "the operator is stopped"
         });
-        if let Some(working) = self.working.take() {
+        for working in std::mem::take(&mut self.working) {
             if is_kill {
                 working.kill().await;
             } else {
@@ -203,7 +236,7 @@ impl<'a> History<'a> {
             self.want().await;
             self.drift().await;
         }
-        self.start();
+        self.start_all();
     }
 
     // === troubles ===
@@ -323,6 +356,27 @@ impl<'a> History<'a> {
         self.tell(format!("somebody changes {path}: {change:?}"));
         let method = if change.is_some() { "PATCH" } else { "DELETE" };
         self.request(method, &path, change.as_ref()).await;
+    }
+
+    /// Somebody applies a child of an owner with other values, under the name of the operator.
+    async fn apply_as_operator(&mut self) {
+        let first = self.dice.roll(OWNERS.len() * KINDS.len() * 3);
+        let value = encoded(&self.dice.roll(3).to_string());
+        for number in 0..OWNERS.len() * KINDS.len() * 3 {
+            let number = first + number;
+            let owner = OWNERS[number % OWNERS.len()];
+            let kind = number / OWNERS.len() % KINDS.len();
+            let name = number / OWNERS.len() / KINDS.len() % 3;
+            let path = child_path(kind, &format!("{owner}{name}"));
+            let found = self.request("GET", &path, None).await;
+            let Some(found) = found.filter(is_marked) else {
+                continue;
+            };
+            self.tell(format!("somebody applies {path} as the operator: {value}"));
+            self.tally.applies += 1;
+            apply_as_operator(&self.user, &path, &found, &json!({"a": value})).await;
+            return;
+        }
     }
 
     // === what is right ===

@@ -11,15 +11,16 @@ use serde_json::{Value, json};
 use crate::operating::TestOperator;
 
 scenarios! {
+    // Not on a real server: what needs faults.
     what_a_set_has_no_more_is_deleted;
     an_empty_set_deletes_only_direct_children_of_this_handler;
     a_set_of_which_a_part_is_refused_deletes_nothing;
     what_was_left_over_when_the_operator_ended_is_deleted;
-    a_deletion_whose_answer_is_lost_deletes_nothing_else [memory tcp];
-    a_refused_deletion_is_tried_again [memory tcp];
+    a_deletion_whose_answer_is_lost_deletes_nothing_else [memory];
+    a_refused_deletion_is_tried_again [memory];
     a_kind_that_is_owned_no_more_is_cleaned_up;
     a_kind_that_cannot_be_listed_is_not_pruned_until_it_can [memory];
-    a_set_without_a_watch_is_refused [memory];
+    a_set_without_a_watch_is_refused;
     a_child_that_is_let_go_stays;
     what_a_handler_reads_is_never_older_than_what_it_has_written [memory];
     a_child_is_read_as_a_type_or_as_json;

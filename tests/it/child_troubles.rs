@@ -11,7 +11,7 @@ use crate::operating::{Gate, KIND, TestOperator, Working, definition_of_versions
 use crate::owned::{keeping, map, settled, until};
 
 scenarios! {
-    an_apply_that_its_handler_does_not_await_holds_up_nobody [memory tcp];
+    an_apply_that_its_handler_does_not_await_holds_up_nobody [memory];
     a_name_that_was_refused_is_free_for_another_owner;
     handlers_that_own_a_kind_in_two_versions_are_both_called;
     a_failing_reconciler_that_changes_its_object_waits_for_the_next_attempt [memory];

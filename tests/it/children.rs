@@ -12,12 +12,12 @@ scenarios! {
     a_strangers_object_stays_as_it_is;
     an_object_that_another_one_controls_stays_as_it_is;
     two_handlers_do_not_apply_halves_of_a_child;
-    handlers_of_a_child_may_follow_each_other [memory tcp];
+    handlers_of_a_child_may_follow_each_other [memory];
     what_cannot_be_owned_is_refused_before_it_is_sent;
     an_unowned_child_is_deleted_by_its_operator;
     a_child_that_was_deleted_is_not_made_again_by_an_apply_under_way;
-    the_name_of_a_child_that_its_owner_has_deleted_is_free [memory tcp];
-    an_apply_whose_answer_is_lost_makes_one_child [memory tcp];
+    the_name_of_a_child_that_its_owner_has_deleted_is_free [memory];
+    an_apply_whose_answer_is_lost_makes_one_child [memory];
     a_restarted_operator_knows_its_children;
     nothing_is_applied_while_the_owner_is_being_deleted;
     a_refused_child_is_tried_again_or_not_as_the_refusal_says [memory];

@@ -1,7 +1,7 @@
-//! The program `kopf-rs` and the operators it makes, from the outside: what is typed, what is said, how it ends.
+//! The program `kopf-rs` and the operators that it builds, from the outside: arguments, output, exit.
 //!
-//! Builds are shared: one target folder, and for what is only about building a kopf-rs of a few lines. What is about an operator and not about
-//! `kopf-rs run` is a program of `tests/programs`, which is built with the tests.
+//! Tests share builds: all use one target folder, and those about building use a stub of kopf-rs with a few lines. Tests of operators that
+//! do not concern `kopf-rs run` use a program of `tests/programs`, which is built with the tests.
 
 mod crates;
 mod operators;
@@ -16,24 +16,24 @@ use std::time::Duration;
 
 use kopf_rs_tests::{Program, built_program, kopf_rs_binary, leave_outer_cargo};
 
-/// Long enough for all dependencies to be built on a small machine that does other things too.
+/// Long enough to build all dependencies on a small and busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(1200);
 
-/// A folder of a test's own; the same one in every run, so that what is built in it is built once.
+/// A folder of one test; the same one in every run, so that later runs reuse its builds.
 pub(crate) struct Folder(PathBuf);
 
-/// How a program ended, and what it said.
+/// The exit code of a program, and its output.
 pub(crate) struct Ended {
     pub(crate) code: Option<i32>,
     pub(crate) said: String,
 }
 
-/// The root of this repository.
+/// Returns the root of this repository.
 pub(crate) fn root() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
 }
 
-/// `kopf-rs` in the repository's root.
+/// Returns `kopf-rs` as a command in the repository's root.
 pub(crate) fn kopf_rs(args: &[&str]) -> Command {
     let binary = kopf_rs_binary();
     let target = binary.ancestors().nth(2).expect("target/PROFILE/kopf-rs");
@@ -42,7 +42,7 @@ pub(crate) fn kopf_rs(args: &[&str]) -> Command {
     at_home(command)
 }
 
-/// An operator of `tests/programs` in the repository's root, with the name of its file as `kopf-rs run` gives it.
+/// Returns an operator of `tests/programs` as a command in the repository's root, named after its file as by `kopf-rs run`.
 pub(crate) fn operator(program: &str, args: &[&str]) -> Command {
     let mut command = Command::new(built_program(program));
     if !args.contains(&"--name") {
@@ -52,7 +52,7 @@ pub(crate) fn operator(program: &str, args: &[&str]) -> Command {
     at_home(command)
 }
 
-/// In the repository's root, with nothing of the environment that could tell where a cluster is.
+/// Runs the command in the repository's root, without environment variables that could point to a cluster.
 fn at_home(mut command: Command) -> Command {
     leave_outer_cargo(&mut command);
     command
@@ -72,7 +72,7 @@ fn at_home(mut command: Command) -> Command {
     command
 }
 
-/// A command as the `"$@"` of a shell script.
+/// Returns a shell script as a command, with `program` as its `"$@"`.
 pub(crate) fn in_shell(script: &str, program: &Command) -> Command {
     let mut command = Command::new("sh");
     command
@@ -89,7 +89,7 @@ pub(crate) fn in_shell(script: &str, program: &Command) -> Command {
     command
 }
 
-/// Run to the end.
+/// Runs a command to its end.
 pub(crate) async fn ended(command: Command) -> Ended {
     let mut program = Program::start(command, PATIENCE);
     let status = program.ended().await;
@@ -101,7 +101,7 @@ pub(crate) async fn ended(command: Command) -> Ended {
 }
 
 impl Ended {
-    /// It ended with `code`, and said all of these.
+    /// Asserts the exit code, and that the output contains all texts.
     #[track_caller]
     pub(crate) fn with(&self, code: i32, texts: &[&str]) {
         assert_eq!(self.code, Some(code), "{}", self.said);
@@ -128,7 +128,7 @@ impl Folder {
         &self.0
     }
 
-    /// A path in it, as an argument.
+    /// Returns a path in the folder, as an argument.
     pub(crate) fn at(&self, below: &str) -> String {
         let path = if below.is_empty() {
             self.0.clone()
@@ -138,7 +138,7 @@ impl Folder {
         path.into_os_string().into_string().expect("an ASCII path")
     }
 
-    /// With this file; one that is there with this text keeps its time.
+    /// Writes a file into the folder; a file that already has this text keeps its modification time.
     pub(crate) fn file(self, below: &str, text: &str) -> Self {
         let path = self.0.join(below);
         if fs::read_to_string(&path).is_ok_and(|there| there == text) {

@@ -1,7 +1,7 @@
-//! Unmodified clients of all sorts: one and the same program does the same to the server in the process and to a real one.
+//! Unmodified clients of all kinds: the same program must work the same with the in-process server and with a real one.
 //!
-//! The programs lie in `tests/clients/`. A client's test runs it beside our server and compares what it says with what is recorded of
-//! it beside the real one, or asks that as well; what is known to differ stands in `tests/clients/ledger.yaml`.
+//! The programs lie in `tests/clients/`. The test of a client runs it against our server and compares its output with the recorded output
+//! against the real one, or runs it against both. `tests/clients/ledger.yaml` lists the known differences.
 
 mod beside;
 mod both;

@@ -1,8 +1,7 @@
-//! Daemons, timers and an index: random histories of objects that come, change and go, judged by which calls there are, and when, and by what
-//! the index has.
+//! Daemons, timers and an index in random histories, in which objects are created, edited and deleted.
 //!
-//! Whatever happens, no daemon is without its object and no object without its daemon, none of them runs twice at once, no tick of a timer
-//! comes sooner than its interval says, and the index is what the objects that are there make of it.
+//! The checks: every live object has its daemons and no daemon outlives its object, no daemon or timer runs twice at once, no timer ticks
+//! before its interval has passed, and the index matches the live objects.
 
 mod history;
 mod record;
@@ -18,10 +17,10 @@ use history::History;
 use record::Record;
 use simulation::{Simulation, State};
 
-/// So many are played where nothing else is said.
+/// The default number of histories.
 const HISTORIES: u64 = 40;
 
-/// What a history has come to.
+/// The counts of a history.
 #[derive(Clone, Copy, Debug, Default)]
 struct Tally {
     objects: usize,
@@ -55,7 +54,7 @@ fn daemons_and_timers_live_as_long_as_their_objects() {
 
 #[test]
 fn a_seed_tells_the_same_story_of_daemons_again() {
-    // Of several objects that are due at once, whose turn comes first is left to chance.
+    // With several objects due at once, their order is random, so this test uses one object.
     let alone = |number| Seed { number, size: 1 };
     assert_told_again((0..24).map(alone), |seed| {
         let told = play(seed, None, |state| state.record.story().to_vec());

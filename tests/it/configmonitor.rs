@@ -1,4 +1,4 @@
-//! The example `ConfigMonitor` behind `kubectl proxy`: its kind registered by itself, and nothing done that its role does not permit.
+//! The example `ConfigMonitor` behind `kubectl proxy`: it registers its kind and stays within the permissions of its role.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -40,7 +40,7 @@ async fn pods_are_deleted_when_their_config_map_is_modified(cluster: TestCluster
     }
     modify(&cluster, "other-config", 1).await;
     modify(&cluster, "other-config", 2).await;
-    // The monitor is told of before the ConfigMap that is modified after it, or with the next modification.
+    // The monitor may reach the operator after the first modification of the ConfigMap, so modify it until it is noticed.
     let mut greeting = 0;
     let mut pulse = tokio::time::interval(std::time::Duration::from_millis(200));
     while program
@@ -62,7 +62,8 @@ async fn pods_are_deleted_when_their_config_map_is_modified(cluster: TestCluster
     let line = told(&program, "Modification detected").await;
     let about = format!("[{}/example-config]", cluster.namespace());
     assert!(line.contains(&about), "{line}");
-    // The kind is new, and namespaces are not its own to watch: the one that is named is served all the same.
+    // These lines are expected: the kind is new, and the operator may not watch namespaces but serves the named one without that
+    // permission.
     let is_expected =
         |line: &str| line.contains("not served yet") || line.contains("to watch namespaces");
     let forbidden =
@@ -96,7 +97,7 @@ async fn modify(cluster: &TestCluster, name: &str, greeting: u32) {
     }
 }
 
-/// A file of the example, for the cluster's namespace.
+/// Reads a file of the example, for the cluster's namespace.
 fn read(cluster: &TestCluster, file: &str) -> String {
     let path = root().join("examples/configmonitor").join(file);
     let text = std::fs::read_to_string(&path);
@@ -109,7 +110,7 @@ fn read(cluster: &TestCluster, file: &str) -> String {
         )
 }
 
-/// `kubectl proxy` with the rights of the example's service account.
+/// A `kubectl proxy` with the permissions of the example's service account.
 struct Proxy {
     _program: Program,
     kubeconfig: PathBuf,
@@ -165,7 +166,7 @@ impl Proxy {
     }
 }
 
-/// The operator, as its Deployment starts it.
+/// Starts the operator in the same way as its Deployment.
 fn start(cluster: &TestCluster, proxy: &Proxy) -> Program {
     let mut command = kopf_rs(&["run", "examples/configmonitor"]);
     command

@@ -1,6 +1,6 @@
-//! The differential corpus: the server in the process answers as the real one does, or the ledger says why not.
+//! The differential corpus: the in-process server answers as the real one does, or the ledger gives the reason.
 //!
-//! The answers of the real server are those of `tests/recorded/corpus` and `tests/recorded/random`, or it is asked: see `recorded`.
+//! The answers of the real server come from `tests/recorded/corpus` and `tests/recorded/random`, or from a running server: see `recorded`.
 
 mod answers;
 
@@ -19,7 +19,7 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("conformance")
 }
 
-/// The scripts, or those that `KOPF_RS_CORPUS` names (parts of names, separated by commas).
+/// Returns the scripts and whether they are complete. `KOPF_RS_CORPUS` selects some by parts of their names, separated by commas.
 fn scripts() -> (Vec<Script>, bool) {
     let mut scripts = Script::read_all(&folder());
     let wanted = std::env::var("KOPF_RS_CORPUS").unwrap_or_default();
@@ -31,7 +31,7 @@ fn scripts() -> (Vec<Script>, bool) {
     (scripts, false)
 }
 
-/// Does something with the kubeconfig file of our server.
+/// Runs a function with the kubeconfig file of our server.
 fn beside<T>(doing: impl AsyncFnOnce(&Path) -> T) -> T {
     runtime().block_on(async {
         let server = ApiServer::new();
@@ -57,7 +57,7 @@ fn numbers(text: &str) -> Vec<u64> {
     words.flat_map(span).collect()
 }
 
-/// The seeds of `seeds.txt`, and how many of their answers are known to differ.
+/// Reads the seeds in `seeds.txt`, and the number of their answers that are known to differ.
 fn usual_seeds() -> (Vec<u64>, usize) {
     let usual = std::fs::read_to_string(folder().join("seeds.txt")).expect("seeds.txt is readable");
     let (seeds, known) = usual.trim().split_once(": ").expect("SEEDS: DIFFERENT");
@@ -88,7 +88,7 @@ fn random_scripts_are_answered_alike() {
     eprintln!("{tally}, of which {known} are known");
 }
 
-/// Scripts of any seeds, played on both servers.
+/// Plays the scripts of the given seeds on both servers.
 fn those_seeds(test: &str, seeds: &[u64], ledger: &Ledger) {
     let Some(real) = answers::real(test) else {
         return;

@@ -1,4 +1,4 @@
-//! Objects that are new to the operator: each is handled once, with as few writes as can be.
+//! New objects: the operator handles each once, with the minimum of writes.
 
 use kopf_rs::{Registry, handler};
 use kopf_rs_tests::{TestCluster, scenarios};
@@ -14,7 +14,7 @@ scenarios! {
     what_handlers_patch_is_written_with_the_state;
     text_arrives_unharmed;
     many_objects_are_handled_each_once;
-    a_started_operator_tells_what_it_serves [memory tcp];
+    a_started_operator_tells_what_it_serves [memory];
 }
 
 async fn a_started_operator_tells_what_it_serves(cluster: TestCluster) {

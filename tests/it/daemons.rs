@@ -1,4 +1,4 @@
-//! Daemons: they run beside everything else for as long as their object is there, and end when they are told to.
+//! Daemons: they run in parallel to all other work for the lifetime of their object, and end when the operator stops them.
 
 use std::time::Duration;
 
@@ -22,19 +22,19 @@ scenarios! {
     a_daemon_is_not_called_for_an_object_that_goes_before_its_initial_delay_is_over [memory];
     a_daemon_that_has_failed_for_good_holds_nothing;
     an_object_stays_until_all_its_daemons_have_ended;
-    no_daemon_is_left_of_an_object_that_came_and_went [memory tcp];
-    no_daemon_is_left_of_an_object_that_went_during_a_gap [memory tcp];
+    no_daemon_is_left_of_an_object_that_came_and_went [memory];
+    no_daemon_is_left_of_an_object_that_went_during_a_gap [memory];
     a_deletion_handler_is_called_once_while_a_daemon_exits;
     a_daemon_that_ignores_its_flag_is_cut_off [memory];
-    a_blocking_daemon_that_ignores_its_flag_is_abandoned [memory tcp];
-    a_daemon_that_ignores_its_flag_does_not_hold_up_the_end_of_the_operator [memory tcp];
-    an_object_that_is_not_watched_any_more_has_no_daemon [memory tcp];
+    a_blocking_daemon_that_ignores_its_flag_is_abandoned [memory];
+    a_daemon_that_ignores_its_flag_does_not_hold_up_the_end_of_the_operator [memory];
+    an_object_that_is_not_watched_any_more_has_no_daemon [memory];
     a_daemon_that_panics_at_once_is_called_ever_less_often [memory];
     what_a_daemon_changes_by_functions_is_made_of_what_is_there;
-    an_operator_that_is_to_end_waits_for_no_daemon [memory tcp];
+    an_operator_that_is_to_end_waits_for_no_daemon [memory];
 }
 
-/// A daemon that notes when it begins and why it ends, and then returns that.
+/// A daemon that records its start and the reason of its stop, and then returns the reason.
 fn patient(test: &TestOperator, id: &'static str) -> Callback {
     let calls = test.calls.clone();
     handler(id, move |context| {
@@ -48,7 +48,7 @@ fn patient(test: &TestOperator, id: &'static str) -> Callback {
     })
 }
 
-/// One that never looks at its flag.
+/// A daemon that ignores its stop flag.
 fn deaf(test: &TestOperator, id: &'static str) -> Callback {
     test.handler(id, |_| async {
         std::future::pending::<()>().await;
@@ -69,7 +69,7 @@ fn is_free(object: &Value) -> bool {
     !is_held(object)
 }
 
-/// A change of the label, or its removal.
+/// Returns a patch that sets or removes the label.
 fn label(value: Option<&str>) -> Value {
     json!({"metadata": {"labels": {"on": value}}})
 }
@@ -287,7 +287,7 @@ async fn an_object_stays_until_all_its_daemons_have_ended(cluster: TestCluster) 
 async fn no_daemon_is_left_of_an_object_that_came_and_went(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let server = test.cluster.in_process().expect("it is in the process");
-    // The finalizer comes too late.
+    // Delays the finalizer until it is too late.
     let late = server.fault(Fault::answer(503).on(Verb::Patch).plural("kopfexamples"));
     let working = test.start(Registry::new().daemon(test.selector(), patient(&test, "d")));
     for name in ["a", "b", "c"] {
@@ -372,7 +372,7 @@ async fn a_daemon_that_ignores_its_flag_is_cut_off(cluster: TestCluster) {
     working.stop().await;
 }
 
-/// A daemon on a thread of its own that looks at nothing until it is let go.
+/// A daemon on a separate thread that ignores its stop flag until the test releases it.
 #[expect(
     clippy::needless_pass_by_value,
     reason = "handlers take what they are given"
@@ -394,12 +394,12 @@ mod in_a_thread {
     fn deaf(leave: State<Leave>, name: &str) {
         info!("{name} has a thread");
         let leave = leave.0.lock().expect("nobody panics");
-        // An error says that the test has ended.
+        // The channel is closed when the test has ended.
         leave.recv().unwrap_or_default();
     }
 }
 
-/// An operator of such a daemon, and what lets it go.
+/// Returns an operator with such a daemon, and the sender that releases it.
 async fn with_a_deaf_thread(
     cluster: TestCluster,
 ) -> (TestOperator, Working, std::sync::mpsc::Sender<()>) {

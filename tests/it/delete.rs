@@ -1,4 +1,4 @@
-//! Objects that are deleted: handlers are called first, and nothing that fails keeps an object for ever.
+//! Deletions: the handlers run first, and no failure blocks a deletion forever.
 
 use kopf_rs::{PermanentError, Registry, TemporaryError};
 use kopf_rs_tests::{TestCluster, scenarios};
@@ -17,6 +17,7 @@ scenarios! {
     an_optional_handler_is_told_although_it_does_not_hold_the_object;
     a_handler_that_outlives_its_object_leaves_the_next_one_alone;
     an_optional_handler_that_outlives_its_object_is_called_once;
+    an_object_that_does_not_fit_its_deletion_handler_stays_until_it_does;
 }
 
 async fn a_deletion_is_one_call_and_one_write(cluster: TestCluster) {
@@ -31,7 +32,7 @@ async fn a_deletion_is_one_call_and_one_write(cluster: TestCluster) {
         .await;
     working.stop().await;
     assert_eq!(test.calls.all(), ["delete_fn a"]);
-    // The finalizer, the state, and the last farewell.
+    // One write each for the finalizer, the handled state, and the removal of the finalizer.
     test.assert_writes("a", 3).await;
 }
 
@@ -201,10 +202,49 @@ async fn an_optional_handler_that_outlives_its_object_is_called_once(cluster: Te
     let working = Working::start(&test.cluster, test.operator(registry).once());
     test.calls.until(1).await;
     test.patch("a", finalizers(Value::Null)).await;
-    // What is told of later is called: the deletion has come in by then.
+    // Events arrive in order: when `b` is handled, the operator has received the deletion of `a`.
     test.create("b", json!({})).await;
     test.calls.until(2).await;
     gate.open(2);
     working.end().await.expect("it ends well");
     assert_eq!(test.calls.all(), ["delete_fn a", "create_fn b"]);
+}
+
+/// An upgrade may change the type of the spec; the resources that the former version created must not be leaked.
+async fn an_object_that_does_not_fit_its_deletion_handler_stays_until_it_does(
+    cluster: TestCluster,
+) {
+    #[derive(serde::Deserialize)]
+    struct Spec {
+        bucket: String,
+    }
+    let test = TestOperator::of(cluster).await;
+    let calls = test.calls.clone();
+    let delete = test.handler("delete_fn", move |context| {
+        let calls = calls.clone();
+        async move {
+            let Spec { bucket } = context.spec()?;
+            calls.note(format!("{bucket} is deleted"));
+            Ok(Value::Null)
+        }
+    });
+    let delete = delete.backoff(0.5);
+    let working = test.start(Registry::new().on_delete(test.selector(), delete));
+    test.create("a", json!({"bucket": 7})).await;
+    test.until("it is handled", "a", is_handled).await;
+    test.delete("a").await;
+    let line = test.line("Handler 'delete_fn' failed").await;
+    for words in [
+        "will try again",
+        "spec.bucket: expected a string",
+        "correct the object",
+    ] {
+        assert!(line.contains(words), "{line}");
+    }
+    assert!(!test.get("a").await["metadata"]["finalizers"].is_null());
+    test.patch("a", json!({"spec": {"bucket": "b"}})).await;
+    test.until_gone("a").await;
+    working.stop().await;
+    let calls = test.calls.all();
+    assert_eq!(calls.last().map(String::as_str), Some("b is deleted"));
 }

@@ -1,6 +1,7 @@
-//! What the workspace depends on: licences, sources and duplicate versions as `deny.toml` allows them, and the declared minimum Rust version.
+//! The dependencies of the workspace: licences, sources and duplicate versions as in `deny.toml`, and the declared minimum Rust version.
 //!
-//! The part of `cargo deny` that needs no network, in a second instead of minutes of building. Each rule is shown a bad input, too.
+//! This is the part of `cargo deny` that needs no network; it takes a second instead of minutes of building. Each rule is tested with a bad
+//! input, too.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -11,7 +12,7 @@ use serde::Deserialize;
 
 use crate::cli::root;
 
-/// `deny.toml`, as far as it is enforced here.
+/// The part of `deny.toml` that is enforced here.
 #[derive(Deserialize)]
 struct Rules {
     licenses: Licenses,
@@ -35,14 +36,14 @@ struct Bans {
     skip: Vec<Skip>,
 }
 
-/// A version that may be there beside a newer one: `name@version`, of which trailing parts may be missing.
+/// A version that may exist beside a newer one: `name@version`, whose trailing parts may be missing.
 #[derive(Deserialize)]
 struct Skip {
     #[serde(rename = "crate")]
     spec: String,
 }
 
-/// What `cargo metadata` says.
+/// The output of `cargo metadata`.
 #[derive(Deserialize)]
 struct Metadata {
     packages: Vec<Package>,
@@ -116,7 +117,7 @@ fn bad_sources(packages: &[Package], rules: &Sources) -> Vec<String> {
         .collect()
 }
 
-/// Crates in several versions, and entries of `skip` that allow nothing.
+/// Returns the crates with several versions, and the entries of `skip` that match no crate.
 fn duplicates(packages: &[Package], rules: &Bans) -> Vec<String> {
     let mut versions: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for package in packages {
@@ -146,7 +147,7 @@ fn is_version(version: &str, wanted: &str) -> bool {
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
-/// Packages that need a newer Rust than those of this workspace declare.
+/// Returns the packages that need a newer Rust than this workspace declares.
 fn too_new(packages: &[Package]) -> Vec<String> {
     let numbers = |version: &str| {
         let parts = version.split('.').map(|part| part.parse().unwrap_or(0));
@@ -165,13 +166,13 @@ fn too_new(packages: &[Package]) -> Vec<String> {
         .collect()
 }
 
-/// A licence expression, read from left to right: `OR` binds less than `AND`.
+/// A licence expression, evaluated from left to right: `AND` binds tighter than `OR`.
 struct Expression<'a> {
     words: Vec<&'a str>,
 }
 
 impl<'a> Expression<'a> {
-    /// The words; the old form `MIT/Apache-2.0` means `OR`.
+    /// Splits the text into words; the old form `MIT/Apache-2.0` means `OR`.
     fn of(text: &'a str) -> Self {
         let mut words = Vec::new();
         for word in text.split_whitespace() {

@@ -1,5 +1,5 @@
-//! What the cluster serves changes while an operator works: versions come and go, names get ambiguous, discovery is out. Objects that go
-//! on living are not handled again for it, and nobody is told that they are deleted.
+//! Changes of the served kinds while an operator runs: versions come and go, names become ambiguous, discovery fails. Live objects are not
+//! handled again because of that, and handlers see no deletions.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::operating::{KIND, TestOperator, Working, definition_of_versions, is_h
 
 scenarios! {
     a_kind_that_comes_while_discovery_is_out_is_served_afterwards [memory];
-    a_new_preferred_version_takes_over_the_objects [memory tcp];
+    a_new_preferred_version_takes_over_the_objects [memory];
     of_two_versions_of_a_kind_one_is_served;
     while_the_server_is_away_one_line_tells_it [memory];
     what_finds_a_version_withdrawn_for_a_moment_is_written_afterwards [memory];
@@ -26,7 +26,7 @@ scenarios! {
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
-/// Define the kind in these versions: name, whether it is served, whether it is stored.
+/// Defines the kind in these versions: name, whether it is served, whether it is stored.
 async fn define(test: &TestOperator, versions: &[(&str, bool, bool)]) {
     let crd = definition_of_versions(&test.group, versions);
     if test.cluster.get(DEFINITIONS, &test.kind()).await.is_some() {
@@ -36,7 +36,7 @@ async fn define(test: &TestOperator, versions: &[(&str, bool, bool)]) {
     }
 }
 
-/// Handlers of everything that can become of an object, named after what they are for.
+/// Returns handlers for all causes, named after them.
 fn of_all(test: &TestOperator) -> Registry {
     let selector = format!("{KIND}.{}", test.group);
     Registry::new()
@@ -45,7 +45,7 @@ fn of_all(test: &TestOperator) -> Registry {
         .on_delete(selector.as_str(), test.noting("delete_fn").optional())
 }
 
-/// The versions in which operators have watched the kind, in order and without repetitions.
+/// Returns the versions in which operators have watched the kind, in order and without repetitions.
 fn watched_versions(test: &TestOperator) -> Vec<String> {
     let root = format!("/apis/{}/", test.group);
     let asked = test.cluster.asked().into_iter();
@@ -73,7 +73,7 @@ async fn a_kind_that_comes_while_discovery_is_out_is_served_afterwards(cluster: 
     let out = server.fault(Fault::answer(503).when(move |asked| of_operator(&asked.path)));
     test.serve().await;
     test.create("a", json!({})).await;
-    // A minute of virtual time: that is how long the outage lasts.
+    // Virtual time: the outage lasts one minute.
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert!(out.hits() > 1);
     drop(out);
@@ -143,7 +143,7 @@ async fn while_the_server_is_away_one_line_tells_it(cluster: TestCluster) {
     let away = server
         .fault(Fault::drop_before().when(move |asked| by_operator(asked.user_agent.as_deref())));
     drop(server.fault(Fault::cut().on(Verb::Watch)));
-    // Five minutes of virtual time, in which each watch tries again and again.
+    // Virtual time: the watches retry for five minutes.
     tokio::time::sleep(Duration::from_secs(300)).await;
     assert!(away.hits() > 50, "{}", away.hits());
     drop(away);
@@ -177,13 +177,13 @@ async fn what_finds_a_version_withdrawn_for_a_moment_is_written_afterwards(clust
     assert_eq!(test.calls.all(), ["create_fn a"]);
 }
 
-/// Deletion handlers alone: they hold the objects.
+/// Returns a registry with only a deletion handler, which requires a finalizer.
 fn of_deletions(test: &TestOperator) -> Registry {
     let selector = format!("{KIND}.{}", test.group);
     Registry::new().on_delete(selector.as_str(), test.noting("delete_fn"))
 }
 
-/// Define the kind, and let an operator hold the object `a` of it.
+/// Defines the kind, and lets an operator add its finalizer to the object `a`.
 async fn hold(test: &TestOperator) -> Working {
     define(test, &[("v1", true, true)]).await;
     let working = test.start(of_deletions(test));
@@ -196,7 +196,7 @@ fn is_held(object: &Value) -> bool {
     !object["metadata"]["finalizers"].is_null()
 }
 
-/// Delete the definition, and await that the server says so, also to those who ask what it serves.
+/// Deletes the definition, and waits until the server marks it as terminating; discovery omits the kind from then on.
 async fn undefine(test: &TestOperator) {
     test.cluster.delete(DEFINITIONS, &test.kind()).await;
     let is_terminating = |found: Option<&Value>| {
@@ -304,7 +304,7 @@ async fn no_object_is_held_for_a_version_that_is_not_served_any_more(cluster: Te
     test.line("The deletion waits for handlers that are not served now: 'older_fn'")
         .await;
     define(&test, &[("v1beta1", false, false), ("v1", true, true)]).await;
-    // In the version that is left.
+    // Only this version is still served.
     let namespace = test.cluster.namespace();
     let kind = format!("/apis/{group}/v1/namespaces/{namespace}/{KIND}");
     let gone = |found: Option<&Value>| found.is_none();
@@ -313,7 +313,7 @@ async fn no_object_is_held_for_a_version_that_is_not_served_any_more(cluster: Te
     assert!(test.calls.all().is_empty());
 }
 
-/// Another kind of the group has a version that is preferred for the group.
+/// Another kind of the group has the group's preferred version.
 async fn a_kind_without_the_preferred_version_of_its_group_is_served(cluster: TestCluster) {
     let test = TestOperator::bare(cluster);
     let mut gadgets = definition_of_versions(&test.group, &[("v2", true, true)]);

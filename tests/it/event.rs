@@ -1,4 +1,4 @@
-//! Raw events: told as they come, own echoes included, failures of handlers without consequences.
+//! Raw events: delivered as they come, including those of the operator's own writes; failures of the handlers have no consequences.
 
 use kopf_rs::{EventType, PermanentError, Registry, handler};
 use kopf_rs_tests::{TestCluster, scenarios};
@@ -10,7 +10,7 @@ scenarios! {
     events_are_told_with_their_types;
     a_failing_event_handler_fails_alone;
     an_event_handler_may_patch_and_return;
-    the_result_of_an_event_handler_takes_the_place_of_a_status_that_is_no_object [memory tcp];
+    the_result_of_an_event_handler_takes_the_place_of_a_status_that_is_no_object [memory];
 }
 
 async fn the_result_of_an_event_handler_takes_the_place_of_a_status_that_is_no_object(

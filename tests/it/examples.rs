@@ -1,4 +1,4 @@
-//! The examples, each against what it promises itself: on a server of its own, and on servers with a life before and after.
+//! The examples, each checked against its expected output: on a separate server, and on servers with earlier and later objects.
 
 use std::fs;
 use std::process::Command;
@@ -17,7 +17,7 @@ scenarios! {
 
 const BANNER: &str = "Hello from kopf-rs! 🚀";
 
-/// What the example says that its run shows.
+/// Returns the lines that a run of the example must show.
 fn expected(example: &str) -> Vec<String> {
     let text = read(&format!("{example}/expected.txt"));
     let lines = text.lines().filter(|line| !line.starts_with('#'));
@@ -29,7 +29,7 @@ fn read(file: &str) -> String {
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// A sample object in the cluster's own namespace.
+/// Returns a sample object in the cluster's namespace.
 fn sample(cluster: &TestCluster, file: &str) -> String {
     let namespace = format!("namespace: {}", cluster.namespace());
     read(&format!("myapp/{file}")).replace("namespace: default", &namespace)
@@ -87,7 +87,7 @@ async fn myapp_in_a_single_file(cluster: TestCluster) {
     .await;
 }
 
-/// An object from before the start, one from after it, and one with a mistake.
+/// Plays an object from before the start, one from after it, and an invalid one.
 async fn lives(cluster: TestCluster, start: impl Fn(&[&str]) -> Command) {
     cluster.apply(&read("myapp/crd.yaml")).await;
     cluster.apply(&sample(&cluster, "example-app.yaml")).await;

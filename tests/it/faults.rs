@@ -1,4 +1,4 @@
-//! Servers that refuse, forget, fall silent and break off: no handler is called twice for it, nothing is lost.
+//! Servers that refuse requests, lose data, hang or disconnect: no handler is called twice, and no result is lost.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,27 +14,27 @@ use tokio::time::Instant;
 use crate::operating::{Gate, TestOperator, Working, definition, is_handled};
 
 scenarios! {
-    refused_and_lost_writes_are_repeated_without_another_call [memory tcp];
+    refused_and_lost_writes_are_repeated_without_another_call [memory];
     half_of_all_writes_are_refused_with_a_time_to_wait [memory];
-    a_conflict_over_the_finalizer_is_solved [memory tcp];
+    a_conflict_over_the_finalizer_is_solved [memory];
     a_status_subresource_that_goes_away_loses_no_outcome;
     a_status_subresource_that_comes_back_loses_no_outcome [memory];
     a_kind_without_a_status_is_asked_for_its_subresource_once [memory];
-    an_outage_during_the_retries_loses_no_attempt [memory tcp];
+    an_outage_during_the_retries_loses_no_attempt [memory];
     an_outage_is_told_once_when_it_begins_and_once_when_it_is_over [memory];
     one_object_that_is_always_refused_silences_no_outage [memory];
     a_deleted_object_is_in_no_outage_any_more [memory];
     outcomes_that_an_outage_keeps_from_being_written_are_told_in_one_line [memory];
-    watches_that_break_or_fall_silent_are_renewed [memory tcp];
-    objects_that_went_during_a_gap_are_told_of [memory tcp];
-    a_server_that_is_late_is_waited_for [memory tcp];
-    a_forbidden_kind_is_told_and_the_others_go_on [memory tcp];
-    once_counts_a_forbidden_kind_as_not_handled [memory tcp];
-    once_tells_what_the_server_refuses [memory tcp];
-    once_gives_up_what_may_not_be_written [memory tcp];
-    what_was_done_is_written_when_the_operator_stops_in_a_conflict [memory tcp];
-    what_event_handlers_asked_for_survives_conflicts [memory tcp];
-    rejected_credentials_end_the_operator_at_once [memory tcp];
+    watches_that_break_or_fall_silent_are_renewed [memory];
+    objects_that_went_during_a_gap_are_told_of [memory];
+    a_server_that_is_late_is_waited_for [memory];
+    a_forbidden_kind_is_told_and_the_others_go_on [memory];
+    once_counts_a_forbidden_kind_as_not_handled [memory];
+    once_tells_what_the_server_refuses [memory];
+    once_gives_up_what_may_not_be_written [memory];
+    what_was_done_is_written_when_the_operator_stops_in_a_conflict [memory];
+    what_event_handlers_asked_for_survives_conflicts [memory];
+    rejected_credentials_end_the_operator_at_once [memory];
     a_patch_that_is_refused_is_told_and_blocks_nothing;
     a_result_that_the_schema_refuses_blocks_nothing [real];
     an_object_whose_annotations_are_full_is_handled_and_let_go;
@@ -144,7 +144,7 @@ async fn a_status_subresource_that_goes_away_loses_no_outcome(cluster: TestClust
     assert_eq!(test.calls.all(), ["create_fn a"]);
 }
 
-/// Handlers bring the subresource back, so that the operator cannot have discovered it when what they want is written.
+/// The handlers restore the subresource themselves, so the operator cannot have discovered it when it writes their results.
 async fn a_status_subresource_that_comes_back_loses_no_outcome(cluster: TestCluster) {
     const LOST: &str = "Merge-patching finished with inconsistencies";
     let test = TestOperator::bare(cluster);
@@ -177,7 +177,7 @@ async fn a_status_subresource_that_comes_back_loses_no_outcome(cluster: TestClus
     let working = test.start(Registry::new().on_create(test.selector(), create));
     for name in ["a", "by-function"] {
         test.cluster.apply(&crd.to_string()).await;
-        // Discovered by then.
+        // The operator has discovered by then that the subresource is gone.
         tokio::time::sleep(Duration::from_secs(60)).await;
         test.create(name, json!({})).await;
         let is_seen = |object: &Value| object["status"]["seen"] == true && is_handled(object);
@@ -188,7 +188,7 @@ async fn a_status_subresource_that_comes_back_loses_no_outcome(cluster: TestClus
     assert_eq!(test.cluster.lines().count(|line| line.contains(LOST)), 0);
 }
 
-/// Its schema drops the status, and so does the server in front of each kind without one.
+/// The schema prunes the status. Some servers forbid the status path of a kind without that subresource, as the fault does.
 async fn a_kind_without_a_status_is_asked_for_its_subresource_once(cluster: TestCluster) {
     let test = TestOperator::bare(cluster);
     let mut crd = definition(&test.group);
@@ -277,7 +277,7 @@ async fn an_outage_is_told_once_when_it_begins_and_once_when_it_is_over(cluster:
         test.create(name, json!({})).await;
     }
     test.calls.until(OBJECTS).await;
-    // Virtual time: each object tries again and again.
+    // Virtual time: the operator retries for each object.
     tokio::time::sleep(Duration::from_secs(300)).await;
     assert!(outage.hits() > 10 * OBJECTS, "{}", outage.hits());
     outage.clear();
@@ -294,7 +294,7 @@ async fn an_outage_is_told_once_when_it_begins_and_once_when_it_is_over(cluster:
     assert_eq!(test.calls.all().len(), OBJECTS);
 }
 
-/// The server has no answer for one object, and later for none.
+/// The server always refuses writes to one object, and later writes to all objects.
 async fn one_object_that_is_always_refused_silences_no_outage(cluster: TestCluster) {
     const OBJECTS: usize = 20;
     let test = TestOperator::of(cluster).await;
@@ -305,7 +305,7 @@ async fn one_object_that_is_always_refused_silences_no_outage(cluster: TestClust
     test.create("always", json!({})).await;
     let told = |line: &str| line.contains(" WARN ") && line.contains("Patching failed");
     for outage in 1..=2 {
-        // Virtual time: long enough for the next outage to be another one.
+        // Virtual time: long enough for the next outage to count as a new one.
         tokio::time::sleep(Duration::from_secs(600)).await;
         assert_eq!(test.cluster.lines().count(told), outage);
         let all = server(&test).fault(refused());
@@ -360,7 +360,7 @@ async fn outcomes_that_an_outage_keeps_from_being_written_are_told_in_one_line(
         test.create(&format!("a{nth}"), json!({})).await;
     }
     test.calls.until(OBJECTS).await;
-    // Virtual time: the outage is told of.
+    // Virtual time: the operator logs the outage.
     tokio::time::sleep(Duration::from_secs(300)).await;
     working.stop().await;
     let lines = test.cluster.lines();
@@ -449,7 +449,7 @@ async fn a_forbidden_kind_is_told_and_the_others_go_on(cluster: TestCluster) {
     let working = test.start(registry);
     test.create("a", json!({})).await;
     test.until("it is handled", "a", is_handled).await;
-    // Not by RBAC, so that no rule would help; `rights` has those that do.
+    // The refusal does not come from RBAC, so no rule would help; `rights` has the cases with RBAC.
     let told = test.line("is forbidden; will retry").await;
     assert!(told.contains("configmaps.v1 in"), "{told}");
     drop(forbidden);
@@ -677,7 +677,7 @@ async fn an_object_whose_annotations_are_full_is_handled_and_let_go(cluster: Tes
     test.until("its result is there", "a", made).await;
     let warned = |line: &str| line.contains("would take") && line.contains("WARN");
     assert_eq!(test.cluster.lines().count(warned), 1, "said once");
-    // Memory knows what was handled: a change is one, with what it was before.
+    // The operator remembers the handled state in memory, so it detects the change and knows the former state.
     test.patch("a", json!({"spec": {"size": 1}})).await;
     test.calls.until(3).await;
     test.delete("a").await;

@@ -1,4 +1,4 @@
-//! Handlers of one test: called for it alone, with its own values.
+//! Handlers of one field: called only for its changes, with its own values.
 
 use kopf_rs::{Registry, handler};
 use kopf_rs_tests::{TestCluster, scenarios};

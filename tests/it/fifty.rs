@@ -1,4 +1,5 @@
-//! Fifty changes to one object while its handlers run, some of which fail: the last state is handled by all, none is handled twice.
+//! Fifty changes to one object while its handlers run and sometimes fail: all handlers handle the last state, and none handles a state
+//! twice.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +17,7 @@ scenarios! {
 
 const CHANGES: u64 = 50;
 
-/// What one call was told, and whether it has succeeded.
+/// The state that one call received, and whether it succeeded.
 #[derive(Clone, Debug)]
 struct Run {
     id: String,
@@ -26,7 +27,7 @@ struct Run {
 
 type Runs = Arc<watch::Sender<Vec<Run>>>;
 
-/// A handler that takes its time, and fails in one call of `fails`.
+/// A slow handler that fails in one of `fails` calls.
 fn worker(id: &str, runs: &Runs, fails: usize) -> Callback {
     let runs = Arc::clone(runs);
     let name = id.to_owned();
@@ -45,7 +46,7 @@ fn worker(id: &str, runs: &Runs, fails: usize) -> Callback {
                 place = runs.len();
                 runs.push(run);
             });
-            // The work: changes land in the middle of it.
+            // Simulated work, so that changes arrive in the middle of it.
             tokio::time::sleep(Duration::from_millis(10)).await;
             if fails > 0 && place % fails == 0 {
                 return Err(TemporaryError::new("not yet").delay(0.02).into());
@@ -73,10 +74,10 @@ async fn fifty_changes_while_handlers_run(cluster: TestCluster) {
     let mut seen = runs.subscribe();
     for size in 1..=CHANGES {
         let before = seen.borrow_and_update().len();
-        // A handler has just begun, and is at work when the change lands.
+        // Wait until a handler has just started, so that the change arrives while it runs.
         let begun = seen.wait_for(|runs| runs.len() > before);
         let patience = test.cluster.server().patience();
-        // What `wait_for` gives would hold up the handlers.
+        // Drop the guard of `wait_for`, which would block the handlers.
         let waited = tokio::time::timeout(patience, begun).await.is_ok();
         assert!(waited, "no handler is called after change {}", size - 1);
         test.patch("a", json!({"spec": {"size": size}})).await;
@@ -112,7 +113,7 @@ async fn fifty_changes_while_handlers_run(cluster: TestCluster) {
     ));
 }
 
-/// The last state was handled, and every state at most once.
+/// Asserts that the last state was handled, and every state at most once.
 #[track_caller]
 fn judge(runs: &[Run], id: &str) {
     let done = runs.iter().filter(|run| run.id.starts_with(id) && run.done);

@@ -1,4 +1,4 @@
-//! The harness itself, on every server: objects, awaited conditions, and what the real server brings along.
+//! Tests of the harness itself on every server: objects, awaited conditions, and the features of the real server.
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kopf_rs_tests::{TestCluster, scenarios};
@@ -145,11 +145,7 @@ async fn a_user_without_rights_is_refused(cluster: TestCluster) {
 }
 
 async fn controllers_collect_what_has_lost_its_owner(cluster: TestCluster) {
-    let real = cluster.real().expect("this is the real server");
-    let started = tokio::task::spawn_blocking(|| real.controllers())
-        .await
-        .expect("the start does not panic");
-    started.unwrap_or_else(|error| panic!("{error}"));
+    cluster.start_controllers().await;
     let owner = cluster
         .create(&json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "owner"}}))
         .await;

@@ -1,4 +1,4 @@
-//! How an operator is, as it says over HTTP: probes of users, `/livez`, `/readyz`, `/statusz`.
+//! The health of an operator over HTTP: probes of users, `/livez`, `/readyz`, `/statusz`.
 
 mod troubles;
 
@@ -21,22 +21,25 @@ use crate::operating::{Gate, KIND, TestOperator, Working, is_handled};
 
 scenarios! {
     probes_are_answered_at_the_liveness_url;
-    without_probes_the_answer_is_empty [memory tcp];
+    without_probes_the_answer_is_empty [memory];
     results_of_probes_are_kept_for_ten_seconds [memory];
-    a_probe_that_fails_fails_the_answer_at_once [memory tcp];
+    a_probe_that_fails_fails_the_answer_at_once [memory];
     a_probe_that_hangs_fails_in_time_and_is_not_called_again [tcp];
-    an_operator_is_not_ready_before_its_startup_handlers_have_ended [memory tcp];
+    an_operator_is_not_ready_before_its_startup_handlers_have_ended [memory];
     a_watch_that_is_frozen_is_told [memory];
     an_object_that_waits_for_too_long_is_told [memory];
-    a_kind_that_may_not_be_watched_is_not_ready [memory tcp];
-    a_kind_of_children_that_may_not_be_watched_is_not_ready [memory tcp];
-    a_kind_that_is_not_served_is_not_ready [memory tcp];
+    a_kind_that_may_not_be_watched_is_not_ready [memory];
+    a_kind_of_children_that_may_not_be_watched_is_not_ready [memory];
+    a_kind_that_is_not_served_is_not_ready [memory];
     an_operator_whose_own_thread_is_blocked_says_so [tcp];
-    the_status_tells_what_the_operator_does [memory tcp];
+    the_status_tells_what_the_operator_does [memory];
     a_liveness_url_that_cannot_be_served_is_refused [memory];
+    silent_sockets_keep_nobody_from_being_answered [tcp];
+    rules_that_are_not_enforced_are_told [memory];
+    a_policy_of_somebody_else_is_told [memory];
 }
 
-/// What an endpoint has answered.
+/// The response of an endpoint.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Answer {
     pub(crate) code: u16,
@@ -44,7 +47,7 @@ pub(crate) struct Answer {
     pub(crate) text: String,
 }
 
-/// An operator that can be asked how it is.
+/// An operator with a health endpoint.
 struct Asked<'a> {
     test: &'a TestOperator,
     working: Working,
@@ -68,7 +71,7 @@ impl<'a> Asked<'a> {
         }
     }
 
-    /// Virtual time stands still meanwhile.
+    /// Sends a request; virtual time does not advance meanwhile.
     async fn get(&self, path: &str) -> Answer {
         get(self.port, path).await
     }
@@ -90,19 +93,19 @@ impl<'a> Asked<'a> {
     }
 }
 
-/// The port that a line names.
+/// Returns the port in the URL of a line.
 pub(crate) fn port_in(line: &str) -> u16 {
     let rest = line.split("http://127.0.0.1:").nth(1).expect("a URL");
     let port = rest.split('/').next().expect("a port");
     port.parse().expect("a number")
 }
 
-/// Ask a port of this machine.
+/// Sends a request to a local port.
 pub(crate) async fn get(port: u16, path: &str) -> Answer {
     get_with(port, path, "Host: localhost").await
 }
 
-/// The same with these headers.
+/// Sends a request with these headers.
 pub(crate) async fn get_with(port: u16, path: &str, head: &str) -> Answer {
     let asked = format!("GET {path} HTTP/1.1\r\n{head}\r\n\r\n");
     let answer = tokio::task::spawn_blocking(move || {
@@ -130,7 +133,7 @@ fn server(test: &TestOperator) -> &ApiServer {
     server.expect("this server is in the process")
 }
 
-/// A probe that says how often it was called.
+/// A probe that returns its number of calls.
 fn counting(id: &str, calls: &Arc<AtomicUsize>) -> Callback {
     let calls = calls.clone();
     handler(id, move |_| {
@@ -224,7 +227,7 @@ async fn a_probe_that_hangs_fails_in_time_and_is_not_called_again(cluster: TestC
     let noted = calls.clone();
     let registry = watching(&test).on_probe(handler_blocking("stuck", move |_, _| {
         noted.fetch_add(1, Relaxed);
-        // Until it is released, or the test is over.
+        // Blocks until the sender releases it or is dropped at the end of the test.
         let _ = held.lock().map(|held| held.recv());
         Ok(())
     }));
@@ -272,7 +275,7 @@ async fn a_watch_that_is_frozen_is_told(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let asked = Asked::start(&test, watching(&test)).await;
     asked.until_well("/readyz").await;
-    // The server has told that nothing has changed, and goes on to do so.
+    // The server sends bookmarks, so an idle watch counts as healthy.
     for _ in 0..10 {
         tokio::time::sleep(Duration::from_secs(61)).await;
         assert_eq!(asked.get("/livez").await.code, 200);
@@ -316,7 +319,7 @@ async fn an_object_that_waits_for_too_long_is_told(cluster: TestCluster) {
     let asked = Asked::start_with(&test, registry, settings).await;
     test.create("a", json!({})).await;
     test.calls.until(1).await;
-    // A handler that runs for long is nobody's trouble.
+    // A handler that runs for a long time is not a problem by itself.
     tokio::time::sleep(Duration::from_secs(600)).await;
     assert_eq!(asked.get("/readyz").await.code, 200);
     test.patch("a", json!({"spec": {"size": 1}})).await;
@@ -395,7 +398,7 @@ async fn an_operator_whose_own_thread_is_blocked_says_so(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let (release, held) = std::sync::mpsc::channel::<()>();
     let held = Arc::new(std::sync::Mutex::new(held));
-    // Without an await: an operator in a program of one's own has no other thread.
+    // Blocks without an await: an operator inside a user's program has no second thread.
     let registry = Registry::new().on_create(
         test.selector(),
         test.handler("blocking_fn", move |_| {
@@ -506,4 +509,63 @@ async fn a_liveness_url_that_cannot_be_served_is_refused(cluster: TestCluster) {
     assert!(matches!(error, OperatorError::Endpoint(_)), "{error}");
     assert!(error.to_string().contains("choose another port"), "{error}");
     assert_eq!(test.calls.all(), Vec::<String>::new());
+}
+
+async fn silent_sockets_keep_nobody_from_being_answered(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let asked = Asked::start(&test, watching(&test)).await;
+    asked.until_well("/livez").await;
+    let dial = || TcpStream::connect(("127.0.0.1", asked.port)).expect("somebody listens");
+    let silent: Vec<_> = (0..200).map(|_| dial()).collect();
+    // The server closes idle connections only after five seconds, so the answer must come earlier.
+    let answer = tokio::time::timeout(Duration::from_secs(5), asked.get("/livez")).await;
+    assert_eq!(answer.expect("it waits for silent ones").code, 200);
+    drop(silent);
+    asked.working.stop().await;
+}
+
+async fn a_policy_of_somebody_else_is_told(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let policies = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies";
+    let name = "rule.tester.kopf.rs";
+    let rule = json!({"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["nodes"]});
+    let policy = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy", "metadata": {"name": name},
+        "spec": {"matchConstraints": {"resourceRules": [rule]}, "validations": [{"expression": "true"}]},
+    });
+    test.cluster.create(&policy).await;
+    let rule = kopf_rs::ValidationRule::new("rule", "request.userInfo.username != 'nobody'");
+    let registry = watching(&test).validation_rule(test.selector(), rule);
+    let asked = Asked::start(&test, registry).await;
+    let told = asked
+        .until("/readyz", |it| it.text.contains("rules failed"))
+        .await;
+    assert_eq!(told.code, 500);
+    let why = format!("ValidatingAdmissionPolicy {name} is there already");
+    assert!(told.text.contains(&why), "{told:?}");
+    test.cluster.delete(policies, name).await;
+    // No event announces the deletion, so the operator must check again by itself.
+    asked.until_well("/readyz").await;
+    asked.working.stop().await;
+}
+
+async fn rules_that_are_not_enforced_are_told(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let missing = Fault::answer(404).plural("validatingadmissionpolicies");
+    let missing = server(&test).fault(missing);
+    let rule = kopf_rs::ValidationRule::new("rule", "request.userInfo.username != 'nobody'");
+    let registry = watching(&test).validation_rule(test.selector(), rule);
+    let asked = Asked::start(&test, registry).await;
+    let told = asked
+        .until("/readyz", |it| it.text.contains("rules failed"))
+        .await;
+    assert_eq!(told.code, 500);
+    assert!(
+        told.text.contains("validation rules are not enforced: "),
+        "{told:?}"
+    );
+    assert!(told.text.contains("v1beta1"), "{told:?}");
+    missing.clear();
+    asked.until_well("/readyz").await;
+    asked.working.stop().await;
 }

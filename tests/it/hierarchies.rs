@@ -1,4 +1,4 @@
-//! Objects that handlers make for the one that is handled: they get its name, namespace and labels, and are deleted after it.
+//! Objects that handlers create for the handled object: they get its name, namespace and labels, and are deleted with it.
 
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kopf_rs::{Client, Context, FromCause, HandlerResult, Owner, Registry, adopt};
@@ -10,19 +10,19 @@ use crate::operating::{TestOperator, is_handled};
 
 scenarios! {
     what_a_handler_makes_belongs_to_the_object_that_is_handled;
-    what_a_handler_starts_has_an_owner_by_argument [memory tcp];
-    what_kubernetes_would_delete_at_once_is_refused [memory tcp];
+    what_a_handler_starts_has_an_owner_by_argument [memory];
+    what_kubernetes_would_delete_at_once_is_refused [memory];
     what_is_adopted_is_deleted_after_its_owner [real];
 }
 
-/// Sends a config map, as the server has stored it.
+/// Creates a config map, and returns it as stored.
 async fn send(context: &Context, map: ConfigMap) -> HandlerResult<ConfigMap> {
     let client = Client::clone(&*context.state::<Client>()?);
     let maps = Api::<ConfigMap>::namespaced(client, context.namespace().unwrap_or_default());
     Ok(maps.create(&PostParams::default(), &map).await?)
 }
 
-/// Makes an adopted config map, and says how it is called.
+/// Creates an adopted config map, and returns its name.
 async fn make(context: Context) -> HandlerResult<Value> {
     let mut map = ConfigMap::default();
     adopt(&mut map)?;
@@ -30,7 +30,7 @@ async fn make(context: Context) -> HandlerResult<Value> {
     Ok(json!({"made": sent.metadata.name}))
 }
 
-/// The name of what was made for an object.
+/// Returns the name of the object that was created for an object.
 async fn made(test: &TestOperator, name: &str) -> String {
     let is_made = |object: &Value| object["status"]["create_fn"]["made"].is_string();
     let object = test.until("its child is made", name, is_made).await;
@@ -135,11 +135,7 @@ async fn what_kubernetes_would_delete_at_once_is_refused(cluster: TestCluster) {
 }
 
 async fn what_is_adopted_is_deleted_after_its_owner(cluster: TestCluster) {
-    let real = cluster.real().expect("this is the real server");
-    let started = tokio::task::spawn_blocking(|| real.controllers())
-        .await
-        .expect("the start does not panic");
-    started.unwrap_or_else(|error| panic!("{error}"));
+    cluster.start_controllers().await;
     let test = TestOperator::of(cluster).await;
     let working =
         test.start(Registry::new().on_create(test.selector(), test.handler("create_fn", make)));

@@ -1,4 +1,4 @@
-//! The guarantee on whole operators: random histories, judged by what users see of them, which are objects, requests and calls.
+//! The central guarantee on whole operators: random histories, checked by what users can see, which is objects, requests and calls.
 
 mod actor;
 mod actors;
@@ -17,7 +17,7 @@ use kopf_rs_tests::say;
 use crate::random::{Seed, assert_told_again, explore};
 use play::{Tally, play, story};
 
-/// So many are played where nothing else is said.
+/// The default number of histories.
 const HISTORIES: u64 = 100;
 
 #[test]

@@ -1,4 +1,4 @@
-//! Indices: fed before any handler can see what feeds them, whatever way it comes in, and complete before the first handler is called.
+//! Indices: each object is indexed before any handler sees it, and all existing objects are indexed before the first handler is called.
 
 mod troubles;
 
@@ -28,9 +28,9 @@ scenarios! {
     a_kind_without_objects_holds_nobody_up;
     a_kind_that_may_not_be_listed_holds_nobody_up [memory];
     a_kind_that_cannot_be_listed_for_now_is_waited_for_a_while [memory];
-    no_limit_of_workers_is_in_the_way [memory tcp];
+    no_limit_of_workers_is_in_the_way [memory];
     an_answer_to_a_write_is_indexed_before_the_next_handler;
-    what_went_during_a_gap_is_taken_out [memory tcp];
+    what_went_during_a_gap_is_taken_out [memory];
     a_slow_function_holds_up_its_object_and_no_other [memory];
     an_index_is_there_for_activities_filters_daemons_and_sub_handlers;
     an_index_that_nobody_feeds_is_refused [memory];
@@ -41,7 +41,7 @@ fn server(test: &TestOperator) -> &ApiServer {
     server.expect("it runs on a server in the process")
 }
 
-/// The names of objects by what their `spec.place` says.
+/// An index of object names by `spec.place`.
 fn by_place() -> Callback {
     indexer("by_place", |cause| {
         let place: Option<String> = cause.read("spec.place")?;
@@ -50,7 +50,7 @@ fn by_place() -> Callback {
     })
 }
 
-/// All of the index, for people.
+/// Formats the whole index.
 fn shown(cause: &Cause) -> String {
     let index: Index<String, String> = cause.index("by_place").expect("there is one");
     let mut all: Vec<_> = index
@@ -65,7 +65,7 @@ fn shown(cause: &Cause) -> String {
     all.join(" ")
 }
 
-/// A handler that notes what the index has when it is called.
+/// A handler that records the contents of the index at its call.
 fn showing(test: &TestOperator, id: &'static str) -> Callback {
     let calls = test.calls.clone();
     handler(id, move |cause| {
@@ -207,7 +207,7 @@ async fn filters_and_deletions_take_values_out(cluster: TestCluster) {
     assert_eq!(test.calls.all(), expected);
 }
 
-/// An index function that fails once, the first time that it is called for `bad`.
+/// An index function that fails at its first call for `bad`.
 fn failing(test: &TestOperator, error: fn() -> HandlerError) -> Callback {
     let failed = Arc::new(AtomicUsize::new(0));
     let calls = test.calls.clone();
@@ -221,7 +221,7 @@ fn failing(test: &TestOperator, error: fn() -> HandlerError) -> Callback {
     })
 }
 
-/// Put the object of these handlers from place to place, each time when the last event was handled.
+/// Moves the object of these handlers from place to place, each time after the previous event was handled.
 async fn visit(test: &TestOperator, places: &[&str], pause: Duration) {
     test.create("a", json!({"place": places[0]})).await;
     for (events, next) in (1..).zip(places) {
@@ -310,7 +310,7 @@ async fn a_kind_without_objects_holds_nobody_up(cluster: TestCluster) {
     working.stop().await;
 }
 
-/// Indices of a kind that the server does not list, and events of another kind.
+/// Runs an operator with an index of a kind whose list requests fail, and with a handler of another kind.
 async fn without_a_listing(cluster: TestCluster, code: u16) -> (TestOperator, Duration) {
     let test = TestOperator::of(cluster).await;
     test.cluster.create(&config_map("other")).await;

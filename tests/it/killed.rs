@@ -1,4 +1,4 @@
-//! An operator killed without warning, again and again, in the middle of a retry: the attempts go on, none is skipped.
+//! An operator that is killed again and again in the middle of a retry: the attempts continue, and none is skipped.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ async fn attempts_go_on_after_a_kill(cluster: TestCluster) {
             .await;
         let mut attempts = Vec::new();
         let mut first = operator(&cluster).await;
-        // Not to wait for something, but to hit anywhere: before the first attempt, in it, between two, after the last.
+        // Not a wait for a condition: the kill must hit arbitrary moments, before, in, between and after attempts.
         tokio::time::sleep(Duration::from_millis(random(round) % 900)).await;
         first.signal("KILL").await;
         first.ended().await;
@@ -47,7 +47,7 @@ async fn attempts_go_on_after_a_kill(cluster: TestCluster) {
     );
 }
 
-/// The operator as a process of its own, watching.
+/// Starts the operator as a separate process, and waits until it watches.
 async fn operator(cluster: &TestCluster) -> Program {
     let kubeconfig = cluster.kubeconfig().display().to_string();
     let args = [
@@ -72,7 +72,7 @@ fn attempts_of(program: &Program, name: &str) -> Vec<u32> {
     numbers.collect()
 }
 
-/// An attempt that was cut off, or whose record was, is made again under the same number.
+/// Asserts that an attempt without a stored result is repeated under the same number.
 #[track_caller]
 fn assert_none_is_skipped(attempts: &[u32], round: u64) {
     let steps_ahead = attempts
@@ -86,7 +86,7 @@ fn assert_none_is_skipped(attempts: &[u32], round: u64) {
     );
 }
 
-/// Handled to the end: no progress is left, and the state handled last holds what the last attempt has left.
+/// Returns whether the object is handled: no progress is left, and the state handled last contains the result of the last attempt.
 fn is_done(object: &Value) -> bool {
     let annotations = object["metadata"]["annotations"].as_object();
     let handled = |(key, value): (&String, &Value)| {
@@ -102,7 +102,7 @@ fn annotations(object: &Value) -> Value {
     object["metadata"]["annotations"].clone()
 }
 
-/// The same moments in every run: a multiplicative hash of the round.
+/// Returns the same moments in every run: a multiplicative hash of the round.
 fn random(round: u64) -> u64 {
     (round + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40
 }

@@ -1,4 +1,4 @@
-//! Kinds that come and go, names that mean nothing or too much, and namespaces that match or do not.
+//! Kinds that come and go, names that match no kind or several, and namespaces that match or not.
 
 use kopf_rs::{HandlerError, Operator, OperatorError, Registry, handler, register_crd};
 use kopf_rs_tests::{TestCluster, scenarios};
@@ -179,7 +179,7 @@ async fn a_kind_registered_in_code_is_served_or_refused(cluster: TestCluster) {
     assert_eq!(registered(&test, &definition(&test.group)).await, None);
     test.create("a", json!({})).await;
 
-    // The kind is taken.
+    // Another definition already has this kind.
     let mut other = definition(&test.group);
     other["metadata"]["name"] = json!(format!("others.{}", test.group));
     other["spec"]["names"] =
@@ -198,7 +198,7 @@ async fn a_kind_registered_in_code_is_served_or_refused(cluster: TestCluster) {
     );
 }
 
-/// Why the definition is refused for good; nothing where it is established.
+/// Registers a definition, and returns the permanent error; `None` once it is established.
 async fn registered(test: &TestOperator, definition: &Value) -> Option<String> {
     let mut pulse = tokio::time::interval(std::time::Duration::from_millis(20));
     loop {

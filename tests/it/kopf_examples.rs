@@ -1,4 +1,4 @@
-//! Kopf's own examples, ported: each of `examples/kopf` at work on an API server in memory. `webhooks.rs` runs the example of admission
+//! Ports of Kopf's own examples: each of `examples/kopf` runs on an in-memory API server. `webhooks.rs` runs the example of admission
 //! handlers on a server with sockets.
 
 use kopf_rs::prelude::*;
@@ -69,7 +69,7 @@ fn start(cluster: &TestCluster, example: &str) -> TestOperator {
     cluster.start(Operator::new(registry(example)).name("kopf-example"))
 }
 
-/// A cluster with the example at work on its object.
+/// Returns a cluster with the example and its object.
 async fn at_work(example: &str) -> (TestCluster, TestOperator) {
     let cluster = cluster().await;
     let operator = start(&cluster, example);

@@ -1,4 +1,4 @@
-//! Beside Kopf itself: the same bytes on objects, and each can go on where the other was killed.
+//! Compatibility with Kopf: the same bytes on objects, and either framework can continue after the other was killed.
 
 mod takeover;
 
@@ -48,7 +48,7 @@ fn diff_base_storage(group: &Value) -> Box<dyn DiffBaseStorage> {
     }
 }
 
-/// The groups of cases, and in each its cases.
+/// Returns the groups of cases with their cases.
 fn cases<'a>(all: &'a Value, kind: &str) -> impl Iterator<Item = (&'a Value, &'a Value)> {
     let groups = all[kind].as_array().expect("groups").iter();
     groups.flat_map(|group| {
@@ -57,7 +57,7 @@ fn cases<'a>(all: &'a Value, kind: &str) -> impl Iterator<Item = (&'a Value, &'a
     })
 }
 
-/// Whether a server would take all annotations of Kopf's patch.
+/// Returns whether a server would accept all annotations of Kopf's patch.
 fn is_valid(patch: &Value) -> bool {
     let plain = |it: char| it.is_ascii_alphanumeric();
     let valid = |key: &String| {
@@ -114,7 +114,7 @@ fn the_same_bytes_as_kopf() {
     println!("the same bytes as Kopf: {records} records, {essences} essences");
 }
 
-/// The object after Kopf's patch.
+/// Returns the object after Kopf's patch.
 fn with_patch(case: &Value) -> Value {
     let mut object = case["body"].clone();
     merge(&mut object, &case["patch"]);

@@ -1,7 +1,7 @@
 //! The ledger: each numbered scenario and defect of Kopf, and each row of the deviation table, with the test that covers it.
 //!
-//! `tests/ledger.yaml` fails here when a number is missing, when no run of a test covers it, or when a row is not in the table that users
-//! read. With `--nocapture`, the test prints the runs that cover each number.
+//! The test fails if `tests/ledger.yaml` lacks a number, if no test run covers a number, or if a row is not in the table that users read.
+//! With `--nocapture`, it prints the runs that cover each number.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -16,7 +16,7 @@ use crate::twin::scenario::Scenario;
 struct Ledger {
     scenarios: BTreeMap<String, Entry>,
     defects: BTreeMap<String, Entry>,
-    /// Scenarios of what there is beside the changes of objects, and of children: letters and a number.
+    /// Scenarios of the parts besides changes of objects, and of children: letters and a number.
     engines: BTreeMap<String, Entry>,
     rows: BTreeMap<String, Entry>,
 }
@@ -24,21 +24,21 @@ struct Ledger {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Entry {
-    /// What it is, in a few words; rows have theirs in the table.
+    /// A short description; rows have theirs in the table.
     is: Option<String>,
     twin: Option<String>,
     /// `path/of/a/file.rs::function`
     test: Option<String>,
     row: Option<u32>,
-    /// Why the project does not do this.
+    /// The reason why the project does not do this.
     against: Option<String>,
-    /// What is not there yet.
+    /// The missing part.
     later: Option<String>,
 }
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 
-/// The letters of those scenarios, and the last number of each.
+/// The letters of the scenarios in `engines`, and the last number of each.
 const ENGINES: [(&str, u32); 19] = [
     ("A", 13),
     ("AD", 36),
@@ -69,14 +69,14 @@ fn every_number_has_its_proof() {
     let rows = table_rows();
     let twins: Vec<String> = Scenario::all().into_iter().map(|it| it.name).collect();
     let mut wrong = Vec::new();
-    // Those with letters are of the scenarios of its engines.
+    // Additional scenario numbers with letters.
     let special = ["16b", "77b", "E1", "E2", "E3", "E4", "H1", "H2"].map(str::to_owned);
     wrong.extend(missing("scenario", 87, &ledger.scenarios, &special));
     wrong.extend(missing("defect", 32, &ledger.defects, &[]));
-    wrong.extend(missing("row", 38, &ledger.rows, &[]));
+    wrong.extend(missing("row", 39, &ledger.rows, &[]));
     let numbers = ENGINES.map(|(letter, last)| (1..=last).map(move |it| format!("{letter}{it}")));
     let numbers = numbers.into_iter().flatten();
-    // These two are part of others.
+    // These two numbers are part of others.
     let numbers: Vec<_> = numbers
         .filter(|it| !["CH22", "CH53"].contains(&it.as_str()))
         .collect();
@@ -119,7 +119,7 @@ fn every_number_has_its_proof() {
 }
 
 impl Entry {
-    /// The runs that cover the entry, or what is wrong with it.
+    /// Returns the runs that cover the entry, or the problem with it.
     fn check(
         &self,
         twins: &[String],
@@ -147,7 +147,7 @@ impl Entry {
     }
 }
 
-/// The names of all tests of this program, one for each server that a scenario runs on.
+/// Returns the names of all tests of this program, one for each server of a scenario.
 fn listed_runs() -> Vec<String> {
     let this = std::env::current_exe().expect("the path of this program");
     let mut list = std::process::Command::new(this);
@@ -158,19 +158,46 @@ fn listed_runs() -> Vec<String> {
     names.map(str::to_owned).collect()
 }
 
-/// Test runs of `path/of/a/file.rs::function`: of this program by its own list, of a unit test by its attribute.
+/// Returns the test runs of `path/of/a/file.rs::function`: for this program by its own list, for a unit test by its attribute.
 fn runs_of(test: &str, listed: &[String]) -> Option<String> {
     let (file, function) = test.split_once("::")?;
     let Some(path) = file.strip_prefix("tests/it/") else {
         return is_unit_test(file, function).then(|| format!("unit test {test}"));
     };
     let module = path.strip_suffix(".rs")?.replace('/', "::");
-    let is_run = |name: &&String| {
-        let rest = name.strip_prefix(&module).unwrap_or_default();
-        rest.split("::").any(|it| it == function)
-    };
+    let is_run = |name: &&String| first_segment(name, &module) == Some(function);
     let runs: Vec<_> = listed.iter().filter(is_run).map(String::as_str).collect();
     (!runs.is_empty()).then(|| runs.join(", "))
+}
+
+/// Returns the segment after the module in the name of a run: the test, or the scenario, whose server follows it.
+fn first_segment<'a>(name: &'a str, module: &str) -> Option<&'a str> {
+    let rest = name.strip_prefix(module)?.strip_prefix("::")?;
+    rest.split("::").next()
+}
+
+#[test]
+fn a_run_is_of_its_file_and_not_of_one_beside_or_below_it() {
+    let listed = [
+        "peering::pause::it_waits::tcp",
+        "peering::it_ends",
+        "peers::it_ends",
+    ];
+    let listed = listed.map(str::to_owned);
+    for (test, expected) in [
+        ("tests/it/peering.rs::it_ends", Some("peering::it_ends")),
+        (
+            "tests/it/peering/pause.rs::it_waits",
+            Some("peering::pause::it_waits::tcp"),
+        ),
+        // A file below it, a file with the same prefix, a part of a name, and a server.
+        ("tests/it/peering.rs::it_waits", None),
+        ("tests/it/peer.rs::it_ends", None),
+        ("tests/it/peering.rs::it", None),
+        ("tests/it/peering/pause.rs::tcp", None),
+    ] {
+        assert_eq!(runs_of(test, &listed).as_deref(), expected, "{test}");
+    }
 }
 
 fn is_unit_test(file: &str, function: &str) -> bool {
@@ -204,7 +231,7 @@ fn missing(
         .collect()
 }
 
-/// The numbers of the table in the guide for Kopf's users.
+/// Returns the row numbers of the table in the guide for Kopf's users.
 fn table_rows() -> Vec<u32> {
     let text = read("docs/coming-from-kopf.md");
     let first_cell = |line: &str| line.strip_prefix("| ")?.split(' ').next()?.parse().ok();

@@ -1,4 +1,4 @@
-//! How much at a time, how long, and what cannot be interrupted.
+//! Limits on concurrency and time, and handlers that cannot be interrupted.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
@@ -165,7 +165,7 @@ async fn nothing_begins_once_the_operator_stops(cluster: TestCluster) {
     assert_eq!(test.calls.all(), ["create_fn a"]);
 }
 
-/// More than are in a turn at a time.
+/// More objects than hold a permit for a cycle at a time.
 const CROWD: usize = 200;
 
 async fn crowd(test: &TestOperator) {
@@ -174,14 +174,14 @@ async fn crowd(test: &TestOperator) {
     }
 }
 
-/// Writes that take so long.
+/// Delays all writes.
 fn slow_writes(test: &TestOperator, delay: Duration) -> FaultHandle {
     let server = test.cluster.in_process();
     let server = server.expect("this server is in the process");
     server.fault(Fault::delay(delay).on(Verb::Patch))
 }
 
-/// What a turn needs in memory is needed for few objects at a time, however many have changed.
+/// A cycle needs memory, so only few objects may be in a cycle at a time, however many have changed.
 async fn no_more_objects_are_planned_than_can_be_written_soon(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     crowd(&test).await;
@@ -215,7 +215,7 @@ async fn handlers_that_run_for_long_keep_nobody_out(cluster: TestCluster) {
     working.stop().await;
 }
 
-/// Who has waited for something needs a tree and a patch as anybody else, and goes before those that have not begun.
+/// An object that has waited for its handler needs memory for its write like any other, and comes before objects that have not started.
 async fn no_more_outcomes_are_written_at_a_time_than_objects_are_in_a_turn(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     crowd(&test).await;

@@ -1,4 +1,5 @@
-//! Operators that log in by handlers: first, again when credentials expire or are refused, and never without end.
+//! Operators with login handlers: they log in at the start and again when credentials expire or are refused, with a limited number of
+//! attempts.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
@@ -35,7 +36,7 @@ scenarios! {
     a_startup_handler_that_needs_credentials_does_not_wait_for_ever [tcp];
 }
 
-/// What connects to the cluster's server, with nothing to show it.
+/// Returns the connection data of the cluster's server, without credentials.
 fn info(test: &TestOperator) -> ConnectionInfo {
     let kubeconfig = std::fs::read_to_string(test.cluster.kubeconfig());
     let kubeconfig = kubeconfig.expect("a kubeconfig");
@@ -55,18 +56,18 @@ fn server(test: &TestOperator) -> &ApiServer {
     server.expect("this server is in the process")
 }
 
-/// An administrator that is known by this token.
+/// Adds an administrator with this token to the server.
 fn add_token(test: &TestOperator, token: &str) {
     let user = User::new(token).group("system:masters");
     server(test).add_user(token, user);
 }
 
-/// From now on the server refuses the token.
+/// Makes the server refuse the token from now on.
 fn refuse(test: &TestOperator, token: &'static str) -> FaultHandle {
     server(test).fault(Fault::answer(401).when(move |entry| entry.user == token))
 }
 
-/// A handler that gives these tokens, one after the other, the last one again and again.
+/// A login handler that returns these tokens one after the other, and repeats the last one.
 fn giving(test: &TestOperator, id: &str, tokens: &'static [&'static str]) -> Callback {
     let (info, calls) = (info(test), test.calls.clone());
     let (owned, count) = (id.to_owned(), Arc::new(AtomicUsize::new(0)));
@@ -78,7 +79,7 @@ fn giving(test: &TestOperator, id: &str, tokens: &'static [&'static str]) -> Cal
     })
 }
 
-/// An operator that logs in, as a task.
+/// An operator with login handlers, as a task.
 struct LoggedIn {
     stop: oneshot::Sender<()>,
     task: JoinHandle<Result<Report, OperatorError>>,
@@ -99,7 +100,7 @@ impl LoggedIn {
         ended.expect("it ends well");
     }
 
-    /// Its own end, with an error.
+    /// Waits until it ends by itself with an error.
     async fn failed(self) -> String {
         let Self { stop, task } = self;
         let ended = tokio::time::timeout(Duration::from_secs(60), task).await;
@@ -115,13 +116,13 @@ fn creating(test: &TestOperator) -> Registry {
     Registry::new().on_create(test.selector(), test.noting("create_fn"))
 }
 
-/// The operator handles a new object of that name.
+/// Checks that the operator handles a new object with that name.
 async fn serves(test: &TestOperator, name: &str) {
     test.create(name, json!({})).await;
     test.until("it is handled", name, is_handled).await;
 }
 
-/// A handler that asks the server by the operator's client.
+/// A handler that sends a request with the operator's client.
 fn asking(test: &TestOperator, id: &str) -> Callback {
     test.handler(id, |context| async move {
         let client = Client::clone(&*context.state::<Client>()?);
@@ -212,7 +213,7 @@ async fn credentials_that_stay_refused_end_the_operator(cluster: TestCluster) {
     assert_eq!(test.calls.all(), ["login_fn wrong", "login_fn wrong"]);
     let asked = test.cluster.asked();
     let refused = asked.iter().filter(|it| it.code == 401).count();
-    // Discovery asks for two things at once, and the server is asked whether it takes the credentials at all.
+    // Discovery sends two requests at once, and the operator also checks whether the server accepts the credentials at all.
     assert!((2..=3).contains(&refused), "{refused}");
 }
 
@@ -232,15 +233,19 @@ async fn refused_credentials_are_replaced_once_for_all(cluster: TestCluster) {
         serves(&test, name).await;
     }
     let _refused = refuse(&test, "first");
-    // Open streams break off, and are begun anew with what is refused; so are writes.
+    // Open watches break and restart with the refused credentials; writes use them, too.
     let cut = server(&test).fault(Fault::reset());
     for name in ["a", "b", "c"] {
         test.patch(name, json!({"spec": {"size": 1}})).await;
     }
     drop(cut);
     serves(&test, "d").await;
-    while count(&test, "update_fn") < 3 {
-        test.calls.until(test.calls.all().len() + 1).await;
+    loop {
+        let seen = test.calls.all().len();
+        if count(&test, "update_fn") >= 3 {
+            break;
+        }
+        test.calls.until(seen + 1).await;
     }
     working.stop().await;
     assert_eq!(count(&test, "login_fn"), 2, "{:?}", test.calls.all());
@@ -333,7 +338,7 @@ async fn a_refusal_of_one_path_refuses_no_credentials(cluster: TestCluster) {
     assert_eq!(count(&test, "login_fn"), 1, "{:?}", test.calls.all());
 }
 
-/// An API behind the server refuses a request, and the server is too busy to say whether it takes the credentials itself.
+/// An aggregated API refuses a request, and the server is too busy to answer whether it accepts the credentials.
 async fn a_server_that_cannot_answer_now_refuses_no_credentials(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     add_token(&test, "first");

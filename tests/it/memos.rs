@@ -1,4 +1,4 @@
-//! Memos: what handlers of one object remember in the process, and what the operator remembers for all.
+//! Memos: the in-memory state that the handlers of one object share, and the state that the operator keeps for all objects.
 
 use std::sync::Mutex;
 
@@ -13,14 +13,14 @@ scenarios! {
     a_memo_begins_with_the_values_of_the_operators;
     an_object_of_the_same_name_has_a_memo_of_its_own;
     a_memo_outlives_the_rest_of_an_indexed_object;
-    a_memo_outlives_the_watch_of_an_object_that_is_worked_on [memory tcp];
+    a_memo_outlives_the_watch_of_an_object_that_is_worked_on [memory];
 }
 
-/// How many events of an object were told.
+/// The number of events of an object.
 #[derive(Clone, Default)]
 struct Events(u32);
 
-/// What all objects write down.
+/// A log that all objects write to.
 #[derive(Default)]
 struct Book(Mutex<Vec<String>>);
 
@@ -43,10 +43,10 @@ async fn a_memo_is_shared_by_all_handlers_of_an_object_and_by_no_other(cluster: 
     let registry = Registry::new()
         .on_event(test.selector(), event)
         .timer(test.selector(), timer);
-    let working = test.start(registry);
     for name in ["a", "b"] {
         test.create(name, json!({})).await;
     }
+    let working = test.start(registry);
     let mut calls = test.calls.until(2).await;
     working.stop().await;
     calls.sort();
@@ -174,7 +174,7 @@ async fn a_memo_outlives_the_watch_of_an_object_that_is_worked_on(cluster: TestC
     test.line("Stopping the watch-stream for kopf").await;
     crd["spec"]["versions"][0]["served"] = json!(true);
     test.cluster.apply(&crd.to_string()).await;
-    // It is listed, and its handler has not ended.
+    // The object was listed, and its handler is still running.
     test.calls_until("indexed with 7").await;
     gate.open(1);
     test.until("it is handled", "a", is_handled).await;

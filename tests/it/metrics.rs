@@ -1,5 +1,6 @@
-//! Figures for Prometheus, as whoever scrapes them sees them.
+//! Prometheus metrics, from the view of a scraper.
 
+mod alerts;
 mod prometheus;
 
 use std::collections::BTreeMap;
@@ -15,28 +16,28 @@ use crate::health::{Answer, get_with, port_in};
 use crate::operating::{Gate, TestOperator, Working, is_handled};
 
 scenarios! {
-    figures_are_written_in_the_format_that_is_asked_for [memory tcp];
+    figures_are_written_in_the_format_that_is_asked_for [memory];
     what_an_operator_does_is_counted;
-    what_an_operator_holds_is_read [memory tcp];
+    what_an_operator_holds_is_read [memory];
     more_objects_make_no_more_series [memory];
-    a_scrape_is_whole_from_the_start_to_the_stop [memory tcp];
-    of_two_instances_one_is_shown_at_work [memory tcp];
+    a_scrape_is_whole_from_the_start_to_the_stop [memory];
+    of_two_instances_one_is_shown_at_work [memory];
     metrics_may_share_the_port_of_the_liveness_endpoint [tcp];
-    figures_of_users_are_written_beside [memory tcp];
+    figures_of_users_are_written_beside [memory];
     a_call_that_blocks_its_thread_is_counted [tcp];
     an_address_that_cannot_be_used_is_refused [memory];
 }
 
 const OPEN: &str = "application/openmetrics-text; version=1.0.0";
 
-/// An operator that is scraped.
+/// An operator with a metrics endpoint.
 struct Scraped<'a> {
     test: &'a TestOperator,
     working: Working,
     port: u16,
 }
 
-/// Series by their names and labels, with their values; whole numbers are written as such.
+/// Series by name and labels, with their values; whole numbers have no fraction.
 type Figures = BTreeMap<String, String>;
 
 impl<'a> Scraped<'a> {
@@ -58,7 +59,7 @@ impl<'a> Scraped<'a> {
         figures(&scrape(self.port, OPEN).await.text)
     }
 
-    /// Await that this series has this value.
+    /// Waits until this series has this value.
     async fn until(&self, series: &str, value: impl ToString) -> Figures {
         let value = value.to_string();
         for _ in 0..1000 {
@@ -118,7 +119,7 @@ fn failing_once(test: &TestOperator) -> Registry {
 async fn figures_are_written_in_the_format_that_is_asked_for(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let scraped = Scraped::start(&test, failing_once(&test)).await;
-    // Series come while it starts.
+    // Series appear while the operator starts.
     scraped.until("kopf_rs_active", 1).await;
     let open = scrape(scraped.port, OPEN).await;
     assert_eq!(open.code, 200);
@@ -148,7 +149,7 @@ async fn figures_are_written_in_the_format_that_is_asked_for(cluster: TestCluste
     }
     let names = |text: &str| figures(text).into_keys().collect::<Vec<_>>();
     let mut both = [names(&open.text), names(&plain.text)];
-    // New series may come between two scrapes, as long as it starts.
+    // New series may appear between two scrapes while the operator starts.
     for _ in 0..100 {
         if both[0] == both[1] {
             break;
@@ -195,7 +196,7 @@ async fn what_an_operator_does_is_counted(cluster: TestCluster) {
     );
     let patches =
         format!("kopf_rs_patches_total{{resource=\"{resource}\",subresource=\"\",result=\"ok\"}}");
-    // The change is handled before that is written.
+    // The change counts as handled before its write is counted.
     scraped.until(&patches, 2).await;
     let requests = format!(
         "kopf_rs_api_requests_total{{verb=\"patch\",resource=\"{resource}\",code=\"200\"}}"
@@ -366,7 +367,7 @@ async fn of_two_instances_one_is_shown_at_work(cluster: TestCluster) {
     second.working.stop().await;
 }
 
-/// Ask once; `None` where nobody listens any more, or the connection is refused.
+/// Sends one request; `None` if the endpoint is gone or refuses the connection.
 fn asked_bluntly(port: u16) -> Option<String> {
     use std::io::{Read, Write};
     let mut stream = std::net::TcpStream::connect(("127.0.0.1", port)).ok()?;

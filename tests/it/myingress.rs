@@ -1,4 +1,4 @@
-//! The example `MyIngress` against a cloud on this machine: made once whatever happens, moved, refused, taken away.
+//! The example `MyIngress` with a simulated cloud: the load balancer is created once despite a crash, then moved, refused, deleted.
 
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -33,7 +33,7 @@ async fn a_load_balancer_lives_and_dies_with_its_object(cluster: TestCluster) {
         .replace("subnet-1, subnet-2", &subnets[..2].join(", "));
     cluster.apply(&object).await;
 
-    // Killed when the cloud has made the load balancer, and before the operator hears of it.
+    // Kill the operator after the cloud has created the load balancer, and before the operator receives the response.
     let silent = Wire::to(cloud.port, false).await;
     let mut first = start(&cluster, silent.port);
     silent.heard.fallen.notified().await;
@@ -47,7 +47,7 @@ async fn a_load_balancer_lives_and_dies_with_its_object(cluster: TestCluster) {
     assert!(before["status"]["alb"].is_null(), "{before:#}");
     assert_eq!(cloud.balancers().await.len(), 1);
 
-    // The next process asks for the same, with the same key.
+    // The next process repeats the request with the same key.
     let heard = Wire::to(cloud.port, true).await;
     let mut second = start(&cluster, heard.port);
     let handled = cluster
@@ -80,7 +80,7 @@ async fn a_load_balancer_lives_and_dies_with_its_object(cluster: TestCluster) {
     assert_eq!(second.ended().await.code(), Some(0));
 }
 
-/// The load balancer goes to other subnets with its object.
+/// Checks that a change of the object moves the load balancer to other subnets.
 async fn moves(cluster: &TestCluster, cloud: &Cloud, subnets: &[String], program: &Program) {
     let elsewhere = json!({"spec": {"subnets": subnets[1..3]}});
     cluster.patch(KIND, "example-ingress", &elsewhere).await;
@@ -101,7 +101,7 @@ async fn what_the_cloud_refuses_is_tried_again(cluster: TestCluster) {
     cluster.apply(&read("crd.yaml")).await;
     let place = format!("namespace: {}", cluster.namespace());
     let program = start(&cluster, cloud.port);
-    // There are no such subnets.
+    // These subnets do not exist.
     cluster
         .apply(&read("example-ingress.yaml").replace("namespace: default", &place))
         .await;
@@ -129,7 +129,7 @@ fn read(file: &str) -> String {
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// The operator, with its cloud at a port of this machine.
+/// Starts the operator, with its cloud at a local port.
 fn start(cluster: &TestCluster, port: u16) -> Program {
     let kubeconfig = cluster.kubeconfig().to_str().expect("an ASCII path");
     let flags = ["--kubeconfig", kubeconfig, "-n", cluster.namespace()];
@@ -149,7 +149,7 @@ async fn told(program: &Program, text: &str) -> String {
         .await
 }
 
-/// Moto: AWS as far as load balancers and subnets go.
+/// Moto, which simulates AWS with load balancers and subnets.
 struct Cloud {
     _server: Program,
     port: u16,
@@ -176,7 +176,7 @@ impl Cloud {
         })
     }
 
-    /// The answer to a question without parameters.
+    /// Sends a request without parameters, and returns the response.
     async fn ask(&self, service: &str, action: &str) -> String {
         let version = if service == "ec2" {
             "2016-11-15"
@@ -222,25 +222,26 @@ async fn connect(port: u16) -> TcpStream {
         .expect("somebody listens")
 }
 
-/// The texts of all elements of a name.
+/// Returns the texts of all elements with a name.
 fn texts(xml: &str, element: &str) -> Vec<String> {
     let (open, close) = (format!("<{element}>"), format!("</{element}>"));
     let text = |rest: &str| rest.split(&close).next().unwrap_or_default().to_owned();
     xml.split(&open).skip(1).map(text).collect()
 }
 
-/// A wire to the cloud, on which a load balancer is made once. As AWS does, and moto does not, it lets nobody make another one of the same name.
+/// A proxy in front of the cloud that creates a load balancer once. It refuses a second one with the same name, as AWS does but moto does
+/// not.
 struct Wire {
     port: u16,
     heard: Arc<Heard>,
 }
 
-/// What was asked over a wire.
+/// The observed requests of a proxy.
 struct Heard {
-    /// The name is taken; else the wire falls silent when a load balancer has been made.
+    /// True if the name is taken; otherwise the proxy stops forwarding responses after a load balancer has been created.
     is_taken: bool,
     fallen: Notify,
-    /// The keys of the requests that make a load balancer.
+    /// The attempt keys of the requests that create a load balancer.
     keys: Mutex<Vec<String>>,
 }
 
@@ -264,7 +265,7 @@ impl Wire {
         Self { port, heard }
     }
 
-    /// The key of the one request that was to make a load balancer.
+    /// Returns the key of the only request that was to create a load balancer.
     fn key(&self) -> String {
         let keys = self.heard.keys.lock().expect("no panics here");
         assert_eq!(keys.len(), 1, "{keys:?}");
@@ -272,14 +273,14 @@ impl Wire {
     }
 }
 
-/// The value of the tag with the key of the attempt, in the body of a request.
+/// Returns the value of the tag with the attempt key in the body of a request.
 fn key_in(request: &str) -> Option<String> {
     let (_, rest) = request.split_once("Key=demo.rtfm.co.ua%2Fattempt&")?;
     let (_, value) = rest.split_once("Value=")?;
     Some(value.split('&').next().unwrap_or(value).to_owned())
 }
 
-/// What AWS says to a request for a second load balancer of a name.
+/// AWS's response to a request for a second load balancer with the same name.
 const TAKEN: &str = "<ErrorResponse xmlns=\"http://elasticloadbalancing.amazonaws.com/doc/2015-12-01/\"><Error><Type>Sender</Type>\
                      <Code>DuplicateLoadBalancerName</Code><Message>It is there.</Message></Error><RequestId>1</RequestId></ErrorResponse>";
 

@@ -1,4 +1,4 @@
-//! An operator at work on a cluster: a kind of the cluster's own, handlers that note their calls, start, stop and sudden death.
+//! An operator on a cluster: a test-specific kind, handlers that record their calls, start, stop and kill.
 
 pub(crate) mod in_status;
 
@@ -9,17 +9,17 @@ pub(crate) use kopf_rs::testing::Calls;
 use kopf_rs::{
     Callback, Client, Context, HandlerResult, Operator, OperatorError, Registry, Report, handler,
 };
-use kopf_rs_tests::{Lines, TestCluster};
+use kopf_rs_tests::{Lines, Server, TestCluster};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
-/// The plural of the kind that most scenarios are about.
+/// The plural of the kind in most scenarios.
 pub(crate) const KIND: &str = "kopfexamples";
 
-/// The name of the operators here: what they keep is under `tester.kopf.rs`.
+/// The name of the operators in these tests: they store their state under `tester.kopf.rs`.
 pub(crate) const NAME: &str = "tester";
 
-/// A cluster that serves [`KIND`] in a group of its own.
+/// A cluster that serves [`KIND`] in a test-specific API group.
 pub(crate) struct TestOperator {
     pub(crate) cluster: TestCluster,
     pub(crate) group: String,
@@ -33,7 +33,7 @@ impl TestOperator {
         test
     }
 
-    /// The kind is not served yet.
+    /// Creates a cluster that does not serve the kind yet.
     pub(crate) fn bare(cluster: TestCluster) -> Self {
         Self {
             group: format!("{}.kopf.dev", cluster.namespace()),
@@ -42,13 +42,13 @@ impl TestOperator {
         }
     }
 
-    /// Serve the kind.
+    /// Makes the cluster serve the kind.
     pub(crate) async fn serve(&self) {
         let crd = definition(&self.group);
         self.cluster.apply(&crd.to_string()).await;
     }
 
-    /// Serve the kind with a status that takes nothing but numbers.
+    /// Makes the cluster serve the kind with a status that accepts only numbers.
     pub(crate) async fn serve_strictly(&self) {
         let mut crd = definition(&self.group);
         let schema = &mut crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
@@ -57,12 +57,12 @@ impl TestOperator {
         self.cluster.apply(&crd.to_string()).await;
     }
 
-    /// How the kind is named in a cluster that many share.
+    /// Returns the full name of the kind, which is unique in a shared cluster.
     pub(crate) fn kind(&self) -> String {
         format!("{KIND}.{}", self.group)
     }
 
-    /// How handlers select it.
+    /// Returns the selector of the kind for handlers.
     pub(crate) fn selector(&self) -> (&str, &'static str, &'static str) {
         (&self.group, "v1", KIND)
     }
@@ -103,7 +103,7 @@ impl TestOperator {
             .await;
     }
 
-    /// Await a line that contains `text`.
+    /// Waits for a line that contains `text`, and returns it.
     pub(crate) async fn line(&self, text: &str) -> String {
         self.cluster
             .lines()
@@ -111,31 +111,43 @@ impl TestOperator {
             .await
     }
 
-    /// Await that there is this call.
+    /// Waits until this call is recorded.
     pub(crate) async fn calls_until(&self, call: &str) {
         let mut count = 1;
-        while !self.calls.until(count).await.iter().any(|it| it == call) {
-            count = self.calls.all().len() + 1;
+        loop {
+            let calls = self.calls.until(count).await;
+            if calls.iter().any(|it| it == call) {
+                return;
+            }
+            count = calls.len() + 1;
         }
     }
 
-    /// How many writes operators have made to the object, as far as the server's log has caught up.
+    /// Returns the number of operators' writes to the object, as far as the server has logged them.
     pub(crate) async fn writes(&self, name: &str) -> usize {
         self.cluster.writes_to(&self.kind(), name).await.len()
     }
 
-    /// Assert that operators have made so many writes to the object.
+    /// Asserts the number of operators' writes to the object.
     pub(crate) async fn assert_writes(&self, name: &str, expected: usize) {
         let kind = self.kind();
         self.cluster.assert_writes_to(&kind, name, expected).await;
     }
 
-    /// How many writes operators have made to the object until now, once the server's log has caught up.
+    /// Returns the number of operators' writes to the object, after the server has logged all of them.
     pub(crate) async fn all_writes(&self, name: &str) -> usize {
+        self.logged().await;
+        self.writes(name).await
+    }
+
+    /// Wait until the server's log has all that was asked until now.
+    pub(crate) async fn logged(&self) {
         let marker = format!(
             "/api/v1/namespaces/{}/configmaps/until-here",
             self.cluster.namespace()
         );
+        let shown = || self.cluster.asked_about(&marker).len();
+        let before = shown();
         let asked = http::Request::get(&marker).body(Vec::new());
         let asked = asked.expect("a valid request");
         let answer = self.cluster.client().request::<Value>(asked).await;
@@ -143,24 +155,30 @@ impl TestOperator {
         let mut pulse = tokio::time::interval(Duration::from_millis(100));
         for _ in 0..300 {
             pulse.tick().await;
-            if self
-                .cluster
-                .asked()
-                .iter()
-                .any(|asked| asked.path == marker)
-            {
-                return self.writes(name).await;
+            if shown() > before {
+                return;
             }
         }
         panic!("the server's log does not show {marker}");
     }
 
-    /// A handler that notes its calls as `id name` and succeeds.
+    /// Waits for an event that should not happen: the whole time in memory, where it is virtual, and three seconds elsewhere.
+    pub(crate) async fn nothing_more(&self, time: Duration) {
+        let is_virtual = self.cluster.server() == Server::Memory;
+        let most = if is_virtual {
+            Duration::MAX
+        } else {
+            Duration::from_secs(3)
+        };
+        tokio::time::sleep(time.min(most)).await;
+    }
+
+    /// Returns a handler that records its calls as `id name` and succeeds.
     pub(crate) fn noting(&self, id: &str) -> Callback {
         self.handler(id, |_| async { Ok(Value::Null) })
     }
 
-    /// A handler that notes its calls as `id name` before it does anything else.
+    /// Returns a handler that records its calls as `id name` before it runs the function.
     pub(crate) fn handler<F, R>(&self, id: &str, function: F) -> Callback
     where
         F: Fn(Context) -> R + Send + Sync + 'static,
@@ -173,12 +191,12 @@ impl TestOperator {
         })
     }
 
-    /// The same, of a handler that waits at the gate.
+    /// Does the same as [`Self::noting`] with a handler that waits at the gate.
     pub(crate) fn waiting(&self, id: &str, gate: &Gate) -> Callback {
         self.waiting_with(id, gate, Value::Null)
     }
 
-    /// The same, of one that then returns this result.
+    /// Does the same as [`Self::waiting`] with a handler that then returns this result.
     pub(crate) fn waiting_with(&self, id: &str, gate: &Gate, result: Value) -> Callback {
         let held = gate.clone();
         self.handler(id, move |_| {
@@ -190,7 +208,7 @@ impl TestOperator {
         })
     }
 
-    /// Start an operator of these handlers, for the cluster's namespace.
+    /// Starts an operator with these handlers for the cluster's namespace.
     pub(crate) fn start(&self, registry: Registry) -> Working {
         Working::start(&self.cluster, self.operator(registry))
     }
@@ -201,7 +219,7 @@ impl TestOperator {
     }
 }
 
-/// The definition of [`KIND`] in `group`, in these versions: name, whether it is served, whether it is stored.
+/// Returns the definition of [`KIND`] in `group` with these versions: name, whether it is served, whether it is stored.
 pub(crate) fn definition_of_versions(group: &str, versions: &[(&str, bool, bool)]) -> Value {
     let mut crd = definition(group);
     let like = crd["spec"]["versions"][0].take();
@@ -216,7 +234,7 @@ pub(crate) fn definition_of_versions(group: &str, versions: &[(&str, bool, bool)
     crd
 }
 
-/// The definition of [`KIND`] in `group`.
+/// Returns the definition of [`KIND`] in `group`.
 pub(crate) fn definition(group: &str) -> Value {
     json!({
         "apiVersion": "apiextensions.k8s.io/v1",
@@ -243,19 +261,19 @@ pub(crate) fn definition(group: &str) -> Value {
     })
 }
 
-/// Whether an operator has handled the object to the end.
+/// Returns whether an operator has handled the object.
 pub(crate) fn is_handled(object: &Value) -> bool {
     last_handled(object).is_some()
 }
 
-/// What was handled last, as the object says.
+/// Returns the essence handled last, as stored on the object.
 pub(crate) fn last_handled(object: &Value) -> Option<Value> {
     let text =
         object["metadata"]["annotations"]["tester.kopf.rs/last-handled-configuration"].as_str()?;
     Some(serde_json::from_str(text).unwrap_or_else(|_| json!(text)))
 }
 
-/// Holds handlers until it is opened. Clones share it.
+/// Blocks handlers until it is opened. Clones share its state.
 #[derive(Clone)]
 pub(crate) struct Gate(Arc<Semaphore>);
 
@@ -264,12 +282,12 @@ impl Gate {
         Self(Arc::new(Semaphore::new(0)))
     }
 
-    /// Let so many pass, now or later.
+    /// Lets this number of handlers pass, now or later.
     pub(crate) fn open(&self, passes: usize) {
         self.0.add_permits(passes);
     }
 
-    /// Wait for a pass.
+    /// Waits for permission to pass.
     pub(crate) async fn pass(&self) {
         let pass = self.0.acquire().await;
         pass.expect("a gate is never torn down").forget();
@@ -291,17 +309,17 @@ impl Working {
         ))
     }
 
-    /// Stop it gracefully.
+    /// Stops it gracefully.
     pub(crate) async fn stop(self) -> Report {
         self.0.stop().await
     }
 
-    /// Await its own end.
+    /// Waits until it ends by itself.
     pub(crate) async fn end(self) -> Result<Report, OperatorError> {
         self.0.end().await
     }
 
-    /// End it as SIGKILL would: nothing is finished, nothing is written.
+    /// Ends it as SIGKILL would: nothing is finished or written.
     pub(crate) async fn kill(self) {
         self.0.kill().await;
     }

@@ -1,11 +1,11 @@
-//! Children that handlers own: their watches wake the owners, what others have changed is put right, and nothing is asked where nothing changes.
+//! Children that handlers own: their watches wake the owners, foreign changes are reverted, and without a change there are no requests.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use kopf_rs::prelude::Again;
-use kopf_rs::{Callback, Context, HandlerResult, Registry};
+use kopf_rs::{Callback, Client, Context, HandlerResult, Registry};
 use kopf_rs_apiserver::{Fault, Verb};
 use kopf_rs_tests::{TestCluster, scenarios};
 use serde_json::{Value, json};
@@ -13,24 +13,26 @@ use serde_json::{Value, json};
 use crate::operating::{TestOperator, definition, is_handled};
 
 scenarios! {
+    // In memory only: what needs faults of the server, or counts for minutes all that is asked of it.
     what_others_have_changed_is_put_right;
+    values_that_others_apply_under_the_operators_name_are_put_right;
     marks_and_references_come_back;
     a_deleted_child_is_made_again;
-    a_child_that_goes_during_a_gap_is_made_again [memory tcp];
+    a_child_that_goes_during_a_gap_is_made_again [memory];
     what_concerns_no_owner_wakes_nobody;
     nothing_is_asked_where_nothing_has_changed;
     nothing_is_asked_at_rest [memory];
-    children_of_an_owner_made_anew_are_taken_over [memory];
+    children_of_an_owner_made_anew_are_taken_over;
     a_kind_of_children_may_come_later;
     a_kind_that_may_not_be_watched_holds_up_no_other [memory];
     a_child_that_differs_in_each_call_is_told_and_applied_seldom [memory];
     a_child_that_goes_before_its_kind_is_watched_is_made_again [memory];
-    a_kind_of_children_may_go_and_come_back [memory];
+    a_kind_of_children_may_go_and_come_back;
     what_was_taken_is_told_by_field_and_manager;
     handlers_of_changes_look_after_their_children_too;
 }
 
-/// Applies what the object lists in `spec.children`.
+/// Applies the children in `spec.children` of the object.
 async fn keep(context: Context) -> HandlerResult<Value> {
     let children = context.children()?;
     let wanted: Vec<Value> = context.read("spec.children")?;
@@ -48,7 +50,7 @@ pub(crate) fn map(name: &str, data: &Value) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data})
 }
 
-/// An object whose only child is there.
+/// Returns an object whose only child exists.
 pub(crate) async fn settled(test: &TestOperator) -> Value {
     let wanted = map("child", &json!({"a": "1"}));
     test.create("one", json!({"children": [wanted]})).await;
@@ -63,6 +65,31 @@ pub(crate) async fn until(
     let there = |object: Option<&Value>| object.is_some_and(&condition);
     let found = test.cluster.until(what, "configmaps", "child", there);
     found.await
+}
+
+/// Applies a child with other data and the operator's field manager.
+pub(crate) async fn apply_as_operator(
+    client: &Client,
+    path: &str,
+    found: &Value,
+    data: &Value,
+) -> Option<Value> {
+    let metadata = &found["metadata"];
+    let mut body = json!({
+        "apiVersion": found["apiVersion"], "kind": found["kind"], "metadata": {"name": metadata["name"]}, "data": data,
+    });
+    for stanza in ["labels", "annotations", "ownerReferences"] {
+        if !metadata[stanza].is_null() {
+            body["metadata"][stanza] = metadata[stanza].clone();
+        }
+    }
+    let path = format!("{path}?fieldManager=tester.kopf.rs&force=true");
+    let apply = http::Request::patch(&path)
+        .header("content-type", "application/apply-patch+yaml")
+        .header("user-agent", TestCluster::USER_AGENT)
+        .body(body.to_string().into_bytes())
+        .expect("a valid request");
+    client.request::<Value>(apply).await.ok()
 }
 
 pub(crate) fn is_ours(child: &Value) -> bool {
@@ -88,6 +115,21 @@ async fn what_others_have_changed_is_put_right(cluster: TestCluster) {
         test.cluster
             .assert_writes_to("configmaps", "child", 3)
             .await;
+    }
+    working.stop().await;
+}
+
+async fn values_that_others_apply_under_the_operators_name_are_put_right(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let working = test.start(Registry::new().reconcile(test.selector(), keeping(&test)));
+    let made = settled(&test).await;
+    let namespace = test.cluster.namespace();
+    let path = format!("/api/v1/namespaces/{namespace}/configmaps/child");
+    let client = test.cluster.client();
+    for value in ["2", "3"] {
+        let applied = apply_as_operator(&client, &path, &made, &json!({"a": value})).await;
+        assert_eq!(applied.expect("it is applied")["data"]["a"], value);
+        until(&test, "it is put right", |it| it["data"]["a"] == "1").await;
     }
     working.stop().await;
 }
@@ -163,7 +205,7 @@ async fn what_concerns_no_owner_wakes_nobody(cluster: TestCluster) {
     settled(&test).await;
     let theirs = json!({"metadata": {"annotations": {"theirs": "x"}}, "data": {"b": "theirs"}});
     test.cluster.patch("configmaps", "child", &theirs).await;
-    // Changes of a child come in one after the other.
+    // The watch delivers changes of a child in order, so the operator has seen the first one when it reverts the second.
     test.cluster
         .patch("configmaps", "child", &json!({"data": {"a": "2"}}))
         .await;
@@ -263,7 +305,7 @@ async fn a_kind_of_children_may_come_later(cluster: TestCluster) {
         json!({"children": [map("child", &json!({"a": "1"})), wanted]}),
     )
     .await;
-    // Others are made meanwhile, and looked after.
+    // The operator creates and keeps the other children meanwhile.
     until(&test, "it is made", |it| it["data"]["a"] == "1").await;
     test.cluster.apply(&crd).await;
     let is_there = |object: Option<&Value>| object.is_some();
@@ -330,7 +372,7 @@ async fn a_child_that_differs_in_each_call_is_told_and_applied_seldom(cluster: T
     working.stop().await;
 }
 
-/// Another kind of children, and one of them.
+/// Returns the group of another kind of children, and one of them.
 fn inner(test: &TestOperator) -> (String, Value) {
     let group = format!("child.{}", test.group);
     let wanted = json!({"apiVersion": format!("{group}/v1"), "kind": "KopfExample", "metadata": {"name": "inner"}, "spec": {}});
@@ -352,7 +394,7 @@ async fn a_child_that_goes_before_its_kind_is_watched_is_made_again(cluster: Tes
     let working = test.start(registry);
     test.create("one", json!({"children": [wanted]})).await;
     test.line("no kind KopfExample").await;
-    // The operator finds the kind when it applies the child again, and watches it only once it is told of the definition.
+    // The operator discovers the kind when it applies the child again, and watches it only after an event of the definition.
     let late = Fault::late(Duration::from_secs(3600)).on(Verb::Watch);
     let late = server.fault(late.plural("customresourcedefinitions"));
     test.cluster.apply(&definition(&group).to_string()).await;
@@ -481,7 +523,7 @@ async fn handlers_of_changes_look_after_their_children_too(cluster: TestCluster)
         test.calls.all(),
         ["make: create", resumed, resumed, resumed]
     );
-    // Nothing is written to the object for that.
+    // This costs no write to the object.
     let version = |object: &Value| object["metadata"]["resourceVersion"].clone();
     assert_eq!(version(&test.get("one").await), version(&handled));
 }

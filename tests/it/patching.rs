@@ -1,4 +1,4 @@
-//! What becomes of a PATCH that is not simply carried out: its answer is lost, its version is withdrawn, nobody waits for it any more.
+//! PATCH requests that fail: their response is lost, their version is withdrawn, or their caller has stopped waiting.
 
 use std::time::Duration;
 
@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use crate::operating::{Gate, KIND, TestOperator, definition, definition_of_versions, is_handled};
 
 scenarios! {
-    a_function_counts_once_though_the_answer_to_its_patch_is_lost [memory tcp];
-    a_function_counts_once_though_another_writer_comes_between_its_parts [memory tcp];
+    a_function_counts_once_though_the_answer_to_its_patch_is_lost [memory];
+    a_function_counts_once_though_another_writer_comes_between_its_parts [memory];
     a_function_loses_nothing_where_the_status_subresource_goes_away;
     a_function_finds_no_status_subresource [memory];
     an_outage_is_over_when_an_event_handler_is_written [memory];
@@ -27,14 +27,14 @@ fn server(test: &TestOperator) -> &ApiServer {
     server.expect("this server is in the process")
 }
 
-/// What was asked about the objects fails from now on: by 503 for `verb`.
+/// Makes requests of the operator with `verb` fail with 503 from now on.
 fn busy(test: &TestOperator, verb: Verb) -> FaultHandle {
     let by_operator = |agent: Option<&str>| agent != Some(TestCluster::USER_AGENT);
     let fault = Fault::answer(503).on(verb);
     server(test).fault(fault.when(move |asked| by_operator(asked.user_agent.as_deref())))
 }
 
-/// A handler that adds to lists, which shows how often its function was carried out.
+/// A handler that appends to lists, so that the lists show how often its patch function ran.
 fn pushing(id: &str) -> Callback {
     handler(id, |context: Context| async move {
         context.patch(|patch| {
@@ -59,7 +59,7 @@ async fn a_function_counts_once_though_the_answer_to_its_patch_is_lost(cluster: 
         ("refused", Fault::answer_after_write(500)),
     ];
     for (name, fault) in faults {
-        // The status goes first, then the rest.
+        // The status is written first, then the rest.
         for nth in 1..=2 {
             let name = format!("{name}-{nth}");
             let fault = fault.clone().on(Verb::Patch).name(&name).nth(nth).times(1);
@@ -121,7 +121,7 @@ async fn a_function_loses_nothing_where_the_status_subresource_goes_away(cluster
     assert_eq!(test.calls.all(), ["create_fn"]);
 }
 
-/// A server that has no path for statuses, whatever discovery says.
+/// A server without the status path, although discovery lists it.
 async fn a_function_finds_no_status_subresource(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let _missing = server(&test).fault(Fault::answer(404).on(Verb::Patch).subresource("status"));
@@ -193,7 +193,7 @@ async fn an_outage_is_over_when_the_server_answers_whatever_it_says(cluster: Tes
     test.create("a", json!({})).await;
     test.line("Patching failed; will retry in").await;
     tokio::time::sleep(Duration::from_secs(60)).await;
-    // The server is back, and somebody else was faster: what the object says already is not written.
+    // The server is available again, but another client was faster: conflicts must not keep the outage open.
     let refused = Fault::answer(409).on(Verb::Patch).name("a").times(3);
     let _refused = server(&test).fault(refused);
     drop(outage);
@@ -206,14 +206,14 @@ async fn an_outage_is_over_when_the_server_answers_whatever_it_says(cluster: Tes
     assert!(over < conflicts, "{over} {conflicts}");
 }
 
-/// The number of the first such line.
+/// Returns the index of the first such line.
 fn position(test: &TestOperator, line: &str) -> usize {
     let all = test.cluster.lines().all();
     let position = all.iter().position(|it| it == line);
     position.expect("the line is there")
 }
 
-/// Redefine the kind, and wait until the second version of it is watched.
+/// Redefines the kind, and waits until the operator watches its second version.
 async fn redefine(test: &TestOperator, crd: &Value) {
     let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
     test.cluster.patch(definitions, &test.kind(), crd).await;
@@ -299,7 +299,7 @@ async fn what_was_done_is_written_when_the_watch_is_closed_in_conflicts(cluster:
     test.create("a", json!({})).await;
     test.calls.until(1).await;
     let conflicts = server(&test).fault(Fault::answer(409).on(Verb::Patch).name("a"));
-    // Two kinds of one name: none is watched.
+    // Two kinds with one name are ambiguous, so the operator watches neither.
     let other = format!("other-{}", test.group);
     test.cluster.apply(&definition(&other).to_string()).await;
     test.line("Stopping the watch-stream for kopf").await;

@@ -2,36 +2,40 @@
 
 mod kopf;
 mod pause;
+mod replicas;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use kopf_rs::{Operator, Registry, Settings, handler};
-use kopf_rs_apiserver::{Fault, Verb};
+use kopf_rs::{Callback, Operator, Registry, Settings, handler};
+use kopf_rs_apiserver::{Fault, FaultHandle, Verb};
 use kopf_rs_tests::{TestCluster, scenarios};
 use serde_json::{Value, json};
 
-use crate::operating::{KIND, TestOperator, Working};
-use crate::owned::map;
+use crate::operating::{Gate, KIND, TestOperator, Working, is_handled};
+use crate::owned::{self, map};
 
 scenarios! {
-    a_record_comes_and_goes_with_its_operator [memory tcp];
-    nothing_is_handled_before_the_records_are_read [memory tcp];
-    a_higher_priority_pauses_and_the_end_of_it_resumes [memory tcp];
+    a_record_comes_and_goes_with_its_operator [memory];
+    nothing_is_handled_before_the_records_are_read [memory];
+    a_higher_priority_pauses_and_the_end_of_it_resumes [memory];
     of_two_equal_operators_one_goes_on [memory];
     an_equal_kopf_operator_is_told_of [memory];
     what_a_killed_operator_leaves_is_dead_after_its_lifetime [memory];
     a_request_to_pause_holds_for_its_lifetime_or_until_it_is_taken_back [memory];
-    a_mandatory_peering_is_waited_for [memory tcp];
+    a_mandatory_peering_is_waited_for [memory];
     a_standalone_operator_takes_no_part [memory];
     a_conflict_in_one_namespace_pauses_all_of_the_operator [memory];
     the_whole_cluster_has_a_peering_of_its_own [memory];
     signs_of_life_come_before_the_lifetime_is_over [memory];
     a_record_that_others_take_away_is_written_again [memory];
     an_operator_without_permission_works_and_says_so [tcp];
-    a_pause_between_an_apply_and_a_deletion_leaves_children_to_others [memory tcp];
+    a_pause_between_an_apply_and_a_deletion_leaves_children_to_others [memory];
     signs_of_life_wait_for_no_other_write [memory];
     a_watch_that_is_cut_ends_no_pause [memory];
+    the_end_of_a_pause_is_a_start_for_what_was_busy_all_along [memory];
+    a_child_that_is_edited_during_a_pause_is_put_right_after_it [memory];
+    what_another_version_of_the_operator_has_applied_meanwhile_is_put_right [memory];
 }
 
 const PEERINGS: &str = "kopfpeerings";
@@ -75,7 +79,7 @@ fn peering() -> Value {
 }
 
 /// A cluster with a peering for its namespace.
-async fn with_peering(cluster: TestCluster) -> TestOperator {
+pub(crate) async fn with_peering(cluster: TestCluster) -> TestOperator {
     let test = TestOperator::of(cluster).await;
     test.cluster.apply(&definitions()).await;
     test.cluster.create(&peering()).await;
@@ -97,6 +101,13 @@ async fn until_records(test: &TestOperator, count: usize) -> Value {
     until(test, &what, |object| records(object).len() == count).await
 }
 
+async fn until_hits(fault: &FaultHandle, count: usize) {
+    let mut pulse = tokio::time::interval(Duration::from_millis(100));
+    while fault.hits() < count {
+        pulse.tick().await;
+    }
+}
+
 /// An operator of one handler for creations.
 fn creating(test: &TestOperator, id: &str) -> Operator {
     test.operator(Registry::new().on_create(test.selector(), test.noting(id)))
@@ -108,7 +119,7 @@ fn start(test: &TestOperator, operator: Operator, change: impl FnOnce(&mut Setti
 }
 
 /// As another operator writes it.
-async fn write(test: &TestOperator, identity: &str, record: Value) {
+pub(crate) async fn write(test: &TestOperator, identity: &str, record: Value) {
     let change = json!({"status": {identity: record}});
     test.cluster.patch(PEERINGS, "default", &change).await;
 }
@@ -186,13 +197,14 @@ async fn a_higher_priority_pauses_and_the_end_of_it_resumes(cluster: TestCluster
     test.create("three", json!({})).await;
     test.calls_until("a three").await;
     test.calls_until("resumed two").await;
+    // The end of a pause is a start, whoever has handled the object before.
+    test.calls_until("resumed one").await;
     low.stop().await;
     let calls = test.calls.all();
     let count = |call: &str| calls.iter().filter(|it| *it == call).count();
     assert_eq!(count("a two"), 0, "{calls:?}");
     assert_eq!(count("a one"), 1, "{calls:?}");
-    // Handled by this process before: not resumed again, but its daemon is.
-    assert_eq!(count("resumed one"), 0, "{calls:?}");
+    assert_eq!(count("resumed one"), 1, "{calls:?}");
     assert_eq!(count("d of one: OPERATOR_PAUSING"), 1, "{calls:?}");
     assert_eq!(count("d of one: OPERATOR_EXITING"), 1, "{calls:?}");
 }
@@ -524,9 +536,7 @@ async fn a_watch_that_is_cut_ends_no_pause(cluster: TestCluster) {
     let cut = kopf_rs_apiserver::Fault::cut().on(kopf_rs_apiserver::Verb::Watch);
     let cut = server.fault(cut.plural(PEERINGS));
     // An open watch looks for faults when it is woken.
-    while cut.hits() == 0 {
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
+    until_hits(&cut, 1).await;
     drop(cut);
     for number in 1..20 {
         write(&test, "higher", alive(number)).await;
@@ -538,4 +548,88 @@ async fn a_watch_that_is_cut_ends_no_pause(cluster: TestCluster) {
     drop(blind);
     test.calls_until("c one").await;
     working.stop().await;
+}
+
+/// One object whose handler runs through the pause, and one whose outcome cannot be written before its end.
+async fn the_end_of_a_pause_is_a_start_for_what_was_busy_all_along(cluster: TestCluster) {
+    let test = with_peering(cluster).await;
+    let server = test.cluster.in_process().expect("a server in the process");
+    let gate = Gate::closed();
+    let registry = Registry::new()
+        .on_create(test.selector(), test.waiting("c", &gate))
+        .on_resume(test.selector(), test.noting("r"));
+    let working = test.start(registry);
+    until_records(&test, 1).await;
+    let fault = Fault::answer(503).on(Verb::Patch).plural(KIND);
+    let refused = server.fault(fault.name("unwritten"));
+    test.create("unwritten", json!({})).await;
+    gate.open(1);
+    until_hits(&refused, 1).await;
+    test.create("called", json!({})).await;
+    test.calls_until("c called").await;
+    write(&test, "higher", json!({"priority": 1, "lifetime": 3600})).await;
+    test.line("Pausing operations in favour of [<Peer higher")
+        .await;
+    // What has ended is written in a pause as well.
+    until_hits(&refused, refused.hits() + 2).await;
+    write(&test, "higher", Value::Null).await;
+    test.line("Resuming operations after the pause.").await;
+    gate.open(1);
+    test.calls_until("r called").await;
+    drop(refused);
+    test.calls_until("r unwritten").await;
+    working.stop().await;
+    let mut calls = test.calls.all();
+    calls.sort();
+    let expected = ["c called", "c unwritten", "r called", "r unwritten"];
+    assert_eq!(calls, expected);
+}
+
+/// Its owner is at rest all along: nothing but the child calls the handler again.
+async fn a_child_that_is_edited_during_a_pause_is_put_right_after_it(cluster: TestCluster) {
+    let test = with_peering(cluster).await;
+    let working = test.start(Registry::new().on_create(test.selector(), owned::keeping(&test)));
+    owned::settled(&test).await;
+    test.until("it is handled", "one", is_handled).await;
+    write(&test, "freeze", json!({"priority": 100, "lifetime": 3600})).await;
+    test.line("Pausing operations in favour of [<Peer freeze")
+        .await;
+    let edit = json!({"data": {"a": "2"}});
+    test.cluster.patch("configmaps", "child", &edit).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let found = test.cluster.get("configmaps", "child").await;
+    assert_eq!(found.expect("it is there")["data"]["a"], "2");
+    write(&test, "freeze", Value::Null).await;
+    owned::until(&test, "it is put right", |it| it["data"]["a"] == "1").await;
+    working.stop().await;
+}
+
+/// Wants a child with this value, whatever the object says.
+fn wanting(test: &TestOperator, value: &'static str) -> Callback {
+    let wanting = test.handler("keep", move |context| async move {
+        let child = map("child", &json!({"a": value}));
+        context.children()?.apply(&child).await?;
+        Ok(Value::Null)
+    });
+    wanting.owns("configmaps")
+}
+
+/// It applies under the same name, as one with `--dev` does, and the fields are the same. The first one does not take the child for its own work.
+async fn what_another_version_of_the_operator_has_applied_meanwhile_is_put_right(
+    cluster: TestCluster,
+) {
+    let test = with_peering(cluster).await;
+    let version = |value| Registry::new().reconcile(test.selector(), wanting(&test, value));
+    let deployed = test.start(version("1"));
+    test.create("one", json!({})).await;
+    owned::until(&test, "it is made", |it| it["data"]["a"] == "1").await;
+    for _ in 0..2 {
+        let other = start(&test, test.operator(version("2")), |it| {
+            it.peering.priority = 666;
+        });
+        owned::until(&test, "it is the other's", |it| it["data"]["a"] == "2").await;
+        other.stop().await;
+        owned::until(&test, "it is put right", |it| it["data"]["a"] == "1").await;
+    }
+    deployed.stop().await;
 }

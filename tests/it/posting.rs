@@ -1,4 +1,4 @@
-//! Kubernetes Events: what handlers post about their objects, and what their log lines become where that is asked for.
+//! Kubernetes Events: those that handlers post about their objects, and log lines that become Events if the settings demand it.
 
 use kopf_rs::{
     Context, EventKind, Events, HandlerResult, Operator, Owner, PermanentError, PostingLevel,
@@ -13,7 +13,7 @@ scenarios! {
     handlers_post_events_about_their_objects;
     an_event_may_be_about_another_object_but_not_about_an_event;
     long_messages_are_cut_in_the_middle;
-    the_same_event_is_counted_and_too_many_different_ones_are_left_out [memory tcp];
+    the_same_event_is_counted_and_too_many_different_ones_are_left_out [memory];
     nothing_is_posted_unless_it_is_asked_for;
     log_lines_are_posted_where_that_is_asked_for;
     a_level_leaves_out_what_is_less_important;
@@ -30,7 +30,7 @@ fn start_with(test: &TestOperator, registry: Registry, set: impl FnOnce(&mut Set
     Working::start(&test.cluster, test.operator(registry).settings(settings))
 }
 
-/// Handle one object to the end, and stop: then all that was to be posted is.
+/// Handles one object and stops the operator, so that all its Events are posted.
 async fn handle_one(test: &TestOperator, working: Working) -> Value {
     let object = test.create("a", json!({})).await;
     test.until("it is handled", "a", is_handled).await;
@@ -38,7 +38,7 @@ async fn handle_one(test: &TestOperator, working: Working) -> Value {
     object
 }
 
-/// All Events in the cluster's namespace: type, reason and note.
+/// Returns all Events in the cluster's namespace: type, reason and note.
 async fn posted(test: &TestOperator) -> Vec<[String; 3]> {
     let owned = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let said = |event: &Value| [&event["type"], &event["reason"], &event["note"]].map(owned);
@@ -53,7 +53,7 @@ fn said(all: &[[&str; 3]]) -> Vec<[String; 3]> {
     all
 }
 
-/// An annotated function gets them as an argument.
+/// An annotated function gets the poster of Events as an argument.
 #[kopf_rs::subhandler]
 async fn say(events: Events, handler: Owner) -> HandlerResult {
     let mut child = json!({});
@@ -100,7 +100,7 @@ async fn handlers_post_events_about_their_objects(cluster: TestCluster) {
     assert_eq!(regarding["name"], "a");
     assert_eq!(regarding["namespace"], test.cluster.namespace());
     assert_eq!(regarding["resourceVersion"], metadata["resourceVersion"]);
-    // The same Events are shown by the older group, which `kubectl get events` asks.
+    // The core group, which `kubectl get events` uses, shows the same Events.
     let older = test.cluster.list("events").await;
     let older = older.iter().find(|it| it["metadata"]["name"] == name);
     let older = older.expect("it is in the core group, too");
@@ -184,7 +184,7 @@ async fn nothing_is_posted_unless_it_is_asked_for(cluster: TestCluster) {
     assert_eq!(posted(&test).await, said(&[]));
     test.delete("a").await;
     test.until_gone("a").await;
-    // Switched off, what handlers post is left out, too: warnings as well.
+    // With posting disabled, the handlers' own Events are omitted, too, even warnings.
     let registry = Registry::new().on_create(test.selector(), test.handler("create_fn", say_all));
     let off = |settings: &mut Settings| {
         settings.posting.enabled = false;

@@ -1,7 +1,7 @@
-//! Random histories: dice, seeds, the search for a failure and for a small one, virtual time.
+//! Random histories: dice, seeds, the search for a failure and its reduction, virtual time.
 //!
-//! `KOPF_RS_HISTORIES=n` plays so many, `KOPF_RS_FIRST=n` begins with that one. A failure is made small, told from its beginning, and named by
-//! a seed; `KOPF_RS_SEED=n@size` plays that one again, and tells what the operator has logged. Must not know what histories are about.
+//! `KOPF_RS_HISTORIES=n` sets their number, `KOPF_RS_FIRST=n` the first seed. A failure is reduced, printed from its start, and named by a
+//! seed; `KOPF_RS_SEED=n@size` plays that seed again and includes the log of the operator. Must not know the subject of the histories.
 
 pub(crate) mod dice;
 
@@ -13,22 +13,22 @@ use std::time::Duration;
 
 use kopf_rs_tests::{Lines, say, subscriber};
 
-/// What a history is made from. Written as `number@size`, or as the number alone.
+/// The seed of a history. Written as `number@size`, or as the number alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Seed {
     pub(crate) number: u64,
-    /// How much there is of everything.
+    /// The size limit of all parts of the history.
     pub(crate) size: usize,
 }
 
-/// What was wrong, and all that had happened.
+/// The violation, and the story up to it.
 pub(crate) struct Failure {
     pub(crate) why: String,
     pub(crate) story: Vec<String>,
 }
 
-/// Play as many histories as the environment says, or the one that it names; `add` takes in what each has come to. How many were played, or
-/// nothing where it was the one. Panics with the story of a small one that fails.
+/// Plays the number of histories that the environment sets, or the single one that it names, and passes each result to `add`. Returns the
+/// number, or `None` for a single one. Panics with the story of a reduced history that fails.
 pub(crate) fn explore<T>(
     default: u64,
     play: impl Fn(Seed, Option<&Lines>) -> Result<T, Failure> + Sync,
@@ -78,7 +78,7 @@ pub(crate) fn explore<T>(
     Some(count)
 }
 
-/// Requests, calls and times: a failure that cannot be played again could not be understood.
+/// Asserts that each seed gives the same story twice, including requests, calls and times. Without this, a failure could not be reproduced.
 pub(crate) fn assert_told_again(
     seeds: impl IntoIterator<Item = Seed>,
     story: impl Fn(Seed) -> Vec<String>,
@@ -98,7 +98,7 @@ pub(crate) fn assert_told_again(
     }
 }
 
-/// Play under virtual time on this thread; a panic is what was wrong. With `lines`, what the operator logs is caught there.
+/// Runs `play` under virtual time on this thread and returns a panic as an error. With `lines`, captures the log of the operator.
 pub(crate) fn in_virtual_time<T>(
     lines: Option<&Lines>,
     play: impl AsyncFnOnce() -> Result<T, String>,
@@ -117,7 +117,7 @@ pub(crate) fn in_virtual_time<T>(
     })
 }
 
-/// Complaints, if there are any.
+/// Returns the complaints as an error, if there are any.
 pub(crate) fn verdict(wrong: &[String]) -> Result<(), String> {
     if wrong.is_empty() {
         Ok(())
@@ -126,7 +126,7 @@ pub(crate) fn verdict(wrong: &[String]) -> Result<(), String> {
     }
 }
 
-/// A smaller history that fails too.
+/// Searches a smaller history that fails, too.
 fn smaller<T>(
     seed: Seed,
     play: impl Fn(Seed, Option<&Lines>) -> Result<T, Failure>,
@@ -159,7 +159,7 @@ fn told(seed: Seed, failure: &Failure) -> String {
 // === impl Seed ===
 
 impl Seed {
-    /// Sizes take turns.
+    /// Returns a seed whose size cycles from 1 to 8.
     pub(crate) fn of(number: u64) -> Self {
         let size = usize::try_from(number % 8).expect("below 8") + 1;
         Self { number, size }

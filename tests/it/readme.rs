@@ -1,8 +1,8 @@
-//! README.md and `docs/first-operator.md`, followed word for word but for one path: their commands are run, their files are written, and the lines that
-//! they show must appear.
+//! Follows README.md and `docs/first-operator.md` literally except for one path: runs their commands, writes their files, and checks the
+//! output lines that they show.
 //!
-//! Their Rust is compiled by the doctests of kopf-rs, too. Crates of the tour are built with the versions and the profile of this
-//! repository, so that dependencies are not built once more.
+//! The doctests of kopf-rs also compile their Rust code. Crates of the tour use the versions and the profile of this repository, so that
+//! cargo does not build the dependencies again.
 
 use std::collections::HashMap;
 use std::fs;
@@ -24,7 +24,7 @@ fn page(path: &str) -> String {
     fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// The text under the heading that begins with `heading`.
+/// Returns the text under the heading that starts with `heading`.
 fn section<'a>(page: &'a str, heading: &str) -> &'a str {
     let start = page
         .find(&format!("\n## {heading}"))
@@ -42,7 +42,7 @@ fn blocks(text: &str) -> Vec<Block<'_>> {
         .collect()
 }
 
-/// The tour as one shell script. A block that begins with a file name in a comment is that file.
+/// Returns the tour as one shell script. A block whose first line is a comment with a file name becomes that file.
 fn script(blocks: &[Block<'_>]) -> String {
     let mut script = "set -eux\n".to_owned();
     for block in blocks {
@@ -78,20 +78,20 @@ fn shell(script: &str, dir: &Path, like: &Command) -> Command {
     command
 }
 
-/// A folder away from this repository, removed in the end. One per checkout, always the same: what is built for it is built once.
+/// A folder outside of this repository, removed at the end. Its path is fixed per checkout, so that later runs reuse the builds.
 struct Away(PathBuf);
 
 impl Away {
     fn new() -> Self {
         let checkout = env!("CARGO_MANIFEST_DIR").replace('/', "-");
         let path = std::env::temp_dir().join(format!("kopf-rs-tour{checkout}"));
-        // A run that was killed may have left it.
+        // A killed run may have left it.
         let _ = fs::remove_dir_all(&path);
         fs::create_dir_all(&path).expect("the folder for temporary files can be written to");
         Self(path)
     }
 
-    /// Settings for all crates in it: those parts of this repository's manifest that decide on how dependencies are built.
+    /// Writes cargo settings for all crates in the folder: the parts of this repository's manifest that affect the build of dependencies.
     fn profile(&self) {
         let manifest = fs::read_to_string(root().join("Cargo.toml")).expect("a manifest is there");
         let start = manifest.find("[profile.dev]").expect("a profile is there");
@@ -111,21 +111,21 @@ impl Drop for Away {
 async fn the_tour_leads_to_a_handled_object() {
     let tour = page("docs/first-operator.md");
     let blocks = blocks(&tour);
-    // Outside this repository, or cargo would take the new crate for one of its members.
+    // Outside this repository, because cargo would take the new crate for a workspace member.
     let folder = Away::new();
     let (clone, bin) = (folder.0.join("kopf-rs"), folder.0.join("bin"));
     let there = fs::canonicalize(root()).expect("the root is there");
     symlink(&there, &clone).expect("links can be made");
     let path = std::env::var("PATH").expect("a PATH");
     folder.profile();
-    // Cargo takes what is behind a link for another package, and would build kopf-rs once more for it: a clone is no link.
+    // Cargo treats a linked path as another package and would build kopf-rs again, so the script uses the real path.
     let (linked, real) = ("--path ../kopf-rs/kopf-rs", there.join("kopf-rs"));
     let script = script(&blocks);
     assert!(script.contains(linked), "{script}");
     let script = script.replace(linked, &format!("--path {}", real.display()));
     let mut command = shell(&script, &clone, &kopf_rs(&[]));
     command
-        // `cd ..` goes back along the link, as PWD knows it.
+        // `cd ..` goes back along the link, because the shell reads PWD.
         .env("PWD", &clone)
         .env("CARGO_INSTALL_ROOT", &folder.0)
         .env("PATH", format!("{}:{path}", bin.display()));

@@ -1,10 +1,18 @@
-//! Several instances of one operator: the one that holds the Lease is at work, the others stand by.
+//! Several instances of one operator: the holder of the Lease is active, the others stand by.
 
+mod journal;
+mod partitions;
 mod processes;
+mod rollout;
+mod terms;
+mod turns;
 
 use std::time::Duration;
 
-use kopf_rs::{HandlerError, Index, LeaseSettings, Operator, Registry, Settings, handler, indexer};
+use kopf_rs::{
+    Client, HandlerError, Index, LeaseSettings, Operator, Registry, Settings, handler, indexer,
+};
+use kopf_rs_apiserver::User;
 use kopf_rs_tests::{TestCluster, scenarios};
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -13,23 +21,23 @@ use crate::cli;
 use crate::operating::{Gate, TestOperator, Working};
 
 scenarios! {
-    of_three_one_is_at_work [memory tcp real];
-    a_graceful_end_hands_over_at_once [memory tcp real];
+    of_three_one_is_at_work [memory real];
+    a_graceful_end_hands_over_at_once [memory real];
     what_waits_when_the_lease_is_lost_is_not_called [memory];
     a_killed_holder_is_followed_once_its_time_is_over [memory];
-    a_standby_has_its_indices_and_lists_nothing_anew [memory tcp];
+    a_standby_has_its_indices_and_lists_nothing_anew [memory];
     daemons_and_timers_move_with_the_lease [memory];
     an_edited_holder_stops_the_former_one_at_once [memory];
     a_deleted_lease_is_made_anew_after_its_time [memory];
-    a_lease_of_another_operator_is_left_alone [memory tcp];
+    a_lease_of_another_operator_is_left_alone [memory];
     without_rights_nothing_is_called_and_the_rule_is_told [tcp];
     the_rights_that_are_printed_are_enough [tcp real];
 }
 
-const LEASES: &str = "leases.coordination.k8s.io";
-const NAME: &str = "tester";
+pub(crate) const LEASES: &str = "leases.coordination.k8s.io";
+pub(crate) const NAME: &str = "tester";
 
-/// With the Lease in the cluster's namespace.
+/// Enables the Lease in the cluster's namespace.
 fn shared(test: &TestOperator, operator: Operator) -> Operator {
     shared_as(test, operator, |_| {})
 }
@@ -46,12 +54,19 @@ fn shared_as(
     }))
 }
 
-/// An instance that notes creations and resumptions with its name.
+/// Starts an instance that records creations and resumptions with its name.
 fn replica(test: &TestOperator, id: &str) -> Working {
     let registry = Registry::new()
         .on_create(test.selector(), test.noting(id))
         .on_resume(test.selector(), test.noting(&format!("{id} resumes")));
     Working::start(&test.cluster, shared(test, test.operator(registry)))
+}
+
+/// Returns a client with that user name, so that faults can apply to one instance only.
+fn client_of(test: &TestOperator, name: &str) -> Client {
+    let server = test.cluster.in_process().expect("a server in the process");
+    let user = User::new(name).group("system:masters");
+    Client::new(server.service().as_user(user), test.cluster.namespace())
 }
 
 async fn lease_until(test: &TestOperator, what: &str, is: impl Fn(&Value) -> bool) -> Value {
@@ -111,18 +126,18 @@ async fn a_graceful_end_hands_over_at_once(cluster: TestCluster) {
     test.create("two", json!({})).await;
     test.calls_until("b two").await;
     let took = signalled.elapsed();
-    // From the signal on. Time of its own only in memory: elsewhere the machine may be busy.
+    // Measures the time from the signal only in memory, because elsewhere the machine may be busy.
     if matches!(test.cluster.server(), kopf_rs_tests::Server::Memory) {
         assert!(took < Duration::from_millis(500), "{took:?}");
     }
-    // What was there is resumed, as at the start of an operator, and not created.
+    // The next instance resumes existing objects, as at the start of an operator, and does not call creation handlers.
     test.calls_until("b resumes one").await;
     second.stop().await;
     assert_eq!(count(&test, "b one"), 0, "{:?}", test.calls.all());
     assert_eq!(count(&test, "a two"), 0, "{:?}", test.calls.all());
 }
 
-/// Of many objects that wait for the only place, none is begun once another instance may be at work.
+/// Of many objects that wait for the only worker permit, none starts once another instance may be active.
 async fn what_waits_when_the_lease_is_lost_is_not_called(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let gate = Gate::closed();
@@ -207,7 +222,7 @@ async fn a_standby_has_its_indices_and_lists_nothing_anew(cluster: TestCluster) 
         own.filter(|it| it.verb == "list" || it.verb == "watch")
             .count()
     };
-    // Both watch.
+    // Both instances watch by then.
     while lists(&test) < 2 {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
@@ -247,12 +262,12 @@ async fn daemons_and_timers_move_with_the_lease(cluster: TestCluster) {
     test.calls_until("a begins").await;
     let second = with_daemon("b");
     test.line("Standing by: the Lease").await;
-    // By somebody who does not know what that does.
+    // An edit by a user who does not know its effect.
     let edit = json!({"spec": {"holderIdentity": "somebody"}});
     test.cluster.patch(LEASES, NAME, &edit).await;
     test.calls_until("a ends: OPERATOR_PAUSING").await;
     assert_eq!(count(&test, "begins"), 1, "{:?}", test.calls.all());
-    // One of both takes it.
+    // One of the two instances takes the Lease.
     test.calls.until(3).await;
     assert_eq!(count(&test, "begins"), 2, "{:?}", test.calls.all());
     first.stop().await;
@@ -378,7 +393,7 @@ subjects: [{{apiGroup: rbac.authorization.k8s.io, kind: User, name: {user}}}]
     working.stop().await;
 }
 
-/// What `--manifests` prints for the `ServiceAccount` of a Deployment, bound to a user of the test.
+/// The output of `--manifests` for the `ServiceAccount` of a Deployment, bound to a user of the test.
 async fn the_rights_that_are_printed_are_enough(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let user = test.cluster.restricted_user();
@@ -428,7 +443,7 @@ subjects: [{{apiGroup: rbac.authorization.k8s.io, kind: User, name: {user}}}]
     assert_eq!(refused, 0);
 }
 
-/// The objects that a program prints for the Lease.
+/// Returns the objects that a program prints for the Lease.
 async fn printed(test: &TestOperator) -> [Value; 3] {
     let kubeconfig = test.cluster.kubeconfig().display().to_string();
     let namespace = test.cluster.namespace();

@@ -1,8 +1,11 @@
-//! Objects that an operator finds again when it starts.
+//! Objects that exist when an operator starts.
+
+use std::time::Duration;
 
 use kopf_rs::{Reason, Registry, handler};
 use kopf_rs_tests::{TestCluster, scenarios};
 use serde_json::json;
+use tokio::time::Instant;
 
 use crate::operating::{TestOperator, is_handled, last_handled};
 
@@ -10,6 +13,7 @@ scenarios! {
     what_was_handled_before_is_resumed_once_per_start;
     what_changed_meanwhile_is_updated;
     a_start_on_handled_objects_writes_nothing;
+    changes_during_a_listing_of_unchanged_objects_are_handled_at_once [memory];
 }
 
 async fn what_was_handled_before_is_resumed_once_per_start(cluster: TestCluster) {
@@ -69,4 +73,36 @@ async fn a_start_on_handled_objects_writes_nothing(cluster: TestCluster) {
         assert_eq!(test.calls.all().len(), 3);
         test.assert_writes("a", 1).await;
     }
+}
+
+/// FA5.
+async fn changes_during_a_listing_of_unchanged_objects_are_handled_at_once(cluster: TestCluster) {
+    const UNCHANGED: usize = 500;
+    let test = TestOperator::of(cluster).await;
+    let registry = || {
+        Registry::new()
+            .on_create(test.selector(), test.noting("create_fn"))
+            .on_delete(test.selector(), test.noting("delete_fn"))
+    };
+    let working = test.start(registry());
+    for number in 0..UNCHANGED {
+        test.create(&format!("o{number}"), json!({})).await;
+    }
+    test.calls.until(UNCHANGED).await;
+    for number in 0..UNCHANGED {
+        test.until("it is handled", &format!("o{number}"), is_handled)
+            .await;
+    }
+    working.stop().await;
+    let working = test.start(registry());
+    let start = Instant::now();
+    test.create("new", json!({})).await;
+    test.delete("o7").await;
+    test.until_gone("o7").await;
+    test.until("it is handled", "new", is_handled).await;
+    assert!(start.elapsed() < Duration::from_millis(500));
+    working.stop().await;
+    let mut calls = test.calls.all().split_off(UNCHANGED);
+    calls.sort();
+    assert_eq!(calls, ["create_fn new", "delete_fn o7"]);
 }

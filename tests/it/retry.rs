@@ -1,4 +1,4 @@
-//! Handlers that fail: retried when they want, as often as they may, restarts notwithstanding.
+//! Handlers that fail: retried after the delay that they request, up to their limits, even across restarts.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -49,13 +49,13 @@ async fn temporary_errors_are_retried_after_their_delays(cluster: TestCluster) {
         assert_eq!(test.calls.all(), ["0 0", "1 1", "2 3"]);
     }
     assert_eq!(test.calls.all().len(), 3);
-    // One write per attempt, none to wake up.
+    // One write per attempt, and no extra write for the retry.
     test.assert_writes("a", 3).await;
     test.line("Handler 'create_fn' failed temporarily: not yet")
         .await;
 }
 
-/// A handler that needs three attempts, and notes them.
+/// Returns a handler that records its attempts and succeeds in the third.
 fn third_time_lucky(test: &TestOperator) -> Registry {
     let calls = test.calls.clone();
     let create = handler("create_fn", move |context| {
@@ -244,7 +244,7 @@ async fn a_panicking_filter_concerns_one_object_only(cluster: TestCluster) {
     assert_eq!(test.calls.all(), ["create_fn good"]);
 }
 
-/// An operator may be a part of a program only.
+/// The operator may be embedded in a larger program.
 async fn the_panic_hook_of_the_process_stays_its_own(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let told = Arc::new(AtomicUsize::new(0));
@@ -269,7 +269,7 @@ async fn the_panic_hook_of_the_process_stays_its_own(cluster: TestCluster) {
     assert_eq!(told.load(Ordering::Relaxed), 1);
 }
 
-/// Killed after the n-th request, for every n: no attempt is skipped, and the end is the same.
+/// Kills the operator after its n-th request, for every n: no attempt is skipped, and the final object is the same.
 async fn twenty_deaths_skip_no_attempt(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     for number in 0..20_usize {
@@ -320,7 +320,7 @@ mod blocking {
     }
 }
 
-/// One blocks its thread until the other one has run.
+/// The blocking handler of one object waits until that of the other object has run, so the two must run in parallel.
 async fn blocking_handlers_run_beside_the_others(cluster: TestCluster) {
     let mut test = TestOperator::bare(cluster);
     "blocking.kopf.dev".clone_into(&mut test.group);

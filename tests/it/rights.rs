@@ -1,4 +1,4 @@
-//! Operators whose user may not do everything: the missing rule is told, the rest goes on, and a grant is enough to heal.
+//! Operators with missing permissions: the log names the missing rule, all other work continues, and a grant fixes the problem.
 
 use std::time::Duration;
 
@@ -19,19 +19,21 @@ scenarios! {
     once_ends_where_nothing_may_be_patched;
     without_namespaces_to_list_the_named_ones_are_served;
     namespaces_that_are_given_by_name_need_not_be_listed;
+    a_handler_for_namespaces_that_may_not_be_watched_is_told_with_its_rule;
+    an_operator_for_built_in_kinds_needs_no_definitions;
     a_right_to_finalizers_that_is_missing_is_told_with_its_rule [real];
     without_definitions_to_list_new_kinds_are_looked_for;
     what_is_not_to_be_scanned_is_not_asked_for;
 }
 
-/// A user with a role of its own.
+/// A user with a separate role.
 struct User<'a> {
     cluster: &'a TestCluster,
     name: String,
 }
 
 impl<'a> User<'a> {
-    /// Who may do what `rules` say, everywhere.
+    /// Creates a user with these rules in all namespaces.
     async fn with(cluster: &'a TestCluster, rules: Value) -> Self {
         let user = Self {
             cluster,
@@ -57,7 +59,7 @@ impl<'a> User<'a> {
         format!("{}-{}", self.cluster.namespace(), self.name)
     }
 
-    /// From now on it may do what `rules` say.
+    /// Replaces the user's rules.
     async fn may(&self, rules: Value) {
         self.cluster
             .patch("clusterroles", &self.role(), &json!({"rules": rules}))
@@ -73,7 +75,7 @@ fn rule(group: &str, resources: &[&str], verbs: &[&str]) -> Value {
     json!({"apiGroups": [group], "resources": resources, "verbs": verbs})
 }
 
-/// What the framework itself looks at.
+/// Returns the rule for the resources that the framework itself watches.
 fn backbone() -> Value {
     rule(
         "apiextensions.k8s.io",
@@ -86,7 +88,7 @@ fn look(group: &str) -> Value {
     rule(group, &[KIND], &["list", "watch"])
 }
 
-/// All that a kind with handlers of changes takes.
+/// Returns the rule for a kind with handlers of changes.
 fn all(group: &str) -> Value {
     rule(
         group,
@@ -95,12 +97,12 @@ fn all(group: &str) -> Value {
     )
 }
 
-/// For all namespaces: what others do in theirs is no business of the handlers' group.
+/// Returns an operator for all namespaces; the test-specific group excludes the objects of other tests.
 fn everywhere(registry: Registry) -> Operator {
     Operator::new(registry).name(NAME)
 }
 
-/// Assert that these lines are logged in this order, the first of them so often. Other tasks may log between them.
+/// Asserts that these lines are logged in this order, and the first of them this many times. Other lines may come between them.
 async fn assert_told(test: &TestOperator, expected: &[String], times: usize) {
     let lines = test.cluster.lines();
     let (Some(first), Some(last)) = (expected.first(), expected.last()) else {
@@ -121,7 +123,7 @@ async fn assert_told(test: &TestOperator, expected: &[String], times: usize) {
     );
 }
 
-/// What the operator goes on without is no error.
+/// Asserts that the log has no errors, because missing optional permissions are not errors.
 fn assert_no_errors(test: &TestOperator) {
     let errors: Vec<String> = test.cluster.lines().all();
     let errors: Vec<_> = errors
@@ -228,7 +230,8 @@ async fn a_missing_right_to_patch_is_told_once_and_loses_nothing(cluster: TestCl
     assert_eq!(test.calls.all(), ["create_fn a", "create_fn b"]);
 }
 
-/// Another version takes over while the object waits for its next attempt: it is to be read in the other version, and may not be.
+/// Another version takes over while the object waits for its next attempt. The operator must read the object in that version but may not
+/// `get` it.
 async fn an_object_that_may_not_be_read_by_itself_is_listed(cluster: TestCluster) {
     let test = TestOperator::bare(cluster);
     let versions = |versions: &[(&str, bool, bool)]| definition_of_versions(&test.group, versions);
@@ -258,7 +261,7 @@ async fn an_object_that_may_not_be_read_by_itself_is_listed(cluster: TestCluster
     assert_eq!(test.cluster.lines().count(unreadable), 0);
 }
 
-/// What a daemon was given when it began is older than what was handled meanwhile.
+/// The daemon's object is older than the state that was handled meanwhile.
 async fn a_daemon_whose_object_may_not_be_read_by_itself_ends_well(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let user = User::with(&test.cluster, json!([backbone(), all(&test.group)])).await;
@@ -339,6 +342,61 @@ async fn namespaces_that_are_given_by_name_need_not_be_listed(cluster: TestClust
     assert_eq!(warned, 0, "{}", lines.all().join("\n"));
 }
 
+/// P4: the operator itself can work without namespaces, but handlers of namespaces cannot.
+async fn a_handler_for_namespaces_that_may_not_be_watched_is_told_with_its_rule(
+    cluster: TestCluster,
+) {
+    let test = TestOperator::of(cluster).await;
+    let user = User::with(&test.cluster, json!([backbone(), all(&test.group)])).await;
+    let registry = Registry::new()
+        .on_create(test.selector(), test.noting("create_fn"))
+        .on_event(("v1", "namespaces"), test.noting("namespace_fn"));
+    let named = everywhere(registry).namespaces([test.cluster.namespace()]);
+    let working = user.start(named).await;
+    let lines = test.cluster.lines();
+    let is_told = |line: &str| {
+        let loud = line.contains("ERROR") || line.contains("WARN");
+        loud && line.contains("Not enough permissions to watch namespaces.v1 cluster-wide: ")
+    };
+    lines.until("the missing right", is_told).await;
+    for part in [
+        "To grant them, add to a ClusterRole bound to this operator:",
+        "resources: [\"namespaces\"]",
+    ] {
+        lines.until(part, |line| line.contains(part)).await;
+    }
+    working.stop().await;
+    // P6: no object has waited for that permission.
+    let waited = lines.count(|line| line.contains("had to wait"));
+    assert_eq!(waited, 0, "{}", lines.all().join("\n"));
+}
+
+/// P6: the operator handles no custom resources.
+async fn an_operator_for_built_in_kinds_needs_no_definitions(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let maps = rule("", &["configmaps"], &["get", "list", "watch", "patch"]);
+    let user = User::with(&test.cluster, json!([maps])).await;
+    let registry = Registry::new().on_create("configmaps", test.noting("create_fn"));
+    let working = user.start(everywhere(registry)).await;
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}});
+    test.cluster.create(&map).await;
+    test.cluster
+        .until(
+            "it is handled",
+            "configmaps",
+            "a",
+            |found: Option<&Value>| found.is_some_and(is_handled),
+        )
+        .await;
+    working.stop().await;
+    let lines = test.cluster.lines();
+    let is_advice = |line: &str| {
+        let loud = line.contains("ERROR") || line.contains("WARN") || line.contains("INFO");
+        loud && line.to_lowercase().contains("customresourcedefinitions")
+    };
+    assert_eq!(lines.count(is_advice), 0, "{}", lines.all().join("\n"));
+}
+
 /// CH19: on clusters that restrict `blockOwnerDeletion`.
 async fn a_right_to_finalizers_that_is_missing_is_told_with_its_rule(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
@@ -417,7 +475,7 @@ async fn what_is_not_to_be_scanned_is_not_asked_for(cluster: TestCluster) {
     let scans = ["/customresourcedefinitions", "/v1/namespaces"];
     let by_operators = test.cluster.asked().into_iter();
     let by_operators = by_operators.filter(|asked| asked.user_agent != TestCluster::USER_AGENT);
-    // The log of the real server is of all tests at once.
+    // The log of the real server contains the requests of all tests.
     let ours = by_operators.filter(|_| test.cluster.in_process().is_some());
     let scanned = ours.filter(|asked| scans.iter().any(|path| asked.path.ends_with(path)));
     assert_eq!(scanned.count(), 0);

@@ -1,4 +1,5 @@
-//! Two operators of one name: told, with what was expected and found. One operator that is restarted or replaced: hardly a word.
+//! Two operators with one name: the log reports the expected and the found state. A restart or replacement of one operator causes almost no
+//! reports.
 
 use kopf_rs::{Callback, Registry, TemporaryError};
 use kopf_rs_tests::{TestCluster, scenarios};
@@ -11,15 +12,15 @@ scenarios! {
     who_strips_the_finalizer_of_another_is_told [memory];
     an_instance_that_replaces_another_is_no_alarm;
     two_instances_that_stay_are_told [memory];
-    what_was_left_by_former_handlers_is_no_alarm [memory tcp];
-    what_others_do_to_objects_is_no_alarm [memory tcp];
+    what_was_left_by_former_handlers_is_no_alarm [memory];
+    what_others_do_to_objects_is_no_alarm [memory];
 }
 
 const ALARM: &str = "Another operator keeps its state under this one's name";
 const LASTING: &str = "Another instance of this operator has been working";
 const GENTLE: &str = "Another instance of this operator may be working";
 
-/// Fails so many times, a second apart.
+/// A handler that fails this many times, a second apart.
 fn failing(test: &TestOperator, id: &str, times: u32) -> Callback {
     test.handler(id, move |context| async move {
         if context.retry() < times {
@@ -78,7 +79,7 @@ async fn who_strips_the_finalizer_of_another_is_told(cluster: TestCluster) {
     test.create("a", json!({})).await;
     test.line("the finalizer tester.kopf.rs/finalizer of").await;
     test.line(ALARM).await;
-    // The fight is over before long.
+    // The conflict ends soon.
     let clock = Working::start(&test.cluster, clock);
     let ticks = |calls: &[String]| calls.iter().filter(|call| *call == "clock_fn a").count();
     let mut count = 1;
@@ -104,7 +105,7 @@ async fn an_instance_that_replaces_another_is_no_alarm(cluster: TestCluster) {
         test.create(name, json!({})).await;
         test.until("it is handled", name, is_handled).await;
     }
-    // One after the other, in the middle of retries: not a word.
+    // One after the other, in the middle of retries: no report.
     test.patch("a", json!({"spec": {"size": 1}})).await;
     test.calls.until(9).await;
     first.stop().await;
@@ -114,7 +115,7 @@ async fn an_instance_that_replaces_another_is_no_alarm(cluster: TestCluster) {
     };
     test.until("the update is handled", "a", sized).await;
     assert_eq!(said(&test, "Another "), 0);
-    // Both at once, for a while: a word at most.
+    // Both at once, for a short time: at most mild reports.
     let third = test.start(registry());
     test.create("c", json!({})).await;
     test.patch("b", json!({"spec": {"size": 1}})).await;
@@ -128,7 +129,7 @@ async fn an_instance_that_replaces_another_is_no_alarm(cluster: TestCluster) {
 
 async fn two_instances_that_stay_are_told(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
-    // In virtual time both are at work in the very same moment, so that their records would be the same, were it not for the message.
+    // In virtual time both run at the same moment, so only the message makes their records differ.
     let registry = |who: &'static str| {
         let create = test.handler("create_fn", move |context| async move {
             let delay = 50.0 + f64::from(context.retry());
@@ -200,7 +201,7 @@ async fn what_others_do_to_objects_is_no_alarm(cluster: TestCluster) {
     ] {
         test.patch("a", change.clone()).await;
         test.calls.until(calls).await;
-        // Or the next change comes first, and is overwritten before the operator sees it.
+        // Otherwise the next change could overwrite this one before the operator sees it.
         let whole = |object: &Value| {
             let handled = crate::operating::last_handled(object).unwrap_or_default();
             let is_in = |path| handled.pointer(path) == object.pointer(path);

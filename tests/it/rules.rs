@@ -1,4 +1,4 @@
-//! Validation rules: the API server enforces them by itself, from the definition of the kind or from a policy.
+//! Validation rules, which the API server enforces by itself, in the definition of the kind or in a policy.
 
 use kopf_rs::prelude::*;
 use kopf_rs::{Operator, Registry, ValidationRule, register_crd};
@@ -11,13 +11,16 @@ scenarios! {
     a_rule_that_costs_too_much_is_refused;
     a_definition_without_a_rule_is_told [memory];
     policies_follow_their_rules;
-    policies_of_others_are_left_alone [memory tcp];
+    policies_of_others_are_left_alone [memory];
+    policies_of_kinds_that_are_not_served_list_who_would_write_them [memory];
     a_policy_denies;
     policies_that_may_not_be_written_are_told [memory];
+    a_policy_covers_all_ways_to_change_an_object [real];
+    a_policy_about_metadata_keeps_no_status_from_being_told;
     a_refused_policy_keeps_no_other_from_being_written [memory];
 }
 
-/// The group of the kind whose rules are constants: they are of this program, whatever server it asks.
+/// The group of the kind with constant rules; it belongs to this program, not to a test.
 const GROUP: &str = "rules.kopf.dev";
 
 #[validation_rule(GROUP, "v1", KIND, message = "it never shrinks", field = "spec.size")]
@@ -42,14 +45,14 @@ async fn register(client: Client) -> HandlerResult {
 const POLICIES: &str = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies";
 const BINDINGS: &str = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings";
 
-/// An operator with a name of its own: policies have no namespace.
+/// Starts an operator with a unique name, because policies are cluster-wide.
 fn start(test: &TestOperator, registry: Registry) -> Working {
     let namespace = test.cluster.namespace();
     let operator = Operator::new(registry).name(namespace);
     Working::start(&test.cluster, operator.namespaces([namespace]))
 }
 
-/// The name of a rule's policy.
+/// Returns the name of a rule's policy.
 fn policy(test: &TestOperator, rule: &str) -> String {
     format!("{rule}.{}.kopf.rs", test.cluster.namespace())
 }
@@ -71,7 +74,7 @@ fn object(group: &str, name: &str, spec: &Value) -> Value {
     json!({"apiVersion": api_version, "kind": "KopfExample", "metadata": {"name": name}, "spec": spec})
 }
 
-/// What the server says of a request that it refuses.
+/// Returns the server's error for a request that it refuses.
 async fn refusal(cluster: &TestCluster, method: &str, path: &str, body: &Value) -> Value {
     match cluster.request(method, path, Some(body)).await {
         Err(kube::Error::Api(status)) => serde_json::to_value(&*status).expect("a status is JSON"),
@@ -82,7 +85,7 @@ async fn refusal(cluster: &TestCluster, method: &str, path: &str, body: &Value) 
 async fn a_definition_enforces_its_rules(cluster: TestCluster) {
     let test = TestOperator::bare(cluster);
     let registry = Registry::in_module(module_path!()).expect("they are in order");
-    // Before there are rules, an object breaks one.
+    // Create an object that violates a rule before the rules exist.
     let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
     let name = format!("{KIND}.{GROUP}");
     test.cluster.apply(&definition(GROUP).to_string()).await;
@@ -102,7 +105,7 @@ async fn a_definition_enforces_its_rules(cluster: TestCluster) {
         test.cluster.namespace()
     );
     let bad = object(GROUP, "much-too-long", &json!({"size": 12}));
-    // A real server enforces a new definition a moment later.
+    // A real server enforces a new definition after a short delay.
     let told = loop {
         match test
             .cluster
@@ -115,7 +118,7 @@ async fn a_definition_enforces_its_rules(cluster: TestCluster) {
             _ => tokio::time::sleep(std::time::Duration::from_millis(50)).await,
         }
     };
-    // All that is wrong is told at once.
+    // The server reports all violations at once.
     let causes = told["details"]["causes"].as_array().expect("causes");
     let messages: Vec<_> = causes.iter().map(|it| it["message"].to_string()).collect();
     assert_eq!(causes.len(), 2, "{told:#}");
@@ -129,7 +132,7 @@ async fn a_definition_enforces_its_rules(cluster: TestCluster) {
     working.stop().await;
 }
 
-/// As long as nobody touches it.
+/// Checks that an object that violates a rule may stay, but that a change of its violating part is refused.
 async fn what_was_broken_before_is_let_be(cluster: &TestCluster, path: &str) {
     let other = json!({"metadata": {"labels": {"a": "b"}}});
     cluster.patch(path, "old", &other).await;
@@ -166,7 +169,7 @@ async fn a_rule_that_costs_too_much_is_refused(cluster: TestCluster) {
     let factor = "estimated rule cost exceeds budget by factor of more than 100x (try simplifying the rule, or adding maxItems, maxProperties, and \
                   maxLength where arrays, maps, and strings are declared)";
     assert!(message.contains(factor), "{message}");
-    // With bounds it is taken.
+    // With size limits the server accepts the rule.
     let names = &mut crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
         ["properties"]["names"];
     *names = json!({"type": "array", "maxItems": 10, "items": {"type": "string", "maxLength": 20}});
@@ -223,7 +226,7 @@ async fn policies_follow_their_rules(cluster: TestCluster) {
     ];
     working.stop().await;
 
-    // What is as it should be is not written again, and what somebody has changed is.
+    // A correct policy is not written again, but a foreign change is reverted.
     let theirs = json!({"spec": {"failurePolicy": "Ignore", "variables": [{"name": "x", "expression": "1"}]}});
     test.cluster.patch(POLICIES, &second, &theirs).await;
     let working = start(&test, both());
@@ -234,11 +237,11 @@ async fn policies_follow_their_rules(cluster: TestCluster) {
     working.stop().await;
     let after = there(&test, POLICIES, &first).await;
     assert_eq!(
-        after["metadata"]["resourceVersion"],
-        before[0]["metadata"]["resourceVersion"]
+        after["metadata"]["generation"],
+        before[0]["metadata"]["generation"]
     );
 
-    // A rule that is no more.
+    // One rule is removed.
     let theirs = policy(&test, "theirs");
     let foreign = json!({
         "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding",
@@ -260,7 +263,7 @@ async fn policies_follow_their_rules(cluster: TestCluster) {
     working.stop().await;
     assert!(test.cluster.get(BINDINGS, &theirs).await.is_some());
     assert!(test.cluster.get(BINDINGS, &first).await.is_some());
-    // On a server that many share.
+    // Clean up, because other tests share the server.
     for (kind, name) in [(BINDINGS, &theirs), (BINDINGS, &first), (POLICIES, &first)] {
         test.cluster.delete(kind, name).await;
     }
@@ -291,7 +294,33 @@ async fn policies_of_others_are_left_alone(cluster: TestCluster) {
     assert_eq!(test.cluster.get(BINDINGS, &name).await, None);
 }
 
-/// Try to create an object until that is refused: the server hears of policies a moment after they are written.
+async fn policies_of_kinds_that_are_not_served_list_who_would_write_them(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let (name, namespace) = (policy(&test, "later"), test.cluster.namespace());
+    let list = format!("{namespace}.kopf.rs/instances");
+    let former = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding",
+        "metadata": {
+            "name": name, "labels": {format!("{namespace}.kopf.rs/rule"): "true"}, "annotations": {&list: "{}"},
+        },
+        "spec": {"policyName": name, "validationActions": ["Deny"]},
+    });
+    test.cluster.create(&former).await;
+    let later = ValidationRule::new("later", "request.userInfo.username != 'nobody'");
+    let registry = Registry::new().validation_rule("nothings.v1.not-served.example.com", later);
+    let working = start(&test, registry);
+    let is_listed = |found: Option<&Value>| {
+        found.is_some_and(|it| it["metadata"]["annotations"][&list] != "{}")
+    };
+    test.cluster
+        .until("it is listed", BINDINGS, &name, is_listed)
+        .await;
+    working.stop().await;
+    let left = there(&test, BINDINGS, &name).await;
+    assert_eq!(left["metadata"]["annotations"][&list], "{}");
+}
+
+/// Tries to create an object until the server denies it, because policies take effect with a short delay.
 async fn denied(test: &TestOperator, name: &str, spec: &Value, labels: &Value) -> Value {
     let mut object = object(&test.group, name, spec);
     object["metadata"]["labels"] = labels.clone();
@@ -342,7 +371,7 @@ async fn a_policy_denies(cluster: TestCluster) {
             .is_some_and(|it| it.ends_with(message)),
         "{told:#}"
     );
-    // An expression that fails refuses, too.
+    // An expression with a runtime error denies the request, too.
     let told = denied(&test, "a", &json!({}), &json!({"a": "b"})).await;
     assert!(
         told["message"]
@@ -402,4 +431,103 @@ async fn a_refused_policy_keeps_no_other_from_being_written(cluster: TestCluster
     refusal.clear();
     there(&test, BINDINGS, &of("first")).await;
     working.stop().await;
+}
+
+/// Returns a Pod, and a Deployment with one replica.
+fn workloads() -> [Value; 2] {
+    let spec = json!({"containers": [{"name": "main", "image": "none"}]});
+    let labels = json!({"app": "one"});
+    let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "one"}, "spec": spec});
+    let deployment = json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "one"},
+        "spec": {"replicas": 1, "selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": spec}},
+    });
+    [pod, deployment]
+}
+
+async fn a_policy_covers_all_ways_to_change_an_object(cluster: TestCluster) {
+    let test = TestOperator::bare(cluster);
+    for object in workloads() {
+        test.cluster.create(&object).await;
+    }
+    let few = ValidationRule::new("few", "self.spec.replicas <= 3").message("at most three");
+    let bare = "!has(self.spec.ephemeralContainers)";
+    let bare = ValidationRule::new("bare", bare).message("nobody looks into it");
+    let registry = Registry::new()
+        .validation_rule("deployments.v1.apps", few)
+        .validation_rule("pods.v1", bare);
+    let working = start(&test, registry);
+    for rule in ["few", "bare"] {
+        there(&test, BINDINGS, &policy(&test, rule)).await;
+    }
+    let namespace = test.cluster.namespace();
+    let scale = format!("/apis/apps/v1/namespaces/{namespace}/deployments/one/scale?dryRun=All");
+    let scaled = |replicas: u32| json!({"spec": {"replicas": replicas}});
+    let debug = format!("/api/v1/namespaces/{namespace}/pods/one/ephemeralcontainers?dryRun=All");
+    let debugged = json!({"spec": {"ephemeralContainers": [{"name": "debug", "image": "none"}]}});
+    let refused = async |path: &str, merge: &Value| {
+        let patience = test.cluster.server().patience();
+        let refused = async {
+            loop {
+                match test.cluster.request("PATCH", path, Some(merge)).await {
+                    Err(error) => return error.to_string(),
+                    Ok(_) => tokio::time::sleep(std::time::Duration::from_millis(50)).await,
+                }
+            }
+        };
+        let refused = tokio::time::timeout(patience, refused).await;
+        refused.expect("the policy counts soon")
+    };
+    let why = refused(&scale, &scaled(4)).await;
+    assert!(why.contains("at most three"), "{why}");
+    let why = refused(&debug, &debugged).await;
+    assert!(why.contains("nobody looks into it"), "{why}");
+    // The API server omits zero replicas from the reviewed object.
+    for replicas in [0, 3] {
+        let merge = scaled(replicas);
+        let taken = test.cluster.request("PATCH", &scale, Some(&merge));
+        taken.await.expect("it is few");
+    }
+    working.stop().await;
+    for rule in ["few", "bare"] {
+        for kind in [BINDINGS, POLICIES] {
+            test.cluster.delete(kind, &policy(&test, rule)).await;
+        }
+    }
+}
+
+async fn a_policy_about_metadata_keeps_no_status_from_being_told(cluster: TestCluster) {
+    let test = TestOperator::bare(cluster);
+    let [pod, _] = workloads();
+    test.cluster.create(&pod).await;
+    let team = "has(self.metadata.labels) && 'team' in self.metadata.labels";
+    let team = ValidationRule::new("team", team).message("it belongs to a team");
+    let working = start(&test, Registry::new().validation_rule("pods.v1", team));
+    let rule = policy(&test, "team");
+    there(&test, BINDINGS, &rule).await;
+    let namespace = test.cluster.namespace();
+    let path = format!("/api/v1/namespaces/{namespace}/pods/one/status?dryRun=All");
+    let told =
+        |labels: Value| json!({"metadata": {"labels": labels}, "status": {"message": "it runs"}});
+    let refused = async {
+        let merge = told(json!({"app": "one"}));
+        loop {
+            match test.cluster.request("PATCH", &path, Some(&merge)).await {
+                Err(error) => return error.to_string(),
+                Ok(_) => tokio::time::sleep(std::time::Duration::from_millis(50)).await,
+            }
+        }
+    };
+    let refused = tokio::time::timeout(test.cluster.server().patience(), refused).await;
+    let why = refused.expect("the policy counts soon");
+    assert!(why.contains("it belongs to a team"), "{why}");
+    for labels in [json!({}), json!({"team": "a"})] {
+        let merge = told(labels);
+        let taken = test.cluster.request("PATCH", &path, Some(&merge));
+        taken.await.expect("it breaks no rule with its status");
+    }
+    working.stop().await;
+    for kind in [BINDINGS, POLICIES] {
+        test.cluster.delete(kind, &rule).await;
+    }
 }

@@ -1,4 +1,4 @@
-//! Timers with a schedule: called at the times of a cron expression, once for all that was missed.
+//! Timers with a schedule: called at the times of a cron expression, and once for all missed runs.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -29,7 +29,7 @@ fn nightly(timer: Callback) -> Callback {
     timer.schedule("0 3 * * *").zone("Europe/Kyiv")
 }
 
-/// When the timer was called last, or first seen, as the object says.
+/// Returns the time of the timer's last call, or of its first sight of the object, as stored on the object.
 fn noted(object: &Value) -> Option<Timestamp> {
     let annotations = &object["metadata"]["annotations"];
     annotations["tester.kopf.rs/last-run.t"]
@@ -38,7 +38,7 @@ fn noted(object: &Value) -> Option<Timestamp> {
         .ok()
 }
 
-/// Wait until it is noon, far from three o'clock in whatever season.
+/// Waits until noon, which is far from three o'clock in any season.
 async fn until_noon(test: &TestOperator) {
     test.create("clock", json!({})).await;
     let object = test
@@ -97,7 +97,7 @@ async fn what_was_missed_is_told_and_made_once(cluster: TestCluster) {
         tokio::time::sleep(Duration::from_secs(61)).await;
         assert_eq!(test.calls.all().len(), calls);
         working.stop().await;
-        // Nothing is missed between two runs.
+        // No run is due between these two, so none is missed.
         let working = test.start(registry());
         tokio::time::sleep(Duration::from_secs(61)).await;
         working.stop().await;
@@ -141,7 +141,7 @@ async fn a_run_that_has_failed_for_good_is_not_made_again_by_the_next_operator(
     working.stop().await;
 }
 
-/// On all servers: nothing is written for the first note alone.
+/// Tests on all servers that the first record causes no separate write.
 async fn the_first_note_goes_with_the_finalizer(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let registry = Registry::new()
@@ -173,7 +173,8 @@ fn hourly(test: &TestOperator) -> Callback {
     test.noting("t").schedule("0 * * * *")
 }
 
-/// An operator makes the first run of an hourly timer, and ends; ten minutes past the second full hour after that it is. The first run.
+/// Runs an operator until the first run of an hourly timer, and then waits until ten minutes past the second full hour after it. Returns
+/// the time of the first run.
 async fn has_missed_two_runs(test: &TestOperator) -> Timestamp {
     let working = test.start(Registry::new().timer(test.selector(), hourly(test)));
     test.create("a", json!({})).await;
@@ -185,7 +186,7 @@ async fn has_missed_two_runs(test: &TestOperator) -> Timestamp {
     noted(&test.get("a").await).expect("it is noted")
 }
 
-/// Two instances of the operator, while one takes the place of the other.
+/// Stands for two instances of the operator during a handover.
 async fn a_missed_run_that_another_instance_makes_meanwhile_is_not_made_again(
     cluster: TestCluster,
 ) {

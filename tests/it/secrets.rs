@@ -1,4 +1,4 @@
-//! Secrets: handlers see their values, the annotation of what was handled last does not have them.
+//! Secrets: handlers get their values, but the last-applied annotation must not contain them.
 
 use kopf_rs::{Context, Registry, handler};
 use kopf_rs_tests::{TestCluster, scenarios};
@@ -27,7 +27,7 @@ async fn a_refused_patch_of_a_secret_is_told_without_its_values(cluster: TestClu
     assert_eq!(lines.count(|line| line.contains("swordfish")), 0, "{line}");
 }
 
-/// The words `hunter2` and `correct horse`, as Secrets have them.
+/// The words `hunter2` and `correct horse` in the base64 encoding of Secrets.
 const OLD: &str = "aHVudGVyMg==";
 const NEW: &str = "Y29ycmVjdCBob3JzZQ==";
 
@@ -41,7 +41,7 @@ async fn create(test: &TestOperator) {
     until_handled(test).await;
 }
 
-/// Await that the newest state was handled; the object.
+/// Waits until the newest state is handled, and returns the object.
 async fn until_handled(test: &TestOperator) -> Value {
     let calls = test.calls.all().len();
     let is_handled = |object: Option<&Value>| {
@@ -53,14 +53,14 @@ async fn until_handled(test: &TestOperator) -> Value {
     test.cluster.until(&what, "secrets", "s", is_handled).await
 }
 
-/// Set the password, and a label that tells when that is handled.
+/// Sets the password, and a label that shows when this change is handled.
 async fn set(test: &TestOperator, password: &str, round: &str) -> Value {
     let merge = json!({"metadata": {"labels": {"round": round}}, "data": {"password": password}});
     test.cluster.patch("secrets", "s", &merge).await;
     until_handled(test).await
 }
 
-/// A handler that notes what it is told.
+/// A handler that records its `old` and `new` values.
 fn telling(id: &str, calls: &Calls) -> kopf_rs::Callback {
     let calls = calls.clone();
     handler(id, move |cause: Context| {
@@ -121,7 +121,7 @@ async fn fields_of_secrets_are_filtered_by_their_values(cluster: TestCluster) {
     let working = test.start(registry);
     create(&test).await;
     set(&test, NEW, "1").await;
-    // Nothing in the test.
+    // The password does not change.
     set(&test, NEW, "2").await;
     working.stop().await;
     let mut calls = test.calls.all();

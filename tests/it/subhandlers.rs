@@ -1,4 +1,4 @@
-//! Handlers within handlers: each has progress of its own, and their parent is done when they are.
+//! Sub-handlers: each has its own progress, and their parent is done when all of them are.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,23 +15,23 @@ use crate::operating::{Calls, Gate, TestOperator, is_handled, last_handled};
 
 scenarios! {
     a_parent_is_done_when_its_children_are;
-    what_follows_the_execution_is_reached_once [memory tcp];
-    a_failed_child_fails_its_parent_when_the_others_are_done [memory tcp];
-    failures_are_ignored_where_it_is_said [memory tcp];
-    children_have_children [memory tcp];
-    children_have_filters_and_lifecycles [memory tcp];
+    what_follows_the_execution_is_reached_once [memory];
+    a_failed_child_fails_its_parent_when_the_others_are_done [memory];
+    failures_are_ignored_where_it_is_said [memory];
+    children_have_children [memory];
+    children_have_filters_and_lifecycles [memory];
     a_finished_child_is_not_called_again_after_a_kill;
     a_child_that_has_finished_on_another_state_is_called_again_after_a_kill [memory];
     children_that_change_their_object_are_called_once_each;
     whoever_has_changed_the_object_is_not_called_again_after_a_kill;
-    a_second_change_calls_all_children_again [memory tcp];
-    misused_children_are_told [memory tcp];
+    a_second_change_calls_all_children_again [memory];
+    misused_children_are_told [memory];
     a_childs_filter_that_panics_fails_its_parent_for_a_while [memory];
     no_child_begins_once_the_operator_stops [memory];
-    children_are_functions_and_closures_with_state [memory tcp];
+    children_are_functions_and_closures_with_state [memory];
 }
 
-/// A child that is a function: its parent gives the item.
+/// A sub-handler as a function; its parent passes the item.
 #[kopf_rs::subhandler(retries = 2)]
 async fn handle(item: &str, name: &str, retry: u32) -> HandlerResult<String> {
     if retry == 0 {
@@ -41,7 +41,7 @@ async fn handle(item: &str, name: &str, retry: u32) -> HandlerResult<String> {
     Ok(format!("{name} has {item}"))
 }
 
-/// One that may block its thread.
+/// A sub-handler that may block its thread.
 #[kopf_rs::subhandler]
 fn count(items: u64) -> HandlerResult<u64> {
     match items {
@@ -74,7 +74,7 @@ async fn children_are_functions_and_closures_with_state(cluster: TestCluster) {
     assert_eq!(test.calls.all(), ["parent/noting"]);
 }
 
-/// A child that notes its calls as `id retry`, and fails so many times.
+/// A sub-handler that records its calls as `id retry`, and fails this many times.
 fn child(id: &str, calls: &Calls, failures: u32) -> Callback {
     let calls = calls.clone();
     handler(id, move |cause: Context| {
@@ -89,7 +89,7 @@ fn child(id: &str, calls: &Calls, failures: u32) -> Callback {
     })
 }
 
-/// A parent that notes its calls, then does `more`.
+/// A parent that records its calls, then does `more`.
 fn parent<F>(test: &TestOperator, more: F) -> Callback
 where
     F: Fn(&Context, &Calls) -> HandlerResult<Value> + Send + Sync + Copy + 'static,
@@ -369,7 +369,7 @@ async fn a_finished_child_is_not_called_again_after_a_kill(cluster: TestCluster)
     );
 }
 
-/// A handler that notes what it is told, and fails for so long where that is the first change.
+/// A handler that records its `new` value, and fails with this delay at the first change.
 fn told(id: &str, calls: &Calls, delay: u32) -> Callback {
     let (id, calls) = (id.to_owned(), calls.clone());
     handler(id.clone(), move |cause: Context| {
@@ -401,7 +401,7 @@ async fn a_child_that_has_finished_on_another_state_is_called_again_after_a_kill
             }
         });
         let registry = Registry::new().on_update(test.selector(), parent);
-        // Its turn is before the parent's in the next process, which so begins the cycle.
+        // In the next process its retry is due before the parent's, so it begins the cycle.
         let other = told("other", &test.calls, 30);
         test.start(registry.on_update(test.selector(), other))
     };
@@ -423,7 +423,7 @@ async fn a_child_that_has_finished_on_another_state_is_called_again_after_a_kill
     assert_eq!(calls, expected);
 }
 
-/// A handler that notes its call and sets a label of its own.
+/// A handler that records its call and sets its own label.
 fn labelling(id: &str, calls: &Calls) -> Callback {
     let (id, calls) = (id.to_owned(), calls.clone());
     handler(id.clone(), move |cause: Context| {
@@ -525,7 +525,7 @@ async fn a_second_change_calls_all_children_again(cluster: TestCluster) {
     test.until("it is handled", "o", is_handled).await;
     test.patch("o", json!({"spec": {"size": 2}})).await;
     test.calls.until(2).await;
-    // While the second child waits, the object changes: the first one has seen another state than there will be.
+    // The object changes while the second child waits, so the first child has seen an outdated state.
     test.patch("o", json!({"spec": {"size": 3}})).await;
     open.store(true, Ordering::SeqCst);
     let calls = test.calls.until(3).await;

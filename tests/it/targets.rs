@@ -1,4 +1,4 @@
-//! Objects that handlers refer to and do not own: a change of one of them calls a reconciler for those whom it concerns.
+//! Objects that handlers refer to but do not own: a change of one of them calls a reconciler for the objects that refer to it.
 
 use kopf_rs::{Cause, HandlerError, Index, Registry, indexer};
 use kopf_rs_apiserver::{Fault, Verb};
@@ -10,15 +10,15 @@ use crate::operating::TestOperator;
 scenarios! {
     a_change_of_what_is_referred_to_calls_those_whom_it_concerns;
     those_of_before_and_of_now_are_called;
-    what_changes_while_nobody_watches_is_seen_later [memory tcp];
-    what_changes_before_the_first_listing_is_seen [memory tcp];
+    what_changes_while_nobody_watches_is_seen_later [memory];
+    what_changes_before_the_first_listing_is_seen [memory];
 }
 
 fn secret(name: &str, value: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "stringData": {"password": value}})
 }
 
-/// Calls that are made of a change of this object, before which there were so many.
+/// Returns the calls after the first `before`, sorted.
 async fn calls_of(test: &TestOperator, before: usize, count: usize) -> Vec<String> {
     let calls = test.calls.until(before + count).await;
     let mut new = calls[before..].to_vec();
@@ -26,8 +26,8 @@ async fn calls_of(test: &TestOperator, before: usize, count: usize) -> Vec<Strin
     new
 }
 
-/// The object of this name is called for, and then for the first object that refers to it: from now on, all changes of such objects are seen one
-/// by one.
+/// Creates an object that refers to `first`, then `first` itself, and waits for a call for each. From then on, the operator watches such
+/// objects and sees every change.
 async fn watched(test: &TestOperator, name: &str, first: &Value) {
     let before = test.calls.all().len();
     let call = format!("r {name}");
@@ -38,7 +38,7 @@ async fn watched(test: &TestOperator, name: &str, first: &Value) {
     assert_eq!(calls_of(test, before + 1, 1).await, [&*call]);
 }
 
-/// CH59: an index says who refers to a Secret.
+/// CH59: an index maps a Secret to the objects that refer to it.
 async fn a_change_of_what_is_referred_to_calls_those_whom_it_concerns(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let by_secret = indexer("by_secret", |cause| {
@@ -59,7 +59,7 @@ async fn a_change_of_what_is_referred_to_calls_those_whom_it_concerns(cluster: T
         .index(test.selector(), by_secret)
         .reconcile(test.selector(), test.noting("r").watches("secrets", owners));
     let working = test.start(registry);
-    // Each is named before it is there.
+    // Each object refers to its Secret before the Secret exists.
     watched(&test, "b", &secret("other", "1")).await;
     watched(&test, "a", &secret("s", "1")).await;
     let edit = json!({"stringData": {"password": "2"}});
@@ -83,7 +83,7 @@ fn map(name: &str, of: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "labels": {"of": of}}})
 }
 
-/// The label says whom it concerns.
+/// A label names the objects to call.
 fn labelled(test: &TestOperator) -> Registry {
     let owners = |it: &Cause| it.labels().get("of").map(str::to_owned);
     let function = test.noting("r").watches("configmaps", owners);
@@ -127,7 +127,7 @@ async fn what_changes_while_nobody_watches_is_seen_later(cluster: TestCluster) {
     assert_eq!(test.calls.all().len(), 5);
 }
 
-/// What an object refers to changes after the object was called for, and before such objects are listed for the first time.
+/// The referenced object changes after the call for the object, and before the first list of such objects.
 async fn what_changes_before_the_first_listing_is_seen(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let server = test.cluster.in_process().expect("a server in the process");

@@ -1,4 +1,4 @@
-//! Traces, as a collector of OpenTelemetry receives them from a program.
+//! Traces, as an OpenTelemetry collector receives them from a program.
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -22,20 +22,21 @@ use crate::operating::TestOperator;
 
 scenarios! {
     a_cycle_is_one_trace [tcp];
+    attempts_that_follow_each_other_are_linked_traces [tcp];
     a_failure_is_told_with_its_message [tcp];
     a_collector_that_refuses_or_hangs_costs_nothing_but_spans [tcp];
     a_wish_that_cannot_be_met_is_told [tcp];
     objects_that_need_no_handler_make_no_spans [tcp];
 }
 
-/// A collector: what it has received, and its URL.
+/// A collector: the traces that it has received, and its URL.
 struct Collector {
     received: Arc<Mutex<Vec<ExportTraceServiceRequest>>>,
     url: String,
 }
 
 impl Collector {
-    /// It answers with this code, or never.
+    /// Starts a collector that answers with this code, or never.
     async fn start(code: Option<StatusCode>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let url = format!("http://{}", listener.local_addr().expect("an address"));
@@ -111,7 +112,7 @@ fn attribute(span: &Span, name: &str) -> Option<String> {
     text(found.value.as_ref()?.value.as_ref()?)
 }
 
-/// The only span of that name.
+/// Returns the only span with that name.
 fn only<'a>(spans: &'a [Span], name: &str) -> &'a Span {
     let names: Vec<&str> = spans.iter().map(|it| it.name.as_str()).collect();
     let mut found = spans.iter().filter(|it| it.name == name);
@@ -121,7 +122,7 @@ fn only<'a>(spans: &'a [Span], name: &str) -> &'a Span {
     first
 }
 
-/// An operator handles a `ConfigMap` that tells it to do this, and ends.
+/// Runs an operator on a `ConfigMap` that selects the handler's behaviour, until it exits.
 async fn handled(test: &TestOperator, what: &str, variables: &[(&str, &str)]) -> Ended {
     let config = json!({
         "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "one"}, "data": {"do": what},
@@ -130,7 +131,7 @@ async fn handled(test: &TestOperator, what: &str, variables: &[(&str, &str)]) ->
     run(test, variables).await
 }
 
-/// The operator runs until no object needs it any more.
+/// Runs the operator until no object has work left.
 async fn run(test: &TestOperator, variables: &[(&str, &str)]) -> Ended {
     let kubeconfig = test.cluster.kubeconfig().to_str().expect("Unicode");
     let args = [
@@ -172,7 +173,7 @@ async fn a_cycle_is_one_trace(cluster: TestCluster) {
     );
     assert_eq!(attribute(call, "kopf_rs.attempt").as_deref(), Some("1"));
     assert_eq!(attribute(call, "kopf_rs.reason").as_deref(), Some("create"));
-    // Only the write is a part of the cycle: listing and watching have no trace.
+    // Only the write belongs to the cycle: lists and watches have no trace.
     let write = "PATCH /api/v1/namespaces/{namespace}/configmaps/{name}";
     let write = only(&spans, write);
     assert_eq!(write.kind(), SpanKind::Client);
@@ -187,6 +188,52 @@ async fn a_cycle_is_one_trace(cluster: TestCluster) {
     assert_eq!(line["trace_id"], hex(&root.trace_id));
     assert_eq!(line["span_id"], hex(&call.span_id));
     assert_eq!(line["trace_flags"], "01");
+}
+
+/// TR1.
+async fn attempts_that_follow_each_other_are_linked_traces(cluster: TestCluster) {
+    let test = TestOperator::bare(cluster);
+    let collector = Collector::start(Some(StatusCode::OK)).await;
+    let ended = handled(&test, "retry once", &[(ENDPOINT, &collector.url)]).await;
+    ended.with(0, &["Handler 'obey' succeeded."]);
+    let spans = collector.spans();
+    let mut calls: Vec<&Span> = spans
+        .iter()
+        .filter(|it| it.name == "handler obey")
+        .collect();
+    calls.sort_by_key(|it| it.start_time_unix_nano);
+    let [first, second] = calls[..] else {
+        panic!("{} calls", calls.len());
+    };
+    let attempts = [first, second].map(|it| attribute(it, "kopf_rs.attempt"));
+    assert_eq!(attempts, ["1", "2"].map(|it| Some(it.to_owned())));
+    assert_ne!(first.trace_id, second.trace_id);
+    let cycle_of = |call: &Span| {
+        let found = spans.iter().find(|it| it.span_id == call.parent_span_id);
+        found.expect("a call is in a cycle")
+    };
+    assert!(cycle_of(first).links.is_empty());
+    let [link] = &cycle_of(second).links[..] else {
+        panic!("{:?}", cycle_of(second).links);
+    };
+    let former = cycle_of(first);
+    assert_eq!(
+        (&link.trace_id, &link.span_id),
+        (&former.trace_id, &former.span_id)
+    );
+    let lines = ended.said.lines().filter(|it| it.contains("'obey'"));
+    let traces = lines.filter_map(|it| {
+        serde_json::from_str::<Value>(it).ok()?["trace_id"]
+            .as_str()
+            .map(str::to_owned)
+    });
+    let traces: std::collections::BTreeSet<_> = traces.collect();
+    let expected = [first, second].map(|it| hex(&it.trace_id));
+    assert_eq!(
+        traces,
+        expected.into(),
+        "the lines of both have their traces"
+    );
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -1,4 +1,4 @@
-//! Patches by functions of the object: nothing of other writers is lost, and a bad function harms nobody.
+//! Patch functions: the changes of other writers are kept, and a faulty function affects only its own object.
 
 use kopf_rs::storage::{AnnotationsDiffBaseStorage, StatusProgressStorage};
 use kopf_rs::{Context, Persistence, Registry, Settings, handler};
@@ -9,10 +9,10 @@ use crate::operating::{TestOperator, Working, is_handled, last_handled};
 
 scenarios! {
     lists_are_added_to_and_the_status_goes_along;
-    a_faster_writer_is_not_overwritten [memory tcp];
+    a_faster_writer_is_not_overwritten [memory];
     a_function_that_panics_is_told_and_left_out;
     what_the_server_sets_stays_as_it_is_and_the_object_goes;
-    a_function_that_changes_nothing_makes_no_write [memory tcp];
+    a_function_that_changes_nothing_makes_no_write [memory];
     what_the_operator_keeps_is_out_of_reach;
     what_storages_keep_is_out_of_reach_too [memory];
 }
@@ -111,7 +111,7 @@ async fn a_function_that_panics_is_told_and_left_out(cluster: TestCluster) {
     working.stop().await;
 }
 
-/// A handler that would make another object of it.
+/// A handler that tries to change the identity of the object.
 fn hijacker(id: &str) -> kopf_rs::Callback {
     handler(id, |cause: Context| async move {
         cause.patch(|patch| {
@@ -167,7 +167,7 @@ async fn a_function_that_changes_nothing_makes_no_write(cluster: TestCluster) {
     working.stop().await;
 }
 
-/// A handler that leaves nothing on the object but what it wants.
+/// A handler that replaces everything on the object.
 fn usurper(test: &TestOperator, id: &str) -> kopf_rs::Callback {
     test.handler(id, |cause: Context| async move {
         cause.patch(|patch| {
@@ -203,7 +203,7 @@ async fn what_the_operator_keeps_is_out_of_reach(cluster: TestCluster) {
         line.contains("which belongs to the operator: this part of the patch is ignored"),
         "{line}"
     );
-    // The finalizer, a write per handler, and one for the change that the function is.
+    // One for the finalizer, one per handler, and one for the change that the patch function makes.
     test.assert_writes("o", 5).await;
     test.delete("o").await;
     test.until_gone("o").await;
@@ -214,7 +214,7 @@ async fn what_the_operator_keeps_is_out_of_reach(cluster: TestCluster) {
     );
 }
 
-/// Whether the annotation of the function is part of what was handled.
+/// Returns whether the annotation of the patch function is part of the state handled last.
 fn is_settled(object: &Value) -> bool {
     let handled = last_handled(object).unwrap_or_default();
     object["metadata"]["annotations"]["x"] == "y"

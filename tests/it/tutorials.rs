@@ -1,6 +1,6 @@
-//! The operators of tutorials, as users write them: each lives through drift, a bad object, a kill, and a deletion, on each server.
+//! The operators of tutorials, as users write them: each goes through drift, an invalid object, a kill, and a deletion, on each server.
 //!
-//! In memory, each has tests of its own beside its code, by the testing kit.
+//! Each also has in-memory tests beside its code, which use the testing kit.
 
 mod mysqlcluster;
 mod voteconfig;
@@ -29,7 +29,7 @@ impl Tutorial {
         tutorial
     }
 
-    /// A file of the example, for the cluster's namespace.
+    /// Reads a file of the example, for the cluster's namespace.
     fn read(&self, file: &str) -> String {
         let path = root().join("examples").join(self.example).join(file);
         let text = std::fs::read_to_string(&path);
@@ -71,20 +71,17 @@ impl Tutorial {
         lines.until(text, |line| line.contains(text)).await
     }
 
-    /// Deployments make Pods, and Pods become ready.
+    /// Makes the in-process server create Pods for Deployments and make them ready.
     async fn run_workloads(&self) {
         if let Some(server) = self.cluster.in_process() {
             let fast = Duration::from_millis(100);
             server.workloads(WorkloadOptions::new().ready_after(fast).job_time(fast));
             return;
         }
-        let real = self.cluster.real().expect("it is a real server");
-        let started = tokio::task::spawn_blocking(|| real.controllers()).await;
-        let started = started.expect("the start does not panic");
-        started.unwrap_or_else(|error| panic!("{error}"));
+        self.cluster.start_controllers().await;
     }
 
-    /// Let so many Pods be ready. A real server in tests has no nodes, and nobody else to say so.
+    /// Marks this number of Pods as ready on a real server, which has no nodes in tests.
     async fn pods_are_ready(&self, count: usize) {
         if self.cluster.real().is_none() {
             return;

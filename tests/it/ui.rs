@@ -1,7 +1,7 @@
-//! What the compiler says: nothing of code that must compile, and what is recorded of mistakes in attributes and signatures.
+//! Compiler messages: none for code that must compile, and the recorded ones for mistakes in attributes and signatures.
 //!
-//! The compiler is called for each case with what is built for the tests anyway: through cargo, all dependencies would be built once
-//! more. `KOPF_RS_UI=record cargo test -p kopf-rs-tests ui` records the messages anew.
+//! Calls rustc directly for each case, with the libraries that are built for the tests anyway, because cargo would build all dependencies
+//! again. `KOPF_RS_UI=record cargo test -p kopf-rs-tests ui` records the messages again.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,7 +13,7 @@ use kopf_rs_tests::built_library;
 
 use crate::cli::root;
 
-// What must compile is compiled right here.
+// The code that must compile is part of this program.
 #[path = "../ui/pass/as_wished.rs"]
 #[expect(
     clippy::unused_async,
@@ -79,7 +79,7 @@ fn messages_are_as_recorded() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
 }
 
-/// The cases, or their recorded messages, as paths in the repository.
+/// Returns the cases, or their recorded messages, as paths in the repository.
 fn files(ending: &str) -> BTreeSet<PathBuf> {
     let entries = fs::read_dir(root().join(CASES)).expect("the folder is there");
     let paths =
@@ -109,7 +109,7 @@ fn check(case: &Path, library: &Path) -> Result<(), String> {
     ))
 }
 
-/// What the compiler says of a file, in the form in which it is recorded; nothing where it compiles.
+/// Returns the compiler messages for a file, in the recorded form; empty if it compiles.
 fn compile(case: &Path, library: &Path) -> String {
     let output = tempfile(case);
     let libraries = library.parent().expect("a library is in a folder");
@@ -120,7 +120,7 @@ fn compile(case: &Path, library: &Path) -> String {
         .arg("-o")
         .arg(&output)
         .arg(case)
-        // As cargo compiles the library: both name files in the same way.
+        // The same folder as for cargo's build of the library, so that both refer to files in the same way.
         .current_dir(root())
         .output()
         .expect("rustc can be started");
@@ -138,7 +138,7 @@ fn tempfile(case: &Path) -> PathBuf {
         .with_extension("rmeta")
 }
 
-/// Cargo puts a copy of the libraries of this workspace a folder above their dependencies.
+/// Returns the folder of the dependencies: cargo copies the workspace's libraries to the folder above it.
 fn dependencies(libraries: &Path) -> PathBuf {
     if libraries.ends_with("deps") {
         libraries.to_owned()
@@ -147,7 +147,7 @@ fn dependencies(libraries: &Path) -> PathBuf {
     }
 }
 
-/// Without what changes when other files change: the lines of sources that are not the case, and the width of the margin.
+/// Removes the parts of a message that depend on other files: their line numbers and source lines, and the width of the margin.
 fn recordable(said: &str, case: &Path) -> String {
     let case = case.to_string_lossy();
     let mut foreign = false;
@@ -183,7 +183,7 @@ fn recordable(said: &str, case: &Path) -> String {
     format!("{}\n", text.trim_end())
 }
 
-/// `12 | let a = 1;`, `| ^^^` or `12 + use x;` taken apart.
+/// Splits `12 | let a = 1;`, `| ^^^` or `12 + use x;` into the number and the source.
 fn source_line(text: &str) -> Option<(&str, &str)> {
     let rest = text.trim_start_matches(|c: char| c.is_ascii_digit());
     let number = &text[..text.len() - rest.len()];
@@ -193,7 +193,7 @@ fn source_line(text: &str) -> Option<(&str, &str)> {
     is_source.then_some((number, source))
 }
 
-/// How many other types there are changes with every one.
+/// Replaces the number of other types, which changes with every new type.
 fn counted(text: &str) -> Option<&'static str> {
     let words = text.strip_prefix("and ")?.strip_suffix(" others")?;
     words.parse::<u32>().is_ok().then_some("and $N others")

@@ -1,4 +1,4 @@
-//! Objects whose watch is closed: not watched is not deleted.
+//! Objects whose watch ends: an unwatched object does not count as deleted.
 
 use std::time::Duration;
 
@@ -24,12 +24,12 @@ scenarios! {
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const STOPPING: &str = "Stopping the watch-stream for kopf";
 
-/// A plural that no other cluster has, so that nobody else makes it ambiguous.
+/// Returns a plural that is unique to this cluster, so that other tests cannot make it ambiguous.
 fn plural(test: &TestOperator) -> String {
     format!("kopf{}", test.cluster.namespace().replace('-', ""))
 }
 
-/// The definition of that plural in a group.
+/// Returns the definition of that plural in a group.
 fn twin(test: &TestOperator, group: &str) -> Value {
     let mut crd = definition(group);
     let plural = plural(test);
@@ -45,7 +45,7 @@ async fn create(test: &TestOperator, version: &str, name: &str) {
     test.cluster.create(&object).await;
 }
 
-/// Handlers for the plural, whatever its group and version; deletions and `DELETED` events are noted, too.
+/// Returns handlers for the plural in any group and version, which also record deletions and `DELETED` events.
 fn handlers(test: &TestOperator) -> Registry {
     let plural = plural(test);
     let calls = test.calls.clone();
@@ -62,7 +62,7 @@ fn handlers(test: &TestOperator) -> Registry {
         .on_event(plural.as_str(), event)
 }
 
-/// The kind is served; its name, and the group in which a kind of the same plural is still to come.
+/// Serves the kind, and returns its name and another group, in which a kind with the same plural will follow.
 async fn with_a_twin_to_come(cluster: TestCluster) -> (TestOperator, String, String) {
     let test = TestOperator::bare(cluster);
     let (kind, other) = (
@@ -174,7 +174,7 @@ async fn a_version_that_is_withdrawn_while_a_handler_runs_causes_no_second_call(
     take_over(cluster, false).await;
 }
 
-/// The version v2 takes over from v1 while a handler runs; v1 may be served on.
+/// The version v2 takes over from v1 while a handler runs; v1 may continue to be served.
 async fn take_over(cluster: TestCluster, is_v1_served: bool) {
     let test = TestOperator::bare(cluster);
     let kind = format!(
@@ -303,7 +303,7 @@ async fn what_has_ended_while_no_version_is_served_is_written_when_one_is_again(
     cluster: TestCluster,
 ) {
     let withdrawn = Withdrawn::while_a_handler_runs(cluster, 1).await;
-    // A minute of virtual time, in which there is nowhere to write.
+    // A minute of virtual time, in which no version accepts writes.
     tokio::time::sleep(Duration::from_secs(60)).await;
     withdrawn.serve_again().await;
     assert_eq!(withdrawn.stop_once_handled(1).await, ["create_fn a"]);
@@ -313,7 +313,7 @@ async fn an_object_that_is_watched_again_while_its_outcome_is_written_is_not_tak
     cluster: TestCluster,
 ) {
     let withdrawn = Withdrawn::while_a_handler_runs(cluster, 2).await;
-    // The outcome is on its way when the new watch lists the object, and arrives after that.
+    // The write is in flight when the new watch lists the object, and reaches the server after that.
     let plural = plural(&withdrawn.test);
     let server = withdrawn.test.cluster.in_process();
     let server = server.expect("it is in the process");
@@ -333,7 +333,7 @@ async fn an_object_that_is_watched_again_while_its_outcome_is_written_is_not_tak
     );
 }
 
-/// A kind whose only version was withdrawn while a handler ran; what the handler has done is not written yet.
+/// A kind whose only version was withdrawn while a handler ran, so that its result is not written yet.
 struct Withdrawn {
     test: TestOperator,
     working: Working,
@@ -341,7 +341,7 @@ struct Withdrawn {
 }
 
 impl Withdrawn {
-    /// The object is created in size 1, and gets this size while the handler runs.
+    /// Creates the object with size 1, and sets this size while the handler runs.
     async fn while_a_handler_runs(cluster: TestCluster, size: u32) -> Self {
         let test = TestOperator::bare(cluster);
         let crd = twin(&test, &test.group);
@@ -380,7 +380,7 @@ impl Withdrawn {
         format!("{}.{}", plural(&self.test), self.test.group)
     }
 
-    /// The calls, once the object is handled in this size.
+    /// Waits until the object is handled with this size, stops the operator, and returns the calls.
     async fn stop_once_handled(self, size: u32) -> Vec<String> {
         let handled = |object: Option<&Value>| {
             let last = object.and_then(last_handled);

@@ -1,4 +1,4 @@
-//! Objects that change: handlers see each change once, with what it was before.
+//! Changes of objects: handlers see each change once, with the old state.
 
 use kopf_rs::{Reason, Registry, handler};
 use kopf_rs_tests::{TestCluster, scenarios};
@@ -69,7 +69,7 @@ async fn handlers_of_one_id_for_creations_and_updates_do_not_share_their_progres
             }
         }
     };
-    // Two functions of one name: what tells them apart is their place.
+    // Two functions with the same id: the kind of handler distinguishes them.
     let create_fn = handler("same", attempt("create", 1));
     let update_fn = handler("same", attempt("update", 2));
     let registry = Registry::new()
@@ -171,7 +171,7 @@ async fn a_storm_ends_with_the_newest_state(cluster: TestCluster) {
         .await;
     working.stop().await;
     let writes = test.writes("a").await;
-    // A server in another process may be so slow that changes come one by one.
+    // A server in another process may be so slow that the operator sees the changes one by one.
     let bound = if test.cluster.in_process().is_some() {
         60
     } else {
@@ -230,7 +230,7 @@ async fn what_a_handler_wants_is_written_though_it_was_so_before(cluster: TestCl
     test.until("it is handled", "o", is_handled).await;
     test.patch("o", json!({"spec": {"size": 2}})).await;
     test.calls.until(2).await;
-    // Others write while the handler runs; once a later object is handled, the operator has seen it.
+    // Others write while the handler runs. Once a later object is handled, the operator has seen these writes.
     let status = json!({"status": {"phase": "B"}});
     test.cluster.patch(&test.kind(), "o/status", &status).await;
     let spec = json!({"spec": {"by": "others"}});

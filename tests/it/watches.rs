@@ -1,7 +1,7 @@
-//! Queue and watches: random histories of kinds, versions, namespaces and watches that come and go, judged by what users see of them.
+//! Queue and watches: random histories in which kinds, versions, namespaces and watches come and go.
 //!
-//! Whatever happens to a watch, a live object is not a deleted one, nobody handles an object twice at once, and what handlers have done is
-//! neither lost nor done again.
+//! The checks: a watch failure never makes a live object look deleted, no object is handled twice at once, and the results of handlers are
+//! neither lost nor repeated.
 
 mod check;
 mod cluster;
@@ -21,10 +21,10 @@ use history::History;
 use record::Record;
 use simulation::{Simulation, State};
 
-/// So many are played where nothing else is said.
+/// The default number of histories.
 const HISTORIES: u64 = 100;
 
-/// What a history has come to.
+/// The counts of a history.
 #[derive(Clone, Copy, Debug, Default)]
 struct Tally {
     objects: usize,
@@ -58,7 +58,7 @@ fn watches_that_come_and_go_lose_nothing() {
 
 #[test]
 fn a_seed_tells_the_same_story_of_watches_again() {
-    // Of several objects that go with their watch at once, whose turn comes first is left to chance.
+    // If several objects vanish with their watch at once, their order is random, so this test uses one object.
     let alone = |number| Seed { number, size: 1 };
     assert_told_again((0..48).map(alone), |seed| {
         let told = play(seed, None, |state| state.record.story().to_vec());

@@ -1,14 +1,22 @@
-//! Admission webhooks of operators: the API server asks them over HTTPS, and is told of them by the operator itself.
+//! Admission webhooks of operators: the API server calls them over HTTPS, and the operator itself registers them.
 //!
-//! Of the servers in the process, only that with sockets can ask.
+//! Only the in-process server with sockets can call webhooks, not the in-memory one.
 
+mod asking;
+mod carrying;
 mod certificates;
+mod cleaning;
 mod client;
 mod converting;
 mod endpoint;
 mod guarding;
+mod killing;
 mod managing;
 mod migrating;
+mod recorded;
+mod releases;
+mod rolling;
+mod unconverted;
 
 use std::time::Duration;
 
@@ -33,12 +41,12 @@ scenarios! {
 pub(crate) const VALIDATING: &str = "validatingwebhookconfigurations";
 pub(crate) const MUTATING: &str = "mutatingwebhookconfigurations";
 
-/// The name of the configurations of an operator of this test.
+/// Returns the name of the webhook configurations of this test's operator.
 pub(crate) fn managed(test: &TestOperator) -> String {
     format!("{}.example.com", test.cluster.namespace())
 }
 
-/// Settings for an API server on this machine.
+/// Returns settings for a local API server.
 pub(crate) fn settings(test: &TestOperator) -> Settings {
     Settings::with(|settings| {
         settings.admission.server = Some(AdmissionServer::local());
@@ -51,7 +59,7 @@ pub(crate) fn operator(test: &TestOperator, registry: Registry) -> Operator {
     test.operator(registry).settings(settings(test))
 }
 
-/// Start it, and await that the API server knows so many webhooks of a kind.
+/// Starts the operator, and waits until the API server has this number of webhooks of a kind.
 pub(crate) async fn start(
     test: &TestOperator,
     registry: Registry,
@@ -63,7 +71,7 @@ pub(crate) async fn start(
     working
 }
 
-/// Await so many webhooks in a configuration, and give them.
+/// Waits until a configuration has this number of webhooks, and returns them.
 pub(crate) async fn configured(test: &TestOperator, of_kind: &str, count: usize) -> Vec<Value> {
     let what = format!("{of_kind} have {count} webhooks");
     let has_them = |found: Option<&Value>| found.is_some_and(|it| hooks(it).len() == count);
@@ -77,7 +85,7 @@ pub(crate) fn hooks(configuration: &Value) -> Vec<Value> {
     hooks.cloned().unwrap_or_default()
 }
 
-/// An object of the kind of the test, and where it is created.
+/// Returns the path for creations of the test's kind, and an object of that kind.
 pub(crate) fn object(test: &TestOperator, name: &str, spec: &Value) -> (String, Value) {
     let namespace = test.cluster.namespace();
     let path = format!(
@@ -91,7 +99,7 @@ pub(crate) fn object(test: &TestOperator, name: &str, spec: &Value) -> (String, 
     (path, object)
 }
 
-/// Try to create an object until it is refused: the API server hears of webhooks a moment after they are written.
+/// Tries to create an object until the server refuses it, because webhooks take effect with a short delay.
 pub(crate) async fn refusal(test: &TestOperator, spec: &Value) -> Value {
     let (path, object) = object(test, "refused", spec);
     let path = format!("{path}?dryRun=All");
@@ -110,7 +118,7 @@ pub(crate) async fn refusal(test: &TestOperator, spec: &Value) -> Value {
     refused.expect("the webhook counts soon")
 }
 
-/// Try to create an object until what is stored is as `condition` says.
+/// Tries to create an object until the stored object satisfies `condition`.
 async fn stored(test: &TestOperator, spec: &Value, condition: impl Fn(&Value) -> bool) -> Value {
     let (path, object) = object(test, "stored", spec);
     let path = format!("{path}?dryRun=All");
@@ -128,7 +136,7 @@ async fn stored(test: &TestOperator, spec: &Value, condition: impl Fn(&Value) ->
     stored.expect("the webhook counts soon")
 }
 
-/// A handler that denies objects whose size is more than 100.
+/// A handler that denies objects with a size over 100.
 pub(crate) fn denying() -> kopf_rs::Callback {
     handler("not_too_large", |context: kopf_rs::Context| async move {
         let spec: Value = context.spec()?;
@@ -255,7 +263,7 @@ async fn what_is_as_wanted_is_not_written(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let registry = Registry::new().on_validate(test.selector(), denying());
     let working = start(&test, registry, VALIDATING, 1).await;
-    // A kind that handlers are not for: discovery has news, and the configuration has none.
+    // A kind without handlers: discovery changes, but the webhook configuration must not.
     let mut other = crate::operating::definition(&format!("other.{}", test.group));
     other["spec"]["names"]["shortNames"] = json!([]);
     test.cluster.apply(&other.to_string()).await;
@@ -276,7 +284,7 @@ async fn only_persistent_webhooks_stay_at_the_end(cluster: TestCluster) {
         .on_validate(test.selector(), denying())
         .on_validate(test.selector(), staying);
     let working = start(&test, registry, VALIDATING, 2).await;
-    // Outside of the cluster nobody starts the operator again: only what is to stay refuses when it fails.
+    // An operator outside of the cluster is not restarted automatically, so only persistent webhooks get the failure policy `Fail`.
     let policies: Vec<_> = configured(&test, VALIDATING, 2).await;
     let policies: Vec<_> = policies
         .iter()
@@ -302,7 +310,7 @@ async fn nothing_fails_while_the_operator_ends(cluster: TestCluster) {
     let refusing = denying().ignore_failures(false);
     let registry = Registry::new().on_validate(test.selector(), refusing);
     let mut slow = settings(&test);
-    // There is time for some requests on a busy machine, too.
+    // Long enough for some requests even on a busy machine.
     slow.admission.propagation = Duration::from_secs(3);
     let working = Working::start(&test.cluster, test.operator(registry).settings(slow));
     configured(&test, VALIDATING, 1).await;

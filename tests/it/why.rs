@@ -1,4 +1,5 @@
-//! Why an object is as it is, as `--why` says it: by its annotations, its managed fields and the handlers of the program, while no operator runs.
+//! Explanations of an object's state by `--why`: from its annotations, its managed fields and the handlers of the program, while no
+//! operator runs.
 
 mod running;
 
@@ -16,12 +17,61 @@ scenarios! {
     an_object_that_a_label_excludes_is_explained;
     an_object_that_waits_for_a_retry_is_explained;
     a_change_of_the_status_by_another_is_no_cause;
-    a_pause_for_another_operator_is_named [memory tcp];
+    a_pause_for_another_operator_is_named [memory];
     a_deletion_that_a_stranger_holds_up_is_not_ours;
-    what_a_change_would_call_is_what_it_calls [memory tcp];
-    an_object_that_kopf_has_handled_is_explained [memory tcp];
+    what_a_change_would_call_is_what_it_calls [memory];
+    an_object_that_kopf_has_handled_is_explained [memory];
     what_nobody_handles_and_what_is_not_there_is_told;
-    a_kind_that_must_not_be_read_is_told [memory tcp];
+    a_kind_that_must_not_be_read_is_told [memory];
+    a_handler_for_a_version_that_is_not_the_preferred_one_is_found [memory];
+    a_value_of_a_secret_is_not_told [memory];
+}
+
+async fn a_handler_for_a_version_that_is_not_the_preferred_one_is_found(cluster: TestCluster) {
+    let version = |name: &str, storage: bool| {
+        json!({"name": name, "served": true, "storage": storage, "schema": {"openAPIV3Schema": {
+            "type": "object", "x-kubernetes-preserve-unknown-fields": true
+        }}})
+    };
+    let definition = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "twins.why.test"},
+        "spec": {
+            "scope": "Namespaced", "group": "why.test",
+            "names": {"kind": "Twin", "plural": "twins", "singular": "twin"},
+            "versions": [version("v1", true), version("v2", false)]
+        }
+    });
+    cluster.apply(&definition.to_string()).await;
+    let object = json!({"apiVersion": "why.test/v1", "kind": "Twin", "metadata": {"name": "one"}});
+    cluster.create(&object).await;
+    let called = handler("create_fn", async |_: kopf_rs::Context| Ok(()));
+    let registry = Registry::new().on_create(("why.test", "v1", "twins"), called);
+    let question = WhyQuestion::parse("twins/one").expect("an object");
+    let question = question.namespace(cluster.namespace());
+    let explained = Operator::new(registry)
+        .name("why")
+        .why(cluster.client(), question);
+    let explained = explained.await.expect("the operator can be asked");
+    assert_eq!(explained.verdict(), "due", "{explained}");
+}
+
+async fn a_value_of_a_secret_is_not_told(cluster: TestCluster) {
+    let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "one"}, "stringData": {"password": "hunter2"}});
+    cluster.create(&secret).await;
+    let called = handler("create_fn", async |_: kopf_rs::Context| Ok(()));
+    let called = called.field("data.password").value("eA==");
+    let registry = Registry::new().on_create("secrets", called);
+    let question = WhyQuestion::parse("secrets/one").expect("an object");
+    let question = question.namespace(cluster.namespace());
+    let explained = Operator::new(registry)
+        .name("why")
+        .why(cluster.client(), question);
+    let explained = explained.await.expect("the operator can be asked");
+    let told = format!("{explained}{}", explained.to_json());
+    assert!(told.contains("field data.password"), "{told}");
+    // `hunter2` in base64.
+    assert!(!told.contains("aHVudGVyMg=="), "{told}");
 }
 
 async fn why(test: &TestOperator, operator: Operator, question: WhyQuestion) -> Explanation {
@@ -34,7 +84,7 @@ fn about(test: &TestOperator, name: &str) -> WhyQuestion {
     WhyQuestion::parse(&format!("{}/{name}", test.kind())).expect("an object")
 }
 
-/// The line about a handler.
+/// Returns the line about a handler.
 fn line<'a>(explained: &'a Value, id: &str) -> &'a Value {
     let mut lines = explained["handlers"].as_array().expect("handlers").iter();
     let line = lines.find(|it| it["handler"] == id);

@@ -1,4 +1,5 @@
-//! Kopf's words: log lines, handler ids, settings and options are named as Kopf names them, so that alerts, dashboards and habits go on working.
+//! Kopf's wording: log lines, handler ids, settings and options have the same names as in Kopf, so that alerts, dashboards and habits
+//! continue to work.
 
 use kopf_rs::{
     Callback, Context, ErrorsMode, HandlerResult, PermanentError, Registry, Settings,
@@ -10,11 +11,11 @@ use serde_json::{Value, json};
 use crate::operating::{Gate, TestOperator, is_handled};
 
 scenarios! {
-    log_lines_have_kopfs_words_and_levels [memory tcp];
-    ids_are_kopfs [memory tcp];
+    log_lines_have_kopfs_words_and_levels [memory];
+    ids_are_kopfs [memory];
 }
 
-/// Level and words, in the order of Kopf's own list. What is in braces there is cut off or filled in here.
+/// Levels and texts, in the order of Kopf's list. Parts in braces there are cut off or filled in here.
 const LINES: [(&str, &str); 40] = [
     ("DEBUG", "Starting the watch-stream for kopfexamples.v1."),
     (
@@ -124,7 +125,7 @@ fn temporary(delay: f64) -> Answer {
     Err(TemporaryError::new("not yet").delay(delay).into())
 }
 
-/// A handler that does the same at each attempt.
+/// A handler with the same behaviour at each attempt.
 fn doing(id: &str, act: fn(&Context) -> Answer) -> Callback {
     handler(id, move |context: Context| {
         let answer = act(&context);
@@ -224,7 +225,7 @@ async fn log_lines_have_kopfs_words_and_levels(cluster: TestCluster) {
     test.patch("a", json!({"spec": {"size": 2}})).await;
     test.line("Handler 'update_fn' failed temporarily: not yet")
         .await;
-    // In virtual time none has passed yet.
+    // In virtual time no time has passed yet.
     let asleep = |line: &str| {
         ["599.", "600 "]
             .iter()
@@ -268,7 +269,7 @@ async fn log_lines_have_kopfs_words_and_levels(cluster: TestCluster) {
     assert!(missing.is_empty(), "{missing:#?} in\n{}", lines.join("\n"));
 }
 
-/// A parent of these, all of which run in its first call.
+/// A parent of these sub-handlers, all of which run in its first call.
 fn parent_of(id: &str, children: Vec<Callback>) -> Callback {
     handler(id, move |context: Context| {
         let children = children.clone();
@@ -326,7 +327,7 @@ async fn ids_are_kopfs(cluster: TestCluster) {
     assert_eq!(results, expected);
 }
 
-/// All of Kopf's settings that objects and their handlers have to do with.
+/// All of Kopf's settings for objects and their handlers.
 const KOPFS: [&str; 27] = [
     "execution.default_backoff",
     "execution.executor",
@@ -456,7 +457,7 @@ fn the_guide_names_all_of_kopfs_settings_and_words() {
     }
 }
 
-/// The settings there are: what is not, does not compile.
+/// Returns the names of the settings; a missing setting does not compile.
 fn settings() -> Vec<String> {
     let settings = Settings::default();
     macro_rules! named {

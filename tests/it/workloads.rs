@@ -1,4 +1,4 @@
-//! What kubectl sees of a world without nodes: rollouts, waiting, scaling, jobs; over TCP and in real time.
+//! Kubectl on a server that simulates workloads without nodes: rollouts, waiting, scaling, jobs; over TCP and in real time.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -37,7 +37,7 @@ fn program() -> Result<PathBuf, Missing> {
     })
 }
 
-/// Runs kubectl; what it printed, if it succeeded.
+/// Runs kubectl, which must succeed, and returns its output.
 fn kubectl(program: &Path, kubeconfig: &Path, args: &str) -> String {
     let output = Command::new(program)
         .arg(format!("--kubeconfig={}", kubeconfig.display()))

@@ -1,7 +1,7 @@
-//! What an object's life costs in writes: Kopf's count beside ours, from the audit log of a real kube-apiserver.
+//! The number of writes for an object's life under Kopf and under kopf-rs, from the audit log of a real kube-apiserver.
 //!
-//! The lives are in `tests/writes.yaml`. Ours is what the design promises, and never more than Kopf's; the table of
-//! `docs/coming-from-kopf.md` is what was measured.
+//! The lives are in `tests/writes.yaml`. Our number must be the promised one and never exceed Kopf's; the table of
+//! `docs/coming-from-kopf.md` holds the measured numbers.
 
 use std::path::Path;
 
@@ -14,15 +14,15 @@ use crate::twin::{Half, here, under_kopf};
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Life {
-    /// The handlers, and what happens to the object: the first cell of its row.
+    /// The handlers and the changes of the object: the first cell of its row.
     set: String,
-    /// How many writes we promise.
+    /// The promised number of writes.
     here: usize,
     why: String,
     scenario: Scenario,
 }
 
-/// What was counted.
+/// The measured numbers.
 struct Count {
     kopf: usize,
     here: usize,
@@ -93,7 +93,7 @@ impl Life {
     }
 }
 
-/// Whether a cell names this count: a number, or `5 or more`, where it depends on how fast things are.
+/// Returns whether a cell contains this count: a number, or `5 or more` if the count depends on timing.
 fn is_count(cell: &str, count: usize) -> bool {
     match cell.strip_suffix(" or more") {
         Some(least) => least.parse().is_ok_and(|least: usize| count >= least),
@@ -111,7 +111,7 @@ fn lives() -> Vec<Life> {
     documents(&text).into_iter().map(life).collect()
 }
 
-/// All rows of three cells of the guide.
+/// Returns all rows of three cells in the guide.
 fn page() -> Vec<[String; 3]> {
     let text = read("../docs/coming-from-kopf.md");
     let cells = |line: &str| {

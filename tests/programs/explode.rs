@@ -1,4 +1,4 @@
-//! Ends the process where a `ConfigMap` says so: `it abrupt::` starts it.
+//! Ends the process if a `ConfigMap` demands it: `it abrupt::` starts it.
 
 use std::time::Duration;
 

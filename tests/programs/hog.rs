@@ -1,5 +1,5 @@
-//! `hog` takes a thread for good. The others are called as the engine can call them, on threads of their own; an async cleanup handler is called
-//! while threads are still taken. `it blocking::` starts it.
+//! `hog` blocks a thread forever. The engine runs the blocking handlers on separate threads, and must call the async cleanup handler
+//! while other threads are still blocked. `it blocking::` starts it.
 
 #![expect(clippy::unused_async, reason = "async handlers are what is to block")]
 

@@ -1,4 +1,4 @@
-//! Fails twice, and leaves on the object what each attempt knew: `it killed::` starts it.
+//! Fails twice, and records on the object what each attempt knew: `it killed::` starts it.
 
 #![expect(clippy::unused_async, reason = "handlers are async")]
 

@@ -1,10 +1,10 @@
-//! Does what a `ConfigMap` says: `it cli::operators` starts it.
+//! Follows the instructions in a `ConfigMap`: `it cli::operators` starts it.
 
 use kopf_rs::prelude::*;
 
 #[on_create("configmaps")]
 #[expect(clippy::print_stdout, reason = "it is asked to print")]
-fn obey(body: &Value) -> HandlerResult {
+fn obey(body: &Value, retry: u32) -> HandlerResult {
     match body["data"]["do"].as_str() {
         Some("block") => {
             info!("blocking");
@@ -14,6 +14,9 @@ fn obey(body: &Value) -> HandlerResult {
         }
         Some("fail") => Err(PermanentError::new("asked to fail").into()),
         Some("retry") => Err(TemporaryError::new("asked to retry").delay(1).into()),
+        Some("retry once") if retry == 0 => {
+            Err(TemporaryError::new("asked to retry once").delay(1).into())
+        }
         Some("panic") => panic!("asked to panic"),
         Some("print") => {
             println!("printed");

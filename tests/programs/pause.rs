@@ -1,5 +1,5 @@
-//! What `kopf-rs freeze` and `kopf-rs resume` build and become. `it peering::` starts it.
+//! The program that `kopf-rs freeze`, `kopf-rs resume` and `kopf-rs webhooks` build and become. `it peering::` and `it webhooks::` start it.
 
 fn main() -> std::process::ExitCode {
-    kopf_rs::cli::pause()
+    kopf_rs::cli::do_task()
 }

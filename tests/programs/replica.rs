@@ -1,4 +1,4 @@
-//! One of several instances: each attempt leaves on its object by whom it was made, and the first one fails. `it replicas::` starts it.
+//! One of several instances: each attempt records its instance on the object, and the first one fails. `it replicas::` starts it.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ fn block(retry: u32, body: &Value, patch: &mut Patch) {
     patch["metadata"]["annotations"]["attempts"] = format!("{}/{retry}", instance()).into();
 }
 
-/// As a Pod is called in its own environment.
+/// Returns the name of the instance, as a Pod gets it from its environment.
 fn instance() -> String {
     std::env::var("HOSTNAME").unwrap_or_default()
 }

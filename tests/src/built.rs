@@ -1,6 +1,6 @@
-//! What cargo has built of this workspace: programs to run, libraries to compile against.
+//! Paths of what cargo has built from this workspace: programs to run and libraries to compile against.
 //!
-//! Promises that nothing is built twice: the same target folder, profile and features as those of the test itself.
+//! Uses the target folder, profile and features of the running test, so cargo builds nothing twice.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,22 +12,24 @@ use serde_json::Value;
 use crate::skip::slow;
 use crate::toolchain::cache_root;
 
-/// The path of the program `kopf-rs`.
+/// Returns the path of the program `kopf-rs`.
 ///
 /// # Panics
 ///
-/// When cargo fails to build it.
+/// Panics if cargo fails to build it.
 #[must_use]
 pub fn kopf_rs_binary() -> &'static Path {
     built_program("kopf-rs")
 }
 
-/// The path of a program of this workspace, or of an operator under `tests/programs`. All of them are built by one call of cargo, on first use
-/// in each test process: for each further one it would wait until no other test builds anything.
+/// Returns the path of a program of this workspace, or of an operator under `tests/programs`.
+///
+/// The first call in each test process builds all of them with one cargo command: separate commands would each wait for the build lock that
+/// other tests hold.
 ///
 /// # Panics
 ///
-/// When cargo fails to build them.
+/// Panics if cargo fails to build them.
 #[must_use]
 pub fn built_program(name: &str) -> &'static Path {
     static ALL: OnceLock<BTreeMap<String, PathBuf>> = OnceLock::new();
@@ -43,11 +45,11 @@ pub fn built_program(name: &str) -> &'static Path {
     program.unwrap_or_else(|| panic!("cargo has not told where {name} is"))
 }
 
-/// The path of a library of this workspace, as cargo names it: `kopf_rs`. What it depends on lies beside it.
+/// Returns the path of a library of this workspace by its cargo name, such as `kopf_rs`. Its dependencies lie in the same folder.
 ///
 /// # Panics
 ///
-/// When cargo fails to build it.
+/// Panics if cargo fails to build it.
 #[must_use]
 pub fn built_library(name: &str) -> PathBuf {
     let library = |message: Value| {
@@ -64,12 +66,12 @@ pub fn built_library(name: &str) -> PathBuf {
     found.unwrap_or_else(|| panic!("cargo has not told where {name} is"))
 }
 
-/// The path of a program that is a workspace of its own, by its folder. What it depends on is built once per machine, beside what
-/// else the tests keep there.
+/// Builds the program of another cargo workspace, which lies in `folder`, and returns its path. Its target folder is in the cache of this
+/// machine, so its dependencies are built once per machine.
 ///
 /// # Panics
 ///
-/// When cargo fails to build it.
+/// Panics if cargo fails to build it.
 #[must_use]
 pub fn outside_program(folder: &Path) -> PathBuf {
     slow("a program of another workspace");
@@ -93,8 +95,8 @@ pub fn outside_program(folder: &Path) -> PathBuf {
         .unwrap_or_else(|| panic!("cargo has not told where {} is", name.display()))
 }
 
-/// Keep from a program what `cargo test` has put into the environment: there are build scripts that watch it, so that a cargo called
-/// in the program would build their packages, and all that depend on them, once more.
+/// Removes the environment variables that `cargo test` sets. Some build scripts watch these variables, so a cargo that the program starts
+/// would rebuild their packages and all packages that depend on them.
 pub fn leave_outer_cargo(command: &mut Command) {
     let families = ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_", "DEP_"];
     let singles = ["CARGO_CRATE_NAME", "CARGO_PRIMARY_PACKAGE", "OUT_DIR"];
@@ -108,7 +110,7 @@ pub fn leave_outer_cargo(command: &mut Command) {
     }
 }
 
-/// What cargo says in JSON.
+/// Parses the JSON messages that cargo prints.
 fn messages(lines: &str) -> impl Iterator<Item = Value> {
     lines
         .lines()
@@ -124,7 +126,7 @@ fn build(args: &[&str]) -> String {
     let target = profile
         .parent()
         .expect("a profile folder lies in the target folder");
-    // The whole workspace, so that features unify as in `cargo test --workspace` and nothing is rebuilt.
+    // Builds the whole workspace, so that features unify as in `cargo test --workspace` and cargo rebuilds nothing.
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     leave_outer_cargo(&mut cargo);
     let output = cargo

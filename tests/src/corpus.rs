@@ -1,10 +1,9 @@
-//! The differential corpus: request scripts, run against the server in the process and against a real one, and compared.
+//! The differential corpus: request scripts that run against the in-process server and a real one; the answers are compared.
 //!
-//! A script is data (`tests/conformance/*.yaml`, see its README). Every request of it goes to the server over TCP; code,
-//! headers that matter, body and watch events must be equal once uids, times and versions are given names. What the real server tells
-//! is recorded. What is known to
-//! differ stands in the ledger with its reason, and an excuse that excuses nothing is an error. Must not know how either
-//! server works.
+//! A script is data (`tests/conformance/*.yaml`, see its README). Each of its requests goes to the server over TCP. Status code, relevant
+//! headers, body and watch events must be equal after uids, times and versions are replaced by names. The answers of the real server are
+//! recorded. The ledger lists known differences with their reasons; an entry that matches no difference is an error. Must not know how
+//! either server works.
 
 mod compare;
 mod exchange;

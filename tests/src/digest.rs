@@ -1,6 +1,6 @@
-//! A digest of texts and files: stable between compilers and machines, unlike the standard hasher.
+//! A digest of texts and files that is stable between compilers and machines, unlike the standard hasher.
 //!
-//! It tells whether something has changed, by mistake or on purpose; it is no protection against anybody. Must not know what it is of.
+//! It detects changes, but it is not cryptographic and gives no protection against tampering. Must not know the meaning of its input.
 
 use std::fmt;
 use std::io;
@@ -11,24 +11,24 @@ use std::path::{Path, PathBuf};
 pub struct Digest(u64);
 
 impl Digest {
-    /// Of nothing yet.
+    /// Returns the digest of no input.
     #[must_use]
     pub fn new() -> Self {
         Self(0xcbf2_9ce4_8422_2325)
     }
 
-    /// Goes on with these bytes.
+    /// Adds bytes to the digest.
     #[must_use]
     pub fn and(self, bytes: impl AsRef<[u8]>) -> Self {
         let add = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
         Self(bytes.as_ref().iter().fold(self.0, add))
     }
 
-    /// Goes on with the files of this repository that lie at these paths, folders with all that is in them: their names and their texts.
+    /// Adds files of this repository to the digest: their names and contents. For a folder, adds all files in it.
     ///
     /// # Errors
     ///
-    /// Where one cannot be read.
+    /// Returns an error if a file cannot be read.
     pub fn and_files(mut self, paths: &[&str]) -> io::Result<Self> {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
         let mut files = Vec::new();

@@ -1,7 +1,7 @@
-//! A program of another language in a folder with what it depends on: fetched once per machine, outside the repository.
+//! Programs in other languages, each in a folder with its dependencies, installed once per machine and outside the repository.
 //!
-//! The files that pin the versions name the folder, so a change of them fetches anew. A folder counts only when it is complete.
-//! Must not know the languages.
+//! The name of the folder is a digest of the files that pin the versions, so a change of these files installs a new one. Uses a folder only
+//! if its installation completed. Must not know the languages.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,24 +10,24 @@ use std::process::{Command, Output};
 use crate::skip::{Missing, say, skipped, slow};
 use crate::toolchain::{cache_root, key, once_per_machine};
 
-/// What a program is made with, and of.
+/// How to build a program, and from which files.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Recipe<'a> {
-    /// What the machine must have, as a user would install it.
+    /// The language runtime that the machine needs, by the name that a user would install.
     pub(crate) language: &'a str,
-    /// Programs that must start, each with the option at which it says its version.
+    /// Commands that must be present, each with the option that prints its version.
     pub(crate) programs: &'a [[&'a str; 2]],
-    /// The files that make up the program and pin what it depends on.
+    /// The source files of the program, and those that pin its dependencies.
     pub(crate) files: &'a [&'a str],
-    /// Programs to run in the folder, with their arguments.
+    /// Commands to run in the folder, with their arguments.
     pub(crate) steps: &'a [(&'a str, &'a [&'a str])],
 }
 
-/// The folder in which the program of `sources` lies complete; `test` is recorded as skipped where a toolchain is missing.
+/// Returns the folder of the complete program built from `sources`; records `test` as skipped if a toolchain is missing.
 ///
 /// # Panics
 ///
-/// Where the dependencies cannot be had for another reason.
+/// Panics if the installation fails for another reason.
 pub(crate) fn program_for(test: &str, sources: &Path, recipe: Recipe<'_>) -> Option<PathBuf> {
     slow(recipe.language);
     if let Err(missing) = recipe.available() {

@@ -1,10 +1,10 @@
-//! Programs in Java. What is installed is pinned by the program's `pom.xml`. Must not know what the program does.
+//! Programs in Java. The program's `pom.xml` pins the dependencies. Must not know the purpose of the program.
 
 use std::path::Path;
 
 use crate::fetched::{Recipe, program_for};
 
-/// Copies what a `pom.xml` names, and what that needs.
+/// Copies the dependencies in `pom.xml`, including transitive ones.
 const COPY: &str = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies";
 
 const RECIPE: Recipe<'_> = Recipe {
@@ -20,11 +20,11 @@ const RECIPE: Recipe<'_> = Recipe {
     ],
 };
 
-/// What `java` has to be told to run the `Main` of a folder; `test` is recorded as skipped where there is no Java or Maven.
+/// Returns the arguments with which `java` runs the class `Main` of a folder; records `test` as skipped if Java or Maven is missing.
 ///
 /// # Panics
 ///
-/// Where the dependencies cannot be had for another reason.
+/// Panics if the installation of the dependencies fails for another reason.
 #[must_use]
 pub fn java_program_for(test: &str, sources: &Path) -> Option<[String; 3]> {
     let home = program_for(test, sources, RECIPE)?;

@@ -1,9 +1,9 @@
-//! Harness for the behaviour tests of kopf-rs: API servers, objects, awaited conditions, captured lines.
+//! Test harness for the behaviour of kopf-rs: API servers, objects, awaited conditions, captured log lines.
 //!
-//! A scenario is one async function over a [`TestCluster`]: a server, an administrator's client and a namespace of its own.
-//! [`scenarios!`] runs it on every [`Server`]: in memory under virtual time, in the process over TLS, and on a real
-//! kube-apiserver. Nothing here sleeps to wait: conditions are awaited on watches and on lines, with a deadline.
-//! The harness knows the API servers; it must not know how an operator works inside.
+//! A scenario is one async function over a [`TestCluster`]: a server, an administrator's client and a separate namespace. [`scenarios!`]
+//! runs it on every [`Server`]: in memory under virtual time, in the process over TLS, and on a real kube-apiserver. The harness never
+//! sleeps to wait: it awaits conditions on watches and on log lines, with a deadline. It knows the API servers but must not know how an
+//! operator works inside.
 
 #![forbid(unsafe_code)]
 #![expect(

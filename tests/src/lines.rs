@@ -1,6 +1,6 @@
-//! The log of a scenario as lines of the kit, level and spans included.
+//! Captures the log of a scenario as lines, with level and spans.
 //!
-//! Must not know who writes.
+//! Must not know the code that logs.
 
 use std::io;
 
@@ -9,7 +9,7 @@ use tracing_subscriber::Layer as _;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt as _;
 
-/// A subscriber that writes the events of kopf-rs and of the tests here, without times and colours.
+/// Returns a subscriber that writes the events of kopf-rs and of the tests to `lines`, without times and colours.
 ///
 /// [`crate::play`] makes it the default on all threads of a scenario; elsewhere use `tracing::subscriber::set_default`.
 #[must_use]
@@ -34,7 +34,7 @@ pub fn subscriber(lines: &Lines) -> impl tracing::Subscriber + Send + Sync + use
     tracing_subscriber::registry().with(layer.with_filter(targets))
 }
 
-/// Takes one formatted event per write.
+/// Receives one formatted event per write.
 #[derive(Debug)]
 struct LineWriter(Lines);
 

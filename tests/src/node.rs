@@ -1,4 +1,4 @@
-//! Programs in JavaScript. What is installed is pinned by the program's `package-lock.json`. Must not know what the program does.
+//! Programs in JavaScript. The program's `package-lock.json` pins the dependencies. Must not know the purpose of the program.
 
 use std::path::{Path, PathBuf};
 
@@ -14,11 +14,11 @@ const RECIPE: Recipe<'_> = Recipe {
     )],
 };
 
-/// The `main.mjs` of a folder beside its dependencies, for `node`; `test` is recorded as skipped where there is no npm.
+/// Returns the path of `main.mjs` in a folder with its dependencies, for `node`; records `test` as skipped if npm is missing.
 ///
 /// # Panics
 ///
-/// Where the dependencies cannot be had for another reason.
+/// Panics if the installation of the dependencies fails for another reason.
 #[must_use]
 pub fn node_program_for(test: &str, sources: &Path) -> Option<PathBuf> {
     Some(program_for(test, sources, RECIPE)?.join("main.mjs"))

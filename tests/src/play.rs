@@ -1,6 +1,6 @@
-//! One scenario on every server: the runtime, the clock and the lines it needs.
+//! Runs one scenario on every server, with the runtime, the clock and the log capture that it needs.
 //!
-//! Virtual time belongs to the in-memory server alone: paused time outruns real sockets. Must not know scenarios.
+//! Only the in-memory server uses virtual time, because paused time would run ahead of real sockets. Must not know scenarios.
 
 use std::time::Duration;
 
@@ -11,19 +11,19 @@ use crate::real::RealServer;
 use crate::skip::skipped;
 use crate::test_cluster::TestCluster;
 
-/// What a scenario runs against.
+/// The API server of a scenario.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Server {
-    /// The API server in the process, in memory, under virtual time.
+    /// The in-process API server, in memory, under virtual time.
     Memory,
-    /// The API server in the process, over TCP with TLS.
+    /// The in-process API server, over TCP with TLS.
     Tcp,
     /// A real kube-apiserver.
     Real,
 }
 
 impl Server {
-    /// How long a condition may take.
+    /// Returns the deadline for a condition.
     #[must_use]
     pub fn patience(self) -> Duration {
         Duration::from_secs(if self == Self::Memory { 3600 } else { 120 })
@@ -41,14 +41,14 @@ impl Server {
             .worker_threads(2)
             .enable_all()
             .on_thread_start(move || {
-                // The thread ends with the runtime, so its default may stay for as long as it lives.
+                // The thread ends with the runtime, so its default subscriber may stay set for the lifetime of the thread.
                 std::mem::forget(tracing::subscriber::set_default(subscriber(&lines)));
             })
             .build()
     }
 }
 
-/// A runtime for tests that play no scenario: of several threads, under real time.
+/// Returns a multi-threaded runtime under real time, for tests without a scenario.
 #[must_use]
 pub fn runtime() -> Runtime {
     Builder::new_multi_thread()
@@ -57,11 +57,11 @@ pub fn runtime() -> Runtime {
         .expect("a runtime can be built")
 }
 
-/// Runs a scenario named `test` on a fresh cluster; the events of everything in it go to [`TestCluster::lines`].
+/// Runs a scenario named `test` on a fresh cluster; the log events of all its code go to [`TestCluster::lines`].
 ///
 /// # Panics
 ///
-/// As the scenario does, and where the server cannot be had, except for a missing toolchain outside of CI.
+/// Panics if the scenario panics, or if the server is unavailable, except for a missing toolchain outside of CI.
 pub fn play(server: Server, test: &str, scenario: impl AsyncFnOnce(TestCluster)) {
     if server == Server::Real
         && let Err(error) = RealServer::shared()
@@ -78,19 +78,20 @@ pub fn play(server: Server, test: &str, scenario: impl AsyncFnOnce(TestCluster))
         let cluster = TestCluster::with_lines(server, lines).await;
         scenario(cluster).await;
     });
-    // A handler that blocks for ever is its test's business, not a reason to hang here.
+    // Does not wait for blocking threads: a handler that blocks forever must not hang the test process.
     runtime.shutdown_background();
 }
 
 /// Declares the tests of scenarios, each an `async fn name(cluster: TestCluster)` in scope: one test per server.
 ///
-/// A name alone runs on all three; a list in brackets (`name [memory tcp];`) says which.
+/// A name alone runs in memory and on the real server, which has sockets and its own timing. A list in brackets (`name [tcp real];`) selects
+/// servers: `memory` where the real server would show nothing else, `tcp` where the network matters or the server must fail on purpose.
 #[macro_export]
 macro_rules! scenarios {
     ($($name:ident $([$($server:ident)+])?;)+) => {
         $($crate::scenarios!(@servers $name $($($server)+)?);)+
     };
-    (@servers $name:ident) => { $crate::scenarios!(@servers $name memory tcp real); };
+    (@servers $name:ident) => { $crate::scenarios!(@servers $name memory real); };
     (@servers $name:ident $($server:ident)+) => {
         mod $name {
             $($crate::scenarios!(@test $name $server);)+

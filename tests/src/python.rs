@@ -1,7 +1,7 @@
-//! Programs in Python, each in an environment of its own: made once per machine, outside the repository.
+//! Python programs, each in its own virtual environment, made once per machine and outside the repository.
 //!
-//! What is installed is pinned by `tests/python/*.txt`. An environment appears under its name only when it is complete.
-//! Must not know what is run in it.
+//! `tests/python/*.txt` pins the packages. An environment appears under its final name only when it is complete. Must not know which
+//! programs run in it.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,36 +10,36 @@ use std::process::Command;
 use crate::skip::{Missing, say, skipped, slow};
 use crate::toolchain::{cache_root, key, once_per_machine};
 
-/// Tried in turn; the first that starts makes the environment.
+/// Names of the Python interpreter; the first one that starts creates the environment.
 const PYTHONS: [&str; 2] = ["python3", "python"];
 
-/// A Python program that the tests run.
+/// A Python package that the tests use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Package {
-    /// Kopf itself, to compare with.
+    /// Kopf itself, for comparison.
     Kopf,
-    /// Kubernetes' clients for Python.
+    /// The official Kubernetes client for Python.
     Kubernetes,
-    /// Clients of others: lightkube, pykube-ng, kr8s.
+    /// Community clients: lightkube, pykube-ng, kr8s.
     Community,
-    /// A cloud on this machine, for the examples.
+    /// Moto, which simulates AWS on this machine, for the examples.
     Moto,
-    /// Prometheus' client, which reads expositions, and a parser of its queries.
+    /// The Prometheus client, which parses expositions, and a `PromQL` parser.
     Prometheus,
 }
 
-/// Why a Python program is not there.
+/// The reason why a Python package is unavailable.
 #[derive(Debug, thiserror::Error)]
 pub enum PythonError {
     /// The machine has no Python.
     #[error(transparent)]
     Missing(#[from] Missing),
-    /// Python refused.
+    /// The installation failed.
     #[error("{step} failed: {stderr}")]
     Install {
-        /// What was run.
+        /// The command that failed.
         step: String,
-        /// What it said.
+        /// Its error output.
         stderr: String,
     },
     /// The cache folder could not be used.
@@ -47,16 +47,16 @@ pub enum PythonError {
     Cache {
         /// The folder or file.
         path: PathBuf,
-        /// What the system said.
+        /// The I/O error.
         source: io::Error,
     },
 }
 
-/// The Python that can import the pinned package, installed first where this machine does not have it yet.
+/// Returns the Python interpreter that can import the pinned package; installs the package first if necessary.
 ///
 /// # Errors
 ///
-/// Where Python is missing, the packages cannot be installed, or the cache folder cannot be written.
+/// Returns an error if Python is missing, the packages cannot be installed, or the cache folder cannot be written.
 pub fn python_of(package: Package) -> Result<PathBuf, PythonError> {
     slow("a program in Python");
     let name = format!("{package:?}").to_lowercase();
@@ -97,11 +97,11 @@ pub fn python_of(package: Package) -> Result<PathBuf, PythonError> {
     Ok(python)
 }
 
-/// The same for `test`, which is recorded as skipped where there is no Python.
+/// Does the same as [`python_of`] for `test`, and records it as skipped if Python is missing.
 ///
 /// # Panics
 ///
-/// Where the package cannot be had for another reason.
+/// Panics if the package is unavailable for another reason.
 #[must_use]
 pub fn python_for(test: &str, package: Package) -> Option<PathBuf> {
     match python_of(package) {

@@ -1,8 +1,8 @@
-//! A real kube-apiserver with its etcd, on free ports, with throw-away data.
+//! A real kube-apiserver with its etcd, on free ports, with temporary data.
 //!
-//! Ready in under two seconds once the programs are built. One server is shared by the whole test binary; a test that
-//! stops it or counts everything starts its own. Promises that nothing outlives the test process. There are no nodes:
-//! Pods stay Pending. Must not know operators.
+//! Starts in under two seconds once the programs are built. All tests of the binary share one server; a test that stops it or counts all
+//! its requests starts a separate one. No process outlives the test process. There are no nodes, so Pods stay Pending. Must not know
+//! operators.
 
 mod keys;
 
@@ -23,9 +23,9 @@ use crate::toolchain::{Tool, ToolError, tool};
 use crate::watchdog::Guarded;
 use keys::Keys;
 
-/// How long a server may take to become ready, on a machine busy with other tests.
+/// The deadline for a server to become ready on a machine that is busy with other tests.
 const READY_WITHIN: Duration = Duration::from_secs(60);
-/// What runs in the controller manager unless a test wants other controllers.
+/// The controllers of the controller manager, unless a test selects others.
 const CONTROLLERS: &[&str] = &[
     "namespace-controller",
     "garbage-collector-controller",
@@ -34,35 +34,35 @@ const CONTROLLERS: &[&str] = &[
     "replicaset-controller",
     "clusterrole-aggregation-controller",
 ];
-/// Users without any rights, for tests that bind exactly the rights they mean.
+/// The number of users without any rights, for tests that grant exactly the rights they need.
 const USERS: usize = 32;
 
-/// Why there is no real server.
+/// The reason why no real server is available.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// A program could not be built.
     #[error(transparent)]
     Tool(#[from] ToolError),
-    /// Files, ports or processes were refused.
+    /// An operation on files, ports or processes failed.
     #[error("starting a kube-apiserver: {0}")]
     Io(#[from] io::Error),
-    /// Keys or certificates could not be made.
+    /// Keys or certificates could not be generated.
     #[error("making keys for a kube-apiserver: {0}")]
     Keys(#[from] keys::KeyError),
-    /// A process ended, or was not ready in time.
+    /// A process exited, or was not ready in time.
     #[error("{program} {problem}; it said:\n{output}")]
     NotReady {
-        /// Which program.
+        /// The program.
         program: &'static str,
-        /// What was wrong with it.
+        /// The problem.
         problem: String,
-        /// Its last lines.
+        /// The last lines of its output.
         output: String,
     },
 }
 
 impl StartError {
-    /// The component this machine lacks, if that is the reason.
+    /// Returns the component that this machine lacks, if that is the reason.
     #[must_use]
     pub fn missing(&self) -> Option<&Missing> {
         match self {
@@ -84,30 +84,30 @@ pub struct RealServer {
 }
 
 impl RealServer {
-    /// The server all tests of this process share.
+    /// Returns the server that all tests of this process share.
     ///
     /// # Errors
     ///
-    /// Where it could not be built or started; every caller gets the same error.
+    /// Returns an error if the server could not be built or started; every caller gets the same error.
     pub fn shared() -> Result<&'static Self, &'static StartError> {
         static SHARED: OnceLock<Result<RealServer, StartError>> = OnceLock::new();
         SHARED.get_or_init(Self::start).as_ref()
     }
 
-    /// Starts a server of one's own. Blocks; inside a runtime call it through `spawn_blocking`.
+    /// Starts a separate server. Blocks; inside a runtime, call it through `spawn_blocking`.
     ///
     /// # Errors
     ///
-    /// Where a program cannot be built, started, or does not become ready.
+    /// Returns an error if a program cannot be built or started, or does not become ready.
     pub fn start() -> Result<Self, StartError> {
         Self::start_audited(true)
     }
 
-    /// The same without an audit log, which would cost it time: for comparisons of speed.
+    /// Does the same as [`RealServer::start`] without an audit log, which would slow the server down: for comparisons of speed.
     ///
     /// # Errors
     ///
-    /// As [`RealServer::start`].
+    /// Returns the errors of [`RealServer::start`].
     pub fn start_unaudited() -> Result<Self, StartError> {
         Self::start_audited(false)
     }
@@ -119,7 +119,7 @@ impl RealServer {
         loop {
             attempt += 1;
             match Self::start_once(&etcd, &apiserver, audited) {
-                // A free port may be taken by another process before ours binds it.
+                // Another process may bind the free port before our server does.
                 Err(StartError::NotReady { .. }) if attempt < 3 => {}
                 result => return result,
             }
@@ -192,25 +192,25 @@ impl RealServer {
         })
     }
 
-    /// The processes of the API server and of its etcd.
+    /// Returns the process ids of the API server and of its etcd.
     #[must_use]
     pub fn processes(&self) -> [u32; 2] {
         [self.apiserver.id(), self.etcd.id()]
     }
 
-    /// The address of the server.
+    /// Returns the address of the server.
     #[must_use]
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// A kubeconfig file of the administrator.
+    /// Returns the administrator's kubeconfig file.
     #[must_use]
     pub fn kubeconfig(&self) -> PathBuf {
         self.kubeconfig_of("admin")
     }
 
-    /// A kubeconfig file of a user, `admin` or one that [`RealServer::restricted_user`] named.
+    /// Returns the kubeconfig file of a user: `admin`, or one that [`RealServer::restricted_user`] returned.
     #[must_use]
     pub fn kubeconfig_of(&self, user: &str) -> PathBuf {
         self.homes
@@ -218,11 +218,11 @@ impl RealServer {
             .join(format!("{user}.kubeconfig"))
     }
 
-    /// The name of a user that nobody else got and that may do nothing until RBAC objects say so.
+    /// Returns the name of a user that no other test uses and that has no rights until RBAC objects grant them.
     ///
     /// # Panics
     ///
-    /// When all the prepared users are taken.
+    /// Panics if all prepared users are taken.
     #[must_use]
     pub fn restricted_user(&self) -> String {
         let number = self.next_user.fetch_add(1, Ordering::Relaxed);
@@ -233,39 +233,39 @@ impl RealServer {
         format!("user{number}")
     }
 
-    /// A client of a user, `admin` or one that [`RealServer::restricted_user`] named.
+    /// Returns a client of a user: `admin`, or one that [`RealServer::restricted_user`] returned.
     ///
     /// # Panics
     ///
-    /// When it cannot be made.
+    /// Panics if the client cannot be created.
     pub async fn client_of(&self, user: &str) -> kube::Client {
         let client = client_of(&self.kubeconfig_of(user)).await;
         client.unwrap_or_else(|error| panic!("a client of {user}: {error}"))
     }
 
-    /// Runs kubectl as the administrator, building it first where needed.
+    /// Runs kubectl as the administrator, and builds it first if necessary.
     ///
     /// # Errors
     ///
-    /// Where kubectl cannot be built or started; its own failure is in the output.
+    /// Returns an error if kubectl cannot be built or started; a failure of kubectl itself is in the output.
     pub fn kubectl(&self, args: &[&str]) -> Result<Output, StartError> {
         kubectl(&self.kubeconfig(), args)
     }
 
-    /// Starts the controller manager, once: garbage collection, namespaces, deployments, service accounts.
+    /// Starts the controller manager once, with garbage collection, namespaces, deployments and service accounts.
     ///
     /// # Errors
     ///
-    /// Where it cannot be built or started.
+    /// Returns an error if it cannot be built or started.
     pub fn controllers(&self) -> Result<(), &StartError> {
         self.these_controllers(CONTROLLERS)
     }
 
-    /// Starts the controller manager with these controllers only, unless it runs already.
+    /// Starts the controller manager with these controllers only, unless it already runs.
     ///
     /// # Errors
     ///
-    /// Where it cannot be built or started.
+    /// Returns an error if it cannot be built or started.
     pub fn these_controllers(&self, names: &[&str]) -> Result<(), &StartError> {
         self.controllers
             .get_or_init(|| self.spawn_controllers(names))
@@ -286,27 +286,27 @@ impl RealServer {
         Ok(Guarded::spawn(command, &home)?)
     }
 
-    /// Every finished request the server has audited, oldest first: `verb`, `requestURI`, `userAgent`, `user`, `responseStatus`.
+    /// Returns all audited requests that have finished, oldest first: `verb`, `requestURI`, `userAgent`, `user`, `responseStatus`.
     ///
     /// # Panics
     ///
-    /// When the audit log is not readable.
+    /// Panics if the audit log is not readable.
     #[must_use]
     pub fn audit(&self) -> Vec<Value> {
         self.audit_since(0, "")
     }
 
-    /// How many bytes the audit log has: the moment from which [`RealServer::audit_since`] reads.
+    /// Returns the size of the audit log in bytes, as a start for [`RealServer::audit_since`].
     #[must_use]
     pub fn audit_size(&self) -> u64 {
         std::fs::metadata(self.audit_log()).map_or(0, |log| log.len())
     }
 
-    /// Finished requests audited since the log had `start` bytes, of those whose entry has `word` in it: a path, a name.
+    /// Returns the audited requests from byte `start` of the log whose entries contain `word`, such as a path or a name.
     ///
     /// # Panics
     ///
-    /// When the audit log is not readable.
+    /// Panics if the audit log is not readable.
     #[must_use]
     pub fn audit_since(&self, start: u64, word: &str) -> Vec<Value> {
         let mut text = String::new();
@@ -314,7 +314,7 @@ impl RealServer {
         log.seek(SeekFrom::Start(start))
             .and_then(|_| log.read_to_string(&mut text))
             .expect("the audit log is readable");
-        // The last line may be half written; a complete one parses.
+        // The last line may be incomplete; a complete line parses.
         text.lines()
             .filter(|line| line.contains(word))
             .filter_map(|line| serde_json::from_str(line).ok())
@@ -335,14 +335,14 @@ pub(crate) fn kubectl(kubeconfig: &Path, args: &[&str]) -> Result<Output, StartE
         .output()?)
 }
 
-/// A client of the server and user that a kubeconfig file names.
+/// Returns a client for the server and user in a kubeconfig file.
 pub(crate) async fn client_of(
     kubeconfig: &Path,
 ) -> Result<kube::Client, Box<dyn std::error::Error + Send + Sync>> {
     Ok(kube::Client::try_from(config_of(kubeconfig).await?)?)
 }
 
-/// The same without credentials, for requests that bring their own.
+/// Does the same as [`client_of`] without credentials, for requests that bring their own.
 pub(crate) async fn bare_client_of(
     kubeconfig: &Path,
 ) -> Result<kube::Client, Box<dyn std::error::Error + Send + Sync>> {
@@ -357,12 +357,12 @@ async fn config_of(
     let file = Kubeconfig::read_from(kubeconfig)?;
     let options = KubeConfigOptions::default();
     let mut config = kube::Config::from_custom_kubeconfig(file, &options).await?;
-    // An answer that asks to come again is an answer, too.
+    // Do not retry: tests compare the answers that ask the client to retry, too.
     config.default_retry = false;
     Ok(config)
 }
 
-/// Runs a future on a thread and runtime of its own, so that it works inside and outside of other runtimes.
+/// Runs a future on a separate thread and runtime, so that it works inside and outside of other runtimes.
 fn aside<T: Send>(
     future: impl Future<Output = Result<T, StartError>> + Send,
 ) -> Result<T, StartError> {
@@ -379,7 +379,7 @@ fn aside<T: Send>(
     })
 }
 
-/// A folder per process: each is removed by the watchdog of its process, so none holds another.
+/// The parent of one folder per process. The watchdog of a process removes only the folder of that process.
 #[derive(Debug)]
 struct Homes(PathBuf);
 
@@ -410,7 +410,7 @@ impl Homes {
     }
 }
 
-/// Ports free at this moment; all are held until all are known, so that they differ.
+/// Returns free ports. Holds all listeners until the last port is known, so that the ports differ.
 fn free_ports<const N: usize>() -> io::Result<[u16; N]> {
     let mut ports = [0; N];
     let mut held = Vec::with_capacity(N);
@@ -475,7 +475,7 @@ fn spawn_apiserver(
             "--service-cluster-ip-range=10.0.0.0/24",
         ])
         .arg("--disable-admission-plugins=ServiceAccount")
-        // As OpenShift has it: who names an owner must be allowed to hold up its deletion.
+        // As on OpenShift: a client may set `blockOwnerDeletion` only if it may update the finalizers of the owner.
         .arg("--enable-admission-plugins=OwnerReferencesPermissionEnforcement");
     if audited {
         command
@@ -485,7 +485,7 @@ fn spawn_apiserver(
     Guarded::spawn(command, home)
 }
 
-/// Everything the API server reads at start, and a kubeconfig per user.
+/// Writes the files that the API server reads at start, and one kubeconfig per user.
 fn write_credentials(home: &Path, port: u16) -> Result<(), StartError> {
     let keys = Keys::generate()?;
     std::fs::write(home.join("ca.crt"), &keys.authority)?;

@@ -1,12 +1,12 @@
-//! What a program of others has said, kept in the repository: so that ours is compared with it without that program.
+//! Recorded answers of external programs, kept in the repository, so that tests compare ours with them without the programs.
 //!
-//! A recording is a file under `tests/recorded/GROUP/`, packed by gzip: `gzip -dc FILE` shows it. Its first line says by which program of
-//! which version it was made, and has a digest of what was asked; the others are the answers, normalised as they are compared. Whole
-//! answers, no digests of them: a difference is explained without asking anybody. One file per script, so that a changed script is one
-//! changed file. Beside them lies `sources.txt`: a digest of all that had a part in it when everything was asked last.
+//! A recording is a gzip file under `tests/recorded/GROUP/`; `gzip -dc FILE` shows it. Its first line holds the program with its version
+//! and a digest of the requests; the other lines are the answers, normalised for comparison. It stores whole answers instead of digests, so
+//! that a difference can be explained without the program. There is one file per script, so that a changed script changes one file. The
+//! file `sources.txt` beside them holds a digest of all files that took part in the last complete recording.
 //!
-//! Promise: a recording of other requests, or of another version, is a failure that names the command which records anew. Must not
-//! know what is recorded.
+//! A recording of other requests or of another version is a failure that names the command to record again. Must not know the recorded
+//! programs.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -21,18 +21,18 @@ use serde::{Deserialize, Serialize};
 use crate::digest::Digest;
 use crate::skip::{in_ci, say};
 
-/// What records everything anew.
+/// The command that records everything again.
 const COMMAND: &str = "./test record";
 
-/// Where the answers of the other side come from.
+/// The source of the answers of the external program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// From the recording.
+    /// The recording.
     Recorded,
-    /// The other side is asked, and its recording must say the same: `KOPF_RS_ANSWERS=ask`, and with `CI=true` where the sources are others
-    /// than those of the recording.
+    /// Runs the program, whose answers must equal the recording: with `KOPF_RS_ANSWERS=ask`, and with `CI=true` if the sources differ from
+    /// those of the recording.
     Asked,
-    /// The other side is asked, and recorded: `KOPF_RS_ANSWERS=record`.
+    /// Runs the program and records its answers: with `KOPF_RS_ANSWERS=record`.
     Recording,
 }
 
@@ -46,21 +46,21 @@ pub struct Recorded {
 
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 struct Header {
-    /// The program that has answered, with its version.
+    /// The program that answered, with its version.
     by: String,
-    /// A digest of what it was asked.
+    /// A digest of the requests.
     asked: String,
 }
 
 // === impl Recorded ===
 
 impl Recorded {
-    /// The recordings of a group, made by a program of a version; `sources` are the files and folders of this repository that have a part
-    /// in what both sides say.
+    /// Opens the recordings of a group by a program with its version; `sources` are the files and folders of this repository that affect
+    /// the answers of both sides.
     ///
     /// # Panics
     ///
-    /// Where one of the files cannot be read.
+    /// Panics if a file cannot be read.
     #[must_use]
     pub fn of(group: &str, by: &str, sources: &[&str]) -> Self {
         let digest = Digest::new().and_files(sources);
@@ -74,11 +74,11 @@ impl Recorded {
         }
     }
 
-    /// Where the answers are to come from.
+    /// Returns the source of the answers.
     ///
     /// # Panics
     ///
-    /// Where `KOPF_RS_ANSWERS` is no word that is known.
+    /// Panics if `KOPF_RS_ANSWERS` has an unknown value.
     #[must_use]
     pub fn mode(&self) -> Mode {
         match std::env::var("KOPF_RS_ANSWERS").as_deref() {
@@ -103,11 +103,11 @@ impl Recorded {
         found.is_ok_and(|text| text.trim_end() == self.sources)
     }
 
-    /// What is recorded under a name.
+    /// Returns the answers that are recorded under a name.
     ///
     /// # Errors
     ///
-    /// Where nothing is, or it is of other requests or another version: in words, with the command that mends it.
+    /// Returns a message with the command to record again if there is no recording, or if it has other requests or another version.
     pub fn read<T: DeserializeOwned>(&self, name: &str, asked: Digest) -> Result<Vec<T>, String> {
         let path = self.path(name);
         let (header, answers) =
@@ -124,11 +124,12 @@ impl Recorded {
         ))
     }
 
-    /// Records under a name, unless the same is recorded already, as `same` decides: an answer has parts that depend on the moment.
+    /// Records answers under a name, unless an equal recording exists. `same` decides on equality, because answers have parts that depend
+    /// on the time.
     ///
     /// # Panics
     ///
-    /// Where the file cannot be written.
+    /// Panics if the file cannot be written.
     pub fn write<T: Serialize + DeserializeOwned>(
         &self,
         name: &str,
@@ -149,11 +150,11 @@ impl Recorded {
         written.unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     }
 
-    /// Everything of the group is recorded, under these names: forgets all others, and notes the sources.
+    /// Completes the recording of a group: deletes the files with other names and stores the digest of the sources.
     ///
     /// # Panics
     ///
-    /// Where the folder cannot be changed.
+    /// Panics if the folder cannot be changed.
     pub fn complete<'a>(&self, names: impl IntoIterator<Item = &'a str>) {
         let names: BTreeSet<PathBuf> = names.into_iter().map(|name| self.path(name)).collect();
         let entries = fs::read_dir(&self.folder).expect("the folder of recordings is readable");
@@ -183,7 +184,7 @@ fn packed<T: Serialize>(header: &Header, answers: &[T]) -> Vec<u8> {
     fn text(line: &impl Serialize) -> String {
         serde_json::to_string(line).expect("answers are data")
     }
-    // Without a time, so that the same answers are the same file.
+    // Omit the timestamp, so that equal answers give equal files.
     let mut packer = GzBuilder::new().write(Vec::new(), Compression::best());
     for line in std::iter::once(text(header)).chain(answers.iter().map(text)) {
         writeln!(packer, "{line}").expect("memory can be written");

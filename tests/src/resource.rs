@@ -1,6 +1,6 @@
-//! Where a kind lives on the server: from a word of a test to request paths.
+//! Resolves the kind or plural in a test to request paths.
 //!
-//! Must not know objects' contents, except `apiVersion` and `kind`.
+//! Must not know the contents of objects, except `apiVersion` and `kind`.
 
 use serde_json::Value;
 
@@ -15,7 +15,7 @@ pub(crate) struct Resource {
 }
 
 impl Resource {
-    /// The path of all objects, in a namespace if the kind has them.
+    /// Returns the path of all objects, in a namespace if the kind is namespaced.
     pub(crate) fn collection(&self, namespace: &str) -> String {
         let (root, plural) = (&self.root, &self.plural);
         if self.namespaced {
@@ -25,7 +25,7 @@ impl Resource {
         }
     }
 
-    /// Whether a test means this resource by `word`: `myapps`, `MyApp`, or either with `.group` appended.
+    /// Returns whether `word` names this resource: `myapps`, `MyApp`, or either with `.group` appended.
     pub(crate) fn is_meant_by(&self, word: &str) -> bool {
         let group = self
             .root
@@ -40,7 +40,7 @@ impl Resource {
     }
 }
 
-/// The root path of an `apiVersion`.
+/// Returns the root path of an `apiVersion`.
 pub(crate) fn root_of(api_version: &str) -> String {
     let base = if api_version.contains('/') {
         "/apis"
@@ -50,7 +50,7 @@ pub(crate) fn root_of(api_version: &str) -> String {
     format!("{base}/{api_version}")
 }
 
-/// The resources in one `APIResourceList`, without subresources.
+/// Returns the resources in an `APIResourceList`, without subresources.
 pub(crate) fn listed(root: &str, list: &Value) -> Vec<Resource> {
     let text = |entry: &Value, key: &str| entry[key].as_str().unwrap_or_default().to_owned();
     let entries = list["resources"]
@@ -69,7 +69,7 @@ pub(crate) fn listed(root: &str, list: &Value) -> Vec<Resource> {
         .collect()
 }
 
-/// The preferred root of each group in an `APIGroupList`.
+/// Returns the root path of the preferred version of each group in an `APIGroupList`.
 pub(crate) fn group_roots(groups: &Value) -> Vec<String> {
     let entries = groups["groups"]
         .as_array()
@@ -83,11 +83,11 @@ pub(crate) fn group_roots(groups: &Value) -> Vec<String> {
     entries.iter().filter_map(preferred).collect()
 }
 
-/// The documents of a YAML or JSON text; empty ones are left out.
+/// Parses the documents of a YAML or JSON text; skips empty ones.
 ///
 /// # Panics
 ///
-/// On malformed text: it is part of the test.
+/// Panics if the text is malformed, because it is part of the test.
 #[must_use]
 pub fn documents(text: &str) -> Vec<Value> {
     let parsed = serde_saphyr::from_multiple::<Value>(text);

@@ -1,12 +1,12 @@
-//! The server in the process over TCP with TLS, for clients that read a kubeconfig file.
+//! The in-process server over TCP with TLS, for clients that read a kubeconfig file.
 //!
-//! Promise: the file is there for as long as the server listens. Must not know clients.
+//! The file exists for as long as the server listens. Must not know clients.
 
 use std::path::{Path, PathBuf};
 
 use kopf_rs_apiserver::{ApiServer, Listening};
 
-/// A server that listens, and its administrator's kubeconfig file.
+/// A listening server and its administrator's kubeconfig file.
 #[derive(Debug)]
 pub struct Served {
     kubeconfig: PathBuf,
@@ -14,11 +14,11 @@ pub struct Served {
 }
 
 impl Served {
-    /// Has a server listen on a free port of this machine, and writes the file into a folder.
+    /// Makes a server listen on a free local port, and writes the kubeconfig file into a folder.
     ///
     /// # Panics
     ///
-    /// Where there is no such port, or the folder cannot be written.
+    /// Panics if no port is free or the folder cannot be written.
     pub async fn start(server: &ApiServer, folder: &Path) -> Self {
         let listening = server
             .listen(([127, 0, 0, 1], 0).into())
@@ -33,7 +33,7 @@ impl Served {
         }
     }
 
-    /// The administrator's kubeconfig file.
+    /// Returns the administrator's kubeconfig file.
     #[must_use]
     pub fn kubeconfig(&self) -> &Path {
         &self.kubeconfig
@@ -42,7 +42,7 @@ impl Served {
 
 impl Drop for Served {
     fn drop(&mut self) {
-        // Who has removed it already may have.
+        // A test may have removed the file already.
         let _removed = std::fs::remove_file(&self.kubeconfig);
     }
 }

@@ -1,8 +1,8 @@
-//! What could not be tested here, and why.
+//! Records the tests that could not run here, with the reason.
 //!
-//! A missing toolchain is no failure on a developer's machine: the test passes, and a line in the file named by
-//! `KOPF_RS_SKIP_FILE` tells `./test` what to print last. With `CI=true` nothing is skipped: the same gap panics. `./test --fast` leaves
-//! out the tests that `tests/slow.txt` names, and one that it should name fails.
+//! A missing toolchain is not a failure on a developer's machine: the test passes and writes a line to the file that `KOPF_RS_SKIP_FILE`
+//! names, which `./test` prints at the end. With `CI=true` a missing toolchain panics. `./test --fast` leaves out the tests in
+//! `tests/slow.txt`; a slow test that is not in that file fails.
 
 use std::io::Write as _;
 
@@ -10,17 +10,17 @@ use std::io::Write as _;
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{what} is not installed ({detail})")]
 pub struct Missing {
-    /// The component, as a user would install it.
+    /// The component, by the name that a user would install.
     pub what: String,
-    /// What was tried, and how it failed.
+    /// The failed attempt to use it, with the error.
     pub detail: String,
 }
 
-/// Records that `test` did not run for want of `missing`.
+/// Records that `test` did not run because `missing` is absent.
 ///
 /// # Panics
 ///
-/// With `CI=true`, where every component must be present.
+/// Panics with `CI=true`, where every component must be present.
 pub fn skipped(test: &str, missing: &Missing) {
     assert!(
         !in_ci(),
@@ -33,11 +33,11 @@ pub fn skipped(test: &str, missing: &Missing) {
     );
 }
 
-/// With `KOPF_RS_FAST=1` nothing slow is begun.
+/// Asserts that slow work may start.
 ///
 /// # Panics
 ///
-/// Then: the test should have been left out.
+/// Panics with `KOPF_RS_FAST=1`, because `tests/slow.txt` should have excluded the test.
 pub(crate) fn slow(what: &str) {
     assert!(
         std::env::var_os("KOPF_RS_FAST").is_none(),
@@ -45,7 +45,7 @@ pub(crate) fn slow(what: &str) {
     );
 }
 
-/// Whether nothing may be skipped, `CI=true`.
+/// Returns whether `CI=true` forbids skipped tests.
 pub(crate) fn in_ci() -> bool {
     std::env::var("CI").is_ok_and(|value| value == "true")
 }
@@ -64,7 +64,7 @@ fn record(file: Option<&std::ffi::OsStr>, test: &str, missing: &Missing) {
     }
 }
 
-/// Writes to standard error past the test runner's capture: for what a person waits on, and for closing lines.
+/// Writes to standard error past the test runner's capture, for progress that a person waits for and for summary lines.
 pub fn say(line: &str) {
     let _ = writeln!(std::io::stderr(), "{}", line.trim_end());
 }

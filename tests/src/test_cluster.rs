@@ -1,8 +1,8 @@
-//! The cluster a scenario lies on: one server, an administrator's client, a namespace of its own.
+//! The cluster of a scenario: one server, an administrator's client, a separate namespace.
 //!
 //! Objects are raw JSON, named by kind or plural (`pods`, `MyApp`, `myapps.demo.example.com`) or by a collection's path
 //! (`/apis/apps/v1/namespaces/other/deployments`). The cluster's own requests carry the user agent [`TestCluster::USER_AGENT`], so that
-//! those of an operator can be counted apart. Everything unexpected panics: it fails the test. Must not know operators.
+//! tests can count those of an operator separately. Any unexpected result panics and so fails the test. Must not know operators.
 
 mod asked;
 mod start;
@@ -23,13 +23,13 @@ use crate::skip::skipped;
 pub use asked::Asked;
 use start::Backend;
 
-/// One server, and what a test may do to it.
+/// One server, and the operations of a test on it.
 pub struct TestCluster {
     server: Server,
     backend: Backend,
-    /// As an operator gets it.
+    /// The client that operators get.
     client: kube::Client,
-    /// The same, with the user agent of the tests.
+    /// The same client with the user agent of the tests.
     own: kube::Client,
     namespace: String,
     lines: Lines,
@@ -40,44 +40,44 @@ impl TestCluster {
     /// The user agent of the cluster's own requests.
     pub const USER_AGENT: &'static str = "kopf-rs-tests";
 
-    /// A fresh cluster; its [`TestCluster::lines`] stay empty unless the test installs their subscriber.
+    /// Starts a fresh cluster; its [`TestCluster::lines`] stay empty unless the test installs their subscriber.
     ///
     /// # Panics
     ///
-    /// Where the server cannot be had. Scenarios run by [`crate::scenarios!`] are skipped instead where Go is missing.
+    /// Panics if the server is unavailable. [`crate::scenarios!`] skips scenarios instead if Go is missing.
     pub async fn start(server: Server) -> Self {
         Self::with_lines(server, Lines::new(server.patience())).await
     }
 
-    /// Which server this is.
+    /// Returns the kind of server.
     #[must_use]
     pub fn server(&self) -> Server {
         self.server
     }
 
-    /// An administrator's client, for an operator.
+    /// Returns an administrator's client, for an operator.
     #[must_use]
     pub fn client(&self) -> kube::Client {
         self.client.clone()
     }
 
-    /// The namespace that is this cluster's alone.
+    /// Returns the namespace that only this cluster uses.
     #[must_use]
     pub fn namespace(&self) -> &str {
         &self.namespace
     }
 
-    /// What the operator and the handlers of this scenario have logged.
+    /// Returns the log lines of the operator and the handlers of this scenario.
     #[must_use]
     pub fn lines(&self) -> &Lines {
         &self.lines
     }
 
-    /// The administrator's kubeconfig file.
+    /// Returns the administrator's kubeconfig file.
     ///
     /// # Panics
     ///
-    /// For the in-memory server, which has no address.
+    /// Panics for the in-memory server, which has no address.
     #[must_use]
     pub fn kubeconfig(&self) -> &Path {
         self.backend
@@ -85,13 +85,23 @@ impl TestCluster {
             .expect("the in-memory server has no kubeconfig: use Tcp or Real")
     }
 
-    /// The real server, where this is one: its audit log, its users without rights, its controllers.
+    /// Returns the real server, if this is one, for its audit log, users without rights and controllers.
     #[must_use]
     pub fn real(&self) -> Option<&'static RealServer> {
         self.backend.real()
     }
 
-    /// The name of a user that nobody else got and that may do nothing until RBAC objects say so; `NAME-token` is theirs.
+    /// Starts the controllers of the real server, once for all tests. The server in the process does their work itself.
+    pub async fn start_controllers(&self) {
+        if let Some(real) = self.real() {
+            let started = tokio::task::spawn_blocking(|| real.controllers()).await;
+            let started = started.expect("the start does not panic");
+            started.unwrap_or_else(|error| panic!("{error}"));
+        }
+    }
+
+    /// Returns the name of a user that no other test uses and that has no rights until RBAC objects grant them; `NAME-token` is its bearer
+    /// token.
     #[must_use]
     pub fn restricted_user(&self) -> String {
         static NEXT: AtomicUsize = AtomicUsize::new(1);
@@ -103,17 +113,17 @@ impl TestCluster {
         name
     }
 
-    /// A client of a user that [`TestCluster::restricted_user`] named.
+    /// Returns a client of a user that [`TestCluster::restricted_user`] returned.
     pub async fn client_of(&self, user: &str) -> kube::Client {
         self.backend.client_of(user).await
     }
 
-    /// Runs kubectl as the administrator in this cluster's namespace, building it first where needed. Without Go there is none:
+    /// Runs kubectl as the administrator in this cluster's namespace, and builds it first if necessary. Returns `None` if Go is missing:
     /// the rest of the test is recorded as skipped, and the scenario should return.
     ///
     /// # Panics
     ///
-    /// Where kubectl cannot be run for other reasons; its own failure is in the output.
+    /// Panics if kubectl cannot run for another reason; a failure of kubectl itself is in the output.
     pub async fn kubectl(&self, args: &[&str]) -> Option<Output> {
         let kubeconfig = self.kubeconfig().to_owned();
         let namespace = format!("--namespace={}", self.namespace);
@@ -145,7 +155,7 @@ impl TestCluster {
 
     /// Creates or merges every document of a YAML or JSON text, and returns the objects as stored.
     ///
-    /// Objects of namespaced kinds that name no namespace get the cluster's. A CRD is awaited until its kind is served.
+    /// Objects of namespaced kinds without a namespace get the cluster's. For a CRD, waits until its kind is served.
     pub async fn apply(&self, text: &str) -> Vec<Value> {
         let mut stored = Vec::new();
         for document in documents(text) {
@@ -175,13 +185,13 @@ impl TestCluster {
         }
     }
 
-    /// Creates an object, where its `apiVersion`, `kind` and namespace say.
+    /// Creates an object under its `apiVersion`, `kind` and namespace.
     pub async fn create(&self, object: &Value) -> Value {
         let (path, object) = self.placed(object.clone()).await;
         self.must("POST", &path, Some(&object)).await
     }
 
-    /// An object, if it is there.
+    /// Returns an object, if it exists.
     pub async fn get(&self, resource: &str, name: &str) -> Option<Value> {
         let path = self.path(resource, name).await;
         match self.request("GET", &path, None).await {
@@ -191,7 +201,7 @@ impl TestCluster {
         }
     }
 
-    /// All objects of a kind in the cluster's namespace.
+    /// Returns all objects of a kind in the cluster's namespace.
     pub async fn list(&self, resource: &str) -> Vec<Value> {
         let path = self.collection(resource).await;
         let mut list = self.must("GET", &path, None).await;
@@ -207,17 +217,17 @@ impl TestCluster {
         self.must("PATCH", &path, Some(merge)).await
     }
 
-    /// Asks for an object's deletion; finalizers may keep it.
+    /// Requests the deletion of an object; finalizers may keep it.
     pub async fn delete(&self, resource: &str, name: &str) -> Value {
         let path = self.path(resource, name).await;
         self.must("DELETE", &path, None).await
     }
 
-    /// Any request, by path, with the server's refusal as a value. PATCH is a merge patch.
+    /// Sends any request by path and returns an error response as a value. PATCH is a merge patch.
     ///
     /// # Errors
     ///
-    /// What the server or the connection says.
+    /// Returns the error of the server or the connection.
     pub async fn request(
         &self,
         method: &str,
@@ -242,7 +252,7 @@ impl TestCluster {
 
     async fn must(&self, method: &str, path: &str, body: Option<&Value>) -> Value {
         let mut answer = self.request(method, path, body).await;
-        // A real server refuses requests for a kind while it takes in a new definition of it.
+        // A real server refuses requests for a kind while it initializes the storage of a new definition.
         for _ in 0..100 {
             match &answer {
                 Err(kube::Error::Api(status)) if status.code == 429 => {
@@ -260,7 +270,7 @@ impl TestCluster {
         })
     }
 
-    /// The collection path of an object, and the object with its namespace filled in.
+    /// Returns the collection path of an object, and the object with its namespace filled in.
     async fn placed(&self, mut object: Value) -> (String, Value) {
         let root = root_of(object["apiVersion"].as_str().unwrap_or_default());
         let kind = object["kind"].as_str().unwrap_or_default().to_owned();
@@ -287,7 +297,7 @@ impl TestCluster {
             .collection(&self.namespace)
     }
 
-    /// A known resource, else one of what the server serves now.
+    /// Returns a resource that the cluster remembers, or else discovers it on the server.
     async fn lookup(&self, word: &str, wanted: impl Fn(&Resource) -> bool) -> Resource {
         let remembered =
             |known: &[Resource]| known.iter().find(|resource| wanted(resource)).cloned();
@@ -301,12 +311,12 @@ impl TestCluster {
         found.unwrap_or_else(|| panic!("the server does not serve `{word}`"))
     }
 
-    /// Core resources first, so that a bare `events` means those.
+    /// Lists core resources first, so that a bare `events` means those.
     async fn discover(&self) -> Vec<Resource> {
         let groups = self.must("GET", "/apis", None).await;
         let mut served = Vec::new();
         for root in std::iter::once("/api/v1".to_owned()).chain(group_roots(&groups)) {
-            // A group may go away between the two requests, with its last CRD.
+            // A group may vanish between the two requests, together with its last CRD.
             if let Ok(list) = self.request("GET", &root, None).await {
                 served.extend(listed(&root, &list));
             }

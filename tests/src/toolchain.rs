@@ -1,9 +1,9 @@
-//! Kubernetes' own programs, built from Go modules once per machine.
+//! Programs of the Kubernetes project, built from Go modules once per machine.
 //!
-//! The modules under `tests/cluster/` pin everything (`go.mod`, `go.sum`); no binary is ever committed. What is built lies
-//! outside the repository, in a folder named by the hash of those files, so a change of versions builds anew and every
-//! checkout on the machine shares the result. A file lock keeps parallel test processes from building twice; a
-//! binary appears under its name only when it is complete. Must not know how the programs are started.
+//! The modules under `tests/cluster/` pin all versions (`go.mod`, `go.sum`); the repository contains no binaries. The binaries lie outside
+//! the repository, in a folder named by the hash of those files: a change of versions builds them again, and every checkout on the machine
+//! shares the result. A file lock keeps parallel test processes from building twice; a binary appears under its final name only when it is
+//! complete. Must not know how the programs are started.
 
 use std::fs::File;
 use std::io;
@@ -13,19 +13,21 @@ use std::process::Command;
 use crate::digest::Digest;
 use crate::skip::{Missing, say, slow};
 
-/// A program of Kubernetes that the tests run.
+/// A program that the tests run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tool {
-    /// The store behind the API server.
+    /// The data store of the API server.
     Etcd,
     /// The API server.
     ApiServer,
-    /// Garbage collection, namespaces, deployments.
+    /// The controller manager: garbage collection, namespaces, deployments.
     ControllerManager,
     /// The command-line client.
     Kubectl,
     /// Helm, which installs charts.
     Helm,
+    /// Promtool, which evaluates Prometheus rules.
+    Promtool,
 }
 
 impl Tool {
@@ -36,14 +38,16 @@ impl Tool {
             Self::ControllerManager => "kube-controller-manager",
             Self::Kubectl => "kubectl",
             Self::Helm => "helm",
+            Self::Promtool => "promtool",
         }
     }
 
-    /// The folder of the Go module under `tests/cluster/`.
+    /// Returns the folder of the Go module under `tests/cluster/`.
     fn module(self) -> &'static str {
         match self {
             Self::Etcd => "etcd",
             Self::Helm => "helm",
+            Self::Promtool => "prometheus",
             _ => "kubernetes",
         }
     }
@@ -52,23 +56,24 @@ impl Tool {
         match self {
             Self::Etcd => "go.etcd.io/etcd/server/v3".to_owned(),
             Self::Helm => "helm.sh/helm/v4/cmd/helm".to_owned(),
+            Self::Promtool => "github.com/prometheus/prometheus/cmd/promtool".to_owned(),
             other => format!("k8s.io/kubernetes/cmd/{}", other.file()),
         }
     }
 }
 
-/// Why a program is not there.
+/// The reason why a program is unavailable.
 #[derive(Debug, thiserror::Error)]
 pub enum ToolError {
     /// The machine has no Go.
     #[error(transparent)]
     Missing(#[from] Missing),
-    /// Go refused.
+    /// The Go build failed.
     #[error("go build {package} failed: {stderr}")]
     Build {
         /// The Go package.
         package: String,
-        /// What Go said.
+        /// The error output of Go.
         stderr: String,
     },
     /// The cache folder could not be used.
@@ -76,16 +81,16 @@ pub enum ToolError {
     Cache {
         /// The folder or file.
         path: PathBuf,
-        /// What the system said.
+        /// The I/O error.
         source: io::Error,
     },
 }
 
-/// The path of a program, built first where this machine does not have it yet (minutes for the API server).
+/// Returns the path of a program, and builds it first if necessary, which takes minutes for the API server.
 ///
 /// # Errors
 ///
-/// Where Go is missing, does not build, or the cache folder cannot be written.
+/// Returns an error if Go is missing or fails, or if the cache folder cannot be written.
 pub fn tool(tool: Tool) -> Result<PathBuf, ToolError> {
     let sources = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("cluster")
@@ -105,11 +110,12 @@ pub fn tool(tool: Tool) -> Result<PathBuf, ToolError> {
     Ok(binary)
 }
 
-/// The path of a Go program of the module in `sources`, built first where this machine does not have it as it is there.
+/// Returns the path of a Go program of the module in `sources`, and builds it first unless this machine has a build of exactly these
+/// sources.
 ///
 /// # Errors
 ///
-/// Where Go is missing, does not build, or the cache folder cannot be written.
+/// Returns an error if Go is missing or fails, or if the cache folder cannot be written.
 pub fn go_program(sources: &Path, package: &str) -> Result<PathBuf, ToolError> {
     let at = |path: &Path| {
         let path = path.to_owned();
@@ -156,7 +162,7 @@ fn built(binary: &Path, sources: &Path, package: &str, flags: &str) -> Result<()
     )
 }
 
-/// Fills `folder`, unless the file `complete` says that it was: by one process, while others wait for it.
+/// Fills `folder` unless the file `complete` exists. A file lock makes other processes wait for the one that fills it.
 pub(crate) fn once_per_machine<E>(
     folder: &Path,
     complete: &Path,
@@ -167,7 +173,7 @@ pub(crate) fn once_per_machine<E>(
         return Ok(());
     }
     std::fs::create_dir_all(folder).map_err(|error| unusable(folder, error))?;
-    // Beside the folder, so that whoever fills it may clear it.
+    // The lock file lies beside the folder, so that `fill` may clear the folder.
     let path = folder.with_extension("lock");
     let lock = File::create(&path).map_err(|error| unusable(&path, error))?;
     lock.lock().map_err(|error| unusable(&path, error))?;
@@ -199,13 +205,13 @@ fn build(package: &str, flags: &str, sources: &Path, output: &Path) -> Result<()
     })
 }
 
-/// The version of Kubernetes whose programs the tests run, as `v1.2.3`.
+/// Returns the version of Kubernetes whose programs the tests run, as `v1.2.3`.
 #[must_use]
 pub fn kubernetes_version() -> String {
     pinned_version(&Path::new(env!("CARGO_MANIFEST_DIR")).join("cluster/kubernetes"))
 }
 
-/// The version of Kubernetes that `go.mod` requires, for the server to report as its own.
+/// Returns the version of Kubernetes that `go.mod` requires, which the server reports as its own.
 fn pinned_version(sources: &Path) -> String {
     let text = std::fs::read_to_string(sources.join("go.mod")).unwrap_or_default();
     let required = text.lines().find_map(|line| {
@@ -217,7 +223,7 @@ fn pinned_version(sources: &Path) -> String {
     required.unwrap_or("v0.0.0-unknown").to_owned()
 }
 
-/// Where everything lies that is made once per machine.
+/// Returns the folder of all files that are made once per machine.
 pub(crate) fn cache_root() -> PathBuf {
     let variable = |name: &str| {
         std::env::var_os(name)
@@ -234,7 +240,7 @@ fn pinned_files(sources: &Path) -> [PathBuf; 2] {
     ["go.mod", "go.sum"].map(|name| sources.join(name))
 }
 
-/// A digest of the files that pin versions, and of the platform.
+/// Returns a digest of the files that pin versions, and of the platform.
 pub(crate) fn key(files: &[impl AsRef<Path>]) -> io::Result<String> {
     let mut digest = Digest::new();
     for file in files {

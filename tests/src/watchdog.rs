@@ -1,25 +1,25 @@
 //! Child processes that never outlive the test process, however it ends.
 //!
-//! Beside each child stands a small shell reading a pipe from us. When we end in any way, SIGKILL included, the pipe
-//! closes, and the shell kills the child's process group and removes its folder. An orderly drop does the same at once.
-//! Must not know what the children are.
+//! Beside each child runs a small shell that reads a pipe from the test process. When the test process ends, even by SIGKILL, the pipe
+//! closes, and the shell kills the child's process group and removes its folder. Dropping the handle does the same at once. Must not know
+//! the children's programs.
 
 use std::io::{self, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 
-/// Waits for the end of its input, then kills the process group it was told, and removes the folder `$1`.
+/// Reads the process group from its first input line, waits for the end of its input, then kills the group and removes the folder `$1`.
 const GUARD: &str = r#"read -r pid; while read -r _; do :; done; kill -s KILL -- "-$pid" 2>/dev/null; [ -z "$1" ] || rm -rf -- "$1""#;
 
-/// The shell beside a process group; dropping it kills the group and waits until its folder is gone.
+/// The shell beside a process group; dropping it kills the group and waits until its folder is removed.
 #[derive(Debug)]
 pub(crate) struct Watchdog {
     shell: Child,
 }
 
 impl Watchdog {
-    /// Starts the shell first, so that there is no moment at which a child has none.
+    /// Starts the shell before the child, so that the child is guarded from its start.
     pub(crate) fn start(folder: Option<&Path>) -> io::Result<Self> {
         let shell = Command::new("sh")
             .args(["-c", GUARD, "watchdog"])
@@ -32,7 +32,7 @@ impl Watchdog {
         Ok(Self { shell })
     }
 
-    /// Names the process group to kill in the end.
+    /// Sets the process group to kill at the end.
     pub(crate) fn over(&mut self, group: u32) -> io::Result<()> {
         match self.shell.stdin.as_mut() {
             Some(pipe) => writeln!(pipe, "{group}"),
@@ -48,7 +48,7 @@ impl Drop for Watchdog {
     }
 }
 
-/// A server process with a folder of its own and its output in `output.log` there.
+/// A server process with its own folder, which contains its output in `output.log`.
 #[derive(Debug)]
 pub(crate) struct Guarded {
     child: Child,
@@ -57,7 +57,7 @@ pub(crate) struct Guarded {
 }
 
 impl Guarded {
-    /// Starts `command` in a process group of its own.
+    /// Starts `command` in a new process group.
     pub(crate) fn spawn(mut command: Command, folder: &Path) -> io::Result<Self> {
         let mut watchdog = Watchdog::start(Some(folder))?;
         let log = std::fs::File::create(folder.join("output.log"))?;
@@ -75,24 +75,24 @@ impl Guarded {
         })
     }
 
-    /// The number of its process.
+    /// Returns the process id.
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// The exit status, once there is one.
+    /// Returns the exit status, if the process has exited.
     pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().ok().flatten()
     }
 
-    /// The last lines the process wrote.
+    /// Returns the last lines of its output.
     pub(crate) fn last_words(&self) -> String {
         let text = std::fs::read_to_string(self.folder.join("output.log")).unwrap_or_default();
         let lines: Vec<&str> = text.lines().collect();
         lines[lines.len().saturating_sub(20)..].join("\n")
     }
 
-    /// Ends the process and removes its folder, and returns when both are done; later calls change nothing.
+    /// Kills the process, waits for its end and the removal of its folder; later calls have no effect.
     pub(crate) fn stop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -136,7 +136,7 @@ mod tests {
         let patience = Duration::from_secs(30);
         assert_eq!(told.recv_timeout(patience).unwrap().unwrap(), "ready");
         drop(watchdog);
-        // The grandchild holds the other end of the pipe as long as it lives.
+        // The grandchild holds the other end of the pipe for as long as it lives.
         assert_eq!(
             told.recv_timeout(patience).unwrap_err(),
             RecvTimeoutError::Disconnected

@@ -1,7 +1,7 @@
 //! A webhook for tests: HTTPS on a free port, with an answer for each path.
 //!
-//! `/allow`, `/deny` and the like say what they do; `/echo` denies in the words of the question, so that what two servers
-//! ask can be compared by what they answer. `/convert` converts custom resources. Must not know servers.
+//! Paths such as `/allow` and `/deny` give the answer in their name; `/echo` denies with the request as its message, so that a comparison of the
+//! answers compares the requests of two servers. `/convert` converts custom resources. Must not know servers.
 
 mod convert;
 
@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
-/// A webhook that runs as long as the process does.
+/// A webhook that runs for as long as the process.
 #[derive(Debug, Clone)]
 pub struct Webhook {
     url: String,
@@ -30,17 +30,17 @@ pub struct Webhook {
 }
 
 impl Webhook {
-    /// The webhook all tests of this process share.
+    /// Returns the webhook that all tests of this process share.
     ///
     /// # Panics
     ///
-    /// Where no port or certificate can be had.
+    /// Panics if no port or certificate is available.
     #[must_use]
     pub fn shared() -> &'static Self {
         static SHARED: OnceLock<Webhook> = OnceLock::new();
         SHARED.get_or_init(|| {
             let (sender, receiver) = std::sync::mpsc::channel();
-            // On a thread of its own: the runtimes of tests end with them.
+            // It needs a separate thread, because the runtime of a test ends with the test.
             std::thread::spawn(move || {
                 let runtime = tokio::runtime::Builder::new_current_thread()
                     .enable_all()
@@ -52,13 +52,13 @@ impl Webhook {
         })
     }
 
-    /// Where it is, without a path.
+    /// Returns its URL without a path.
     #[must_use]
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// What to trust: a `caBundle`.
+    /// Returns the certificate authority for a `caBundle`.
     #[must_use]
     pub fn authority(&self) -> &str {
         &self.authority
@@ -83,7 +83,7 @@ async fn serve(started: &std::sync::mpsc::Sender<Webhook>) {
             if let Ok(stream) = tls.accept(stream).await {
                 let served = http1::Builder::new()
                     .serve_connection(TokioIo::new(stream), service_fn(answer));
-                // Its client knows what became of it.
+                // Ignore errors here: the client reports them.
                 let _ended = served.await;
             }
         });
@@ -140,7 +140,7 @@ async fn answer(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Inf
     Ok(response)
 }
 
-/// The review that is answered.
+/// Returns the review that answers a request.
 fn said(place: &str, request: &Value) -> Value {
     let mut response = json!({"uid": request["uid"], "allowed": true});
     let mut patch = |operations: Value| {
@@ -197,7 +197,7 @@ fn said(place: &str, request: &Value) -> Value {
     json!({"apiVersion": format!("admission.k8s.io/{version}"), "kind": "AdmissionReview", "response": response})
 }
 
-/// A question without what servers make up, its keys in order.
+/// Returns a request without server-generated values and with sorted keys.
 fn echo(request: &Value) -> String {
     let mut request = request.clone();
     request["uid"] = Value::Null;

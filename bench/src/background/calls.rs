@@ -1,16 +1,16 @@
-//! What the functions of an operator have printed: `tick NAME SECONDS` and `created NAME SECONDS`.
+//! The printed calls of an operator's functions: `tick NAME SECONDS` and `created NAME SECONDS`.
 //!
-//! Must not know what is measured beside it.
+//! Must not know the other measurements.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
 
-/// When which object had a call.
+/// The times of calls, by object.
 #[derive(Debug, Default)]
 pub struct Calls {
-    /// Of its timer or daemon, in order.
+    /// The calls of its timer or daemon, in order.
     ticks: BTreeMap<String, Vec<f64>>,
     created: BTreeMap<String, f64>,
 }
@@ -44,18 +44,18 @@ impl Calls {
         calls
     }
 
-    /// How many had a call of their timer or daemon.
+    /// Returns the number of objects with a call of their timer or daemon.
     pub fn objects(&self) -> usize {
         self.ticks.len()
     }
 
-    /// Calls of timers or daemons between these moments.
+    /// Returns the number of timer or daemon calls between these times.
     pub fn between(&self, begun: f64, ended: f64) -> usize {
         let all = self.ticks.values().flatten();
         all.filter(|at| (begun..ended).contains(*at)).count()
     }
 
-    /// By how much the latest call was late: what is longer than the interval between it and the one before. What has not come by the end
+    /// Returns the largest delay of a call, which is the time since the previous call minus the interval. A call that is missing at the end
     /// counts, too.
     pub fn latest_tick(&self, begun: f64, ended: f64, interval: f64) -> f64 {
         let mut latest = 0.0_f64;
@@ -71,7 +71,7 @@ impl Calls {
         latest
     }
 
-    /// The longest time between the server's acknowledgement of an object and the call of its handler.
+    /// Returns the longest time between the server's acknowledgement of an object and the call of its handler.
     pub fn latest_create(&self, probes: &[(String, f64)]) -> Result<f64> {
         let mut latest = 0.0_f64;
         for (name, acknowledged) in probes {

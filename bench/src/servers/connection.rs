@@ -1,12 +1,13 @@
-//! One connection: HTTP/1.1 over TLS, one request at a time, as lean as can be, so that the servers are what is measured.
+//! A minimal connection: HTTP/1.1 over TLS, one request at a time, so that the client's cost does not affect the measurement.
 //!
-//! Promises that whatever is not a success is an error. Must not know what is asked.
+//! A response without success is an error. Must not know the requests.
 
 use std::io::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result, bail, ensure};
+use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::{CertificateDer, ServerName};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -15,11 +16,12 @@ use tokio_rustls::client::TlsStream;
 
 use super::contender::credentials;
 
-/// Where a server is, and how it is convinced.
+/// The address of a server, and the credentials for it.
 #[derive(Clone)]
 pub struct Place {
     authority: String,
-    token: String,
+    /// A header, or nothing.
+    credentials: String,
     tls: TlsConnector,
 }
 
@@ -27,15 +29,15 @@ pub struct Place {
 pub struct Connection {
     place: Place,
     stream: TlsStream<TcpStream>,
-    /// What has come in.
+    /// The received bytes.
     input: Vec<u8>,
-    /// How much of it was read.
+    /// The number of bytes that were read.
     read: usize,
     output: Vec<u8>,
     left: Left,
 }
 
-/// What of an answer's body is still to come.
+/// The rest of a response body.
 #[derive(Clone, Copy)]
 enum Left {
     Bytes(usize),
@@ -44,20 +46,31 @@ enum Left {
 
 impl Place {
     pub async fn of(kubeconfig: &Path) -> Result<Self> {
-        let (url, token, authorities) = credentials(kubeconfig).await?;
+        let (url, token, trusted) = credentials(kubeconfig).await?;
+        let authority = url.authority().context("a host")?.to_string();
+        let token = format!("Authorization: Bearer {token}\r\n");
+        Self::at(authority, token, trusted, ring::default_provider())
+    }
+
+    /// At an address of this machine, with a certificate of one of those that are trusted.
+    pub fn at(
+        authority: String,
+        credentials: String,
+        trusted: Vec<Vec<u8>>,
+        provider: CryptoProvider,
+    ) -> Result<Self> {
         let mut roots = rustls::RootCertStore::empty();
-        for authority in authorities {
-            roots.add(CertificateDer::from(authority))?;
+        for one in trusted {
+            roots.add(CertificateDer::from(one))?;
         }
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let mut config = rustls::ClientConfig::builder_with_provider(provider)
+        let mut config = rustls::ClientConfig::builder_with_provider(Arc::new(provider))
             .with_safe_default_protocol_versions()?
             .with_root_certificates(roots)
             .with_no_client_auth();
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         Ok(Self {
-            authority: url.authority().context("a host")?.to_string(),
-            token: format!("Bearer {token}"),
+            authority,
+            credentials,
             tls: TlsConnector::from(Arc::new(config)),
         })
     }
@@ -78,19 +91,21 @@ impl Place {
 }
 
 impl Connection {
-    /// Sends a request; the answer's body is still to be read.
+    /// Sends a request; the caller must still read the response body.
     pub async fn open(&mut self, method: &str, path: &str, body: &str) -> Result<()> {
         let kind = match method {
             "PATCH" => "application/merge-patch+json",
             _ => "application/json",
         };
         let Place {
-            authority, token, ..
+            authority,
+            credentials,
+            ..
         } = &self.place;
         self.output.clear();
         write!(
             self.output,
-            "{method} {path} HTTP/1.1\r\nHost: {authority}\r\nAuthorization: {token}\r\nContent-Type: {kind}\r\n\
+            "{method} {path} HTTP/1.1\r\nHost: {authority}\r\n{credentials}Content-Type: {kind}\r\n\
              Accept: application/json\r\nContent-Length: {}\r\n\r\n{body}",
             body.len(),
         )?;
@@ -107,13 +122,13 @@ impl Connection {
         Ok(())
     }
 
-    /// Sends a request and reads the whole answer.
+    /// Sends a request and returns the whole response body.
     pub async fn ask(&mut self, method: &str, path: &str, body: &str) -> Result<Vec<u8>> {
         self.open(method, path, body).await?;
         self.rest().await
     }
 
-    /// The next part of the answer's body; nothing at its end.
+    /// Returns the next part of the response body; empty at its end.
     pub async fn part(&mut self) -> Result<&[u8]> {
         let (size, end) = match self.left {
             Left::Bytes(0) => return Ok(&[]),
@@ -138,7 +153,7 @@ impl Connection {
         Ok(&self.input[part])
     }
 
-    /// All that is left of the answer's body.
+    /// Returns the rest of the response body.
     async fn rest(&mut self) -> Result<Vec<u8>> {
         let mut all = Vec::new();
         loop {
@@ -150,7 +165,7 @@ impl Connection {
         }
     }
 
-    /// The status of an answer.
+    /// Reads the head of a response and returns its status.
     async fn head(&mut self) -> Result<u16> {
         loop {
             let mut headers = [httparse::EMPTY_HEADER; 32];

@@ -1,6 +1,6 @@
-//! The servers that are compared, each as a program of its own.
+//! The servers to compare, each as a separate program.
 //!
-//! Promises that they end with their handle. Must not know what is measured.
+//! They end when their handle is dropped. Must not know the measurements.
 
 use std::any::Any;
 use std::io::{BufRead as _, BufReader};
@@ -13,7 +13,7 @@ use kopf_rs_tests::RealServer;
 
 use crate::contender::{root, run};
 
-/// A server that is measured.
+/// A measured server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Server {
     /// `kopf-rs-apiserver`.
@@ -24,17 +24,17 @@ pub enum Server {
     Real,
 }
 
-/// A server that runs, until this is dropped.
+/// A server that runs until this is dropped.
 pub struct Running {
     pub kubeconfig: PathBuf,
-    /// Its processes: what they use is counted together.
+    /// Its processes, whose usage is added up.
     pub processes: Vec<u32>,
-    /// From the start of the process until it could be asked.
+    /// The time from the start of the process until it accepts requests.
     pub ready: Duration,
     _guard: Box<dyn Any + Send>,
 }
 
-/// Kills the program, and removes its folder.
+/// Kills the program and removes its folder.
 struct Guard(Child, PathBuf);
 
 impl Drop for Guard {
@@ -56,7 +56,7 @@ impl Server {
         }
     }
 
-    /// Starts it on nothing. Blocks.
+    /// Starts the server without data. Blocks.
     pub fn start(self) -> Result<Running> {
         match self {
             Self::Memory => ours(false),
@@ -66,7 +66,7 @@ impl Server {
     }
 }
 
-/// Builds ours; the real one is built when it is started first.
+/// Builds our server; the first start of the real one builds that.
 pub fn prepare() -> Result<()> {
     run(
         Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
@@ -82,7 +82,7 @@ pub fn prepare() -> Result<()> {
             .args(["--bin", "kopf-rs-apiserver", "--target-dir"])
             .arg(target()),
     )?;
-    // Not measured: the first start may build the real one, and reads it into memory.
+    // Unmeasured first starts, which may build the real server and load the programs into the page cache.
     drop(Server::Real.start()?);
     drop(Server::Memory.start()?);
     Ok(())
@@ -129,13 +129,13 @@ fn real() -> Result<Running> {
     })
 }
 
-/// The address, the token and the certificates of a kubeconfig.
+/// Returns the address, the token and the certificates of a kubeconfig.
 pub async fn credentials(kubeconfig: &Path) -> Result<(http::Uri, String, Vec<Vec<u8>>)> {
     use kube::config::{Config, KubeConfigOptions, Kubeconfig};
     let file = Kubeconfig::read_from(kubeconfig)?;
     let config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?;
     let text = std::fs::read_to_string(kubeconfig)?;
-    // The types of the client hide it well.
+    // Search the text, because the client's types do not expose the token.
     let keys = ["\"token\":\"", "token: "];
     let found = keys.iter().find_map(|key| text.split_once(key));
     let (_, token) = found.context("a token")?;

@@ -1,6 +1,6 @@
-//! The job: what every server is asked, and how long it takes.
+//! The job: the requests that every server receives, with their durations.
 //!
-//! Promises that each measure begins when everything before it is done. Must not know which server it is.
+//! Each measurement starts after the previous one is complete. Must not know which server it is.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,16 +20,16 @@ use crate::options::Options;
 use crate::samples::real;
 use crate::usage;
 
-/// How many watch at once.
+/// The number of concurrent watches.
 const WATCHERS: usize = 100;
-/// How many changes each of them sees.
+/// The number of changes that each watch receives.
 const CHANGES: usize = 300;
-/// How often the whole collection is listed.
+/// The number of lists of the whole collection.
 const LISTS: usize = 5;
-/// How long a server may take to serve a new kind.
+/// The deadline for a server to serve a new kind.
 const SETTLED_WITHIN: Duration = Duration::from_secs(30);
 
-/// One run on a fresh server.
+/// Runs the job on a fresh server.
 pub async fn run(options: &Options, server: Server) -> Result<Figures> {
     let running = tokio::task::spawn_blocking(move || server.start()).await??;
     let place = Place::of(&running.kubeconfig).await?;
@@ -67,7 +67,7 @@ struct Job<'a> {
 }
 
 impl Job<'_> {
-    /// Makes the kind, and waits until it is served.
+    /// Defines the kind, and waits until the server serves it.
     async fn define(&self) -> Result<()> {
         let properties = json!({"n": {"type": "integer"}, "text": {"type": "string"}});
         let schema = json!({"type": "object", "properties": {"spec": {"type": "object", "properties": properties}}});
@@ -89,7 +89,7 @@ impl Job<'_> {
             pulse.tick().await;
             let mut connection = self.place.connect().await?;
             let probe = object("probe", 0).to_string();
-            // A young server serves a kind some time before it takes its objects.
+            // A new server lists a kind before it accepts objects of it.
             match connection.ask("POST", &self.objects, &probe).await {
                 Ok(_) => break,
                 Err(error) if Instant::now() > deadline => return Err(error),
@@ -101,7 +101,7 @@ impl Job<'_> {
         Ok(())
     }
 
-    /// What the server's processes have resident, in MiB.
+    /// Returns the resident memory of the server's processes, in MiB.
     fn memory(&self) -> Result<f64> {
         let mut sum = 0.0;
         for process in &self.running.processes {
@@ -118,7 +118,7 @@ impl Job<'_> {
         Ok(sum)
     }
 
-    /// Every object once, with so many requests in flight.
+    /// Sends one write per object, with a fixed number of requests in flight.
     async fn writes(
         &mut self,
         method: &'static str,
@@ -160,7 +160,7 @@ impl Job<'_> {
         Ok(())
     }
 
-    /// Changes that are seen by many watchers.
+    /// Measures changes that many watchers receive.
     async fn fan_out(&mut self) -> Result<()> {
         let mut connection = self.place.connect().await?;
         let page = format!("{}?limit=1", self.objects);
@@ -195,7 +195,7 @@ impl Job<'_> {
     }
 }
 
-/// Take numbers until there are no more, and ask something for each.
+/// Takes numbers from a shared counter, and sends one request for each.
 async fn work(
     mut connection: Connection,
     method: &'static str,
@@ -227,7 +227,7 @@ async fn work(
     }
 }
 
-/// Read a watch until all changes were seen.
+/// Reads a watch until it has received all changes.
 async fn follow(mut connection: Connection, url: String, open: Arc<Barrier>) -> Result<()> {
     connection.open("GET", &url, "").await?;
     open.wait().await;

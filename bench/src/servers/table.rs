@@ -7,7 +7,7 @@ use super::contender::Server;
 use crate::options::Options;
 use crate::report::{median, spread};
 
-/// Measure, title, digits, and whether more is better.
+/// Measure, title, digits, and true if more is better.
 const ROWS: [(&str, &str, usize, bool); 13] = [
     ("ready_ms", "from start to ready, ms", 0, false),
     ("creates_per_s", "creates per second", 0, true),
@@ -24,7 +24,7 @@ const ROWS: [(&str, &str, usize, bool); 13] = [
     ("end_mib", "memory in the end, MiB", 1, false),
 ];
 
-/// What goes to standard output.
+/// Returns the text for standard output.
 pub fn render(rounds: &Rounds, options: &Options) -> String {
     let mut text = format!("{:<36}", format!("median of {} rounds", options.rounds));
     for server in [Server::Memory, Server::Disk, Server::Real] {
@@ -94,7 +94,7 @@ fn values(rounds: &Rounds, server: Server, measure: &str) -> Vec<f64> {
         .collect()
 }
 
-/// How many times better ours is, by round.
+/// Returns by how many times our values are better, by round.
 fn ratios(rounds: &Rounds, measure: &str, more: bool) -> Vec<f64> {
     let ours = values(rounds, Server::Memory, measure);
     let real = values(rounds, Server::Real, measure);

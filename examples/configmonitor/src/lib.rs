@@ -1,12 +1,14 @@
-//! `ConfigMonitor`: when a `ConfigMap` is modified, the Pods that use it are deleted, so that their Deployment makes new ones.
+//! `ConfigMonitor`: when a `ConfigMap` is modified, deletes the Pods that use it, so that their Deployment recreates
+//! them.
 //!
 //! ```sh
 //! kopf-rs run examples/configmonitor --embedded --apply examples/configmonitor/crd.yaml --apply examples/configmonitor/example-monitor.yaml
 //! ```
 //!
-//! Every `ConfigMonitor` names a `ConfigMap` and selects Pods. An index finds the selectors by the name, so that an event of a `ConfigMap` needs no
-//! request to know whether it matters. Nothing is written to any object. The operator registers its own kind when it starts; `rbac.yaml` is all
-//! that it may do, and `deployment.yaml` runs it beside `kubectl proxy`, in the namespace that the downward API tells.
+//! Every `ConfigMonitor` names a `ConfigMap` and selects Pods. An index maps names to selectors, so that the handler
+//! of `ConfigMap` events finds them without a request. The operator writes to no object. It registers its own CRD at
+//! startup. `rbac.yaml` lists all of its permissions. `deployment.yaml` runs it beside `kubectl proxy`, in the
+//! namespace from the downward API.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +26,7 @@ pub type ConfigMapKey = (String, String);
 /// The labels that a Pod must have.
 pub type PodSelector = BTreeMap<String, String>;
 
-/// What an object asks for.
+/// The spec of the object.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ConfigMonitorSpec {
@@ -32,11 +34,11 @@ pub struct ConfigMonitorSpec {
     pod_selector: PodSelector,
 }
 
-/// Registers the kind, unless it is registered already.
+/// Registers the CRD unless it exists.
 ///
 /// # Errors
 ///
-/// Until the server serves the kind.
+/// Fails until the server serves the kind.
 #[on_startup]
 pub async fn start(client: Client) -> HandlerResult {
     info!("Starting the service");
@@ -59,18 +61,18 @@ fn is_established(definition: &CustomResourceDefinition) -> bool {
     conditions.any(|it| it.type_ == "Established" && it.status == "True")
 }
 
-/// The selectors of Pods by the `ConfigMap` that they use.
+/// Indexes the selectors of Pods by the `ConfigMap` that they use.
 #[index("demo.rtfm.co.ua", "v1", "configmonitors")]
 #[must_use]
 pub fn selectors(spec: ConfigMonitorSpec, namespace: String) -> (ConfigMapKey, PodSelector) {
     ((namespace, spec.configmap), spec.pod_selector)
 }
 
-/// Deletes the Pods that use a `ConfigMap` that was modified.
+/// Deletes the Pods that use a modified `ConfigMap`.
 ///
 /// # Errors
 ///
-/// Where Pods cannot be listed or deleted: that is logged.
+/// Fails if Pods cannot be listed or deleted; the operator logs the error.
 #[on_event("v1", "configmaps")]
 pub async fn modified(
     event_type: EventType,
@@ -98,7 +100,7 @@ pub async fn modified(
     Ok(())
 }
 
-/// `app=x,tier=web`
+/// Builds a label selector: `app=x,tier=web`.
 fn query(selector: &PodSelector) -> String {
     let terms = selector.iter().map(|(key, value)| format!("{key}={value}"));
     terms.collect::<Vec<_>>().join(",")

@@ -1,6 +1,6 @@
-//! A program with a life of its own, and an operator in it: the annotated functions of `../myapp`, and a closure.
+//! A program with an embedded operator: the annotated functions of `../myapp`, and a closure.
 //!
-//! It takes the cluster that kubectl speaks to, logs in its own way, and ends with Ctrl+C:
+//! It uses kubectl's current cluster, sets up its own logging, and ends with Ctrl+C:
 //!
 //! ```sh
 //! kubectl apply -f examples/myapp/crd.yaml -f examples/myapp/example-app.yaml
@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use kopf_rs::prelude::*;
 use kopf_rs::{Operator, Registry};
-// Only crates that a program mentions are linked, and with them their handlers.
+// The linker includes only crates that the program mentions, and with them their handlers.
 use myapp as _;
 
 #[tokio::main]
@@ -26,7 +26,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         .name("myapp")
         .namespaces([std::env::var("NAMESPACE").unwrap_or("default".to_owned())]);
     let client = Client::try_default().await?;
-    // Any future will do: the operator ends when it is ready.
+    // Accepts any future: the operator stops when it completes.
     let report = operator.run(client, tokio::signal::ctrl_c()).await?;
     tracing::info!(
         "{} created, {} failed for good",
@@ -36,7 +36,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Handlers may be closures, and know the program they are in.
+/// Handlers can be closures with access to the program's state.
 fn counting(created: &Arc<AtomicUsize>) -> Registry {
     let count = handler_with("count", created.clone(), async |_, created| {
         created.fetch_add(1, Ordering::Relaxed);

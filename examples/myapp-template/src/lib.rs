@@ -1,4 +1,4 @@
-//! `MyApp`: every object of this kind gets a Pod that shows its banner. The Pod is made from a YAML template.
+//! `MyApp`: creates a Pod that shows the banner of each object of this kind. The Pod is built from a YAML template.
 //!
 //! ```sh
 //! kopf-rs run examples/myapp-template --embedded --apply examples/myapp-template --verbose
@@ -10,18 +10,18 @@ use kube::api::{Api, PostParams};
 
 const TEMPLATE: &str = include_str!("../templates/pod.yaml");
 
-/// What an object asks for.
+/// The spec of the object.
 #[derive(Debug, Deserialize)]
 pub struct MyAppSpec {
     image: Option<String>,
     banner: Option<String>,
 }
 
-/// Gives a new object its Pod.
+/// Creates the Pod of a new object.
 ///
 /// # Errors
 ///
-/// Permanently without an image; until it works where the Pod is refused.
+/// Fails permanently without an image. If the API server rejects the Pod, the handler is retried.
 #[on_create("demo.rtfm.co.ua", "v1", "myapps")]
 pub async fn create_myapp(
     spec: MyAppSpec,
@@ -36,7 +36,7 @@ pub async fn create_myapp(
     let pods = Api::<Pod>::namespaced(client, namespace);
     match pods.create(&PostParams::default(), &pod).await {
         Ok(_) => info!("Pod {name}-pod created."),
-        // An attempt before this one was cut off after it had done its work.
+        // An earlier attempt was interrupted after it had created the Pod.
         Err(kube::Error::Api(status)) if status.is_already_exists() => {}
         Err(error) => return Err(error.into()),
     }
@@ -48,7 +48,7 @@ fn pod(name: &str, image: &str, banner: &str) -> HandlerResult<Pod> {
         ("pod", &*format!("{name}-pod")),
         ("name", name),
         ("image", image),
-        // The only free text, so that whatever it holds is not taken for a placeholder.
+        // The only free text. It comes last, so that placeholders in it are not replaced.
         ("banner", banner),
     ];
     let filled = values

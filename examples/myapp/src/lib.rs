@@ -1,4 +1,4 @@
-//! `MyApp`: every object of this kind gets a Pod that shows its banner. The Pod is built in code.
+//! `MyApp`: creates a Pod that shows the banner of each object of this kind. The Pod is built in code.
 //!
 //! ```sh
 //! kopf-rs run examples/myapp --embedded --apply examples/myapp --verbose
@@ -9,21 +9,21 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kopf_rs::prelude::*;
 use kube::api::{Api, PostParams};
 
-/// Prints the banner, if there is one, and stays.
+/// Prints the banner, if there is one, and keeps running.
 const SCRIPT: &str = r#"if [ -n "$BANNER" ]; then echo "$BANNER"; fi; exec sleep infinity"#;
 
-/// What an object asks for.
+/// The spec of the object.
 #[derive(Debug, Deserialize)]
 pub struct MyAppSpec {
     image: Option<String>,
     banner: Option<String>,
 }
 
-/// Gives a new object its Pod.
+/// Creates the Pod of a new object.
 ///
 /// # Errors
 ///
-/// Permanently without an image; until it works where the Pod is refused.
+/// Fails permanently without an image. If the API server rejects the Pod, the handler is retried.
 #[on_create("demo.rtfm.co.ua", "v1", "myapps")]
 pub async fn create_myapp(
     spec: MyAppSpec,
@@ -38,7 +38,7 @@ pub async fn create_myapp(
     let pods = Api::<Pod>::namespaced(client, namespace);
     match pods.create(&PostParams::default(), &pod).await {
         Ok(_) => info!("Pod {name}-pod created."),
-        // An attempt before this one was cut off after it had done its work.
+        // An earlier attempt was interrupted after it had created the Pod.
         Err(kube::Error::Api(status)) if status.is_already_exists() => {}
         Err(error) => return Err(error.into()),
     }
@@ -84,7 +84,7 @@ mod tests {
 
     const CRD: &str = include_str!("../crd.yaml");
 
-    /// The whole operator, on an API server in memory.
+    /// Runs the whole operator on an in-memory API server.
     #[tokio::test(start_paused = true)]
     async fn an_app_gets_its_pod() {
         let cluster = TestCluster::with(CRD).await;
@@ -103,7 +103,7 @@ mod tests {
         assert_eq!(operator.stop().await.failed, []);
     }
 
-    // An annotated function stays an ordinary one: a test calls it with whatever it likes.
+    // An annotated function stays an ordinary function, so a test can call it with any arguments.
     #[tokio::test]
     async fn without_an_image_there_is_no_pod() {
         let cluster = TestCluster::new();

@@ -1,4 +1,4 @@
-//! The operator of the library beside it, as a program of its own.
+//! The operator of the library beside it, as a separate program.
 //!
 //! ```sh
 //! cargo run -p myapp -- --embedded --apply examples/myapp

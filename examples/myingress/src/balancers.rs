@@ -1,7 +1,7 @@
-//! Load balancers by the name and the owner of the object they are for.
+//! Load balancers, identified by the name and the owner of their object.
 //!
-//! Promises that making one twice for the same purpose makes one: the cloud has one of a name only, and its tags say for which object and in
-//! which attempt it was made. Must not know handlers.
+//! Creation is idempotent: names are unique in the cloud, and tags identify the object and the attempt that created a
+//! load balancer. This module does not depend on handlers.
 
 use aws_config::BehaviorVersion;
 use aws_sdk_elasticloadbalancingv2::Client as Elb;
@@ -12,29 +12,29 @@ use aws_sdk_elasticloadbalancingv2::types::{
 use aws_smithy_http_client::{Builder, tls};
 use kopf_rs::prelude::*;
 
-/// The tag that says which object a load balancer is for.
+/// The tag with the object that a load balancer belongs to.
 const OWNER: &str = "demo.rtfm.co.ua/owner";
 
-/// The tag with the key of the attempt that made it.
+/// The tag with the key of the attempt that created it.
 const ATTEMPT: &str = "demo.rtfm.co.ua/attempt";
 
-/// How long to leave the cloud alone after it has refused.
+/// The back-off in seconds after an error of the cloud.
 const PAUSE: u64 = 30;
 
-/// The cloud's load balancers. Clones share the connection.
+/// A client for the cloud's load balancers. Clones share the connection.
 #[derive(Clone, Debug)]
 pub struct Balancers(Elb);
 
 /// One load balancer.
 #[derive(Clone, Debug)]
 pub struct Balancer {
-    /// Its name in the cloud.
+    /// Its unique name in the cloud.
     pub arn: String,
-    /// Where it answers.
+    /// Its DNS name.
     pub dns: String,
 }
 
-/// Handlers get it by its type: `balancers: Balancers`.
+/// Handlers get the client by its type: `balancers: Balancers`.
 impl FromCause<'_> for Balancers {
     fn from_cause(cause: &Cause) -> HandlerResult<Self> {
         let connected = cause.memo().get::<Self>();
@@ -44,7 +44,7 @@ impl FromCause<'_> for Balancers {
 }
 
 impl Balancers {
-    /// As the environment says: `AWS_REGION`, `AWS_ACCESS_KEY_ID`, `AWS_ENDPOINT_URL` and all the others.
+    /// Connects as the environment configures it: `AWS_REGION`, `AWS_ACCESS_KEY_ID`, `AWS_ENDPOINT_URL` and so on.
     pub async fn from_env() -> Self {
         let https = Builder::new()
             .tls_provider(tls::Provider::Rustls(
@@ -55,11 +55,11 @@ impl Balancers {
         Self(Elb::new(&config.load().await))
     }
 
-    /// The load balancer of an object, if it has one.
+    /// Returns the load balancer of an object, if it has one.
     ///
     /// # Errors
     ///
-    /// Permanently where the name belongs to another object.
+    /// Returns a permanent error if the name belongs to another object.
     pub async fn find(&self, name: &str, owner: &str) -> HandlerResult<Option<Balancer>> {
         let named = balancer_name(name);
         let asked = self.0.describe_load_balancers().names(&named).send().await;
@@ -86,14 +86,16 @@ impl Balancers {
         Err(PermanentError::new(taken).into())
     }
 
-    /// Make the load balancer of an object.
+    /// Creates the load balancer of an object.
     ///
-    /// With the same key it is the same request, tags included: to that, the cloud answers with what the first one has made. Where the first one
-    /// was another, or the cloud does not compare requests, the name is taken: by the same object, or by another one.
+    /// With the same key, the request and its tags are identical, so the cloud returns the load balancer of the first
+    /// request. If the first request differed, or if the cloud does not compare requests, the name is taken: by the
+    /// same object, or by another one.
     ///
     /// # Errors
     ///
-    /// Permanently where the name belongs to another object; for half a minute where the cloud refuses.
+    /// Returns a permanent error if the name belongs to another object, and a temporary one if the cloud rejects the
+    /// request.
     pub async fn make(
         &self,
         name: &str,
@@ -124,11 +126,11 @@ impl Balancers {
         found.ok_or_else(|| refused(&"the answer names no load balancer"))
     }
 
-    /// Put a load balancer into subnets.
+    /// Moves a load balancer to other subnets.
     ///
     /// # Errors
     ///
-    /// For half a minute where the cloud refuses.
+    /// Returns a temporary error if the cloud rejects the request.
     pub async fn place(&self, balancer: &Balancer, subnets: &[String]) -> HandlerResult {
         let asked = self.0.set_subnets().load_balancer_arn(&balancer.arn);
         let asked = asked.set_subnets(Some(subnets.to_vec())).send();
@@ -138,11 +140,11 @@ impl Balancers {
         Ok(())
     }
 
-    /// Take a load balancer away. It may be gone already.
+    /// Deletes a load balancer, which may be gone already.
     ///
     /// # Errors
     ///
-    /// For half a minute where the cloud refuses.
+    /// Returns a temporary error if the cloud rejects the request.
     pub async fn delete(&self, balancer: &Balancer) -> HandlerResult {
         let asked = self
             .0
@@ -174,7 +176,7 @@ fn tag(key: &str, value: &str) -> Tag {
     Tag::builder().key(key).value(value).build()
 }
 
-/// The cloud may think better of it.
+/// Makes a temporary error, since a later request may succeed.
 fn refused(why: &dyn std::fmt::Display) -> HandlerError {
     TemporaryError::new(why.to_string()).delay(PAUSE).into()
 }

@@ -1,12 +1,13 @@
-//! `MyIngress`: every object of this kind is an Application Load Balancer of AWS.
+//! `MyIngress`: creates an AWS Application Load Balancer for every object of this kind.
 //!
 //! ```sh
 //! kopf-rs run examples/myingress --embedded --apply examples/myingress
 //! ```
 //!
-//! The region and the credentials come from the environment, as for every program of AWS; `AWS_ENDPOINT_URL` leads elsewhere, for
-//! example to a server of moto. An attempt may die after the cloud has done its work, and before the object can tell: the next attempt then has the
-//! same `attempt.key()`, and [`Balancers::make`] asks with it for the same load balancer. README.md has the pattern.
+//! The region and the credentials come from the environment, as for every AWS program; `AWS_ENDPOINT_URL` selects
+//! another server, for example moto. An attempt may be interrupted after the cloud has created the load balancer, but
+//! before the object stores it. The next attempt then has the same `attempt.key()`, with which [`Balancers::make`]
+//! gets the same load balancer. README.md describes the pattern.
 
 mod balancers;
 
@@ -15,7 +16,7 @@ use kopf_rs::prelude::*;
 
 const MYINGRESSES: (&str, &str, &str) = ("demo.rtfm.co.ua", "v1", "myingresses");
 
-/// What an object asks for.
+/// The spec of the object.
 #[derive(Debug, Deserialize)]
 pub struct MyIngressSpec {
     #[serde(default)]
@@ -37,17 +38,17 @@ impl MyIngressSpec {
     }
 }
 
-/// Speaks to the cloud from now on.
+/// Creates the client for the cloud.
 #[on_startup]
 pub async fn connect(memo: Memo) {
     memo.insert(Balancers::from_env().await);
 }
 
-/// Gives a new object its load balancer.
+/// Creates the load balancer of a new object.
 ///
 /// # Errors
 ///
-/// Permanently without subnets; for half a minute where the cloud refuses.
+/// Fails permanently without subnets, and temporarily if the cloud rejects the request.
 #[on_create(MYINGRESSES)]
 pub async fn create_myingress(
     spec: MyIngressSpec,
@@ -71,7 +72,7 @@ pub async fn create_myingress(
 ///
 /// # Errors
 ///
-/// As [`create_myingress`].
+/// Fails as [`create_myingress`] does.
 #[on_update(MYINGRESSES, field = "spec.subnets")]
 pub async fn move_myingress(
     spec: MyIngressSpec,
@@ -98,11 +99,11 @@ pub async fn move_myingress(
     Ok(())
 }
 
-/// Takes the load balancer away before the object goes: the finalizer waits for it.
+/// Deletes the load balancer before the object disappears, which the finalizer delays.
 ///
 /// # Errors
 ///
-/// For half a minute where the cloud refuses.
+/// Fails temporarily if the cloud rejects the request.
 #[on_delete(MYINGRESSES)]
 pub async fn delete_myingress(name: &str, uid: &str, balancers: Balancers) -> HandlerResult {
     if let Some(balancer) = balancers.find(name, uid).await? {

@@ -1,4 +1,5 @@
-//! `MySQLCluster`: every object of this kind is database servers with their password, name and volumes, filled from a backup once.
+//! `MySQLCluster`: runs database servers with a password, a name and volumes for every object of this kind, and
+//! restores a backup once.
 //!
 //! ```sh
 //! kopf-rs run examples/mysqlcluster --embedded
@@ -69,7 +70,7 @@ pub struct MySQLClusterStatus {
     conditions: Vec<Condition>,
 }
 
-/// What the API server refuses by itself: it has these from the definition.
+/// A rule that the API server enforces by itself, since it is a part of the CRD.
 #[validation_rule(
     MySQLCluster,
     message = "volumes keep their size",
@@ -85,21 +86,21 @@ const VOLUMES_KEEP_THEIR_SIZE: &str = "self.spec.storage == oldSelf.spec.storage
 const ONE_BACKUP: &str = "!has(self.spec.fromBackup) || !has(oldSelf.spec.fromBackup) \
                           || self.spec.fromBackup == oldSelf.spec.fromBackup";
 
-/// Registers the kind, with its rules.
+/// Registers the CRD with its rules.
 ///
 /// # Errors
 ///
-/// Until the server serves it.
+/// Fails until the server serves the kind.
 #[on_startup]
 pub async fn register(client: Client) -> HandlerResult {
     register_crd(&client, &MySQLCluster::crd()).await
 }
 
-/// Lets the servers be as the object wants them, and fills them once they are ready.
+/// Makes the servers match the object, and restores the backup once they are ready.
 ///
 /// # Errors
 ///
-/// Permanently where the password is lost or the backup cannot be restored; where a child is refused.
+/// Fails permanently if the password is lost or the backup cannot be restored; fails if a child is rejected.
 #[reconcile(MySQLCluster, owns = [Secret, Service], reads = [StatefulSet, Job])]
 pub async fn keep_in_shape(
     spec: MySQLClusterSpec,
@@ -209,7 +210,7 @@ fn servers(spec: &MySQLClusterSpec, name: &str) -> Value {
     })
 }
 
-/// Fills the first server.
+/// Returns the Job that restores the backup into the first server.
 fn restoration(spec: &MySQLClusterSpec, name: &str, url: &str) -> Value {
     let script = r#"curl --fail --silent --show-error "$BACKUP" | mysql --host="$HOST" --port="$PORT" --user=root"#;
     json!({

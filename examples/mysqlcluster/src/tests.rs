@@ -1,4 +1,4 @@
-//! The whole operator on an API server in memory, under virtual time.
+//! Tests the whole operator on an in-memory API server, under virtual time.
 
 use std::time::Duration;
 
@@ -14,21 +14,21 @@ const KIND: &str = "/apis/databases.example.com/v1/namespaces/default/mysqlclust
 const NAME: &str = "example-cluster";
 const SECRET: &str = "example-password";
 
-/// A cluster in which Pods become ready and Jobs end well.
+/// Returns a cluster in which Pods become ready and Jobs succeed.
 fn cluster() -> TestCluster {
     let cluster = TestCluster::new();
     cluster.server().workloads(WorkloadOptions::new());
     cluster
 }
 
-/// An operator that has registered its kind.
+/// Starts an operator, and waits until it has registered its CRD.
 async fn started(cluster: &TestCluster) -> TestOperator {
     let operator = cluster.start(Registry::collected().unwrap());
     cluster.line("Serving mysqlclusters").await;
     operator
 }
 
-/// The same with the example, whose servers are ready and filled.
+/// Returns the cluster and the operator with the example, once its servers are ready and restored.
 async fn settled() -> (TestCluster, TestOperator) {
     let cluster = cluster();
     let operator = started(&cluster).await;
@@ -67,7 +67,7 @@ async fn servers_are_ready_and_filled() {
         container["env"][0]["value"],
         "https://backups.example.com/example.sql"
     );
-    // The content stays, also where the Job is gone.
+    // The restored content stays even if the Job is deleted.
     cluster.delete("jobs", "example-cluster-restore").await;
     cluster.until_gone("jobs", "example-cluster-restore").await;
     cluster
@@ -134,7 +134,7 @@ async fn what_others_change_is_put_right_and_a_password_is_not_made_up() {
 #[tokio::test(start_paused = true)]
 async fn a_restart_in_the_middle_goes_on() {
     let cluster = cluster();
-    // The servers are ready, and the Job is not made.
+    // The servers are ready, but the Job is not created.
     let refusal = cluster.fault(Fault::answer(503).on(Verb::Patch).plural("jobs"));
     let operator = started(&cluster).await;
     cluster.apply(EXAMPLE).await;

@@ -1,4 +1,4 @@
-//! `VoteConfig`: the options of a vote, which the application reads from a `ConfigMap` that is kept in sync.
+//! `VoteConfig`: keeps the options of a vote in a `ConfigMap`, from which the application reads them.
 //!
 //! ```sh
 //! kopf-rs run examples/voteconfig --embedded --apply examples/voteconfig
@@ -12,7 +12,7 @@ use versions::v1::VoteConfigSpec;
 
 pub mod versions;
 
-/// What has become of it.
+/// The status of the object.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct VoteConfigStatus {
@@ -22,11 +22,12 @@ pub struct VoteConfigStatus {
     observed_generation: Option<i64>,
 }
 
-/// Lets the `ConfigMap` say what the object says, and notes when that has changed.
+/// Keeps the `ConfigMap` equal to the object's spec, and records when it changed.
 ///
 /// # Errors
 ///
-/// Permanently where two options are the same; where the `ConfigMap` is refused, or belongs to somebody else.
+/// Fails permanently if two options are equal; fails if the `ConfigMap` is rejected, or if it belongs to another
+/// owner.
 #[reconcile("voting.schoolofdevops.com", "v1", "voteconfigs", owns = ["configmaps"])]
 pub async fn sync(
     spec: VoteConfigSpec,

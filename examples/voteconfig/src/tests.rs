@@ -1,4 +1,4 @@
-//! The whole operator on an API server in memory, under virtual time.
+//! Tests the whole operator on an in-memory API server, under virtual time.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ const EXAMPLE: &str = include_str!("../example-vote.yaml");
 const NAME: &str = "example-vote";
 const CONFIG: &str = "example-vote-config";
 
-/// A cluster with the operator and the example, whose `ConfigMap` is there.
+/// Returns a cluster with the operator and the example, whose `ConfigMap` exists.
 async fn settled() -> (TestCluster, TestOperator) {
     let cluster = TestCluster::with(CRD).await;
     let operator = cluster.start(Registry::collected().unwrap());
@@ -71,7 +71,7 @@ async fn the_time_in_the_status_calls_nobody() {
     let before = asked();
     tokio::time::sleep(Duration::from_secs(600)).await;
     assert_eq!(asked(), before);
-    // What changes nothing in the ConfigMap leaves the time as it is.
+    // Changes without effect on the `ConfigMap` leave the time unchanged.
     let vote = synced(&cluster).await;
     cluster
         .patch(
@@ -116,14 +116,14 @@ async fn what_others_change_is_put_right() {
 #[tokio::test(start_paused = true)]
 async fn a_restart_in_the_middle_goes_on() {
     let cluster = TestCluster::with(CRD).await;
-    // The ConfigMap is made, and the object is not told of it.
+    // The `ConfigMap` is created, but the object's status is not written.
     let silence = cluster.fault(Fault::answer(503).on(Verb::Patch).plural("voteconfigs"));
     let operator = cluster.start(Registry::collected().unwrap());
     cluster.apply(EXAMPLE).await;
     let made = cluster.until("configmaps", CONFIG, Value::is_object).await;
     operator.kill().await;
     silence.clear();
-    // Nobody hears of this.
+    // No operator watches this change.
     cluster
         .patch("configmaps", CONFIG, json!({"data": {"title": "Plants"}}))
         .await;

@@ -1,18 +1,18 @@
-//! The versions of a `VoteConfig`, and how each becomes the other one.
+//! The versions of a `VoteConfig`, with conversions in both directions.
 
 use kopf_rs::AdmissionServer;
 use kopf_rs::prelude::*;
 
-/// The version that objects are stored in.
+/// The storage version.
 pub mod v1 {
     use kopf_rs::prelude::*;
 
-    /// What an object asks for.
+    /// The spec of the object.
     #[derive(Debug, Serialize, Deserialize)]
     pub struct VoteConfigSpec {
-        /// What the vote is about.
+        /// The subject of the vote.
         pub title: String,
-        /// What can be voted for.
+        /// The options to choose from.
         pub options: Vec<String>,
     }
 }
@@ -21,17 +21,17 @@ pub mod v1 {
 pub mod v1alpha1 {
     use kopf_rs::prelude::*;
 
-    /// What an object asks for.
+    /// The spec of the object.
     #[derive(Debug, Serialize, Deserialize)]
     pub struct VoteConfigSpec {
-        /// What the vote is about.
+        /// The subject of the vote.
         pub question: String,
-        /// What can be voted for, separated by commas.
+        /// The options to choose from, separated by commas.
         pub choices: String,
     }
 }
 
-/// From the older version.
+/// Converts from the older version.
 #[on_convert("voteconfigs.voting.schoolofdevops.com", from = "v1alpha1", to = "v1")]
 #[must_use]
 pub fn up(spec: v1alpha1::VoteConfigSpec) -> v1::VoteConfigSpec {
@@ -42,7 +42,7 @@ pub fn up(spec: v1alpha1::VoteConfigSpec) -> v1::VoteConfigSpec {
     }
 }
 
-/// To the older version.
+/// Converts to the older version.
 #[on_convert("voteconfigs.voting.schoolofdevops.com", from = "v1", to = "v1alpha1")]
 #[must_use]
 pub fn down(spec: v1::VoteConfigSpec) -> v1alpha1::VoteConfigSpec {
@@ -52,7 +52,7 @@ pub fn down(spec: v1::VoteConfigSpec) -> v1alpha1::VoteConfigSpec {
     }
 }
 
-/// Unless something else is said, the API server is on this machine, and the operator tells it by itself where to ask.
+/// By default, the API server runs on this machine, and the operator configures its own webhook address.
 #[on_startup]
 #[expect(clippy::needless_pass_by_value, reason = "settings are given by value")]
 pub fn serve_conversions(settings: StartupSettings) {

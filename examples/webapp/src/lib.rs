@@ -1,4 +1,5 @@
-//! `WebApp`: every object of this kind is a Deployment and a Service, kept in shape, and a name in the namespace `published`.
+//! `WebApp`: keeps a Deployment and a Service for every object of this kind, and publishes its name in the namespace
+//! `published`.
 //!
 //! ```sh
 //! kopf-rs run examples/webapp --embedded --workloads --apply examples/webapp
@@ -42,11 +43,11 @@ pub struct WebAppStatus {
     conditions: Vec<Condition>,
 }
 
-/// Lets the Deployment and the Services be as the object wants them, and says how many replicas are available.
+/// Makes the Deployment and the Services match the object, and reports the number of available replicas.
 ///
 /// # Errors
 ///
-/// Where a child is refused, or belongs to somebody else.
+/// Fails if a child is rejected, or if it belongs to another owner.
 #[reconcile(WebApp, owns = [Service], reads = [Deployment])]
 pub async fn keep_in_shape(
     spec: WebAppSpec,
@@ -85,11 +86,11 @@ pub async fn keep_in_shape(
     Ok(())
 }
 
-/// Takes the published name back. Kubernetes collects the rest.
+/// Deletes the published Service. Kubernetes collects the other children.
 ///
 /// # Errors
 ///
-/// Where the server does not delete it.
+/// Fails if the server does not delete it.
 #[finalize(WebApp)]
 pub async fn withdraw(name: &str, namespace: &str, children: Children) -> HandlerResult {
     let outside = children.unowned();
@@ -98,7 +99,8 @@ pub async fn withdraw(name: &str, namespace: &str, children: Children) -> Handle
     Ok(())
 }
 
-/// The name of the application for everybody. It is in another namespace, so it cannot be owned, and Kubernetes does not collect it.
+/// The Service that publishes the application. It is in another namespace, so it cannot have an owner reference, and
+/// Kubernetes does not collect it.
 fn published(name: &str, namespace: &str) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Service",

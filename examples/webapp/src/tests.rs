@@ -1,4 +1,4 @@
-//! The whole operator on an API server in memory, under virtual time.
+//! Tests the whole operator on an in-memory API server, under virtual time.
 
 use std::time::Duration;
 
@@ -13,7 +13,8 @@ const CRD: &str = include_str!("../crd.yaml");
 const EXAMPLE: &str = include_str!("../example-webapp.yaml");
 const NAME: &str = "example-webapp";
 
-/// A cluster in which Pods become ready, with the operator and the example, all of whose replicas are available.
+/// Returns a cluster in which Pods become ready, with the operator and the example, once all of its replicas are
+/// available.
 async fn settled() -> (TestCluster, TestOperator) {
     let cluster = TestCluster::with(CRD).await;
     cluster.server().workloads(WorkloadOptions::new());
@@ -112,7 +113,7 @@ async fn what_others_change_is_put_right() {
 async fn a_restart_in_the_middle_goes_on() {
     let cluster = TestCluster::with(CRD).await;
     cluster.server().workloads(WorkloadOptions::new());
-    // The Service is made, and the Deployment is not.
+    // The Service is created, but the Deployment is not.
     let refusal = cluster.fault(Fault::answer(503).on(Verb::Patch).plural("deployments"));
     let operator = cluster.start(Registry::collected().unwrap());
     cluster.apply(EXAMPLE).await;
@@ -148,7 +149,7 @@ async fn a_bad_spec_is_refused_or_told() {
         let refused = api.create(&PostParams::default(), &bad).await;
         assert!(matches!(refused, Err(kube::Error::Api(status)) if status.is_invalid()));
     }
-    // No Service may have such a name.
+    // A Service must not have such a name.
     cluster.apply("{apiVersion: apps.example.com/v1, kind: WebApp, metadata: {name: a.b}, spec: {image: nginx}}").await;
     cluster
         .line("[default/a.b] Reconciler 'keep_in_shape' failed permanently")
@@ -193,14 +194,14 @@ async fn a_foreground_deletion_makes_no_child_anew() {
     assert_eq!(cluster.writes_to("services", NAME).await.len(), service);
 }
 
-/// Nothing is heard of the edit until the watch is found to be dead.
+/// The operator misses the edit until it finds that the watch is dead.
 #[tokio::test(start_paused = true)]
 async fn what_others_change_behind_a_silent_watch_is_put_right() {
     let (cluster, operator) = settled().await;
     let silence = cluster.fault(Fault::stall().plural("deployments"));
     let edit = json!({"spec": {"replicas": 7}});
     cluster.patch("deployments", NAME, edit).await;
-    // The watch that is open stays silent; the next one does not.
+    // The open watch stays silent; the next one does not.
     silence.clear();
     cluster
         .until("deployments", NAME, |it| it["spec"]["replicas"] == 2)

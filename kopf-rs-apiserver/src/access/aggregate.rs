@@ -1,7 +1,7 @@
-//! Cluster roles that gather the rules of others, by label.
+//! Aggregated cluster roles, which collect the rules of other roles by label.
 //!
-//! Promise: they are right in the moment a role is written, where a real cluster's controller takes a moment.
-//! Must not know who writes roles.
+//! Guarantees that they are up to date as soon as a role is written; in a real cluster, a controller needs a moment for that.
+//! Must not depend on the writers of roles.
 
 use serde_json::Value;
 
@@ -10,10 +10,10 @@ use super::index::{self, Role};
 use super::rule::Rule;
 use crate::store::Store;
 
-/// How far gathering goes on: roles that gather from roles that gather.
+/// The maximum number of rounds, which nested aggregation needs.
 const ROUNDS: usize = 16;
 
-/// Bring all roles that gather up to date.
+/// Updates all aggregated roles.
 pub(crate) fn settle(store: &mut Store) {
     for _ in 0..ROUNDS {
         let gatherers = index::current(store).gatherers();
@@ -27,7 +27,7 @@ pub(crate) fn settle(store: &mut Store) {
     }
 }
 
-/// Write down what a role gathers, if that is new.
+/// Stores the collected rules of a role if they changed; returns whether they did.
 fn gather(store: &mut Store, name: &str, role: &Role) -> bool {
     let Some(kind) = store.kinds.kind(GROUP, "v1", "clusterroles").cloned() else {
         return false;

@@ -1,12 +1,12 @@
-//! What a request wants, in the words of authorization.
+//! The authorization attributes of a request.
 //!
-//! Promise: refusals are worded as kube-apiserver words them. Must not know rules.
+//! Guarantees kube-apiserver's wording of refusals. Must not depend on rules.
 
 use crate::access::user::User;
 use crate::call::{Call, Verb};
 use crate::status::{Refusal, Subject};
 
-/// A verb, and what it is to be done to: a resource, or a page.
+/// A verb, and the resource or the page to which it applies.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Attributes {
     pub(crate) verb: String,
@@ -15,7 +15,7 @@ pub(crate) struct Attributes {
     pub(crate) subresource: String,
     pub(crate) namespace: String,
     pub(crate) name: String,
-    /// The path of a page; what is asked for is no resource then.
+    /// The path of a non-resource page; the resource fields are empty then.
     pub(crate) page: Option<String>,
 }
 
@@ -52,7 +52,7 @@ impl Attributes {
         }
     }
 
-    /// `plural`, or `plural/subresource`.
+    /// Returns `plural`, or `plural/subresource`.
     pub(crate) fn whole_resource(&self) -> String {
         if self.subresource.is_empty() {
             return self.resource.clone();
@@ -60,7 +60,7 @@ impl Attributes {
         format!("{}/{}", self.resource, self.subresource)
     }
 
-    /// What is answered to a user who may not.
+    /// Returns the refusal for a user without permission.
     pub(crate) fn refusal(&self, user: &User, reason: &str) -> Refusal {
         let (who, verb) = (&user.name, &self.verb);
         let why = if reason.is_empty() {
@@ -90,7 +90,7 @@ impl Attributes {
     }
 }
 
-/// The verb in the words of RBAC.
+/// Returns the RBAC verb.
 fn word(call: &Call) -> &'static str {
     match (call.verb, call.method.as_str()) {
         (Verb::Get, _) => "get",
@@ -105,7 +105,7 @@ fn word(call: &Call) -> &'static str {
     }
 }
 
-/// The only name a field selector lets through.
+/// Returns the object name that a field selector requires.
 fn selected_name(selector: &str) -> &str {
     let mut parts = selector.split(',').map(str::trim);
     let name = parts.find_map(|part| part.strip_prefix("metadata.name="));

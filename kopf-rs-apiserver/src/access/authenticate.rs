@@ -1,6 +1,7 @@
-//! From credentials to a user.
+//! Authenticates requests.
 //!
-//! Promise: wrong credentials are refused, absent ones are somebody's too. Must not know what is asked for.
+//! Guarantees that invalid credentials are refused and that requests without credentials have a user, too. Must not depend on the
+//! requested action.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -10,8 +11,8 @@ use super::user::User;
 use crate::status::Refusal;
 use crate::store::Store;
 
-/// Bearer tokens that were given out by hand; clones are the same ones. They have a lock of their own, so that nobody waits for
-/// the store who may do everything.
+/// Bearer tokens that were registered by hand; clones share them. They have a separate lock, so that requests of administrators
+/// do not wait for the store.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tokens(Arc<RwLock<HashMap<String, Arc<User>>>>);
 
@@ -28,14 +29,14 @@ impl Tokens {
         known.get(token).cloned()
     }
 
-    /// Whose token comes with a header, if whoever has it may do everything.
+    /// Returns the user of a header's token if it is a member of `system:masters`.
     pub(crate) fn master(&self, authorization: Option<&str>) -> Option<Arc<User>> {
         let user = self.find(bearer(authorization?)?)?;
         Some(user).filter(|user| user.is_master())
     }
 }
 
-/// Whose credentials these are; `unnamed` is who comes without any.
+/// Returns the user of the credentials; `unnamed` is the user of requests without credentials.
 pub(super) fn identify(
     store: &Store,
     authorization: Option<&str>,
@@ -54,7 +55,7 @@ pub(super) fn identify(
     }
 }
 
-/// The token of an `Authorization` header, if it holds one.
+/// Returns the bearer token of an `Authorization` header.
 fn bearer(header: &str) -> Option<&str> {
     let mut words = header.trim().splitn(3, ' ');
     let scheme = words.next()?;

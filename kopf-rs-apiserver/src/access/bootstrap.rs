@@ -1,7 +1,7 @@
-//! The roles and bindings a cluster has from the start, those that users meet.
+//! The initial roles and bindings of a cluster, as far as users need them.
 //!
-//! Promise: the table is what a kube-apiserver 1.36 makes at its start, without the roles of its components (see
-//! FIDELITY.md). Must not know how roles are used.
+//! Guarantees the roles that kube-apiserver 1.36 creates at its start, except those of its components (see FIDELITY.md).
+//! Must not depend on how roles are used.
 
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
@@ -10,11 +10,11 @@ use super::{GROUP, aggregate};
 use crate::object::{Body, meta_text};
 use crate::store::Store;
 
-/// `role NAME [into AGGREGATES]`, then its rules: `VERBS GROUPS RESOURCES`, `VERBS PAGES`, or `gather AGGREGATE`;
+/// `role NAME [into AGGREGATES]`, followed by its rules: `VERBS GROUPS RESOURCES`, `VERBS PAGES`, or `gather AGGREGATE`;
 /// `bind ROLE GROUPS`. The core group is `-`.
 const TABLE: &str = include_str!("../../tables/roles.txt");
 
-/// Make them.
+/// Creates the initial roles and bindings.
 pub(crate) fn seed(store: &mut Store) {
     let mut lines = TABLE.lines().peekable();
     while let Some(line) = lines.next() {
@@ -41,7 +41,7 @@ fn put(store: &mut Store, plural: &str, body: Value) {
     let (Some(kind), Value::Object(mut body)) = (kind.cloned(), body) else {
         return;
     };
-    // What was kept from an earlier run stays as it was.
+    // Objects from an earlier run stay unchanged.
     let name = meta_text(&body, "name");
     if store.get(kind.collection, name).is_some() {
         return;

@@ -1,6 +1,6 @@
-//! What is wrong with roles and bindings, and what they leave out.
+//! Defaults and validation of roles and bindings.
 //!
-//! Promise: complaints and defaults are the real server's. Must not know who writes them.
+//! Guarantees the real server's messages and defaults. Must not depend on the author of a write.
 
 use serde_json::Value;
 
@@ -11,7 +11,7 @@ use crate::rules::names;
 use crate::selector::object;
 use crate::status::Cause;
 
-/// A new role of no rules has none at all.
+/// Replaces an empty list of rules in a new role by null.
 pub(crate) fn fill_new(kind: &Kind, body: &mut Body) {
     let rules = body.get("rules").and_then(Value::as_array);
     if kind.group == GROUP && rules.is_some_and(Vec::is_empty) {
@@ -19,7 +19,7 @@ pub(crate) fn fill_new(kind: &Kind, body: &mut Body) {
     }
 }
 
-/// Fill in what bindings may leave out.
+/// Fills in the defaults of bindings.
 pub(crate) fn fill(kind: &Kind, body: &mut Body) {
     if kind.group != GROUP || !kind.plural.ends_with("bindings") {
         return;
@@ -43,7 +43,7 @@ pub(crate) fn fill(kind: &Kind, body: &mut Body) {
     }
 }
 
-/// What is wrong with a new or changed role or binding; `old` is what it was.
+/// Validates a new or changed role or binding; `old` is its previous state.
 pub(crate) fn check(kind: &Kind, body: &Body, old: Option<&Body>) -> Vec<Cause> {
     if kind.group != GROUP {
         return Vec::new();

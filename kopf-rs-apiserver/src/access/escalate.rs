@@ -1,7 +1,7 @@
-//! Nobody gives away more than they have: roles and bindings are written only by whom they make no more powerful.
+//! Prevents privilege escalation: users can write a role or binding only if it grants nothing beyond their own permissions.
 //!
-//! Promise: the exceptions are the real ones: `system:masters`, the verbs `escalate` and `bind`, changes that only help the
-//! garbage collector. Must not know how roles are stored.
+//! Guarantees the real server's exceptions: members of `system:masters`, the verbs `escalate` and `bind`, and changes that only
+//! concern garbage collection. Must not depend on how roles are stored.
 
 use std::collections::BTreeSet;
 
@@ -17,19 +17,19 @@ use crate::object::{Body, MANAGED, at_path, meta_text, metadata_mut};
 use crate::status::Refusal;
 use crate::store::Store;
 
-/// Somebody's wish to write an object.
+/// A write of a role or binding by a user.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wish<'a> {
     pub(crate) user: &'a User,
     pub(crate) kind: &'a Kind,
-    /// In the path.
+    /// The name in the path.
     pub(crate) name: &'a str,
     pub(crate) namespace: &'a str,
     pub(crate) old: Option<&'a Body>,
     pub(crate) new: &'a Body,
 }
 
-/// Refuse a role or binding that gives away more than its writer has.
+/// Refuses a role or binding that grants more permissions than its author has.
 pub(crate) fn check(store: &mut Store, wish: Wish<'_>) -> Result<(), Refusal> {
     if wish.kind.group != GROUP || wish.user.is_master() {
         return Ok(());
@@ -112,7 +112,7 @@ fn check_role(store: &mut Store, wish: Wish<'_>) -> Result<(), Refusal> {
 // === impl Wish ===
 
 impl Wish<'_> {
-    /// Whether only finalizers and owners change.
+    /// Returns whether only finalizers and owner references change.
     fn is_for_the_collector(&self) -> bool {
         let rest = |body: &Body| {
             let mut body = body.clone();
@@ -128,7 +128,7 @@ impl Wish<'_> {
         self.old.is_some_and(|old| rest(old) == rest(self.new))
     }
 
-    /// Refuse unless the writer has all of these rules.
+    /// Refuses the write unless the user has all of these rules.
     fn demand(&self, store: &mut Store, rules: &[Rule]) -> Result<(), Refusal> {
         let (own, failures) = index::current(store).rules_for(self.user, self.namespace);
         let parts = rules.iter().flat_map(Rule::parts);
@@ -153,7 +153,7 @@ impl Wish<'_> {
     }
 }
 
-/// Put the verbs for one thing together.
+/// Merges rules that differ only in their verbs.
 fn compact(rules: Vec<Rule>) -> Vec<Rule> {
     let mut compact: Vec<Rule> = Vec::new();
     for rule in rules {

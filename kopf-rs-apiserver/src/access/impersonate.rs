@@ -1,7 +1,7 @@
-//! Requests in another's name: the `Impersonate-` headers, and who may send them.
+//! Impersonation: the `Impersonate-` headers, and the permission to send them.
 //!
-//! Promise: the checks of kube-apiserver 1.36 in its order: the narrow modes first, the old verb `impersonate` last; what the
-//! first of them says is the answer. Must not know what is asked for beyond its attributes.
+//! Guarantees the checks of kube-apiserver 1.36 in its order: narrow modes first, the legacy verb `impersonate` last; if all fail, the
+//! first refusal is the answer. Must not depend on the request beyond its attributes.
 
 use super::attributes::Attributes;
 use super::user::{ANONYMOUS, UNAUTHENTICATED, User, account_of, node_of};
@@ -13,7 +13,7 @@ use crate::store::Store;
 const AUTHENTICATION: &str = "authentication.k8s.io";
 const EXTRA: &str = "impersonate-extra-";
 
-/// A way to impersonate: its name, and whom it is for. The last is the one without a name.
+/// An impersonation mode, named after the users to which it applies; `Old` is the legacy mode, which has no name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
     Node,
@@ -24,7 +24,7 @@ enum Mode {
 
 const MODES: [Mode; 4] = [Mode::Node, Mode::Account, Mode::UserInfo, Mode::Old];
 
-/// In whose name a call is to be answered, if not in the sender's.
+/// Returns the user whom a call impersonates, or `None` if it does not impersonate.
 pub(super) fn impersonated(store: &mut Store, call: &Call) -> Result<Option<User>, Refusal> {
     if call.impersonation.is_empty() {
         return Ok(None);
@@ -50,7 +50,7 @@ pub(super) fn impersonated(store: &mut Store, call: &Call) -> Result<Option<User
     Err(first.unwrap_or_else(Refusal::unauthorized))
 }
 
-/// Whom the headers name, as they name them.
+/// Returns the user that the headers name.
 fn wanted(headers: &[(String, String)]) -> Result<Option<User>, Refusal> {
     let first = |name: &str| {
         let found = headers.iter().find(|(found, _)| found == name);
@@ -77,7 +77,7 @@ fn wanted(headers: &[(String, String)]) -> Result<Option<User>, Refusal> {
     )))
 }
 
-/// A user as Go prints its struct.
+/// Formats a user as Go prints the struct.
 fn as_go(user: &User) -> String {
     let list = |items: &[String]| {
         let items: Vec<String> = items.iter().map(|item| format!("{item:?}")).collect();
@@ -103,7 +103,7 @@ fn as_go(user: &User) -> String {
     )
 }
 
-/// What a mode says; nothing if it is not for such a user.
+/// Tries a mode; returns `None` if it does not apply to the impersonated user.
 fn try_mode(
     store: &mut Store,
     mode: Mode,

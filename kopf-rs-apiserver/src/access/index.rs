@@ -1,7 +1,7 @@
-//! Roles and bindings, ready to decide by; brought up to date by what was written since the last decision.
+//! An index of roles and bindings for authorization, updated with the writes since the last decision.
 //!
-//! Promise: a write to a role or binding counts from the next request on, and costs nothing until then.
-//! Must not know requests.
+//! Guarantees that a write to a role or binding takes effect with the next request and costs nothing before. Must not depend on
+//! requests.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,24 +16,24 @@ use crate::object::{Body, at_path, text};
 use crate::selector::object::ObjectSelector;
 use crate::store::Store;
 
-/// Whether something may be done, and why.
+/// An authorization decision and its reason.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Decision {
     pub(crate) allowed: bool,
     pub(crate) reason: String,
 }
 
-/// The rules of a role, and whose rules it gathers.
+/// The rules of a role, and the selectors of the roles that it aggregates.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Role {
     pub(crate) rules: Vec<Rule>,
     pub(crate) gathers: Vec<ObjectSelector>,
 }
 
-/// Who gets which role, and where.
+/// A binding of subjects to a role.
 #[derive(Clone, Debug, Default)]
 struct Binding {
-    /// Empty for all of the cluster.
+    /// Empty for a cluster role binding.
     namespace: String,
     name: String,
     role_kind: String,
@@ -48,7 +48,7 @@ struct Subject {
     namespace: String,
 }
 
-/// Where the four kinds are kept.
+/// The collections of the four kinds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Places {
     cluster_roles: CollectionId,
@@ -68,14 +68,14 @@ pub(crate) struct Index {
     bindings: BTreeMap<String, Binding>,
 }
 
-/// A binding that concerns a user: which subject it names them by, and the rules they have by it.
+/// A binding that applies to a user: the matching subject, and the granted rules.
 struct Grant<'a> {
     binding: &'a Binding,
     subject: &'a Subject,
     rules: Result<&'a [Rule], String>,
 }
 
-/// The index as it is after all writes.
+/// Returns the index after applying all pending writes.
 pub(crate) fn current(store: &mut Store) -> &Index {
     let touched = std::mem::take(&mut store.access.index.touched);
     for (id, key) in touched {
@@ -104,7 +104,7 @@ impl Index {
         }
     }
 
-    /// Something was written there.
+    /// Records a write.
     pub(crate) fn touch(&mut self, id: CollectionId, key: &str) {
         let ours = self.places.is_some_and(|places| places.all().contains(&id));
         if ours {
@@ -127,7 +127,7 @@ impl Index {
         }
     }
 
-    /// The cluster roles that gather others' rules.
+    /// Returns the aggregated cluster roles.
     pub(crate) fn gatherers(&self) -> Vec<(String, Role)> {
         let gathering = self
             .cluster_roles
@@ -138,14 +138,14 @@ impl Index {
             .collect()
     }
 
-    /// The rules of a cluster role.
+    /// Returns the rules of a cluster role.
     pub(crate) fn cluster_rules(&self, name: &str) -> Option<&[Rule]> {
         self.cluster_roles
             .get(name)
             .map(|role| role.rules.as_slice())
     }
 
-    /// The rules of a role that a binding refers to; the error is what a lister says.
+    /// Returns the rules of a role that a binding refers to; the error is that of Kubernetes' listers.
     pub(crate) fn rules(
         &self,
         kind: &str,
@@ -161,7 +161,7 @@ impl Index {
         found.map(|role| role.rules.as_slice()).ok_or_else(missing)
     }
 
-    /// Whether a user may.
+    /// Decides whether a user may make a request.
     pub(crate) fn decide(&self, user: &User, asked: &Attributes) -> Decision {
         let allowed = |reason: String| Decision {
             allowed: true,
@@ -186,7 +186,7 @@ impl Index {
         }
     }
 
-    /// All rules a user has in a namespace, and what was wrong with the rest.
+    /// Returns all rules of a user in a namespace, and the errors of the unresolved roles.
     pub(crate) fn rules_for(&self, user: &User, namespace: &str) -> (Vec<Rule>, Option<String>) {
         let (mut all, mut failures) = (Vec::new(), Vec::new());
         for grant in self.grants(user, namespace) {
@@ -223,7 +223,7 @@ impl Index {
     }
 }
 
-/// Know what is there under a key, or that nothing is.
+/// Inserts the value under a key, or removes the key if there is none.
 fn keep<T>(known: &mut BTreeMap<String, T>, key: String, found: Option<T>) {
     match found {
         Some(found) => known.insert(key, found),
@@ -231,7 +231,7 @@ fn keep<T>(known: &mut BTreeMap<String, T>, key: String, found: Option<T>) {
     };
 }
 
-/// Several failures as Kubernetes puts them together.
+/// Combines several errors in the format of Kubernetes.
 fn together(mut failures: Vec<String>) -> Option<String> {
     let mut seen = BTreeSet::new();
     failures.retain(|failure| seen.insert(failure.clone()));
@@ -242,7 +242,7 @@ fn together(mut failures: Vec<String>) -> Option<String> {
     }
 }
 
-/// A role that a binding refers to in vain.
+/// A role that a binding refers to, but that cannot be resolved.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum MissingRole {
     #[error("unsupported role reference kind: {0:?}")]

@@ -1,6 +1,6 @@
-//! What is wrong with the questions of access reviews.
+//! Validation of access reviews.
 //!
-//! Promise: selectors narrow no right here, but those that cannot be read are told. Must not know users.
+//! Selectors restrict no permission here, but invalid ones are reported. Must not depend on users.
 
 use serde_json::Value;
 
@@ -18,7 +18,7 @@ fn wrong(field: &str, value: &str, why: &str) -> Cause {
     Cause::new("FieldValueInvalid", field, message)
 }
 
-/// What is wrong with a question.
+/// Validates the specification of a review.
 pub(super) fn flaws(kind: &str, body: &Body) -> Vec<Cause> {
     let local = kind == "LocalSubjectAccessReview";
     let part = |field: &str| {
@@ -58,7 +58,7 @@ pub(super) fn flaws(kind: &str, body: &Body) -> Vec<Cause> {
     causes
 }
 
-/// What is wrong with what is asked about.
+/// Checks that a review asks about exactly one of resource and page.
 fn flaws_of_subject((resource, page): (Option<&Body>, Option<&Body>)) -> Vec<Cause> {
     let mut causes = Vec::new();
     if let (Some(_), Some(page)) = (resource, page) {
@@ -72,7 +72,7 @@ fn flaws_of_subject((resource, page): (Option<&Body>, Option<&Body>)) -> Vec<Cau
     causes
 }
 
-/// What is wrong with a question that is asked in another place than it is about.
+/// Checks that the namespace of a local review matches that of its resource attributes.
 fn flaws_of_place(body: &Body, (resource, page): (Option<&Body>, Option<&Body>)) -> Vec<Cause> {
     let mut causes = Vec::new();
     let asked = resource.map_or("", |resource| text(resource, "namespace"));
@@ -88,7 +88,7 @@ fn flaws_of_place(body: &Body, (resource, page): (Option<&Body>, Option<&Body>))
     causes
 }
 
-/// Fields in the order of their Go structs; what is not named comes last.
+/// The fields in the order of their Go structs; other fields come last.
 const ORDER: [&str; 13] = [
     "name",
     "generateName",
@@ -105,7 +105,7 @@ const ORDER: [&str; 13] = [
     "fieldsV1",
 ];
 
-/// Metadata as the real server prints them.
+/// Formats metadata as the real server prints it.
 fn written(meta: &Body) -> String {
     let place = |field: &str| ORDER.iter().position(|known| *known == field);
     let mut fields: Vec<(&String, &Value)> = meta.iter().collect();
@@ -128,7 +128,7 @@ fn shown(page: &Body) -> String {
 
 const SELECTORS: [&str; 2] = ["fieldSelector", "labelSelector"];
 
-/// What is wrong with a selector; operators that are not known are for those who know more.
+/// Validates a selector; unknown operators are valid, because other authorizers may support them.
 fn flaws_of_selector(selector: &str, found: &Body, causes: &mut Vec<Cause>) {
     let at = format!("{ATTRIBUTES}.{selector}");
     let raw = text(found, "rawSelector");
@@ -187,7 +187,7 @@ fn values(requirement: &Value) -> Vec<&str> {
     found.filter_map(Value::as_str).collect()
 }
 
-/// Of which selectors a part is ignored, as it is not understood.
+/// Returns a notice for each selector of which a part is ignored because it cannot be parsed.
 pub(super) fn ignored(body: &Body) -> Vec<String> {
     let resource = at_path(body, ".spec.resourceAttributes");
     let unread = |selector: &&str| {

@@ -1,6 +1,6 @@
-//! Requests for tokens, and reviews of them.
+//! Token requests and token reviews.
 //!
-//! Promise: what is wrong with a request is told as kube-apiserver tells it. Must not know how tokens are made.
+//! Guarantees kube-apiserver's messages for invalid requests. Must not depend on how tokens are created.
 
 use std::sync::Arc;
 
@@ -15,12 +15,12 @@ use crate::status::{Cause, Refusal, Subject};
 use crate::store::Store;
 use crate::verb::Target;
 
-/// The shortest life of a token.
+/// The minimum lifetime of a token in seconds.
 const SHORTEST: i64 = 600;
-/// The longest.
+/// The maximum lifetime of a token in seconds.
 const LONGEST: i64 = 1 << 32;
 
-/// What a request for a token looks like to the rules of all kinds.
+/// Returns the target that stands for a `TokenRequest` in the rules that apply to all kinds.
 pub(super) fn token_target<'a>(target: &Target<'a>) -> Target<'a> {
     let kind = Kind {
         group: "authentication.k8s.io".to_owned(),
@@ -134,7 +134,7 @@ fn check_seconds(target: &Target<'_>, seconds: i64) -> Result<(), Refusal> {
     Err(Refusal::invalid(target.kind.subject_by_kind(""), &[cause]))
 }
 
-/// What a token is to be bound to, if it is there.
+/// Returns the claims about the object to which a token is bound; refuses a reference that does not match an existing object.
 fn bonds(
     store: &Store,
     namespace: &str,

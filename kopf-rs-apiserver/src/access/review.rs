@@ -1,6 +1,6 @@
-//! Reviews: questions about users and rights, and requests for tokens. They are answered, not stored.
+//! Reviews, which ask about users and permissions, and token requests. The server answers them without storing them.
 //!
-//! Promise: the authorizer that answers is the one that decides. Must not know transports.
+//! Guarantees that reviews are answered by the same authorizer that decides about requests. Must not depend on transports.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::status::{Cause, Refusal, Subject};
 use crate::store::Store;
 use crate::verb::{Answer, Part, Target};
 
-/// Metadata that is dropped where it comes from outside.
+/// Metadata fields that only the server sets; values from clients are dropped.
 const SYSTEM: [&str; 5] = [
     "creationTimestamp",
     "deletionGracePeriodSeconds",
@@ -28,7 +28,7 @@ const SYSTEM: [&str; 5] = [
     "uid",
 ];
 
-/// Answer a review whose body was decoded.
+/// Answers a review whose body is decoded.
 pub(crate) fn answer(
     store: &mut Store,
     target: &Target<'_>,
@@ -57,7 +57,7 @@ pub(crate) fn answer(
     })
 }
 
-/// Note who says what a review says.
+/// Sets the managed fields of a review.
 pub(super) fn track(store: &Store, target: &Target<'_>, body: &mut Body) -> Result<(), Refusal> {
     let (outline, empty) = (target.kind.outline(), target.kind.empty());
     let author = target.author(store)?;
@@ -97,7 +97,7 @@ fn access_review(
     if kind == "LocalSubjectAccessReview" {
         crate::verb::place(&target.kind, target.path.namespace.as_deref(), body)?;
     }
-    // What the server alone says of objects is nobody else's to say.
+    // Only the server sets these fields.
     for field in SYSTEM {
         metadata_mut(body).remove(field);
     }
@@ -140,7 +140,7 @@ fn user_of(body: &Body) -> User {
     user
 }
 
-/// What a review asks about.
+/// Returns the attributes that a review asks about.
 fn asked(body: &Body) -> Attributes {
     let resource = |field: &str| string(body, &format!(".spec.resourceAttributes.{field}"));
     let page = at_path(body, ".spec.nonResourceAttributes").filter(|found| found.is_object());
@@ -187,7 +187,7 @@ fn rules_review(store: &mut Store, target: &Target<'_>, body: &mut Body) -> Resu
     Ok(status)
 }
 
-/// Whether a target is a review or a request for a token, with the target its body is read as.
+/// Returns the target with which the body is read, if this is a review or a token request.
 pub(crate) fn of<'a>(target: &Target<'a>) -> Option<Target<'a>> {
     if target.part == Part::Token {
         return Some(token_target(target));

@@ -1,12 +1,12 @@
-//! One rule of a role: what it allows, what it covers of another, how it is told.
+//! One rule of an RBAC role: the requests that it allows, the rules that it covers, and its text form.
 //!
-//! Must not know who has it.
+//! Must not depend on the rule's holder.
 
 use serde_json::{Map, Value, json};
 
 use super::attributes::Attributes;
 
-/// Verbs, and what they may be done to.
+/// Verbs, and the resources or pages to which they apply.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Rule {
     pub(crate) verbs: Vec<String>,
@@ -16,7 +16,7 @@ pub(crate) struct Rule {
     pub(crate) pages: Vec<String>,
 }
 
-/// The rules of a role as it is stored.
+/// Returns the rules of a stored role.
 pub(crate) fn rules_of(role: &Map<String, Value>) -> Vec<Rule> {
     let rules = role.get("rules").and_then(Value::as_array);
     rules.into_iter().flatten().map(Rule::from_json).collect()
@@ -48,7 +48,7 @@ impl Rule {
         }
     }
 
-    /// The rule as roles and reviews write it.
+    /// Returns the rule in the format of roles and reviews.
     pub(crate) fn to_json(&self) -> Value {
         let mut rule = json!({"verbs": self.verbs});
         for (field, list) in [
@@ -64,7 +64,7 @@ impl Rule {
         rule
     }
 
-    /// Whether it allows what is asked for.
+    /// Returns whether the rule allows a request.
     pub(crate) fn allows(&self, asked: &Attributes) -> bool {
         if !has_or_all(&self.verbs, &asked.verb) {
             return false;
@@ -85,7 +85,7 @@ impl Rule {
             || has(&self.resources, &format!("*/{}", asked.subresource))
     }
 
-    /// The rule as rules of one verb for one thing each.
+    /// Splits the rule into rules with one verb and one resource each.
     pub(crate) fn parts(&self) -> Vec<Self> {
         let one = |text: &String| vec![text.clone()];
         let mut parts = Vec::new();
@@ -119,7 +119,7 @@ impl Rule {
         parts
     }
 
-    /// Whether whoever has this rule has that part too.
+    /// Returns whether the rule grants at least the permissions of `part`.
     pub(crate) fn covers(&self, part: &Self) -> bool {
         let all =
             |own: &[String], wanted: &[String]| wanted.iter().all(|wanted| has_or_all(own, wanted));
@@ -139,7 +139,7 @@ impl Rule {
             && part.pages.iter().all(page)
     }
 
-    /// The same thing, whatever the verbs.
+    /// Returns whether the rules differ only in their verbs.
     pub(crate) fn is_about_the_same(&self, other: &Self) -> bool {
         self.pages.is_empty()
             && other.pages.is_empty()
@@ -147,7 +147,7 @@ impl Rule {
                 == (&other.groups, &other.resources, &other.names)
     }
 
-    /// The rule as refusals tell it.
+    /// Returns the rule in the format of refusals.
     pub(crate) fn told(&self) -> String {
         let mut parts = Vec::new();
         for (word, list) in [
@@ -165,13 +165,13 @@ impl Rule {
     }
 }
 
-/// A list of texts as Go prints it.
+/// Formats a list of strings as Go does.
 pub(crate) fn quoted(list: &[String]) -> String {
     let quoted: Vec<String> = list.iter().map(|text| format!("{text:?}")).collect();
     format!("[{}]", quoted.join(" "))
 }
 
-/// Whether a path is a page, or one below it where it ends in an asterisk.
+/// Returns whether a path matches a page; a pattern that ends in an asterisk matches all paths with its prefix.
 fn is_page(pattern: &str, path: &str) -> bool {
     pattern == path
         || pattern

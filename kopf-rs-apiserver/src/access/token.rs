@@ -1,7 +1,7 @@
-//! The tokens of service accounts: signed, for an audience and a time, and bound to what they were made for.
+//! The tokens of service accounts: signed for an audience and a lifetime, and optionally bound to an object.
 //!
-//! Promise: a token is as good as what it names: it ends with its account, its Pod or Secret, and its time. Nothing is
-//! remembered of it: it is read back by its signature. Must not know requests.
+//! Guarantees that a token is valid only as long as its service account, its bound objects and its lifetime last. The server stores no
+//! tokens; it verifies their signature. Must not depend on requests.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -15,43 +15,43 @@ use super::user::User;
 use crate::object::{Body, at_path, meta_text, metadata, text};
 use crate::store::{Store, key};
 
-/// Whom tokens are for if nothing else is said, and who makes them.
+/// The issuer of tokens, and their default audience.
 pub(crate) const AUDIENCE: &str = "https://kubernetes.default.svc";
 
-/// How tokens are signed.
+/// The signature algorithm.
 pub(crate) const ALGORITHM: &str = "EdDSA";
 
-/// The key's name in what is signed by it.
+/// The key ID in signed tokens.
 const KEY_NAME: &str = "kopf-rs-apiserver";
 
-/// How long after its end a token is still taken, for clocks that differ.
+/// The time for which an expired token is still accepted, because clocks differ.
 const LEEWAY: SignedDuration = SignedDuration::from_secs(60);
 
-/// The key that tokens are signed with.
+/// The key that signs tokens.
 #[derive(Debug)]
 pub(crate) struct Signer {
     key: KeyPair,
 }
 
-/// Whom a token is for.
+/// The claims of a new token.
 #[derive(Clone, Debug)]
 pub(crate) struct Grant<'a> {
     pub(crate) namespace: &'a str,
     pub(crate) account: &'a Body,
     pub(crate) audiences: &'a [String],
     pub(crate) seconds: i64,
-    /// What else it is bound to: `pod`, `secret` or `node`, with names and uids.
+    /// The objects to which the token is bound: `pod`, `secret` or `node`, with names and uids.
     pub(crate) bound: Vec<(&'static str, Value)>,
 }
 
-/// A good token's user, and those audiences of it that were wanted.
+/// The user of a valid token, and those of the requested audiences for which it is valid.
 #[derive(Clone, Debug)]
 pub(crate) struct Bearer {
     pub(crate) user: User,
     pub(crate) audiences: Vec<String>,
 }
 
-/// Why a token is not taken.
+/// The reason why a token is rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum BadToken {
     #[error("invalid bearer token")]
@@ -78,7 +78,7 @@ impl Signer {
         Ok(URL_SAFE_NO_PAD.encode(signature))
     }
 
-    /// Whether this key made the signature: the same content is always signed alike.
+    /// Verifies a signature by signing again, since Ed25519 signatures are deterministic.
     fn made(&self, content: &str, signature: &str) -> bool {
         self.sign(content).is_ok_and(|own| own == signature)
     }
@@ -90,20 +90,20 @@ impl BadToken {
     }
 }
 
-/// A key to sign tokens with, as PEM.
+/// Returns a new signing key, as PEM.
 pub(crate) fn new_key() -> Result<String, rcgen::Error> {
     Ok(Signer::new()?.key.serialize_pem())
 }
 
 impl super::Access {
-    /// Sign tokens with this key from now on.
+    /// Sets the key that signs tokens.
     pub(crate) fn sign_with(&mut self, key: &str) -> Result<(), rcgen::Error> {
         self.signer = Some(Signer::from_pem(key)?);
         Ok(())
     }
 }
 
-/// A new token.
+/// Issues a token.
 pub(crate) fn issue(store: &mut Store, grant: Grant<'_>) -> Result<String, rcgen::Error> {
     let now = store.clock.unix_seconds();
     let name = meta_text(grant.account, "name");
@@ -131,7 +131,7 @@ pub(crate) fn issue(store: &mut Store, grant: Grant<'_>) -> Result<String, rcgen
     Ok(format!("{content}.{signature}"))
 }
 
-/// The key by which others know the tokens that are signed here.
+/// Returns the public key with which others can verify tokens, as a JSON web key.
 pub(crate) fn public_key(store: &mut Store) -> Result<Value, rcgen::Error> {
     let key = signer(store)?.key.public_key_raw();
     Ok(json!({
@@ -139,7 +139,7 @@ pub(crate) fn public_key(store: &mut Store) -> Result<Value, rcgen::Error> {
     }))
 }
 
-/// Who signs, made when first needed.
+/// Returns the signer; creates it on first use.
 fn signer(store: &mut Store) -> Result<&Signer, rcgen::Error> {
     let made = match store.access.signer.take() {
         Some(signer) => signer,
@@ -148,7 +148,7 @@ fn signer(store: &mut Store) -> Result<&Signer, rcgen::Error> {
     Ok(store.access.signer.insert(made))
 }
 
-/// Whose token this is, if it is one for any of these audiences.
+/// Verifies a token for any of these audiences, and returns its user.
 pub(crate) fn read(store: &Store, token: &str, audiences: &[String]) -> Result<Bearer, BadToken> {
     let claims = claims(store, token)?;
     let given = texts(claims.get("aud"));
@@ -209,7 +209,7 @@ fn check_time(store: &Store, claims: &Body) -> Result<(), BadToken> {
     Ok(())
 }
 
-/// Whether all that the token is bound to is there still, and the same.
+/// Checks that all objects to which the token is bound still exist with the same uid.
 fn check_bonds(store: &Store, claims: &Body) -> Result<User, BadToken> {
     let empty = Body::new();
     let place = claims.get("kubernetes.io").and_then(Value::as_object);
@@ -267,7 +267,7 @@ fn is_alive(store: &Store, plural: &str, namespace: &str, bond: &Body) -> bool {
     meta_text(&object, "uid") == text(bond, "uid") && !gone
 }
 
-/// A core object.
+/// Returns a core object.
 pub(crate) fn found(
     store: &Store,
     plural: &str,
@@ -279,7 +279,7 @@ pub(crate) fn found(
     Some(stored.body())
 }
 
-/// What a token that is bound to a Pod says of it and of its node.
+/// Returns the claims of a token that is bound to a Pod: the Pod and its node.
 pub(crate) fn pod_bonds(pod: &Body) -> Vec<(&'static str, Value)> {
     let mut bonds = vec![("pod", bond(pod))];
     let node = at_path(pod, ".spec.nodeName").and_then(Value::as_str);
@@ -289,7 +289,7 @@ pub(crate) fn pod_bonds(pod: &Body) -> Vec<(&'static str, Value)> {
     bonds
 }
 
-/// The name and the uid of what a token is bound to.
+/// Returns the name and uid of an object to which a token is bound.
 pub(crate) fn bond(object: &Body) -> Value {
     json!({"name": meta_text(object, "name"), "uid": meta_text(object, "uid")})
 }

@@ -1,6 +1,6 @@
-//! A user, as every request has one.
+//! The user of a request.
 //!
-//! Must not know where users come from.
+//! Must not depend on the origin of users.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
@@ -9,17 +9,17 @@ use serde_json::{Map, Value, json};
 
 use crate::rules::names;
 
-/// May do everything.
+/// The group of administrators, to whom everything is permitted.
 pub(crate) const MASTERS: &str = "system:masters";
-/// Everybody whose credentials were accepted.
+/// The group of all users whose credentials were accepted.
 pub(crate) const AUTHENTICATED: &str = "system:authenticated";
-/// Everybody without credentials.
+/// The group of users without credentials.
 pub(crate) const UNAUTHENTICATED: &str = "system:unauthenticated";
-/// The name of everybody without credentials.
+/// The name of users without credentials.
 pub(crate) const ANONYMOUS: &str = "system:anonymous";
-/// The beginning of the names of service accounts.
+/// The prefix of the user names of service accounts.
 const ACCOUNT: &str = "system:serviceaccount:";
-/// The beginning of the names of nodes.
+/// The prefix of the user names of nodes.
 const NODE: &str = "system:node:";
 
 static NOBODY: LazyLock<Arc<User>> = LazyLock::new(|| {
@@ -28,7 +28,7 @@ static NOBODY: LazyLock<Arc<User>> = LazyLock::new(|| {
     Arc::new(user)
 });
 
-/// A user of the server. RBAC says what they may do; members of `system:masters` may do everything.
+/// A user of the server. RBAC grants the permissions; members of `system:masters` may do everything.
 ///
 /// ```
 /// use kopf_rs_apiserver::{ApiServer, User};
@@ -41,20 +41,20 @@ static NOBODY: LazyLock<Arc<User>> = LazyLock::new(|| {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct User {
-    /// What RBAC calls them.
+    /// The name in RBAC.
     pub name: String,
-    /// Tells them apart from others of the same name at other times; may be empty.
+    /// Distinguishes users who had the same name at different times; may be empty.
     pub uid: String,
-    /// The groups they are in, `system:authenticated` among them once they have been accepted.
+    /// The groups of the user; they include `system:authenticated` once the credentials have been accepted.
     pub groups: Vec<String>,
-    /// Whatever else is known of them.
+    /// Additional attributes.
     pub extra: BTreeMap<String, Vec<String>>,
 }
 
 // === impl User ===
 
 impl User {
-    /// A user of that name, in no group.
+    /// Returns a user of that name, in no group.
     #[must_use]
     pub fn new(name: impl Into<String>) -> Self {
         Self {
@@ -63,35 +63,35 @@ impl User {
         }
     }
 
-    /// The administrator, who may do everything.
+    /// Returns the administrator, to whom everything is permitted.
     #[must_use]
     pub fn admin() -> Self {
         let admin = Self::new("admin").uid("admin").group(MASTERS);
         admin.authenticated()
     }
 
-    /// The user as a member of that group too.
+    /// Adds the user to a group.
     #[must_use]
     pub fn group(mut self, group: impl Into<String>) -> Self {
         self.groups.push(group.into());
         self
     }
 
-    /// The user with that uid.
+    /// Sets the uid.
     #[must_use]
     pub fn uid(mut self, uid: impl Into<String>) -> Self {
         self.uid = uid.into();
         self
     }
 
-    /// A service account; its name says its namespace and its groups.
+    /// Returns the user of a service account, with the groups that result from its namespace.
     pub(crate) fn service_account(namespace: &str, name: &str) -> Self {
         Self::new(format!("{ACCOUNT}{namespace}:{name}"))
             .group("system:serviceaccounts")
             .group(format!("system:serviceaccounts:{namespace}"))
     }
 
-    /// Somebody without credentials.
+    /// Returns the user of requests without credentials.
     pub(crate) fn anonymous() -> Arc<Self> {
         NOBODY.clone()
     }
@@ -100,12 +100,12 @@ impl User {
         self.groups.iter().any(|found| found == group)
     }
 
-    /// Whether nothing is forbidden to them.
+    /// Returns whether the user is a member of `system:masters`.
     pub(crate) fn is_master(&self) -> bool {
         self.is_in(MASTERS)
     }
 
-    /// The user among those whose credentials were accepted.
+    /// Adds the group of users whose credentials were accepted.
     pub(crate) fn authenticated(mut self) -> Self {
         self.join(AUTHENTICATED);
         self
@@ -117,7 +117,7 @@ impl User {
         }
     }
 
-    /// What API objects say of a user.
+    /// Returns the user in the format of API objects.
     pub(crate) fn to_json(&self) -> Value {
         let mut found = Map::new();
         found.insert("username".to_owned(), self.name.as_str().into());
@@ -134,21 +134,21 @@ impl User {
     }
 }
 
-/// The namespace and the name of a service account, if a user name is one's that can be there.
+/// Returns the namespace and name of a service account, if the user name is a valid name of one.
 pub(crate) fn account_of(user: &str) -> Option<(&str, &str)> {
     let (namespace, name) = user.strip_prefix(ACCOUNT)?.split_once(':')?;
     let valid = names::label(namespace).is_none() && names::subdomain(name).is_none();
     valid.then_some((namespace, name))
 }
 
-/// Whether a user name is that of this service account, whether or not there can be one.
+/// Returns whether a user name is that of this service account; the names need not be valid.
 pub(crate) fn is_account(user: &str, namespace: &str, name: &str) -> bool {
     let rest = user.strip_prefix(ACCOUNT);
     let rest = rest.and_then(|rest| rest.strip_prefix(namespace)?.strip_prefix(':'));
     rest == Some(name)
 }
 
-/// The name of a node, if a user name is one's that can be there.
+/// Returns the name of a node, if the user name is a valid name of one.
 pub(crate) fn node_of(user: &str) -> Option<&str> {
     let name = user.strip_prefix(NODE)?;
     names::subdomain(name).is_none().then_some(name)

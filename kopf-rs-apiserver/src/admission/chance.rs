@@ -1,12 +1,12 @@
-//! What is chosen by chance for a write.
+//! Random choices of a write.
 //!
-//! Promise: the choices for a request are the same each time its verb runs. Must not know what is chosen.
+//! Guarantees that a request gets the same choices each time its verb runs. Must not depend on the use of the choices.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use uuid::Uuid;
 
-/// The choices of one write, one after the other.
+/// A seeded sequence of choices.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Chance {
     seed: u128,
@@ -16,7 +16,7 @@ pub(crate) struct Chance {
 // === impl Chance ===
 
 impl Chance {
-    /// Other choices than ever before.
+    /// A sequence with a new random seed.
     pub(crate) fn new() -> Self {
         Self {
             seed: Uuid::new_v4().as_u128(),
@@ -24,12 +24,12 @@ impl Chance {
         }
     }
 
-    /// The next choice.
+    /// Returns the next choice.
     pub(crate) fn next(&mut self) -> u32 {
         let mut hasher = DefaultHasher::new();
         (self.seed, self.count).hash(&mut hasher);
         self.count += 1;
-        // The lower half of a hash is as good as all of it.
+        // Half of the hash is random enough.
         let bytes = hasher.finish().to_le_bytes();
         u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
     }

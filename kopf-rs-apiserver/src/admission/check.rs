@@ -1,6 +1,6 @@
-//! What is wrong with webhook configurations, and what they leave out; policies have a module of their own.
+//! Defaults and validation of webhook configurations; `policy::flaws` does the same for policies.
 //!
-//! Promise: complaints and defaults are the real server's. Must not know what webhooks are asked.
+//! Guarantees the real server's messages and defaults. Must not depend on how webhooks are called.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use crate::rules::names;
 use crate::selector::object;
 use crate::status::{Cause, shown};
 
-/// How many conditions a webhook may have.
+/// The maximum number of match conditions per webhook.
 const MOST: usize = 64;
 const VERSIONS: [&str; 2] = ["v1", "v1beta1"];
 
@@ -22,12 +22,12 @@ fn is_ours(kind: &Kind) -> bool {
     kind.group == GROUP && CONFIGURATIONS.contains(&kind.plural.as_str())
 }
 
-/// Whether it is that of the kinds of policies.
+/// Returns whether a kind is the policy (0) or the policy binding (1).
 fn is_policy(kind: &Kind, which: usize) -> bool {
     kind.group == GROUP && kind.version == "v1" && kind.plural == POLICIES[which]
 }
 
-/// Fill in what configurations may leave out.
+/// Fills in the defaults of a configuration.
 pub(crate) fn fill(kind: &Kind, body: &mut Body) {
     if is_policy(kind, 0) {
         flaws::fill_policy(body);
@@ -71,7 +71,7 @@ pub(super) fn complete(map: &mut Body, field: &str, value: Value) {
     }
 }
 
-/// What is wrong with a new or changed configuration.
+/// Validates a new or changed configuration.
 pub(crate) fn check(kind: &Kind, body: &Body) -> Vec<Cause> {
     let mut causes = Vec::new();
     if is_policy(kind, 0) {
@@ -258,7 +258,7 @@ fn check_resources(rule: &Value, at: &str, causes: &mut Vec<Cause>) {
         let why = "if '*/*' is present, must not specify other resources";
         causes.push(Cause::invalid(&field, &items.into(), why));
     }
-    // The last one without a subresource decides.
+    // The real server looks only at the last resource without a subresource.
     let plain = words.iter().rfind(|word| !word.contains('/'));
     if words.contains(&"*") && plain.is_some_and(|word| *word != "*") {
         let why = "if '*' is present, must not specify other resources without subresources";

@@ -1,7 +1,6 @@
-//! Asking a webhook: one HTTPS request, over a connection of its own.
+//! Calls a webhook: one HTTPS request over a new connection.
 //!
-//! Promise: an answer or an error in kube-apiserver's words, within the time that is given. Must not know webhooks' rules.
-//! Time is the real one: under paused time a timeout may come before the answer.
+//! Guarantees an answer, or an error in kube-apiserver's words, within the timeout. Must not depend on webhook rules.
 
 use std::io;
 use std::net::SocketAddr;
@@ -19,33 +18,35 @@ use serde_json::Value;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
+use super::real_time::TimeHold;
 use super::trust::{handshake, trust};
 use crate::call::go;
 
-/// The largest answer that is read.
+/// The maximum size of an answer.
 const LIMIT: usize = 3 * 1024 * 1024;
 
-/// How many questions of one request are under way at the same time.
+/// The maximum number of concurrent questions per request.
 const AT_A_TIME: usize = 16;
 
-/// A question on its way.
+/// A request to a webhook.
 #[derive(Clone, Debug)]
 pub(crate) struct Query {
-    /// With the timeout as its query.
+    /// The URL, with the timeout as its query.
     pub(crate) url: String,
-    /// Where to connect to, if not where the URL says; an error if that is nowhere.
+    /// Overrides the address in the URL; an error if the Service is unreachable.
     pub(crate) address: Option<Result<SocketAddr, String>>,
-    /// The certificates that are trusted: PEM, in base64.
+    /// The trusted certificates: PEM, in base64.
     pub(crate) authority: String,
     pub(crate) timeout: Duration,
     pub(crate) body: Value,
 }
 
-/// Ask; the error finishes "failed to call webhook: ".
+/// Sends a question; the error completes the text "failed to call webhook: ".
 pub(crate) async fn ask(query: &Query) -> Result<Value, String> {
     let url = &query.url;
+    let hold = TimeHold::begin();
     let asked = tokio::time::timeout(query.timeout, exchange(query)).await;
-    let unsent = |why: &str| format!("Post {url:?}: {why}");
+    let unsent = |why: &str| format!("Post {url:?}: {why}{}", hold.hint());
     match asked {
         Err(_) => Err(unsent("context deadline exceeded")),
         Ok(Err(Failure::Sending(why))) => Err(unsent(&why)),
@@ -54,7 +55,7 @@ pub(crate) async fn ask(query: &Query) -> Result<Value, String> {
     }
 }
 
-/// Ask several questions, a few of them at a time.
+/// Sends several questions, a limited number at a time.
 pub(crate) async fn ask_all(queries: Vec<Query>) -> Vec<Result<Value, String>> {
     let asking = queries
         .into_iter()
@@ -66,9 +67,9 @@ pub(crate) async fn ask_all(queries: Vec<Query>) -> Vec<Result<Value, String>> {
 }
 
 enum Failure {
-    /// The question did not arrive.
+    /// The request was not delivered.
     Sending(String),
-    /// The answer is no good.
+    /// The answer is invalid.
     Answer(String),
 }
 
@@ -105,7 +106,7 @@ async fn exchange(query: &Query) -> Result<Value, Failure> {
         .header(header::CONTENT_TYPE, "application/json")
         .body(Full::new(Bytes::from(query.body.to_string())))
         .map_err(|why| Failure::Sending(why.to_string()))?;
-    // It ends with the request, whatever becomes of that.
+    // The task drives the connection until the request ends, successfully or not.
     let driver = tokio::spawn(connection);
     let answered = async {
         let response = sender.send_request(request).await.map_err(sending)?;
@@ -120,7 +121,7 @@ async fn exchange(query: &Query) -> Result<Value, Failure> {
     read(&head, &bytes).map_err(Failure::Answer)
 }
 
-/// The answer as JSON, if it is a good one.
+/// Returns the answer as JSON, or the reason why it is invalid.
 fn read(head: &Parts, bytes: &Bytes) -> Result<Value, String> {
     if !head.status.is_success() {
         if let Some(message) = failure(bytes) {
@@ -144,7 +145,7 @@ fn read(head: &Parts, bytes: &Bytes) -> Result<Value, String> {
     }
 }
 
-/// The message of a failure that is told as a `Status`, which Go's client prefers to its own words.
+/// Returns the message of a `Status` failure, which Go's client prefers to its own.
 fn failure(bytes: &Bytes) -> Option<String> {
     let answer = go::parse(bytes).ok()?;
     let says = |field: &str, wanted: &str| match answer.get(field) {
@@ -157,13 +158,13 @@ fn failure(bytes: &Bytes) -> Option<String> {
     is_status.then(|| message.to_owned())
 }
 
-/// Whether an answer is meant to be read by people.
+/// Returns whether the content type of an answer is text.
 fn is_text(head: &Parts) -> bool {
     let kind = head.headers.get(header::CONTENT_TYPE);
     kind.is_none_or(|kind| kind.as_bytes().starts_with(b"text/"))
 }
 
-/// What Go's client says of an answer of that code, and of what it said.
+/// Returns the message of Go's client for an HTTP error.
 fn refused(code: u16, said: Option<&str>) -> String {
     let said = said.unwrap_or("unknown");
     let words = match code {

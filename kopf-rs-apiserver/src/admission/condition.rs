@@ -1,15 +1,15 @@
-//! Match conditions: expressions in CEL that say whether a webhook wants to know.
+//! Match conditions: CEL expressions that decide whether a webhook is called.
 //!
-//! Promise: what cannot be evaluated is an error, never a yes. Must not know webhooks.
+//! Guarantees that an evaluation failure is an error and never counts as true. Must not depend on webhooks.
 
 use serde_json::Value as Json;
 
 use crate::cel::{self, Fault, Program, Value};
 
-/// What one expression may cost.
+/// The cost limit of one expression.
 const LIMIT: u64 = 1_000_000;
 
-/// Whether an expression holds for a request.
+/// Returns whether an expression is true for a request.
 pub(super) fn holds(expression: &str, request: &Json) -> Result<bool, String> {
     let program = Program::of(expression)?;
     let part = |name: &str| Ok(Value::plain(request.get(name).unwrap_or(&Json::Null)));
@@ -26,7 +26,7 @@ pub(super) fn holds(expression: &str, request: &Json) -> Result<bool, String> {
     }
 }
 
-/// Whether an expression can be read at all.
+/// Returns the syntax error of an expression, if it has one.
 pub(super) fn flaw(expression: &str) -> Option<String> {
     cel::syntax(expression).err()
 }

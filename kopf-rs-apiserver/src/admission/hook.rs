@@ -1,6 +1,6 @@
-//! One webhook of a configuration: whom it is for, where it is, what its failure means.
+//! One webhook of a configuration: its rules, its address and its failure policy.
 //!
-//! Must not know how it is asked.
+//! Must not depend on how webhooks are called.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,17 +15,17 @@ use crate::selector::object::ObjectSelector;
 /// A webhook.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Hook {
-    /// Tells it from others of the same name.
+    /// Identifies the webhook among others of the same name.
     pub(super) id: String,
     pub(super) name: String,
     pub(super) client: Client,
-    /// The version of its reviews, and what it may answer.
+    /// The version of its reviews, and the answers that it may give.
     pub(super) version: Dialect,
     pub(super) rules: Vec<Rule>,
     pub(super) exact: bool,
-    /// A failure to ask is no refusal.
+    /// A failed call does not refuse the request.
     pub(super) ignores_failure: bool,
-    /// Is asked again if others have changed the object since.
+    /// Calls the webhook again if later webhooks change the object.
     pub(super) again: bool,
     pub(super) timeout: Duration,
     pub(super) namespaces: ObjectSelector,
@@ -34,19 +34,19 @@ pub(super) struct Hook {
     pub(super) conditions: Vec<(String, String)>,
 }
 
-/// What a webhook wants to know of.
+/// A rule that selects writes.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Rule {
     operations: Vec<String>,
     groups: Vec<String>,
     versions: Vec<String>,
     resources: Vec<String>,
-    /// Of these objects only; of all where there are none. Rules of webhooks have none.
+    /// Limits the rule to objects of these names; empty means all. Webhook rules have no names.
     names: Vec<String>,
     scope: String,
 }
 
-/// What is written, as rules see it.
+/// A write, as rules see it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Target<'a> {
     pub(super) operation: &'a str,
@@ -71,7 +71,7 @@ pub(super) fn word<'a>(map: &'a Value, field: &str) -> &'a str {
 // === impl Hook ===
 
 impl Hook {
-    /// The webhooks of a configuration, in order.
+    /// Returns the webhooks of a configuration, in order.
     pub(super) fn all_of(configuration: &Body) -> Vec<Self> {
         let validating = text(configuration, "kind") == "ValidatingWebhookConfiguration";
         let meta = crate::object::metadata(configuration);
@@ -117,12 +117,12 @@ impl Hook {
         }
     }
 
-    /// Whether any of its rules is for that.
+    /// Returns whether one of its rules matches.
     pub(super) fn wants(&self, target: Target<'_>) -> bool {
         self.rules.iter().any(|rule| rule.fits(target))
     }
 
-    /// Whether it wants objects of such labels, old or new.
+    /// Returns whether the object selector matches one of the label sets, which are those of the new and the old object.
     pub(super) fn wants_labels(&self, of: &[BTreeMap<String, String>]) -> bool {
         of.iter().any(|labels| self.objects.matches(labels))
     }

@@ -1,6 +1,6 @@
-//! Where a webhook is: at a URL, or behind a service of the cluster.
+//! The address of a webhook: a URL, or a Service of the cluster.
 //!
-//! Must not know what it is asked.
+//! Must not depend on the question that is sent.
 
 use std::time::Duration;
 
@@ -10,16 +10,16 @@ use super::client::Query;
 use super::hook::word;
 use crate::store::Store;
 
-/// Where a webhook is.
+/// The client configuration of a webhook.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Client {
     url: Option<String>,
     service: Option<Service>,
-    /// PEM, in base64.
+    /// The trusted certificates: PEM, in base64.
     authority: String,
 }
 
-/// A service of the cluster.
+/// A Service of the cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Service {
     namespace: String,
@@ -31,7 +31,7 @@ struct Service {
 // === impl Client ===
 
 impl Client {
-    /// The webhook of a `clientConfig`.
+    /// Reads a `clientConfig`.
     pub(crate) fn of(config: &Value) -> Self {
         let url = config.get("url").and_then(Value::as_str);
         let service = config.get("service").filter(|found| found.is_object());
@@ -51,7 +51,7 @@ impl Client {
         }
     }
 
-    /// The way to it, with something to ask.
+    /// Builds the request to the webhook.
     pub(crate) fn query(&self, store: &Store, timeout: Duration, body: Value) -> Query {
         let seconds = timeout.as_secs();
         let (start, address) = match (&self.url, &self.service) {

@@ -1,7 +1,8 @@
-//! Policies: expressions that refuse what is written, or warn of it, wherever a binding says so.
+//! Admission policies: CEL expressions that refuse writes or warn about them, where a binding applies them.
 //!
-//! Promise: words, order and codes are the real server's, but for the order of several policies, which is by chance there and by their names here.
-//! What cannot be evaluated refuses, unless the policy ignores failures. Must not know how objects are written.
+//! Guarantees the real server's messages, order and codes, except that several policies are evaluated in the order of their names
+//! instead of at random. An evaluation failure refuses the write, unless the policy ignores failures. Must not depend on how objects
+//! are written.
 
 pub(super) mod flaws;
 mod judge;
@@ -24,18 +25,18 @@ pub(super) struct BoundPolicy {
     name: String,
     binding: String,
     policy: Policy,
-    /// Where the binding narrows it.
+    /// The constraints of the binding, if it has its own.
     narrowed: Option<Constraints>,
     actions: Vec<String>,
     params: Option<ParamRef>,
 }
 
-/// What a policy says.
+/// The specification of a policy.
 #[derive(Clone, Debug)]
 struct Policy {
     constraints: Constraints,
     ignores_failures: bool,
-    /// `apiVersion` and `kind` of its parameters.
+    /// The `apiVersion` and `kind` of its parameters.
     param_kind: Option<(String, String)>,
     conditions: Vec<String>,
     /// Names and expressions, in order.
@@ -43,7 +44,7 @@ struct Policy {
     validations: Vec<Validation>,
 }
 
-/// One expression of a policy, and what is said where it does not hold.
+/// A validation expression, and the message and reason of its failure.
 #[derive(Clone, Debug)]
 struct Validation {
     expression: String,
@@ -52,7 +53,7 @@ struct Validation {
     reason: String,
 }
 
-/// What a policy is about.
+/// Selects the requests to which a policy applies.
 #[derive(Clone, Debug)]
 struct Constraints {
     rules: Vec<Rule>,
@@ -62,13 +63,13 @@ struct Constraints {
     objects: ObjectSelector,
 }
 
-/// What is said against a request.
+/// The reason and message of a refusal.
 struct Denial {
     reason: String,
     message: String,
 }
 
-/// Policies with their bindings. What has no binding, or no policy, has no effect.
+/// Pairs policies with their bindings. A policy without a binding, or a binding without a policy, has no effect.
 pub(super) fn bound(policies: &[Body], bindings: &[Body]) -> Vec<BoundPolicy> {
     let mut bound = Vec::new();
     for policy in policies {
@@ -109,7 +110,7 @@ fn list<'a>(map: &'a Value, field: &str) -> impl Iterator<Item = &'a Value> {
         .flatten()
 }
 
-/// Let all policies refuse what is written, or warn of it.
+/// Evaluates all policies for a write, which they can refuse or warn about.
 pub(super) fn check(store: &mut Store, event: &Event) -> Result<(), Refusal> {
     let all = store.admission.policies.clone();
     let mut denial = None;
@@ -156,7 +157,7 @@ impl BoundPolicy {
         self.actions.iter().any(|it| it == action)
     }
 
-    /// The version in which the policy sees the object, if it is about it at all.
+    /// Returns the version in which the policy evaluates the object, or `None` if it does not apply.
     fn version_for(&self, event: &Event) -> Option<String> {
         let version = self.policy.constraints.version_for(event)?;
         let narrowed = self.narrowed.as_ref();
@@ -164,7 +165,7 @@ impl BoundPolicy {
         is_bound.then_some(version)
     }
 
-    /// What it says against a request, for all of its parameters.
+    /// Returns the denials of a request, for all parameters.
     fn judge(&self, store: &Store, event: &Event, request: &Value) -> Vec<Denial> {
         let found = match (&self.policy.param_kind, &self.params) {
             (Some(kind), Some(params)) => params.find(store, kind, &event.namespace),
@@ -206,7 +207,7 @@ impl BoundPolicy {
     }
 }
 
-/// The namespace of what is written, as expressions see it.
+/// Returns the namespace of the written object, as expressions see it.
 fn namespace_of(store: &Store, event: &Event) -> Value {
     let name = match event.plural.as_str() {
         "namespaces" if event.group.is_empty() => "",

@@ -1,6 +1,6 @@
-//! An `AdmissionReview`: what a webhook is asked, and what its answer means.
+//! An `AdmissionReview`: builds the question for a webhook and reads its answer.
 //!
-//! Promise: what is wrong with an answer is told as kube-apiserver tells it. Must not know how it travels.
+//! Guarantees that an invalid answer is reported in kube-apiserver's words. Must not depend on transports.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use crate::object::MANAGED;
 
-/// What a webhook says.
+/// The answer of a webhook.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Reply {
     pub(super) denial: Option<Denial>,
@@ -26,16 +26,16 @@ pub(super) struct Denial {
     pub(super) details: Option<Map<String, Value>>,
 }
 
-/// How a webhook is spoken with.
+/// The review version and the type of a webhook.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Dialect {
     /// The version of reviews.
     pub(super) version: String,
-    /// A webhook that validates changes nothing.
+    /// The webhook validates, so its answer must not change the object.
     pub(super) validating: bool,
 }
 
-/// The whole review of a request.
+/// Builds the review of a request.
 pub(super) fn review(dialect: &Dialect, uid: &str, request: &Value) -> Value {
     let mut request = request.clone();
     request["uid"] = uid.into();
@@ -43,7 +43,7 @@ pub(super) fn review(dialect: &Dialect, uid: &str, request: &Value) -> Value {
     json!({"kind": "AdmissionReview", "apiVersion": format!("admission.k8s.io/{version}"), "request": request})
 }
 
-/// A request without what differs when a verb runs again: times, and who manages what since when.
+/// Removes the parts that differ between two runs of the same verb: timestamps and managed fields.
 pub(super) fn essence(request: &Value) -> Value {
     let mut request = request.clone();
     for part in ["object", "oldObject"] {
@@ -58,7 +58,7 @@ pub(super) fn essence(request: &Value) -> Value {
     request
 }
 
-/// What an answer means; the error is what is wrong with it.
+/// Reads an answer; the error says why it is invalid.
 pub(super) fn read(dialect: &Dialect, uid: &str, answer: &Value) -> Result<Reply, String> {
     let word = |field: &str| {
         answer
@@ -141,7 +141,7 @@ fn denial(status: Option<&Value>) -> Denial {
     let code = code.and_then(Value::as_u64).unwrap_or_default();
     let details = status.and_then(|status| status.get("details"));
     Denial {
-        // Anything else would be no refusal.
+        // A lower code would not be a refusal.
         code: u16::try_from(code)
             .ok()
             .filter(|code| *code >= 400)
@@ -155,7 +155,7 @@ fn denial(status: Option<&Value>) -> Denial {
 // === impl Denial ===
 
 impl Denial {
-    /// What the client is told.
+    /// Returns the message for the client.
     pub(super) fn told(&self, hook: &str) -> String {
         let start = format!("admission webhook {hook:?} denied the request");
         match (self.message.as_str(), self.reason.as_str()) {

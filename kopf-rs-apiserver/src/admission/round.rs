@@ -1,8 +1,8 @@
-//! One request's way past the webhooks: whom it has asked, what they said, whom to ask next. Those that convert objects
-//! leave their questions and answers here, too.
+//! The webhook calls of one request: the questions so far, their answers, and the next question. Conversion webhooks store their
+//! questions and answers here, too.
 //!
-//! Promise: mutating webhooks come one after another by the names of their configurations; each sees what those before it
-//! made. What one of them changes brings those back that want to know, once. Must not know how objects are stored.
+//! Guarantees that mutating webhooks run one after another in the order of their configurations' names, that each sees the changes of
+//! its predecessors, and that a change calls earlier webhooks once more if they ask for it. Must not depend on how objects are stored.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,38 +14,38 @@ use super::chance::Chance;
 use super::client::Query;
 use super::hook::{Hook, Target};
 use super::question::{self, Reply};
-use super::{condition, policy, refresh};
+use super::{condition, is_exempt, policy, refresh};
 use crate::call::Call;
 use crate::convert;
 use crate::patch;
 use crate::status::Refusal;
 use crate::store::Store;
 
-/// How many answers of webhooks a request may give up before it fails: each change by others in between gives up what was asked so far.
+/// The maximum number of answers that a request discards before it fails; each concurrent change of the object discards the answers so far.
 const MOST_GIVEN_UP: usize = 1000;
 
-/// What a request has asked so far. A verb runs again for every answer.
+/// The questions and answers of a request, whose verb runs again after each answer.
 #[derive(Clone, Debug)]
 pub(crate) struct Round {
     pub(super) call: Arc<Call>,
-    /// Questions without times, and their answers.
+    /// The questions, without timestamps, and their answers.
     answers: Vec<Answered>,
-    /// How many of them this run has used.
+    /// The number of answers that this run has used.
     at: usize,
-    /// What converting webhooks made of objects.
+    /// The results of conversion webhooks.
     converted: BTreeMap<String, Conversion>,
-    /// How many answers were given up, since what is asked about had changed by the next run.
+    /// The number of discarded answers; an answer is discarded if its question changed before the next run.
     given_up: usize,
-    /// What is to be answered before the next run.
+    /// The questions to send before the next run.
     pending: Vec<(Query, Asked)>,
     pub(super) warnings: Vec<String>,
-    /// What a new object got, so that it gets the same when the verb runs again.
+    /// The uid and the name of a new object, which stay the same when the verb runs again.
     pub(super) born: Option<(String, String)>,
-    /// What is chosen by chance, from the beginning in each run.
+    /// The random choices, which each run repeats from the start.
     pub(super) chance: Chance,
 }
 
-/// Whom a question is for.
+/// The recipient of a question.
 #[derive(Clone, Debug)]
 enum Asked {
     Hook(Answered),
@@ -53,7 +53,7 @@ enum Asked {
     Converter(String, String),
 }
 
-/// The answer to a question for a conversion.
+/// The answer of a conversion webhook.
 #[derive(Clone, Debug)]
 pub(crate) struct Conversion {
     pub(crate) uid: String,
@@ -68,21 +68,21 @@ struct Answered {
     answer: Result<Value, String>,
 }
 
-/// A write that webhooks are to see.
+/// A write that webhooks review.
 #[derive(Clone, Debug)]
 pub(super) struct Event {
-    /// Of rules: the kind's group, plural, version and so on.
+    /// These fields are matched against rules.
     pub(super) operation: &'static str,
     pub(super) group: String,
     pub(super) plural: String,
     pub(super) subresource: String,
     pub(super) namespace: String,
-    /// Versions of the kind that can be shown; the request's own first.
+    /// The versions in which the object can be shown; that of the request is first.
     pub(super) versions: Vec<String>,
-    /// The labels of the namespace, for what has one.
+    /// The labels of the namespace, if the object has one.
     pub(super) surroundings: Option<BTreeMap<String, String>>,
     pub(super) labels: Vec<BTreeMap<String, String>>,
-    /// All but the uid, in the request's version.
+    /// The review request without its uid, in the version of the request.
     pub(super) request: Value,
 }
 
@@ -103,7 +103,7 @@ impl Round {
         }
     }
 
-    /// Run a verb with what is known so far; nothing if an answer is to be awaited first.
+    /// Runs a verb with the answers so far; returns `None` if more answers are needed first.
     pub(crate) fn play<T>(
         &mut self,
         store: &mut Store,
@@ -122,13 +122,13 @@ impl Round {
         self.pending.is_empty().then_some(result)
     }
 
-    /// The questions to ask before the next run.
+    /// Returns the questions to send before the next run.
     pub(crate) fn questions(&self) -> Vec<Query> {
         let queries = self.pending.iter().map(|(query, _)| query.clone());
         queries.collect()
     }
 
-    /// Note the answers to them.
+    /// Stores the answers to the pending questions.
     pub(crate) fn note(&mut self, answers: Vec<Result<Value, String>>) {
         for ((_, asked), answer) in std::mem::take(&mut self.pending).into_iter().zip(answers) {
             match asked {
@@ -140,25 +140,28 @@ impl Round {
         }
     }
 
-    /// What became of an object that was to be converted.
+    /// Returns the result of an object's conversion.
     pub(crate) fn converted(&self, key: &str) -> Option<&Conversion> {
         self.converted.get(key)
     }
 
-    /// Have an object converted before the next run.
+    /// Requests the conversion of an object before the next run.
     pub(crate) fn convert(&mut self, key: String, uid: String, query: Query) {
         self.pending.push((query, Asked::Converter(key, uid)));
     }
 
-    /// What webhooks want clients to know.
+    /// Returns the webhooks' warnings for the client.
     pub(crate) fn warnings(self) -> Vec<String> {
         self.warnings
     }
 }
 
-/// Let the mutating webhooks change what is written.
+/// Lets the mutating webhooks change a write.
 pub(super) fn mutate(store: &mut Store, event: &mut Event) -> Result<(), Refusal> {
     refresh(store);
+    if is_exempt(&event.group) {
+        return Ok(());
+    }
     let hooks = store.admission.mutating.clone();
     let (mut earlier, mut again) = (Vec::new(), BTreeSet::new());
     for (index, hook) in hooks.iter().enumerate() {
@@ -178,10 +181,13 @@ pub(super) fn mutate(store: &mut Store, event: &mut Event) -> Result<(), Refusal
     Ok(())
 }
 
-/// Let policies and validating webhooks refuse what is written.
+/// Lets policies and validating webhooks refuse a write.
 pub(super) fn validate(store: &mut Store, event: &mut Event) -> Result<(), Refusal> {
     refresh(store);
     policy::check(store, event)?;
+    if is_exempt(&event.group) {
+        return Ok(());
+    }
     let hooks = store.admission.validating.clone();
     for hook in hooks.iter() {
         invoke(store, hook, event, false)?;
@@ -189,7 +195,7 @@ pub(super) fn validate(store: &mut Store, event: &mut Event) -> Result<(), Refus
     Ok(())
 }
 
-/// Ask a webhook if it wants to know; whether it changed something.
+/// Calls a webhook if it matches; returns whether it changed the object, or `None` if it was not called.
 fn invoke(
     store: &mut Store,
     hook: &Hook,
@@ -241,7 +247,7 @@ fn invoke(
     Ok(Some(changed))
 }
 
-/// A patch of nothing may only change nothing.
+/// If the request has no object, only an empty patch is valid.
 fn without_object(hook: &Hook, patch: &Value) -> Result<Option<bool>, Refusal> {
     if patch.as_array().is_some_and(Vec::is_empty) {
         return Ok(Some(false));
@@ -252,7 +258,7 @@ fn without_object(hook: &Hook, patch: &Value) -> Result<Option<bool>, Refusal> {
     )))
 }
 
-/// Whether all conditions of a webhook hold.
+/// Returns whether all match conditions of a webhook hold.
 fn wants(hook: &Hook, event: &Event, request: &Value) -> Result<bool, Refusal> {
     let mut failed = None;
     for (_, expression) in &hook.conditions {
@@ -279,7 +285,7 @@ fn wants(hook: &Hook, event: &Event, request: &Value) -> Result<bool, Refusal> {
     }
 }
 
-/// What a webhook says; nothing if it fails and that does not matter.
+/// Returns a webhook's answer; `None` if the call failed and failures are ignored.
 fn consult(store: &mut Store, hook: &Hook, request: &Value) -> Result<Option<Reply>, Refusal> {
     let essence = question::essence(request);
     let Some(round) = &mut store.admission.round else {
@@ -308,7 +314,7 @@ fn consult(store: &mut Store, hook: &Hook, request: &Value) -> Result<Option<Rep
             round.answers.truncate(round.at);
             round.pending = vec![(query, Asked::Hook(answered))];
         }
-        // Nobody sees this: the verb runs again.
+        // The client never sees this refusal, because the verb runs again.
         return Err(Refusal::internal("a webhook is to be asked first"));
     };
     round.at += 1;
@@ -330,12 +336,12 @@ fn consult(store: &mut Store, hook: &Hook, request: &Value) -> Result<Option<Rep
 // === impl Event ===
 
 impl Event {
-    /// The version a webhook is shown, if it wants to know at all.
+    /// Returns the version in which a webhook sees the object, or `None` if it does not match.
     fn version_for(&self, hook: &Hook) -> Option<String> {
         self.version_wanted(hook.exact, |target| hook.wants(target))
     }
 
-    /// The first version that somebody wants to know of; with `exact`, that of the request or none.
+    /// Returns the first version that `wants` accepts; with `exact`, only that of the request.
     pub(super) fn version_wanted(
         &self,
         exact: bool,
@@ -359,7 +365,7 @@ impl Event {
         versions.find(wanted).cloned()
     }
 
-    /// The request as a webhook of that version is shown it.
+    /// Returns the request in the given version.
     pub(super) fn shown_as(&self, store: &mut Store, version: &str) -> Result<Value, Refusal> {
         let mut request = self.request.clone();
         let own = self.versions.first().map_or("", String::as_str);
@@ -377,7 +383,7 @@ impl Event {
         Ok(request)
     }
 
-    /// An object of one version in another one.
+    /// Converts an object from one version to another.
     fn seen(
         &self,
         store: &mut Store,
@@ -399,7 +405,7 @@ impl Event {
         }
     }
 
-    /// What a webhook made of the object is the object from then on.
+    /// Replaces the object with the one that a webhook returned.
     fn take(&mut self, store: &mut Store, mut object: Value) -> Result<(), Refusal> {
         let own = self.versions.first().cloned().unwrap_or_default();
         let version = object["apiVersion"].as_str().unwrap_or_default();

@@ -1,7 +1,7 @@
-//! Whom a webhook's `caBundle` makes trusted, as Go's TLS sees it.
+//! The TLS trust of a webhook's `caBundle`, as in Go.
 //!
-//! Promise: a certificate that is in the bundle itself is trusted, also where it is an authority's: self-signed ones are. Must
-//! not know webhooks.
+//! Guarantees that a certificate in the bundle is trusted even if it is a CA's, which self-signed certificates usually are.
+//! Must not depend on webhooks.
 
 use std::io;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, DigitallySignedStruct, Error, SignatureScheme};
 
-/// Trust the certificates of a bundle, and nothing else.
+/// Returns a client configuration that trusts only the certificates of the bundle.
 pub(super) fn trust(authority: &str) -> Result<Arc<rustls::ClientConfig>, String> {
     let mut roots = rustls::RootCertStore::empty();
     let pem = STANDARD.decode(authority).map_err(|why| why.to_string())?;
@@ -47,7 +47,7 @@ pub(super) fn trust(authority: &str) -> Result<Arc<rustls::ClientConfig>, String
     Ok(Arc::new(config.with_no_client_auth()))
 }
 
-/// What Go says of a handshake that failed.
+/// Returns Go's error message for a failed handshake.
 pub(super) fn handshake(why: &io::Error) -> String {
     let error = why
         .get_ref()
@@ -62,7 +62,7 @@ pub(super) fn handshake(why: &io::Error) -> String {
     }
 }
 
-/// The usual checks, but for authorities that serve with the certificate they are known by.
+/// The standard verification, except that a CA certificate of the bundle may also be the server's own.
 #[derive(Debug)]
 struct Trusting {
     usual: Arc<WebPkiServerVerifier>,
@@ -86,7 +86,7 @@ impl ServerCertVerifier for Trusting {
             now,
         );
         match usual {
-            // Its time has been looked at before that is complained of.
+            // rustls has checked the validity period before it reports this error.
             Err(Error::InvalidCertificate(CertificateError::Other(why)))
                 if format!("{why:?}").contains("CaUsedAsEndEntity") =>
             {
@@ -131,8 +131,8 @@ mod tests {
 
     use super::*;
 
-    /// What comes of a handshake with a server whose certificate is an authority's, signed by itself; `others` are trusted in
-    /// its place.
+    /// Returns the result of a handshake with a server whose certificate is a self-signed CA; with `others`, the bundle contains a
+    /// different certificate.
     async fn meeting(name: &str, until: i32, others: bool) -> Result<(), String> {
         let certificate = |until: i32| {
             let mut params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();

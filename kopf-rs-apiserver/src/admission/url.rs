@@ -1,8 +1,8 @@
-//! Addresses of webhooks: their parts, and what Go says of those that are none.
+//! Parses webhook URLs, with Go's error messages for invalid ones.
 //!
-//! Promise: of several mistakes the first that Go finds. Must not know configurations.
+//! Guarantees that, of several mistakes, the error names the one that Go finds first. Must not depend on configurations.
 
-/// The parts of an address that are looked at.
+/// The checked parts of a URL.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Url<'a> {
     pub(super) scheme: String,
@@ -12,11 +12,11 @@ pub(super) struct Url<'a> {
     pub(super) fragment: &'a str,
 }
 
-/// Take an address apart.
+/// Splits a URL into its parts.
 ///
 /// # Errors
 ///
-/// If it is none, in Go's words.
+/// If it is not a valid URL, with Go's message.
 pub(super) fn parse(text: &str) -> Result<Url<'_>, String> {
     let wrong = |why: &str| format!("parse {text:?}: {why}");
     if text.chars().any(|c| c.is_ascii_control()) {

@@ -1,6 +1,7 @@
-//! Where verbs meet webhooks: before something is created, changed or deleted, and before it is stored.
+//! The link between verbs and webhooks, before an object is created, changed, deleted or stored.
 //!
-//! Promise: mutating webhooks see what was sent, validating ones what is to be stored. Must not know how webhooks are asked.
+//! Guarantees that mutating webhooks see the request's object and validating ones the object to store.
+//! Must not depend on how webhooks are called.
 
 use std::sync::Arc;
 
@@ -17,7 +18,7 @@ use crate::store::Store;
 use crate::verb::{self, Part};
 use crate::write::{self, Change};
 
-/// What is written, and how.
+/// A write to be reviewed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Writing<'a> {
     pub(crate) kind: &'a Kind,
@@ -28,14 +29,14 @@ pub(crate) struct Writing<'a> {
     pub(crate) dry_run: bool,
 }
 
-/// An object with its managers.
+/// An object with its managed fields.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct View<'a> {
     pub(crate) body: &'a Body,
     pub(crate) kept: &'a Arc<Kept>,
 }
 
-/// Let webhooks change an object that is to be created; its managers are noted already.
+/// Lets webhooks change a new object, whose managed fields are already computed.
 pub(crate) fn change_new(
     store: &mut Store,
     writing: Writing<'_>,
@@ -49,7 +50,7 @@ pub(crate) fn change_new(
     Ok(())
 }
 
-/// Let webhooks refuse what is to be stored.
+/// Lets webhooks refuse the object to store.
 pub(crate) fn check(
     store: &mut Store,
     writing: Writing<'_>,
@@ -60,7 +61,7 @@ pub(crate) fn check(
     round::validate(store, &mut event).map_err(Refusal::late)
 }
 
-/// Let webhooks change a change of an object.
+/// Lets webhooks change an update.
 pub(crate) fn change(
     store: &mut Store,
     change: &mut Change<'_>,
@@ -94,7 +95,7 @@ pub(crate) fn change(
     Ok(())
 }
 
-/// Let webhooks refuse a deletion; what they would change does not matter.
+/// Lets webhooks refuse a deletion; their changes are ignored.
 pub(crate) fn delete(store: &mut Store, writing: Writing<'_>, old: &Stored) -> Result<(), Refusal> {
     let before = old.body();
     let was = View {
@@ -106,19 +107,19 @@ pub(crate) fn delete(store: &mut Store, writing: Writing<'_>, old: &Stored) -> R
     round::validate(store, &mut event)
 }
 
-/// The uid and the name a new object got when its verb ran before.
+/// Returns the uid and the name that a new object got in an earlier run of the verb.
 pub(crate) fn born(store: &Store) -> Option<(String, String)> {
     store.admission.round.as_ref()?.born.clone()
 }
 
-/// What is chosen by chance for the request that is answered: the same when its verb runs again, so that webhooks that were asked about
-/// what was chosen need not be asked anew.
+/// Returns the random choices of the current request. They are the same each time the verb runs, so that earlier answers of
+/// webhooks stay valid.
 pub(crate) fn chance(store: &Store) -> Chance {
     let round = store.admission.round.as_ref();
     round.map_or_else(Chance::new, |round| round.chance)
 }
 
-/// Remember the uid and the name of a new object, for when its verb runs again.
+/// Stores the uid and the name of a new object for the next run of the verb.
 pub(crate) fn bear(store: &mut Store, uid: &str, name: &str) {
     if let Some(round) = &mut store.admission.round {
         round.born = Some((uid.to_owned(), name.to_owned()));
@@ -140,7 +141,7 @@ impl<'a> Writing<'a> {
     }
 }
 
-/// An object as webhooks are shown it: in the version of the request, with its managers.
+/// Returns an object as webhooks see it: in the version of the request, with its managed fields.
 fn shown(writing: Writing<'_>, view: View<'_>) -> Value {
     let kind = writing.kind;
     if writing.part == Part::Scale {
@@ -157,7 +158,7 @@ fn shown(writing: Writing<'_>, view: View<'_>) -> Value {
     Value::Object(body)
 }
 
-/// What webhooks made of an object, as it is stored.
+/// Returns the object of the webhooks in its stored shape.
 fn taken(kind: &Kind, mut event: Event) -> Result<Body, Refusal> {
     let Value::Object(body) = event.request["object"].take() else {
         return Err(Refusal::internal_error("the patched object is no object"));
@@ -207,7 +208,7 @@ fn event(
     }
 }
 
-/// The versions in which objects of a kind can be shown, its own first.
+/// Returns the versions in which objects of a kind can be shown, its own first.
 fn versions(store: &Store, kind: &Kind) -> Vec<String> {
     let mut versions = vec![kind.version.clone()];
     if kind.shape == Shape::Stored {
@@ -265,7 +266,7 @@ fn request(
         "options": call.map_or(Value::Null, |call| options(&call, writing)),
     });
     let sub = subresource(writing.part);
-    // A namespace that is there already lies within itself.
+    // An existing Namespace counts as being in itself.
     let within = match writing.namespace {
         None if kind.is_core("namespaces") && writing.operation != "CREATE" => writing.name,
         namespace => namespace.unwrap_or_default(),
@@ -283,7 +284,7 @@ fn request(
     request
 }
 
-/// The options of a request, as an object.
+/// Returns the options of a request as an object.
 fn options(call: &Call, writing: Writing<'_>) -> Value {
     let kind = match writing.operation {
         "CREATE" => "CreateOptions",

@@ -1,6 +1,6 @@
 //! The program `kopf-rs-apiserver`: a Kubernetes API server for a laptop, on one port, in memory or in a directory.
 //!
-//! It says where it is and how kubectl gets there, and ends on SIGINT and SIGTERM. Uses only what every user of the library can.
+//! It prints its address and the kubeconfig for kubectl, and ends on SIGINT and SIGTERM. It uses only the library's public API.
 
 #![forbid(unsafe_code)]
 
@@ -13,7 +13,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use kopf_rs_apiserver::{ApiServer, ListenError, Listening, OpenError, Recovered, WorkloadOptions};
 
-/// The first line of every kubeconfig this program writes: a file without it belongs to somebody else.
+/// The first line of every kubeconfig that this program writes; a file without it is not overwritten.
 const OURS: &str = "# Written by kopf-rs-apiserver: it is replaced without asking.\n";
 
 /// A Kubernetes API server of its own for kubectl, operators and tests: no nodes, ready at once.
@@ -34,7 +34,7 @@ struct Flags {
     workloads: bool,
 }
 
-/// Why there is no server.
+/// The reason why the server cannot start.
 #[derive(Debug, thiserror::Error)]
 enum Failure {
     #[error("{0}")]
@@ -56,7 +56,7 @@ async fn main() -> ExitCode {
     match run(&Flags::parse()).await {
         Ok(code) => code,
         Err(failure) => {
-            // Where even this cannot be said, the exit code does.
+            // If standard error is closed, the exit code still reports the failure.
             let _said = writeln!(io::stderr(), "error: {failure}");
             ExitCode::FAILURE
         }
@@ -72,11 +72,11 @@ async fn run(flags: &Flags) -> Result<ExitCode, Failure> {
     if flags.workloads {
         server.workloads(WorkloadOptions::new());
     }
-    // Nobody asks for it here.
+    // This program does not read the journal.
     server.journal().limit(0);
     let listening = listen(&server, flags).await?;
     let kubeconfig = Kubeconfig::write(flags, &listening)?;
-    // Nobody may be reading.
+    // Standard output may be closed.
     let _said =
         io::stdout().write_all(greeting(&server, flags, &listening, &kubeconfig.path).as_bytes());
     let _shown = io::stdout().flush();
@@ -116,7 +116,7 @@ fn greeting(server: &ApiServer, flags: &Flags, listening: &Listening, kubeconfig
     format!("Kubernetes API at {url}, {objects}\n  export KUBECONFIG={kubeconfig}\n{hint}")
 }
 
-/// What was found in the data directory.
+/// Describes the content of the data directory.
 fn kept(dir: &Path, found: &Recovered) -> String {
     let (dir, dropped) = (dir.display(), found.dropped);
     let state = match found.objects {
@@ -135,7 +135,7 @@ fn kept(dir: &Path, found: &Recovered) -> String {
     )
 }
 
-/// A path as a shell reads it.
+/// Quotes a path for a shell.
 fn quoted(path: &Path) -> String {
     let text = path.to_string_lossy();
     let plain = |letter: char| letter.is_alphanumeric() || "/._-+".contains(letter);
@@ -145,7 +145,7 @@ fn quoted(path: &Path) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }
 
-/// The kubeconfig file; a temporary one goes with this.
+/// The kubeconfig file; a temporary one is deleted on drop.
 struct Kubeconfig {
     path: PathBuf,
     temporary: bool,
@@ -179,7 +179,7 @@ impl Kubeconfig {
 impl Drop for Kubeconfig {
     fn drop(&mut self) {
         if self.temporary {
-            // It may be gone already.
+            // The file may be gone already.
             let _removed = fs::remove_file(&self.path);
         }
     }
@@ -190,8 +190,8 @@ fn temporary() -> PathBuf {
     std::env::temp_dir().join(name)
 }
 
-/// Put a file there that only its owner can read: never through a link, never in place of one that is not ours, and never seen half
-/// written.
+/// Writes a file that only its owner can read. Never follows a link, never replaces a file of another program, and never leaves a
+/// half-written file at the path.
 fn replace(path: &Path, text: &str) -> io::Result<()> {
     match fs::symlink_metadata(path) {
         Ok(found) if found.is_file() && is_ours(path)? => {}
@@ -204,7 +204,7 @@ fn replace(path: &Path, text: &str) -> io::Result<()> {
     let new = PathBuf::from(new);
     let written = create(&new, text).and_then(|()| fs::rename(&new, path));
     if written.is_err() {
-        // It may not have been made at all.
+        // The file may not have been created at all.
         let _removed = fs::remove_file(&new);
     }
     written
@@ -215,7 +215,7 @@ fn is_ours(path: &Path) -> io::Result<bool> {
 }
 
 fn create(path: &Path, text: &str) -> io::Result<()> {
-    // Left by a process of the same number: nobody else writes names like that.
+    // A file of this name can only be left from a process with the same id.
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
@@ -227,7 +227,7 @@ fn create(path: &Path, text: &str) -> io::Result<()> {
     options.open(path)?.write_all(text.as_bytes())
 }
 
-/// What asks the program to end.
+/// The signals that stop the program.
 #[cfg(unix)]
 struct Signals {
     interrupt: tokio::signal::unix::Signal,
@@ -244,7 +244,7 @@ impl Signals {
         })
     }
 
-    /// The number of the next signal.
+    /// Returns the number of the next signal.
     async fn next(&mut self) -> u8 {
         tokio::select! {
             _ = self.interrupt.recv() => 2,
@@ -253,7 +253,7 @@ impl Signals {
     }
 }
 
-/// What asks the program to end.
+/// The signals that stop the program.
 #[cfg(not(unix))]
 struct Signals;
 
@@ -264,7 +264,7 @@ impl Signals {
     }
 
     async fn next(&mut self) -> u8 {
-        // Where it cannot be waited for, the system ends the program by itself.
+        // If waiting for the signal is not possible, the system ends the program by itself.
         if tokio::signal::ctrl_c().await.is_err() {
             std::future::pending::<()>().await;
         }

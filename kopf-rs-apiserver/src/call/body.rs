@@ -1,6 +1,6 @@
-//! The body of a request as an object, and what there is to say of its text.
+//! Parses the body of a request as an object, and collects complaints about its text.
 //!
-//! Promise: complaints are the real server's. Must not know what the objects mean.
+//! Guarantees the real server's messages. Must not depend on the meaning of objects.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -12,17 +12,17 @@ use crate::object::Body;
 use crate::status::Refusal;
 use crate::typed::proto;
 
-/// How Go's clients send objects of kinds that come with the server.
+/// The format in which Go clients send built-in kinds.
 pub(crate) const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
-/// A body that is an object, and the fields that are in it more than once: their paths, or what YAML has to say of them.
+/// A body that is an object, and its duplicate fields: their paths, or the complete messages for YAML.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Document {
     pub(crate) body: Body,
     pub(crate) twice: Vec<String>,
 }
 
-/// The type a body should have.
+/// The type that a body must have.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wanted<'a> {
     pub(crate) api_version: &'a str,
@@ -33,13 +33,13 @@ pub(crate) struct Wanted<'a> {
 // === impl Call ===
 
 impl Call {
-    /// The media type of the body, without parameters.
+    /// Returns the media type of the body without parameters.
     pub(crate) fn media_type(&self) -> &str {
         let given = self.content_type.as_deref().unwrap_or_default();
         given.split(';').next().unwrap_or_default().trim()
     }
 
-    /// The body as a JSON map, from JSON, YAML or (for kinds that come with the server) protobuf.
+    /// Returns the body as a JSON map; reads JSON, YAML and, for built-in kinds, protobuf.
     pub(crate) fn object(&self, wanted: Wanted<'_>) -> Result<Document, Refusal> {
         let word = wanted.kind;
         let media = self.media_type().to_ascii_lowercase();
@@ -55,7 +55,7 @@ impl Call {
                 (Value::Object(body), Vec::new())
             }
             _ => {
-                // The real server names all three for custom kinds too.
+                // The real server names all three for custom kinds, too.
                 return Err(Refusal::unsupported_media(&[
                     "application/json",
                     "application/yaml",
@@ -76,8 +76,8 @@ impl Call {
         }
     }
 
-    /// What there is to say of unknown fields and of those that are there twice: in the order of the body for kinds that come
-    /// with the server, as they are found for others.
+    /// Returns the complaints about unknown and duplicate fields: in the order of the body for built-in kinds, in the order of discovery
+    /// for others.
     pub(crate) fn complaints(
         &self,
         mut unknown: Vec<String>,
@@ -97,7 +97,7 @@ impl Call {
                 .collect();
         }
         let mut complaints = Vec::new();
-        // A patch says nothing of the order of the object it makes.
+        // The order of a patch says nothing about the order of the patched object.
         if self.verb != Verb::Patch {
             let mut seen = BTreeSet::new();
             for path in go::paths(&self.body) {
@@ -117,7 +117,7 @@ impl Call {
         complaints
     }
 
-    /// A body that is no object of that kind, with its beginning for the reader.
+    /// Returns the refusal of a body that is not an object of this kind; quotes its beginning.
     pub(crate) fn unrecognised(&self, word: &str, reason: &str) -> Refusal {
         let start = &self.body[..self.body.len().min(30)];
         let more = if start.len() < self.body.len() {
@@ -131,7 +131,7 @@ impl Call {
             Some(_) => {
                 let mut hex = String::with_capacity(64);
                 for byte in start {
-                    // Writing to a String cannot fail.
+                    // Writing to a `String` cannot fail.
                     let _infallible = write!(hex, "{byte:02x}");
                 }
                 hex + more
@@ -142,7 +142,7 @@ impl Call {
         ))
     }
 
-    /// The body as YAML, and what there is to say of repeated fields.
+    /// Parses the body as YAML; also returns the messages about duplicate fields.
     pub(crate) fn yaml(&self) -> Result<(Value, Vec<String>), Refusal> {
         let text = std::str::from_utf8(&self.body)
             .map_err(|error| Refusal::bad_request(format!("error decoding YAML: {error}")))?;

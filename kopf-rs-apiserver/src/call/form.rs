@@ -1,6 +1,6 @@
-//! The forms an answer may have, by the `Accept` header and the query.
+//! The form of an answer, as requested by the `Accept` header and the query.
 //!
-//! Promise: the forms this server can give, the most wanted first. Must not know what is asked for.
+//! Guarantees that only supported forms are listed, in the order of preference. Must not depend on the requested resource.
 
 use http::{HeaderMap, header};
 
@@ -8,7 +8,7 @@ const JSON: &str = "application/json";
 const YAML: &str = "application/yaml";
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
-/// The form an answer is wanted in.
+/// The form of an answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Form {
     #[default]
@@ -22,24 +22,24 @@ pub(crate) enum Form {
     Aggregated,
 }
 
-/// What a table is to look like.
+/// The version and content of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Look {
     pub(crate) api_version: &'static str,
     pub(crate) included: Included,
 }
 
-/// What the rows of a table have of their objects beside the cells.
+/// The part of an object that is included in its table row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Included {
     Metadata,
     Object,
     Nothing,
-    /// Something that there is not.
+    /// An invalid value.
     Unknown,
 }
 
-/// A media type that is accepted, and how much it is wanted.
+/// A media type of the `Accept` header with its weight.
 #[derive(Debug)]
 struct Clause<'a> {
     media: &'a str,
@@ -48,14 +48,14 @@ struct Clause<'a> {
     weight: f32,
 }
 
-/// What was accepted.
+/// The accepted forms.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Accepted {
-    /// The forms this server can give.
+    /// The supported forms among them.
     forms: Vec<Form>,
-    /// There is a form that the real server gives, and this one may not.
+    /// The real server supports one of the media types, although this server may not.
     known: bool,
-    /// The media types as they came.
+    /// The header itself.
     header: Option<String>,
 }
 
@@ -94,13 +94,13 @@ impl Accepted {
         }
     }
 
-    /// The form for a page of discovery.
+    /// Returns the form for a page of discovery.
     pub(crate) fn page(&self) -> Option<Form> {
         let mut forms = self.forms.iter().copied();
         forms.find(|form| matches!(form, Form::Whole | Form::Aggregated))
     }
 
-    /// Whether one of these media types is accepted, in whatever form.
+    /// Returns whether one of these media types is accepted.
     pub(crate) fn has(&self, media_types: &[&str]) -> bool {
         self.header.as_ref().is_none_or(|accept| {
             accept.split(',').any(|media| {
@@ -110,12 +110,12 @@ impl Accepted {
         })
     }
 
-    /// Whether the real server would have a form for a page of discovery.
+    /// Returns whether the real server supports a form for a page of discovery.
     pub(crate) fn is_known(&self) -> bool {
         self.known
     }
 
-    /// The form for objects; some of them have no table.
+    /// Returns the form for objects; `tabular` says whether they have a table.
     pub(crate) fn object(&self, tabular: bool) -> Option<Form> {
         let fits = |form: &Form| match form {
             Form::Aggregated => false,
@@ -125,17 +125,17 @@ impl Accepted {
         self.forms.iter().copied().find(fits)
     }
 
-    /// Whether none of the media types is one that built-in kinds are told in.
+    /// Returns whether none of the media types is supported for built-in kinds.
     pub(crate) fn is_foreign(&self) -> bool {
         !self.has(&[JSON, YAML, PROTOBUF])
     }
 }
 
-/// What a header accepts, the most wanted first.
+/// Returns the media types of a header in the order of preference.
 fn clauses(accept: &str) -> Vec<Clause<'_>> {
     let mut clauses: Vec<Clause<'_>> = Vec::new();
     for clause in accept.split(',').filter_map(Clause::of) {
-        // One after another goes before those that it precedes, as the real server sorts a few: the relation is no order.
+        // Insertion sort gives the same result as the real server's sort of short lists; the relation is not a strict order.
         let mut at = clauses.len();
         while at > 0 && clause.precedes(&clauses[at - 1]) {
             at -= 1;

@@ -1,6 +1,6 @@
-//! JSON parsing whose complaints are worded as Go words them, since users search for those words.
+//! Parses JSON with Go's error messages, because users search for their wording.
 //!
-//! Promise: accepts what `serde_json` accepts; of a name that is there twice, the last value counts. Must not know what is parsed.
+//! Accepts the same texts as `serde_json`; of duplicate fields, the last value counts. Must not depend on the meaning of the text.
 
 use std::fmt::{self, Write as _};
 
@@ -8,12 +8,12 @@ use serde::Deserialize as _;
 use serde::de::{DeserializeSeed, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
-/// Parse JSON.
+/// Parses JSON.
 pub(crate) fn parse(text: &[u8]) -> Result<Value, String> {
     serde_json::from_slice(text).map_err(|error| complaint(text, &error))
 }
 
-/// Parse a number without a sign.
+/// Parses an unsigned number.
 pub(crate) fn parse_uint(text: &str) -> Result<u64, String> {
     let why = if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
         "invalid syntax"
@@ -25,20 +25,20 @@ pub(crate) fn parse_uint(text: &str) -> Result<u64, String> {
     Err(format!("strconv.ParseUint: parsing {text:?}: {why}"))
 }
 
-/// Parse JSON, and name the fields that are there more than once, in the order of the text.
+/// Parses JSON; also returns the duplicate fields in the order of the text.
 pub(crate) fn parse_noting(text: &[u8]) -> Result<(Value, Vec<String>), String> {
     let mut notes = Notes::default();
     let value = note(text, &mut notes).map_err(|error| complaint(text, &error))?;
     Ok((value, notes.twice))
 }
 
-/// The paths of all fields, in the order of the text.
+/// Returns the paths of all fields in the order of the text.
 pub(crate) fn paths(text: &[u8]) -> Vec<String> {
     let mut notes = Notes {
         all: Some(Vec::new()),
         ..Notes::default()
     };
-    // What does not parse has no paths worth telling.
+    // For invalid JSON, the paths before the error are enough.
     let _value = note(text, &mut notes);
     notes.all.unwrap_or_default()
 }
@@ -50,7 +50,7 @@ fn note(text: &[u8], notes: &mut Notes) -> Result<Value, serde_json::Error> {
     Ok(value)
 }
 
-/// What is noted while JSON is read.
+/// Notes that are taken while JSON is parsed.
 #[derive(Default)]
 struct Notes {
     path: String,
@@ -58,7 +58,7 @@ struct Notes {
     all: Option<Vec<String>>,
 }
 
-/// A value that is read with notes taken.
+/// Deserializes a value and takes notes.
 struct Noted<'a>(&'a mut Notes);
 
 impl<'de> DeserializeSeed<'de> for Noted<'_> {
@@ -108,7 +108,7 @@ impl<'de> Visitor<'de> for Noted<'_> {
         let mut items = Vec::new();
         let length = self.0.path.len();
         loop {
-            // Writing to a String cannot fail.
+            // Writing to a `String` cannot fail.
             let _infallible = write!(self.0.path, "[{}]", items.len());
             let item = list.next_element_seed(Noted(self.0))?;
             self.0.path.truncate(length);
@@ -141,7 +141,7 @@ impl<'de> Visitor<'de> for Noted<'_> {
     }
 }
 
-/// The name of a field.
+/// Deserializes the name of a field.
 struct Name;
 
 impl<'de> DeserializeSeed<'de> for Name {
@@ -165,7 +165,7 @@ fn complaint(text: &[u8], error: &serde_json::Error) -> String {
     if let Some(complaint) = literal(text, at) {
         return complaint;
     }
-    // Go looks at bytes: one beyond ASCII is shown as the code point of its number.
+    // Go looks at single bytes: it shows a byte beyond ASCII as the code point of that number.
     let letter = char::from(text.get(at).copied().unwrap_or(b' '));
     let letter = if letter.is_ascii_graphic() || letter == ' ' {
         letter.to_string()
@@ -193,7 +193,7 @@ fn complaint(text: &[u8], error: &serde_json::Error) -> String {
     format!("invalid character '{letter}' {place}")
 }
 
-/// What is wrong with a `true`, `false` or `null` that ends at a wrong letter.
+/// Returns the message for a `true`, `false` or `null` with a wrong letter.
 fn literal(text: &[u8], at: usize) -> Option<String> {
     for word in ["true", "false", "null"] {
         for length in 1..word.len() {

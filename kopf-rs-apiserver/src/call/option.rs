@@ -1,11 +1,11 @@
-//! The options of a write that are in its query: dry run, manager, what to do about unknown fields.
+//! The options of a write in its query: dry run, field manager, field validation.
 //!
-//! Promise: a bad option is refused as the real server does. Must not know bodies.
+//! Guarantees the real server's refusals of invalid options. Must not depend on bodies.
 
 use super::{Call, Verb};
 use crate::status::{Cause, Refusal, options};
 
-/// What to do about fields that nobody knows.
+/// The treatment of unknown fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum UnknownFields {
     Warn,
@@ -16,7 +16,7 @@ pub(crate) enum UnknownFields {
 // === impl UnknownFields ===
 
 impl UnknownFields {
-    /// The warnings for such complaints, or why they are a refusal.
+    /// Returns the complaints as warnings, or as the text of a refusal.
     pub(crate) fn judge(self, complaints: Vec<String>) -> Result<Vec<String>, String> {
         match self {
             Self::Ignore => Ok(Vec::new()),
@@ -28,7 +28,7 @@ impl UnknownFields {
     }
 }
 
-/// Complaints as one text: those of YAML are one.
+/// Joins complaints; those of YAML form one message.
 fn together(complaints: &[String]) -> String {
     let of_yaml = |told: &&String| told.starts_with("line ");
     let lines: Vec<&String> = complaints.iter().filter(of_yaml).collect();
@@ -40,7 +40,7 @@ fn together(complaints: &[String]) -> String {
     all.join(", ")
 }
 
-/// Lines as Go's YAML tells them together.
+/// Joins messages as Go's YAML parser does.
 pub(crate) fn unmarshal_errors<'a>(lines: impl IntoIterator<Item = &'a String>) -> String {
     let mut text = "yaml: unmarshal errors:".to_owned();
     for line in lines {
@@ -50,7 +50,7 @@ pub(crate) fn unmarshal_errors<'a>(lines: impl IntoIterator<Item = &'a String>) 
     text
 }
 
-/// What is wrong with the stages of a write that are to be left out.
+/// Returns the complaint about invalid dry-run stages.
 pub(crate) fn bad_dry_run(given: &[&str]) -> Option<Cause> {
     if given.iter().all(|stage| *stage == "All") {
         return None;
@@ -66,7 +66,7 @@ pub(crate) fn bad_dry_run(given: &[&str]) -> Option<Cause> {
 // === impl Call ===
 
 impl Call {
-    /// Whether nothing is to be persisted.
+    /// Returns whether the request is a dry run, which persists nothing.
     pub(crate) fn dry_run(&self) -> Result<bool, Refusal> {
         let given: Vec<&str> = self.params("dryRun").collect();
         match bad_dry_run(&given) {
@@ -75,7 +75,7 @@ impl Call {
         }
     }
 
-    /// Who says to write, else what the client calls itself.
+    /// Returns the field manager: that of the request, or the client's name.
     pub(crate) fn manager(&self) -> Result<String, Refusal> {
         let given = self.param("fieldManager");
         if given.is_empty() {
@@ -98,7 +98,7 @@ impl Call {
         Err(self.bad_options(&[cause]))
     }
 
-    /// What to do about fields that nobody knows.
+    /// Returns the treatment of unknown fields.
     pub(crate) fn unknown_fields(&self) -> Result<UnknownFields, Refusal> {
         match self.param("fieldValidation") {
             "" | "Warn" => Ok(UnknownFields::Warn),
@@ -117,7 +117,7 @@ impl Call {
         self.bad_options(&[Cause::new("FieldValueNotSupported", field, message)])
     }
 
-    /// What is wrong with the options of a request.
+    /// Returns the refusal of invalid options.
     pub(crate) fn bad_options(&self, causes: &[Cause]) -> Refusal {
         let word = match self.verb {
             Verb::Create => "CreateOptions",

@@ -1,12 +1,12 @@
-//! Where a request goes: its path and query taken apart, and the verb they amount to.
+//! Splits the path and query of a request, and determines the verb.
 //!
-//! Promise: any path is one of a resource or not, and never an error. Must not know whether the resource exists.
+//! Guarantees that every path is either that of a resource or not, without errors. Must not know which resources exist.
 
 use http::Method;
 
 use super::Verb;
 
-/// Where a request goes, if it goes to a resource.
+/// The path of a request for a resource.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Path {
     pub(crate) group: String,
@@ -15,11 +15,11 @@ pub(crate) struct Path {
     pub(crate) namespace: Option<String>,
     pub(crate) name: Option<String>,
     pub(crate) subresource: Option<String>,
-    /// There is more behind the subresource.
+    /// Further segments follow the subresource.
     pub(crate) goes_on: bool,
 }
 
-/// The segments of a decoded path, and whether there is a slash behind the last one.
+/// Returns the segments of a decoded path, and whether it ends in a slash.
 pub(super) fn segments(path: &str) -> (Vec<String>, bool) {
     let path = path.strip_prefix('/').unwrap_or(path);
     if path.is_empty() {
@@ -32,7 +32,7 @@ pub(super) fn segments(path: &str) -> (Vec<String>, bool) {
     (path.split('/').map(str::to_owned).collect(), ends_in_slash)
 }
 
-/// Whether each percent sign begins an escape.
+/// Returns whether each percent sign begins a valid escape.
 pub(super) fn is_readable(path: &str) -> bool {
     path.split('%').skip(1).all(|rest| {
         let code = rest.get(..2).unwrap_or_default();
@@ -40,7 +40,7 @@ pub(super) fn is_readable(path: &str) -> bool {
     })
 }
 
-/// Take out the `watch` of paths like `/api/v1/watch/pods`.
+/// Removes `watch` from legacy paths like `/api/v1/watch/pods`; returns whether it was there.
 pub(super) fn legacy_watch(segments: &mut Vec<String>) -> bool {
     let at = match segments.first().map(String::as_str) {
         Some("api") => 2,
@@ -95,7 +95,7 @@ fn is_namespace_subresource(group: &str, word: &str, rest: &[String]) -> bool {
     group.is_empty() && rest.is_empty() && matches!(word, "status" | "finalize")
 }
 
-/// A named object is watched only by the path that says so; elsewhere the parameter means nothing.
+/// Returns the verb. The `watch` parameter has no effect for a named object; only a legacy path can watch it.
 pub(super) fn verb_of(method: &Method, path: Option<&Path>, watch: bool, legacy: bool) -> Verb {
     let Some(path) = path else {
         return Verb::Other;
@@ -125,7 +125,7 @@ pub(super) fn parse_query(text: &str) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Undo percent encoding; in queries `+` is a space.
+/// Decodes percent escapes; in queries, `+` is a space.
 pub(super) fn decode(text: &str, query: bool) -> String {
     let bytes = text.as_bytes();
     let mut decoded = Vec::with_capacity(bytes.len());

@@ -1,18 +1,18 @@
-//! The parameter `timeout`: how long a client would wait for an answer.
+//! The parameter `timeout`: the time that a client waits for an answer.
 //!
-//! Promise: what is no duration is told in Go's words. Must not know what the request is for.
+//! Guarantees Go's messages for invalid durations. Must not depend on the request's purpose.
 
 use super::{Call, Verb};
 use crate::schema::go::duration;
 use crate::status::Refusal;
 
-/// Subresources whose answers take as long as they take.
+/// Subresources whose requests have no time limit.
 const LASTING: [&str; 5] = ["attach", "exec", "proxy", "log", "portforward"];
 
-/// In so many nanoseconds no server answers.
+/// A timeout of at most this many nanoseconds has expired before any answer.
 const TOO_SHORT: i64 = 1_000;
 
-/// Refuse a time that is none, or over already; of what goes on for as long as the client wants, it is not asked.
+/// Refuses an invalid or expired timeout; long-running requests are exempt.
 pub(crate) fn check(call: &Call) -> Result<(), Refusal> {
     let text = call.param("timeout");
     if text.is_empty() || lasts(call) {

@@ -1,6 +1,6 @@
-//! YAML as the real server reads it: the first document, keys of any type as texts, of repeated fields the last.
+//! Reads YAML like the real server: only the first document, keys of any type as strings, and the last one of duplicate fields.
 //!
-//! Promise: what is repeated is told in the words of Go's YAML. Must not know what documents mean.
+//! Guarantees the messages of Go's YAML parser for duplicate fields. Must not depend on the meaning of documents.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Vis
 use serde_json::{Map, Number, Value};
 use serde_saphyr::Spanned;
 
-/// A value, and where the values of its fields are.
+/// A value, with the positions of its fields' values.
 #[derive(Debug)]
 enum Node {
     Plain(Value),
@@ -16,18 +16,54 @@ enum Node {
     Map(Vec<(Key, Spanned<Node>)>),
 }
 
-/// A key: plain words like `y` and `no` are truth values, as in YAML 1.1.
+/// A key. Plain words like `y` and `no` are booleans, as in YAML 1.1.
 #[derive(Debug)]
 struct Key {
     text: String,
-    /// As Go shows it.
+    /// The key in Go's notation.
     shown: String,
 }
 
-/// The first document of a text, and what there is to say of repeated fields.
+/// The maximum depth of texts that are parsed on the current stack.
+const SHALLOW: usize = 24;
+
+/// Parses the first document of a text; also returns the messages about duplicate fields.
 pub(super) fn parse(text: &str) -> Result<(Value, Vec<String>), serde_saphyr::Error> {
-    // Not strict: the real server takes `y` and `no` for booleans, as YAML 1.1 does.
+    const STACK: usize = 16 * 1024 * 1024;
+    if depth_at_most(text) <= SHALLOW {
+        return read(text);
+    }
+    // Without optimization, the 64 levels that the parser allows need more stack than a thread has by default.
+    let read_apart = std::thread::scope(|scope| {
+        let reader = std::thread::Builder::new().stack_size(STACK);
+        let reader = reader.spawn_scoped(scope, || read(text)).ok()?;
+        reader.join().ok()
+    });
+    read_apart.unwrap_or_else(|| read(text))
+}
+
+/// Returns an upper bound for the depth of a text: the maximum of open brackets plus the maximum indentation.
+fn depth_at_most(text: &str) -> usize {
+    let (mut open, mut most_open) = (0_usize, 0);
+    for byte in text.bytes() {
+        match byte {
+            b'{' | b'[' => open += 1,
+            b'}' | b']' => open = open.saturating_sub(1),
+            _ => {}
+        }
+        most_open = most_open.max(open);
+    }
+    let is_mark = |it: &u8| matches!(it, b' ' | b'-' | b'?' | b':');
+    let marks = |line: &str| line.bytes().take_while(|it| is_mark(it)).count();
+    let columns = text.lines().map(marks).max().unwrap_or_default();
+    // Each level takes at least one column. A list item takes two, and may have the same indentation as its list's key.
+    most_open + columns + 1
+}
+
+fn read(text: &str) -> Result<(Value, Vec<String>), serde_saphyr::Error> {
+    // Not strict: like YAML 1.1, the real server reads `y` and `no` as booleans and `0400` as an octal number.
     let options = serde_saphyr::options! {
+        legacy_octal_numbers: true,
         duplicate_keys: serde_saphyr::DuplicateKeyPolicy::LastWins,
     };
     let node: Node = serde_saphyr::from_str_with_options(first_document(text), options)?;
@@ -35,7 +71,7 @@ pub(super) fn parse(text: &str) -> Result<(Value, Vec<String>), serde_saphyr::Er
     Ok((node.settle(&mut repeated), repeated))
 }
 
-/// What stands before the marker of a second document.
+/// Returns the text before the marker of a second document.
 fn first_document(text: &str) -> &str {
     let (mut at, mut begun) = (0, false);
     for line in text.split_inclusive('\n') {
@@ -54,7 +90,7 @@ fn first_document(text: &str) -> &str {
 // === impl Node ===
 
 impl Node {
-    /// The value, with complaints about fields within before those about the field around.
+    /// Returns the value; messages about inner fields precede those about the enclosing field.
     fn settle(self, repeated: &mut Vec<String>) -> Value {
         match self {
             Self::Plain(value) => value,
@@ -182,6 +218,26 @@ mod tests {
             "line 4: key \"a\" already set in map",
         ];
         assert_eq!(repeated, told);
+    }
+
+    #[test]
+    fn the_deepest_texts_fit_on_the_stack_of_a_thread() {
+        let levels = 60;
+        let brackets = format!("{}1{}", "{\"a\": ".repeat(levels), "}".repeat(levels));
+        let lists = format!("{}1", "- ".repeat(levels));
+        let columns = (0..levels).map(|it| [&" ".repeat(it), "a:\n"].concat());
+        let columns = columns.collect::<Vec<_>>().concat();
+        for text in [brackets, lists, columns] {
+            assert!(depth_at_most(&text) > SHALLOW);
+            assert!(parse(&text).is_ok(), "{text}");
+        }
+        assert!(depth_at_most("a:\n- b: {c: [1]}\n  d: 2\n") <= SHALLOW);
+    }
+
+    #[test]
+    fn numbers_with_a_zero_in_front_are_octal() {
+        let (value, _) = parse("[0400, -010, 0, 10, '0400']").unwrap();
+        assert_eq!(value, json!([256, -8, 0, 10, "0400"]));
     }
 
     #[test]

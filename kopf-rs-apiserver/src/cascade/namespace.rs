@@ -1,6 +1,6 @@
-//! What a namespace on its way out says of what is left in it.
+//! The conditions of a terminating Namespace, which describe its remaining content.
 //!
-//! Promise: the conditions and words of the real namespace controller. Must not know what removes things.
+//! Guarantees the conditions and messages of the real namespace controller. Must not depend on how objects are removed.
 
 use std::collections::BTreeMap;
 
@@ -10,13 +10,13 @@ use crate::kind::Kind;
 use crate::object::{Body, at_path, finalizers, map_mut};
 use crate::store::Store;
 
-/// Whether somebody beside the server holds the namespace.
+/// Returns whether the Namespace has finalizers besides that of the server.
 pub(super) fn is_held(body: &Body) -> bool {
     let held = at_path(body, ".spec.finalizers").and_then(Value::as_array);
     held.into_iter().flatten().any(|name| name != "kubernetes")
 }
 
-/// Write down what a namespace waits for, if it is not there yet.
+/// Updates the conditions in the status of a terminating Namespace if they changed.
 pub(super) fn tell_what_is_left(store: &mut Store, kind: &Kind, body: &Body, namespace: &str) {
     let (content, held) = left(store, namespace);
     let now = store.clock.stamp();
@@ -45,7 +45,7 @@ pub(super) fn tell_what_is_left(store: &mut Store, kind: &Kind, body: &Body, nam
     }
 }
 
-/// What is left: how many objects of each resource, and how many that each finalizer holds.
+/// Counts the remaining objects of each resource, and those that each finalizer holds.
 fn left(store: &Store, namespace: &str) -> (BTreeMap<String, usize>, BTreeMap<String, usize>) {
     let (mut content, mut held) = (BTreeMap::new(), BTreeMap::new());
     for (id, key) in store.everything_in(namespace) {

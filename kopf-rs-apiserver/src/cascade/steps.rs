@@ -1,31 +1,31 @@
-//! What follows from removals, in steps: each may ask for further ones, which wait for their turn.
+//! A queue of the consequences of removals; each step may add further ones.
 //!
-//! Promise: a step never runs within another one, so that no chain of owners is too long for the stack; what is late runs once all other
-//! steps are done, however often it was asked for. Must not know objects.
+//! Guarantees that a step never runs inside another one, so that long chains of owners cannot overflow the stack. Late steps run after
+//! all others, and only once even if they were added several times. Must not depend on objects.
 
 use std::collections::{HashSet, VecDeque};
 
 use crate::verb::Deletion;
 
-/// What follows from a removal.
+/// A consequence of a removal.
 #[derive(Debug)]
 pub(crate) enum Step {
-    /// The dependants of the object of this uid are to go.
+    /// Delete the dependents of the object with this uid.
     Dependents(String, Deletion),
-    /// What is in this namespace is to go.
+    /// Delete the content of this namespace.
     Namespace(String),
 }
 
-/// What is looked at once the rest is done.
+/// A check that runs after all other steps.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Late {
-    /// Whether the object of this uid, which waits for its dependants, can go.
+    /// Check whether the object with this uid, which waits for its dependents, can be removed.
     Owner(String),
-    /// Whether this namespace can go.
+    /// Check whether this namespace can be removed.
     Namespace(String),
 }
 
-/// The steps that are still to be taken.
+/// The pending steps.
 #[derive(Debug, Default)]
 pub(crate) struct Steps {
     running: bool,
@@ -37,7 +37,7 @@ pub(crate) struct Steps {
 // === impl Steps ===
 
 impl Steps {
-    /// Begin to take steps; `false` within one: then they are taken after it.
+    /// Marks the queue as running; returns `false` if it is running already, and the caller then leaves the steps to the outer run.
     pub(super) fn begin(&mut self) -> bool {
         !std::mem::replace(&mut self.running, true)
     }
@@ -46,7 +46,7 @@ impl Steps {
         self.running = false;
     }
 
-    /// Whether this is within a step.
+    /// Returns whether a step is running.
     pub(crate) fn is_running(&self) -> bool {
         self.running
     }

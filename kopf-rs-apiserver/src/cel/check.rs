@@ -1,6 +1,6 @@
-//! What the parts of an expression are, and whether they fit together.
+//! The type check of an expression.
 //!
-//! Promise: nothing is complained about twice: what is wrong is anything from there on. Must not know texts.
+//! Reports each error once: a faulty node gets the type `Unknown`, which fits everywhere. Independent of the source text.
 
 mod parts;
 mod placed;
@@ -14,19 +14,19 @@ use super::{Complaint, Names};
 use crate::schema::go::duration;
 use crate::schema::pattern;
 
-/// Looks through an expression.
+/// Walks through an expression and checks its types.
 pub(super) struct Checker {
     names: Vec<(String, Kind)>,
     open: Open,
     complaints: Vec<Complaint>,
-    /// What is only told where everything fits together.
+    /// Errors that are reported only if there are no type errors.
     later: Vec<Complaint>,
-    /// Within how many calls whose lists may hold anything.
+    /// The number of enclosing calls whose lists may mix types.
     free: usize,
     found: Found,
 }
 
-/// What the parts of an expression turned out to be.
+/// The types that the check found for all nodes.
 #[derive(Debug)]
 pub(super) struct Found {
     kinds: Vec<Kind>,
@@ -47,7 +47,7 @@ impl Found {
         &self.kinds[tree.id]
     }
 
-    /// What a call may come to, by what its operands are.
+    /// Returns the overloads that a call may resolve to, given the types of its operands.
     pub(super) fn uses(&self, tree: &Tree) -> &[Overload] {
         &self.uses[tree.id]
     }
@@ -56,7 +56,7 @@ impl Found {
 // === impl Checker ===
 
 impl Checker {
-    /// For an expression of so many parts.
+    /// Creates a checker for an expression of `count` nodes.
     pub(super) fn new(names: &Names<'_>, count: usize) -> Self {
         let names = names
             .iter()
@@ -71,7 +71,7 @@ impl Checker {
         }
     }
 
-    /// What was found out about all parts; or what is wrong with them.
+    /// Returns the types of all nodes, or the errors.
     pub(super) fn found(mut self, tree: &Tree) -> Result<Found, Vec<Complaint>> {
         if !self.complaints.is_empty() {
             return Err(self.complaints);
@@ -108,7 +108,7 @@ impl Checker {
         found.map(|(_, kind)| kind)
     }
 
-    /// What a part is.
+    /// Checks a node and returns its type.
     pub(super) fn visit(&mut self, tree: &Tree) -> Kind {
         let kind = self.kind_of(tree);
         self.found.kinds[tree.id] = kind.clone();
@@ -178,7 +178,7 @@ impl Checker {
         if matches!(name, "_&&_" | "_||_") {
             return self.logical(given);
         }
-        // A name with a dot may be one of a function, rather than a field of something.
+        // `a.b()` may call the function named `a.b` rather than the method `b` of a variable `a`.
         let qualified = target.and_then(|target| match &target.part {
             Part::Name(space) if self.known(space).is_none() => {
                 Some(format!("{}.{name}", plain(space)))
@@ -209,7 +209,7 @@ impl Checker {
         kind
     }
 
-    /// Texts that say what cannot be meant.
+    /// Checks string literals that must be a valid pattern, duration or timestamp.
     fn literals(&mut self, name: &str, last: Option<&Tree>) {
         let Some(Tree {
             place,
@@ -281,7 +281,7 @@ impl Checker {
         self.open.settled(&end)
     }
 
-    /// The overload that takes these operands, and what it makes of them.
+    /// Returns the overloads that take these operands, and the type of the result.
     fn choose(
         &mut self,
         place: usize,

@@ -1,11 +1,11 @@
-//! The places in a text that is to be filled in: `%s`, `%.2f`.
+//! The formatting clauses of a `format` string, such as `%s` and `%.2f`.
 //!
-//! Promise: what cannot be read is told as cel-go does. Must not know values.
+//! Error messages match cel-go. Independent of values.
 
-/// How a place is to be filled in, and how many digits a number shall have.
+/// A clause: the verb letter and the precision, if given.
 pub(super) type Clause = (char, Option<usize>);
 
-/// What is said where something went wrong within one place.
+/// Builds the error for a `format` call: `told` adds a prefix to an inner error.
 pub(super) trait Told {
     fn told(before: &str, why: Self) -> Self;
     fn plain(why: String) -> Self;
@@ -21,7 +21,7 @@ impl Told for String {
     }
 }
 
-/// A text whose places are filled in with what `show` makes of that many values.
+/// Fills in the clauses of a string; `show` formats the value with the given index.
 pub(super) fn filled<E: Told>(
     text: &str,
     count: usize,
@@ -72,7 +72,7 @@ fn clause(text: &str) -> Result<(Clause, &str), String> {
                     "error while parsing precision: error while converting precision to integer: strconv.Atoi: parsing {digits:?}: invalid syntax"
                 )
             })?;
-            // More digits than a float can have are not worth the memory.
+            // A float never needs more digits, so a larger precision would only waste memory.
             (Some(std::cmp::min(number, 1100)), tail)
         }
     };
@@ -86,7 +86,7 @@ fn clause(text: &str) -> Result<(Clause, &str), String> {
     }
 }
 
-/// What is said of a value that does not go into such a place.
+/// Returns the error for a value that does not fit this clause.
 pub(super) fn refusal(clause: char, given: &str) -> String {
     let what = match clause {
         'd' => "decimal clause can only be used on integers",

@@ -1,7 +1,7 @@
-//! What an expression costs at most, before it is ever evaluated.
+//! Estimates the highest cost of an expression before it is evaluated.
 //!
-//! Promise: the estimate is the real server's, with its accidents: it decides which rules a definition may have. Must not know
-//! rules or definitions.
+//! The estimate equals that of the real server, including its quirks, because it decides which rules a definition may contain.
+//! Independent of rules and definitions.
 
 mod call;
 mod kubernetes;
@@ -18,23 +18,23 @@ use super::tree::{Fold, Part, Tree, plain};
 use path::{Path, Step};
 use size::{Parts, Size};
 
-/// What a new list, a new map, or a new message costs.
+/// The cost of creating a list, a map or a message.
 const LIST: u64 = 10;
 const MAP: u64 = 30;
 const MESSAGE: u64 = 40;
 
-/// Estimates the parts of an expression, from within.
+/// Estimates the costs of an expression, innermost nodes first.
 pub(super) struct Estimate<'a> {
     found: &'a Found,
     root: &'a Declared,
-    /// By the number of the part: where it is, how long, and how long its parts are.
+    /// By node id: the path in the schema, the size, and the sizes of items or entries.
     paths: HashMap<usize, Path>,
     sizes: HashMap<usize, Size>,
     parts: HashMap<usize, Parts>,
     locals: Vec<Local>,
 }
 
-/// A name of a macro's.
+/// A variable that a macro introduces.
 struct Local {
     name: String,
     path: Path,
@@ -65,7 +65,7 @@ impl<'a> Estimate<'a> {
         }
     }
 
-    /// What a part costs at most.
+    /// Returns the highest cost of a node.
     pub(super) fn cost(&mut self, tree: &'a Tree) -> u64 {
         match &tree.part {
             Part::Null
@@ -220,7 +220,7 @@ impl<'a> Estimate<'a> {
         cost
     }
 
-    /// A value under a name.
+    /// Estimates a `cel.bind`-like fold, which only names a value.
     fn bind(&mut self, tree: &Tree, fold: &'a Fold) -> u64 {
         let cost = self
             .cost(&fold.range)
@@ -243,7 +243,7 @@ impl<'a> Estimate<'a> {
         self.locals.push(local);
     }
 
-    /// The names of the parts of a range.
+    /// Introduces the loop variables of a fold.
     fn name_parts(&mut self, fold: &'a Fold) {
         let range = &fold.range;
         let parts = self.parts_of(range);
@@ -290,7 +290,7 @@ impl<'a> Estimate<'a> {
         found.cloned().unwrap_or_default()
     }
 
-    /// How long the schema lets a value be.
+    /// Returns the size that the schema allows for the value at this path.
     fn declared(&self, path: &Path) -> Option<Size> {
         if path.is_empty() {
             return None;
@@ -370,7 +370,7 @@ impl Fold {
     }
 }
 
-/// Whether a value counts as one, whatever it is.
+/// Returns true if a value of this type always has size one.
 fn is_one(kind: &Kind) -> bool {
     match kind {
         Kind::Bool | Kind::Double | Kind::Duration | Kind::Int | Kind::Timestamp | Kind::Uint => {

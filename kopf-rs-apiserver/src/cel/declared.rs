@@ -1,6 +1,6 @@
-//! What a schema says of the sizes of its values.
+//! The size limits that a schema declares for its values.
 //!
-//! Promise: where it says nothing, the size of a request is the limit, as in the real server. Must not know expressions.
+//! Where the schema declares no limit, the maximal request size is the limit, as in the real server. Independent of expressions.
 
 use std::collections::BTreeMap;
 
@@ -8,18 +8,18 @@ use serde_json::Value;
 
 use super::kind::escaped;
 
-/// The largest request, in bytes.
+/// The maximal size of a request, in bytes.
 const REQUEST: i64 = 3 * 1024 * 1024;
 
-/// A value as expressions see it.
+/// The declared sizes of a value as expressions see it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Declared {
-    /// The most letters, items or entries.
+    /// The most characters, items or entries.
     pub(super) most: u64,
-    /// The fewest bytes as JSON.
+    /// The fewest bytes of the value as JSON.
     least_bytes: i64,
     pub(super) fields: BTreeMap<String, Self>,
-    /// What its items or values are.
+    /// The declaration of the items of a list, or of the values of a map.
     pub(super) part: Option<Box<Self>>,
     pub(super) is_map: bool,
 }
@@ -27,7 +27,7 @@ pub(crate) struct Declared {
 // === impl Declared ===
 
 impl Declared {
-    /// What the values of a schema are; none where expressions cannot see them.
+    /// Returns the declaration for values of a schema, or `None` if expressions cannot access them.
     pub(crate) fn of(schema: &Value, whole: bool) -> Option<Self> {
         let number = |name: &str| schema.get(name).and_then(Value::as_i64).map(|n| n.max(0));
         let text = |name: &str| schema.get(name).and_then(Value::as_str);
@@ -64,7 +64,7 @@ impl Declared {
         })
     }
 
-    /// How often a value of this kind fits into a request.
+    /// Returns how often a value of this type fits into a request.
     pub(crate) fn times(&self) -> u64 {
         positive(REQUEST / (self.least_bytes + 1))
     }
@@ -136,10 +136,10 @@ fn positive(number: i64) -> u64 {
     u64::try_from(number).unwrap_or_default()
 }
 
-/// The most bytes of a text.
+/// Returns the most bytes that a string may have.
 fn longest(schema: &Value) -> i64 {
     if let Some(most) = schema.get("maxLength").and_then(Value::as_i64) {
-        // A letter may have four bytes.
+        // A character takes up to four bytes.
         return most.max(0).saturating_mul(4);
     }
     let all = schema.get("enum").and_then(Value::as_array);

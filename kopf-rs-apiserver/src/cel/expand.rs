@@ -1,14 +1,14 @@
-//! Macros: what `has`, `all`, `map` and the like stand for.
+//! The expansion of macros such as `has`, `all` and `map`.
 //!
-//! Promise: parts that come of a macro are at its place. Must not know texts, nor what parts are.
+//! The nodes of an expansion have the position of the macro. Independent of the source text and of types.
 
 use super::Complaint;
 use super::tree::{Fold, Maker, Part, Tree};
 
-/// The value that macros make; no expression can name it.
+/// The accumulator variable of macros; no expression can name it.
 const VALUE: &str = "@result";
 
-/// The field that is asked for; not a macro with more operands than one.
+/// Expands `has(a.b)` to a field test. Returns `None` for another number of operands, which makes it an ordinary call.
 pub(super) fn has(
     maker: &mut Maker,
     place: usize,
@@ -36,7 +36,7 @@ pub(super) fn has(
     Some(Ok(maker.make(place, asked)))
 }
 
-/// What a call of a method stands for, if it is a macro.
+/// Expands a method call, or returns `None` if it is not a macro.
 pub(super) fn method(
     numbers: &mut Maker,
     place: usize,
@@ -91,18 +91,18 @@ pub(super) fn method(
     })
 }
 
-/// Complaints about what should be a name, as the macros have them.
+/// Errors for a loop variable that is not a simple name; the text depends on the macro.
 const SIMPLE: &str = "argument must be a simple name";
 const PLAIN: &str = "argument is not an identifier";
 
-/// A name for what a macro goes through.
+/// Returns the name of the loop variable.
 fn one(tree: &Tree, otherwise: &str) -> Result<String, Complaint> {
     let name = named(tree, otherwise)?;
     free(tree, &name)?;
     Ok(name)
 }
 
-/// Two names for what a macro goes through.
+/// Returns the names of both loop variables.
 fn two(first: &Tree, second: &Tree) -> Result<Names, Complaint> {
     let names = (named(first, SIMPLE)?, named(second, SIMPLE)?);
     if names.0 == names.1 {
@@ -121,7 +121,7 @@ fn named(tree: &Tree, otherwise: &str) -> Result<String, Complaint> {
     }
 }
 
-/// A name that macros used to give to what they make up.
+/// Rejects the accumulator name of older cel-go versions as a loop variable.
 fn free(tree: &Tree, name: &str) -> Result<(), Complaint> {
     if name == "__result__" {
         let why = "iteration variable overwrites accumulator variable";
@@ -139,7 +139,7 @@ fn can_be_list(tree: &Tree) -> bool {
 
 type Names = (String, Option<String>);
 
-/// Writes what macros stand for.
+/// Builds the expansions of macros.
 struct Writer<'a> {
     maker: &'a mut Maker,
     place: usize,
@@ -214,7 +214,7 @@ impl Writer<'_> {
         self.fold(range, names, parts)
     }
 
-    /// The step, where a condition holds.
+    /// Makes the step conditional: without the condition, the accumulator stays unchanged.
     fn where_holds(&mut self, holds: Option<Tree>, step: Tree) -> Tree {
         let Some(holds) = holds else {
             return step;
@@ -253,7 +253,7 @@ impl Writer<'_> {
         self.fold(range, names, [start, on, step, end])
     }
 
-    /// A value under a name: a fold over nothing.
+    /// Binds a value to a name, as a fold over an empty list.
     fn bound(&mut self, name: String, to: Tree, makes: Tree) -> Tree {
         let range = self.make(Part::List(Vec::new()));
         let while_true = self.make(Part::Bool(false));

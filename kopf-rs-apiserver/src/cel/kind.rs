@@ -1,6 +1,6 @@
-//! What the values of an expression are.
+//! The types of values in expressions.
 //!
-//! Promise: written as cel-go writes types. Must not know expressions.
+//! Types are printed as cel-go prints them. Independent of expressions.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,12 +10,12 @@ use serde_json::Value;
 
 use super::parse::RESERVED;
 
-/// What a value is.
+/// The type of a value.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Kind {
-    /// Anything; told when it is evaluated.
+    /// Any type; checked at evaluation.
     Dyn,
-    /// What was not understood, or was complained about already.
+    /// The type of a faulty or unsupported node; it fits everywhere, so that an error is reported once.
     Unknown,
     Null,
     Bool,
@@ -31,23 +31,23 @@ pub(crate) enum Kind {
     Map(Box<Kind>, Box<Kind>),
     Optional(Box<Kind>),
     Object(Arc<Object>),
-    /// A type of Kubernetes' own.
+    /// A type that Kubernetes adds.
     Named(&'static str),
-    /// Whatever it turns out to be.
+    /// A type variable, which unification resolves.
     Open(usize),
 }
 
-/// A map with fields of its own.
+/// An object type with declared fields.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Object {
     name: String,
     pub(super) fields: BTreeMap<String, Kind>,
 }
 
-/// Names that mean something in expressions, beside those that may one day.
+/// Words with a meaning in expressions, in addition to the reserved ones.
 const WORDS: [&str; 4] = ["true", "false", "null", "in"];
 
-/// The types of values that expressions may name.
+/// The type names that expressions may use as values.
 pub(crate) const TYPES: [&str; 9] = [
     "int",
     "uint",
@@ -63,7 +63,7 @@ pub(crate) const TYPES: [&str; 9] = [
 // === impl Kind ===
 
 impl Kind {
-    /// What the values of a schema are; none where expressions cannot see them.
+    /// Returns the type for values of a schema, or `None` if expressions cannot access them.
     pub(crate) fn of(schema: &Value, whole: bool) -> Option<Self> {
         of_schema(schema, whole, "selfType1")
     }
@@ -168,7 +168,7 @@ fn is_word(name: &str) -> bool {
     WORDS.contains(&name) || RESERVED.contains(&name)
 }
 
-/// The name of a property as expressions write it; none if they cannot.
+/// Returns the property name as expressions write it, or `None` if they cannot.
 pub(crate) fn escaped(name: &str) -> Option<String> {
     if is_word(name) {
         return Some(format!("__{name}__"));
@@ -183,13 +183,13 @@ pub(crate) fn escaped(name: &str) -> Option<String> {
     (starts && escaped.chars().all(letter)).then_some(escaped)
 }
 
-/// The field that is meant by a name; words that mean something else may stand for the fields that are called so.
+/// Returns the field that a name refers to; a reserved word also matches the field with the escaped name.
 pub(super) fn meant<'a, T>(fields: &'a BTreeMap<String, T>, name: &str) -> Option<&'a T> {
     let escaped = || is_word(name).then(|| fields.get(&format!("__{name}__")));
     fields.get(name).or_else(|| escaped().flatten())
 }
 
-/// The name of a property that expressions write so; none if there is no such name.
+/// Returns the property name for an escaped name, or `None` if the escape is invalid.
 pub(super) fn unescaped(name: &str) -> Option<std::borrow::Cow<'_, str>> {
     if !name.contains("__") {
         return Some(name.into());
@@ -203,7 +203,7 @@ pub(super) fn unescaped(name: &str) -> Option<std::borrow::Cow<'_, str>> {
             .find('_')
             .filter(|end| *end > 0 && tail[*end..].starts_with("__"));
         let Some(end) = end else {
-            // No escape begins there, but one may begin with the next letter.
+            // No escape starts here, but one may start at the next character.
             made.push('_');
             rest = &rest[at + 1..];
             continue;

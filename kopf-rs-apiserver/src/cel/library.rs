@@ -1,10 +1,10 @@
-//! The functions that expressions may call: those of the language, and those Kubernetes adds.
+//! The functions that expressions may call: those of the language and those that Kubernetes adds.
 //!
-//! Promise: what is not listed here is unknown to the real server. Must not know expressions.
+//! The real server rejects any function that is not listed here. Independent of expressions.
 
 use super::kind::Kind;
 
-/// A function for certain operands; a method has its target as the first.
+/// One signature of a function; the first operand of a method is its target.
 #[derive(Clone, Debug)]
 pub(super) struct Overload {
     pub(super) method: bool,
@@ -12,7 +12,7 @@ pub(super) struct Overload {
     pub(super) makes: Kind,
 }
 
-/// The functions of one name each, a line each: a dot begins those that are methods.
+/// All functions, one name per line; a leading dot marks an overload that is a method.
 const FUNCTIONS: &str = "
 !_ bool:bool
 -_ int:int double:double
@@ -150,7 +150,7 @@ format.datetime :format
 validate .format,string:?[string]
 ";
 
-/// The overloads of a function; none for names that are not known.
+/// Returns the overloads of a function, or `None` if the name is unknown.
 pub(super) fn overloads(name: &str) -> Option<Vec<Overload>> {
     let name = match name {
         "_<=_" | "_>_" | "_>=_" => "_<_",

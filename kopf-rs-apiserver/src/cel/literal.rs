@@ -1,11 +1,11 @@
-//! Numbers, texts and bytes as expressions write them.
+//! Number, string and bytes literals.
 //!
-//! Promise: the value is the one that is meant. Must not know what is around them.
+//! Decodes each literal to its exact value. Independent of the surrounding expression.
 
 use super::parse::is_word;
 use super::tree::Part;
 
-/// A number that begins there, and where it ends.
+/// Reads the number at `start`; returns it and its end.
 pub(super) fn number(letters: &[char], start: usize) -> (Part, usize) {
     let mut at = start;
     while let Some(letter) = letters.get(at).copied() {
@@ -21,7 +21,7 @@ pub(super) fn number(letters: &[char], start: usize) -> (Part, usize) {
     }
     let text: String = letters[start..at].iter().collect();
     let hex = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"));
-    // What is too large for its type is refused by whoever tells of syntax.
+    // The syntax check rejects numbers that exceed their type, so the value here does not matter.
     let whole = |text: &str| match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
         Some(hex) => u64::from_str_radix(hex, 16).unwrap_or_default(),
         None => text.parse().unwrap_or_default(),
@@ -36,7 +36,7 @@ pub(super) fn number(letters: &[char], start: usize) -> (Part, usize) {
     (part, at)
 }
 
-/// A text or bytes, if one begins there, and where it ends; nothing within it if it does not end.
+/// Reads the string or bytes literal at `start`; the inner `None` means that the literal has no end or is invalid.
 #[expect(clippy::option_option, reason = "not there, or there and not right")]
 pub(super) fn quoted(letters: &[char], start: usize) -> Option<Option<(Part, usize)>> {
     let (mut at, mut raw, mut bytes) = (start, false, false);
@@ -82,7 +82,7 @@ pub(super) fn quoted(letters: &[char], start: usize) -> Option<Option<(Part, usi
     Some(Some((part, at)))
 }
 
-/// What stands behind a backslash, how many letters that are, and whether it is a single octet among bytes.
+/// Reads an escape after the backslash: the character, its length, and true if bytes literals take it as a single byte.
 fn escaped(letters: &[char]) -> (char, usize, bool) {
     let digits = |from: usize, count: usize, radix: u32| {
         let found: String = letters.iter().skip(from).take(count).collect();

@@ -1,6 +1,6 @@
-//! From the text of an expression to its tree, with the place of every part.
+//! Parses an expression into a tree that records the position of each node.
 //!
-//! Promise: what cannot be read is no tree; why not is for others to say, but of macros. Must not know what parts are.
+//! Rejects all that is not an expression; the reasons come from other modules, except for macros. Independent of types.
 
 mod made;
 
@@ -10,15 +10,15 @@ use super::library;
 use super::literal;
 use super::tree::{Maker, Part, Tree};
 
-/// Why there is no tree.
+/// The reason why parsing failed.
 pub(super) enum Trouble {
-    /// It is no expression; what was wrong before that was seen.
+    /// The source is not an expression; has the errors found up to that point.
     Unread(Vec<Complaint>),
-    /// It is one, but for what its macros are given.
+    /// The source is an expression, but its macros have wrong arguments.
     Misused(Vec<Complaint>),
 }
 
-/// The tree of an expression, and how many parts it has.
+/// Returns the tree of an expression and the number of its nodes.
 pub(super) fn parse(source: &str) -> Result<(Tree, usize), Trouble> {
     let mut reader = Reader {
         letters: source.chars().collect(),
@@ -40,7 +40,7 @@ pub(super) fn parse(source: &str) -> Result<(Tree, usize), Trouble> {
     Ok((tree, reader.maker.count()))
 }
 
-/// How deep expressions may be nested.
+/// The greatest nesting depth.
 const DEPTH: usize = 60;
 
 struct Reader {
@@ -49,11 +49,11 @@ struct Reader {
     depth: usize,
     maker: Maker,
     complaints: Vec<Complaint>,
-    /// Complaints of names that are none.
+    /// Errors about reserved words used as names.
     reserved: Vec<Complaint>,
 }
 
-/// Operators from the loosest to the tightest; longer ones come first.
+/// Binary operators from the loosest to the tightest; longer ones come first, as they may start with a shorter one.
 const LEVELS: [&[(&str, &str)]; 5] = [
     &[("||", "_||_")],
     &[("&&", "_&&_")],
@@ -70,7 +70,10 @@ const LEVELS: [&[(&str, &str)]; 5] = [
     &[("*", "_*_"), ("/", "_/_"), ("%", "_%_")],
 ];
 
-/// Words that may mean something one day.
+/// The number of leading levels that are logical operators.
+const JOINED: usize = 2;
+
+/// Words that are reserved for future use.
 pub(super) const RESERVED: [&str; 17] = [
     "as",
     "break",
@@ -120,7 +123,7 @@ impl Reader {
         self.letters.get(self.at).copied()
     }
 
-    /// Take a sign, if it comes next.
+    /// Consumes `sign` if it comes next.
     fn take(&mut self, sign: &str) -> bool {
         self.space();
         let signs: Vec<char> = sign.chars().collect();
@@ -156,10 +159,46 @@ impl Reader {
         Some(found)
     }
 
+    /// Parses operands joined by `||` or `&&` into a balanced tree, as the real parser does.
+    fn joined(&mut self, level: usize) -> Option<Tree> {
+        let (sign, name) = LEVELS[level][0];
+        let mut terms = vec![self.level(level + 1)?];
+        let mut places = Vec::new();
+        loop {
+            self.space();
+            let place = self.at;
+            if !self.take(sign) {
+                break;
+            }
+            places.push(place);
+            terms.push(self.level(level + 1)?);
+        }
+        let mut terms = terms.into_iter();
+        self.balanced(name, &mut terms, &places)
+    }
+
+    fn balanced(
+        &mut self,
+        name: &str,
+        terms: &mut std::vec::IntoIter<Tree>,
+        places: &[usize],
+    ) -> Option<Tree> {
+        let Some(place) = places.get(places.len() / 2) else {
+            return terms.next();
+        };
+        let (before, after) = places.split_at(places.len() / 2);
+        let left = self.balanced(name, terms, before)?;
+        let right = self.balanced(name, terms, &after[1..])?;
+        Some(self.maker.call(*place, name, vec![left, right]))
+    }
+
     fn level(&mut self, level: usize) -> Option<Tree> {
         let Some(signs) = LEVELS.get(level) else {
             return self.unary();
         };
+        if level < JOINED {
+            return self.joined(level);
+        }
         let mut left = self.level(level + 1)?;
         loop {
             self.space();
@@ -235,7 +274,7 @@ impl Reader {
         }
     }
 
-    /// What a macro stands for; of one that was given the wrong things, nothing.
+    /// Returns the expansion of a macro; records an error and returns `null` for a macro with wrong arguments.
     fn expanded(&mut self, place: usize, made: Result<Tree, Complaint>) -> Tree {
         made.unwrap_or_else(|complaint| {
             self.complaints.push(complaint);
@@ -294,7 +333,7 @@ impl Reader {
         self.named(place)
     }
 
-    /// What begins with a name.
+    /// Parses an expression that starts with a name.
     fn named(&mut self, start: usize) -> Option<Tree> {
         let dotted = self.take(".");
         self.space();
@@ -334,7 +373,7 @@ impl Reader {
     }
 }
 
-/// A function that is there is meant by its name with a dot before it, too.
+/// Removes the leading dot of a known function.
 fn function(name: &str) -> &str {
     let plain = name.strip_prefix('.');
     let known = plain.filter(|plain| library::overloads(plain).is_some());

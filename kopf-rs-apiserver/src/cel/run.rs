@@ -1,6 +1,6 @@
-//! Evaluation: what an expression comes to for given values, and what that cost.
+//! Evaluates expressions and counts the cost.
 //!
-//! Promise: values, faults and costs are cel-go's; what costs more than it may ends at once. Must not know rules or requests.
+//! Values, errors and costs match cel-go. Stops as soon as the cost exceeds the limit. Independent of rules and requests.
 
 mod convert;
 mod cost;
@@ -23,10 +23,10 @@ use super::value::{Fault, Outcome, Value};
 use function::apply;
 use part::part_of;
 
-/// The value that macros make up; it is used once in each step, and so may be taken.
+/// The accumulator variable of macros. Each step uses it once, so it can be moved instead of cloned.
 const MADE: &str = "@result";
 
-/// One evaluation.
+/// The state of one evaluation.
 pub(super) struct Run<'a> {
     scope: Vec<(&'a str, Outcome<'a>)>,
     cost: u64,
@@ -36,7 +36,7 @@ pub(super) struct Run<'a> {
 // === impl Run ===
 
 impl<'a> Run<'a> {
-    /// With these names, which may stand for what cannot be read, and within this limit.
+    /// Starts an evaluation with these variables, some of which may hold errors, and this cost limit.
     pub(super) fn new(names: Vec<(&'a str, Outcome<'a>)>, limit: u64) -> Self {
         Self {
             scope: names,
@@ -57,7 +57,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// What a part comes to. Parts lie within each other: this and what it calls on the way take little of the stack.
+    /// Evaluates a node. Recursive: this function and its callees must use little stack.
     pub(super) fn value(&mut self, tree: &'a Tree) -> Outcome<'a> {
         match &tree.part {
             Part::Null => Ok(Value::Null),
@@ -179,14 +179,14 @@ impl<'a> Run<'a> {
             Value::Bool(false) => no,
             _ => return Err(Fault::told("no such overload")),
         };
-        // A place is not looked up on its own account.
+        // Looking up the chosen branch is free if it is a path other than a nested conditional.
         let free = is_place(chosen) && !is_choice(chosen);
         let made = self.value(chosen);
         self.cost -= u64::from(free).min(self.cost);
         made
     }
 
-    /// What a function makes of its operands, and what that costs.
+    /// Calls a function; returns the result and counts its cost.
     fn made(
         &mut self,
         name: &str,
@@ -198,7 +198,7 @@ impl<'a> Run<'a> {
             ("_[_]" | "_[?_]", [of, index], [found, key]) => {
                 self.spend(u64::from(!is_place(of)))?;
                 let there = part_of(found, key, name == "_[?_]");
-                // The place that names an index stands for looking it up.
+                // If the index is a path, its own cost covers the lookup.
                 return if is_place(index) {
                     there
                 } else {
@@ -219,7 +219,7 @@ impl<'a> Run<'a> {
         Ok(made)
     }
 
-    /// What was looked up costs, unless it might not have been there, and was not.
+    /// Counts the cost of a lookup, except for an optional one that found no value.
     fn paid(&mut self, found: Outcome<'a>) -> Outcome<'a> {
         if !matches!(found, Ok(Value::Optional(None))) {
             self.spend(1)?;
@@ -227,7 +227,7 @@ impl<'a> Run<'a> {
         found
     }
 
-    /// An optional value, or what stands in for it, which is looked at only then.
+    /// Unwraps an optional value, or evaluates the alternative, which happens only if it is needed.
     fn alternative(
         &mut self,
         target: Option<&'a Tree>,
@@ -245,7 +245,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// The name of a function that begins with that of a space, rather than of a value.
+    /// Returns the qualified name of a function if the target is a namespace rather than a variable.
     fn space(&self, target: &Tree, name: &str) -> Option<String> {
         let Part::Name(space) = &target.part else {
             return None;
@@ -258,7 +258,7 @@ impl<'a> Run<'a> {
         library::overloads(&name).map(|_| name)
     }
 
-    /// `and`, `or`: one that decides makes up for a fault of the other.
+    /// Evaluates `&&` or `||`: an operand that decides the result hides an error of the other one.
     fn either(&mut self, one: &'a Tree, other: &'a Tree, decides: bool) -> Outcome<'a> {
         let mut fault = None;
         for part in [one, other] {
@@ -341,7 +341,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Whether nothing makes up for a fault.
+/// Returns true if the error ends the whole evaluation.
 fn is_over(found: &Outcome<'_>) -> bool {
     matches!(found, Err(Fault::Limit))
 }
@@ -350,7 +350,7 @@ fn is_choice(tree: &Tree) -> bool {
     matches!(&tree.part, Part::Call { name, .. } if name == "_?_:_")
 }
 
-/// Whether it is a list of plain values, which the real server makes a set of.
+/// Returns true if the node is a list of literals, which the real server turns into a set.
 fn is_set(tree: &Tree) -> bool {
     let plain = |item: &Tree| {
         matches!(
@@ -361,7 +361,7 @@ fn is_set(tree: &Tree) -> bool {
     matches!(&tree.part, Part::List(items) if items.iter().all(plain))
 }
 
-/// Whether a part is a value's place: a name, or something within what it stands for.
+/// Returns true if the node counts as a path: a variable, a field, an item or a conditional.
 fn is_place(tree: &Tree) -> bool {
     match &tree.part {
         Part::Name(_) | Part::Select { .. } => true,
@@ -370,7 +370,7 @@ fn is_place(tree: &Tree) -> bool {
     }
 }
 
-/// Why a part fails, if that needs no values to be seen: a conversion of what is written out, or a pattern.
+/// Returns the error of a node that fails without any variables: the conversion of a literal, or an invalid pattern.
 pub(super) fn flaw(part: &Tree) -> Option<String> {
     let Part::Call { name, given, .. } = &part.part else {
         return None;

@@ -1,18 +1,18 @@
-//! Expressions as trees, with the place and the number of every part.
+//! The expression tree, with the position and the id of each node.
 //!
-//! Promise: numbers are given once within an expression. Must not know texts, nor what parts are.
+//! Ids are unique within an expression. Independent of the source text and of types.
 
-/// A part of an expression.
+/// A node of an expression.
 #[derive(Clone, Debug)]
 pub(super) struct Tree {
-    /// Tells the parts of an expression apart.
+    /// Identifies the node within its expression.
     pub(super) id: usize,
-    /// Where it is, in letters: of what has an operator, the operator.
+    /// The position in characters; for an operation, that of the operator.
     pub(super) place: usize,
     pub(super) part: Part,
 }
 
-/// What a part of an expression does.
+/// The operation of a node.
 #[derive(Clone, Debug)]
 pub(super) enum Part {
     Null,
@@ -27,7 +27,7 @@ pub(super) enum Part {
         of: Box<Tree>,
         field: String,
         optional: bool,
-        /// Whether it only asks if the field is there.
+        /// True for `has(..)`, which only tests if the field is there.
         test: bool,
     },
     Call {
@@ -37,13 +37,13 @@ pub(super) enum Part {
     },
     List(Vec<Tree>),
     Map(Vec<(Tree, Tree)>),
-    /// Of a list or a map: an optional value, which is left out where there is none.
+    /// An optional entry of a list or map literal, which is left out if it has no value.
     Perhaps(Box<Tree>),
     Message(String, Vec<Field>),
     Fold(Box<Fold>),
 }
 
-/// What a field of a message is set to.
+/// A field of a message literal.
 #[derive(Clone, Debug)]
 pub(super) struct Field {
     pub(super) name: String,
@@ -51,13 +51,13 @@ pub(super) struct Field {
     pub(super) of: Tree,
 }
 
-/// What macros stand for: a value that is made anew with each part of a range.
+/// A loop over a range with an accumulator; macros expand to it.
 #[derive(Clone, Debug)]
 pub(super) struct Fold {
     pub(super) range: Tree,
-    /// The names of a part: of an item or a key; of an index or a key, and of what is there.
+    /// The loop variables: either the item or key alone, or the index or key together with the value.
     pub(super) names: (String, Option<String>),
-    /// The name of the value.
+    /// The name of the accumulator.
     pub(super) value: String,
     pub(super) start: Tree,
     pub(super) while_true: Tree,
@@ -68,7 +68,7 @@ pub(super) struct Fold {
 // === impl Tree ===
 
 impl Tree {
-    /// Whether a name is used anywhere within.
+    /// Returns true if any node uses the variable.
     pub(super) fn names(&self, wanted: &str) -> bool {
         let mut used = false;
         self.each_part(&mut |part| {
@@ -77,7 +77,7 @@ impl Tree {
         used
     }
 
-    /// Look at this part and at all within it.
+    /// Calls `look` for this node and all nodes below it.
     pub(super) fn each_part<'a>(&'a self, look: &mut impl FnMut(&'a Self)) {
         look(self);
         match &self.part {
@@ -119,7 +119,7 @@ impl Tree {
         }
     }
 
-    /// The type that a name with dots stands for.
+    /// Returns the type that a dotted name such as `google.protobuf.Timestamp` refers to.
     pub(super) fn named_type(&self) -> Option<&'static str> {
         let Part::Select { of, field, .. } = &self.part else {
             return None;
@@ -136,7 +136,7 @@ impl Tree {
         (google && field == "protobuf").then_some(name)
     }
 
-    /// Whether it is the same whatever the names stand for, and written as a value.
+    /// Returns true if the node consists of literals only.
     pub(super) fn is_constant(&self) -> bool {
         match &self.part {
             Part::Null
@@ -162,12 +162,12 @@ impl Tree {
     }
 }
 
-/// A name without the dot before it, which says that it is not to be looked for elsewhere: there is no elsewhere.
+/// Returns the name without the leading dot, which selects the root namespace; no other namespaces exist.
 pub(super) fn plain(name: &str) -> &str {
     name.strip_prefix('.').unwrap_or(name)
 }
 
-/// Whether a function makes a value of one type of one of another.
+/// Returns true if the function converts between types.
 pub(super) fn is_conversion(name: &str) -> bool {
     matches!(
         name,
@@ -175,7 +175,7 @@ pub(super) fn is_conversion(name: &str) -> bool {
     )
 }
 
-/// Gives numbers to the parts of an expression.
+/// Creates nodes and numbers them.
 #[derive(Debug, Default)]
 pub(super) struct Maker {
     next: usize,
@@ -229,7 +229,7 @@ impl Maker {
         )
     }
 
-    /// The same once more, as parts of their own.
+    /// Copies a tree; the copies get ids of their own.
     pub(super) fn copy(&mut self, tree: &Tree) -> Tree {
         let part = match &tree.part {
             Part::Select {

@@ -1,24 +1,24 @@
-//! Kinds that are not known yet, and whether one kind may stand for another.
+//! Unification of types.
 //!
-//! Promise: what is found out stays so until it is taken back. Must not know expressions.
+//! A resolved type variable stays resolved until the caller restores an earlier state. Independent of expressions.
 
 use super::kind::Kind;
 
-/// What the open kinds have turned out to be.
+/// The type variables and the types they resolve to.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Open(Vec<Option<Kind>>);
 
 // === impl Open ===
 
 impl Open {
-    /// So many new ones; the number of the first.
+    /// Creates `count` type variables; returns the id of the first.
     pub(super) fn more(&mut self, count: usize) -> usize {
         let first = self.0.len();
         self.0.resize(first + count, None);
         first
     }
 
-    /// A kind with what its open parts have turned out to be.
+    /// Replaces resolved type variables within a type.
     pub(super) fn settled(&self, kind: &Kind) -> Kind {
         match kind {
             Kind::Open(at) => match self.0.get(*at).and_then(Option::as_ref) {
@@ -34,13 +34,13 @@ impl Open {
         }
     }
 
-    /// Whether a value of one kind may stand where another is wanted.
+    /// Returns true if a value of type `found` may be used as `wanted`; resolves type variables on the way.
     pub(super) fn fits(&mut self, wanted: &Kind, found: &Kind) -> bool {
         let (wanted, found) = (self.settled(wanted), self.settled(found));
         match (&wanted, &found) {
             (Kind::Open(one), Kind::Open(two)) if one == two => true,
             (Kind::Open(at), other) | (other, Kind::Open(at)) => {
-                // What is a part of itself stays open.
+                // A type that contains the variable itself leaves the variable unresolved.
                 let slot = self.0.get_mut(*at).filter(|_| !holds(other, *at));
                 if let Some(slot) = slot {
                     *slot = Some(other.clone());
@@ -74,7 +74,7 @@ impl Open {
     }
 }
 
-/// A kind whose open parts may be anything.
+/// Replaces unresolved type variables with `dyn`.
 pub(super) fn closed(kind: Kind) -> Kind {
     match kind {
         Kind::Open(_) => Kind::Dyn,
@@ -85,7 +85,7 @@ pub(super) fn closed(kind: Kind) -> Kind {
     }
 }
 
-/// Whether an open kind is a part of a kind.
+/// Returns true if the type contains the type variable.
 fn holds(kind: &Kind, open: usize) -> bool {
     match kind {
         Kind::Open(at) => *at == open,
@@ -95,7 +95,7 @@ fn holds(kind: &Kind, open: usize) -> bool {
     }
 }
 
-/// The open kinds of an overload as those of this use of it.
+/// Renumbers the type variables of an overload for one use of it.
 pub(super) fn shifted(kind: &Kind, base: usize) -> Kind {
     match kind {
         Kind::Open(at) => Kind::Open(at + base),

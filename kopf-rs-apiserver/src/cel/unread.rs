@@ -1,21 +1,21 @@
-//! What is no expression, in the real server's words rather than in those of the parser that tells of it here.
+//! Rewrites the syntax errors of the `cel` crate in the words of the real server.
 //!
-//! Promise: the places stay. Must not know what expressions mean.
+//! Error positions stay unchanged. Independent of what expressions mean.
 
 use super::parse::{self, Trouble};
 use super::{Complaint, shown};
 
-/// What is expected where an operator might go on, if it is expected at all: whatever ends what is there.
+/// The tokens that can end an expression, which the real server lists where an operator may follow.
 const ENDS: [&str; 3] = ["<EOF>", "')'", "':'"];
 
-/// All complaints, by their places.
+/// Returns all errors, ordered by their positions.
 pub(super) fn told(source: &str, found: &str) -> String {
     let found = found.replace("\n| ", "\n | ");
     let blocks = found.split("ERROR: ").filter(|block| !block.is_empty());
     let mut told: Vec<(usize, String)> = Vec::new();
     for block in blocks {
         let block = block.trim_end_matches('\n');
-        // The real server does not tell of what follows from the rest.
+        // The real server does not report errors that follow from others.
         if block.contains("Incomplete `ExprContext`") {
             continue;
         }
@@ -36,7 +36,7 @@ pub(super) fn told(source: &str, found: &str) -> String {
     told.join("\n")
 }
 
-/// The place that a complaint names, `<input>:LINE:COLUMN: `, in letters of the source.
+/// Returns the position that an error names as `<input>:LINE:COLUMN: `, in characters of the source.
 fn place(source: &str, block: &str) -> usize {
     let mut words = block.split(':').skip(1);
     let mut number = || words.next().and_then(|word| word.parse::<usize>().ok());
@@ -46,7 +46,7 @@ fn place(source: &str, block: &str) -> usize {
     before + column.saturating_sub(1)
 }
 
-/// A complaint whose list of what was expected is as short as the real one.
+/// Shortens the list of expected tokens to that of the real server.
 fn shortened(block: &str) -> String {
     let whole = || block.to_owned();
     let Some((before, rest)) = block.split_once(" expecting {") else {

@@ -1,6 +1,6 @@
 //! The values of expressions.
 //!
-//! Promise: JSON is looked into only as far as an expression looks. Must not know trees or functions.
+//! JSON is converted lazily, only as far as an expression accesses it. Independent of expression trees and functions.
 
 mod equal;
 mod given;
@@ -21,18 +21,18 @@ pub(super) use equal::{compare, equal};
 pub(crate) use key::Key;
 use moment::Moment;
 
-/// Why there is no value.
+/// An evaluation error.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Fault {
-    /// In cel-go's words.
+    /// An error message, as cel-go words it.
     Told(String),
-    /// It costs more than it may; nothing makes up for it.
+    /// The cost exceeds the limit; no operator can hide this error.
     Limit,
 }
 
 pub(crate) type Outcome<'a> = Result<Value<'a>, Fault>;
 
-/// What an expression, or a part of it, comes to.
+/// The value of an expression or of one of its nodes.
 #[derive(Clone, Debug)]
 pub(crate) enum Value<'a> {
     Null,
@@ -53,20 +53,20 @@ pub(crate) enum Value<'a> {
     /// In billionths.
     Quantity(i128),
     Ip(IpAddr),
-    /// With the bits that count.
+    /// An address and its prefix length.
     Cidr(IpAddr, u8),
     Url(Rc<Url>),
     Semver(Rc<Semver>),
     Format(&'static Format),
-    /// What the schema does not describe: it can only be compared.
+    /// A value that the schema does not describe; it can only be compared.
     Unknown(&'a Json),
 }
 
-/// Values in a row.
+/// A list, either from JSON or computed.
 #[derive(Clone, Debug)]
 pub(crate) struct List<'a> {
     items: Items<'a>,
-    /// What the list is, where a schema says so.
+    /// The schema of the list, if known.
     schema: Option<&'a Json>,
 }
 
@@ -76,14 +76,14 @@ enum Items<'a> {
     Made(Rc<Vec<Value<'a>>>),
 }
 
-/// Values by keys.
+/// A map or an object, either from JSON or computed.
 #[derive(Clone, Debug)]
 pub(crate) enum Map<'a> {
     Given {
         map: &'a JsonMap<String, Json>,
-        /// None: whatever is there can be seen.
+        /// `None` makes all fields visible.
         schema: Option<&'a Json>,
-        /// It is an object with metadata.
+        /// True for a Kubernetes object with metadata.
         whole: bool,
     },
     Made(Rc<BTreeMap<Key, Value<'a>>>),
@@ -96,7 +96,7 @@ impl Fault {
         Self::Told(why.into())
     }
 
-    /// A function that does not take these operands; an operator is named where its first one never can be one.
+    /// Returns the error of a function that does not take these operands; names the operator if the first operand never fits it.
     pub(super) fn overload(name: &str, given: &[Value<'_>]) -> Self {
         use Value::{Bool, Bytes, Double, Duration, Int, List, Map, Text, Timestamp, Uint};
         let of = given.last().filter(|_| name == "@in").or(given.first());
@@ -150,12 +150,12 @@ impl<'a> Value<'a> {
         Self::Text(text.into())
     }
 
-    /// A map without entries.
+    /// Returns an empty map.
     pub(crate) fn no_entries() -> Self {
         Self::Map(Map::Made(Rc::default()))
     }
 
-    /// The same map with an entry that it does not have yet; what is no map stays as it is.
+    /// Returns the map with one more entry; a value that is not a map stays unchanged.
     pub(crate) fn with_entry(self, name: &str, value: Self) -> Self {
         match self {
             Self::Map(map) => {
@@ -179,7 +179,7 @@ impl<'a> Value<'a> {
         Self::Optional(Some(Rc::new(value)))
     }
 
-    /// The name of its type, as cel-go tells it.
+    /// Returns the type name as cel-go prints it.
     pub(super) fn type_name(&self) -> &'static str {
         match self {
             Self::Null => "null_type",
@@ -205,7 +205,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// How long it is, as costs count it.
+    /// Returns the size that costs are based on.
     pub(super) fn size(&self) -> u64 {
         let count = match self {
             Self::Text(text) => text.chars().count(),
@@ -221,7 +221,7 @@ impl<'a> Value<'a> {
         count.try_into().unwrap_or(u64::MAX)
     }
 
-    /// Whether it is what an empty optional value is made of.
+    /// Returns true if the value is the zero value of its type, which `optional.ofNonZeroValue` turns into an empty optional.
     pub(super) fn is_zero(&self) -> bool {
         match self {
             Self::Null
@@ -257,7 +257,7 @@ impl<'a> List<'a> {
         }
     }
 
-    /// Whether an expression made it.
+    /// Returns true if an expression computed the list.
     pub(super) fn is_made(&self) -> bool {
         matches!(self.items, Items::Made(_))
     }
@@ -280,7 +280,7 @@ impl<'a> List<'a> {
         self.iter().collect()
     }
 
-    /// What the schema says of how items are told apart.
+    /// Returns the `x-kubernetes-list-type` of the schema.
     fn list_type(&self) -> &'a str {
         let found = self
             .schema
@@ -288,7 +288,7 @@ impl<'a> List<'a> {
         found.and_then(Json::as_str).unwrap_or_default()
     }
 
-    /// The fields that tell its items apart.
+    /// Returns the key fields of a list of type `map`.
     fn key_fields(&self) -> Vec<&'a str> {
         let keys = self
             .schema
@@ -300,7 +300,7 @@ impl<'a> List<'a> {
             .collect()
     }
 
-    /// Both, one after the other; in sets, and in lists with keys, what the first has is not there twice.
+    /// Concatenates two lists. A list of type `set` stays free of duplicates; in one of type `map`, items of `other` replace those with the same key.
     pub(super) fn joined(self, other: &Self) -> Outcome<'a> {
         let schema = self.schema;
         let by = self.list_type();
@@ -343,7 +343,7 @@ impl<'a> Map<'a> {
         matches!(self, Self::Made(_))
     }
 
-    /// What is there under a key, if anything.
+    /// Returns the value under a key.
     pub(super) fn find(&self, key: &Value<'_>) -> Result<Option<Value<'a>>, Fault> {
         match self {
             Self::Given { map, schema, whole } => match key {
@@ -357,7 +357,7 @@ impl<'a> Map<'a> {
         }
     }
 
-    /// The keys, in order.
+    /// Returns the keys in order.
     pub(super) fn keys(&self) -> Vec<Value<'a>> {
         match self {
             Self::Given { map, schema, whole } => map
@@ -369,7 +369,7 @@ impl<'a> Map<'a> {
         }
     }
 
-    /// Put a value under a key that is not there yet.
+    /// Inserts an entry; the error of an existing key is that of cel-go.
     pub(super) fn insert(self, key: &Value<'_>, value: Value<'a>) -> Outcome<'a> {
         let Self::Made(map) = self else {
             return Err(Fault::told("no such overload"));
@@ -385,7 +385,7 @@ impl<'a> Map<'a> {
     }
 }
 
-/// A value as complaints print it.
+/// Formats a value for error messages.
 pub(super) fn shown(value: &Value<'_>) -> String {
     match value {
         Value::Bool(truth) => truth.to_string(),

@@ -1,7 +1,7 @@
-//! A `ConversionReview`: what a converting webhook is asked, what its answer means, and what of it counts.
+//! A `ConversionReview`: builds the question for a conversion webhook and reads its answer.
 //!
-//! Promise: of metadata only labels and annotations are the webhook's to change; complaints are kube-apiserver's. Must not
-//! know how it travels.
+//! Guarantees kube-apiserver's messages, and that the webhook can change only labels and annotations in the metadata.
+//! Must not depend on transports.
 
 use serde_json::{Value, json};
 
@@ -12,13 +12,13 @@ use crate::status::Cause;
 
 const GROUP: &str = "apiextensions.k8s.io";
 
-/// What is asked: an object in another version.
+/// The question: an object, and the version to which it is to be converted.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Question<'a> {
     /// The version of the review.
     pub(super) review: &'a str,
     pub(super) uid: &'a str,
-    /// The `apiVersion` the object is to have.
+    /// The desired `apiVersion` of the object.
     pub(super) wanted: &'a str,
     pub(super) object: &'a Body,
 }
@@ -26,7 +26,7 @@ pub(super) struct Question<'a> {
 // === impl Question ===
 
 impl Question<'_> {
-    /// The whole review.
+    /// Returns the review as JSON.
     pub(super) fn to_json(self) -> Value {
         json!({
             "kind": "ConversionReview",
@@ -35,7 +35,7 @@ impl Question<'_> {
         })
     }
 
-    /// The converted object of an answer, or what is wrong with it.
+    /// Returns the converted object of an answer, or the reason why it is invalid.
     pub(super) fn read(self, answer: Result<&Value, &str>) -> Result<Body, String> {
         let (version, kind) = (text(self.object, "apiVersion"), text(self.object, "kind"));
         let start = format!("conversion webhook for {version}, Kind={kind}");
@@ -70,7 +70,7 @@ impl Question<'_> {
         Ok(object)
     }
 
-    /// The objects of an answer, if it is one to this question.
+    /// Returns the objects of an answer after checking that it belongs to this question.
     fn objects(self, answer: &Value) -> Result<&[Value], String> {
         self.check_type(answer)?;
         let response = answer.get("response").filter(|found| found.is_object());
@@ -80,7 +80,7 @@ impl Question<'_> {
             found.unwrap_or_default().to_owned()
         };
         let found = word(response, "uid");
-        // The older version of the review did not ask for it.
+        // The older version of the review does not require the uid.
         if self.review == "v1" && found != self.uid {
             let uid = self.uid;
             return Err(format!("expected response.uid={uid:?}, got {found:?}"));
@@ -130,7 +130,7 @@ fn read_object(object: &Value) -> Result<Body, String> {
             Err(format!("Object 'Kind' is missing in '{object}'"))
         }
         Value::Object(map) => Ok(map.clone()),
-        // Go does not keep a null.
+        // Go reads a null as an absent value.
         Value::Null => Err("unexpected end of JSON input".to_owned()),
         other => Err(format!(
             "json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
@@ -139,7 +139,7 @@ fn read_object(object: &Value) -> Result<Body, String> {
     }
 }
 
-/// Metadata is what it was, but for labels and annotations.
+/// Restores the original metadata except for labels and annotations.
 fn restore(original: &Body, converted: &mut Body) -> Result<(), String> {
     let said = match converted.remove("metadata") {
         Some(Value::Object(said)) => said,
@@ -175,7 +175,7 @@ fn restore(original: &Body, converted: &mut Body) -> Result<(), String> {
     Ok(())
 }
 
-/// What is wrong with labels or annotations that a webhook made.
+/// Validates labels or annotations from a webhook.
 fn check(field: &str, map: &Body) -> Result<(), String> {
     if let Some((key, value)) = map.iter().find(|(_, value)| !value.is_string()) {
         let found = type_of(value);
@@ -191,7 +191,7 @@ fn check(field: &str, map: &Body) -> Result<(), String> {
     } else {
         rules::check_annotations(&meta, &mut causes);
     }
-    // The real server names the one in the singular here.
+    // The real server uses the singular for annotations here.
     let place = |cause: &Cause| match field {
         "labels" => cause.field.clone(),
         _ => cause

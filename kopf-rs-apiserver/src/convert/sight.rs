@@ -1,7 +1,7 @@
-//! Objects in the versions of those who manage them.
+//! Gives server-side apply and managed fields access to objects in other versions.
 //!
-//! Promise: as in the real server, an object goes through the version of the request, and is of its type afterwards or not to
-//! be had. Must not know what managers make of it.
+//! Guarantees, like the real server, that a conversion goes through the version of the request and that the result matches its schema.
+//! Must not depend on how managed fields are computed.
 
 use crate::kind::{Kind, api_version};
 use crate::managed::merge::{Flaw, flaws};
@@ -11,7 +11,7 @@ use crate::object::{Body, MANAGED, metadata_mut};
 use crate::store::Store;
 use crate::typed;
 
-/// What a request to a kind sees of other versions.
+/// The view of a request on the versions of its kind.
 pub(crate) struct Sight<'a, 's> {
     pub(crate) kind: &'a Kind,
     pub(crate) store: &'s mut Store,
@@ -20,7 +20,7 @@ pub(crate) struct Sight<'a, 's> {
 // === impl Sight ===
 
 impl Sight<'_, '_> {
-    /// The name of a version, if it is one of the kind.
+    /// Returns the name of a version if the kind has it.
     fn name<'v>(&self, version: &'v str) -> Option<&'v str> {
         let name = version.rsplit('/').next()?;
         let known = self.kind.schemas.contains_key(name);

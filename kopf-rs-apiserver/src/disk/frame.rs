@@ -1,31 +1,31 @@
-//! Frames: one text each, with its length and a checksum in front, on a line of its own.
+//! Frames: texts with a length and a checksum, each on a separate line.
 //!
-//! Promise: a frame is read as it was written, or not at all; what is only a beginning of one is told from what is damaged.
-//! Must not know what the texts say.
+//! Guarantees that a frame is read as it was written or not at all, and distinguishes an incomplete frame from a damaged one.
+//! Must not depend on the texts.
 
 use crate::object::write_json;
 
-/// `LLLLLLLL CCCCCCCC `: length and checksum in hexadecimal.
+/// The header `LLLLLLLL CCCCCCCC `: length and checksum in hexadecimal.
 const HEAD: usize = 18;
 
-/// Why there is no further frame.
+/// The reason why no further frame can be read.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum End {
-    /// All was read.
+    /// All frames were read.
     Complete,
     /// The rest is the beginning of a frame.
     Torn,
-    /// The rest is something else.
+    /// The rest is damaged.
     Damaged(&'static str),
 }
 
-/// The frames of a file, one after the other.
+/// The frames of a file.
 pub(super) struct Frames<'a> {
     bytes: &'a [u8],
     at: usize,
 }
 
-/// Add a frame with the text that `fill` adds.
+/// Appends a frame whose text `fill` writes.
 pub(super) fn write(into: &mut Vec<u8>, fill: impl FnOnce(&mut Vec<u8>)) {
     let start = into.len();
     into.extend_from_slice(&[b' '; HEAD]);
@@ -36,7 +36,7 @@ pub(super) fn write(into: &mut Vec<u8>, fill: impl FnOnce(&mut Vec<u8>)) {
     into.push(b'\n');
 }
 
-/// Add a frame with the JSON of a value.
+/// Appends a frame with the JSON of a value.
 pub(super) fn write_value<T: serde::Serialize>(into: &mut Vec<u8>, value: &T) {
     write(into, |text| write_json(text, value));
 }
@@ -48,7 +48,7 @@ impl<'a> Frames<'a> {
         Self { bytes, at: 0 }
     }
 
-    /// Where the next frame begins.
+    /// Returns the offset of the next frame.
     pub(super) fn offset(&self) -> usize {
         self.at
     }
@@ -58,7 +58,7 @@ impl<'a> Frames<'a> {
         if rest.is_empty() {
             return Err(End::Complete);
         }
-        // A crash of the machine may leave a file longer than what was written to it.
+        // After a crash of the machine, a file may end with zeros that were never written.
         if rest.iter().all(|byte| *byte == 0) {
             return Err(End::Torn);
         }
@@ -133,7 +133,7 @@ mod tests {
             let mut other = bytes.clone();
             other[at] ^= 0x10;
             let (texts, offset, end) = read(&other);
-            // A length that reaches beyond the end looks like a frame that was cut off.
+            // A length that reaches beyond the end of the file looks like an incomplete frame.
             let cut_off = at < 8 && end == End::Torn;
             assert!(
                 texts.is_empty() && offset == 0 && (cut_off || matches!(end, End::Damaged(_))),

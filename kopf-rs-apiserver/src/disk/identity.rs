@@ -1,7 +1,7 @@
-//! Who a server is to its clients: the authority of its certificates, its token, its port.
+//! The identity of a server for its clients: its certificate authority, its token and its port.
 //!
-//! Promise: a kubeconfig that was printed stays valid for as long as the data directory lives; an identity is read as it was
-//! written, or not at all. Must not know TLS.
+//! Guarantees that a printed kubeconfig stays valid as long as the data directory exists, and that an identity is read as it was
+//! written or not at all. Must not depend on TLS.
 
 use std::fmt;
 use std::fs;
@@ -12,37 +12,37 @@ use serde::{Deserialize, Serialize};
 
 use super::{DataDir, OpenError, refused, replace};
 
-/// What clients know a server by.
+/// The properties by which clients recognize a server.
 #[derive(Clone, PartialEq, Eq, Deserialize, Serialize)]
 pub(crate) struct Identity {
     /// The certificate of the authority, as PEM.
     pub(crate) authority: String,
-    /// Its key, as PEM.
+    /// The key of the authority, as PEM.
     pub(crate) authority_key: String,
-    /// The key that tokens of service accounts are signed with, as PEM.
+    /// The key that signs the tokens of service accounts, as PEM.
     pub(crate) accounts_key: String,
-    /// The token that opens everything.
+    /// The administrator's token.
     pub(crate) token: String,
-    /// Where it listened last.
+    /// The port on which the server listened last.
     pub(crate) port: Option<u16>,
 }
 
-/// An identity as it is written.
+/// The file format of an identity.
 #[derive(Debug, Deserialize, Serialize)]
 struct Sealed<I> {
-    /// Of the compact JSON of the identity, in hexadecimal.
+    /// The checksum of the identity's compact JSON, in hexadecimal.
     checksum: String,
     #[serde(flatten)]
     identity: I,
 }
 
-/// Where an identity is kept.
+/// The file of an identity.
 #[derive(Clone, Debug)]
 pub(crate) struct Passport {
     path: PathBuf,
 }
 
-/// The file that says who the server is.
+/// Returns the path of the identity file.
 pub(super) fn file(dir: &Path) -> PathBuf {
     dir.join("identity.json")
 }
@@ -50,7 +50,7 @@ pub(super) fn file(dir: &Path) -> PathBuf {
 // === impl Identity ===
 
 impl fmt::Debug for Identity {
-    /// Without keys and token.
+    /// Omits keys and the token.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Identity")
             .field("port", &self.port)
@@ -71,7 +71,7 @@ impl Passport {
         &self.path
     }
 
-    /// The identity that was kept, if there is one.
+    /// Reads the stored identity, if there is one.
     pub(crate) fn read(&self) -> Result<Option<Identity>, OpenError> {
         let text = match fs::read(&self.path) {
             Ok(text) => text,
@@ -85,7 +85,7 @@ impl Passport {
         };
         let Sealed::<Identity> { identity, .. } =
             serde_json::from_slice(&text).map_err(|error| damaged(error.to_string()))?;
-        // Whatever else was changed, spaces too, would be written otherwise.
+        // This detects every change of the file, even of whitespace.
         if sealed(&identity).map_err(refused(&self.path))? != text {
             return Err(damaged("the checksum is another one".to_owned()));
         }
@@ -98,7 +98,7 @@ impl Passport {
     }
 }
 
-/// The file of an identity.
+/// Returns the content of an identity file.
 fn sealed(identity: &Identity) -> io::Result<Vec<u8>> {
     let checksum = crc32fast::hash(&serde_json::to_vec(identity)?);
     Ok(serde_json::to_vec_pretty(&Sealed {

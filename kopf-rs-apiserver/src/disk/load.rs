@@ -1,7 +1,7 @@
-//! Opening a data directory: the snapshot, then the changes since, into a store.
+//! Opens a data directory: loads the snapshot and the later changes into a store.
 //!
-//! Promise: a store as it was after the last change that was kept whole. Only the very end of the last file may be torn;
-//! anything else that cannot be read is an error that says where. Must not know requests.
+//! Guarantees the state after the last completely written change. Only the end of the last file may be torn; any other unreadable
+//! part is an error that names the place. Must not depend on requests.
 
 use std::fs;
 use std::io;
@@ -18,14 +18,14 @@ use crate::kind::{Kind, crd};
 use crate::object::Body;
 use crate::store::Store;
 
-/// What is read from one file.
+/// A file that is being read.
 struct Reading<'a> {
     path: &'a Path,
-    /// Changes up to this revision are in the snapshot.
+    /// The snapshot contains the changes up to this revision.
     known: u64,
 }
 
-/// Fill a store that holds nothing yet, and keep on writing there.
+/// Fills an empty store, and returns the disk for further changes.
 pub(crate) fn load(dir: &DataDir, store: &mut Store) -> Result<(Disk, Recovered), OpenError> {
     make_folder(&dir.path).map_err(refused(&dir.path))?;
     let lock = lock(&dir.path)?;
@@ -88,7 +88,7 @@ fn load_snapshot(path: &Path, store: &mut Store) -> Result<Option<Head>, OpenErr
     Ok(Some(head))
 }
 
-/// Whether the files of changes are there that go on from the snapshot, or from nothing.
+/// Checks that the change files continue the snapshot, or start at the beginning if there is none.
 fn check_files(dir: &Path, numbers: &[u64], head: Option<&Head>) -> Result<(), OpenError> {
     let first = numbers.first().copied();
     let from = match (head, first) {
@@ -97,7 +97,7 @@ fn check_files(dir: &Path, numbers: &[u64], head: Option<&Head>) -> Result<(), O
             let why = format!("changes.{first} goes on from it");
             return Err(missing(snapshot::file(dir), &why));
         }
-        // Who the server is was noted only after the first file was there.
+        // The identity was written only after the first change file existed.
         (None, None) if !identity::file(dir).exists() => return Ok(()),
         (None, _) => 1,
     };
@@ -111,7 +111,7 @@ fn check_files(dir: &Path, numbers: &[u64], head: Option<&Head>) -> Result<(), O
     }
 }
 
-/// Whether it is there who the server is, if there has been one: that was noted before the first change.
+/// Checks that the identity exists. It is written before the first change, so it may be absent only if there are none.
 fn check_identity(dir: &Path, numbers: &[u64], head: Option<&Head>) -> Result<(), OpenError> {
     let path = identity::file(dir);
     if path.try_exists().map_err(refused(&path))? {
@@ -146,7 +146,7 @@ impl Reading<'_> {
         }
     }
 
-    /// Read a file of changes; how many bytes of it are good.
+    /// Reads a change file; returns the length of its valid part.
     fn changes(&self, bytes: &[u8], is_last: bool, store: &mut Store) -> Result<usize, OpenError> {
         match self.frames(Frames::new(bytes), store)? {
             (at, End::Torn) if !is_last => Err(self.damaged(at, "the rest of a change is missing")),
@@ -154,7 +154,7 @@ impl Reading<'_> {
         }
     }
 
-    /// Read frames up to the end; where that is.
+    /// Reads all frames; returns the offset and the kind of the end.
     fn frames(&self, mut frames: Frames<'_>, store: &mut Store) -> Result<(usize, End), OpenError> {
         loop {
             let at = frames.offset();

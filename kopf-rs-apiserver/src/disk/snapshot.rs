@@ -1,6 +1,6 @@
-//! The snapshot: all objects in one file, which replaces the changes before it.
+//! The snapshot: a file with all objects, which replaces the earlier changes.
 //!
-//! Promise: the file is there whole, or as it was. Must not know who changes objects meanwhile.
+//! Guarantees that the file is replaced completely or stays as it was. Must not depend on concurrent changes of objects.
 
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -10,14 +10,14 @@ use super::{FORMAT, Head, Line, frame, replace, write_put};
 use crate::kind::Resource;
 use crate::object::Stored;
 
-/// How many objects are in a frame.
+/// The number of objects per frame.
 const TOGETHER: usize = 64;
 
 pub(super) fn file(dir: &Path) -> PathBuf {
     dir.join("snapshot")
 }
 
-/// Write all objects down; `next` is the number of the file that has the changes from then on.
+/// Writes a snapshot; `next` is the number of the file with the later changes.
 pub(super) fn make(
     dir: &Path,
     revision: u64,

@@ -1,6 +1,6 @@
-//! What the inputs are made from: small good examples of everything a request can hold.
+//! The inputs for fuzzing before mutation: small valid examples of all parts of requests.
 //!
-//! Promise: each is accepted as it is. Must not know targets.
+//! Guarantees that each sample is accepted unchanged. Must not depend on targets.
 
 /// Paths with queries.
 pub(super) const PATHS: &[&str] = &[
@@ -12,7 +12,7 @@ pub(super) const PATHS: &[&str] = &[
     "/openapi/v3/apis/apps/v1?hash=1",
 ];
 
-/// Label selectors, and field selectors on the second line.
+/// Label selectors, with field selectors on the second line.
 pub(super) const SELECTORS: &[&str] = &[
     "a=b,c!=d,e in (f,g),h notin (i),!j,k\nmetadata.name=x,status.phase!=Running",
     "app.kubernetes.io/name == web , tier\nspec.nodeName=,involvedObject.name=a\\,b",
@@ -27,7 +27,7 @@ pub(super) const JSON_PATCHES: &[&str] = &[
     r#"[{"op":"copy","from":"","path":"/spec/a"},{"op":"copy","from":"","path":"/spec/b"}]"#,
 ];
 
-/// Merge patches; strategic ones, too.
+/// Merge patches, including strategic ones.
 pub(super) const MERGE_PATCHES: &[&str] = &[
     r#"{"metadata":{"labels":{"a":null,"b":"c"}},"spec":{"replicas":2}}"#,
     r#"{"spec":{"template":{"spec":{"containers":[{"name":"c","image":"x"},{"$patch":"delete","name":"d"}],"$setElementOrder/containers":[{"name":"c"}]}}}}"#,
@@ -35,7 +35,7 @@ pub(super) const MERGE_PATCHES: &[&str] = &[
     r#"{"spec":{"$patch":"replace","list":[{"$patch":"replace"},{"port":80}]}}"#,
 ];
 
-/// Objects that are applied.
+/// Applied configurations.
 pub(super) const APPLIED: &[&str] = &[
     r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x","labels":{"a":"b"}},"data":{"k":"v"}}"#,
     "apiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: d\nspec:\n  replicas: 2\n  selector: {matchLabels: {a: b}}\n  template:\n    metadata: {labels: {a: b}}\n    spec:\n      containers:\n      - name: c\n        image: i\n        ports:\n        - {containerPort: 80}\n",
@@ -67,7 +67,7 @@ pub(super) const DOCUMENTS: &[&str] = &[
     "a: &a [x, x]\nb: &b [*a, *a]\nc: &c [*b, *b]\nd: [*c, *c]\n",
 ];
 
-/// Texts of JSON.
+/// JSON texts.
 pub(super) const TEXTS: &[&str] = &[
     r#"{"a":1,"a":2,"b":[{"c":-1.5e10},null,true],"d":"\u00e9\n\ud83d\ude00"}"#,
     r#"{"apiVersion":"v1","kind":"Pod","spec":{"containers":[{"name":"c","image":"i","resources":{"limits":{"cpu":"100m"}}}]}}"#,
@@ -91,5 +91,5 @@ pub(super) const REQUESTS: &[&str] = &[
     "POST /apis/authorization.k8s.io/v1/selfsubjectaccessreviews\n\n{\"apiVersion\":\"authorization.k8s.io/v1\",\"kind\":\"SelfSubjectAccessReview\",\"spec\":{\"resourceAttributes\":{\"verb\":\"get\",\"resource\":\"pods\"}}}",
 ];
 
-/// A definition with every sort of schema.
+/// A definition with all kinds of schemas.
 pub(super) const DEFINITION: &str = r#"{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"myapps.demo.example"},"spec":{"group":"demo.example","scope":"Namespaced","names":{"plural":"myapps","kind":"MyApp","shortNames":["ma"],"categories":["all"]},"versions":[{"name":"v1","served":true,"storage":true,"subresources":{"status":{},"scale":{"specReplicasPath":".spec.replicas","statusReplicasPath":".status.replicas"}},"additionalPrinterColumns":[{"name":"R","type":"integer","jsonPath":".spec.replicas"}],"selectableFields":[{"jsonPath":".spec.color"}],"schema":{"openAPIV3Schema":{"type":"object","properties":{"spec":{"type":"object","properties":{"replicas":{"type":"integer","minimum":0,"default":1},"color":{"type":"string","enum":["red","blue"],"pattern":"^[a-z]+$","maxLength":9},"port":{"x-kubernetes-int-or-string":true},"list":{"type":"array","x-kubernetes-list-type":"map","x-kubernetes-list-map-keys":["name"],"items":{"type":"object","required":["name"],"properties":{"name":{"type":"string"},"n":{"type":"integer","format":"int32"}}}},"set":{"type":"array","x-kubernetes-list-type":"set","maxItems":5,"items":{"type":"string"}},"any":{"type":"object","x-kubernetes-preserve-unknown-fields":true},"obj":{"type":"object","x-kubernetes-embedded-resource":true,"x-kubernetes-preserve-unknown-fields":true},"map":{"type":"object","additionalProperties":{"type":"string","nullable":true}}},"x-kubernetes-validations":[{"rule":"self.replicas < 100","message":"too many"}]},"status":{"type":"object","properties":{"replicas":{"type":"integer"}}}}}}}]}}"#;

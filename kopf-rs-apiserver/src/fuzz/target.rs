@@ -1,6 +1,6 @@
-//! The targets: one per parser, each with its samples, its words, and what is to be done with an input.
+//! The fuzz targets, one per parser: each has samples, tokens, and a function that runs an input.
 //!
-//! Promise: what they do is what a request does with such an input. Must not know how inputs are made.
+//! A target does with an input what a request does. Must not depend on how inputs are generated.
 
 use std::sync::Arc;
 
@@ -8,6 +8,7 @@ use bytes::Bytes;
 use futures_util::FutureExt as _;
 use http::Request;
 use http_body_util::{BodyExt as _, Full};
+use kopf_rs_fuzz::{Run, Target, texts as bytes};
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
 
@@ -25,20 +26,6 @@ use crate::schema;
 use crate::selector::Selector;
 use crate::store::Store;
 use crate::typed::{self, proto};
-
-/// A parser under attack.
-pub(super) struct Target {
-    pub(super) name: &'static str,
-    /// How many of the inputs it gets, beside the others.
-    pub(super) share: u64,
-    /// Words that mean something to it.
-    pub(super) tokens: &'static [&'static str],
-    pub(super) samples: fn() -> Vec<&'static [u8]>,
-    /// Prepare; what comes back takes the inputs.
-    pub(super) begin: fn() -> Run,
-}
-
-type Run = Box<dyn FnMut(&[u8])>;
 
 const JSON: &[&str] = &[
     "{",
@@ -290,7 +277,7 @@ const PROTO_WORDS: &[&str] = &[
     "\n\u{7f}",
 ];
 
-/// All of them.
+/// All fuzz targets.
 pub(super) const TARGETS: &[Target] = &[
     Target {
         name: "paths",
@@ -373,7 +360,7 @@ pub(super) const TARGETS: &[Target] = &[
         name: "definitions",
         share: 6,
         tokens: DEFINITION_WORDS,
-        samples: || vec![samples::DEFINITION.as_bytes()],
+        samples: || bytes(&[samples::DEFINITION]),
         begin: definitions,
     },
     Target {
@@ -384,10 +371,6 @@ pub(super) const TARGETS: &[Target] = &[
         begin: requests,
     },
 ];
-
-fn bytes(texts: &'static [&'static str]) -> Vec<&'static [u8]> {
-    texts.iter().map(|text| text.as_bytes()).collect()
-}
 
 fn call(method: &str, uri: &[u8], media: &str, body: &[u8]) -> Option<Call> {
     let uri = http::Uri::try_from(uri).ok()?;
@@ -403,7 +386,7 @@ fn paths() -> Run {
     Box::new(|input| {
         for method in ["GET", "PATCH"] {
             if let Some(call) = call(method, input, "", b"") {
-                // What a handler would look at first.
+                // The options that a handler reads first.
                 let _seen = (call.dry_run(), call.manager(), call.unknown_fields());
             }
         }
@@ -452,7 +435,7 @@ fn json_patches() -> Run {
     let target = Value::Object(pod());
     Box::new(move |input| {
         if let Ok(patch) = go::parse(input) {
-            // Refused or not: it must only come back.
+            // Applied or refused: the call must only return.
             let _outcome = patch::apply(&target, &patch);
         }
     })
@@ -464,9 +447,14 @@ fn merge_patches() -> Run {
         if let Ok(patch) = go::parse(input) {
             let mut once = target.clone();
             patch::merge(&mut once, patch.clone());
-            let mut twice = once.clone();
-            patch::merge(&mut twice, patch);
-            assert_eq!(once, twice, "a merge patch changes nothing the second time");
+            // In Go, a list that replaces an object keeps its nulls, and a list that replaces a list does not; the second patch removes them.
+            patch::merge(&mut once, patch.clone());
+            let mut again = once.clone();
+            patch::merge(&mut again, patch);
+            assert_eq!(
+                once, again,
+                "a merge patch changes nothing once it is applied"
+            );
         }
     })
 }
@@ -509,12 +497,13 @@ fn managed_fields() -> Run {
     })
 }
 
-fn messages() -> Vec<&'static [u8]> {
-    vec![
+fn messages() -> Vec<Vec<u8>> {
+    let messages: [&[u8]; 3] = [
         b"k8s\0\n\x0f\n\x02v1\x12\tConfigMap\x12\x15\n\x03\n\x01m\x12\x0e\n\x03key\x12\x05value\x1a\x00",
         b"k8s\0\n\x09\n\x02v1\x12\x03Pod\x12\x16\n\x05\n\x01p*\x00\x12\r\x12\x06\n\x01c\x12\x01i\x1a\x03Abc",
         b"k8s\0\n\x13\n\x02v1\x12\rDeleteOptions\x12\x07\x12\x05\n\x03uid",
-    ]
+    ];
+    messages.map(<[u8]>::to_vec).into()
 }
 
 fn protobuf() -> Run {
@@ -561,7 +550,7 @@ fn expressions() -> Run {
     })
 }
 
-/// A server that is made anew now and then, so that it does not only fill up, and what it is asked.
+/// A server that is replaced after some requests, so that it does not only fill up.
 struct Asked {
     runtime: tokio::runtime::Runtime,
     server: ApiServer,
@@ -593,7 +582,7 @@ impl Asked {
         assert_eq!(made, Some(201), "the sample is in order");
     }
 
-    /// Ask, and look at the beginning of the answer; its code.
+    /// Sends a request, checks the beginning of the answer, and returns its code.
     fn ask(&mut self, request: http::request::Builder, body: &[u8]) -> Option<u16> {
         self.requests += 1;
         if self.requests > 500 {
@@ -607,7 +596,7 @@ impl Asked {
             let json = answer.headers()["content-type"] == "application/json";
             let mut body = answer.into_body();
             let mut text = Vec::new();
-            // A watch goes on for ever; what is there at once is enough.
+            // A watch has no end; the data that is available at once is enough.
             while let Some(Some(Ok(frame))) = body.frame().now_or_never() {
                 text.extend_from_slice(frame.data_ref().expect("no trailers"));
             }

@@ -1,12 +1,12 @@
-//! What the server says of the conditions of a request for a certificate.
+//! Completes the conditions of a certificate signing request.
 //!
-//! Promise: each has the time it was written, and that since when it holds. Must not know who may write them.
+//! Guarantees that each condition has the time of its last update and of its last transition. Must not depend on permissions.
 
 use serde_json::Value;
 
 use crate::object::{Body, at_path, text};
 
-/// Complete the conditions, for those who approve or for those who sign: these do not say anything of what was decided.
+/// Completes the conditions for approvers, or with `signs` for signers, who cannot change the decision.
 pub(super) fn complete(old: &Body, body: &mut Body, signs: bool, now: &str) {
     let before = at_path(old, ".status.conditions").and_then(Value::as_array);
     let before: &[Value] = before.map_or(&[], Vec::as_slice);

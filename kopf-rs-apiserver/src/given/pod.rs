@@ -1,6 +1,6 @@
-//! What a new Pod gets from its classes, and which classes there may be.
+//! The fields that a new Pod gets from its priority class and runtime class, and the rules for these classes.
 //!
-//! Promise: a Pod says nothing else than its classes do, or is forbidden. Must not know requests.
+//! Guarantees that a Pod which contradicts its classes is refused. Must not depend on requests.
 
 use serde_json::{Value, json};
 
@@ -10,13 +10,13 @@ use crate::status::Refusal;
 use crate::store::Store;
 use crate::typed::nanos;
 
-/// Complete a new Pod before it is checked.
+/// Completes a new Pod before it is validated.
 pub(super) fn complete(store: &Store, kind: &Kind, body: &mut Body) -> Result<(), Refusal> {
     priority(store, kind, body)?;
     runtime(store, kind, body)
 }
 
-/// Refuse what other objects do not permit: overhead that is of no class, and a second default.
+/// Refuses overhead that no runtime class sets, and a second default priority class.
 pub(crate) fn permit(
     store: &Store,
     kind: &Kind,
@@ -46,7 +46,7 @@ pub(crate) fn permit(
     Ok(())
 }
 
-/// The group and the name of kinds of classes.
+/// The group and plural of a kind of classes.
 type Classes = (&'static str, &'static str);
 const RUNTIMES: Classes = ("node.k8s.io", "runtimeclasses");
 const PRIORITIES: Classes = ("scheduling.k8s.io", "priorityclasses");
@@ -60,7 +60,7 @@ fn forbidden(kind: &Kind, body: &Body, why: &str) -> Refusal {
     Refusal::forbidden(kind.subject(meta_text(body, "name")), why)
 }
 
-/// The class of Pods that name none: of several, the one of the least value.
+/// Returns the default priority class; if there are several, the one with the lowest value.
 fn usual(store: &Store) -> Option<Body> {
     let (group, plural) = PRIORITIES;
     let kind = store.kinds.kind(group, "v1", plural)?;
@@ -70,7 +70,7 @@ fn usual(store: &Store) -> Option<Body> {
     marked.min_by_key(|class| class.get("value").and_then(Value::as_i64))
 }
 
-/// A Pod has the priority of its class.
+/// Sets the priority of a Pod from its class.
 fn priority(store: &Store, kind: &Kind, body: &mut Body) -> Result<(), Refusal> {
     let named = at_path(body, ".spec.priorityClassName").and_then(Value::as_str);
     let class = match named.filter(|name| !name.is_empty()) {
@@ -113,7 +113,7 @@ fn priority(store: &Store, kind: &Kind, body: &mut Body) -> Result<(), Refusal> 
     Ok(())
 }
 
-/// A Pod has the overhead of its runtime, and goes where that is.
+/// Sets the overhead of a Pod from its runtime class, and restricts it to the class's nodes.
 fn runtime(store: &Store, kind: &Kind, body: &mut Body) -> Result<(), Refusal> {
     let named = at_path(body, ".spec.runtimeClassName").and_then(Value::as_str);
     let Some(name) = named else {
@@ -140,7 +140,7 @@ fn runtime(store: &Store, kind: &Kind, body: &mut Body) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Whether two lists of resources have the same amounts.
+/// Returns whether two lists of resources have equal amounts.
 fn is_same(one: &Body, other: &Body) -> bool {
     let amount = |value: &Value| value.as_str().and_then(nanos);
     one.len() == other.len()
@@ -150,7 +150,7 @@ fn is_same(one: &Body, other: &Body) -> bool {
         })
 }
 
-/// Take over the nodes and tolerations of a runtime.
+/// Adds the node selector and tolerations of a runtime class to a Pod.
 fn select(place: &Body, spec: &mut Body) -> Result<(), String> {
     let wanted = place.get("nodeSelector").and_then(Value::as_object);
     for (key, value) in wanted.into_iter().flatten() {
@@ -185,7 +185,7 @@ fn select(place: &Body, spec: &mut Body) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether one toleration tolerates all that another does.
+/// Returns whether one toleration includes all that another tolerates.
 fn covers(one: &Value, other: &Value) -> bool {
     if one == other {
         return true;

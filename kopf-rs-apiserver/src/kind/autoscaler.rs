@@ -1,6 +1,6 @@
-//! `HorizontalPodAutoscaler` of `autoscaling/v1`, which is stored as that of `autoscaling/v2`.
+//! Converts `HorizontalPodAutoscaler` between `autoscaling/v1` and `autoscaling/v2`, the stored version.
 //!
-//! Promise: what the older version has no words for is in annotations, and comes back from there. Must not know the store.
+//! Annotations hold the fields that `v1` lacks, so that a round trip loses nothing. Independent of the store.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ use crate::object::{Body, map_mut, metadata_mut};
 const CPU: &str = "targetCPUUtilizationPercentage";
 const CURRENT_CPU: &str = "currentCPUUtilizationPercentage";
 
-/// What only the newer version says: the part of the object, the field, and the annotation.
+/// The fields that only `v2` has: the part of the object, the field, and the annotation.
 const ANNOTATIONS: [(&str, &str, &str); 4] = [
     ("spec", "metrics", "autoscaling.alpha.kubernetes.io/metrics"),
     (
@@ -29,7 +29,7 @@ const ANNOTATIONS: [(&str, &str, &str); 4] = [
     ),
 ];
 
-/// From `v1` to `v2`.
+/// Converts from `v1` to `v2`.
 pub(super) fn to_second(body: &mut Body) {
     for (part, field, annotation) in ANNOTATIONS {
         let said = map_mut(metadata_mut(body), "annotations").remove(annotation);
@@ -59,7 +59,7 @@ pub(super) fn to_second(body: &mut Body) {
     }
 }
 
-/// From `v2` to `v1`.
+/// Converts from `v2` to `v1`.
 pub(super) fn to_first(body: &mut Body) {
     let cpu = [
         ("spec", CPU, "metrics", "target"),
@@ -87,7 +87,7 @@ pub(super) fn to_first(body: &mut Body) {
     }
 }
 
-/// The share of processors that the first metric of them speaks of, which goes.
+/// Removes the first CPU metric and returns its utilization.
 fn take_cpu(metrics: &mut Vec<Value>, inner: &str) -> Option<Value> {
     let share = |metric: &Value| {
         let resource = metric.get("resource").filter(|it| it["name"] == "cpu")?;

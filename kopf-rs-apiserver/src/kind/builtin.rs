@@ -1,14 +1,14 @@
-//! The kinds that come with the server, in one table.
+//! The table of built-in kinds.
 //!
-//! Promise: names, scope, short names, categories and subresources are those of Kubernetes 1.36.
-//! Must not know what the kinds mean; schemas are not here (see FIDELITY.md).
+//! Names, scope, short names, categories and subresources are those of Kubernetes 1.36. Contains no schemas (see FIDELITY.md), and is
+//! independent of what the kinds mean.
 
 use super::{Kind, Kinds, Scale, Shape, Traits};
 
 /// One line per kind: `group/version plural Kind scope flags short,names categories`, `-` where empty.
 ///
-/// Scope: `n` namespaced, `c` cluster. Flags: `s` status subresource, `g` generation, `d` deletion answers the object,
-/// `u` replace without resourceVersion, `c` replace creates, `x` scale subresource, `r` review (create only), `e` stored as
+/// Scope: `n` namespaced, `c` cluster. Flags: `s` status subresource, `g` generation, `d` deletion returns the object,
+/// `u` update without a resource version, `c` update creates, `x` scale subresource, `r` review (create only), `e` stored as
 /// core Events, `v` stored as the kind of `v2`.
 const TABLE: &str = "
 v1 bindings Binding n r - -
@@ -81,7 +81,7 @@ flowcontrol.apiserver.k8s.io/v1 flowschemas FlowSchema c sgu - -
 flowcontrol.apiserver.k8s.io/v1 prioritylevelconfigurations PriorityLevelConfiguration c sgu - -
 ";
 
-/// Serve everything in the table.
+/// Serves all kinds of the table.
 pub(crate) fn add_all(kinds: &mut Kinds) {
     for line in TABLE.lines().filter(|line| !line.is_empty()) {
         let kind = parse(line, kinds);
@@ -96,7 +96,7 @@ fn parse(line: &str, kinds: &mut Kinds) -> Kind {
     let (flags, short_names, categories) = (next(), next(), next());
     let (group, version) = group_version.split_once('/').unwrap_or(("", group_version));
     let has = |flag: char| flags.contains(flag);
-    // A shape of its own shares the collection of the kind that is stored.
+    // A kind with its own shape shares the collection of the stored kind.
     let (shape, stored) = match flags {
         _ if has('e') => (Shape::NewEvent, ("", "v1")),
         _ if has('v') => (Shape::FirstAutoscaler, (group, "v2")),

@@ -1,7 +1,7 @@
-//! Custom resource definitions: what is wrong with them, which kinds they make, and how they end.
+//! Custom resource definitions: validation, the kinds they define, and their deletion.
 //!
-//! Promise: a kind is served from the moment its definition is written; conditions follow in a second write, as the real
-//! server's controllers do it. Must not know requests.
+//! The server serves a kind as soon as its definition is written; a second write sets the conditions, as the real server's controllers do.
+//! Independent of requests.
 
 mod check;
 mod names;
@@ -24,7 +24,7 @@ use crate::typed;
 use crate::verb::{Deletion, delete_key};
 use crate::write;
 
-/// Holds a definition until its instances are gone.
+/// Keeps a definition until all its instances are gone.
 const FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
 
 fn versions(body: &Body) -> Vec<&Body> {
@@ -36,7 +36,7 @@ fn versions(body: &Body) -> Vec<&Body> {
         .collect()
 }
 
-/// The names the server fills in when they are left out.
+/// Fills in the names that a definition leaves out.
 pub(crate) fn fill_names(body: &mut Body) {
     let kind = at_path(body, ".spec.names.kind").and_then(Value::as_str);
     let kind = kind.unwrap_or_default().to_owned();
@@ -57,7 +57,7 @@ pub(crate) fn fill_names(body: &mut Body) {
     }
 }
 
-/// The stored version is among the stored versions from the first write on.
+/// Adds the storage version to `status.storedVersions`, from the first write on.
 pub(crate) fn fill_status(body: &mut Body) {
     let stored = versions(body)
         .into_iter()
@@ -82,8 +82,8 @@ pub(crate) fn fill_status(body: &mut Body) {
     }
 }
 
-/// After a definition was written: accept its names, say so, serve its kinds. While it is being deleted, too: objects that are held are
-/// served, in the versions that it says.
+/// Runs after a definition was written: accepts its names, sets the conditions and serves its kinds. Also runs during the deletion of the
+/// definition, because finalizers may still hold objects, which stay accessible in the versions of the definition.
 pub(crate) fn settle(store: &mut Store, stored: &Arc<Stored>) {
     let before = stored.body();
     let mut body = before.clone();
@@ -121,7 +121,7 @@ fn is_true(status: &Body, condition: &str) -> bool {
     conditions.any(|found| found["type"] == condition && found["status"] == "True")
 }
 
-/// Store what the server itself says of a definition, if that is something new.
+/// Writes the server's own changes to the status of a definition, if there are any.
 fn write_status(store: &mut Store, stored: &Stored, before: &Body, body: &Body, now: String) {
     let place = store.place_of(&stored.slim.uid).cloned();
     if let Some((id, _)) = place.filter(|_| body != before) {
@@ -136,7 +136,7 @@ fn write_status(store: &mut Store, stored: &Stored, before: &Body, body: &Body, 
     }
 }
 
-/// Serve the kinds of a definition as it was kept, as far as its names were accepted; nothing is written.
+/// Serves the kinds of a definition that was loaded from disk if its names were accepted; writes nothing.
 pub(crate) fn restore(store: &mut Store, body: &Body) {
     let conditions = at_path(body, ".status.conditions").and_then(Value::as_array);
     let accepted = conditions
@@ -148,7 +148,7 @@ pub(crate) fn restore(store: &mut Store, body: &Body) {
     }
 }
 
-/// Set a condition given as type, status, reason and message.
+/// Sets a condition; the array has type, status, reason and message.
 fn set_condition(status: &mut Body, [kind, value, reason, message]: [&str; 4], now: &str) {
     let slot = status.entry("conditions").or_insert(Value::Null);
     if slot.is_null() {
@@ -184,7 +184,7 @@ fn strings(body: &Body, path: &str) -> Vec<String> {
         .collect()
 }
 
-/// Serve the versions of a definition in place of what it served before.
+/// Serves the versions of a definition in place of those it served before.
 fn serve(store: &mut Store, body: &Body) {
     let group = at_path(body, ".spec.group")
         .and_then(Value::as_str)
@@ -226,7 +226,7 @@ fn serve(store: &mut Store, body: &Body) {
         let converted = conversion.is_some();
         store.reshape(id, |api_version, body| {
             let version = api_version.rsplit('/').next().unwrap_or_default();
-            // What cannot be read is left as it is.
+            // An object that the schema cannot read stays unchanged.
             if let Some(schema) = schemas.get(version) {
                 let _unreadable = schema::shape(schema, body);
             }
@@ -236,13 +236,13 @@ fn serve(store: &mut Store, body: &Body) {
             {
                 schema::convert(schema, body);
             }
-            // A webhook converts what is read.
+            // With a webhook, objects are converted on read, so they keep the version in which they were written.
             !converted
         });
     }
 }
 
-/// Serve those versions that are to be served. A kind without any is known as it is stored: its objects wait.
+/// Serves the versions with `served: true`. Without any, the kind is only registered, so that its objects stay in the store.
 fn serve_versions(store: &mut Store, prototype: &Kind, all: &[&Body]) {
     let mut unserved = None;
     for version in all {
@@ -270,7 +270,7 @@ fn schema_of(version: &Body) -> Option<(String, Arc<Value>)> {
     Some((text(version, "name").to_owned(), Arc::new(schema)))
 }
 
-/// What is said of requests to a version that is deprecated.
+/// Returns the warning for requests to a deprecated version.
 fn deprecation(kind: &Kind, version: &Body, all: &[&Body]) -> Option<String> {
     let is = |version: &Body, flag: &str| version.get(flag) == Some(&Value::Bool(true));
     if !is(version, "deprecated") {
@@ -376,7 +376,7 @@ fn column(column: &Body) -> Column {
     }
 }
 
-/// A definition that was asked to go: says so and holds on to itself.
+/// Starts the deletion of a definition: sets the condition and adds the finalizer.
 pub(crate) fn mark(body: &mut Body, now: &str) {
     cascade::add_finalizer(body, FINALIZER);
     let message =
@@ -390,7 +390,7 @@ fn terminate(body: &mut Body, reason: &str, message: &str, now: &str) {
     set_condition(status, condition, now);
 }
 
-/// Delete the instances of a definition that is to go; it follows when none is left.
+/// Deletes the instances of a terminating definition; the definition itself is removed with the last one.
 pub(crate) fn empty(store: &mut Store, definition: &Stored) {
     let before = definition.body();
     let mut body = before.clone();
@@ -410,7 +410,7 @@ pub(crate) fn empty(store: &mut Store, definition: &Stored) {
             .map(|found| found.objects.keys().cloned().collect())
             .unwrap_or_default();
         for key in instances {
-            // Gone already, or held by a finalizer: `finish` sees to it later.
+            // The object may be gone already, or a finalizer may hold it: then `finish` removes the definition later.
             let _outcome = delete_key(store, &kind, &key, &Deletion::at_once());
         }
         finish(store, &kind);
@@ -419,7 +419,7 @@ pub(crate) fn empty(store: &mut Store, definition: &Stored) {
     }
 }
 
-/// Whether the definition of a kind is on its way out.
+/// Returns true if the definition of a kind is being deleted.
 pub(crate) fn is_terminating(store: &Store, kind: &Kind) -> bool {
     if kind.traits.builtin {
         return false;
@@ -435,7 +435,7 @@ fn kind_of(store: &Store, definition: &Stored) -> Option<Arc<Kind>> {
     store.kinds.any_version(group, plural).cloned()
 }
 
-/// Let a definition go that only waited for its instances, if none is left.
+/// Removes a terminating definition if it has no instances left.
 pub(crate) fn finish(store: &mut Store, kind: &Kind) {
     if kind.traits.builtin {
         return;
@@ -471,7 +471,7 @@ fn release(store: &mut Store, definition: &Stored) {
     }
 }
 
-/// A definition is gone: its kinds are no longer served.
+/// Stops serving the kinds of a removed definition.
 pub(crate) fn forget(store: &mut Store, definition: &Stored) {
     let Some((plural, group)) = definition.slim.name.split_once('.') else {
         return;

@@ -1,7 +1,6 @@
-//! What the server itself adds to objects of built-in kinds.
+//! Fills in the defaults of built-in kinds.
 //!
-//! Promise: the defaults of Kubernetes 1.36, from the table `tables/defaults.txt`, walked along the types; filling in twice
-//! changes nothing. Must not know the store.
+//! The defaults are those of Kubernetes 1.36, from `tables/defaults.txt`, applied along the types. Idempotent. Independent of the store.
 
 mod created;
 mod rule;
@@ -31,18 +30,18 @@ static DEFAULTS: LazyLock<HashMap<&'static str, Vec<Default>>> = LazyLock::new(|
 
 static REACH: LazyLock<Reach> = LazyLock::new(|| Reach::to(|name| DEFAULTS.contains_key(name)));
 
-/// What is done to an object of a type.
+/// One action on an object of a type.
 #[derive(Debug)]
 enum Default {
     Set(&'static str, Value),
-    /// Nought does not stand.
+    /// Also replaces zero.
     SetNought(&'static str, Value),
-    /// Empty text stands.
+    /// Keeps an empty string.
     SetMissing(&'static str, Value),
     Run(fn(&mut Body)),
 }
 
-/// Complete a new object.
+/// Completes a new object.
 pub(crate) fn fill_new(kind: &Kind, body: &mut Body) {
     created::begin(kind, body);
     access::check::fill_new(kind, body);
@@ -50,7 +49,7 @@ pub(crate) fn fill_new(kind: &Kind, body: &mut Body) {
     created::finish(kind, body);
 }
 
-/// Complete an object that is about to be stored, as often as it is.
+/// Completes an object before each write to the store.
 pub(crate) fn fill(kind: &Kind, body: &mut Body) {
     access::check::fill(kind, body);
     admission::check::fill(kind, body);
@@ -101,7 +100,7 @@ fn value(of: &Type, found: &mut Value) {
     }
 }
 
-/// Set a field that has no value.
+/// Sets a field that is absent, null or an empty string.
 fn absent(body: &mut Body, field: &str, value: Value) {
     let slot = body.entry(field).or_insert(Value::Null);
     let empty = match slot {

@@ -1,12 +1,12 @@
-//! Discovery answers, plain and aggregated, made from the table of kinds.
+//! Builds discovery documents, plain and aggregated, from the table of kinds.
 //!
-//! Promise: both forms tell the same. Must not know how they are asked for.
+//! Both forms have the same content. Independent of requests.
 
 use serde_json::{Value, json};
 
 use super::{Group, Kind, Kinds, Version, api_version};
 
-/// `/api`
+/// Returns the page `/api`.
 pub(crate) fn core_versions(address: &str) -> Value {
     json!({
         "kind": "APIVersions",
@@ -15,7 +15,7 @@ pub(crate) fn core_versions(address: &str) -> Value {
     })
 }
 
-/// `/apis`
+/// Returns the page `/apis`.
 pub(crate) fn groups(kinds: &Kinds) -> Value {
     let groups: Vec<Value> = named_groups(kinds)
         .map(|g| describe_group(g, false))
@@ -23,14 +23,14 @@ pub(crate) fn groups(kinds: &Kinds) -> Value {
     json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
 }
 
-/// `/apis/GROUP`
+/// Returns the page `/apis/GROUP`.
 pub(crate) fn group(kinds: &Kinds, name: &str) -> Option<Value> {
     named_groups(kinds)
         .find(|group| group.name == name)
         .map(|group| describe_group(group, true))
 }
 
-/// `/api/v1`, `/apis/GROUP/VERSION`
+/// Returns the page `/api/v1` or `/apis/GROUP/VERSION`.
 pub(crate) fn resources(kinds: &Kinds, group: &str, version: &str) -> Option<Value> {
     let found = kinds.version(group, version)?;
     let mut resources = Vec::new();
@@ -45,14 +45,14 @@ pub(crate) fn resources(kinds: &Kinds, group: &str, version: &str) -> Option<Val
         "groupVersion": api_version(group, version),
         "resources": resources,
     });
-    // The real server leaves it out of the core group's.
+    // The real server omits `apiVersion` for the core group.
     if !group.is_empty() {
         page["apiVersion"] = "v1".into();
     }
     Some(page)
 }
 
-/// `/api` and `/apis` in the aggregated form.
+/// Returns the page `/api` or `/apis` in the aggregated form.
 pub(crate) fn aggregated(kinds: &Kinds, core: bool) -> Value {
     let items: Vec<Value> = kinds
         .groups
@@ -115,7 +115,7 @@ fn describe_kind(kind: &Kind) -> Value {
     answer
 }
 
-/// Eight bytes that change with the stored version; clients only compare it.
+/// Returns eight bytes that change with the stored version; clients only compare them.
 fn storage_hash(kind: &Kind) -> String {
     use base64::Engine as _;
     let text = format!("{}/{}/{}", kind.group, kind.stored_version, kind.kind);
@@ -143,7 +143,7 @@ fn describe_subresource(kind: &Kind, name: &str) -> Value {
     answer
 }
 
-/// The group and kind of what a subresource reads or writes, if that is not its object.
+/// Returns group and kind of the object that a subresource reads or writes, if it differs from the main object.
 pub(super) fn foreign(kind: &str, name: &str) -> Option<(&'static str, &'static str)> {
     match name {
         "proxy" => Some((
@@ -200,7 +200,7 @@ fn aggregate_version(group: &Group, version: &Version) -> Value {
 }
 
 fn aggregate_kind(group: &Group, version: &Version, kind: &Kind) -> Value {
-    // Kinds that come with the server leave out what the page says already.
+    // Built-in kinds omit the group and the version if they equal those of the page.
     let told = |of: &str, word: &str| {
         if kind.traits.builtin && of == group.name {
             json!({"group": "", "version": "", "kind": word})

@@ -1,7 +1,6 @@
-//! `OpenAPI`: v3's index and its document per group and version, and v2's single one, as far as clients read them.
+//! Builds `OpenAPI` documents as far as clients read them: the v3 index, the v3 document of each group version, and the v2 document.
 //!
-//! Promise: kubectl finds that the server validates fields, and the schemas of all kinds. Must not know how the pages are asked
-//! for.
+//! Lets kubectl see that the server validates fields, and the schemas of all kinds. Independent of requests.
 
 mod custom;
 mod operations;
@@ -21,7 +20,7 @@ use super::{Kind, Kinds, Version};
 use paths::Dialect;
 use reference::Texts;
 
-/// What the subresources of a version read or write.
+/// The schemas that subresources read or write.
 const SUBRESOURCES: [(&str, &str); 4] = [
     ("scale", "io.k8s.api.autoscaling.v1.Scale"),
     ("token", "io.k8s.api.authentication.v1.TokenRequest"),
@@ -29,7 +28,7 @@ const SUBRESOURCES: [(&str, &str); 4] = [
     ("binding", "io.k8s.api.core.v1.Binding"),
 ];
 
-/// `/openapi/v3`
+/// Returns the document `/openapi/v3`.
 pub(crate) fn index(kinds: &Kinds) -> Value {
     let mut paths = Map::new();
     for group in &kinds.groups {
@@ -42,7 +41,7 @@ pub(crate) fn index(kinds: &Kinds) -> Value {
     json!({"paths": paths})
 }
 
-/// `/openapi/v3/api/v1`, `/openapi/v3/apis/GROUP/VERSION`
+/// Returns the document `/openapi/v3/api/v1` or `/openapi/v3/apis/GROUP/VERSION`.
 pub(crate) fn document(kinds: &Kinds, group: &str, version: &str) -> Option<Bytes> {
     let found = kinds.version(group, version)?;
     let builtin = kinds.group(group).is_some_and(|group| group.builtin);
@@ -78,7 +77,7 @@ struct Components<'a> {
     schemas: BTreeMap<&'a str, Cow<'a, RawValue>>,
 }
 
-/// `/openapi/v2`
+/// Returns the document `/openapi/v2`.
 pub(crate) fn second(kinds: &Kinds) -> Value {
     let mut paths = paths::of_pages(kinds);
     for group in &kinds.groups {
@@ -98,7 +97,7 @@ pub(crate) fn second(kinds: &Kinds) -> Value {
     })
 }
 
-/// The schemas of `OpenAPI` v2.
+/// Returns the schemas of `OpenAPI` v2.
 pub(crate) fn definitions(kinds: &Kinds) -> Map<String, Value> {
     let mut all = Schemas::default();
     for page in ["APIGroupList", "APIVersions"] {
@@ -127,14 +126,14 @@ pub(crate) fn definitions(kinds: &Kinds) -> Map<String, Value> {
     all.made
 }
 
-/// Schemas by name: as they are written, and as they are made.
+/// Schemas by name: verbatim texts, and schemas that this module builds.
 #[derive(Debug, Default)]
 struct Schemas {
     texts: Texts,
     made: Map<String, Value>,
 }
 
-/// What the documents are about.
+/// Returns the title and version of the documents.
 pub(crate) fn info() -> Value {
     json!({"title": "Kubernetes", "version": "v1.36.3"})
 }
@@ -151,7 +150,7 @@ fn gvk(kind: &Kind) -> Value {
     json!({"group": kind.group, "version": kind.version, "kind": kind.kind})
 }
 
-/// All that is sent and answered where the kinds of a version are.
+/// Returns the schemas of all requests and responses for the kinds of a version.
 fn schemas(version: &Version) -> Schemas {
     let mut all = Schemas::default();
     let builtin = version.kinds.values().any(|kind| kind.traits.builtin);
@@ -184,7 +183,7 @@ fn schemas(version: &Version) -> Schemas {
     all
 }
 
-/// Options and events are those of every version.
+/// Lists all group versions in the schemas of delete options and watch events, which they share.
 fn say_versions(all: &mut Schemas, versions: &[(&str, &str)]) {
     for kind in ["DeleteOptions", "WatchEvent"] {
         let name = reference::meta(kind);

@@ -1,6 +1,6 @@
-//! The `APIService` objects of what this server serves itself: of its own groups from the start, of custom ones while they are served.
+//! The `APIService` objects for the groups that this server serves: built-in groups from the start, custom groups while they are served.
 //!
-//! Promise: names, priorities and labels are those kube-apiserver 1.36 gives them. Must not know requests.
+//! Names, priorities and labels are those of kube-apiserver 1.36. Independent of requests.
 
 use std::sync::Arc;
 
@@ -16,12 +16,12 @@ use crate::typed;
 use crate::write;
 
 const API_VERSION: &str = "apiregistration.k8s.io/v1";
-/// Says who looks after an object: the server at its start, or whenever definitions change.
+/// The label that names the manager of an object: `onstart` for built-in groups, `true` for groups that follow definitions.
 const MANAGED_BY: &str = "kube-aggregator.kubernetes.io/automanaged";
-/// The priorities of the group and of the version, of custom kinds.
+/// The priorities of the group and of the version for custom kinds.
 const CUSTOM: (i64, i64) = (1000, 100);
 
-/// `group/version`, the priority of the group, that of the version.
+/// `group/version`, the priority of the group, and that of the version.
 const OWN: [(&str, i64, i64); 21] = [
     ("/v1", 18000, 1),
     ("admissionregistration.k8s.io/v1", 16700, 15),
@@ -46,7 +46,7 @@ const OWN: [(&str, i64, i64); 21] = [
     ("storage.k8s.io/v1", 16800, 15),
 ];
 
-/// Make those of the server's own groups that are not there.
+/// Creates the missing objects of built-in groups.
 pub(crate) fn seed(store: &mut Store) {
     for (group_version, group_priority, version_priority) in OWN {
         let (group, version) = group_version.split_once('/').unwrap_or_default();
@@ -59,7 +59,7 @@ pub(crate) fn seed(store: &mut Store) {
     }
 }
 
-/// After the definitions of a group have changed: have one for each version that is served, and no other.
+/// Runs after the definitions of a group changed: keeps exactly one object for each served version.
 pub(crate) fn settle(store: &mut Store, group: &str) {
     let Some(kind) = kind(store) else { return };
     let served = |store: &Store, version: &str| store.kinds.version(group, version).is_some();
@@ -124,7 +124,7 @@ fn managed_by_server(now: &str, body: &Body) -> Arc<Kept> {
     let author = Author::server(API_VERSION, now.to_owned());
     let outline = typed::of_kind(API_VERSION, "APIService");
     let versions = &mut Single(outline.map_or(Outline::Free, Outline::Struct));
-    // An empty `spec` is always there.
+    // The server always sets a `spec`, even an empty one.
     let before = Body::from_iter([("spec".to_owned(), json!({}))]);
     let managed = managed::update(versions, &author, &Managed::default(), &before, body);
     Kept::new(managed.unwrap_or_default())

@@ -1,12 +1,12 @@
-//! Between the version a request speaks and the form objects are stored in.
+//! Converts objects between the version of a request and the stored form.
 //!
-//! Promise: for all kinds but Events and autoscalers only the type changes. Must not know the store.
+//! For all kinds but Events and autoscalers, only the type changes. Independent of the store.
 
 use super::{Kind, Shape, autoscaler};
 use crate::object::Body;
 use crate::schema;
 
-/// Fields of `events.k8s.io/v1` and what core `v1` calls them.
+/// Fields of `events.k8s.io/v1`, and their names in core `v1`.
 const EVENT_FIELDS: [(&str, &str); 6] = [
     ("note", "message"),
     ("regarding", "involvedObject"),
@@ -16,7 +16,7 @@ const EVENT_FIELDS: [(&str, &str); 6] = [
     ("deprecatedLastTimestamp", "lastTimestamp"),
 ];
 
-/// A body as the request has it, to a body as it is stored.
+/// Converts a body from the version of the request to the stored form.
 pub(crate) fn to_stored(kind: &Kind, mut body: Body) -> Body {
     match kind.shape {
         Shape::Stored => {}
@@ -31,7 +31,7 @@ pub(crate) fn to_stored(kind: &Kind, mut body: Body) -> Body {
     body
 }
 
-/// A custom object of a version, as it is stored: what the stored version does not know is lost.
+/// Converts a custom object to the stored version; fields that the stored version lacks are lost.
 pub(crate) fn to_storage(kind: &Kind, mut body: Body) -> Body {
     if let Some(schema) = kind.stored_schema.as_ref().filter(|_| !kind.is_native()) {
         schema::store(schema, &mut body);
@@ -39,7 +39,7 @@ pub(crate) fn to_storage(kind: &Kind, mut body: Body) -> Body {
     body
 }
 
-/// A custom object as it is stored, with what its version of the request knows.
+/// Converts a stored custom object to the version of the request; fields that this version lacks are lost.
 pub(crate) fn of_version(kind: &Kind, mut body: Body) -> Body {
     if let (Some(schema), Some(_)) = (&kind.schema, &kind.stored_schema)
         && !kind.is_native()
@@ -49,7 +49,7 @@ pub(crate) fn of_version(kind: &Kind, mut body: Body) -> Body {
     body
 }
 
-/// A body as it is stored, to a body as the request speaks.
+/// Converts a stored body to the version of the request.
 pub(crate) fn from_stored(kind: &Kind, body: Body) -> Body {
     let mut body = of_version(kind, body);
     match kind.shape {
@@ -58,7 +58,7 @@ pub(crate) fn from_stored(kind: &Kind, body: Body) -> Body {
             for (new, core) in EVENT_FIELDS.into_iter().chain([SOURCE]) {
                 rename(&mut body, core, new);
             }
-            // The newer version leaves out what the older one shows empty.
+            // The newer version omits empty fields that the older one includes.
             body.retain(|key, value| !(key.starts_with("reporting") && value.as_str() == Some("")));
         }
         Shape::FirstAutoscaler => autoscaler::to_first(&mut body),

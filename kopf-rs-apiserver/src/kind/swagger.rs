@@ -1,14 +1,14 @@
-//! `OpenAPI` v2 as a protobuf message, which Go's clients ask for: the definitions, without paths.
+//! Encodes the `OpenAPI` v2 document as protobuf, which Go clients request: the definitions, without paths.
 //!
-//! Promise: the message says what the JSON document says of definitions. Must not know kinds.
+//! The definitions equal those of the JSON document. Independent of kinds.
 
 use bytes::Bytes;
 use serde_json::{Map, Value};
 
-/// The media type of the document as a protobuf message.
+/// The media type of the protobuf document.
 pub(crate) const MESSAGE_TYPE: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 
-/// The message that describes the definitions.
+/// Encodes the definitions.
 pub(crate) fn message(info: &Value, definitions: &Map<String, Value>) -> Bytes {
     let mut about = Message::default();
     about.text(1, info.get("title"));
@@ -20,7 +20,7 @@ pub(crate) fn message(info: &Value, definitions: &Map<String, Value>) -> Bytes {
     let mut document = Message::default();
     document.bytes(1, b"2.0");
     document.message(2, &about);
-    // Paths are there, and empty.
+    // The document has an empty list of paths.
     document.bytes(8, b"");
     document.message(9, &all);
     document.0.into()
@@ -33,7 +33,7 @@ fn named(name: &str, value: &Message) -> Message {
     pair
 }
 
-/// A value as YAML, of which JSON is a part.
+/// Encodes a value as YAML, which includes JSON.
 fn any(value: &Value) -> Message {
     let mut any = Message::default();
     any.bytes(2, value.to_string().as_bytes());
@@ -83,7 +83,7 @@ fn of_schema(schema: &Value) -> Message {
     message
 }
 
-/// What a schema is made of.
+/// Encodes the sub-schemas and lists of a schema.
 fn structure(schema: &Value, message: &mut Message) {
     let list = |field: &str| {
         schema
@@ -129,7 +129,7 @@ fn structure(schema: &Value, message: &mut Message) {
     }
 }
 
-/// A protobuf message as it is written.
+/// An encoded protobuf message.
 #[derive(Debug, Default)]
 struct Message(Vec<u8>);
 

@@ -1,6 +1,7 @@
-//! Server-side apply: what an applier says is merged into the object, what it no longer says goes, others' fields are theirs.
+//! Server-side apply: merges a configuration into the object, removes the fields that the applier no longer sets, and keeps the fields
+//! of other managers.
 //!
-//! Promise: pure; conflicts are told in the real server's words. Must not know requests.
+//! Guarantees the conflict messages of the real server; the module is pure. Must not depend on requests.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,44 +18,44 @@ use super::versions::{Changes, Failure, Versions};
 use super::walk;
 use crate::object::{Body, at_path};
 
-/// Who is said to have what was there before anybody applied.
+/// The manager of the fields that an object had before the first apply.
 const BEFORE: &str = "before-first-apply";
 
 /// The annotation of kubectl's client-side apply.
 pub(crate) const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// A field that somebody else manages.
+/// A field that another manager owns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Conflict {
     pub(crate) manager: String,
     pub(crate) field: String,
 }
 
-/// What comes of applying.
+/// The result of an apply.
 #[derive(Clone, Debug)]
 pub(crate) struct Applied {
     pub(crate) body: Body,
     pub(crate) managed: Managed,
 }
 
-/// What is applied, to what, and how.
+/// A configuration, and the object to which it is applied.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Application<'a> {
     pub(crate) author: &'a Author,
-    /// The object as it is; what an object is when nothing is set, if there is none.
+    /// The live object; equals `empty` if there is none.
     pub(crate) live: &'a Body,
     pub(crate) exists: bool,
-    /// What an object is when nothing is set.
+    /// The object of this kind in which no field is set.
     pub(crate) empty: &'a Body,
     pub(crate) managed: &'a Managed,
     pub(crate) config: &'a Body,
 }
 
-/// Why nothing comes of applying.
+/// The reason why an apply fails.
 #[derive(Clone, Debug)]
 pub(crate) enum Stop {
     Conflicts(Vec<Conflict>),
-    /// The object is not to be had in the version of a manager.
+    /// The object cannot be converted to the version of a manager.
     Failed(Failure),
 }
 
@@ -69,11 +70,11 @@ impl From<Failure> for Stop {
 // === impl Application ===
 
 impl Application<'_> {
-    /// Apply.
+    /// Applies the configuration.
     ///
     /// # Errors
     ///
-    /// The fields that others have with another value, unless forced.
+    /// The fields that other managers own with another value, unless `force` is set.
     pub(crate) fn apply(
         &self,
         versions: &mut dyn Versions<'_>,
@@ -144,7 +145,7 @@ impl Application<'_> {
         })
     }
 
-    /// Who managed what before: if nobody, everything is somebody's.
+    /// Returns the managers before this apply; if there are none, all fields get the manager [`BEFORE`].
     fn before(&self, versions: &mut dyn Versions<'_>) -> Result<Managed, Failure> {
         if !self.exists || !self.managed.entries.is_empty() {
             return Ok(self.managed.clone());
@@ -156,8 +157,8 @@ impl Application<'_> {
         track::update(versions, &author, self.managed, self.empty, self.live)
     }
 
-    /// Take out what this applier said last time, in the version of that time, and does not say now, unless somebody else
-    /// manages it.
+    /// Removes the fields that this applier set in its last apply, in the version of that apply, and does not set now, unless another
+    /// manager owns them.
     fn prune(
         &self,
         versions: &mut dyn Versions<'_>,
@@ -180,7 +181,7 @@ impl Application<'_> {
                 .or_default()
                 .add(&entry.fields);
         }
-        // The version of last time comes first: others may lack what a conversion needs.
+        // Starts with the version of the last apply, because other versions may lack fields that a conversion needs.
         let mut owned: Vec<(&str, Set)> = owned.into_iter().collect();
         owned.sort_by_key(|(version, _)| version != then);
         let (mut pruned, mut whole) = (remove(outline, &merged, &last), merged.clone());
@@ -209,7 +210,7 @@ impl Application<'_> {
         seen(versions, remove(outline, &merged, &dangling), then, own)
     }
 
-    /// The fields that kubectl may take because its client-side apply set them as they are.
+    /// Returns the fields that kubectl may take over without conflict because its client-side apply set their current values.
     fn last_applied_fields(&self, outline: Outline<'_>) -> Vec<String> {
         let text =
             at_path(self.live, ".metadata.annotations").and_then(|all| all.get(LAST_APPLIED));
@@ -232,7 +233,7 @@ impl Application<'_> {
     }
 }
 
-/// An object of one version in another one.
+/// Converts an object from one version to another.
 fn seen(
     versions: &mut dyn Versions<'_>,
     body: Body,
@@ -259,7 +260,7 @@ fn conflicts(managed: &Managed, mine: &Entry, changes: &Changes) -> Vec<Conflict
     found
 }
 
-/// A manager as the real server names it.
+/// Returns the name of a manager in messages of the real server.
 fn shown(entry: &Entry) -> String {
     let subresource = match entry.subresource.as_str() {
         "" => String::new(),
@@ -272,7 +273,7 @@ fn shown(entry: &Entry) -> String {
     format!("{:?}{subresource}{version}", entry.manager)
 }
 
-/// What is said of conflicts, all together.
+/// Returns the message for a list of conflicts.
 pub(crate) fn told(conflicts: &[Conflict]) -> String {
     if let [one] = conflicts {
         return format!(

@@ -1,6 +1,6 @@
 //! The entries of `metadata.managedFields`.
 //!
-//! Promise: written in the real server's order; what cannot be read is as good as absent. Must not know how entries come about.
+//! Guarantees the real server's order; entries that cannot be read count as absent. Must not depend on how entries are computed.
 
 use std::sync::Arc;
 
@@ -10,14 +10,14 @@ use super::set::Set;
 use super::shared::shared;
 use crate::object::write_json;
 
-/// How a manager came by its fields; in the order entries are written.
+/// The operation by which a manager got its fields; the variants have the order of the entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Operation {
     Apply,
     Update,
 }
 
-/// What one manager has.
+/// The fields of one manager.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) manager: String,
@@ -28,14 +28,14 @@ pub(crate) struct Entry {
     pub(crate) fields: Arc<Set>,
 }
 
-/// What all managers of a stored object have, and its text.
+/// The managed fields of a stored object, and their JSON text.
 #[derive(Debug, Default)]
 pub(crate) struct Kept {
     pub(crate) managed: Managed,
     pub(crate) text: Vec<u8>,
 }
 
-/// What all managers have.
+/// The fields of all managers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Managed {
     pub(crate) entries: Vec<Entry>,
@@ -55,7 +55,7 @@ impl Operation {
 // === impl Entry ===
 
 impl Entry {
-    /// Whether both are the same manager's: an applier's whatever its version.
+    /// Returns whether both entries have the same identity; the version of an applier is not part of it.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         self.manager == other.manager
             && self.operation == other.operation
@@ -121,7 +121,7 @@ impl Kept {
 // === impl Managed ===
 
 impl Managed {
-    /// From `metadata.managedFields`; `None` if an entry makes no sense.
+    /// Reads `metadata.managedFields`; returns `None` if an entry is invalid.
     pub(crate) fn from_json(json: &Value) -> Option<Self> {
         let entries = json.as_array()?.iter().map(Entry::from_json);
         let mut managed = Self {
@@ -131,12 +131,12 @@ impl Managed {
         Some(managed)
     }
 
-    /// As `metadata.managedFields`.
+    /// Writes `metadata.managedFields`.
     pub(crate) fn to_json(&self) -> Value {
         self.entries.iter().map(Entry::to_json).collect()
     }
 
-    /// Each manager once: of one that is there twice, the last entry counts.
+    /// Keeps one entry per manager: the last one.
     pub(super) fn once(self) -> Self {
         let mut entries: Vec<Entry> = Vec::with_capacity(self.entries.len());
         for entry in self.entries {
@@ -146,7 +146,7 @@ impl Managed {
         Self { entries }
     }
 
-    /// Appliers first, the oldest first.
+    /// Sorts the entries: appliers first, and older ones before newer ones.
     pub(crate) fn sort(&mut self) {
         self.entries.sort_by(|a, b| {
             let key = |entry: &Entry| {
@@ -162,7 +162,7 @@ impl Managed {
         });
     }
 
-    /// Whether both say the same but for the times.
+    /// Returns whether both are equal except for their timestamps.
     pub(crate) fn is_same_but_times(&self, other: &Self) -> bool {
         let timeless = |managed: &Self| {
             let mut entries = managed.entries.clone();

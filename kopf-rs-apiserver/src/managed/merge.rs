@@ -1,6 +1,6 @@
-//! Objects merged with what is applied to them, and fields taken out of objects.
+//! Merges an applied configuration into an object, and removes fields from objects.
 //!
-//! Promise: what is applied wins; parts it does not name stay. Must not know managers.
+//! Guarantees that applied values win and that fields which the configuration does not name stay. Must not depend on managers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use super::outline::{Form, Outline, boxed};
 use super::set::Set;
 
-/// What cannot be applied, and where.
+/// A mistake in an object, and its path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Flaw {
     pub(crate) place: String,
@@ -19,7 +19,7 @@ pub(crate) struct Flaw {
 // === impl Flaw ===
 
 impl Flaw {
-    /// The complaint with its place.
+    /// Returns the message with the path.
     pub(crate) fn told(&self) -> String {
         match self.place.as_str() {
             "" => self.why.clone(),
@@ -40,8 +40,8 @@ impl Flaw {
     }
 }
 
-/// What is wrong with an object: fields its type does not have, values of other types, items that cannot be told apart.
-/// `twice` says whether items may be there twice.
+/// Validates an object: undeclared fields, values of the wrong type, list items without a valid key. `twice` allows
+/// duplicate items.
 pub(crate) fn flaws(outline: Outline<'_>, object: &Map<String, Value>, twice: bool) -> Vec<Flaw> {
     let mut found = Vec::new();
     for (name, value) in object {
@@ -69,7 +69,7 @@ fn flaws_of(outline: Outline<'_>, value: &Value, twice: bool) -> Vec<Flaw> {
     match (outline.form(value), value) {
         (Form::Scalar(scalar), value) => scalar.misfit(value).into_iter().map(Flaw::here).collect(),
         (_, Value::Null) => Vec::new(),
-        // What is applied as a whole is of its type all the same.
+        // An atomic map must still match its type.
         (Form::Map | Form::WholeMap, Value::Object(map)) => flaws(outline, map, twice),
         (Form::Map | Form::WholeMap, _) => wrong("map"),
         (Form::WholeList, Value::Array(items)) => {
@@ -85,7 +85,7 @@ fn flaws_of(outline: Outline<'_>, value: &Value, twice: bool) -> Vec<Flaw> {
     }
 }
 
-/// What is wrong with items that are told apart; one that cannot be is the last that is looked at.
+/// Validates the items of an associative list; stops at the first item without a valid key.
 fn flaws_of_items(
     outline: Outline<'_>,
     form: &Form<'_>,
@@ -113,7 +113,7 @@ fn flaws_of_items(
     found
 }
 
-/// An object with what is applied to it.
+/// Returns the object with the configuration merged into it.
 pub(crate) fn merge(
     outline: Outline<'_>,
     live: &Map<String, Value>,
@@ -141,7 +141,7 @@ fn values(outline: Outline<'_>, live: &Value, applied: &Value) -> Value {
         {
             lists(outline, &form, old, new)
         }
-        // Nothing, applied to something that has parts, leaves the parts.
+        // Applying null to a map or list that has parts leaves the parts.
         (Form::Map, Value::Object(old), Value::Null) if !old.is_empty() => live.clone(),
         (Form::Set | Form::Keyed(_), Value::Array(old), Value::Null) if !old.is_empty() => {
             live.clone()
@@ -150,7 +150,7 @@ fn values(outline: Outline<'_>, live: &Value, applied: &Value) -> Value {
     }
 }
 
-/// Two lists of items that are told apart: the applied order rules, other items keep their place among their neighbours.
+/// Merges two associative lists in the applied order; the other items keep their place relative to their neighbours.
 fn lists(outline: Outline<'_>, form: &Form<'_>, live: &[Value], applied: &[Value]) -> Value {
     let name = |item: &Value| outline.item_name(form, item).unwrap_or_default();
     let old: Vec<(String, &Value)> = live.iter().map(|item| (name(item), item)).collect();
@@ -179,7 +179,7 @@ fn lists(outline: Outline<'_>, form: &Form<'_>, live: &[Value], applied: &[Value
                 next = shared.next();
                 continue;
             }
-            // An item of both, but another one comes first.
+            // The item is in both lists, but the applied order puts another one first.
             if in_new.contains(left.as_str()) && next.is_some_and(|next| next != left) {
                 at_old += 1;
                 continue;
@@ -206,7 +206,7 @@ fn lists(outline: Outline<'_>, form: &Form<'_>, live: &[Value], applied: &[Value
     Value::Array(out)
 }
 
-/// An object without the fields in a set.
+/// Returns the object without the fields of a set.
 pub(crate) fn remove(
     outline: Outline<'_>,
     object: &Map<String, Value>,

@@ -1,32 +1,32 @@
-//! How objects come apart: which maps and lists are merged part by part, which as a whole, and how items are told apart.
+//! The merge structure of objects: which maps and lists are atomic, which are merged part by part, and what identifies a list item.
 //!
-//! Promise: the same view of built-in types, of schemas of custom kinds, and of what no schema describes.
-//! Must not know sets or managers.
+//! Guarantees one view of built-in types, of the schemas of custom kinds, and of data without a schema.
+//! Must not depend on field sets or managers.
 
 use std::sync::LazyLock;
 
 use serde_json::{Map, Value, json};
 
-use crate::schema::go::type_of;
 use crate::schema::go::value as go;
+use crate::schema::go::{reread, type_of};
 use crate::typed::{self, Relation, Struct, Type};
 
-/// What is known of a place in an object.
+/// The type information for a place in an object.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Outline<'a> {
     Struct(&'static Struct),
     Field(&'a Type, &'a Relation),
     /// The schema of a whole custom object.
     Root(&'a Value),
-    /// A schema, and whether it or one around it keeps fields that it does not know.
+    /// A schema, and whether it or an enclosing schema preserves unknown fields.
     Schema(&'a Value, bool),
-    /// Nothing: maps come apart, lists do not.
+    /// No schema: maps are granular, lists are atomic.
     Free,
-    /// Nothing below here may be.
+    /// An undeclared place: no value is valid here.
     Undeclared,
 }
 
-/// What may be at a place; where several things may, the value there decides.
+/// The forms that are valid at a place; if there are several, the value decides.
 #[derive(Clone, Debug, Default)]
 struct Choice<'a> {
     map: Option<Form<'a>>,
@@ -34,7 +34,7 @@ struct Choice<'a> {
     list: Option<Form<'a>>,
 }
 
-/// What a value without parts has to be.
+/// The type of a value without parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scalar {
     Number,
@@ -43,25 +43,25 @@ pub(crate) enum Scalar {
     Any,
 }
 
-/// How a value at a place comes apart.
+/// The merge structure of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Form<'a> {
-    /// It has no parts.
+    /// A value without parts.
     Scalar(Scalar),
-    /// A map that is one value.
+    /// An atomic map.
     WholeMap,
     Map,
-    /// A list that is one value.
+    /// An atomic list.
     WholeList,
-    /// Into items that are told apart by themselves.
+    /// A list whose items are identified by their value.
     Set,
-    /// Into items that are told apart by these fields.
+    /// A list whose items are identified by these fields.
     Keyed(Vec<&'a str>),
 }
 
 const USUAL: Relation = Relation::Usual;
 
-/// The schema of a text.
+/// The schema of a string.
 static TEXT: LazyLock<Value> = LazyLock::new(|| json!({"type": "string"}));
 
 // === impl Choice ===
@@ -96,7 +96,7 @@ impl<'a> Choice<'a> {
         }
     }
 
-    /// What is left of the choice for a value: all of it, where the value fits nothing, or is null.
+    /// Keeps only the form that fits a value; keeps all of them if none fits or the value is null.
     fn narrowed(self, value: &Value) -> Self {
         match (value, &self) {
             (Value::Object(_), Self { map: Some(_), .. }) => Self {
@@ -123,7 +123,7 @@ impl<'a> Choice<'a> {
         }
     }
 
-    /// A map before all, then a scalar.
+    /// Returns the preferred form: map, then scalar, then list.
     fn first(self) -> Form<'a> {
         let scalar = self.scalar.map(Form::Scalar);
         let found = self.map.or(scalar).or(self.list);
@@ -150,12 +150,12 @@ impl Form<'_> {
 // === impl Outline ===
 
 impl<'a> Outline<'a> {
-    /// How this value comes apart here.
+    /// Returns the form of a value at this place.
     pub(crate) fn form(self, value: &Value) -> Form<'a> {
         self.choice().narrowed(value).first()
     }
 
-    /// Whether both values are of one kind for this place.
+    /// Returns whether both values match the same forms at this place.
     pub(crate) fn alike(self, one: &Value, other: &Value) -> bool {
         let kinds = |value| self.choice().narrowed(value).kinds();
         kinds(one) == kinds(other)
@@ -171,7 +171,7 @@ impl<'a> Outline<'a> {
         }
     }
 
-    /// What is known of a field of a map.
+    /// Returns the outline of a map's field.
     pub(crate) fn child(self, name: &str) -> Self {
         match self {
             Self::Struct(of) => match of.field(name) {
@@ -192,7 +192,7 @@ impl<'a> Outline<'a> {
         }
     }
 
-    /// What is known of the items of a list.
+    /// Returns the outline of a list's items.
     pub(crate) fn item(self) -> Self {
         match self {
             Self::Field(of, _) => of
@@ -205,7 +205,7 @@ impl<'a> Outline<'a> {
         }
     }
 
-    /// Whether nothing is known of any part.
+    /// Returns whether the outline has no type information about its parts.
     pub(crate) fn is_free(self) -> bool {
         match self {
             Self::Free | Self::Undeclared => true,
@@ -221,7 +221,7 @@ impl<'a> Outline<'a> {
         }
     }
 
-    /// Whether a field is one of those the type names, rather than one key of many.
+    /// Returns whether a field is declared by the type, as opposed to a key of a free map.
     pub(crate) fn names(self, field: &str) -> bool {
         let is_type = matches!(field, "apiVersion" | "kind" | "metadata");
         match self {
@@ -240,7 +240,7 @@ impl<'a> Outline<'a> {
         }
     }
 
-    /// How an item of such a list is called in a set of fields; why it cannot be.
+    /// Returns the name of a list item in a field set, or the reason why it has none.
     pub(crate) fn item_name(self, form: &Form<'_>, item: &Value) -> Result<String, String> {
         match (form, item) {
             (Form::Keyed(keys), Value::Object(map)) => self.keys_of(keys, map),
@@ -294,7 +294,7 @@ impl<'a> Outline<'a> {
 // === impl Scalar ===
 
 impl Scalar {
-    /// Why a value cannot be here.
+    /// Returns the reason why a value does not match, if it does not.
     pub(crate) fn misfit(self, value: &Value) -> Option<String> {
         let (wanted, got) = match (self, value) {
             (_, Value::Null)
@@ -317,12 +317,12 @@ impl Scalar {
     }
 }
 
-/// A value as Go's `%v` prints a box with it.
+/// Formats a value as Go's `%v` prints a pointer to a struct with it.
 pub(crate) fn boxed(value: &Value) -> String {
     format!("&{{{}}}", go(value))
 }
 
-/// A JSON value as Go's `%#v` prints it.
+/// Formats a JSON value as Go's `%#v` prints it.
 fn literal(value: &Value) -> String {
     match value {
         Value::Null => "interface {}(nil)".to_owned(),
@@ -340,13 +340,12 @@ fn literal(value: &Value) -> String {
     }
 }
 
-/// A value as it is written in a set of fields: a whole number has no point.
+/// Returns a value as field sets contain it: whole numbers have no decimal point.
 fn written(value: &Value) -> Value {
-    let whole = value
-        .as_f64()
-        .filter(|found| value.is_f64() && found.fract() == 0.0 && found.abs() < 1e15);
-    #[expect(clippy::cast_possible_truncation, reason = "it is whole and small")]
-    whole.map_or_else(|| value.clone(), |whole| (whole as i64).into())
+    match value {
+        Value::Number(number) => Value::Number(reread(number)),
+        other => other.clone(),
+    }
 }
 
 fn keeps(schema: &Value) -> bool {
@@ -407,7 +406,7 @@ fn list_of_schema(schema: &Value) -> Form<'_> {
     }
 }
 
-/// A field of a map with a schema; `whole` says that the map is an object of its own.
+/// Returns the outline of a field of a map with a schema; `whole` says that the map is an object with type and metadata.
 fn child_of_schema<'a>(schema: &'a Value, kept: bool, whole: bool, name: &str) -> Outline<'a> {
     match name {
         "metadata" if whole => return typed::metadata().map_or(Outline::Free, Outline::Struct),

@@ -1,6 +1,6 @@
-//! What managers have as it is read again before a write: once each, and as the type of the object is now.
+//! Reads managed fields again before a write: merges duplicate entries, and adapts the fields to the current type of the object.
 //!
-//! Promise: who had parts of what is one value now has that value. Must not know objects.
+//! Guarantees that the manager of a part owns the whole value once the value has become atomic. Must not depend on objects.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,12 +14,12 @@ use super::track::Author;
 use super::versions::{Failure, Versions};
 use crate::object::Body;
 
-/// What all managers have, as the type is now. Of a manager that is there twice, the last entry counts; who wrote in a
-/// version that is not there has nothing; only types of custom kinds change.
+/// Adapts the managed fields to the current type, which changes only for custom kinds. Of duplicate entries, the last one counts;
+/// entries of a version that no longer exists are dropped.
 ///
 /// # Errors
 ///
-/// Why the object, which is in the version of the author, is not to be had in the version of a manager.
+/// The reason why the object, which is in the author's version, cannot be converted to the version of a manager.
 pub(super) fn settle(
     versions: &mut dyn Versions<'_>,
     author: &Author,

@@ -1,7 +1,7 @@
-//! Who manages the number of an object after a write to its scale.
+//! The managers of an object's replica count after a write to its scale.
 //!
-//! Promise: the real server's way of translating managers between an object and its scale, where those that update lose
-//! the version they wrote in, and the moment. Must not know requests.
+//! Guarantees the real server's translation of managers between an object and its scale, in which entries of updates lose their
+//! version and timestamp. Must not depend on requests.
 
 use std::sync::Arc;
 
@@ -9,17 +9,17 @@ use super::entry::{Entry, Managed, Operation};
 use super::set::Set;
 use super::track::Author;
 
-/// How a scale changed the number of an object.
+/// The change of an object's replica count by a write to its scale.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scaled {
-    /// It is as it was.
+    /// The count is unchanged.
     Not,
-    /// A scale leaves out a zero: nobody has it.
+    /// The count became zero. A scale omits a zero, so the field has no manager.
     ToZero,
     To,
 }
 
-/// The managers after a write to the scale of an object whose number is at `replicas`.
+/// Returns the managers after a write to the scale of an object whose replica count is at `replicas`.
 pub(crate) fn scaled(managed: &Managed, author: &Author, replicas: &Set, how: Scaled) -> Managed {
     let has = |entry: &Entry| !entry.fields.shared(replicas).is_empty();
     if !managed.entries.iter().any(has) {
@@ -55,7 +55,7 @@ pub(crate) fn scaled(managed: &Managed, author: &Author, replicas: &Set, how: Sc
     after
 }
 
-/// The managers of a scale: whoever has the number of its object.
+/// Returns the managers of a scale, which are those of the object's replica count.
 pub(crate) fn of_scale(managed: &Managed, replicas: &Set) -> Managed {
     let has = |entry: &&Entry| !entry.fields.shared(replicas).is_empty();
     let number = Arc::new(Set::of_fields(&[&["spec", "replicas"]]));
@@ -70,7 +70,7 @@ pub(crate) fn of_scale(managed: &Managed, replicas: &Set) -> Managed {
     }
 }
 
-/// The managers of an object, of a version, after somebody applied to its scale.
+/// Returns the managers of an object in its version `api_version` after an apply to its scale.
 pub(crate) fn to_object(
     before: &Managed,
     scale: &Managed,
@@ -110,7 +110,7 @@ pub(crate) fn to_object(
             fields: Arc::new(replicas.clone()),
             ..scaler.clone()
         };
-        // Who updates is somebody else here, since the version is another: what else they have stays theirs.
+        // An update entry from the scale has another version, so the manager's existing update entry for the object stays.
         after.entries.retain(|other| !other.is_same(scaler));
         after.entries.push(entry);
     }

@@ -1,21 +1,21 @@
-//! Sets of fields: which parts of an object a manager has, as `fieldsV1` writes them.
+//! Field sets: the parts of an object that a manager owns, in the format `fieldsV1`.
 //!
-//! Promise: reading what was written gives the same set. Must not know objects.
+//! Guarantees that a written set reads back as an equal set. Must not depend on objects.
 //!
-//! A part is named as `fieldsV1` names it: `f:` and a field, `k:` and the keys of a list's item, `v:` and an item itself.
+//! Parts have the names of `fieldsV1`: `f:` and a field, `k:` and the keys of a list item, `v:` and the value of an item.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use serde_json::{Map, Value};
 
-/// A set of fields: the parts of one place, and what is in the set below them.
+/// A field set: the parts of a place, with the sets below them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Set {
     pub(crate) parts: BTreeMap<String, Part>,
 }
 
-/// One part: whether it is itself in the set, and what is below it.
+/// A part: whether it is itself in the set, and the set below it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Part {
     pub(crate) member: bool,
@@ -48,14 +48,14 @@ impl Set {
         self.parts.is_empty()
     }
 
-    /// Put a part in; an empty one is none.
+    /// Inserts a part unless it is empty.
     pub(crate) fn insert(&mut self, name: String, part: Part) {
         if !part.is_empty() {
             self.parts.insert(name, part);
         }
     }
 
-    /// The set of these places, each named by its fields.
+    /// Returns the set of these places, each given as a path of field names.
     pub(crate) fn of_fields(places: &[&[&str]]) -> Self {
         let mut set = Self::default();
         for place in places {
@@ -77,7 +77,7 @@ impl Set {
         set
     }
 
-    /// Take all of another set in.
+    /// Adds all members of another set.
     pub(crate) fn add(&mut self, other: &Self) {
         for (name, part) in &other.parts {
             let slot = self.parts.entry(name.clone()).or_default();
@@ -86,7 +86,7 @@ impl Set {
         }
     }
 
-    /// What is in this set and not in the other.
+    /// Returns the members that are not in the other set.
     pub(crate) fn without(&self, other: &Self) -> Self {
         self.keep(other, &|mine, others| Part {
             member: mine.member && !others.member,
@@ -94,7 +94,7 @@ impl Set {
         })
     }
 
-    /// What is in this set and neither in the other nor below what is.
+    /// Returns the members that are neither in the other set nor below one of its members.
     pub(crate) fn without_below(&self, other: &Self) -> Self {
         self.keep(other, &|mine, others| {
             if others.member {
@@ -120,7 +120,7 @@ impl Set {
         }
     }
 
-    /// What is in both sets.
+    /// Returns the members that are in both sets.
     pub(crate) fn shared(&self, other: &Self) -> Self {
         let parts = self.parts.iter().filter_map(|(name, mine)| {
             let others = other.parts.get(name)?;
@@ -135,14 +135,14 @@ impl Set {
         }
     }
 
-    /// The places in the set, as the real server prints them.
+    /// Returns the paths in the set, in the real server's notation.
     pub(crate) fn shown(&self) -> Vec<String> {
         let mut places = Vec::new();
         self.show("", &mut places);
         places
     }
 
-    /// What is here first, then what is below.
+    /// Lists the members at this level before those below.
     fn show(&self, way: &str, places: &mut Vec<String>) {
         let place = |name: &str| format!("{way}{}", shown(name));
         let members = self.parts.iter().filter(|(_, part)| part.member);
@@ -152,7 +152,7 @@ impl Set {
         }
     }
 
-    /// As `fieldsV1`.
+    /// Converts the set to `fieldsV1`.
     pub(crate) fn to_json(&self) -> Value {
         let part = |part: &Part| {
             let mut map = match part.below.to_json() {
@@ -170,7 +170,7 @@ impl Set {
             .collect()
     }
 
-    /// From `fieldsV1`; `None` if it is none.
+    /// Parses `fieldsV1`; returns `None` if it is invalid.
     pub(crate) fn from_json(json: &Value) -> Option<Self> {
         let mut set = Self::default();
         for (name, below) in json.as_object()? {
@@ -192,7 +192,7 @@ impl Set {
     }
 }
 
-/// One part of a place as the real server prints it.
+/// Returns one part of a path in the real server's notation.
 pub(super) fn shown(name: &str) -> String {
     let (kind, rest) = name.split_at(2);
     match kind {
@@ -203,7 +203,7 @@ pub(super) fn shown(name: &str) -> String {
             let mut text = String::from("[");
             for (at, (key, value)) in keys.iter().enumerate() {
                 let comma = if at > 0 { "," } else { "" };
-                // Writing to a String cannot fail.
+                // Writing to a `String` cannot fail.
                 let _infallible = write!(text, "{comma}{key}={value}");
             }
             text + "]"

@@ -1,18 +1,18 @@
-//! Sets that are alike, kept once: objects that were made alike have the same fields and the same managers.
+//! Deduplicates equal field sets: objects that were created alike have the same fields and managers, so this saves memory.
 //!
-//! Promise: an equal set. Must not know whose it is.
+//! Guarantees that the returned set is equal. Must not depend on the owner of a set.
 
 use std::collections::HashSet;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use super::set::Set;
 
-/// How many sets are remembered; then it begins anew.
+/// The maximum number of remembered sets; when it is reached, the cache is cleared.
 const REMEMBERED: usize = 4096;
 
 static KNOWN: LazyLock<Mutex<HashSet<Arc<Set>>>> = LazyLock::new(Mutex::default);
 
-/// An equal set, the one that others have where there is one.
+/// Returns a shared set that equals this one.
 pub(super) fn shared(set: &Arc<Set>) -> Arc<Set> {
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(found) = known.get(set) {

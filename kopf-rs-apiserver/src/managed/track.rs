@@ -1,6 +1,6 @@
-//! What a write other than apply does to the managers: whoever changes a field has it from then on.
+//! Updates the managed fields for a write other than apply: the writer becomes the manager of each field that it changes.
 //!
-//! Promise: a write that changes nothing changes no entry. Must not know requests.
+//! Guarantees that a write without changes changes no entry. Must not depend on requests.
 
 use std::sync::{Arc, LazyLock};
 
@@ -13,13 +13,13 @@ use super::versions::{Changes, Failure, Versions};
 use super::walk::{self, Difference};
 use crate::object::Body;
 
-/// How many entries of updates an object keeps.
+/// The maximum number of update entries per object.
 const UPDATERS: usize = 10;
 
-/// Whose entry the oldest updates are put together in.
+/// The manager of the merged entry for the oldest updates.
 const ANCIENT: &str = "ancient-changes";
 
-/// Fields that nobody manages: the server's own.
+/// The fields that have no manager because the server owns them.
 static SERVERS: LazyLock<Set> = LazyLock::new(|| {
     Set::of_fields(&[
         &["apiVersion"],
@@ -37,21 +37,21 @@ static SERVERS: LazyLock<Set> = LazyLock::new(|| {
     ])
 });
 
-/// Who writes, which part of the object, in which version, and when.
+/// The author of a write, with subresource, version and time.
 #[derive(Clone, Debug)]
 pub(crate) struct Author {
     pub(crate) manager: String,
     pub(crate) api_version: String,
     pub(crate) subresource: &'static str,
     pub(crate) time: String,
-    /// What a write to this part of the object cannot change, with all that is below.
+    /// The fields, with everything below them, that a write to this part of the object cannot change.
     pub(crate) closed: Arc<Set>,
 }
 
 // === impl Author ===
 
 impl Author {
-    /// The server itself.
+    /// Returns the server itself as author.
     pub(crate) fn server(api_version: &str, time: String) -> Self {
         Self {
             manager: "kube-apiserver".to_owned(),
@@ -62,7 +62,7 @@ impl Author {
         }
     }
 
-    /// An entry of this author.
+    /// Returns an entry of this author.
     pub(super) fn entry(&self, operation: Operation, fields: Set) -> Entry {
         let manager = if self.manager.is_empty() {
             "unknown"
@@ -79,7 +79,7 @@ impl Author {
         }
     }
 
-    /// How two objects differ in what this author can change.
+    /// Returns the differences between two objects in the fields that this author can change.
     pub(super) fn compare(&self, outline: Outline<'_>, old: &Body, new: &Body) -> Difference {
         let mut difference = walk::compare(outline, old, new);
         for set in [
@@ -94,7 +94,7 @@ impl Author {
         difference
     }
 
-    /// The fields of a set that this author can change.
+    /// Returns the members of a set that this author can change.
     pub(super) fn open(&self, set: &Set) -> Set {
         if self.closed.is_empty() {
             return set.clone();
@@ -103,17 +103,17 @@ impl Author {
     }
 }
 
-/// A set without the fields that are the server's own.
+/// Returns a set without the fields that the server owns.
 pub(super) fn strip(set: &Set) -> Set {
     set.without(&SERVERS)
 }
 
-/// The managers of an object after a write. Before the first one, `old` is what an object is when nothing is set.
-/// Where a custom object is not of its type, as it may be on the way to its refusal, nobody manages anything.
+/// Returns the managed fields after a write. For the first write, `old` is the object in which no field is set.
+/// A custom object that does not match its schema, as possible shortly before its refusal, gets no managers.
 ///
 /// # Errors
 ///
-/// Why the object is not to be had in the version of a manager.
+/// The reason why the object cannot be converted to the version of a manager.
 pub(crate) fn update(
     versions: &mut dyn Versions<'_>,
     author: &Author,
@@ -149,7 +149,7 @@ pub(crate) fn update(
     Ok(after)
 }
 
-/// Take from all managers but one what changed; who has none left goes.
+/// Removes changed fields from all entries except `but`; drops entries that become empty.
 pub(super) fn lose(managed: &Managed, but: Option<&Entry>, changes: &Changes) -> Managed {
     let left = |entry: &Entry| {
         if but.is_some_and(|but| but.is_same(entry)) {
@@ -171,7 +171,7 @@ pub(super) fn lose(managed: &Managed, but: Option<&Entry>, changes: &Changes) ->
     }
 }
 
-/// Put the oldest updates together, version by version, until there are not too many.
+/// Merges the oldest update entries of equal versions until their number is within the limit.
 fn cap(managed: &mut Managed) {
     let mut updates: Vec<Entry> = Vec::new();
     let is_update = |entry: &Entry| entry.operation == Operation::Update;

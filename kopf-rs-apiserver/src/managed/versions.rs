@@ -1,6 +1,6 @@
-//! Versions of an object: who manages fields does so in the version they were written in.
+//! Versions of an object: each manager owns fields in the version in which it wrote them.
 //!
-//! Promise: what a write changes is told apart for each of these versions, once. Must not know how objects are converted.
+//! Guarantees that the changes of a write are computed once per version. Must not depend on how objects are converted.
 
 use std::collections::BTreeMap;
 
@@ -11,23 +11,23 @@ use super::track::Author;
 use super::walk::Difference;
 use crate::object::Body;
 
-/// Why an object is not to be had in a version.
+/// The reason why an object is not available in a version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
-    /// There is no such version.
+    /// The version does not exist.
     Missing,
-    /// For a reason that may be told.
+    /// The conversion failed with this message.
     Wrong(String),
-    /// Whoever converts it is to be asked first.
+    /// A conversion webhook must be called first.
     Unasked,
 }
 
-/// A kind in its versions.
+/// Access to the versions of a kind.
 pub(crate) trait Versions<'a> {
-    /// How objects of a version come apart.
+    /// Returns the merge structure of objects of a version.
     fn outline(&self, version: &str) -> Outline<'a>;
 
-    /// An object of one version in another one.
+    /// Converts an object from one version to another.
     fn view(&mut self, body: &Body, from: &str, to: &str) -> Result<Body, Failure>;
 }
 
@@ -35,7 +35,7 @@ pub(crate) trait Versions<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Single<'a>(pub(crate) Outline<'a>);
 
-/// What a write changes, as each version sees it.
+/// The changes of a write, as each version sees them.
 #[derive(Debug)]
 pub(super) struct Changes(BTreeMap<String, Difference>);
 
@@ -65,8 +65,8 @@ impl<'a> Versions<'a> for Single<'a> {
 // === impl Changes ===
 
 impl Changes {
-    /// How two objects in the version of an author differ, in that and in all versions that managers have written in. Other
-    /// versions do not know what the author cannot change.
+    /// Compares two objects, given in the author's version, in that version and in those of all managers. Fields that the author cannot
+    /// change are ignored in the author's version.
     pub(super) fn of(
         versions: &mut dyn Versions<'_>,
         author: &Author,
@@ -92,13 +92,13 @@ impl Changes {
         Ok(Self(changes))
     }
 
-    /// What is added or has another value, for a version.
+    /// Returns the added and modified fields, in a version.
     pub(super) fn made(&self, version: &str) -> Set {
         let found = self.0.get(version);
         found.map_or_else(Set::default, |found| found.added.union(&found.modified))
     }
 
-    /// What is not there any more, for a version.
+    /// Returns the removed fields, in a version.
     pub(super) fn gone(&self, version: &str) -> Set {
         let found = self.0.get(version);
         found.map_or_else(Set::default, |found| found.removed.clone())

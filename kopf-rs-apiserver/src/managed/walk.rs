@@ -1,10 +1,9 @@
-//! Which fields an object has, and in which two objects differ.
+//! Computes the fields of an object, and the differences between two objects.
 //!
-//! Promise: total; what has no schema is looked at as it is. Must not know managers.
+//! Guarantees a result for any object, with or without a schema. Must not depend on managers.
 //!
-//! The rules are those of structured merge (<https://kubernetes.io/docs/reference/using-api/server-side-apply/>), with the
-//! real server's habits: a map or list that is there but empty is a field of its own; one that has parts is owned by its
-//! parts, and by itself too if it was not there before.
+//! Follows structured merge (<https://kubernetes.io/docs/reference/using-api/server-side-apply/>) as the real server implements it:
+//! an empty map or list is a field of its own; a filled one is owned by its parts, and also as a whole if it did not exist before.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +12,7 @@ use serde_json::{Map, Value};
 use super::outline::{Form, Outline};
 use super::set::{Part, Set};
 
-/// The fields in which two objects differ.
+/// The differences between two objects.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Difference {
     pub(crate) added: Set,
@@ -21,7 +20,7 @@ pub(crate) struct Difference {
     pub(crate) removed: Set,
 }
 
-/// The same at one place.
+/// The differences at one place.
 #[derive(Default)]
 struct Change {
     added: Part,
@@ -44,7 +43,7 @@ impl Change {
         }
     }
 
-    /// Take all of another change in.
+    /// Adds all members of another change.
     fn add(&mut self, other: &Self) {
         for (into, from) in [
             (&mut self.added, &other.added),
@@ -56,7 +55,7 @@ impl Change {
         }
     }
 
-    /// Mark the place itself.
+    /// Marks the place itself.
     fn mark(mut self, old: Option<&Value>, new: Option<&Value>) -> Self {
         match (old, new) {
             (None, _) => self.added.member = true,
@@ -67,7 +66,7 @@ impl Change {
     }
 }
 
-/// How the new object differs from the old one.
+/// Compares the new object with the old one.
 pub(crate) fn compare(
     outline: Outline<'_>,
     old: &Map<String, Value>,
@@ -85,7 +84,7 @@ fn values(outline: Outline<'_>, old: Option<&Value>, new: Option<&Value>) -> Cha
     let (mut change, is_leaf) = match (old, new) {
         (Some(old), Some(new)) if old == new => return Change::default(),
         (Some(before), Some(after)) if !outline.alike(before, after) => {
-            // What it was goes and what it is comes, each as it comes apart.
+            // The old value is removed and the new one added, each in its own form.
             let (was, _) = parts(outline, &outline.form(before), old, new);
             let (mut is, is_leaf) = parts(outline, &outline.form(after), old, new);
             is.add(&was);
@@ -101,7 +100,7 @@ fn values(outline: Outline<'_>, old: Option<&Value>, new: Option<&Value>) -> Cha
     change
 }
 
-/// How two values differ that come apart in this form, and whether they were looked at as a whole.
+/// Compares two values in the given form; also returns whether they were compared as a whole.
 fn parts(
     outline: Outline<'_>,
     form: &Form<'_>,
@@ -115,7 +114,7 @@ fn parts(
     );
     let hollow = before.is_none_or(Map::is_empty) && after.is_none_or(Map::is_empty);
     match form {
-        // If nothing is in either, the place is a field of its own.
+        // If both are empty, the place is a field of its own.
         Form::Map if !hollow => (maps(outline, before, after), false),
         Form::Set | Form::Keyed(_) if !(items(old).is_empty() && items(new).is_empty()) => {
             (lists(outline, form, items(old), items(new)), false)
@@ -165,7 +164,7 @@ fn lists(outline: Outline<'_>, form: &Form<'_>, old: &[Value], new: &[Value]) ->
             (before, after) if before.len() <= 1 && after.len() <= 1 => {
                 values(of, before.first().copied(), after.first().copied())
             }
-            // Items that are there several times are one field together.
+            // Duplicate items count as one field together.
             (before, after) if before.len() > 1 && after.len() > 1 => {
                 let mut part = Change::default();
                 part.modified.member = before != after;
@@ -187,7 +186,7 @@ fn lists(outline: Outline<'_>, form: &Form<'_>, old: &[Value], new: &[Value]) ->
     change
 }
 
-/// The items of a list by their names; those that cannot be named are left out.
+/// Groups the items of a list by name; drops items without a valid name.
 fn by_name<'v>(
     outline: Outline<'_>,
     form: &Form<'_>,
@@ -202,7 +201,7 @@ fn by_name<'v>(
     named
 }
 
-/// Numbers are equal by value.
+/// Compares values; numbers are equal if their values are.
 fn equal(old: &Value, new: &Value) -> bool {
     match (old, new) {
         (Value::Number(old), Value::Number(new)) => old == new || old.as_f64() == new.as_f64(),
@@ -218,7 +217,7 @@ fn equal(old: &Value, new: &Value) -> bool {
     }
 }
 
-/// The fields an object has.
+/// Returns the fields of an object.
 pub(crate) fn fields(outline: Outline<'_>, object: &Map<String, Value>) -> Set {
     let mut set = Set::default();
     for (name, value) in object {
@@ -258,7 +257,7 @@ fn fields_of(outline: Outline<'_>, value: &Value) -> Part {
     }
 }
 
-/// The same set, with each field that its type names a member if anything below it is.
+/// Returns the set with each declared field as a member if something below it is in the set.
 pub(crate) fn with_named(outline: Outline<'_>, set: &Set) -> Set {
     let parts = set.parts.iter().map(|(name, part)| {
         let (child, named) = match name.split_at(2) {

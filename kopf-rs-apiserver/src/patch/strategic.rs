@@ -1,8 +1,8 @@
-//! Strategic merge patches: lists of built-in types merged by key, with the directives kubectl writes.
+//! Strategic merge patches: merges the lists of built-in types by key, and follows the directives that kubectl writes.
 //!
-//! Promise: the rules of
-//! <https://github.com/kubernetes/community/blob/master/contributors/devel/sig-api-machinery/strategic-merge-patch.md>,
-//! with the order of items as the real server leaves it. Must not know objects or requests.
+//! Guarantees the rules of
+//! <https://github.com/kubernetes/community/blob/master/contributors/devel/sig-api-machinery/strategic-merge-patch.md>
+//! and the real server's order of items. Must not depend on objects or requests.
 
 use serde_json::{Map, Value};
 
@@ -18,14 +18,14 @@ const ORDER: &str = "$setElementOrder/";
 
 type Fields = Map<String, Value>;
 
-/// Why a patch cannot be followed.
+/// The reason why a patch cannot be applied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Misguided {
-    /// A directive is not written as it has to be.
+    /// A directive is malformed.
     Malformed(&'static str),
-    /// Lists of lists are not merged.
+    /// The patch merges lists of lists.
     Nested,
-    /// It asks for what the type cannot do.
+    /// The patch does not fit the type.
     Impossible(String),
 }
 
@@ -33,13 +33,13 @@ const DELETED: Misguided = Misguided::Malformed("invalid patch format of primiti
 const RETAINED: Misguided = Misguided::Malformed("invalid patch format of retainKeys");
 const ORDERED: Misguided = Misguided::Malformed("invalid patch format of setElementOrder list");
 
-/// What is known of a map.
+/// The type information about a map.
 #[derive(Clone, Copy)]
 enum Known {
     Struct(&'static Struct),
-    /// Any JSON in a struct of that name.
+    /// Arbitrary JSON in a Go struct of this name.
     Opaque(&'static str),
-    /// What has no fields, in Go's word for it.
+    /// A Go type without fields, by its name.
     Other(&'static str),
 }
 
@@ -61,7 +61,7 @@ impl Known {
         }
     }
 
-    /// A field, which must be there.
+    /// Returns a field, or an error if the type does not declare it.
     fn field(self, name: &str) -> Result<&'static Field, Misguided> {
         let owner = match self {
             Self::Other(word) => {
@@ -85,11 +85,11 @@ fn impossible<T>(why: String) -> Result<T, Misguided> {
     Err(Misguided::Impossible(why))
 }
 
-/// Apply a patch to an object of that type. What is left of the patch is what the real server prints of it.
+/// Applies a patch to an object of a type. Changes `patch` to the form in which the real server prints it.
 ///
 /// # Errors
 ///
-/// If the patch cannot be followed.
+/// If the patch cannot be applied.
 pub(crate) fn merge(
     of: &'static Struct,
     original: Fields,
@@ -144,7 +144,7 @@ fn unknown_directive(directive: &Value, map: &Fields) -> Misguided {
     Misguided::Impossible(format!("unknown patch type: {word} in map: {map}"))
 }
 
-/// Keep only the fields that a patch names, where it says so.
+/// If the patch has a `$retainKeys` directive, removes all fields that the directive does not name.
 fn retain(original: &mut Fields, patch: &mut Fields) -> Result<(), Misguided> {
     let Some(keys) = patch.remove(RETAIN) else {
         return Ok(());
@@ -160,7 +160,7 @@ fn retain(original: &mut Fields, patch: &mut Fields) -> Result<(), Misguided> {
     Ok(())
 }
 
-/// Merge the lists whose order the patch says, and order them so.
+/// Merges and sorts the lists for which the patch has a `$setElementOrder` directive.
 fn order(known: Known, original: &mut Fields, patch: &mut Fields) -> Result<(), Misguided> {
     let directives: Vec<String> = patch
         .keys()
@@ -194,7 +194,7 @@ fn order(known: Known, original: &mut Fields, patch: &mut Fields) -> Result<(), 
     Ok(())
 }
 
-/// What is said of the order must be what the patch has.
+/// Checks that the items of a patch match its order directive.
 fn check_order(
     given: &[Value],
     wanted: &[Value],
@@ -245,7 +245,7 @@ fn mistaken(wanted: &str, found: &Value) -> String {
     format!("expected a {wanted}, but received a {found}")
 }
 
-/// The type of a list's items, and how the list is patched.
+/// Returns the type of a list's items, and the list's patch strategy.
 fn item_of(known: Known, name: &str) -> Result<(Known, &'static Strategy), Misguided> {
     let field = known.field(name)?;
     match field.of.element() {
@@ -287,7 +287,7 @@ fn list(
     Ok(arrange(&merged, patch, &before, None))
 }
 
-/// Items are of one type; whether that is maps.
+/// Checks that all items have the same type; returns whether they are maps.
 fn check_kind(before: &[Value], patch: &[Value]) -> Result<bool, Misguided> {
     let mut items = before.iter().chain(patch);
     let Some(first) = items.next() else {
@@ -358,7 +358,7 @@ fn keyed<'a>(part: &'a Fields, key: &str) -> Result<&'a Value, Misguided> {
     })
 }
 
-/// Items in the wanted order; those that are not wanted stay where they were among the others.
+/// Sorts items in the wanted order; the others keep their position relative to their neighbours.
 fn arrange(merged: &[Value], wanted: &[Value], before: &[Value], key: Option<&str>) -> Vec<Value> {
     let same = |a: &Value, b: &Value| match key {
         Some(key) => a.get(key) == b.get(key),
@@ -384,7 +384,7 @@ fn arrange(merged: &[Value], wanted: &[Value], before: &[Value], key: Option<&st
     ordered
 }
 
-/// A patch as a value, where there was none: without nulls in maps, and without parts that are directives.
+/// Returns a patch as a new value: without nulls in maps, and without parts that contain directives.
 fn taken(patch: &mut Value) -> Option<Value> {
     drop_nulls(patch);
     without_directives(patch)
@@ -401,7 +401,7 @@ fn drop_nulls(patch: &mut Value) {
     }
 }
 
-/// Maps lose such parts in the patch, too; lists are made anew.
+/// Removes such parts from maps in the patch itself, too; lists are rebuilt.
 fn without_directives(patch: &mut Value) -> Option<Value> {
     match patch {
         Value::Object(map) if map.contains_key(DIRECTIVE) => None,
@@ -423,14 +423,14 @@ fn without_directives(patch: &mut Value) -> Option<Value> {
     }
 }
 
-/// A map as Go prints it.
+/// Formats a map as Go prints it.
 pub(crate) fn entries(map: &Fields) -> String {
     let part = |(name, found): (&String, &Value)| format!("{name}:{}", value(found));
     let parts: Vec<String> = map.iter().map(part).collect();
     format!("map[{}]", parts.join(" "))
 }
 
-/// A value as Go prints it for a text, which it may not be.
+/// Formats a value as Go does for a string, even if it is of another type.
 fn as_text(found: &Value) -> String {
     match found {
         Value::String(text) => text.clone(),

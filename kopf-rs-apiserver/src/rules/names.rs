@@ -1,6 +1,6 @@
-//! Names, label values and qualified names: what they may look like, and what the real server says when they do not.
+//! Validates names, label values and qualified names, with the real server's messages.
 //!
-//! Promise: no message means valid. Must not know where the names stand.
+//! A name is valid if there is no message. Must not depend on the place of a name.
 
 use crate::kind::Kind;
 
@@ -10,7 +10,7 @@ const LABEL_1035: &str = "a DNS-1035 label must consist of lower case alphanumer
 const QUALIFIED: &str = "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
 const LABEL_VALUE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
 
-/// What is wrong with an object's name.
+/// Validates the name of an object.
 pub(crate) fn object_name(kind: &Kind, name: &str) -> Option<String> {
     match (kind.group.as_str(), kind.plural.as_str()) {
         ("", "namespaces" | "services") => label(name),
@@ -19,7 +19,7 @@ pub(crate) fn object_name(kind: &Kind, name: &str) -> Option<String> {
     }
 }
 
-/// What is wrong with a DNS subdomain.
+/// Validates a DNS subdomain.
 pub(crate) fn subdomain(name: &str) -> Option<String> {
     if name.len() > 253 {
         return Some("must be no more than 253 characters".to_owned());
@@ -28,7 +28,7 @@ pub(crate) fn subdomain(name: &str) -> Option<String> {
     (!fits).then(|| SUBDOMAIN.to_owned())
 }
 
-/// What is wrong with a label of RFC 1123.
+/// Validates an RFC 1123 label.
 pub(crate) fn label(name: &str) -> Option<String> {
     if name.len() > 63 {
         return Some(too_long(63));
@@ -39,7 +39,7 @@ pub(crate) fn label(name: &str) -> Option<String> {
     (!is_label(name)).then(|| LABEL.to_owned())
 }
 
-/// What is wrong with a label of RFC 1035: it begins with a letter.
+/// Validates an RFC 1035 label, which begins with a letter.
 pub(crate) fn dns_1035(name: &str) -> Option<String> {
     if name.len() > 63 {
         return Some("must be no more than 63 characters".to_owned());
@@ -53,12 +53,12 @@ fn is_label(name: &str) -> bool {
     !name.is_empty() && name.chars().all(inner) && !name.starts_with('-') && !name.ends_with('-')
 }
 
-/// What is wrong with the name of a Service.
+/// Validates the name of a Service.
 pub(crate) fn service(name: &str) -> Option<String> {
     label(name)
 }
 
-/// What is wrong with a part of a path.
+/// Validates a path segment.
 pub(crate) fn path_segment(name: &str) -> Option<String> {
     match name {
         "." | ".." => Some(format!("may not be '{name}'")),
@@ -69,7 +69,7 @@ pub(crate) fn path_segment(name: &str) -> Option<String> {
     }
 }
 
-/// What is wrong with a qualified name: `name` or `prefix/name`.
+/// Validates a qualified name: `name` or `prefix/name`.
 pub(crate) fn qualified(name: &str) -> Vec<String> {
     let mut messages = Vec::new();
     let (prefix, local) = match name.split_once('/') {
@@ -97,7 +97,7 @@ pub(crate) fn qualified(name: &str) -> Vec<String> {
     messages
 }
 
-/// What is wrong with a label's value.
+/// Validates the value of a label.
 pub(crate) fn label_value(value: &str) -> Vec<String> {
     let mut messages = Vec::new();
     if value.len() > 63 {

@@ -1,8 +1,7 @@
-//! What is wrong with a value, by its schema.
+//! Validates a value against its schema.
 //!
-//! Promise: every check that applies to a value of that JSON type is made, as the real server makes them, also where the type
-//! is another one than the schema wants; what did not change since the old value is let pass. Must not know where values
-//! come from, nor what beside the schema holds for them.
+//! Runs every check that applies to the JSON type of the value, even if the schema wants another type, as the real server does.
+//! Errors of unchanged values are ignored. Independent of the origin of values and of checks beyond the schema.
 
 mod combined;
 mod number;
@@ -13,23 +12,23 @@ use super::ratchet::Node;
 use super::{Pattern, go};
 use crate::status::{Cause, shown};
 
-/// What was found wrong, and how much was found right: the real server reports of several alternatives the nearest.
+/// The errors, and the number of passed checks: if all alternatives fail, the real server reports the one that passed most checks.
 #[derive(Debug, Default)]
 struct Verdict {
     causes: Vec<Cause>,
     matches: usize,
 }
 
-/// Where a value is: the messages call it by its path below a base.
+/// The location of a value. Error messages name it by its path below `base`.
 #[derive(Clone)]
 struct Place<'a> {
     base: &'a str,
     shown: String,
-    /// Whether the value is a default, of which a number or a text is asked less.
+    /// True for a default, which passes more easily as an int-or-string.
     preset: bool,
 }
 
-/// What is wrong with a value that lies at `base` of an object.
+/// Validates the value at the path `base` of an object.
 pub(crate) fn check(
     schema: &Value,
     found: &Value,
@@ -44,7 +43,7 @@ pub(crate) fn check(
     judge(schema, found, &place, node).causes
 }
 
-/// The same for a default: the real server then takes anything where a number or a text is asked for.
+/// Like [`check`], but for a default: there, the real server accepts any type as an int-or-string.
 pub(super) fn check_default(schema: &Value, found: &Value, base: &str) -> Vec<Cause> {
     let place = Place {
         base,
@@ -75,7 +74,7 @@ impl Verdict {
         self.causes.is_empty()
     }
 
-    /// Take over what another one says; a complaint is kept once.
+    /// Adds another verdict without duplicating errors.
     fn merge(&mut self, other: Self) {
         self.matches += other.matches;
         self.add_all(other.causes);
@@ -104,7 +103,7 @@ impl Place<'_> {
         }
     }
 
-    /// An entry of a map; at the root, messages name it with a dot in front.
+    /// Returns the location of a map entry; at the root, error messages name it with a leading dot.
     fn entry(&self, name: &str) -> Self {
         Self {
             shown: format!("{}.{name}", self.shown),
@@ -140,7 +139,7 @@ impl Place<'_> {
         Cause::new("FieldValueTypeInvalid", self.field(), message)
     }
 
-    /// A complaint that the real server gives no field to but that of the whole.
+    /// Returns an error that names the whole value as its field, as the real server does.
     fn nowhere(&self, message: &str) -> Cause {
         let field = if self.base.is_empty() {
             "<nil>"
@@ -178,7 +177,7 @@ fn judge(schema: &Value, found: &Value, place: &Place<'_>, node: Option<Node<'_>
     verdict
 }
 
-/// The checks of strings, numbers, lists and maps.
+/// Runs the checks for strings, numbers, lists and maps.
 fn of_kind(
     schema: &Value,
     found: &Value,
@@ -194,7 +193,7 @@ fn of_kind(
     })
 }
 
-/// The types a schema allows.
+/// Returns the types that the schema allows.
 fn wanted(schema: &Value) -> Vec<&str> {
     if super::is(schema, "x-kubernetes-int-or-string") {
         return vec!["integer", "string"];
@@ -203,10 +202,10 @@ fn wanted(schema: &Value) -> Vec<&str> {
     given.into_iter().filter(|word| !word.is_empty()).collect()
 }
 
-/// The first float that is no number of 64 bits.
+/// The smallest float that exceeds a signed 64-bit integer.
 const TOO_LARGE: f64 = 9_223_372_036_854_775_808.0;
 
-/// The type of a value, and the format that goes with it.
+/// Returns the type of a value, and the format that goes with it.
 fn type_of(value: &Value) -> (&'static str, &'static str) {
     match value {
         Value::Number(number) if number.is_i64() => ("integer", "int64"),
@@ -243,7 +242,7 @@ fn of_type(schema: &Value, found: &Value, place: &Place<'_>) -> Option<Verdict> 
     if !format.is_empty() && !parts && !fits {
         return Some(Verdict::wrong(place.wrong_type(of_kind, format)));
     }
-    // Formats are of texts: what has one is taken for a text until its format is looked at.
+    // A schema with a format counts as one of strings until the format itself is checked.
     let numeric = wanted
         .iter()
         .any(|word| matches!(*word, "number" | "integer"));
@@ -253,7 +252,7 @@ fn of_type(schema: &Value, found: &Value, place: &Place<'_>) -> Option<Verdict> 
     Some(Verdict::wrong(place.wrong_type(kind, &wanted.join(","))))
 }
 
-/// Whether the value is among those that are allowed.
+/// Checks the value against `enum`.
 fn choice(schema: &Value, found: &Value, place: &Place<'_>) -> Verdict {
     let allowed = schema.get("enum").and_then(Value::as_array);
     let Some(allowed) = allowed.filter(|allowed| !allowed.is_empty()) else {
@@ -262,7 +261,7 @@ fn choice(schema: &Value, found: &Value, place: &Place<'_>) -> Verdict {
     if !found.is_null() && allowed.iter().any(|one| go::converts(found, one)) {
         return Verdict::default();
     }
-    // Quoted, whatever they are.
+    // The real server quotes allowed values of any type.
     let quoted = |value: &Value| match value {
         Value::String(text) => format!("{text:?}"),
         other => format!("{:?}", other.to_string()),
@@ -284,7 +283,7 @@ fn length(of: usize) -> i64 {
     i64::try_from(of).unwrap_or(i64::MAX)
 }
 
-/// The length and the pattern, of which the first that fails is told, and the format.
+/// Checks the length, the pattern and the format; of length and pattern, reports only the first error.
 fn string(schema: &Value, text: &str, place: &Place<'_>) -> Verdict {
     let mut verdict = Verdict::default();
     verdict.causes.extend(misfit(schema, text, place));
@@ -316,8 +315,15 @@ fn misfit(schema: &Value, text: &str, place: &Place<'_>) -> Option<Cause> {
         return Some(place.invalid(&text.into(), &message));
     }
     let pattern = schema.get("pattern").and_then(Value::as_str)?;
-    let misses = Pattern::new(pattern).is_some_and(|pattern| !pattern.is_match(text));
-    misses.then(|| place.invalid(&text.into(), &format!("should match '{pattern}'")))
+    let told = match Pattern::new(pattern) {
+        Some(compiled) if compiled.is_match(text) => return None,
+        Some(_) => format!("should match '{pattern}'"),
+        // Fails closed: a value must not pass without a check of its pattern.
+        None => format!(
+            "should match '{pattern}', which this server cannot read, other than a real one"
+        ),
+    };
+    Some(place.invalid(&text.into(), &told))
 }
 
 fn list(schema: &Value, items: &[Value], place: &Place<'_>, node: Option<Node<'_>>) -> Verdict {
@@ -335,7 +341,7 @@ fn list(schema: &Value, items: &[Value], place: &Place<'_>, node: Option<Node<'_
     verdict
 }
 
-/// Check how many parts there are; the names are those of the lower limit, the upper one, and the parts.
+/// Checks the number of parts; `names` has the keywords of the lower and the upper limit, and the word for the parts.
 fn count(schema: &Value, names: [&str; 3], found: i64, place: &Place<'_>) -> Vec<Cause> {
     let [least, most, parts] = names;
     let mut causes = Vec::new();
@@ -365,7 +371,7 @@ fn object(
     let extra = schema.get("additionalProperties");
     for (name, found) in map {
         let known = properties.and_then(|properties| properties.get(name));
-        // What says of itself which type it has cannot have kept it: the server gives it the type that is asked for.
+        // The server sets `kind` and `apiVersion` itself, so they never count as unchanged.
         let is_type = place.shown.is_empty() && matches!(name.as_str(), "kind" | "apiVersion");
         let node = node.filter(|_| !is_type).and_then(|node| node.child(name));
         if let Some(schema) = known {

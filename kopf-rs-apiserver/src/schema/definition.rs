@@ -1,7 +1,6 @@
-//! What is wrong with a schema, when a kind is defined by it.
+//! Validates the schemas of a custom resource definition.
 //!
-//! Promise: the complaints are the real server's, with its fields and words; what it does not look at after a first mistake
-//! is not looked at here either. Must not know definitions beyond the schema of a version.
+//! Errors match the real server, including the checks that it skips after a first error. Independent of the rest of the definition.
 
 mod dialect;
 mod path;
@@ -16,7 +15,7 @@ use serde_json::Value;
 
 use crate::status::Cause;
 
-/// What a schema may say at its root beside a status of its own.
+/// The keywords that may stand at the root of a schema with a status subresource.
 const BESIDE_STATUS: [(&str, &str); 22] = [
     ("Description", "description"),
     ("Type", "type"),
@@ -45,7 +44,7 @@ const BESIDE_STATUS: [(&str, &str); 22] = [
     ("XValidations", "x-kubernetes-validations"),
 ];
 
-/// What is wrong with the schema of a version that lies at that field; `settled` says that it was accepted before.
+/// Validates the schema of a version at `field`; `settled` means that an earlier request was accepted with it.
 pub(crate) fn check(schema: &Value, field: &str, has_status: bool, settled: bool) -> Vec<Cause> {
     let place = format!("{field}.openAPIV3Schema");
     let mut causes = Vec::new();
@@ -68,7 +67,7 @@ pub(crate) fn check(schema: &Value, field: &str, has_status: bool, settled: bool
     causes.append(&mut structure);
     causes.extend(dialect::check(schema, &place, sound, settled));
     match unsupported {
-        // The same is usually told in other words.
+        // Other checks usually report the same problem in other words.
         Some(why) if causes.is_empty() => {
             causes.push(Cause::invalid(place, &"".into(), &why));
         }
@@ -77,12 +76,12 @@ pub(crate) fn check(schema: &Value, field: &str, has_status: bool, settled: bool
     causes
 }
 
-/// The formats in a schema that go with no type they stand beside.
+/// Returns the formats that are unknown for the type of their schema.
 pub(crate) fn unknown_formats(schema: &Value) -> Vec<String> {
     let mut found = Vec::new();
     let given = schema.get("format").and_then(Value::as_str);
     let given = given.filter(|format| !format.is_empty());
-    // The type of what is a number or a text is not looked at here.
+    // The real server ignores int-or-string here and looks at the plain type.
     let mut plain = schema.clone();
     if let Value::Object(map) = &mut plain {
         map.remove("x-kubernetes-int-or-string");
@@ -94,7 +93,7 @@ pub(crate) fn unknown_formats(schema: &Value) -> Vec<String> {
     found
 }
 
-/// The status is checked by its own part of the schema, so that the whole may not say what that part does not.
+/// Returns an error for a keyword that the root may not have beside a status subresource, because the status is validated separately.
 fn beside_status(schema: &Value, place: &str) -> Option<Cause> {
     let fields = printed::in_order(schema);
     for name in fields {

@@ -1,7 +1,6 @@
-//! Whole objects inside of objects: `x-kubernetes-embedded-resource`.
+//! Objects embedded in other objects: `x-kubernetes-embedded-resource`.
 //!
-//! Promise: such an object has a type, and its metadata is treated as that of any object. Must not know how schemas are
-//! walked otherwise.
+//! An embedded object must have a type, and its metadata follows the rules of any object. Independent of other ways to walk a schema.
 
 use serde_json::{Map, Value};
 
@@ -10,7 +9,7 @@ use crate::kind::Kind;
 use crate::rules::{self, names};
 use crate::status::{Cause, shown};
 
-/// Drop what the metadata of embedded objects cannot hold, and name it; or say why it cannot be read at all.
+/// Drops unknown metadata fields of embedded objects and records their paths; fails if the metadata has a wrong type.
 pub(super) fn tidy(
     schema: &Value,
     found: &mut Value,
@@ -65,7 +64,7 @@ fn tidy_object(
     Ok(())
 }
 
-/// What is wrong with embedded objects as objects.
+/// Validates all embedded objects.
 pub(super) fn check(schema: &Value, found: &Value, field: &str) -> Vec<Cause> {
     let mut causes = Vec::new();
     walk(schema, found, field, &mut |schema, found, field| {
@@ -78,7 +77,7 @@ pub(super) fn check(schema: &Value, found: &Value, field: &str) -> Vec<Cause> {
     causes
 }
 
-/// What is wrong with one embedded object.
+/// Validates one embedded object.
 pub(super) fn check_object(map: &Map<String, Value>, path: &str, causes: &mut Vec<Cause>) {
     for name in ["apiVersion", "kind"] {
         let field = super::join(path, name);
@@ -96,7 +95,7 @@ pub(super) fn check_object(map: &Map<String, Value>, path: &str, causes: &mut Ve
         return;
     };
     if let Err(why) = rules::check_types(&Kind::anonymous(), map) {
-        // Only what was never decoded comes here like that.
+        // `tidy` rejects wrong types first, so this concerns only values that were never decoded, such as defaults.
         causes.push(Cause::invalid(
             super::join(path, "metadata"),
             metadata,
@@ -105,7 +104,7 @@ pub(super) fn check_object(map: &Map<String, Value>, path: &str, causes: &mut Ve
         return;
     }
     let found = rules::check(&Kind::anonymous(), map);
-    // Names of embedded objects may be anything that fits into a path.
+    // Embedded objects may have any name that is valid within a path.
     let inner = found.into_iter().filter(|cause| {
         !matches!(
             cause.field.as_str(),

@@ -1,7 +1,6 @@
-//! The formats of strings that schemas may ask for.
+//! The string formats of schemas.
 //!
-//! Promise: accepts what the real server accepts, with Go's parsers in mind; a format that it does not know accepts
-//! anything. Must not know schemas beyond the name of the format.
+//! Accepts what the real server and Go's parsers accept; an unknown format accepts everything. Independent of the rest of the schema.
 
 mod address;
 mod counted;
@@ -14,7 +13,7 @@ use serde_json::Value;
 use super::go::duration;
 use crate::rules::names;
 
-/// The formats of texts, without dashes.
+/// The formats of strings, without dashes.
 const OF_TEXTS: [&str; 26] = [
     "bsonobjectid",
     "byte",
@@ -44,12 +43,12 @@ const OF_TEXTS: [&str; 26] = [
     "uuid5",
 ];
 
-/// Whether a format is one of texts.
+/// Returns true if the format is one of strings.
 pub(super) fn is_of_text(format: &str) -> bool {
     !format.is_empty() && OF_TEXTS.contains(&format.replace('-', "").as_str())
 }
 
-/// The format of a schema, if it is one that goes with its type; else empty.
+/// Returns the format of a schema if it suits the type, else an empty string.
 pub(super) fn of(schema: &Value) -> &str {
     let text = |name: &str| schema.get(name).and_then(Value::as_str).unwrap_or_default();
     let format = text("format");
@@ -63,7 +62,7 @@ pub(super) fn of(schema: &Value) -> &str {
     if known { format } else { "" }
 }
 
-/// Whether a text has a format.
+/// Returns true if the string matches the format.
 pub(crate) fn fits(text: &str, format: &str) -> bool {
     match format.replace('-', "").as_str() {
         "datetime" => is_time(text),
@@ -95,7 +94,7 @@ pub(crate) fn fits(text: &str, format: &str) -> bool {
     }
 }
 
-/// A day and a time, with any sign before the parts of a second; what follows one more T is not looked at.
+/// Checks a date and time. Any character may precede the fraction of a second, and text after a second `T` is ignored, as in the real server.
 fn is_time(text: &str) -> bool {
     let text = text.to_ascii_lowercase();
     let mut parts = text.split('t');
@@ -128,12 +127,12 @@ fn is_date(text: &str) -> bool {
     text.len() == 10 && text.parse::<jiff::civil::Date>().is_ok()
 }
 
-/// The nanoseconds of a duration: as Go writes it, `1h30m`, or in words, `2 days and 1 hour`.
+/// Parses a duration into nanoseconds, in Go's notation (`1h30m`) or in words (`2 days and 1 hour`).
 pub(crate) fn duration(text: &str) -> Option<i64> {
     duration::nanos(text).ok().or_else(|| in_words(text))
 }
 
-/// Numbers with units behind them, whatever is between.
+/// Adds up all numbers with units and ignores the text between them.
 fn in_words(text: &str) -> Option<i64> {
     let mut rest = text;
     let mut found = None;
@@ -163,7 +162,7 @@ fn in_words(text: &str) -> Option<i64> {
     found
 }
 
-/// What a unit is worth; the longest name of each may go on: `minutes`.
+/// Returns the nanoseconds of a unit; more letters may follow the longest name of a unit, as in `minutes`.
 fn nanoseconds(unit: &str) -> Option<i64> {
     const SECOND: i64 = 1_000_000_000;
     let units: [(&[&str], i64); 8] = [
@@ -188,7 +187,7 @@ fn nanoseconds(unit: &str) -> Option<i64> {
         .map(|(_, nanos)| *nanos)
 }
 
-/// Groups of four, at least one, of which the last may be filled up.
+/// Checks base64: at least one group of four characters; only the last group may be padded.
 fn is_base64(text: &str) -> bool {
     let letters = text.trim_end_matches('=');
     let letter = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/');

@@ -1,12 +1,12 @@
-//! Values as Go prints, compares and converts them.
+//! Prints, compares and converts values as Go does.
 //!
-//! Promise: the same text as Go's for everything JSON can hold. Must not know schemas.
+//! The output equals Go's for every JSON value. Independent of schemas.
 
 pub(crate) mod duration;
 
-use serde_json::Value;
+use serde_json::{Number, Value};
 
-/// A float as `%v` prints it.
+/// Prints a float as `%v` does.
 pub(crate) fn float(number: f64) -> String {
     if number == 0.0 || !number.is_finite() {
         return "0".to_owned();
@@ -21,7 +21,38 @@ pub(crate) fn float(number: f64) -> String {
     format!("{digits}e{sign}{:02}", power.abs())
 }
 
-/// Whether a float counts as a whole number: within a billionth.
+/// Returns the number as Go reads it back from JSON: integral floats that fit become integers, larger integers become floats.
+pub(crate) fn reread(number: &Number) -> Number {
+    match number.as_f64() {
+        Some(float) if !number.is_i64() => {
+            let is_integer = float.fract() == 0.0 && (-TWO_TO_63..TWO_TO_63).contains(&float);
+            if is_integer {
+                cut(float).into()
+            } else {
+                Number::from_f64(float).unwrap_or_else(|| number.clone())
+            }
+        }
+        _ => number.clone(),
+    }
+}
+
+/// The smallest float that exceeds an `i64`.
+const TWO_TO_63: f64 = 9_223_372_036_854_775_808.0;
+
+/// Prints a float as Go's JSON encoder does.
+pub(crate) fn json_float(number: f64) -> String {
+    let size = number.abs();
+    if size == 0.0 || (1e-6..1e21).contains(&size) {
+        return number.to_string();
+    }
+    let text = format!("{number:e}");
+    match text.split_once('e') {
+        Some((digits, power)) if !power.starts_with('-') => format!("{digits}e+{power}"),
+        _ => text,
+    }
+}
+
+/// Returns true if a float is within a billionth of an integer.
 pub(super) fn is_whole(number: f64) -> bool {
     let (whole, distance) = (number.trunc(), (number - number.trunc()).abs());
     if distance == 0.0 {
@@ -33,7 +64,7 @@ pub(super) fn is_whole(number: f64) -> bool {
     distance / (number.abs() + whole.abs()) < 1e-9
 }
 
-/// Whether a value is another one, or becomes it when it is converted to its type.
+/// Returns true if the values are equal, or equal after Go's conversion to the type of `wanted`.
 pub(super) fn converts(found: &Value, wanted: &Value) -> bool {
     if found == wanted {
         return true;
@@ -43,7 +74,7 @@ pub(super) fn converts(found: &Value, wanted: &Value) -> bool {
             (None, Some(wanted)) => found.as_f64().is_some_and(|found| cut(found) == wanted),
             _ => found.as_f64() == wanted.as_f64(),
         },
-        // A number becomes the letter of that number.
+        // Go converts a number to the string with that code point.
         (Value::Number(found), Value::String(wanted)) => {
             let letter = found.as_u64().and_then(|number| u32::try_from(number).ok());
             let letter = letter.and_then(char::from_u32);
@@ -58,7 +89,7 @@ fn cut(float: f64) -> i64 {
     float as i64
 }
 
-/// A value as `%v` prints it.
+/// Prints a value as `%v` does.
 pub(crate) fn value(value: &Value) -> String {
     match value {
         Value::Null => "<nil>".to_owned(),
@@ -78,7 +109,7 @@ pub(crate) fn value(value: &Value) -> String {
     }
 }
 
-/// The type of a value as `%T` prints it.
+/// Returns the type of a value as `%T` prints it.
 pub(crate) fn type_of(value: &Value) -> &'static str {
     match value {
         Value::Null => "<nil>",
@@ -106,6 +137,36 @@ mod tests {
             (1.5e-7, "1.5e-07"),
         ] {
             assert_eq!(float(number), expected);
+        }
+    }
+
+    #[test]
+    fn numbers_in_json_by_table() {
+        let stored = |text: &str| {
+            let number: Number = serde_json::from_str(text).unwrap();
+            let mut written = Vec::new();
+            crate::object::write_json(&mut written, &Value::Number(reread(&number)));
+            String::from_utf8(written).unwrap()
+        };
+        for (given, expected) in [
+            ("2.0", "2"),
+            ("0.5", "0.5"),
+            ("-0.0", "0"),
+            ("1e15", "1000000000000000"),
+            ("1e18", "1000000000000000000"),
+            ("1e19", "10000000000000000000"),
+            ("1e20", "100000000000000000000"),
+            ("1e21", "1e+21"),
+            ("-1.5e300", "-1.5e+300"),
+            ("1e-6", "0.000001"),
+            ("1e-7", "1e-7"),
+            ("1.25e-10", "1.25e-10"),
+            ("9223372036854775807", "9223372036854775807"),
+            ("9223372036854775808", "9223372036854776000"),
+            ("18446744073709551615", "18446744073709552000"),
+            ("-9223372036854775808", "-9223372036854775808"),
+        ] {
+            assert_eq!(stored(given), expected, "{given}");
         }
     }
 

@@ -1,13 +1,13 @@
-//! Sets and lists with keys: nothing twice.
+//! Uniqueness of items in sets and keyed lists.
 //!
-//! Promise: of what is there several times, the second is named. Must not know what else is asked of items.
+//! Reports every duplicate at its second occurrence. Independent of other checks of items.
 
 use serde_json::{Map, Value, json};
 
 use super::walk::walk;
 use crate::status::{Cause, shown};
 
-/// What is there twice in a value, and what has no keys where it should.
+/// Returns errors for duplicate items and for missing keys.
 pub(super) fn check(schema: &Value, found: &Value, field: &str) -> Vec<Cause> {
     let mut causes = Vec::new();
     walk(schema, found, field, &mut |schema, found, field| {

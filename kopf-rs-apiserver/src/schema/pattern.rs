@@ -1,25 +1,28 @@
-//! Regular expressions, which the real server reads as Go does.
+//! Regular expressions with Go's syntax.
 //!
-//! Promise: one that Go does not take is told in Go's words; one that is taken is compiled once. Must not know schemas.
+//! Rejected patterns get Go's error message; accepted patterns are compiled once and cached. Independent of schemas.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
-use regex_lite::Regex;
-
-/// How many expressions are kept compiled.
+/// The capacity of the cache; a full cache is cleared.
 const KEPT: usize = 4096;
 
 static COMPILED: LazyLock<Mutex<HashMap<String, Option<Pattern>>>> = LazyLock::new(Mutex::default);
 
-/// A regular expression.
+/// A compiled regular expression.
 #[derive(Clone, Debug)]
-pub(crate) struct Pattern(Arc<Regex>);
+pub(crate) enum Pattern {
+    /// The common case: `regex-lite` reads most patterns as Go does.
+    Plain(Arc<regex_lite::Regex>),
+    /// A pattern that needs the `regex` crate, such as one with Unicode classes.
+    Large(Arc<regex::Regex>),
+}
 
 // === impl Pattern ===
 
 impl Pattern {
-    /// The expression, if it is one that this build can match.
+    /// Compiles a pattern, or returns `None` if this build cannot match it.
     pub(crate) fn new(source: &str) -> Option<Self> {
         let mut known = COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(found) = known.get(source) {
@@ -28,22 +31,89 @@ impl Pattern {
         if known.len() >= KEPT {
             known.clear();
         }
-        let fresh = Regex::new(source).ok().map(|regex| Self(Arc::new(regex)));
+        let fresh = Self::compiled(source);
         known.insert(source.to_owned(), fresh.clone());
         fresh
     }
 
-    pub(crate) fn is_match(&self, text: &str) -> bool {
-        self.0.is_match(text)
+    fn compiled(source: &str) -> Option<Self> {
+        if let Ok(regex) = regex_lite::Regex::new(source) {
+            return Some(Self::Plain(Arc::new(regex)));
+        }
+        let regex = regex::Regex::new(&large(source)).ok()?;
+        Some(Self::Large(Arc::new(regex)))
     }
 
-    /// The parts of a text that match, one behind the other.
+    pub(crate) fn is_match(&self, text: &str) -> bool {
+        match self {
+            Self::Plain(regex) => regex.is_match(text),
+            Self::Large(regex) => regex.is_match(text),
+        }
+    }
+
+    /// Returns all matches in a string.
     pub(crate) fn find<'t>(&self, text: &'t str) -> Vec<&'t str> {
-        self.0.find_iter(text).map(|found| found.as_str()).collect()
+        match self {
+            Self::Plain(regex) => regex.find_iter(text).map(|found| found.as_str()).collect(),
+            Self::Large(regex) => regex.find_iter(text).map(|found| found.as_str()).collect(),
+        }
     }
 }
 
-/// What Go says of an expression that is none.
+/// Translates a Go pattern for the `regex` crate: there, `\d`, `\w`, `\s` and `\b` are Unicode-aware while Go's are ASCII, and classes have
+/// operators that Go lacks.
+fn large(source: &str) -> String {
+    let mut made = String::with_capacity(source.len() * 2);
+    let mut rest = source;
+    let mut in_class = false;
+    while let Some(letter) = rest.chars().next() {
+        let escaped = rest.strip_prefix('\\').and_then(|rest| rest.chars().next());
+        if let Some(quoted) = rest.strip_prefix("\\Q").filter(|_| !in_class) {
+            let (text, after) = quoted.split_once("\\E").unwrap_or((quoted, ""));
+            made.push_str(&regex::escape(text));
+            rest = after;
+            continue;
+        }
+        let named = rest.strip_prefix("[:").filter(|_| in_class);
+        let named = named.and_then(|named| named.find(":]"));
+        let length = match (escaped, named) {
+            (Some(escaped), _) => 1 + escaped.len_utf8(),
+            (None, Some(end)) => end + 4,
+            (None, None) => letter.len_utf8(),
+        };
+        let (part, after) = rest.split_at(length);
+        match (in_class, part) {
+            (false, r"\b") => made.push_str(r"(?-u:\b)"),
+            (_, r"\d") => made.push_str("[0-9]"),
+            (_, r"\D") => made.push_str("[^0-9]"),
+            (_, r"\w") => made.push_str("[0-9A-Za-z_]"),
+            (_, r"\W") => made.push_str("[^0-9A-Za-z_]"),
+            (_, r"\s") => made.push_str(r"[\t\n\f\r ]"),
+            (_, r"\S") => made.push_str(r"[^\t\n\f\r ]"),
+            (true, "[" | "&" | "~") => {
+                made.push('\\');
+                made.push_str(part);
+            }
+            _ => made.push_str(part),
+        }
+        rest = after;
+        if !in_class && part == "[" {
+            in_class = true;
+            // A bracket directly after the opening one is a member of the class.
+            for first in ["^", "]"] {
+                if let Some(after) = rest.strip_prefix(first) {
+                    made.push_str(if first == "]" { r"\]" } else { first });
+                    rest = after;
+                }
+            }
+        } else if part == "]" {
+            in_class = false;
+        }
+    }
+    made
+}
+
+/// Returns Go's error message for an invalid pattern.
 pub(crate) fn complaint(source: &str) -> Option<String> {
     let mut reader = Reader {
         source,
@@ -54,19 +124,19 @@ pub(crate) fn complaint(source: &str) -> Option<String> {
     Some(format!("error parsing regexp: {told}"))
 }
 
-/// Reads an expression only as far as it takes to see what is wrong with it.
+/// Parses a pattern only as far as needed to find errors.
 struct Reader<'a> {
     source: &'a str,
     at: usize,
     open: usize,
 }
 
-/// What may be repeated, as seen from behind it.
+/// The element before a repetition operator.
 #[derive(Clone, Copy, PartialEq)]
 enum Before {
     Nothing,
     Something,
-    /// A repetition, which began there.
+    /// A repetition that starts at this position; Go rejects a repeated repetition.
     Repeated(usize),
 }
 
@@ -235,7 +305,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A letter of a class; none for what stands for several.
+    /// Reads a member of a class; `None` means an escape for several characters.
     fn letter(&mut self) -> Result<Option<char>, String> {
         let rest = self.rest();
         if rest.starts_with('\\') {
@@ -274,13 +344,13 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The classes that have names.
+/// The named classes.
 const CLASSES: [&str; 14] = [
     "alnum", "alpha", "ascii", "blank", "cntrl", "digit", "graph", "lower", "print", "punct",
     "space", "upper", "word", "xdigit",
 ];
 
-/// The length of a count such as `{2,5}`, and whether it is one that is allowed.
+/// Returns the length of a count such as `{2,5}`, and true if Go allows it.
 fn counts(rest: &str) -> Option<(usize, bool)> {
     let end = rest.find('}')?;
     let inner = &rest[1..end];
@@ -298,6 +368,28 @@ fn counts(rest: &str) -> Option<(usize, bool)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn matches_by_table() {
+        for (source, fits, differs) in [
+            (r"^\p{L}+$", "Größe", "a1"),
+            (r"^\pN$", "٣", "a"),
+            (r"^\P{Lu}$", "a", "Ä"),
+            (r"^[\p{Greek}\d-]+$", "αβ1-", "αβ٣"),
+            (r"^\p{L}\w$", "Äa", "aÄ"),
+            (r"^\p{L}\s$", "Ä ", "Ä\u{a0}"),
+            (r"\bx\p{L}", "äxä", "axä"),
+            (r"^[[a&&\p{Nd}]+$", "[a&1", "b"),
+            (r"^[]\p{Nd}]+$", "]1", "a"),
+            (r"^[^]\p{Nd}]+$", "a", "]"),
+            (r"^\Qa.b\E\p{L}$", "a.bä", "axbä"),
+            (r"^[[:alpha:]\p{Nd}]$", "a", "ä"),
+        ] {
+            let pattern = Pattern::new(source).unwrap_or_else(|| panic!("{source} is no pattern"));
+            assert!(pattern.is_match(fits), "{source} {fits}");
+            assert!(!pattern.is_match(differs), "{source} {differs}");
+        }
+    }
 
     #[test]
     fn complaints_by_table() {

@@ -1,17 +1,16 @@
-//! A value beside the one it replaces: what did not change is let pass.
+//! Pairs a value with the one it replaces, so that validation can ignore errors of unchanged values.
 //!
-//! Promise: parts are found again by name, items only in lists with keys; what the schema does not know has no counterpart.
-//! Must not know what is wrong with values.
+//! Pairs fields by name and items by their keys in keyed lists; unknown fields have no counterpart. Independent of the checks themselves.
 
 use serde_json::Value;
 
-/// A value, what it was, and the schema by which its parts are found again.
+/// A value, its predecessor, and the schema that pairs their parts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Node<'a> {
     schema: &'a Value,
     old: &'a Value,
     new: &'a Value,
-    /// Stands for a part of a rule about the same value: it is not let pass on its own.
+    /// True within a branch such as `anyOf`, where the value on its own never counts as unchanged.
     inside: bool,
 }
 
@@ -27,7 +26,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// The same value for an alternative of its schema.
+    /// Returns the same pair for a branch of its schema.
     pub(super) fn inside(self) -> Self {
         Self {
             inside: true,
@@ -79,7 +78,7 @@ impl<'a> Node<'a> {
     }
 }
 
-/// The old item with the same keys, in lists that have such.
+/// Returns the old item with the same keys, if the list is keyed.
 pub(super) fn counterpart<'a>(schema: &Value, item: &Value, old: &'a [Value]) -> Option<&'a Value> {
     if schema.get("x-kubernetes-list-type")? != "map" {
         return None;

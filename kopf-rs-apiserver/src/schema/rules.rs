@@ -1,7 +1,7 @@
-//! `x-kubernetes-validations`: which rules apply to which value, and what is said of those that are broken.
+//! Evaluates the CEL rules of schemas (`x-kubernetes-validations`).
 //!
-//! Promise: a rule that names `oldSelf` runs only where there is an old value to compare with, unless it says otherwise; a
-//! value that did not change is not complained about. Must not know how expressions are evaluated (`cel` does).
+//! A rule that uses `oldSelf` runs only if an old value exists, unless it sets `optionalOldSelf`. A broken rule on an unchanged value is only
+//! a warning. Independent of how expressions are evaluated (see `cel`).
 
 use serde_json::Value;
 
@@ -10,15 +10,15 @@ use crate::cel::{self, Fault, Outcome, Program};
 use crate::object::Body;
 use crate::status::{Cause, shown};
 
-/// What one expression may cost, and all rules of an object together: the limits of
+/// The cost limits of one expression and of all rules of an object, see
 /// <https://kubernetes.io/docs/reference/using-api/cel/#resource-constraints>.
 const LIMIT: u64 = 1_000_000;
 const BUDGET: u64 = 10_000_000;
 
-/// How long a message may be, in bytes.
+/// The longest message, in bytes.
 const LONGEST: usize = 5 * 1024;
 
-/// Complaints after which rules are not looked at.
+/// The reasons of errors that prevent the evaluation of rules.
 const BLOCKING: [&str; 5] = [
     "FieldValueNotSupported",
     "FieldValueRequired",
@@ -27,34 +27,34 @@ const BLOCKING: [&str; 5] = [
     "FieldValueTypeInvalid",
 ];
 
-/// A value with what is known of it.
+/// A value with its context.
 #[derive(Clone, Copy)]
 struct Node<'a> {
     schema: &'a Value,
     value: &'a Value,
     old: Option<&'a Value>,
-    /// It is, or lies within, what has not changed.
+    /// True if the value, or one around it, has not changed.
     unchanged: bool,
-    /// It has metadata.
+    /// True if the value is an object with metadata.
     whole: bool,
 }
 
-/// What rules say of an object.
+/// The result of all rules of an object.
 #[derive(Debug, Default)]
 pub(crate) struct Judged {
     pub(crate) causes: Vec<Cause>,
-    /// What is wrong, but has been so before; told as a warning.
+    /// Broken rules on unchanged values, which only cause warnings.
     pub(crate) warnings: Vec<String>,
 }
 
-/// What has been found so far, and what may still be spent; nothing more is looked at when that is all gone.
+/// The results so far and the remaining cost budget; evaluation stops when the budget is spent.
 struct Found {
     judged: Judged,
     left: u64,
     over: bool,
 }
 
-/// What the rules of a schema say of an object; `found` is what else is wrong with it.
+/// Evaluates the rules of an object; skips them if `found` has errors that prevent it.
 pub(crate) fn check(schema: &Value, body: &Body, before: Option<&Body>, found: &[Cause]) -> Judged {
     if !has_rules(schema) {
         return Judged::default();
@@ -78,7 +78,7 @@ pub(crate) fn check(schema: &Value, body: &Body, before: Option<&Body>, found: &
     judged(node, "")
 }
 
-/// What the rules of a schema say of a value at that field.
+/// Evaluates the rules of the value at `field`.
 pub(crate) fn check_value(
     schema: &Value,
     value: &Value,
@@ -182,7 +182,7 @@ impl Found {
         }
     }
 
-    /// What the rules of a schema say of a value, which has a schema of its own.
+    /// Evaluates the rules of one value, without those of its parts.
     fn judge_all(&mut self, rules: &Value, node: Node<'_>, path: &str) {
         for rule in own_rules(rules) {
             if self.over {
@@ -260,7 +260,7 @@ impl Found {
         }
     }
 
-    /// What to say of a broken rule; else why nothing more can be looked at.
+    /// Returns the message for a broken rule, or the error that ends the evaluation.
     fn message(&mut self, subject: &Subject<'_>) -> Result<String, String> {
         let told = match subject.text("message").trim() {
             "" => format!("failed rule: {}", subject.text("rule").trim()),
@@ -294,12 +294,12 @@ impl Found {
 const SPENT: &str =
     "validation failed due to running out of cost budget, no further validation rules will be run";
 
-/// A rule and what it is about.
+/// A rule and the value that it applies to.
 struct Subject<'a> {
     rule: &'a Value,
     node: Node<'a>,
     path: &'a str,
-    /// The old value is bound as one that may not be there.
+    /// True if `oldSelf` is bound as an optional value.
     optional: bool,
 }
 
@@ -356,7 +356,7 @@ impl<'a> Subject<'a> {
         }
     }
 
-    /// A rule that could not be looked at.
+    /// Returns the error for a rule that could not be evaluated.
     fn failed(&self, why: &str) -> Cause {
         Cause::invalid(self.field(), &self.kind().into(), why)
     }

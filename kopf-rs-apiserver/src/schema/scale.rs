@@ -1,6 +1,6 @@
-//! The numbers and the selector that a scale reads from an object.
+//! Validates the replica counts and the selector that the scale subresource reads from an object.
 //!
-//! Promise: complaints name the path as the definition writes it. Must not know schemas.
+//! Errors name the path as the definition writes it. Independent of schemas.
 
 use serde_json::Value;
 
@@ -9,7 +9,7 @@ use crate::kind::Scale;
 use crate::object::Body;
 use crate::status::Cause;
 
-/// What is wrong with what a scale reads; `spec` says whether the wanted number is looked at, too.
+/// Validates the values at the paths of a scale; `spec` includes the desired replica count.
 pub(crate) fn check(scale: &Scale, body: &Body, spec: bool) -> Vec<Cause> {
     let mut causes = Vec::new();
     let wanted = Some(&scale.spec).filter(|_| spec);
@@ -39,7 +39,7 @@ fn number(body: &Body, path: &str) -> Option<Cause> {
     Some(Cause::invalid(path, &found.into(), &message))
 }
 
-/// The value at a path, if it is one of the wanted type.
+/// Returns the value at a path, or an error if it has another type than wanted.
 pub(crate) fn leaf<'a>(
     body: &'a Body,
     path: &str,

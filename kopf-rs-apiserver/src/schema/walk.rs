@@ -1,10 +1,10 @@
-//! A value and its schema, gone through side by side.
+//! Walks a value and its schema in parallel.
 //!
-//! Promise: each place that the schema knows is visited once, what is around it first. Must not know what visitors look for.
+//! Visits each value that the schema describes once, parents first. Independent of what visitors look for.
 
 use serde_json::Value;
 
-/// Visit a value and all that is in it; the visitor is told the schema, the value and the field of each place.
+/// Calls `visit` with the schema, the value and the field of the value itself and of everything within it.
 pub(super) fn walk(
     schema: &Value,
     found: &Value,

@@ -1,12 +1,12 @@
-//! Label selectors as objects have them: `matchLabels` and `matchExpressions`.
+//! Evaluates label selectors in objects: `matchLabels` and `matchExpressions`.
 //!
-//! Promise: an empty selector chooses everything. Must not know where selectors stand.
+//! Guarantees that an empty selector matches everything. Must not depend on the place of the selector.
 
 use serde_json::Value;
 
 use crate::object::{Body, text};
 
-/// Whether a selector chooses something with these labels.
+/// Returns whether a selector matches these labels.
 pub(crate) fn chooses(selector: &Body, labels: &Body) -> bool {
     let wanted = selector.get("matchLabels").and_then(Value::as_object);
     let expressions = selector.get("matchExpressions").and_then(Value::as_array);
@@ -18,7 +18,7 @@ pub(crate) fn chooses(selector: &Body, labels: &Body) -> bool {
             .all(|expression| holds(expression, labels))
 }
 
-/// Whether all of these labels are there.
+/// Returns whether all wanted labels exist.
 pub(crate) fn has_all(wanted: Option<&Body>, labels: &Body) -> bool {
     let mut wanted = wanted.into_iter().flatten();
     wanted.all(|(key, value)| labels.get(key) == Some(value))

@@ -1,10 +1,10 @@
-//! Label selectors: a small grammar with the real server's complaints.
+//! Parses label selectors, with the real server's error messages.
 //!
-//! Promise: what parses here parses there. Must not know objects beyond a label's value.
+//! Guarantees that every valid selector is also valid on the real server. Must not depend on objects beyond a label's value.
 
 use crate::rules::names;
 
-/// A requirement of one label.
+/// A requirement for one label.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Rule {
     Has,
@@ -31,7 +31,7 @@ impl Rule {
     }
 }
 
-/// Parse a selector into requirements by key.
+/// Parses a selector into requirements by key.
 pub(crate) fn parse(text: &str) -> Result<Vec<(String, Rule)>, String> {
     let tokens = split(text);
     let mut parser = Parser { tokens: &tokens };
@@ -75,7 +75,7 @@ fn is_word(token: &str) -> bool {
         .is_some_and(|letter| !is_symbol(letter))
 }
 
-/// The words and symbols of a selector.
+/// Splits a selector into words and symbols.
 fn split(text: &str) -> Vec<&str> {
     let mut tokens = Vec::new();
     let mut rest = text.trim_start();
@@ -93,7 +93,7 @@ fn split(text: &str) -> Vec<&str> {
     tokens
 }
 
-/// What is left to read; the end reads as an empty token.
+/// The remaining tokens; the end reads as an empty token.
 struct Parser<'a> {
     tokens: &'a [&'a str],
 }
@@ -188,7 +188,7 @@ impl<'a> Parser<'a> {
                 other => return Err(format!("found '{other}', expected: ',' or ')'")),
             }
         }
-        // They are a set, which is checked in order.
+        // The real server stores the values as a set and checks them in order.
         values.sort_unstable();
         values.dedup();
         let mut complaints = Vec::new();

@@ -1,6 +1,6 @@
-//! Label selectors that are objects: `matchLabels` and `matchExpressions`.
+//! Parses and validates label selectors in objects: `matchLabels` and `matchExpressions`.
 //!
-//! Promise: complaints are the real server's. Must not know what is selected.
+//! Guarantees the real server's messages. Must not depend on the selected objects.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::object::Body;
 use crate::rules::names;
 use crate::status::Cause;
 
-/// Requirements of labels; all must hold, and none at all hold for everything.
+/// Requirements for labels. All must hold; an empty list matches everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ObjectSelector {
     rules: Vec<(String, Rule)>,
@@ -20,7 +20,7 @@ pub(crate) struct ObjectSelector {
 // === impl ObjectSelector ===
 
 impl ObjectSelector {
-    /// The selector an object is; what is wrong in it selects nothing.
+    /// Reads a selector from JSON; an invalid expression matches nothing.
     pub(crate) fn of(object: &Value) -> Self {
         let labels = object.get("matchLabels").and_then(Value::as_object);
         let exact = labels.into_iter().flatten().map(|(key, value)| {
@@ -60,7 +60,7 @@ fn texts(expression: &Value) -> Vec<String> {
     values.map(str::to_owned).collect()
 }
 
-/// What is wrong with a selector.
+/// Validates a selector.
 pub(crate) fn check(selector: &Body, at: &str) -> Vec<Cause> {
     let mut causes = Vec::new();
     let labels = selector.get("matchLabels").and_then(Value::as_object);

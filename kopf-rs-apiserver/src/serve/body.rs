@@ -1,6 +1,6 @@
-//! Response bodies: bytes that are there, or a watch that is under way.
+//! Response bodies: complete bytes, or an open watch.
 //!
-//! Promise: a watch does nothing while nobody reads it. Must not know requests beyond matching faults.
+//! Guarantees that a watch does no work while it is not read. Must not depend on requests, except to match faults.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -19,14 +19,14 @@ use crate::fault::{Faults, StreamAction};
 use crate::status::Refusal;
 use crate::verb::watch::{Line, Watch, error_line};
 
-/// The connection broke while a watch was read, as a fault demanded.
+/// The connection broke during a watch because of an injected fault.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error("connection reset by the server")]
 pub struct Reset;
 
 type Lines = Pin<Box<dyn Stream<Item = Result<Bytes, Reset>> + Send>>;
 
-/// The body of an answer.
+/// The body of a response.
 pub struct ApiBody {
     inner: Inner,
 }
@@ -56,7 +56,7 @@ impl ApiBody {
         }
     }
 
-    /// Whether this is a watch under way.
+    /// Returns whether this is an open watch.
     pub(super) fn is_watch(&self) -> bool {
         matches!(self.inner, Inner::Watch(_))
     }
@@ -102,7 +102,7 @@ impl Body for ApiBody {
     }
 }
 
-/// A watch with the faults that befall it.
+/// A watch with its injected faults.
 pub(crate) struct WatchBody {
     watch: Watch,
     call: Arc<Call>,
@@ -111,12 +111,12 @@ pub(crate) struct WatchBody {
     seen: u64,
     armed: Vec<(u64, StreamAction)>,
     events: usize,
-    /// What is held back, and until when.
+    /// The delayed lines, with the times until which they are held back.
     late: VecDeque<(Instant, Line)>,
-    /// What is to be said once more.
+    /// A line to send a second time.
     again: Option<Bytes>,
     closing: Option<watch::Receiver<bool>>,
-    /// Nothing more comes from the watch.
+    /// The watch has ended and yields no more lines.
     drained: bool,
     over: bool,
 }
@@ -174,7 +174,7 @@ impl WatchBody {
         None
     }
 
-    /// Look for faults that came or went.
+    /// Adds new faults and drops those that were removed.
     fn take_faults(&mut self) {
         while let Some(armed) = self.faults.of_stream(&self.call, &mut self.seen) {
             self.armed.push(armed);
@@ -184,7 +184,7 @@ impl WatchBody {
             .retain(|(id, action)| !action.is_state() || faults.is_armed(*id));
     }
 
-    /// What keeps the next line from being sent, the first such fault first.
+    /// Returns the first fault that blocks the next line.
     fn interruption(&self) -> Option<StreamAction> {
         let mut actions = self.armed.iter().map(|(_, action)| *action);
         actions.find(|action| match action {
@@ -203,7 +203,7 @@ impl WatchBody {
         line.text
     }
 
-    /// How late events are by now.
+    /// Returns the current delay of events.
     fn delay(&self) -> Option<Duration> {
         let mut actions = self.armed.iter();
         actions.find_map(|(_, action)| match action {
@@ -212,7 +212,7 @@ impl WatchBody {
         })
     }
 
-    /// The next line, if it is time for one; `None` to look at everything anew.
+    /// Returns the next line when it is due; `None` means that the caller must check the whole state again.
     async fn line(&mut self) -> Option<Line> {
         let delay = self.delay();
         if delay.is_none()
@@ -235,7 +235,7 @@ impl WatchBody {
                 (Some(line), Some(delay)) => self.late.push_back((Instant::now() + delay, line)),
                 (None, _) => {
                     self.drained = true;
-                    // What would come after the end of the watch never comes on it.
+                    // A line that is delayed beyond the end of the watch is never sent.
                     self.over |= self.watch.is_expired();
                 }
             },
@@ -251,7 +251,7 @@ impl WatchBody {
     }
 }
 
-/// Resolves at that time; never if there is none.
+/// Resolves at the given time; never resolves for `None`.
 async fn reached(due: Option<Instant>) {
     match due {
         Some(due) => tokio::time::sleep_until(due).await,
@@ -259,11 +259,11 @@ async fn reached(due: Option<Instant>) {
     }
 }
 
-/// Resolves when the server closes; never if nothing tells.
+/// Resolves when the server closes; never resolves for `None`.
 pub(super) async fn is_closed(closing: Option<&mut watch::Receiver<bool>>) {
     match closing {
         Some(closing) => {
-            // An error means that whoever could close is gone: closed.
+            // An error means that the sender is gone, which counts as closed.
             let _closed = closing.wait_for(|closed| *closed).await.is_ok();
         }
         None => std::future::pending().await,

@@ -1,6 +1,6 @@
 //! The TCP transport: TLS, the administrator's token, kubeconfig.
 //!
-//! Promise: what a kubeconfig-reading client needs and nothing else. Must not know Kubernetes beyond the kubeconfig.
+//! Offers only what clients with a kubeconfig need. Must not depend on Kubernetes beyond the kubeconfig.
 
 use std::fmt;
 use std::io;
@@ -26,30 +26,30 @@ use super::tls::{self, TlsError};
 use crate::access::User;
 use crate::clock;
 
-/// How long open connections may take to end.
+/// The time that open connections have to finish during a shutdown.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Why the server does not listen.
+/// The reason why the server cannot listen.
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
-    /// The address cannot be listened on.
+    /// The server failed to bind the address.
     #[error("failed to listen on {addr}: {source}")]
     Bind {
-        /// The address that was asked for.
+        /// The requested address.
         addr: SocketAddr,
-        /// What the system said.
+        /// The error of the operating system.
         #[source]
         source: io::Error,
     },
     /// TLS could not be set up.
     #[error("failed to set up TLS")]
     Tls(#[from] TlsError),
-    /// Who the server is could not be written into its data directory.
+    /// The server's identity could not be written to its data directory.
     #[error("failed to write {}: {source}", .path.display())]
     Keep {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         #[source]
         source: io::Error,
     },
@@ -64,7 +64,7 @@ impl From<Nobody> for ListenError {
     }
 }
 
-/// A server that listens. Dropping it stops accepting and ends open connections.
+/// A listening server. Dropping it stops accepting connections and closes the open ones.
 pub struct Listening {
     addr: SocketAddr,
     token: Arc<str>,
@@ -76,7 +76,7 @@ pub struct Listening {
 // === impl Listening ===
 
 impl fmt::Debug for Listening {
-    /// Without the token.
+    /// Omits the token.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Listening")
             .field("addr", &self.addr)
@@ -120,13 +120,13 @@ impl Listening {
         })
     }
 
-    /// Where it listens; the port is the real one, even if 0 was asked for.
+    /// Returns the address on which the server listens, with the actual port even if 0 was requested.
     #[must_use]
     pub fn addr(&self) -> SocketAddr {
         self.addr
     }
 
-    /// The URL clients use; a server on all addresses is reached locally.
+    /// Returns the URL for clients; if the server listens on all interfaces, it is a loopback URL.
     #[must_use]
     pub fn url(&self) -> String {
         let mut addr = self.addr;
@@ -139,19 +139,19 @@ impl Listening {
         format!("https://{addr}")
     }
 
-    /// The bearer token of the administrator, who may do everything.
+    /// Returns the bearer token of the administrator, to whom everything is permitted.
     #[must_use]
     pub fn token(&self) -> &str {
         &self.token
     }
 
-    /// The certificate of the authority clients have to trust, as PEM.
+    /// Returns the certificate of the authority that clients must trust, as PEM.
     #[must_use]
     pub fn authority_pem(&self) -> &str {
         &self.authority_pem
     }
 
-    /// A kubeconfig for kubectl and every other client, as YAML.
+    /// Returns a kubeconfig for kubectl and other clients, as YAML.
     #[must_use]
     pub fn kubeconfig(&self) -> String {
         let authority = STANDARD.encode(&self.authority_pem);
@@ -179,11 +179,11 @@ users:
         )
     }
 
-    /// Stop accepting, end watches, let running requests finish; wait for all that, but not for ever.
+    /// Stops accepting connections, ends watches and lets running requests finish; waits a limited time for this.
     pub async fn shutdown(mut self) {
         self.closing.send_replace(true);
         if let Some(acceptor) = self.acceptor.take() {
-            // A panicked acceptor has stopped accepting as well.
+            // If the acceptor panicked, it has stopped accepting as well.
             let _stopped = acceptor.await;
         }
     }
@@ -216,14 +216,14 @@ impl Acceptor {
                     Ok((stream, _)) => {
                         connections.spawn(self.connection(stream));
                     }
-                    // Out of descriptors, most likely: give others time to end.
+                    // Most likely, the process has no file descriptors left; wait until other connections end.
                     Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
                 },
             }
         }
         drop(self.listener);
         let all = async { while connections.join_next().await.is_some() {} };
-        // What does not end in time ends with the set.
+        // Dropping the set aborts connections that have not finished in time.
         let _ended = tokio::time::timeout(PATIENCE, all).await;
     }
 
@@ -231,7 +231,7 @@ impl Acceptor {
         let (tls, service, mut closed) =
             (self.tls.clone(), self.service.clone(), self.closed.clone());
         async move {
-            // Latency matters more than packets; a refusal changes nothing else.
+            // Latency matters more than the number of packets; the connection works without this option, too.
             let _nodelay = stream.set_nodelay(true);
             let Ok(stream) = tls.accept(stream).await else {
                 return;
@@ -242,7 +242,7 @@ impl Acceptor {
                 .with_upgrades();
             tokio::pin!(connection);
             tokio::select! {
-                // Whatever went wrong with this connection, its client knows.
+                // The client sees an error of its connection itself.
                 _ended = connection.as_mut() => return,
                 () = is_closed(Some(&mut closed)) => {}
             }

@@ -1,12 +1,12 @@
-//! What is done to a finished answer: indented for people, or left out for who has it already.
+//! Post-processes finished answers: indents JSON for people, and computes entity tags for unchanged answers.
 //!
-//! Promise: the content stays the same. Must not know what answers mean.
+//! Guarantees that the content stays the same. Must not depend on the meaning of answers.
 
 use bytes::Bytes;
 
 use crate::call::Call;
 
-/// Whether the answer is for a person to read: who asks so, or browses with curl.
+/// Returns whether the answer is for a person, who set `pretty` or uses curl or Wget.
 pub(super) fn is_for_people(call: &Call) -> bool {
     if call.query.iter().any(|(key, _)| key == "pretty") {
         return call.switch("pretty");
@@ -15,7 +15,7 @@ pub(super) fn is_for_people(call: &Call) -> bool {
     agent.starts_with("curl") || agent.starts_with("Wget")
 }
 
-/// JSON with a line per value.
+/// Returns JSON with one value per line.
 pub(super) fn indented(text: &[u8]) -> Bytes {
     let mut out = Vec::with_capacity(text.len() * 2);
     let (mut depth, mut quoted, mut escaped) = (0_usize, false, false);
@@ -63,7 +63,7 @@ pub(super) fn indented(text: &[u8]) -> Bytes {
     out.into()
 }
 
-/// A name for this content.
+/// Returns an entity tag for this content.
 pub(super) fn tag(text: &[u8]) -> String {
     let hash = |start: u64| {
         let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);

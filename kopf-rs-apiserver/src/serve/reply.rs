@@ -1,6 +1,6 @@
-//! Answers and refusals as HTTP responses: their headers and bodies.
+//! Converts answers and refusals into HTTP responses.
 //!
-//! Promise: the same for every transport. Must not know the store.
+//! Guarantees the same responses for every transport. Must not depend on the store.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::render;
 use crate::status::Refusal;
 use crate::verb::{Answer, Content};
 
-/// An answer as a response; a watch goes on under the faults asked for, until the server closes.
+/// Converts an answer into a response; a watch continues, subject to faults, until the server closes.
 pub(super) fn of_answer(
     call: &Arc<Call>,
     answer: Answer,
@@ -56,7 +56,7 @@ pub(super) fn of_answer(
     response
 }
 
-/// A refusal as a response.
+/// Converts a refusal into a response.
 pub(super) fn of_refusal(refusal: &Refusal) -> Response<ApiBody> {
     if let Some(text) = refusal.plain_text() {
         let body = ApiBody::full(Bytes::copy_from_slice(text.as_bytes()));
@@ -73,7 +73,7 @@ pub(super) fn of_refusal(refusal: &Refusal) -> Response<ApiBody> {
     response
 }
 
-/// Say each warning, once.
+/// Adds a header for each distinct warning.
 fn warn(response: &mut Response<ApiBody>, warnings: &[String]) {
     for warning in bounded(warnings) {
         let text = format!(
@@ -86,12 +86,12 @@ fn warn(response: &mut Response<ApiBody>, warnings: &[String]) {
     }
 }
 
-/// All warnings together are at most so long, in characters.
+/// The maximum total length of all warnings in characters.
 const ALL_WARNINGS: usize = 4096;
-/// If they are longer, each is cut to this, and the last ones are left out.
+/// If the total is exceeded, each warning is cut to this length, and the last ones are dropped.
 const CUT_WARNING: usize = 256;
 
-/// Each warning once, as far as there is room for them.
+/// Returns each distinct warning once, within the length limits.
 fn bounded(warnings: &[String]) -> Vec<String> {
     let mut told: Vec<&String> = Vec::new();
     for warning in warnings {
@@ -114,7 +114,7 @@ fn bounded(warnings: &[String]) -> Vec<String> {
     cut.collect()
 }
 
-/// Discovery and `OpenAPI` are asked for again and again, and seldom change.
+/// Returns whether a page has an entity tag: clients often request discovery and `OpenAPI`, which seldom change.
 fn is_tagged(call: &Call) -> bool {
     let page = call.segments.first().map(String::as_str);
     call.path.is_none() && matches!(page, Some("api" | "apis" | "openapi"))
@@ -132,7 +132,7 @@ fn tagged(mut response: Response<ApiBody>, tag: &str) -> Response<ApiBody> {
 
 fn response(code: u16, content_type: &'static str, body: ApiBody) -> Response<ApiBody> {
     let mut response = Response::new(body);
-    // What is no code of HTTP comes of webhooks and faults that say so.
+    // Webhooks and faults can set codes that are not valid in HTTP.
     let status = http::StatusCode::from_u16(code);
     *response.status_mut() = status.unwrap_or(http::StatusCode::INTERNAL_SERVER_ERROR);
     let headers = response.headers_mut();
@@ -162,7 +162,7 @@ mod tests {
         assert_eq!(lengths(&of(13, 300)), [300; 13]);
         assert_eq!(lengths(&of(1, 4096)), [4096]);
         assert_eq!(lengths(&of(1, 4097)), [256]);
-        // Those that begin alike are others all the same.
+        // Warnings with equal beginnings still count as distinct.
         assert_eq!(lengths(&of(20, 300)), [256; 16]);
         assert_eq!(bounded(&["a".to_owned(), "a".to_owned()]), ["a"]);
     }

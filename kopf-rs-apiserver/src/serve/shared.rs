@@ -1,6 +1,6 @@
-//! What all handles of a server share: the store behind its lock, who the server is, what it was asked.
+//! The state that all handles of a server share: the locked store, the server's identity, the journal.
 //!
-//! Promise: what a request changed is kept before anybody hears of it. Must not know transports.
+//! Guarantees that a request's changes are persisted before anyone can observe them. Must not depend on transports.
 
 use std::fmt;
 use std::io;
@@ -26,34 +26,34 @@ use crate::store::batch::Effect;
 use crate::verb::Answer;
 use crate::workloads;
 
-/// How many objects controllers look at before requests have their turn.
+/// The maximum number of objects that controllers reconcile before requests get their turn.
 const AT_A_TIME: usize = 64;
 
-/// What all handles of a server share.
+/// The state that all handles of a server share.
 pub(crate) struct Core {
     store: Mutex<Store>,
-    /// Those of the store.
+    /// The same tokens as in the store.
     pub(super) tokens: Tokens,
     identity: Mutex<Option<Identity>>,
-    /// Where the identity is kept, if it is.
+    /// The stored identity, if the server has a data directory.
     passport: Option<Passport>,
     pub(crate) journal: Journal,
     pub(crate) faults: Faults,
     pub(crate) keeper: Keeper,
 }
 
-/// The store, for as long as this lives; what was changed is committed at the latest when it goes, unless by a panic.
+/// The locked store. Dropping it commits pending changes, unless the thread panics.
 #[derive(Debug)]
 pub(crate) struct Locked<'a>(MutexGuard<'a, Store>);
 
-/// Why a server cannot be known again.
+/// The reason why the server's identity cannot be created or stored.
 #[derive(Debug)]
 pub(crate) enum Nobody {
     Tls(TlsError),
     Keep { path: PathBuf, source: io::Error },
 }
 
-/// What came of a call, and what it changed.
+/// The result of a call and its changes.
 pub(super) type Answered = (Result<Answer, Refusal>, Vec<Effect>);
 
 // === impl Locked ===
@@ -77,7 +77,7 @@ impl Drop for Locked<'_> {
         if std::thread::panicking() {
             return self.0.tear();
         }
-        // Who must not answer before it is kept has committed already; others find out with the next request.
+        // Callers that must answer only after a commit have committed already; others see an error with the next request.
         let _kept = self.0.commit();
     }
 }
@@ -85,7 +85,7 @@ impl Drop for Locked<'_> {
 // === impl Core ===
 
 impl fmt::Debug for Core {
-    /// Without objects, keys and tokens: embedding programs print it.
+    /// Omits objects, keys and tokens, because embedding programs may print this.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Core").finish_non_exhaustive()
     }
@@ -106,7 +106,7 @@ impl Core {
         }
     }
 
-    /// The same, known to clients as it was before.
+    /// Uses the identity of an earlier run, so that clients recognize the server.
     pub(crate) fn with_passport(mut self, passport: Passport, identity: Option<Identity>) -> Self {
         self.passport = Some(passport);
         self.identity = Mutex::new(identity);
@@ -117,12 +117,12 @@ impl Core {
         Locked(self.store.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Where the server listened before, if that is known.
+    /// Returns the port on which the server listened before, if it is known.
     pub(crate) fn last_port(&self) -> Option<u16> {
         self.identity().as_ref().and_then(|identity| identity.port)
     }
 
-    /// Be somebody from the start, and sign tokens as before.
+    /// Creates the server's identity if it has none yet, and signs tokens with its key from now on.
     pub(crate) fn settle(&self) -> Result<(), Nobody> {
         let identity = self.identify(clock::real_seconds(), None)?;
         let signs = self.store().access.sign_with(&identity.accounts_key);
@@ -130,7 +130,7 @@ impl Core {
         Ok(())
     }
 
-    /// Who the server is, made up if it has been nobody yet, and where it listens from now on.
+    /// Returns the server's identity, created on first use; `port` is stored as its new port.
     pub(crate) fn identify(&self, now: i64, port: Option<u16>) -> Result<Identity, Nobody> {
         let mut slot = self.identity();
         let mut identity = match &*slot {
@@ -154,7 +154,7 @@ impl Core {
         self.identity.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Answer a call, and keep what it changed before anybody hears of it; nothing if it is to be run again.
+    /// Runs a call and commits its changes before anyone can observe them; returns `None` if the call must run again.
     pub(super) fn answer(
         &self,
         run: impl FnOnce(&mut Store) -> Option<Result<Answer, Refusal>>,
@@ -168,7 +168,7 @@ impl Core {
         if let Some(error) = store.broken() {
             return Some(unkept(error));
         }
-        // What was due before is nothing this request did; if it cannot be kept, neither can what follows.
+        // Commits due tasks separately, because they are not part of this request; if that fails, the request fails, too.
         later::run(&mut store);
         if let Err(error) = store.commit() {
             return Some(unkept(error));
@@ -180,14 +180,14 @@ impl Core {
         })
     }
 
-    /// Let the clock jump, and wake the task that does what is due by then.
+    /// Moves the clock, and wakes the task that runs due work.
     pub(crate) fn jump_clock(&self, seconds: i64) {
         let store = self.store();
         store.clock.jump(seconds);
         store.signal.notify_one();
     }
 
-    /// Do what is due, and tell how long until there is more.
+    /// Runs due work; returns the time until the next task is due.
     pub(crate) fn tend(&self) -> Option<Duration> {
         let mut store = self.store();
         later::run(&mut store);
@@ -196,7 +196,7 @@ impl Core {
         }
         let first = store.agenda.first()?;
         let wait = first.duration_since(store.clock.now());
-        // Clocks of the world are coarser than tokio's: better a little late than too early.
+        // The store's clock is coarser than Tokio's; waking slightly late is better than too early.
         Some(Duration::try_from(wait).unwrap_or_default() + Duration::from_millis(1))
     }
 }

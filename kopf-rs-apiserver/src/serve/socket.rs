@@ -1,7 +1,7 @@
-//! Watches over `WebSockets`, which some clients ask for: each event is a message of its own.
+//! Watches over `WebSocket`, which some clients request: each event is a separate message.
 //!
-//! Promise: the events are those of the same watch without; whoever cannot be given a `WebSocket` gets that one. Must not know
-//! requests beyond their headers.
+//! Guarantees the same events as a plain watch, which clients get if the upgrade is not possible. Must not depend on requests beyond
+//! their headers.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
@@ -16,7 +16,7 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, sp
 
 use super::body::ApiBody;
 
-/// What RFC 6455 has servers append to the key of a client.
+/// The text that RFC 6455 appends to the client's key.
 const SALT: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
 const TEXT: u8 = 0x1;
@@ -24,13 +24,13 @@ const CLOSE: u8 = 0x8;
 const PING: u8 = 0x9;
 const PONG: u8 = 0xA;
 
-/// The largest frame of a client that is read: pings and goodbyes are small.
+/// The maximum size of a client's frame; pings and close frames are small.
 const LARGEST: u64 = 64 * 1024;
 
-/// What a protocol begins with that holds a token.
+/// The prefix of a protocol that carries a token.
 const TOKEN: &str = "base64url.bearer.authorization.k8s.io.";
 
-/// The wish to go on over a `WebSocket`.
+/// A request to upgrade to `WebSocket`.
 #[derive(Debug)]
 pub(super) struct Wish {
     accept: HeaderValue,
@@ -41,7 +41,7 @@ pub(super) struct Wish {
 // === impl Wish ===
 
 impl Wish {
-    /// What a request wishes, where its connection allows it.
+    /// Returns the upgrade request, if the request and its connection allow it.
     pub(super) fn of(parts: &mut Parts) -> Option<Self> {
         let names = |name: header::HeaderName, word: &str| has_word(&parts.headers, &name, word);
         if !names(header::UPGRADE, "websocket") || !names(header::CONNECTION, "upgrade") {
@@ -58,7 +58,7 @@ impl Wish {
         })
     }
 
-    /// Send a watch that was begun over the `WebSocket`.
+    /// Sends an open watch over the `WebSocket`.
     fn fulfil(self, body: ApiBody) -> Response<ApiBody> {
         let mut response = Response::new(ApiBody::full(Bytes::new()));
         if self.protocols.len() > 1 {
@@ -75,7 +75,7 @@ impl Wish {
         headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
         headers.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
         headers.insert(header::SEC_WEBSOCKET_ACCEPT, self.accept);
-        // Browsers give up where the protocol they ask for is not told back.
+        // Browsers close the connection unless the server confirms the requested protocol.
         let protocol = self.protocols.first();
         if let Some(protocol) = protocol.and_then(|it| HeaderValue::from_str(it).ok()) {
             headers.insert(header::SEC_WEBSOCKET_PROTOCOL, protocol);
@@ -84,7 +84,7 @@ impl Wish {
     }
 }
 
-/// A watch that was begun, over the `WebSocket` that was wished for; any other answer stays as it is.
+/// Sends an open watch over the requested `WebSocket`; other responses stay unchanged.
 pub(super) fn over(wish: Option<Wish>, response: Response<ApiBody>) -> Response<ApiBody> {
     match wish {
         Some(wish) if response.body().is_watch() => wish.fulfil(response.into_body()),
@@ -92,7 +92,7 @@ pub(super) fn over(wish: Option<Wish>, response: Response<ApiBody>) -> Response<
     }
 }
 
-/// The protocols that are asked for. Browsers cannot set headers: one that holds a token is none, but says who asks.
+/// Returns the requested protocols. Browsers cannot set headers, so a protocol may carry the bearer token; it becomes a header here.
 fn protocols(headers: &mut HeaderMap) -> Vec<String> {
     let values = headers.get_all(header::SEC_WEBSOCKET_PROTOCOL).iter();
     let values = values.filter_map(|value| value.to_str().ok());
@@ -103,7 +103,7 @@ fn protocols(headers: &mut HeaderMap) -> Vec<String> {
         return all;
     }
     let (tokens, others): (Vec<String>, Vec<String>) = all.into_iter().partition(is_token);
-    // A token goes with another protocol, which can be told back; whoever brings none is nobody.
+    // The server can confirm only another protocol than the token, so a token without one is invalid.
     let token = match tokens.as_slice() {
         [one] if !others.is_empty() => URL_SAFE_NO_PAD.decode(&one[TOKEN.len()..]).ok(),
         _ => None,
@@ -130,7 +130,7 @@ fn accept(key: &[u8]) -> String {
     STANDARD.encode(digest(&SHA1_FOR_LEGACY_USE_ONLY, &salted))
 }
 
-/// Send what there is until it ends or the client goes.
+/// Sends the body until it ends or the client leaves.
 async fn serve(stream: impl AsyncRead + AsyncWrite + Send, mut body: ApiBody) {
     let (mut reader, mut writer) = split(stream);
     let mut incoming = Incoming::default();
@@ -141,10 +141,10 @@ async fn serve(stream: impl AsyncRead + AsyncWrite + Send, mut body: ApiBody) {
                     let line = frame.into_data().unwrap_or_default();
                     writer.write_all(&framed(TEXT, &line)).await
                 }
-                // Reset, as a fault demanded: without a goodbye.
+                // A fault resets the connection without a close frame.
                 Some(Err(_)) => return,
                 None => {
-                    // 1000: a normal end. Who is gone does not hear it.
+                    // 1000 means a normal end. The client may be gone already.
                     let _told = writer.write_all(&framed(CLOSE, &1000_u16.to_be_bytes())).await;
                     break;
                 }
@@ -164,7 +164,7 @@ async fn serve(stream: impl AsyncRead + AsyncWrite + Send, mut body: ApiBody) {
     let _closed = writer.shutdown().await;
 }
 
-/// A frame as servers send them: whole, and not masked.
+/// Returns a complete, unmasked frame, as servers send them.
 fn framed(kind: u8, content: &[u8]) -> Vec<u8> {
     let mut frame = vec![0x80 | kind];
     let length = content.len() as u64;
@@ -183,11 +183,11 @@ fn framed(kind: u8, content: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// A frame that no client sends to a watch.
+/// An invalid frame.
 #[derive(Clone, Copy, Debug)]
 struct Nonsense;
 
-/// What came from a client and is not looked at yet.
+/// The unprocessed bytes from a client.
 #[derive(Debug, Default)]
 struct Incoming {
     bytes: bytes::BytesMut,
@@ -196,21 +196,21 @@ struct Incoming {
 // === impl Incoming ===
 
 impl Incoming {
-    /// What the whole frames that came have to be answered with; nothing once the client says goodbye.
+    /// Returns the answers to the complete frames received so far; `None` after a close frame or an invalid one.
     fn answers(&mut self) -> Option<Vec<u8>> {
         let mut answers = Vec::new();
         while let Some((kind, content)) = self.frame().ok()? {
             match kind {
                 CLOSE => return None,
                 PING => answers.extend(framed(PONG, &content)),
-                // A watch listens to nothing.
+                // Clients have nothing else to say on a watch.
                 _ => {}
             }
         }
         Some(answers)
     }
 
-    /// The kind and the content of the next frame, once it is whole.
+    /// Returns the kind and content of the next frame once it is complete.
     fn frame(&mut self) -> Result<Option<(u8, Vec<u8>)>, Nonsense> {
         let bytes = &self.bytes[..];
         let [first, second, rest @ ..] = bytes else {

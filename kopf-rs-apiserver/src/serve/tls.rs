@@ -1,7 +1,7 @@
-//! A certificate authority, and a serving certificate for each listener.
+//! Creates a certificate authority, and a serving certificate for each listener.
 //!
-//! Promise: valid for the addresses the server is reached at; the provider is `ring`, never the process default.
-//! Must not know HTTP.
+//! Guarantees certificates that are valid for the server's addresses, and uses `ring` as provider instead of the process default.
+//! Must not depend on HTTP.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -12,10 +12,10 @@ use rcgen::{
 };
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 
-/// Why no certificate could be made.
+/// The reason why a certificate cannot be created.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    /// A certificate could not be made.
+    /// A certificate could not be created.
     #[error("failed to make a certificate")]
     Certificate(#[from] rcgen::Error),
     /// The TLS configuration was refused.
@@ -23,7 +23,7 @@ pub enum TlsError {
     Config(#[from] rustls::Error),
 }
 
-/// A new authority: its certificate and its key, as PEM.
+/// Returns the certificate and key of a new authority, as PEM.
 pub(crate) fn authority(now: i64) -> Result<(String, String), TlsError> {
     let key = KeyPair::generate()?;
     let certificate = authority_params(now)?.self_signed(&key)?;
@@ -44,7 +44,7 @@ fn authority_params(now: i64) -> Result<CertificateParams, TlsError> {
     Ok(params)
 }
 
-/// What a listener at this address needs to speak TLS, vouched for by the authority with this key.
+/// Returns the TLS configuration for a listener at this address, with a certificate signed by the authority.
 pub(crate) fn serving(
     address: IpAddr,
     now: i64,
@@ -81,7 +81,7 @@ pub(crate) fn serving(
     Ok(Arc::new(config))
 }
 
-/// Valid from an hour ago for ten years.
+/// Sets the validity from a day ago to ten years from now.
 fn limit(params: &mut CertificateParams, now: i64) {
     const HOUR: i64 = 3600;
     const YEAR: i64 = 365 * 24 * HOUR;

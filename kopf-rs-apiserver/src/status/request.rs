@@ -1,6 +1,6 @@
-//! Refusals of requests as such: of their paths, methods, media types, patches, versions and sizes.
+//! Refusals that concern the request itself: its path, method, media type, patch, version or size.
 //!
-//! Must not know objects.
+//! Must not depend on objects.
 
 use serde_json::{Value, json};
 
@@ -9,14 +9,14 @@ use super::{Cause, Refusal, Subject, shown};
 // === impl Refusal ===
 
 impl Refusal {
-    /// The text answered for paths that lead nowhere; it is not a `Status`.
+    /// Refuses an unknown path, with a plain text instead of a `Status`.
     pub(crate) fn no_page() -> Self {
         let mut refusal = Self::new(404, "NotFound", "404 page not found\n");
         refusal.plain = true;
         refusal
     }
 
-    /// The time that a request was given is over; the real server does not say what kind of object this is.
+    /// Reports that the request timed out; the real server omits `kind` and `apiVersion` here.
     pub(crate) fn out_of_time() -> Self {
         let message = "Timeout: request did not complete within the allotted timeout";
         let mut refusal = Self::new(504, "Timeout", message).bare_details();
@@ -24,12 +24,12 @@ impl Refusal {
         refusal
     }
 
-    /// Refuse a page, which is nothing that has a name.
+    /// Refuses access to a non-resource page.
     pub(crate) fn forbidden_page(why: &str) -> Self {
         Self::new(403, "Forbidden", format!("forbidden: {why}")).bare_details()
     }
 
-    /// A path that says to watch, and not what.
+    /// Refuses a legacy watch path that does not name a resource.
     pub(crate) fn undeterminable(path: &str) -> Self {
         let message = format!(
             "Internal Server Error: {path:?}: failed to create RequestInfo: unable to determine kind and namespace from url, {path}\n"
@@ -39,7 +39,7 @@ impl Refusal {
         refusal
     }
 
-    /// A path whose escapes cannot be undone.
+    /// Refuses a path with invalid escapes.
     pub(crate) fn unreadable_path() -> Self {
         let mut refusal = Self::new(400, "BadRequest", "400 Bad Request");
         refusal.plain = true;
@@ -59,7 +59,7 @@ impl Refusal {
         Self::new(400, "BadRequest", message)
     }
 
-    /// A JSON patch that does not apply: the real server says only this.
+    /// Refuses a JSON patch that does not apply; the real server gives no details.
     pub(crate) fn unprocessable() -> Self {
         Self::new(
             422,
@@ -69,12 +69,12 @@ impl Refusal {
         .bare_details()
     }
 
-    /// A patched document that does not decode.
+    /// Refuses a patched document that cannot be decoded.
     pub(crate) fn undecodable_patch(document: &Value, why: &str) -> Self {
         Self::undecodable_text(document.to_string(), why)
     }
 
-    /// The same, as the document is written.
+    /// Like [`undecodable_patch`](Self::undecodable_patch), for a document that is already formatted.
     pub(crate) fn undecodable_text(document: String, why: &str) -> Self {
         let subject = Subject {
             group: "",
@@ -102,7 +102,7 @@ impl Refusal {
         .bare_details()
     }
 
-    /// A method that custom resources do not know.
+    /// Refuses a method that custom resources do not support.
     pub(crate) fn unknown_method(subject: Subject<'_>) -> Self {
         let message = format!(
             "{:?} is not supported on resources of kind {:?}",
@@ -112,7 +112,7 @@ impl Refusal {
         Self::new(405, "MethodNotAllowed", message.trim_start_matches("\"\"")).about(subject)
     }
 
-    /// A verb that a part of custom resources does not know.
+    /// Refuses a verb that a subresource of custom resources does not support.
     pub(crate) fn unsupported_verb(verb: &str, subject: Subject<'_>) -> Self {
         let message = format!(
             "{verb} is not supported on resources of kind {:?}",
@@ -121,13 +121,13 @@ impl Refusal {
         Self::new(405, "MethodNotAllowed", message).about(subject)
     }
 
-    /// A page of one media type.
+    /// Refuses the accepted media types of a page that has only one.
     pub(crate) fn not_acceptable(there_is: &str) -> Self {
         let message = format!("406: Not Acceptable\n\nAvailable representations: {there_is}");
         Self::new(406, "NotAcceptable", message).bare_details()
     }
 
-    /// The same for objects of kinds that come with the server, some of which can be watched.
+    /// Refuses the accepted media types for built-in kinds, some of which can be watched.
     pub(crate) fn no_representation(watched: bool) -> Self {
         let streams = if watched {
             ", application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch"
@@ -140,7 +140,7 @@ impl Refusal {
         Self::new(406, "NotAcceptable", message).bare_details()
     }
 
-    /// The same where the form is not one of an object.
+    /// Refuses a form that objects do not have.
     pub(crate) fn no_such_form() -> Self {
         Self::new(
             406,
@@ -149,7 +149,7 @@ impl Refusal {
         )
     }
 
-    /// One object where a list was asked for, or the other way round.
+    /// Refuses the form of a single object for a list, or the reverse.
     pub(crate) fn unfit_form(message: &str) -> Self {
         Self::new(406, "NotAcceptable", message)
     }
@@ -192,7 +192,7 @@ impl Refusal {
         Self::new(413, "RequestEntityTooLarge", message)
     }
 
-    /// The answer a fault gives: the usual one of that code.
+    /// Returns the usual refusal for a code, as an injected fault.
     pub(crate) fn of_code(code: u16) -> Self {
         let (reason, message) = match code {
             400 => ("BadRequest", "the server rejected our request"),

@@ -1,6 +1,6 @@
-//! What is to be done later about objects, in the order of time.
+//! Tasks for objects that become due later.
 //!
-//! Promise: tasks of the same moment keep the order they were planned in. Must not know what the tasks mean.
+//! Guarantees that tasks of the same moment run in the order in which they were planned. Must not know the meaning of tasks.
 
 use std::collections::BTreeMap;
 
@@ -8,18 +8,18 @@ use jiff::Timestamp;
 
 use crate::kind::CollectionId;
 
-/// Something to do about an object.
+/// A task for an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Task {
-    /// Remove it, if nobody wrote it since that revision.
+    /// Removes the object, unless it was written after this revision.
     Expire(u64),
-    /// Delete it, if none of its owners is there.
+    /// Deletes the object if none of its owners exists.
     CheckOwners,
-    /// Let controllers look at it again.
+    /// Queues the object for the controllers.
     Look,
 }
 
-/// Where an object is, and what to do about it.
+/// An object and a task for it.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
     pub(crate) collection: CollectionId,
@@ -27,7 +27,7 @@ pub(crate) struct Entry {
     pub(crate) task: Task,
 }
 
-/// Tasks by the time they are due, in the order they were planned.
+/// Tasks by due time and order of planning.
 #[derive(Debug, Default)]
 pub(crate) struct Agenda {
     entries: BTreeMap<(Timestamp, u64), Entry>,
@@ -37,7 +37,7 @@ pub(crate) struct Agenda {
 // === impl Agenda ===
 
 impl Agenda {
-    /// Plan a task; whether it is now the first.
+    /// Plans a task; returns whether it is now the first one.
     pub(crate) fn plan(&mut self, at: Timestamp, place: (CollectionId, &str), task: Task) -> bool {
         self.count += 1;
         let entry = Entry {
@@ -49,12 +49,12 @@ impl Agenda {
         self.first() == Some(at)
     }
 
-    /// When the first task is due.
+    /// Returns the time when the first task is due.
     pub(crate) fn first(&self) -> Option<Timestamp> {
         self.entries.keys().next().map(|(at, _)| *at)
     }
 
-    /// The first task, if it is due.
+    /// Removes and returns the first task if it is due.
     pub(crate) fn take(&mut self, now: Timestamp) -> Option<Entry> {
         let first = self.entries.first_entry()?;
         (first.key().0 <= now).then(|| first.remove())

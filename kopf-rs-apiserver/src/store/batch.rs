@@ -1,7 +1,7 @@
-//! What one request changes: kept back until it is on disk, then shown to all watchers together.
+//! The changes of one request, held back until they are on disk and then published to all watchers together.
 //!
-//! Promise: nobody sees a change that a crash could take back; all changes of a request are kept, or none.
-//! Must not know what the changes mean.
+//! Guarantees that no one observes a change that a crash could undo, and that a request's changes are persisted all or not at all.
+//! Must not know the meaning of changes.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,18 +13,18 @@ use crate::kind::{CollectionId, Resource};
 use crate::managed::{Kept, Managed};
 use crate::object::{Body, MANAGED, Stored, metadata_mut, text};
 
-/// A change, and of what.
+/// A change, and its resource.
 #[derive(Clone, Debug)]
 pub(crate) struct Effect {
     pub(crate) of: Arc<Resource>,
     pub(crate) change: Arc<Change>,
 }
 
-/// What was changed and is not committed yet.
+/// The uncommitted changes.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
     effects: Vec<Effect>,
-    /// What watchers are to hear, in this order.
+    /// The pending notifications of watchers, in order.
     news: Vec<News>,
 }
 
@@ -42,7 +42,7 @@ impl Batch {
         self.effects.push(Effect { of, change });
     }
 
-    /// No more changes of that kind.
+    /// Ends the feed of a removed kind.
     pub(super) fn end(&mut self, feed: Arc<Feed>) {
         self.news.push(News::End(feed));
     }
@@ -51,7 +51,7 @@ impl Batch {
 // === impl Store ===
 
 impl Store {
-    /// Keep what was changed since the last commit, then show it to watchers; what that was.
+    /// Persists the changes since the last commit, publishes them to watchers, and returns them.
     pub(crate) fn commit(&mut self) -> Result<Vec<Effect>, DiskError> {
         let Batch { effects, news } = std::mem::take(&mut self.batch);
         if let Some(mut disk) = self.disk.take() {
@@ -70,7 +70,7 @@ impl Store {
                 feed.push(change.clone());
             }
         }
-        // Bookmarks may name this revision only once all changes up to it are in their feeds.
+        // Bookmarks may name this revision only after all changes up to it are in their feeds.
         self.published.store(self.revision, Ordering::Release);
         let mut woken: Option<&Arc<Feed>> = None;
         for news in &news {
@@ -86,31 +86,31 @@ impl Store {
         Ok(effects)
     }
 
-    /// Take nothing of what was changed since the last commit to the disk or to watchers: a panic has ended it halfway.
+    /// Discards the changes since the last commit after a panic, so that they reach neither the disk nor watchers.
     pub(crate) fn tear(&mut self) {
         self.batch = Batch::default();
         self.torn = true;
     }
 
-    /// Whether the objects are not those that were committed.
+    /// Returns whether the objects differ from the committed state.
     pub(crate) fn is_torn(&self) -> bool {
         self.torn
     }
 
-    /// Why nothing can be kept any more, if so.
+    /// Returns the error that prevents further persistence, if there is one.
     pub(crate) fn broken(&self) -> Option<DiskError> {
         self.disk.as_ref().and_then(Disk::broken)
     }
 
-    /// From now on, everything is kept there.
+    /// Persists all further changes on this disk.
     pub(crate) fn keep_on(&mut self, disk: Disk) {
         self.disk = Some(disk);
-        // Nobody has watched yet, and what was before is not remembered.
+        // No one watches yet, and the history from before is not available.
         self.compact();
         self.published.store(self.revision, Ordering::Release);
     }
 
-    /// All objects, definitions first.
+    /// Returns all objects, definitions first.
     fn contents(&self) -> Vec<(Arc<Resource>, Vec<Arc<Stored>>)> {
         let mut contents: Vec<_> = self
             .collections
@@ -125,12 +125,12 @@ impl Store {
         contents
     }
 
-    /// How many objects there are.
+    /// Returns the number of objects.
     pub(crate) fn count(&self) -> usize {
         self.collections.values().map(|c| c.objects.len()).sum()
     }
 
-    /// An object as it was kept, at the revision it has; nobody is told.
+    /// Restores a persisted object at its revision without notifications.
     pub(crate) fn restore(&mut self, id: CollectionId, mut body: Body, revision: u64) {
         let managed = metadata_mut(&mut body).remove(MANAGED);
         let managed = managed.as_ref().and_then(Managed::from_json);
@@ -145,7 +145,7 @@ impl Store {
         self.revision = self.revision.max(revision);
     }
 
-    /// A removal as it was kept; what went.
+    /// Restores a persisted removal; returns the removed object.
     pub(crate) fn restore_removal(
         &mut self,
         id: CollectionId,
@@ -156,7 +156,7 @@ impl Store {
         self.displace(id, key)
     }
 
-    /// The revision is at least this one.
+    /// Raises the revision to at least this one.
     pub(crate) fn restore_revision(&mut self, revision: u64) {
         self.revision = self.revision.max(revision);
     }
@@ -165,7 +165,7 @@ impl Store {
 // === impl Effect ===
 
 impl Effect {
-    /// Where the object is, or was, in its collection.
+    /// Returns the key of the object in its collection.
     pub(crate) fn key(&self) -> String {
         let slim = &self.change.now.slim;
         key(slim.namespace.as_deref(), &slim.name)

@@ -1,10 +1,10 @@
-//! Spans of time as kubectl prints them.
+//! Formats ages as kubectl prints them.
 //!
-//! Must not know tables.
+//! Independent of tables.
 
 use jiff::Timestamp;
 
-/// How long ago something was, by its time stamp.
+/// Returns the age of a timestamp.
 pub(super) fn since(then: &str, now: Timestamp) -> String {
     let then = then.parse::<Timestamp>();
     then.map_or_else(
@@ -13,7 +13,7 @@ pub(super) fn since(then: &str, now: Timestamp) -> String {
     )
 }
 
-/// A number of seconds.
+/// Formats an age in seconds.
 pub(super) fn age(seconds: i64) -> String {
     let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);
     let pair = |big: i64, big_unit: &str, small: i64, small_unit: &str| {

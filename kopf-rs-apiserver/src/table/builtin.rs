@@ -1,13 +1,13 @@
-//! The columns of the built-in kinds, as data.
+//! The table of columns for built-in kinds.
 //!
-//! Promise: names, order, types and priorities are those of kube-apiserver 1.36, seen in its answers; a kind that is not here has its
-//! name and the time of its creation. Must not know how cells are made.
+//! Names, order, types and priorities are those that kube-apiserver 1.36 returns; a kind without a line has the columns for its
+//! name and its creation time. Independent of how cells are computed.
 
 use crate::kind::{Column, Kind};
 
-/// One line per kind: `group/plural: column; column`. A column is a name and, behind `=`, a path or a function of `cells`;
-/// `Name` and `Age` have theirs. In front, `*` is for what only wide tables show, `#` for integers, `?` for booleans.
-/// Behind a path, `|` gives what stands for what is absent.
+/// One line per kind: `group/plural: column; column`. A column is a name and, after `=`, a path or a function of `cells`;
+/// `Name` and `Age` have implicit ones. Prefixes: `*` for columns of wide tables only, `#` for integers, `?` for booleans.
+/// After a path, `|` gives the text for an absent value.
 const TABLE: &str = "
 /pods: Name; Ready=@ready; Status=@phase; Restarts=@restarts; Age; *IP=.status.podIPs[0].ip|<none>; *Node=.spec.nodeName|<none>; *Nominated Node=.status.nominatedNodeName|<none>; *Readiness Gates=@gates
 /podtemplates: Name; Containers=@names .template.spec.containers; Images=@images .template.spec.containers; Pod Labels=@labels .template.metadata.labels
@@ -65,17 +65,17 @@ certificates.k8s.io/certificatesigningrequests: Name; Age; SignerName=.spec.sign
 apiregistration.k8s.io/apiservices: Name; Service=@service; Available=@available; Age
 ";
 
-/// What a Scale is shown as, whatever it is of.
+/// The columns of a scale, for all kinds.
 const SCALE: &str = "Name; #Desired=.spec.replicas; #Available=.status.replicas; Age";
 const OTHERS: &str = "Name; Created At";
-/// Those of custom kinds that define none.
+/// The columns of custom kinds without printer columns.
 const CUSTOM: &str = "Name; Age=.metadata.creationTimestamp";
-/// What the real server says of the column of names.
+/// The description of the name column.
 const NAME: &str = "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names";
-/// What the real server says of the column of ages.
+/// The description of the age column.
 const AGE: &str = "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata";
 
-/// The columns of a built-in kind.
+/// Returns the columns of a built-in kind.
 pub(super) fn columns(kind: &Kind) -> Vec<Column> {
     let group = if kind.group == "events.k8s.io" {
         ""
@@ -89,22 +89,22 @@ pub(super) fn columns(kind: &Kind) -> Vec<Column> {
     line.map_or_else(others, read)
 }
 
-/// The columns of a Scale.
+/// Returns the columns of a scale.
 pub(super) fn scale() -> Vec<Column> {
     read(SCALE)
 }
 
-/// The columns of kinds that have none of their own.
+/// Returns the columns of built-in kinds without a line in the table.
 pub(super) fn others() -> Vec<Column> {
     read(OTHERS)
 }
 
-/// The columns of custom kinds that define none.
+/// Returns the columns of custom kinds without printer columns.
 pub(super) fn custom() -> Vec<Column> {
     dated(read(CUSTOM))
 }
 
-/// Columns whose ages are dates, as those of custom kinds are.
+/// Changes the type of age columns to dates, which custom kinds use.
 pub(super) fn dated(mut columns: Vec<Column>) -> Vec<Column> {
     for column in columns.iter_mut().filter(|column| column.name == "Age") {
         "date".clone_into(&mut column.kind);

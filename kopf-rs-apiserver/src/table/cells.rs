@@ -1,6 +1,6 @@
-//! What the cells of built-in kinds show, by function.
+//! The functions that compute the cells of built-in kinds.
 //!
-//! Promise: texts are those of kube-apiserver 1.36. Must not know columns or requests.
+//! The text of cells matches kube-apiserver 1.36. Independent of columns and requests.
 
 use jiff::Timestamp;
 use serde_json::{Map, Value};
@@ -10,7 +10,7 @@ use super::find;
 use super::pod;
 use crate::object::{Body, meta_text};
 
-/// The cell of a function and its argument.
+/// Returns the cell for a function and its argument.
 pub(super) fn cell(function: &str, body: &Body, now: Timestamp) -> Value {
     let (name, argument) = function.split_once(' ').unwrap_or((function, ""));
     let found = || find(body, argument);
@@ -47,7 +47,7 @@ pub(super) fn cell(function: &str, body: &Body, now: Timestamp) -> Value {
     }
 }
 
-/// What is of one kind only.
+/// Dispatches functions that serve a single kind.
 fn of_kind(name: &str, argument: &str, body: &Body, now: Timestamp) -> Value {
     match name {
         "@ready" => pod::ready(body).into(),
@@ -91,22 +91,22 @@ fn of_kind(name: &str, argument: &str, body: &Body, now: Timestamp) -> Value {
     }
 }
 
-/// A text at a path, empty where there is none.
+/// Returns the string at a path, or an empty one.
 pub(super) fn text<'a>(body: &'a Body, path: &str) -> &'a str {
     find(body, path).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// The texts in a value by their names, empty where there is none.
+/// Returns a getter for the strings in a map; an absent one is empty.
 pub(super) fn parts<'a>(found: &'a Value) -> impl Fn(&str) -> &'a str {
     move |name| found[name].as_str().unwrap_or_default()
 }
 
-/// A number at a path, nought where there is none.
+/// Returns the number at a path, or zero.
 pub(super) fn number(body: &Body, path: &str) -> i64 {
     find(body, path).and_then(Value::as_i64).unwrap_or_default()
 }
 
-/// The items of a list, if it is one.
+/// Returns the items of a list, or none if the value is not a list.
 pub(super) fn items(found: Option<&Value>) -> &[Value] {
     found.and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
@@ -119,13 +119,13 @@ pub(super) fn or(text: String, absent: &str) -> String {
     }
 }
 
-/// The condition of a type, by its status.
+/// Returns the status condition of a type.
 pub(super) fn condition<'a>(body: &'a Body, kind: &str) -> Option<&'a Value> {
     let all = items(find(body, ".status.conditions"));
     all.iter().find(|condition| condition["type"] == kind)
 }
 
-/// The texts of a list, or one field of its items.
+/// Returns the strings in a list.
 pub(super) fn texts(found: Option<&Value>) -> Vec<&str> {
     items(found).iter().filter_map(Value::as_str).collect()
 }
@@ -150,7 +150,7 @@ fn labels(found: Option<&Value>) -> Vec<String> {
     map.into_iter().flatten().map(pair).collect()
 }
 
-/// A label selector as it would be written on a command line; keys are in order.
+/// Formats a label selector as on a command line, sorted by key.
 fn selector(found: Option<&Value>) -> String {
     let Some(selector) = found else {
         return String::new();
@@ -178,7 +178,7 @@ fn selector(found: Option<&Value>) -> String {
     shown.join(",")
 }
 
-/// The name, and whether an annotation makes it the default.
+/// Returns the name, marked as default if the annotation is `true`.
 fn default_name(body: &Body, annotation: &str) -> String {
     let name = meta_text(body, "name");
     let annotations = find(body, ".metadata.annotations");
@@ -287,7 +287,7 @@ fn ports(body: &Body) -> String {
     shown.collect::<Vec<String>>().join(",")
 }
 
-/// The first three of many.
+/// Joins the first three values and counts the others.
 fn some(all: &[String], absent: &str) -> String {
     match all.get(..3) {
         Some(first) if all.len() > 3 => format!("{} + {} more...", first.join(","), all.len() - 3),
@@ -363,7 +363,7 @@ fn request(body: &Body) -> String {
     shown
 }
 
-/// A map with the keys of a prefix, or without.
+/// Formats the used and hard amounts of a quota: either the limits or all others.
 pub(super) fn quota(body: &Body, limits: bool) -> String {
     let none = Map::new();
     let map = |path: &str| find(body, path).and_then(Value::as_object).unwrap_or(&none);

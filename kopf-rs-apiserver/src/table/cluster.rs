@@ -1,6 +1,6 @@
-//! The cells of what belongs to the cluster as a whole: nodes, volumes, classes, other servers.
+//! The cells of cluster-level kinds: nodes, volumes, classes and API services.
 //!
-//! Must not know tables.
+//! Independent of tables.
 
 use serde_json::Value;
 
@@ -39,7 +39,7 @@ pub(super) fn cell(function: &str, argument: &str, body: &Body) -> Value {
     shown.into()
 }
 
-/// How far a claim of devices is.
+/// Returns the state of a device claim.
 fn allocated(body: &Body) -> String {
     let deleted = !text(body, ".metadata.deletionTimestamp").is_empty();
     let allocated = find(body, ".status.allocation").is_some();
@@ -138,7 +138,7 @@ fn class(body: &Body) -> String {
         .to_owned()
 }
 
-/// What a claim has once it has a volume.
+/// Returns the text if the claim is bound to a volume, else an empty one.
 fn bound(body: &Body, shown: String) -> String {
     match text(body, ".spec.volumeName") {
         "" => String::new(),

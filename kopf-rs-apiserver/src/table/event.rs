@@ -1,6 +1,6 @@
 //! The cells of Events.
 //!
-//! Promise: old Events and those of `events.k8s.io` are shown alike, as the real server does. Must not know tables.
+//! Core Events and those of `events.k8s.io` have the same cells, as in the real server. Independent of tables.
 
 use jiff::Timestamp;
 use serde_json::Value;

@@ -1,6 +1,6 @@
-//! The targets of horizontal autoscalers of Pods.
+//! The targets of horizontal Pod autoscalers.
 //!
-//! Must not know tables.
+//! Independent of tables.
 
 use serde_json::Value;
 
@@ -8,7 +8,7 @@ use super::cells::items;
 use super::find;
 use crate::object::Body;
 
-/// What is wanted of each metric, and what is; the first two of them.
+/// Returns the current and target values of the first two metrics, and the number of others.
 pub(super) fn targets(body: &Body) -> String {
     let wanted = items(find(body, ".spec.metrics"));
     let current = items(find(body, ".status.currentMetrics"));

@@ -1,40 +1,40 @@
 //! JSON paths of printer columns.
 //!
-//! Promise: a path leads where client-go's jsonpath leads, and nowhere where that fails. Must not know tables.
+//! A path selects the same values as client-go's jsonpath, and none if that fails. Independent of tables.
 
 use serde_json::Value;
 
-/// Paths may multiply what they find; nobody means to have more.
+/// The most values that a path may select, as wildcards can multiply them.
 const MOST: usize = 10_000;
 
-/// A part of a path.
+/// One step of a path.
 #[derive(Clone, Debug, PartialEq)]
 enum Step {
     Field(String),
     Wildcard,
     Recursive,
     Slice(Slice),
-    /// What is to be there, or to compare how with what.
+    /// The path that must exist, and optionally the comparison with another path.
     Filter(Vec<Step>, Option<(String, Vec<Step>)>),
     Union(Vec<Vec<Step>>),
     Literal(Value),
 }
 
-/// A part of a list.
+/// A slice or an index of a list.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Slice {
     from: Option<i64>,
     to: Option<i64>,
-    /// One item, not a range.
+    /// An index rather than a range.
     single: bool,
     step: Option<i64>,
 }
 
-/// A path that was read.
+/// A parsed path.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Path(Vec<Step>);
 
-/// What is left to read.
+/// The unparsed rest of a path.
 struct Reader<'a> {
     rest: &'a str,
 }
@@ -46,7 +46,7 @@ impl Path {
         Reader { rest: text }.steps().map(Self)
     }
 
-    /// The first value it leads to.
+    /// Returns the first value that the path selects.
     pub(super) fn first<'a>(&'a self, root: &'a Value) -> Option<&'a Value> {
         walk(&self.0, vec![root])?.first().copied()
     }
@@ -61,7 +61,7 @@ impl<'a> Reader<'a> {
         rest.is_some()
     }
 
-    /// Everything up to that position.
+    /// Consumes the next `length` bytes.
     fn take(&mut self, length: usize) -> &'a str {
         let (taken, rest) = self.rest.split_at(length);
         self.rest = rest;
@@ -160,7 +160,7 @@ impl<'a> Reader<'a> {
         Some(Step::Filter(read(left)?, Some((operator, read(right)?))))
     }
 
-    /// What filters compare with.
+    /// Reads the literal operand of a comparison.
     fn literal(&mut self, first: char) -> Option<Step> {
         if matches!(first, '"' | '\'') {
             let mut escaped = true;
@@ -220,7 +220,7 @@ fn slice(text: &str) -> Option<Slice> {
     })
 }
 
-/// All values that some steps lead to; nothing if they fail.
+/// Returns all values that the steps select, or `None` if a step fails.
 fn walk<'a>(steps: &'a [Step], mut values: Vec<&'a Value>) -> Option<Vec<&'a Value>> {
     for step in steps {
         let mut found = Vec::new();
@@ -269,7 +269,7 @@ fn children(value: &Value) -> Vec<&Value> {
     }
 }
 
-/// A value and all in it, as far as there is something in them.
+/// Collects the value and all values within it, except for empty ones.
 fn descend<'a>(value: &'a Value, found: &mut Vec<&'a Value>) -> Option<()> {
     let children = children(value);
     if !children.is_empty() || value.as_str().is_some_and(|text| !text.is_empty()) {
@@ -328,7 +328,7 @@ fn compare(operator: &str, left: &Value, right: &Value) -> Option<bool> {
 // === impl Slice ===
 
 impl Slice {
-    /// The items it has of these; nothing if it goes beyond them.
+    /// Returns the selected items, or `None` if an index is out of range.
     fn of(self, items: &[Value]) -> Option<impl Iterator<Item = &Value>> {
         let length = i64::try_from(items.len()).ok()?;
         let mut from = self.from.unwrap_or_default();

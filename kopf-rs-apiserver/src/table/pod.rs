@@ -1,6 +1,6 @@
 //! The cells of Pods.
 //!
-//! Promise: readiness and status are counted from the containers as kube-apiserver counts them. Must not know tables.
+//! Readiness and status follow from the containers, as in kube-apiserver. Independent of tables.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use super::cells::{condition, items, text};
 use super::find;
 use crate::object::{Body, meta_text};
 
-/// What a row of a Pod that has ended says beside its cells.
+/// Returns the conditions of the row for a Pod that has ended.
 pub(super) fn conditions(body: &Body) -> Option<Value> {
     let (reason, message) = match text(body, ".status.phase") {
         "Succeeded" => ("Succeeded", "The pod has completed successfully."),
@@ -20,7 +20,7 @@ pub(super) fn conditions(body: &Body) -> Option<Value> {
     Some(json!([{"type": "Completed", "status": "True", "reason": reason, "message": message}]))
 }
 
-/// A container that is started first and keeps running.
+/// Returns true for an init container that keeps running.
 fn is_sidecar(container: &Value) -> bool {
     container["restartPolicy"] == "Always"
 }
@@ -68,7 +68,7 @@ pub(super) fn phase(body: &Body) -> String {
     initializing(body).unwrap_or_else(|| running(body, whole))
 }
 
-/// Which of the first containers is awaited, if any.
+/// Returns the status while an init container is pending, or `None` if all of them are done.
 fn initializing(body: &Body) -> Option<String> {
     if condition(body, "Initialized").is_some_and(|it| it["status"] == "True") {
         return None;
@@ -97,7 +97,7 @@ fn initializing(body: &Body) -> Option<String> {
     None
 }
 
-/// Why a container ended.
+/// Returns the reason why a container ended.
 fn ending(ended: &Value) -> String {
     let number = |name: &str| ended[name].as_i64().unwrap_or_default();
     match (
@@ -110,7 +110,7 @@ fn ending(ended: &Value) -> String {
     }
 }
 
-/// The containers' own reasons go before that of the whole.
+/// Returns the status of a started Pod; reasons of containers override that of the Pod.
 fn running(body: &Body, whole: &str) -> String {
     let mut shown = whole.to_owned();
     let (mut runs, mut failed) = (false, String::new());

@@ -1,6 +1,6 @@
-//! What becomes of empty lists where objects are kept: in the form they are kept in, empty ones are none.
+//! Replaces empty lists and maps with null, because the stored form of the real server does not distinguish them.
 //!
-//! Promise: what is left out when it is empty is gone already. Must not know the store.
+//! Expects that fields with `omitempty` are omitted already. Independent of the store.
 
 use std::sync::LazyLock;
 
@@ -17,13 +17,13 @@ static REACH: LazyLock<Reach> = LazyLock::new(|| {
     })
 });
 
-/// Whether a field is written when it is empty, and may be.
+/// Returns true for a list or map that is encoded even if it is empty.
 fn is_kept(field: &Field) -> bool {
     let list = matches!(field.of, Type::List(_) | Type::Wrapped(_) | Type::Map(_));
     list && !field.omit_empty && !field.omit_zero
 }
 
-/// Turn empty lists into nothing, where they are written at all.
+/// Replaces empty lists and maps with null where they are encoded at all.
 pub(crate) fn forget_empty(of: &'static Struct, body: &mut Map<String, Value>) {
     for field in &of.fields {
         if field.is_inline() {

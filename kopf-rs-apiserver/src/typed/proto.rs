@@ -1,7 +1,7 @@
-//! Protobuf bodies as Go clients send them: an envelope that names the kind, and the kind's message.
+//! Decodes protobuf bodies of Go clients: an envelope with the kind, and the message of that kind.
 //!
-//! Promise: what comes out is the JSON of the same object, as far as the message says it; what is not in it is absent.
-//! Only reading: answers are JSON. Must not know requests.
+//! The result is the JSON of the same object; fields that the message lacks stay absent.
+//! Decoding only, as responses are JSON. Independent of requests.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -10,41 +10,41 @@ use serde_json::{Map, Value};
 
 use super::{Field, Struct, Type, by_index, of_kind, scalar, schema};
 
-/// What every such body begins with.
+/// The prefix of every protobuf body.
 const MAGIC: &[u8] = b"k8s\0";
 
-/// How deep messages may lie in each other.
+/// The greatest nesting depth of messages.
 const DEPTH: usize = 100;
 
-/// Why a body cannot be read.
+/// The reason why a body cannot be decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Unreadable {
-    /// There is nothing.
+    /// The body is empty.
     #[error("empty data")]
     Nothing,
-    /// It does not begin as it should.
+    /// The body lacks the protobuf prefix.
     #[error(
         "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]"
     )]
     Foreign,
-    /// It ends too early.
+    /// The body ends too early.
     #[error("unexpected EOF")]
     Short,
-    /// There is nothing behind its beginning.
+    /// The body has nothing after the prefix.
     #[error("empty body")]
     Empty,
-    /// A part of it is of no known form.
+    /// A field has an unknown wire type.
     #[error("proto: illegal wireType {0}")]
     Wire(u64),
-    /// A part of it is not what its type says.
+    /// A field does not match its type.
     #[error("proto: wrong wireType")]
     Malformed,
-    /// Its kind is not in the table.
+    /// The table does not have the kind.
     #[error("no message is known for this kind")]
     Unknown,
 }
 
-/// One field of a message on the wire.
+/// One field of an encoded message.
 #[derive(Clone, Copy)]
 enum Wire<'a> {
     Number(u64),
@@ -52,11 +52,11 @@ enum Wire<'a> {
     Float(f64),
 }
 
-/// A body, with `apiVersion` and `kind` from its envelope, else as given.
+/// Decodes a body; `apiVersion` and `kind` come from the envelope, or else from the arguments.
 ///
 /// # Errors
 ///
-/// If it is no such body, or its kind is not known.
+/// Returns an error if the body is malformed or its kind is unknown.
 pub(crate) fn decode(
     body: &[u8],
     api_version: &str,
@@ -107,7 +107,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Hand over the fields of a message one by one.
+/// Calls `found` for each field of a message.
 fn each<'a>(
     mut rest: &'a [u8],
     mut found: impl FnMut(u64, Wire<'a>) -> Result<(), Unreadable>,
@@ -156,7 +156,7 @@ fn varint(rest: &mut &[u8]) -> Result<u64, Unreadable> {
     Err(Unreadable::Malformed)
 }
 
-/// Read a message into the JSON map of its struct.
+/// Decodes a message into the JSON map of its struct.
 fn message(
     of: &'static Struct,
     bytes: &[u8],
@@ -256,7 +256,7 @@ fn value(of: &Type, wire: Wire<'_>, depth: usize) -> Result<Value, Unreadable> {
     })
 }
 
-/// The types whose JSON is not their structure.
+/// Decodes types whose JSON form differs from their structure.
 fn special(of: &Type, bytes: &[u8], depth: usize) -> Result<Value, Unreadable> {
     let (mut numbers, mut parts) = ([0_i64; 4], [None; 4]);
     let mut lists: Vec<&[u8]> = Vec::new();
@@ -312,7 +312,7 @@ fn special(of: &Type, bytes: &[u8], depth: usize) -> Result<Value, Unreadable> {
     })
 }
 
-/// JSON inside of a message.
+/// Parses JSON within a message.
 fn json(bytes: &[u8]) -> Value {
     serde_json::from_slice(bytes).unwrap_or(Value::Null)
 }

@@ -1,12 +1,12 @@
-//! Quantities as Kubernetes writes them: the largest suffix that needs no fraction.
+//! Quantities in Kubernetes' canonical form: the largest suffix that needs no fraction.
 //!
-//! Promise: what is written down again is what the real server writes. Must not know fields.
+//! The output equals that of the real server. Independent of fields.
 
-/// What the real server says of anything else.
+/// The real server's error for an invalid quantity.
 pub(crate) const COMPLAINT: &str =
     "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
 
-/// Everything is counted in these parts of one: nothing smaller is kept.
+/// Amounts are counted in billionths; nothing smaller is kept.
 const NANO: i128 = 1_000_000_000;
 
 const DECIMAL: [(&str, i32); 10] = [
@@ -31,7 +31,7 @@ enum Format {
     Exponent,
 }
 
-/// A quantity in its canonical form.
+/// Returns the canonical form of a quantity.
 pub(super) fn canonical(text: &str) -> Result<String, String> {
     let (nanos, format) = parse(text.trim()).ok_or_else(|| COMPLAINT.to_owned())?;
     Ok(match format {
@@ -41,7 +41,7 @@ pub(super) fn canonical(text: &str) -> Result<String, String> {
     })
 }
 
-/// So many billionths, written in the way of another quantity.
+/// Formats an amount in billionths with the notation of another quantity.
 pub(crate) fn written(nanos: i128, like: &str) -> String {
     match parse(like.trim()) {
         Some((_, Format::Binary)) if nanos.abs() >= 1024 * NANO => binary(nanos),
@@ -50,7 +50,7 @@ pub(crate) fn written(nanos: i128, like: &str) -> String {
     }
 }
 
-/// A quantity in billionths.
+/// Returns a quantity in billionths.
 pub(crate) fn nanos(text: &str) -> Option<i128> {
     parse(text.trim()).map(|(nanos, _)| nanos)
 }
@@ -82,7 +82,7 @@ fn parse(text: &str) -> Option<(i128, Format)> {
     Some((sign * scale(digits, power + 9 - places)?, Format::Exponent))
 }
 
-/// A number times a power of ten; what is lost rounds up.
+/// Multiplies by a power of ten; a remainder rounds up.
 fn scale(number: i128, power: i32) -> Option<i128> {
     let factor = 10_i128.checked_pow(power.unsigned_abs());
     match (power >= 0, factor) {

@@ -1,19 +1,19 @@
-//! Which types lead to which: so that a walk leaves out what holds nothing of interest.
+//! Finds the types that contain certain other types, so that a walk can skip the rest.
 //!
-//! Promise: a type leads to what any of its fields, however deep, is made of. Must not know what the walk is for.
+//! Considers fields at any depth. Independent of the purpose of the walk.
 
 use std::collections::HashSet;
 
 use super::{Struct, TYPES, Type};
 
-/// The structs that are of interest, or hold one that is.
+/// The structs that are of interest or contain such a struct.
 #[derive(Debug)]
 pub(crate) struct Reach(HashSet<&'static str>);
 
 // === impl Reach ===
 
 impl Reach {
-    /// What leads to the structs of these names.
+    /// Finds all structs that lead to structs with these names.
     pub(crate) fn to(names: impl Fn(&str) -> bool) -> Self {
         let mut found = HashSet::new();
         loop {
@@ -31,13 +31,13 @@ impl Reach {
         }
     }
 
-    /// Whether there is something in values of this type.
+    /// Returns true if values of this type may contain a struct of interest.
     pub(crate) fn leads(&self, of: &Type) -> bool {
         struct_in(of).is_some_and(|of| self.0.contains(of.name))
     }
 }
 
-/// The struct that this is, or a list or map of.
+/// Returns the struct of the type, or of its items or values.
 pub(crate) fn struct_in(of: &Type) -> Option<&'static Struct> {
     match of.element() {
         Some(inner) => struct_in(inner),

@@ -1,7 +1,7 @@
-//! From a map to a Go struct as the real server goes after a strategic merge patch: without JSON text in between, so that other
-//! numbers fit, and what does not fit is told in other words.
+//! Converts a map to a Go struct as the real server does after a strategic merge patch: without JSON in between, so that it accepts
+//! other numbers and reports other errors than the decoder.
 //!
-//! Promise: what comes out of it can be shaped. Must not know patches.
+//! The result is valid input for `shape`. Independent of patches.
 
 use serde_json::{Map, Value};
 
@@ -12,11 +12,11 @@ use crate::schema::go::type_of;
 
 type Fields = Map<String, Value>;
 
-/// Make a whole object's values those of its type; the fields that its struct does not have.
+/// Converts the values of a whole object to their types; returns the unknown fields.
 ///
 /// # Errors
 ///
-/// If a value is not of its type, in the words of Go's converter.
+/// Returns the error of Go's converter if a value does not match its type.
 pub(crate) fn restore(of: &'static Struct, body: &mut Fields) -> Result<Vec<String>, String> {
     let word = Type::Text("string");
     let mut unknown = Vec::new();
@@ -80,7 +80,7 @@ fn value(of: &Type, found: &mut Value, at: &str, unknown: &mut Vec<String>) -> R
             }
             Ok(())
         }
-        // What stands in a map is told without its key.
+        // Go's error does not include the key of a map entry.
         (Type::Map(of), Value::Object(map)) => map
             .values_mut()
             .try_for_each(|found| value(of, found, at, unknown)),
@@ -102,7 +102,7 @@ fn of_bytes(text: &str) -> Result<(), String> {
     }
 }
 
-/// A value without parts, or one that reads itself.
+/// Converts a value without parts, or one that parses itself.
 fn simple(of: &Type, found: &mut Value) -> Result<(), String> {
     let kind = match of {
         Type::Text(_) => "string",
@@ -137,7 +137,7 @@ fn simple(of: &Type, found: &mut Value) -> Result<(), String> {
     }
 }
 
-/// A number without a fraction.
+/// Returns a number without a fraction as an integer.
 #[expect(
     clippy::cast_possible_truncation,
     reason = "as Go converts whole floats"
@@ -147,13 +147,13 @@ fn whole(found: &Value) -> Option<i64> {
     found.as_i64().or_else(|| float().map(|float| float as i64))
 }
 
-/// What Go makes of a number that is too large: its lower half.
+/// Truncates a number that is too large to its lower half, as Go does.
 #[expect(clippy::cast_possible_truncation, reason = "as Go converts integers")]
 const fn cut(number: i64) -> i32 {
     number as i32
 }
 
-/// Go's word for the kind of a value.
+/// Returns Go's name for the kind of a value.
 fn word(found: &Value) -> &'static str {
     match found {
         Value::Array(_) => "slice",

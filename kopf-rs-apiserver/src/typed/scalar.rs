@@ -1,6 +1,6 @@
-//! The values at the ends of typed objects: read as Go reads them, written as Go writes them.
+//! Parses and formats scalar values as Go does.
 //!
-//! Promise: complaints are Go's. Must not know structs.
+//! Error messages match Go. Independent of structs.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -10,17 +10,18 @@ use serde_json::{Number, Value};
 
 use super::{Type, quantity};
 use crate::rules::go_type;
+use crate::schema::go;
 
-/// Why a value is not of its type.
+/// The reason why a value does not match its type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Why {
-    /// The JSON type is wrong; what was found.
+    /// The JSON type is wrong; has the actual type.
     Found(String),
-    /// In other words.
+    /// Any other error message.
     Text(String),
 }
 
-/// A value of a type without parts, as it is written down; `None` for types with parts.
+/// Returns the normalized value of a scalar type, or `None` for other types.
 pub(super) fn value(of: &Type, value: &Value) -> Option<Result<Value, Why>> {
     let found = || Why::Found(go_type(value).to_owned());
     Some(match (of, value) {
@@ -30,7 +31,7 @@ pub(super) fn value(of: &Type, value: &Value) -> Option<Result<Value, Why>> {
         (Type::Int32 | Type::Int64 | Type::IntOrString, Value::Number(number)) => {
             integer(of, number)
         }
-        (Type::Float, Value::Number(number)) => Ok(float(number)),
+        (Type::Float, Value::Number(number)) => Ok(Value::Number(go::reread(number))),
         (Type::Bytes, Value::String(text)) => bytes(text),
         (Type::Quantity, Value::String(text)) => quantity(text),
         (Type::Quantity, Value::Number(number)) => quantity(&number.to_string()),
@@ -66,20 +67,6 @@ fn integer(of: &Type, number: &Number) -> Result<Value, Why> {
         .ok_or_else(|| Why::Found(format!("number {number}")))
 }
 
-/// Go writes whole floats without a point.
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "guarded: whole, and small enough to be exact"
-)]
-fn float(number: &Number) -> Value {
-    match number.as_f64() {
-        Some(float) if number.is_f64() && float.fract() == 0.0 && float.abs() < 1e15 => {
-            Value::from(float as i64)
-        }
-        _ => Value::Number(number.clone()),
-    }
-}
-
 fn bytes(text: &str) -> Result<Value, Why> {
     let plain: String = text.chars().filter(|c| !matches!(c, '\n' | '\r')).collect();
     match STANDARD.decode(&plain) {
@@ -91,7 +78,7 @@ fn bytes(text: &str) -> Result<Value, Why> {
     }
 }
 
-/// Where Go's decoder stops.
+/// Returns the position at which Go's decoder stops.
 fn wrong_byte(text: &[u8]) -> usize {
     let of_alphabet =
         |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'\n' | b'\r');
@@ -126,14 +113,14 @@ fn time(of: &Type, text: &str) -> Result<Value, Why> {
     Ok(written(of, time).into())
 }
 
-/// Whether six digits follow the seconds.
+/// Returns true if exactly six digits follow the seconds.
 fn is_micro(rest: &str) -> bool {
     let digits = rest.strip_prefix('.').unwrap_or_default();
     let end = digits.find(|letter: char| !letter.is_ascii_digit());
     end.unwrap_or(digits.len()) == 6
 }
 
-/// A time as it is written down.
+/// Formats a time for its type.
 pub(super) fn written(of: &Type, time: Timestamp) -> String {
     let format = match of {
         Type::MicroTime => "%Y-%m-%dT%H:%M:%S.%6fZ",

@@ -1,6 +1,6 @@
-//! From JSON to the JSON that a Go struct of that type writes: unknown fields dropped, empty ones left out, values normalised.
+//! Normalizes JSON to the form that a Go struct encodes to: drops unknown fields, omits empty ones, and normalizes values.
 //!
-//! Promise: shaping what is shaped already changes nothing. Must not know which kinds there are.
+//! Idempotent. Independent of which kinds exist.
 
 use std::collections::BTreeMap;
 
@@ -9,12 +9,12 @@ use serde_json::{Map, Value};
 use super::scalar::{self, Why};
 use super::{Field, Struct, Type, by_index, schema};
 
-/// Why an object is not of its type, in the words of Go's decoder.
+/// The reason why an object does not match its type, as Go's decoder words it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Misfit {
     why: Why,
     wanted: String,
-    /// The struct the value stands in, and the fields on the way to it, innermost first.
+    /// The struct of the value, and the path of fields to it, innermost first.
     owner: Option<&'static str>,
     fields: Vec<&'static str>,
 }
@@ -46,18 +46,18 @@ impl std::fmt::Display for Misfit {
 
 type Fields = Map<String, Value>;
 
-/// An object as its struct writes it, and the fields the struct does not have.
+/// Returns the normalized object and its unknown fields.
 ///
 /// # Errors
 ///
-/// If a value has the wrong type.
+/// Returns an error if a value has the wrong type.
 pub(crate) fn shape(of: &'static Struct, body: Fields) -> Result<(Fields, Vec<String>), Misfit> {
     let mut unknown = Vec::new();
     let shaped = object(of, body, &mut unknown)?;
     Ok((shaped, unknown))
 }
 
-/// What an object of that type is when nothing is set.
+/// Returns an object of that type with no fields set.
 pub(crate) fn zero_object(of: &'static Struct) -> Fields {
     let mut out = Fields::new();
     for field in &of.fields {
@@ -72,13 +72,13 @@ pub(crate) fn zero_object(of: &'static Struct) -> Fields {
     out
 }
 
-/// What a field is when it is not set; `None` if it is left out then.
+/// Returns the value of a field that is not set, or `None` if it is omitted.
 pub(crate) fn zero_field(of: &'static Struct, name: &str) -> Option<Value> {
     let field = of.field(name)?;
     (!is_omitted_when_zero(field)).then(|| zero(&field.of))
 }
 
-/// Go leaves out empty values so marked; structs are never empty, but may be zero.
+/// Returns true if Go omits the zero value of the field; structs never count as empty, but may be zero.
 fn is_omitted_when_zero(field: &Field) -> bool {
     field.omit_zero || (field.omit_empty && can_be_empty(&field.of))
 }
@@ -125,7 +125,7 @@ fn object(
     Ok(out)
 }
 
-/// What does not fit is noted by its field: Go's decoder tells the first of the text, where fields mostly stand by name.
+/// Normalizes fields and collects errors by name: Go's decoder reports the first in the text, where fields are mostly in alphabetical order.
 fn fields(
     of: &'static Struct,
     given: &mut Fields,
@@ -180,7 +180,7 @@ fn is_empty(of: &Type, value: &Value) -> bool {
     }
 }
 
-/// Put the name of the part in front of the unknown fields found in it.
+/// Prefixes the paths of unknown fields with the name of the part around them.
 fn under(part: &str, unknown: &mut [String]) {
     for path in unknown {
         let dot = if path.starts_with('[') { "" } else { "." };
@@ -207,7 +207,7 @@ pub(super) fn value(of: &Type, found: Value, unknown: &mut Vec<String>) -> Resul
         (Type::Map(of), Value::Object(entries)) => map(of, entries, unknown),
         (Type::SchemaOrBool, found @ Value::Bool(_))
         | (Type::SchemaOrStrings, found @ Value::Array(_)) => Ok(found),
-        // Those decode themselves in Go, and say nothing of what they do not know.
+        // In Go, these types decode themselves and do not report unknown fields.
         (
             Type::SchemaOrBool | Type::SchemaOrSchemas | Type::SchemaOrStrings,
             Value::Object(map),
@@ -244,7 +244,7 @@ fn map(of: &Type, entries: Fields, unknown: &mut Vec<String>) -> Result<Value, M
     for (key, entry) in entries {
         let from = unknown.len();
         let entry = match entry {
-            // Where it is stored, no bytes are empty ones.
+            // The stored form of null bytes is an empty string.
             Value::Null if *of == Type::Bytes => "".into(),
             Value::Null => zero(of),
             entry => value(of, entry, unknown)?,

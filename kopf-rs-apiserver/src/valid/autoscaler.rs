@@ -1,6 +1,6 @@
-//! Horizontal autoscalers: what they scale, by what, how fast.
+//! Validates horizontal autoscalers: target, metrics and behaviour.
 //!
-//! Promise: of several sources of one metric, the first is looked into. Must not know updates.
+//! If a metric has several sources, validates only the first one. Never looks at the old object of an update.
 
 use serde_json::Value;
 
@@ -16,7 +16,7 @@ pub(super) const NAMED: Named = &[
     ("metric", metric),
 ];
 
-/// Where the numbers of a metric come from, in the order the real server looks.
+/// The sources of a metric, in the order in which the real server checks them.
 const SOURCES: [&str; 5] = [
     "object",
     "external",
@@ -85,7 +85,7 @@ fn scaling(finder: &mut Finder<'_>, rules: &Body, at: &str) {
     }
 }
 
-/// A metric has the source its type names, and no other.
+/// Checks that a metric has exactly the source that its type names.
 fn metric(finder: &mut Finder<'_>, metric: &Body, at: &str) {
     let of = text(metric, "type");
     let expected = TYPES.contains(&of).then(|| {
@@ -176,7 +176,7 @@ fn a_target(finder: &mut Finder<'_>, target: &Body, at: &str) {
     }
 }
 
-/// What sets of numbers a source may aim at.
+/// Checks which target values a source may combine.
 fn wanted(finder: &mut Finder<'_>, of: &str, target: &Body, at: &str) {
     let has = |field: &str| target.contains_key(field);
     let (value, average, share) = (has("value"), has("averageValue"), has("averageUtilization"));

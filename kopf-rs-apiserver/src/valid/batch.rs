@@ -1,6 +1,6 @@
-//! Jobs and `CronJobs`.
+//! Validates Jobs and `CronJobs`.
 //!
-//! Promise: a Job chooses its own Pods, whoever wrote its selector. Must not know updates.
+//! A Job must select exactly its own Pods, regardless of who wrote the selector. Never looks at the old object of an update.
 
 use serde_json::Value;
 
@@ -52,7 +52,7 @@ fn job(finder: &mut Finder<'_>, body: &Body, _: &str) {
     }
 }
 
-/// Labels that the server makes up are what it made up.
+/// Checks that the generated labels and the generated selector are unchanged.
 fn own_labels(finder: &mut Finder<'_>, body: &Body, spec: &Body, labels: &Body) {
     let (uid, name) = (meta_text(body, "uid"), meta_text(body, "name"));
     let expected = [

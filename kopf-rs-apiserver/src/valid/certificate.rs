@@ -1,6 +1,6 @@
-//! Requests of certificates.
+//! Validates certificate signing requests.
 //!
-//! Promise: what is in the request is not looked at, but that it says to be one. Must not know updates.
+//! Only checks that the PEM block is a certificate request, not its content. Never looks at the old object of an update.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -13,7 +13,7 @@ use crate::rules::names;
 
 pub(super) const NAMED: Named = &[("request", request)];
 
-/// What a certificate may be for.
+/// The usages of a certificate.
 const USAGES: [&str; 23] = [
     "any",
     "cert sign",
@@ -71,7 +71,7 @@ fn request(finder: &mut Finder<'_>, spec: &Body, at: &str) {
     }
 }
 
-/// A signer is a domain and a path, of labels that are joined by dots.
+/// Checks a signer name: a domain and a path of labels joined by dots.
 fn signer(finder: &mut Finder<'_>, name: &str, at: &str) {
     if name == "kubernetes.io/legacy-unknown" {
         let message = "the legacy signerName is not allowed via this API version";

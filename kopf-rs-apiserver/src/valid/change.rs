@@ -1,7 +1,6 @@
-//! What must not change once an object is there.
+//! Validates changes: checks that immutable fields stay the same.
 //!
-//! Promise: complaints are the real server's, but for the differences it prints of Pods and claims. Must not know who
-//! changes things.
+//! Errors match the real server, except for the diffs that it prints for Pods and claims. Independent of which client makes the change.
 
 mod service;
 
@@ -14,7 +13,7 @@ use crate::kind::{Kind, defaults};
 use crate::object::{Body, at_path, map_mut, metadata, text};
 use crate::status::{Cause, shown};
 
-/// Fields that stay as they are, by kind.
+/// Immutable fields by kind.
 const FIXED: [(&str, &[&str]); 11] = [
     ("Deployment", &["spec.selector"]),
     ("ReplicaSet", &["spec.selector"]),
@@ -47,7 +46,7 @@ const FIXED: [(&str, &[&str]); 11] = [
     ("RuntimeClass", &["handler"]),
 ];
 
-/// What is wrong with a change of an object.
+/// Validates a change of an object.
 pub(crate) fn check_change(kind: &Kind, old: &Body, new: &Body) -> Vec<Cause> {
     if !kind.traits.builtin {
         return Vec::new();
@@ -79,7 +78,7 @@ pub(crate) fn check_change(kind: &Kind, old: &Body, new: &Body) -> Vec<Cause> {
     finder.causes
 }
 
-/// A value as Go prints it: selectors have their labels first.
+/// Prints a value as Go does: for selectors, `matchLabels` comes first.
 pub(super) fn printed(value: Option<&Value>) -> String {
     let Some(value) = value else {
         return "null".to_owned();
@@ -139,7 +138,7 @@ fn job(finder: &mut Finder<'_>, old: &Body, new: &Body) {
     }
 }
 
-/// What of its Pods stays even while a Job waits: all but where they may run and what they ask for.
+/// Returns the part of a Job's Pod spec that is immutable even while the Job is suspended: all except scheduling and resources.
 fn settled(job: &Body) -> Body {
     let spec = at_path(job, ".spec.template.spec").and_then(Value::as_object);
     let mut spec = without(spec, &["nodeSelector", "tolerations", "schedulingGates"]);
@@ -263,7 +262,7 @@ fn pod(finder: &mut Finder<'_>, old: &Body, new: &Body) {
     }
 }
 
-/// Whether the rest is to be looked at.
+/// Checks `activeDeadlineSeconds`; returns false if this error suppresses the other checks.
 fn deadline(finder: &mut Finder<'_>, before: &Body, after: &Body) -> bool {
     let field = "activeDeadlineSeconds";
     let value = |spec: &Body| spec.get(field).and_then(Value::as_i64);
@@ -293,7 +292,7 @@ fn kept_tolerations(finder: &mut Finder<'_>, before: &Body, after: &Body) {
     }
 }
 
-/// A Pod's spec without what may change.
+/// Returns a Pod spec without its mutable fields.
 fn comparable(spec: &Body) -> Body {
     let mut spec = without(
         Some(spec),
@@ -324,7 +323,7 @@ fn quota(finder: &mut Finder<'_>, old: &Body, new: &Body) {
     }
 }
 
-/// What an update keeps for clients that do not know it: addresses and ports the server gave out, and counted templates.
+/// Restores server-assigned values that an update leaves out, such as Service addresses and ports, and counts template changes.
 pub(crate) fn keep_given(kind: &Kind, old: &Body, new: &mut Body) {
     match kind.kind.as_str() {
         _ if !kind.traits.builtin => return,

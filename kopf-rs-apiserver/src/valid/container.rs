@@ -1,6 +1,6 @@
-//! Containers: their probes, hooks, variables, and when they are started again.
+//! Validates containers: probes, hooks, environment variables and restart rules.
 //!
-//! Promise: a container is looked at alone, but for the time its Pod has to end. Must not know updates.
+//! Looks at one container at a time; of the Pod, uses only its grace period. Never looks at the old object of an update.
 
 use std::collections::HashSet;
 
@@ -50,7 +50,7 @@ fn container(finder: &mut Finder<'_>, container: &Body, at: &str) {
     restart_rules(finder, container, at);
 }
 
-/// When a container is started again, whatever its policy.
+/// Checks the rules for restarts that override the restart policy.
 fn restart_rules(finder: &mut Finder<'_>, container: &Body, at: &str) {
     let rules = maps(container, "restartPolicyRules", at);
     if !rules.is_empty() && !container.contains_key("restartPolicy") {
@@ -76,7 +76,7 @@ fn restart_rules(finder: &mut Finder<'_>, container: &Body, at: &str) {
     }
 }
 
-/// A hook must not sleep longer than the Pod has to end.
+/// Checks that a hook does not sleep longer than the grace period of the Pod.
 fn sleeps(finder: &mut Finder<'_>, container: &Body, at: &str) {
     let specs = [".spec", ".spec.template.spec", ".template.spec"];
     let grace = specs.iter().find_map(|path| {
@@ -101,7 +101,7 @@ fn sleeps(finder: &mut Finder<'_>, container: &Body, at: &str) {
     }
 }
 
-/// What they are about is told of their list.
+/// Checks resize policies; errors name the list instead of the item, as in the real server.
 fn resize_policies(finder: &mut Finder<'_>, container: &Body, at: &str) {
     let mut seen = HashSet::new();
     for (at_policy, policy) in maps(container, "resizePolicy", at) {
@@ -170,7 +170,7 @@ fn env(finder: &mut Finder<'_>, variable: &Body, at: &str) {
     finder.invalid(at, &"".into(), message);
 }
 
-/// A probe or a hook does exactly one thing.
+/// Checks that a probe or hook has exactly one handler.
 fn handler(finder: &mut Finder<'_>, body: &Body, at: &str) {
     let known = ["exec", "httpGet", "tcpSocket", "grpc", "sleep"];
     let mut found = known.iter().filter(|name| body.contains_key(**name));

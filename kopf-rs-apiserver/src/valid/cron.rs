@@ -1,14 +1,14 @@
-//! Cron schedules and time zones: whether they are any, and when a schedule is due next.
+//! Parses cron schedules and time zones, and finds the next time at which a schedule is due.
 //!
-//! Promise: the standard form of five fields, names of months and days, and descriptors such as `@hourly`. Must not know
-//! objects or clocks.
+//! Supports the standard form with five fields, names of months and days, and descriptors such as `@hourly`.
+//! Independent of objects and clocks.
 
 use jiff::civil::DateTime;
 use jiff::{Timestamp, ToSpan as _};
 
 use crate::schema::go::duration;
 
-/// A field of a schedule: what it is bounded by, and names for its numbers.
+/// The range of a field, and the names of its values.
 struct Bounds {
     from: u32,
     to: u32,
@@ -43,7 +43,7 @@ const FIELDS: [Bounds; 5] = [
     },
 ];
 
-/// A schedule: a bit per minute, hour, day, month and day of the week, and whether the days were left open.
+/// A parsed schedule: one bit per minute, hour, day, month and day of the week, and the fields given as `*`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Schedule {
     bits: [u64; 5],
@@ -51,7 +51,7 @@ pub(crate) struct Schedule {
     every: Option<i64>,
 }
 
-/// What is wrong with a schedule: a time zone in it, which the real server reads nevertheless, and the rest.
+/// Returns the errors of a schedule: for a time zone, which the real server still parses, and for the fields.
 pub(super) fn complaints(text: &str) -> Vec<String> {
     let mut told = Vec::new();
     if text.contains("TZ") {
@@ -82,7 +82,7 @@ fn without_zone(text: &str) -> Result<&str, String> {
     Ok(rest.trim())
 }
 
-/// What is wrong with a time zone.
+/// Returns the errors of a time zone.
 pub(super) fn zone(name: &str) -> Vec<String> {
     let is_fine = |part: &str| {
         let letters = |c: char| c.is_ascii_alphanumeric() || "._-+".contains(c);
@@ -106,7 +106,7 @@ pub(super) fn zone(name: &str) -> Vec<String> {
         );
     }
     let is_gos = name == "Local";
-    // Where the system knows no zones at all, none is doubted.
+    // Without a time zone database on this system, every zone passes.
     let doubted = !is_gos && !jiff::tz::db().is_definitively_empty();
     if doubted && jiff::tz::TimeZone::get(name).is_err() {
         messages.push(unknown());
@@ -117,9 +117,11 @@ pub(super) fn zone(name: &str) -> Vec<String> {
 // === impl Schedule ===
 
 impl Schedule {
+    /// Parses a schedule.
+    ///
     /// # Errors
     ///
-    /// If it is none.
+    /// Returns an error if the text is not a schedule.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         if let Some(time) = text.strip_prefix("@every ") {
             let nanos = duration::nanos(time).map_err(|why| {
@@ -164,7 +166,7 @@ impl Schedule {
         })
     }
 
-    /// The first moment after `after` at which it is due, within four years.
+    /// Returns the first time after `after` at which the schedule is due, within four years.
     pub(crate) fn next(&self, after: Timestamp) -> Option<Timestamp> {
         if let Some(seconds) = self.every {
             return after.checked_add(seconds.seconds()).ok();
@@ -194,7 +196,7 @@ impl Schedule {
         self.bits[field] >> u32::try_from(value).unwrap_or(63) & 1 == 1
     }
 
-    /// Where both kinds of day are given, either is enough.
+    /// Checks the day: if both day fields are restricted, one match is enough.
     fn has_day(&self, at: DateTime) -> bool {
         let (day, week) = (
             self.has(2, at.day()),

@@ -1,6 +1,6 @@
-//! Slices of endpoints, addresses of Services and the networks they come from.
+//! Validates endpoint slices, Service addresses and the networks they come from.
 //!
-//! Promise: addresses are looked at as strictly as the real server does. Must not know updates.
+//! Addresses are checked as strictly as in the real server. Never looks at the old object of an update.
 
 use std::collections::HashSet;
 use std::net::IpAddr;
@@ -44,7 +44,7 @@ fn slice(finder: &mut Finder<'_>, body: &Body, _: &str) {
     }
 }
 
-/// An address of the wrong family is told of where the list is.
+/// Checks an IP address; the error of a wrong family names the list instead of the item.
 fn ip(finder: &mut Finder<'_>, of: &str, address: &str, at: &str, at_item: &str) {
     let value = Value::from(address);
     let Ok(ip) = address.parse::<IpAddr>() else {

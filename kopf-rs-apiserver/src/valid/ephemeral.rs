@@ -1,6 +1,6 @@
-//! What must not change when containers are added to a running Pod, or resized in it.
+//! Validates ephemeral containers that are added to a running Pod, and resizes of its containers.
 //!
-//! Promise: those that are there stay as they are, and the Pod is of the quality it was. Must not know who changes it.
+//! Existing containers must stay the same, and so must the quality of service class. Independent of which client makes the change.
 
 use serde_json::Value;
 
@@ -11,7 +11,7 @@ use crate::status::Cause;
 
 const LIST: &str = "ephemeralContainers";
 
-/// What is wrong with the containers that are added to a Pod.
+/// Validates ephemeral containers that are added to a Pod.
 pub(crate) fn check_ephemeral(kind: &Kind, old: &Body, new: &Body) -> Vec<Cause> {
     let mut finder = Finder::new(kind, new);
     let empty = Body::new();
@@ -30,7 +30,7 @@ pub(crate) fn check_ephemeral(kind: &Kind, old: &Body, new: &Body) -> Vec<Cause>
     finder.causes
 }
 
-/// What is wrong with what the containers of a Pod may use from now on.
+/// Validates changed resources of the containers of a Pod.
 pub(crate) fn check_resize(kind: &Kind, old: &Body, new: &Body) -> Vec<Cause> {
     let mut finder = Finder::new(kind, new);
     if defaults::quality(old) != defaults::quality(new) {

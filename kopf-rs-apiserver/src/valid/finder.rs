@@ -1,6 +1,6 @@
-//! What collects complaints, and the ways to read a map that checks need.
+//! Collects validation errors, and offers typed access to JSON maps.
 //!
-//! Promise: each complaint is worded in one place. Must not know rules.
+//! This module words each error in one place. Independent of the rules.
 
 use serde_json::Value;
 
@@ -8,7 +8,7 @@ use crate::kind::Kind;
 use crate::object::Body;
 use crate::status::{Cause, shown};
 
-/// Collects complaints about one object.
+/// Collects the errors of one object.
 #[derive(Debug)]
 pub(super) struct Finder<'a> {
     pub(super) kind: &'a Kind,
@@ -35,14 +35,14 @@ impl<'a> Finder<'a> {
         self.causes.push(Cause::invalid(field, value, message));
     }
 
-    /// The same with the value printed already.
+    /// Like `invalid`, with a value that is already printed.
     pub(super) fn invalid_as(&mut self, field: impl Into<String>, shown: &str, message: &str) {
         let message = format!("Invalid value: {shown}: {message}");
         self.causes
             .push(Cause::new("FieldValueInvalid", field, message));
     }
 
-    /// The same without a value.
+    /// Like `invalid`, without a value.
     pub(super) fn invalid_bare(&mut self, field: impl Into<String>, message: &str) {
         let message = format!("Invalid value: {message}");
         self.causes
@@ -59,7 +59,7 @@ impl<'a> Finder<'a> {
             .push(Cause::new("FieldValueDuplicate", field, message));
     }
 
-    /// The same with the value printed already.
+    /// Like `duplicate`, with a value that is already printed.
     pub(super) fn duplicate_as(&mut self, field: impl Into<String>, shown: &str) {
         let message = format!("Duplicate value: {shown}");
         self.causes
@@ -78,7 +78,7 @@ impl<'a> Finder<'a> {
             .push(Cause::new("FieldValueNotFound", field, message));
     }
 
-    /// The same with the value printed already.
+    /// Like `not_found`, with a value that is already printed.
     pub(super) fn not_found_as(&mut self, field: impl Into<String>, shown: &str) {
         let message = format!("Not found: {shown}");
         self.causes
@@ -96,7 +96,7 @@ impl<'a> Finder<'a> {
             .push(Cause::new("FieldValueNotSupported", field, message));
     }
 
-    /// A complaint for each message.
+    /// Adds an `invalid` error for each message.
     pub(super) fn all(&mut self, field: &str, value: &Value, messages: Vec<String>) {
         for message in messages {
             self.invalid(field, value, &message);
@@ -104,7 +104,7 @@ impl<'a> Finder<'a> {
     }
 }
 
-/// The path of a field.
+/// Returns the path of a field.
 pub(super) fn child(at: &str, name: &str) -> String {
     if at.is_empty() {
         name.to_owned()
@@ -113,14 +113,14 @@ pub(super) fn child(at: &str, name: &str) -> String {
     }
 }
 
-/// The items of a list.
+/// Returns the items of a list, or none if the field is not a list.
 pub(super) fn items<'a>(body: &'a Body, field: &str) -> &'a [Value] {
     body.get(field)
         .and_then(Value::as_array)
         .map_or(&[], Vec::as_slice)
 }
 
-/// The maps in a list, with their paths.
+/// Returns the maps in a list with their paths.
 pub(super) fn maps<'a>(body: &'a Body, field: &str, at: &str) -> Vec<(String, &'a Body)> {
     let at = child(at, field);
     let items = items(body, field).iter().enumerate();
@@ -129,22 +129,22 @@ pub(super) fn maps<'a>(body: &'a Body, field: &str, at: &str) -> Vec<(String, &'
         .collect()
 }
 
-/// A map, if the field is one.
+/// Returns a map, if the field is one.
 pub(super) fn map<'a>(body: &'a Body, field: &str) -> Option<&'a Body> {
     body.get(field).and_then(Value::as_object)
 }
 
-/// A number, if the field is one.
+/// Returns a number, if the field is one.
 pub(super) fn number(body: &Body, field: &str) -> Option<i64> {
     body.get(field).and_then(Value::as_i64)
 }
 
-/// Whether a field is set to true.
+/// Returns true if the field is true.
 pub(super) fn is_true(body: &Body, field: &str) -> bool {
     body.get(field) == Some(&Value::Bool(true))
 }
 
-/// Whether Go finds nothing there.
+/// Returns true if the value is the zero value of its type in Go.
 pub(super) fn is_empty(value: Option<&Value>) -> bool {
     match value {
         None | Some(Value::Null) => true,

@@ -1,6 +1,6 @@
-//! What must not change in kinds about storage, nodes and networks.
+//! Validates changes of kinds related to storage, nodes and networks.
 //!
-//! Promise: whole parts are printed as the real server prints its own form of them. Must not know who changes things.
+//! Prints nested values in the real server's internal form. Independent of which client makes the change.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ use crate::object::{Body, at_path, text};
 
 const FIXED: &str = "field is immutable";
 
-/// The check of changes for a kind.
+/// Returns the check for changes of a kind.
 pub(super) fn of(kind: &str) -> Option<fn(&mut Finder<'_>, &Body, &Body)> {
     Some(match kind {
         "CSIDriver" => driver,
@@ -37,7 +37,7 @@ fn driver(finder: &mut Finder<'_>, old: &Body, new: &Body) {
     }
 }
 
-/// A driver stays as it is, but for how much may be allocated.
+/// Checks that drivers stay the same, except for their allocatable count.
 fn csi_node(finder: &mut Finder<'_>, old: &Body, new: &Body) {
     let empty = Body::new();
     let spec = |body| map(body, "spec").unwrap_or(&empty);
@@ -103,7 +103,7 @@ fn node(finder: &mut Finder<'_>, old: &Body, new: &Body) {
         let message = "node updates may not change podCIDR except from \"\" to valid";
         finder.forbidden("spec.podCIDRs", message);
     }
-    // The real server looks at them a second time.
+    // The real server validates taints again on updates.
     super::node::taints(finder, after);
     let provider = |spec| text(spec, "providerID");
     if !provider(before).is_empty() && provider(before) != provider(after) {

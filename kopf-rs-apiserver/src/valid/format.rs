@@ -1,6 +1,6 @@
-//! Formats of fields: names, ports, paths, addresses; and what the real server says of anything else.
+//! The formats of fields, such as names, ports, paths and addresses, with the real server's errors.
 //!
-//! Promise: empty text is let pass where the real server lets it pass. Must not know where the fields stand.
+//! Empty strings pass wherever they pass in the real server. Independent of the location of a field.
 
 use std::net::IpAddr;
 
@@ -17,7 +17,7 @@ pub(super) const ADDRESS: &str = "must be a valid IP address, (e.g. 10.9.8.7 or 
 const BITS: &str = "must not have bits set beyond the prefix length";
 const BLOCK: &str = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
 
-/// The formats that the table may name.
+/// Returns true for formats that the table may use.
 #[cfg(test)]
 pub(super) fn is_known(name: &str) -> bool {
     "absolute cidr configkey driver endpoint env family full fullhost fulllabel fullname host innerpath ip label labelkey labels localpath mode name nobacksteps partition policytype port portname portref prefixed qualified schedule segment share subdomain wildhost zone"
@@ -25,7 +25,7 @@ pub(super) fn is_known(name: &str) -> bool {
         .any(|known| known == name)
 }
 
-/// Complain of a value that does not fit its format.
+/// Adds errors if the value does not match the format.
 pub(super) fn check(finder: &mut Finder<'_>, format: &str, at: &str, value: &Value) {
     match (format, value) {
         ("driver", Value::String(name)) if name.len() > 63 => finder.too_long(at, 63),
@@ -68,7 +68,7 @@ pub(super) fn check(finder: &mut Finder<'_>, format: &str, at: &str, value: &Val
     }
 }
 
-/// What is wrong with a text; empty ones are looked at only by what must be set.
+/// Returns the errors of a string; only formats of required fields reject an empty one.
 fn of_text(format: &str, text: &str) -> Vec<String> {
     let optional = !matches!(
         format,
@@ -133,7 +133,7 @@ fn told(wrong: bool, message: &str) -> Vec<String> {
     }
 }
 
-/// Complain of labels that are none.
+/// Adds errors for invalid labels.
 pub(super) fn check_labels(
     finder: &mut Finder<'_>,
     at: &str,
@@ -165,7 +165,7 @@ fn check_share(finder: &mut Finder<'_>, at: &str, value: &Value) {
     }
 }
 
-/// The number of a percentage.
+/// Parses a percentage.
 pub(super) fn percent(text: &str) -> Option<i64> {
     let digits = text.strip_suffix('%')?;
     let fits = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
@@ -193,7 +193,7 @@ fn port_name(name: &str) -> Vec<String> {
     messages
 }
 
-/// What is wrong with a key of a `ConfigMap` or Secret.
+/// Returns the errors of a key of a `ConfigMap` or Secret.
 pub(super) fn config_key(key: &str) -> Vec<String> {
     let mut messages = Vec::new();
     messages.extend(told(key.len() > 253, "must be no more than 253 characters"));
@@ -214,7 +214,7 @@ fn back_steps(path: &str) -> Vec<String> {
     )
 }
 
-/// What is wrong with a path inside a volume.
+/// Returns the errors of a path inside a volume.
 pub(super) fn inner_path(path: &str) -> Vec<String> {
     let mut messages = told(path.starts_with('/'), "must be a relative path");
     messages.extend(back_steps(path));
@@ -233,7 +233,7 @@ fn is_wildcard(host: &str) -> bool {
     rest.is_some_and(|rest| names::subdomain(rest).is_none())
 }
 
-/// The network of a block of addresses, and how long its prefix is.
+/// Parses a CIDR block into its address and prefix length.
 pub(super) fn block(text: &str) -> Option<(IpAddr, u8)> {
     let (address, length) = text.split_once('/')?;
     let (address, length): (IpAddr, u8) = (address.parse().ok()?, length.parse().ok()?);
@@ -241,7 +241,7 @@ pub(super) fn block(text: &str) -> Option<(IpAddr, u8)> {
     (length <= most).then_some((address, length))
 }
 
-/// An address as Services may have it, or what is wrong with it.
+/// Parses an address under the rules for Services.
 pub(super) fn legacy_address(text: &str) -> Result<IpAddr, &'static str> {
     match text.parse() {
         Ok(IpAddr::V6(v6)) if v6.to_ipv4_mapped().is_some() => {
@@ -253,7 +253,7 @@ pub(super) fn legacy_address(text: &str) -> Result<IpAddr, &'static str> {
     }
 }
 
-/// What is wrong with a block of addresses, as Services may have it.
+/// Returns the error of a CIDR block under the rules for Services.
 pub(super) fn legacy_block(text: &str) -> Option<&'static str> {
     let (address, length) = text.split_once('/').unwrap_or_default();
     let plain = format!("{}/{}", without_zeros(address), without_zeros(length));
@@ -268,7 +268,7 @@ pub(super) fn legacy_block(text: &str) -> Option<&'static str> {
     }
 }
 
-/// Decimal parts without the zeros in front.
+/// Removes leading zeros from decimal parts.
 fn without_zeros(text: &str) -> String {
     let plain = |part: &str| match part.trim_start_matches('0') {
         "" if !part.is_empty() => "0".to_owned(),
@@ -281,7 +281,7 @@ fn without_zeros(text: &str) -> String {
     parts.join(".")
 }
 
-/// Whether nothing is set beyond the prefix.
+/// Returns true if no bit after the prefix is set.
 fn is_network((address, length): (IpAddr, u8)) -> bool {
     let length = u32::from(length);
     match address {
@@ -290,7 +290,7 @@ fn is_network((address, length): (IpAddr, u8)) -> bool {
     }
 }
 
-/// Whether there are two blocks, of one family each.
+/// Returns true for exactly one IPv4 and one IPv6 block.
 pub(super) fn are_of_both_families(blocks: &[Value]) -> bool {
     let family = |found: &Value| Some(block(found.as_str()?)?.0.is_ipv4());
     let families: Vec<_> = blocks.iter().map(family).collect();
@@ -304,7 +304,7 @@ fn endpoint(text: &str) -> Vec<String> {
     reachable(address, text)
 }
 
-/// Whether an address is one that others may reach.
+/// Returns errors if other hosts cannot reach the address.
 pub(super) fn reachable(address: IpAddr, text: &str) -> Vec<String> {
     let mut messages = Vec::new();
     if address.is_unspecified() {
@@ -333,7 +333,7 @@ pub(super) fn reachable(address: IpAddr, text: &str) -> Vec<String> {
     messages
 }
 
-/// A domain and a path: what is wrong is told of the part.
+/// Checks a domain-prefixed path; errors concern the domain or the path.
 fn check_prefixed(finder: &mut Finder<'_>, at: &str, path: &str) {
     let Some((host, rest)) = path
         .split_once('/')

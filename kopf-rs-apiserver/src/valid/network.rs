@@ -1,6 +1,6 @@
-//! Network policies and Ingresses.
+//! Validates network policies and Ingresses.
 //!
-//! Promise: paths are those the real server names, odd ones too. Must not know updates.
+//! Paths in errors match the real server, including unusual ones. Never looks at the old object of an update.
 
 use serde_json::Value;
 
@@ -88,7 +88,7 @@ fn contains(whole: (std::net::IpAddr, u8), part: (std::net::IpAddr, u8)) -> bool
         && bits(whole.0) & mask == bits(part.0) & mask
 }
 
-/// The class of former days must not be another one.
+/// Checks that the deprecated class annotation does not contradict the class field.
 fn ingress_class(finder: &mut Finder<'_>, body: &Body, _: &str) {
     let key = "kubernetes.io/ingress.class";
     let old = metadata(body)

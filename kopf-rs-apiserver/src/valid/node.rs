@@ -1,6 +1,6 @@
-//! Nodes, and how Pods run on them: taints, networks, runtime classes.
+//! Validates nodes and runtime classes: taints, networks and overhead.
 //!
-//! Promise: paths are those the real server names, odd ones too. Must not know updates.
+//! Paths in errors match the real server, including unusual ones. Never looks at the old object of an update.
 
 use std::collections::HashSet;
 
@@ -34,7 +34,7 @@ fn node(finder: &mut Finder<'_>, body: &Body, _: &str) {
     }
 }
 
-/// Keys, values and effects; each pair of key and effect once.
+/// Checks taints; each pair of key and effect may occur once.
 pub(super) fn taints(finder: &mut Finder<'_>, spec: &Body) {
     let mut seen = HashSet::new();
     for (at, taint) in maps(spec, "taints", "metadata") {

@@ -1,6 +1,6 @@
-//! When Jobs fail or succeed: the policies about their Pods, and how many there may be.
+//! Validates the failure and success policies of Jobs, and their limits.
 //!
-//! Promise: a policy of success is looked into only where Pods are counted. Must not know updates.
+//! Success policies are validated only for indexed Jobs. Never looks at the old object of an update.
 
 use serde_json::{Value, json};
 
@@ -57,7 +57,7 @@ fn counts(finder: &mut Finder<'_>, spec: &Body, at: &str) {
     }
 }
 
-/// What is done when a Pod fails so.
+/// Checks a rule of the Pod failure policy.
 fn failure(finder: &mut Finder<'_>, spec: &Body, rule: &Body, at: &str) {
     let (action, at_action) = (text(rule, "action"), child(at, "action"));
     let known = ["Count", "FailIndex", "FailJob", "Ignore"];
@@ -139,7 +139,7 @@ fn exit_codes(finder: &mut Finder<'_>, spec: &Body, codes: &Body, at: &str) {
     }
 }
 
-/// Which Pods, or how many of them, are enough.
+/// Checks a rule of the success policy.
 fn success(finder: &mut Finder<'_>, spec: &Body, rule: &Body, at: &str) {
     let (count, which) = (number(rule, "succeededCount"), rule.get("succeededIndexes"));
     if count.is_none() && which.is_none() {
@@ -176,7 +176,7 @@ fn success(finder: &mut Finder<'_>, spec: &Body, rule: &Body, at: &str) {
     complain(which.is_some() && count > total, &most(total, of));
 }
 
-/// How many indexes are in a text like `1,3-5`.
+/// Returns the number of indexes in a list such as `1,3-5`.
 fn indexes(text: &str, all: i64) -> Result<i64, String> {
     let one = |text: &str| match text.parse::<i64>() {
         Err(_) => Err(format!(

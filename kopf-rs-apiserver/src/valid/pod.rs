@@ -1,6 +1,6 @@
-//! What the parts of a Pod demand of each other.
+//! Validates the fields of a Pod that depend on each other.
 //!
-//! Promise: volumes and their mounts are looked at elsewhere. Must not know updates.
+//! Other modules validate volumes and mounts. Never looks at the old object of an update.
 
 use std::collections::HashSet;
 
@@ -13,7 +13,7 @@ use super::volume;
 use crate::object::{Body, text};
 use crate::rules::names;
 
-/// What Linux takes for the name of a host.
+/// The longest host name on Linux.
 const LONGEST_HOST_NAME: usize = 64;
 
 pub(super) const NAMED: Named = &[
@@ -43,7 +43,7 @@ fn pod(finder: &mut Finder<'_>, body: &Body, _: &str) {
 fn template(finder: &mut Finder<'_>, body: &Body, at: &str) {
     let empty = Body::new();
     let meta = map(body, "metadata").unwrap_or(&empty);
-    // The real server leaves `metadata` out of these paths.
+    // The real server omits `metadata` from these paths.
     if let Some(labels) = map(meta, "labels") {
         check_labels(finder, &child(at, "labels"), labels);
     }
@@ -83,7 +83,7 @@ fn pod_spec(finder: &mut Finder<'_>, spec: &Body, at: &str) {
     volume::check(finder, spec, at);
 }
 
-/// A name for the host is given in one way.
+/// Checks that the host name is set in only one way.
 fn host_name(finder: &mut Finder<'_>, spec: &Body, at: &str) {
     let Some(name) = spec.get("hostnameOverride").and_then(Value::as_str) else {
         return;
@@ -182,7 +182,7 @@ fn toleration(finder: &mut Finder<'_>, body: &Body, at: &str) {
     }
 }
 
-/// Of fields, nodes have a name to choose by.
+/// Checks a node selector by fields; the name is the only field.
 fn field_requirement(finder: &mut Finder<'_>, body: &Body, at: &str) {
     let (key, operator) = (text(body, "key"), text(body, "operator"));
     let values = items(body, "values");
@@ -221,7 +221,7 @@ fn node_requirement(finder: &mut Finder<'_>, body: &Body, at: &str) {
         let key = text(body, "key");
         return finder.all(&child(at, "key"), &key.into(), names::qualified(key));
     }
-    // What is only preferred may be impossible.
+    // A preferred term may be unsatisfiable.
     if at.contains(".preferredDuring") {
         keyed(finder, body, at);
     } else {

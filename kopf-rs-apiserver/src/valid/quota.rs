@@ -1,6 +1,6 @@
-//! What quotas count, and how far limits may be from requests.
+//! Validates quotas, and the ratio between limits and requests.
 //!
-//! Promise: ratios are printed as the real server prints them. Must not know the names of resources beyond these.
+//! Ratios are printed as in the real server. Independent of other resource names.
 
 use std::collections::HashSet;
 
@@ -33,7 +33,7 @@ const OF_PODS: [&str; 7] = [
     "requests.memory",
 ];
 
-/// Whether what a quota limits can be told apart so; other resources are let pass.
+/// Returns true if a quota with this scope can limit the resource; non-standard resources always pass.
 fn fits(scope: &str, resource: &str) -> bool {
     let is_standard = OF_PODS.contains(&resource)
         || matches!(
@@ -62,7 +62,7 @@ fn fits(scope: &str, resource: &str) -> bool {
         }
 }
 
-/// What a quota is confined to.
+/// Checks the scopes of a quota.
 pub(super) fn scopes(finder: &mut Finder<'_>, spec: &Body, at: &str) {
     let scopes = items(spec, "scopes");
     let hard = || {
@@ -103,7 +103,7 @@ pub(super) fn scopes(finder: &mut Finder<'_>, spec: &Body, at: &str) {
     }
 }
 
-/// All of them are told of where their list is.
+/// Checks a scope requirement; errors name the list instead of the item.
 fn a_scope(finder: &mut Finder<'_>, requirement: &Body, at: &str) {
     let (scope, operator) = (
         text(requirement, "scopeName"),
@@ -135,7 +135,7 @@ fn a_scope(finder: &mut Finder<'_>, requirement: &Body, at: &str) {
     }
 }
 
-/// Each type once.
+/// Checks that each type of limit occurs once.
 fn limits(finder: &mut Finder<'_>, spec: &Body, at: &str) {
     let mut seen = HashSet::new();
     for (at, limit) in maps(spec, "limits", at) {
@@ -146,7 +146,7 @@ fn limits(finder: &mut Finder<'_>, spec: &Body, at: &str) {
     }
 }
 
-/// How much more than it asks for something may be limited to.
+/// Checks the highest ratio between limit and request.
 #[expect(
     clippy::cast_precision_loss,
     reason = "as the real server compares them"

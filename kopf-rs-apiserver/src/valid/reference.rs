@@ -1,6 +1,6 @@
-//! References of Pods to their own fields and resources, in variables and in volumes.
+//! Validates references of Pods to their own fields and resources, in environment variables and volumes.
 //!
-//! Promise: the same words in both places. Must not know what stands around the references.
+//! Errors are the same in both places. Independent of the surroundings of a reference.
 
 use serde_json::Value;
 
@@ -9,7 +9,7 @@ use super::resource::amount;
 use crate::object::{Body, text};
 use crate::rules::names;
 
-/// What environment variables may be made of.
+/// The fields that environment variables may reference.
 pub(super) const FIELDS: [&str; 9] = [
     "metadata.name",
     "metadata.namespace",
@@ -22,7 +22,7 @@ pub(super) const FIELDS: [&str; 9] = [
     "status.podIPs",
 ];
 
-/// What files may be made of.
+/// The fields that files may reference.
 pub(super) const OF_FILES: [&str; 5] = [
     "metadata.annotations",
     "metadata.labels",
@@ -44,7 +44,7 @@ const UNITS: [&str; 13] = [
     "1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei",
 ];
 
-/// A field, of those that may be referred to.
+/// Checks a field reference.
 pub(super) fn field(finder: &mut Finder<'_>, field: &Body, at: &str, allowed: &[&str]) {
     let path = text(field, "fieldPath");
     let at_path = child(at, "fieldPath");
@@ -73,7 +73,7 @@ pub(super) fn field(finder: &mut Finder<'_>, field: &Body, at: &str, allowed: &[
     }
 }
 
-/// A resource of a container, which files must name.
+/// Checks a resource reference; in files, it must name the container.
 pub(super) fn resource(finder: &mut Finder<'_>, body: &Body, at: &str, of_file: bool) {
     let name = text(body, "resource");
     let huge = ["requests.hugepages-", "limits.hugepages-"];

@@ -1,6 +1,6 @@
-//! Resources: their names and quantities, in containers, quotas, limits and claims.
+//! Validates names and quantities of resources, in containers, quotas, limits and claims.
 //!
-//! Promise: quantities are compared as numbers. Must not know what uses resources.
+//! Quantities are compared as numbers. Independent of the users of resources.
 
 use serde_json::Value;
 
@@ -40,7 +40,7 @@ const SUMMED: [&str; 9] = [
     "requests.storage",
     "cpu",
 ];
-/// What the spec of a volume has beside the source of its content.
+/// The fields of a volume spec other than the sources.
 pub(super) const BESIDE_SOURCE: [&str; 9] = [
     "accessModes",
     "capacity",
@@ -74,7 +74,7 @@ fn is_native(name: &str) -> bool {
     !name.contains('/') || name.contains("kubernetes.io/")
 }
 
-/// What a quantity is, if it is one.
+/// Parses a quantity.
 pub(super) fn amount(value: &Value) -> Option<i128> {
     match value {
         Value::String(text) => nanos(text),
@@ -83,7 +83,7 @@ pub(super) fn amount(value: &Value) -> Option<i128> {
     }
 }
 
-/// Complain of a name that no resource has; whether there was reason to.
+/// Adds errors for an invalid resource name; returns true if there were any.
 pub(super) fn check_name(finder: &mut Finder<'_>, name: &str, at: &str) -> bool {
     let messages = names::qualified(name);
     let mut wrong = !messages.is_empty();
@@ -127,12 +127,12 @@ pub(super) fn check_amount(finder: &mut Finder<'_>, name: &str, value: &Value, a
     }
 }
 
-/// What a container asks for and is limited to.
+/// Checks requests and limits of a container.
 pub(super) fn requirements(finder: &mut Finder<'_>, body: &Body, at: &str) {
     requirements_of(finder, body, at, check_container_name);
 }
 
-/// The same of what has other resources.
+/// Checks requests and limits with another check of resource names.
 pub(super) fn requirements_of(
     finder: &mut Finder<'_>,
     body: &Body,
@@ -192,7 +192,7 @@ fn quota(finder: &mut Finder<'_>, spec: &Body, at: &str) {
     super::quota::scopes(finder, spec, at);
 }
 
-/// What a quota says of itself.
+/// Checks the status of a quota.
 pub(super) fn quota_status(finder: &mut Finder<'_>, status: &Body) {
     for list in ["hard", "used"] {
         hard(finder, status, list, "status");
@@ -263,7 +263,7 @@ fn limit(finder: &mut Finder<'_>, item: &Body, at: &str) {
     }
 }
 
-/// What is at most what; which of them is blamed and shown; and what they are called.
+/// An order between two lists: the lower and the higher list, the list that the error names, the list whose value it shows, and their names.
 type Order = (
     &'static str,
     &'static str,

@@ -1,10 +1,10 @@
-//! The words of the table: what a line says about a field.
+//! Reads the rules of the table: each word of a line is a check of a field.
 //!
-//! `need` (`=message`; `,on` goes on with the next rule): set at all. `in=a,b`: one of these. `choice=a,b`: the same in other
-//! words. `least=n`, `more=n`, `above`, `range=a..b`, `within=a-b`: numbers. `each=format`: of every item. `share`, `full`: a
+//! `need` (`=message`; `,on` continues with the next rule): required. `in=a,b`: one of these. `choice=a,b`: the same with other
+//! words. `least=n`, `more=n`, `above`, `range=a..b`, `within=a-b`: numbers. `each=format`: applies to every item. `share`, `full`: a
 //! number or percentage. Any other word is a format.
 //!
-//! Promise: a rule but `need` says nothing about fields that are not there. Must not know types beyond their names.
+//! Only `need` applies to absent fields. Independent of types beyond their names.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -27,17 +27,17 @@ static RULES: LazyLock<HashMap<&'static str, Vec<Check>>> = LazyLock::new(|| par
 
 static REACH: LazyLock<Reach> = LazyLock::new(|| Reach::to(|name| RULES.contains_key(name)));
 
-/// A function about a whole object of a type, and where it stands.
+/// A function that checks a whole object of a type, given the object's path.
 type Whole = fn(&mut Finder<'_>, &Body, &str);
 
-/// What is checked of an object of a type.
+/// A check of objects of a type.
 #[derive(Debug)]
 pub(super) enum Check {
     Field(&'static str, Vec<Rule>),
     Whole(Whole),
 }
 
-/// What is checked of a field.
+/// A check of a field.
 #[derive(Debug)]
 pub(super) enum Rule {
     Need { message: String, go_on: bool },
@@ -52,12 +52,12 @@ pub(super) enum Rule {
     Format(&'static str),
 }
 
-/// The checks of a type.
+/// Returns the checks of a type.
 pub(super) fn of(name: &str) -> &'static [Check] {
     RULES.get(name).map_or(&[], Vec::as_slice)
 }
 
-/// Whether there is something to check in values of this type.
+/// Returns true if values of this type, or anything within them, have checks.
 pub(super) fn leads(of: &Type) -> bool {
     REACH.leads(of)
 }
@@ -84,10 +84,10 @@ impl Check {
 // === impl Rule ===
 
 impl Rule {
-    /// Complain where there is reason to; whether to go on with the next rule.
+    /// Adds errors if the check fails; returns true if the next check should run.
     fn apply(&self, finder: &mut Finder<'_>, found: Option<&Value>, at: &str) -> bool {
         if let Self::Need { message, go_on } = self {
-            // An object that is there is something, however empty.
+            // An object counts as present even if it is empty.
             let missing = is_empty(found) && !found.is_some_and(Value::is_object);
             if missing {
                 finder.required(at, message);
@@ -97,7 +97,7 @@ impl Rule {
         let nothing = Value::from("");
         let value = match (self, found) {
             (_, Some(value)) => value,
-            // A name that is looked at even if it is not there.
+            // Names are checked even if they are absent.
             (Self::Format("name"), None) => &nothing,
             _ => return true,
         };
@@ -128,7 +128,7 @@ impl Rule {
         true
     }
 
-    /// What is wrong with a number.
+    /// Returns the error for a number that is out of range.
     fn of_number(&self, number: i64) -> Option<String> {
         let (fits, message) = match self {
             Self::Least(least) => (
@@ -230,7 +230,7 @@ fn named(name: &str) -> Option<Whole> {
     .map(|(_, check)| check)
 }
 
-/// Functions by the names the table calls them by.
+/// Functions by their names in the table.
 pub(super) type Named = &'static [(&'static str, Whole)];
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
-//! Where Pods may run, and what they wait for before they do.
+//! Validates scheduling: affinity, topology spread, scheduling gates and DNS.
 //!
-//! Promise: paths are those the real server names, odd ones too. Must not know updates.
+//! Paths in errors match the real server, including unusual ones. Never looks at the old object of an update.
 
 use std::net::IpAddr;
 
@@ -36,7 +36,7 @@ fn spread(finder: &mut Finder<'_>, constraint: &Body, at: &str) {
     label_keys(finder, constraint, at);
 }
 
-/// Keys whose values are those of the Pod itself.
+/// Checks label keys whose values come from the Pod itself.
 fn label_keys(finder: &mut Finder<'_>, body: &Body, at: &str) {
     let selector = map(body, "labelSelector");
     for list in ["matchLabelKeys", "mismatchLabelKeys"] {
@@ -61,7 +61,7 @@ fn label_keys(finder: &mut Finder<'_>, body: &Body, at: &str) {
     }
 }
 
-/// Each pair of key and action once.
+/// Checks that each pair of topology key and action occurs once.
 fn spreads(finder: &mut Finder<'_>, spec: &Body, at: &str) {
     let constraints = maps(spec, "topologySpreadConstraints", at);
     let pair = |found: &Body| {
@@ -86,7 +86,7 @@ fn affinity_term(finder: &mut Finder<'_>, term: &Body, at: &str) {
     label_keys(finder, term, at);
 }
 
-/// What holds a Pod back.
+/// Checks scheduling gates.
 fn gates(finder: &mut Finder<'_>, spec: &Body, at: &str) {
     let mut seen = Vec::new();
     for (at, gate) in maps(spec, "schedulingGates", at) {
@@ -160,7 +160,7 @@ fn searches(finder: &mut Finder<'_>, found: &[Value], at: &str) {
     }
 }
 
-/// A domain whose parts may have underscores before their end.
+/// Returns true for a valid DNS search domain, whose labels may contain underscores before their end.
 fn is_search(text: &str) -> bool {
     let part = |part: &str| {
         let part = part.strip_prefix('_').unwrap_or(part);

@@ -1,6 +1,6 @@
-//! What Pods and their containers may do: profiles, users, namespaces of the host, kernels' settings.
+//! Validates security settings of Pods and containers: profiles, users, host namespaces and sysctls.
 //!
-//! Promise: options of Windows are not looked at. Must not know updates.
+//! Ignores options of Windows. Never looks at the old object of an update.
 
 use std::collections::HashSet;
 
@@ -19,7 +19,7 @@ pub(super) const NAMED: Named = &[
     ("host", host),
 ];
 
-/// What a container may do must not contradict itself.
+/// Checks for contradictions in a container's security context.
 fn security(finder: &mut Finder<'_>, context: &Body, at: &str) {
     let unprivileged = context.get("allowPrivilegeEscalation") == Some(&Value::Bool(false));
     if unprivileged && is_true(context, "privileged") {
@@ -50,7 +50,7 @@ fn finder_hides_users(finder: &Finder<'_>) -> bool {
     found.any(|users| *users == Value::Bool(false))
 }
 
-/// The context as the real server prints its own form of it.
+/// Prints the security context in the real server's internal form.
 fn inner_form(context: &Body) -> String {
     let part = |field: &str| context.get(field).cloned().unwrap_or_default();
     let capabilities = map(context, "capabilities").map_or(Value::Null, |found| {
@@ -101,7 +101,7 @@ fn pod_security(finder: &mut Finder<'_>, context: &Body, at: &str) {
     }
 }
 
-/// Whether that may be the name of a kernel's setting.
+/// Returns true for a valid sysctl name.
 fn is_setting(name: &str) -> bool {
     let part = |part: &str| {
         let ends = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
@@ -164,7 +164,7 @@ fn app_armor(finder: &mut Finder<'_>, profile: &Body, at: &str) {
     }
 }
 
-/// What a Pod shares with its node.
+/// Checks the namespaces that a Pod shares with its node.
 fn host(finder: &mut Finder<'_>, spec: &Body, at: &str) {
     if is_true(spec, "shareProcessNamespace") && is_true(spec, "hostPID") {
         let message = "ShareProcessNamespace and HostPID cannot both be enabled";

@@ -1,6 +1,6 @@
-//! Services and Endpoints: what their fields demand of each other.
+//! Validates Services and Endpoints: fields that depend on each other.
 //!
-//! Promise: addresses the server gives out are not looked at here. Must not know updates.
+//! Server-assigned addresses are checked elsewhere. Never looks at the old object of an update.
 
 use std::collections::HashSet;
 
@@ -12,7 +12,7 @@ use super::rule::Named;
 use crate::object::{Body, metadata, text};
 use crate::rules::names;
 
-/// From where a load balancer lets traffic in, before there was a field for it.
+/// The annotation with the source ranges of a load balancer, which predates the field.
 const SOURCE_RANGES: &str = "service.beta.kubernetes.io/load-balancer-source-ranges";
 
 pub(super) const NAMED: Named = &[("service", service), ("subset", subset)];
@@ -51,7 +51,7 @@ fn service(finder: &mut Finder<'_>, body: &Body, _: &str) {
     }
 }
 
-/// Whether a Service has no address of its own.
+/// Returns true if a Service is headless.
 pub(super) fn is_headless(spec: &Body) -> bool {
     spec.get("clusterIPs") == Some(&json!(["None"]))
 }
@@ -159,7 +159,7 @@ fn external_addresses(finder: &mut Finder<'_>, spec: &Body) {
     }
 }
 
-/// Where a load balancer lets traffic come from, by its field or by the older annotation.
+/// Checks the source ranges of a load balancer, in the field or the older annotation.
 fn source_ranges(finder: &mut Finder<'_>, spec: &Body, of: &str) {
     let ranges = items(spec, "loadBalancerSourceRanges");
     let annotations = metadata(finder.root).and_then(|meta| map(meta, "annotations"));

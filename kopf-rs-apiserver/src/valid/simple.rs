@@ -1,6 +1,6 @@
-//! Kinds with a rule or two: `ConfigMaps`, Secrets, Events, budgets, priorities, leases.
+//! Validates kinds with few rules, such as `ConfigMaps`, Secrets, Events, disruption budgets, priority classes and leases.
 //!
-//! Promise: sizes are those of decoded data. Must not know updates.
+//! Size limits apply to the decoded data. Never looks at the old object of an update.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -24,7 +24,7 @@ pub(super) const NAMED: Named = &[
     ("api_service", api_service),
 ];
 
-/// What may be in a `ConfigMap` or Secret.
+/// The maximal size of a `ConfigMap` or Secret.
 const LIMIT: usize = 1024 * 1024;
 
 fn decoded(value: &Value) -> Vec<u8> {
@@ -33,7 +33,7 @@ fn decoded(value: &Value) -> Vec<u8> {
         .unwrap_or_default()
 }
 
-/// Check the keys of encoded values, and tell how long the values are.
+/// Checks the keys of encoded values, and returns the decoded size.
 fn encoded(finder: &mut Finder<'_>, field: &str, values: &Body) -> usize {
     let mut size = 0;
     for (key, value) in values {
@@ -191,7 +191,7 @@ fn budget(finder: &mut Finder<'_>, spec: &Body, at: &str) {
         let policy = spec
             .get("unhealthyPodEvictionPolicy")
             .unwrap_or(&Value::Null);
-        // The real server prints its inner form.
+        // The real server prints its internal form.
         let shown = format!(
             "{{\"MinAvailable\":{least},\"Selector\":{selector},\"MaxUnavailable\":{most},\"UnhealthyPodEvictionPolicy\":{policy}}}"
         );
@@ -260,7 +260,7 @@ fn api_service(finder: &mut Finder<'_>, body: &Body, _: &str) {
     api_service_place(finder, spec);
 }
 
-/// Where others serve an API, and whom to trust there.
+/// Checks the backing Service of an API, and its CA bundle.
 fn api_service_place(finder: &mut Finder<'_>, spec: &Body) {
     let bundle = decoded(spec.get("caBundle").unwrap_or(&Value::Null));
     let careless = spec.get("insecureSkipTLSVerify") == Some(&Value::Bool(true));

@@ -1,6 +1,6 @@
-//! Where the content of volumes comes from, one kind of source at a time.
+//! Validates volume sources.
 //!
-//! Promise: paths are those the real server names, odd ones too. Must not know mounts.
+//! Paths in errors match the real server, including unusual ones. Independent of mounts.
 
 use std::collections::HashSet;
 use std::sync::LazyLock;
@@ -117,7 +117,7 @@ fn fibre(finder: &mut Finder<'_>, source: &Body, at: &str) {
     }
 }
 
-/// Options of others do not use names that are reserved.
+/// Checks that the options of a flex volume use no reserved names.
 fn flex(finder: &mut Finder<'_>, source: &Body, at: &str) {
     let options = map(source, "options").into_iter().flatten();
     for (key, _) in options {
@@ -212,7 +212,7 @@ fn csi_volume(finder: &mut Finder<'_>, source: &Body, at: &str) {
     }
 }
 
-/// Secrets of volumes have a name.
+/// Checks that a reference to a Secret has a name.
 fn secret_ref(finder: &mut Finder<'_>, source: &Body, at: &str) {
     let secret = map(source, "secretRef");
     if secret.is_some_and(|secret| text(secret, "name").is_empty()) {
@@ -237,7 +237,7 @@ fn image_volume(finder: &mut Finder<'_>, source: &Body, at: &str) {
     }
 }
 
-/// A file about the Pod; it is told of where its list is.
+/// Checks a downward API file; errors name the list instead of the item.
 fn file(finder: &mut Finder<'_>, file: &Body, at: &str) {
     let at = at.rsplit_once(".items[").map_or(at, |(list, _)| list);
     let path = text(file, "path");
@@ -263,7 +263,7 @@ fn file(finder: &mut Finder<'_>, file: &Body, at: &str) {
     }
 }
 
-/// Several sources in one folder: each path once, and one source at a time.
+/// Checks a projected volume: each path may occur once, and each entry has one source.
 fn projected(finder: &mut Finder<'_>, body: &Body, at: &str) {
     let mut paths: HashSet<&str> = HashSet::new();
     for (at_source, source) in maps(body, "sources", at) {
@@ -292,7 +292,7 @@ fn projected(finder: &mut Finder<'_>, body: &Body, at: &str) {
     }
 }
 
-/// Its path is told of where the volume is.
+/// Checks a service account token; errors of its path name the volume.
 fn a_token(finder: &mut Finder<'_>, token: &Body, at: &str, at_token: &str) {
     let message = match number(token, "expirationSeconds") {
         Some(seconds) if seconds < 600 => "may not specify a duration less than 10 minutes",
@@ -311,7 +311,7 @@ fn a_token(finder: &mut Finder<'_>, token: &Body, at: &str, at_token: &str) {
     }
 }
 
-/// What the kinds of sources of a `PersistentVolume` demand of its spec.
+/// Checks the source of a `PersistentVolume` against its spec.
 pub(super) fn of_volume(finder: &mut Finder<'_>, spec: &Body, at: &str) {
     let mut found = ORDER.iter().filter(|name| spec.contains_key(**name));
     if found.next().is_none() {
@@ -350,7 +350,7 @@ pub(super) fn of_volume(finder: &mut Finder<'_>, spec: &Body, at: &str) {
     }
 }
 
-/// The kinds of sources in the order the real server goes.
+/// The volume sources in the order in which the real server checks them.
 const ORDER: [&str; 22] = [
     "hostPath",
     "gcePersistentDisk",

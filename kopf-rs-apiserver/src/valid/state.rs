@@ -1,6 +1,6 @@
-//! What is wrong with the status that somebody writes.
+//! Validates status updates.
 //!
-//! Promise: only what the real server refuses. Must not know the rest of the object.
+//! Rejects only what the real server rejects. Independent of the rest of the object.
 
 mod claim;
 mod job;
@@ -19,7 +19,7 @@ use crate::status::Cause;
 
 const LEAST: &str = "must be greater than or equal to 0";
 
-/// Numbers that are not negative, by kind.
+/// Fields that must not be negative, by kind.
 const COUNTS: [(&str, &[&str]); 8] = [
     (
         "Job",
@@ -90,7 +90,7 @@ const REPLICAS: &[&str] = &[
     "terminatingReplicas",
 ];
 
-/// Numbers that are at most those of all Pods, by kind.
+/// Fields that must not exceed `replicas`, by kind.
 const PARTS: [(&str, &[&str]); 4] = [
     (
         "StatefulSet",
@@ -111,7 +111,7 @@ const PARTS: [(&str, &[&str]); 4] = [
 
 const PARTS_OF_SET: &[&str] = &["fullyLabeledReplicas", "readyReplicas", "availableReplicas"];
 
-/// What is wrong with a written status.
+/// Validates a status update.
 pub(crate) fn check_state(kind: &Kind, old: &Body, new: &Body) -> Vec<Cause> {
     let mut finder = Finder::new(kind, new);
     let Some(status) = map(new, "status").filter(|_| kind.traits.builtin) else {
@@ -148,7 +148,7 @@ pub(crate) fn check_state(kind: &Kind, old: &Body, new: &Body) -> Vec<Cause> {
     finder.causes
 }
 
-/// What is wrong with a decision about a request.
+/// Validates an approval of a certificate signing request.
 pub(crate) fn check_approval(kind: &Kind, old: &Body, new: &Body) -> Vec<Cause> {
     let mut finder = Finder::new(kind, new);
     let empty = Body::new();
@@ -157,7 +157,7 @@ pub(crate) fn check_approval(kind: &Kind, old: &Body, new: &Body) -> Vec<Cause> 
     finder.causes
 }
 
-/// No more Pods are ready than there are, and no more available than ready.
+/// Checks that no more Pods are ready than exist, and no more are available than ready.
 fn parts(finder: &mut Finder<'_>, status: &Body) {
     let kind = finder.kind.kind.as_str();
     let Some((_, fields)) = PARTS.iter().find(|(name, _)| *name == kind) else {
@@ -190,7 +190,7 @@ fn service(finder: &mut Finder<'_>, body: &Body, status: &Body) {
     balancer(finder, status, true);
 }
 
-/// Where something can be reached from outside.
+/// Checks the status of a load balancer.
 fn balancer(finder: &mut Finder<'_>, status: &Body, with_mode: bool) {
     let Some(found) = map(status, "loadBalancer") else {
         return;
@@ -228,7 +228,7 @@ fn balancer(finder: &mut Finder<'_>, status: &Body, with_mode: bool) {
     }
 }
 
-/// What a node says of itself: each address once, and amounts that can be.
+/// Checks the status of a node: quantities, and duplicate addresses.
 fn node(finder: &mut Finder<'_>, status: &Body) {
     for list in ["capacity", "allocatable"] {
         for (name, value) in map(status, list).into_iter().flatten() {
@@ -247,7 +247,7 @@ fn node(finder: &mut Finder<'_>, status: &Body) {
     }
 }
 
-/// A namespace is on its way out if it is being deleted, and only then.
+/// Checks that the phase of a namespace is `Terminating` exactly if it is being deleted.
 fn namespace(finder: &mut Finder<'_>, new: &Body, status: &Body) {
     let going = !meta_text(new, "deletionTimestamp").is_empty();
     let (wanted, not) = if going {
@@ -262,7 +262,7 @@ fn namespace(finder: &mut Finder<'_>, new: &Body, status: &Body) {
     }
 }
 
-/// Conditions as most kinds have them.
+/// Checks standard conditions.
 fn conditions(finder: &mut Finder<'_>, status: &Body) {
     let mut seen = Vec::new();
     for (at, condition) in maps(status, "conditions", "status") {
@@ -321,7 +321,7 @@ fn pod(finder: &mut Finder<'_>, old: &Body, status: &Body) {
     }
 }
 
-/// One of each family at most, and the first one is the one that stands alone.
+/// Checks addresses: one per family, and the first one equals the single-value field.
 fn addresses(finder: &mut Finder<'_>, status: &Body, list: &str, first: &str) {
     let found = maps(status, list, "status");
     if let Some((at, address)) = found.first()

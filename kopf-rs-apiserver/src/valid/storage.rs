@@ -1,6 +1,6 @@
-//! Kinds about storage: attachments, drivers, nodes of drivers, capacities, classes.
+//! Validates storage kinds: attachments, drivers, CSI nodes, capacities and classes.
 //!
-//! Promise: paths are those the real server names, odd ones too. Must not know updates.
+//! Paths in errors match the real server, including unusual ones. Never looks at the old object of an update.
 
 use std::collections::HashSet;
 
@@ -25,7 +25,7 @@ pub(super) const NAMED: Named = &[
     ("topology", topology),
 ];
 
-/// The kinds of volumes that are mounted with options.
+/// The volume sources that support mount options.
 const WITH_OPTIONS: [&str; 12] = [
     "awsElasticBlockStore",
     "azureDisk",
@@ -70,7 +70,7 @@ fn attachment_source(finder: &mut Finder<'_>, source: &Body, at: &str) {
     }
 }
 
-/// A volume that is no object has a driver, and nothing that is for claims.
+/// Checks an inline volume: it must have a CSI driver, and no fields for claims.
 fn inline_volume(finder: &mut Finder<'_>, spec: &Body, at: &str) {
     if !spec.contains_key("csi") {
         let message = "has to be specified in the context of inline volumes";
@@ -139,7 +139,7 @@ fn csi_node(finder: &mut Finder<'_>, spec: &Body, at: &str) {
     }
 }
 
-/// Keys are complained of where their driver stands.
+/// Checks a CSI driver of a node; errors of topology keys name the driver.
 fn csi_node_driver(finder: &mut Finder<'_>, driver: &Body, at: &str) {
     let id = text(driver, "nodeID");
     if id.len() > 256 {
@@ -195,7 +195,7 @@ fn storage_class(finder: &mut Finder<'_>, body: &Body, _: &str) {
     if !matches!(policy, "" | "Delete" | "Retain") {
         finder.unsupported("reclaimPolicy", &policy.into(), &["Delete", "Retain"]);
     }
-    // The real server compares each term with an empty one, too.
+    // The real server also compares each term with an empty one.
     let mut seen: Vec<Vec<(String, HashSet<String>)>> = vec![Vec::new()];
     for (at, term) in maps(body, "allowedTopologies", "") {
         let mut keys: Vec<(String, HashSet<String>)> = Vec::new();

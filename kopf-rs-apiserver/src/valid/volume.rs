@@ -1,6 +1,6 @@
-//! Volumes of Pods and where they are mounted.
+//! Validates volumes of Pods and their mounts.
 //!
-//! Promise: each mount is of a volume that is there. Must not know claims' own rules.
+//! Each mount must name an existing volume. Independent of the rules for claims.
 
 use std::collections::HashSet;
 
@@ -13,7 +13,7 @@ use crate::object::{Body, at_path, text};
 
 pub(super) const NAMED: Named = &[("volume", volume), ("token", token)];
 
-/// A token is of an account.
+/// Checks that a projected token belongs to a service account.
 fn token(finder: &mut Finder<'_>, _: &Body, at: &str) {
     let account = at_path(finder.root, ".spec.serviceAccountName").and_then(Value::as_str);
     if finder.kind.is_core("pods") && account.unwrap_or_default().is_empty() {
@@ -24,13 +24,13 @@ fn token(finder: &mut Finder<'_>, _: &Body, at: &str) {
     }
 }
 
-/// A volume is of one kind.
+/// Checks that a volume has exactly one source.
 fn volume(finder: &mut Finder<'_>, body: &Body, at: &str) {
     let sources = body
         .iter()
         .filter(|(name, value)| *name != "name" && value.is_object());
     let mut names: Vec<&String> = sources.map(|(name, _)| name).collect();
-    // The first counts, and an empty folder comes before all others.
+    // All sources after the first are errors; an `emptyDir` always comes first.
     names.sort_by_key(|name| *name != "emptyDir");
     if names.is_empty() {
         finder.required(at, "must specify a volume type");
@@ -40,7 +40,7 @@ fn volume(finder: &mut Finder<'_>, body: &Body, at: &str) {
     }
 }
 
-/// Volumes have names of their own, and mounts know them.
+/// Checks that volume names are unique, and that mounts name existing volumes.
 pub(super) fn check(finder: &mut Finder<'_>, spec: &Body, at: &str) {
     let mut names = HashSet::new();
     for (at, volume) in maps(spec, "volumes", at) {
@@ -59,7 +59,7 @@ pub(super) fn check(finder: &mut Finder<'_>, spec: &Body, at: &str) {
     }
 }
 
-/// The volumes that a `StatefulSet` adds to its template.
+/// Returns the volumes that a `StatefulSet` adds to its template.
 fn claimed(root: &Body, at: &str) -> Vec<String> {
     if at != "spec.template.spec" {
         return Vec::new();
@@ -100,7 +100,7 @@ fn mounts(finder: &mut Finder<'_>, container: &Body, at: &str, names: &HashSet<&
         for field in ["subPath", "subPathExpr"] {
             let inner = text(mount, field);
             if !inner.is_empty() {
-                // The real server leaves the number of the mount out of these paths.
+                // The real server omits the index of the mount from these paths.
                 finder.all(&child(&list_at, field), &inner.into(), inner_path(inner));
             }
         }
@@ -136,7 +136,7 @@ fn read_only(finder: &mut Finder<'_>, mount: &Body, at: &str) {
     }
 }
 
-/// Volumes as block devices.
+/// Checks volumes that are used as block devices.
 fn devices(
     finder: &mut Finder<'_>,
     spec: &Body,

@@ -1,6 +1,6 @@
-//! What is worth a word about objects that are taken.
+//! Warnings about accepted objects.
 //!
-//! Promise: the real server's words. Must not know what is refused.
+//! The text of warnings matches the real server. Independent of validation errors.
 
 mod address;
 mod key_pair;
@@ -18,7 +18,7 @@ use crate::kind::{Kind, defaults};
 use crate::object::{Body, at_path, meta_text, metadata, text};
 use crate::rules::names;
 
-/// What is said of an object of a built-in kind, whether it has its defaults yet or not.
+/// Returns the warnings for an object of a built-in kind, with or without defaults.
 pub(crate) fn warnings(kind: &Kind, old: Option<&Body>, body: &Body) -> Vec<String> {
     if !kind.traits.builtin {
         return Vec::new();
@@ -67,7 +67,7 @@ fn filled<'a>(kind: &Kind, body: &'a Body) -> Cow<'a, Body> {
     Cow::Owned(body)
 }
 
-/// A name becomes part of others; one that is still to be made ends in letters.
+/// Warns of a name that cannot be part of other names; a generated name counts with one more letter.
 fn name_warning(body: &Body, of: &str) -> Option<String> {
     let name = match (meta_text(body, "name"), meta_text(body, "generateName")) {
         ("", start) => format!("{start}x"),
@@ -91,7 +91,7 @@ fn pod_warnings(kind: &Kind, body: &Body) -> Vec<String> {
     told
 }
 
-/// Templates are looked at when their owner is made or changes.
+/// Warns of a template; only if its owner is new or the template changed.
 fn workload(kind: &Kind, old: Option<&Body>, body: &Body) -> Vec<String> {
     let body = filled(kind, body);
     let mut told = Vec::new();
@@ -122,7 +122,7 @@ fn workload(kind: &Kind, old: Option<&Body>, body: &Body) -> Vec<String> {
         noted && at_path(old, &path) == at_path(&body, &path)
     });
     let looked_at = match old {
-        // The real server takes the one for the other here.
+        // The real server has a bug here: it looks at the old object.
         Some(old) if kind.kind == "ReplicationController" => old,
         _ => &body,
     };
@@ -145,7 +145,7 @@ fn has_zone(schedule: &Value) -> bool {
     schedule.as_str().is_some_and(|text| text.contains("TZ"))
 }
 
-/// Of a Job with very many parts.
+/// Warns of a Job with very many indexes.
 fn many_indexes(body: &Body, at: &str) -> Option<String> {
     let at = at.strip_suffix(".template")?;
     let spec = at_path(body, &format!(".{at}"))?.as_object()?;
@@ -171,7 +171,7 @@ fn stateful_set(old: Option<&Body>, body: &Body, told: &mut Vec<String>) {
     }
 }
 
-/// Of bytes that are no whole number.
+/// Warns of a fractional number of bytes.
 fn fraction(resources: &Body, list: &str, name: &str, at: &str) -> Option<String> {
     let value = map(resources, list)?.get(name)?;
     let fractional = amount(value)? % 1_000_000_000 != 0;

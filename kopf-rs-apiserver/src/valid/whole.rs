@@ -1,6 +1,6 @@
-//! Resources of whole Pods, and what Pods claim.
+//! Validates resources at the level of the Pod, and resource claims.
 //!
-//! Promise: what the containers need together fits into what the Pod asks for. Must not know nodes.
+//! The sum of the containers must fit into the resources of the Pod. Independent of nodes.
 
 use std::collections::BTreeSet;
 
@@ -34,7 +34,7 @@ fn whole(finder: &mut Finder<'_>, spec: &Body, at: &str) {
     compare(finder, spec, resources, &at);
 }
 
-/// Only some resources can be asked for by whole Pods.
+/// Checks a resource name; Pods support only some resources.
 fn check_whole_name(finder: &mut Finder<'_>, name: &str, at: &str) {
     let known = matches!(name, "cpu" | "memory") || name.starts_with("hugepages-");
     if !check_name(finder, name, at) && !known {
@@ -42,7 +42,7 @@ fn check_whole_name(finder: &mut Finder<'_>, name: &str, at: &str) {
     }
 }
 
-/// What the containers need fits into what the Pod asks for.
+/// Checks that the sum of the containers fits into the resources of the Pod.
 fn compare(finder: &mut Finder<'_>, spec: &Body, resources: &Body, at: &str) {
     let shown = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     for (list, rigid_only) in [("requests", false), ("limits", true)] {
@@ -75,7 +75,7 @@ fn compare(finder: &mut Finder<'_>, spec: &Body, resources: &Body, at: &str) {
     }
 }
 
-/// What a Pod claims: each under a name of its own, and by one of two ways.
+/// Checks the resource claims of a Pod: unique names, and exactly one kind of source.
 fn asked(finder: &mut Finder<'_>, spec: &Body, at: &str) {
     let mut seen = BTreeSet::new();
     for (index, claim) in items(spec, "resourceClaims").iter().enumerate() {
@@ -118,7 +118,7 @@ fn asked(finder: &mut Finder<'_>, spec: &Body, at: &str) {
     }
 }
 
-/// What a container needs of what its Pod claims.
+/// Checks the references of a container to the claims of its Pod.
 pub(super) fn claims(finder: &mut Finder<'_>, resources: &Body, at: &str) {
     let specs = [".spec", ".spec.template.spec", ".template.spec"];
     let pod = specs
@@ -150,7 +150,7 @@ pub(super) fn claims(finder: &mut Finder<'_>, resources: &Body, at: &str) {
     }
 }
 
-/// Note what is needed of a claim, all or a part, and complain of what was noted already.
+/// Records the use of a whole claim or of one request; adds an error if it was recorded before.
 fn repeated(finder: &mut Finder<'_>, seen: &mut BTreeSet<String>, claim: &Body, at: &str) {
     let (name, request) = (text(claim, "name"), text(claim, "request"));
     if seen.contains(name) {

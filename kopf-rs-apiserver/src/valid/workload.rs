@@ -1,6 +1,6 @@
-//! Deployments and their kin: selectors fit templates, strategies fit their types.
+//! Validates Deployments and similar kinds: selectors must match templates, and strategies their types.
 //!
-//! Promise: templates themselves are looked at as Pods are. Must not know updates.
+//! Templates are validated as Pods. Never looks at the old object of an update.
 
 use serde_json::Value;
 
@@ -33,10 +33,10 @@ fn labels_differ(finder: &mut Finder<'_>, spec: &Body, at: &str) {
     finder.invalid(at, &labels, "`selector` does not match template `labels`");
 }
 
-/// The selector is one, and the template's Pods are chosen by it.
+/// Checks that the selector is valid and matches the labels of the template.
 pub(super) fn selector(finder: &mut Finder<'_>, spec: &Body, at: &str, kind: &str) {
     let Some(selector) = map(spec, "selector") else {
-        // Without a selector nothing is chosen.
+        // Only the labels matter without a selector.
         return labels_differ(finder, spec, at);
     };
     if selector.is_empty() {
@@ -58,7 +58,7 @@ pub(super) fn selector(finder: &mut Finder<'_>, spec: &Body, at: &str, kind: &st
     }
 }
 
-/// Whether the selector means something.
+/// Returns true if the selector is valid.
 fn is_selector(selector: &Body) -> bool {
     let labels = selector.get("matchLabels").and_then(Value::as_object);
     let wrong = |(key, value): (&String, &Value)| {
@@ -79,7 +79,7 @@ fn is_selector(selector: &Body) -> bool {
     })
 }
 
-/// Pods that are replaced when they end, and not given a time.
+/// Checks that the Pods of a template run without a time limit and are always restarted.
 fn lasting(finder: &mut Finder<'_>, spec: &Body, at: &str, kind: &str) {
     let at = format!("{at}.template.spec");
     let policy = at_path(spec, ".template.spec.restartPolicy");
@@ -124,7 +124,7 @@ fn deployment(finder: &mut Finder<'_>, spec: &Body, at: &str) {
     }
 }
 
-/// The real server prints its inner form of the strategy.
+/// Adds an error with the strategy in the real server's internal form.
 fn unknown_strategy(finder: &mut Finder<'_>, at: &str, of: &str, strategy: &Body, known: &[&str]) {
     let rolling = strategy
         .get("rollingUpdate")
@@ -213,7 +213,7 @@ fn daemon_set(finder: &mut Finder<'_>, spec: &Body, at: &str) {
     }
 }
 
-/// A number or percentage as a number, however wrong.
+/// Returns a number or percentage as a number, even if it is invalid.
 fn part(body: &Body, field: &str) -> i64 {
     match body.get(field) {
         Some(Value::String(text)) => percent(text).unwrap_or_default(),

@@ -1,7 +1,7 @@
-//! Server-side apply as a request: what is applied is checked, merged, and stored as any other change is.
+//! Server-side apply as a request: checks the applied configuration, merges it, and stores the result like any other change.
 //!
-//! Promise: refusals are the real server's, whose mistakes in an applied object are internal errors. Must not know how
-//! objects are merged.
+//! Guarantees the refusals of the real server, which reports mistakes in an applied configuration as internal errors.
+//! Must not depend on how objects are merged.
 
 use serde_json::Value;
 
@@ -23,7 +23,7 @@ use crate::status::{Cause, Refusal};
 use crate::store::Store;
 use crate::write;
 
-/// The media type of what is applied.
+/// The media type of an applied configuration.
 pub(crate) const APPLY: &str = "application/apply-patch+yaml";
 
 pub(crate) fn apply(store: &mut Store, target: &Target<'_>) -> Result<Answer, Refusal> {
@@ -72,7 +72,7 @@ pub(crate) fn apply(store: &mut Store, target: &Target<'_>) -> Result<Answer, Re
     Ok(answer)
 }
 
-/// Store what came of applying.
+/// Stores the merged object.
 fn store_applied(
     store: &mut Store,
     target: &Target<'_>,
@@ -118,7 +118,7 @@ fn store_applied(
     Ok(answer)
 }
 
-/// Why nothing came of applying.
+/// Turns a failed merge into a refusal.
 pub(super) fn refused(stop: Stop) -> Refusal {
     match stop {
         Stop::Conflicts(found) => Refusal::apply_conflict(&apply::told(&found), &found),
@@ -136,13 +136,13 @@ fn check_manager(target: &Target<'_>) -> Result<(), Refusal> {
     Err(target.call.bad_options(&[cause]))
 }
 
-/// What there is to say of fields that are applied twice; or why that is a refusal.
+/// Returns the warnings about fields that the configuration sets twice, or a refusal if the request asks for strict validation.
 pub(super) fn repeated(target: &Target<'_>) -> Result<Vec<String>, Refusal> {
     let judgement = target.call.unknown_fields()?;
     if judgement == UnknownFields::Ignore {
         return Ok(Vec::new());
     }
-    // Most of what is applied is JSON, and quickly seen to be in order.
+    // Most configurations are JSON; this check is cheaper than parsing them as YAML.
     let noted = go::parse_noting(&target.call.body);
     if noted.is_ok_and(|(_, twice)| twice.is_empty()) {
         return Ok(Vec::new());
@@ -157,7 +157,7 @@ pub(super) fn repeated(target: &Target<'_>) -> Result<Vec<String>, Refusal> {
     Ok(lines)
 }
 
-/// What came of applying, checked as any body is.
+/// Checks the merged object as any other body is checked.
 fn decoded(
     target: &Target<'_>,
     author: &Author,
@@ -172,14 +172,14 @@ fn decoded(
     }
     let body = shape::from_stored(kind, body);
     let mut body = if let Some(schema) = &kind.schema {
-        // Neither pruned nor rid of nulls: what is wrong with it is told.
+        // Custom objects are neither pruned nor freed of nulls here, so that later checks report mistakes.
         let mut body = shape::to_stored(kind, body);
         rules::check_types(kind, &body).map_err(Refusal::internal)?;
         rules::tidy(&mut body);
         schema::complete(schema, &mut body);
         body
     } else {
-        // Fields that are not declared were refused before.
+        // The merge has already refused undeclared fields.
         let shaped = shaped(kind, body);
         shaped.map_err(|why| inconvertible(target, config, &why))?.0
     };
@@ -195,7 +195,7 @@ fn decoded(
     Ok(body)
 }
 
-/// What is applied to a kind that comes with the server, and does not become an object of Go's.
+/// Returns the refusal of a configuration for a built-in kind that Go could not decode into the kind's type.
 fn inconvertible(target: &Target<'_>, config: &Body, why: &str) -> Refusal {
     let version = target.kind.api_version();
     let slash = if version.contains('/') { "" } else { "/" };
@@ -211,7 +211,7 @@ fn inconvertible(target: &Target<'_>, config: &Body, why: &str) -> Refusal {
     ))
 }
 
-/// The type of what is applied.
+/// The schema, API version and kind that an applied configuration must have.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Typed<'a> {
     pub(super) outline: Outline<'a>,
@@ -219,7 +219,7 @@ pub(super) struct Typed<'a> {
     pub(super) kind: &'a str,
 }
 
-/// What is applied, in the form objects are stored in.
+/// Returns the applied configuration in the stored shape, without `apiVersion` and `kind`.
 fn config(target: &Target<'_>) -> Result<Body, Refusal> {
     let kind = &target.kind;
     let typed = Typed {
@@ -230,12 +230,12 @@ fn config(target: &Target<'_>) -> Result<Body, Refusal> {
     let config = config_of(target, typed)?;
     let mut config = shape::to_stored(kind, config);
     config.retain(|field, _| !matches!(field.as_str(), "apiVersion" | "kind"));
-    // Through YAML as in the real server, numbers lose their points.
+    // The real server converts through YAML, which turns 1.0 into 1.
     config.values_mut().for_each(schema::whole_numbers);
     Ok(config)
 }
 
-/// What is applied, once it is of its type.
+/// Parses the applied configuration and checks its `apiVersion` and `kind`.
 pub(super) fn config_of(target: &Target<'_>, typed: Typed<'_>) -> Result<Body, Refusal> {
     let parsed = match serde_json::from_slice(&target.call.body) {
         Ok(json) => json,
@@ -260,7 +260,7 @@ pub(super) fn config_of(target: &Target<'_>, typed: Typed<'_>) -> Result<Body, R
     Ok(config)
 }
 
-/// What is applied, and can be no object.
+/// Returns the refusal of a configuration that is not a map.
 fn no_map(value: &Value) -> Refusal {
     let word = match value {
         Value::Array(_) => "array",
@@ -274,19 +274,19 @@ fn no_map(value: &Value) -> Refusal {
     ))
 }
 
-/// On the way to what an object has to be of its type.
+/// The step of an apply that reads an object by its type; the real server names it in its error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Read {
-    /// Finding managers for what nobody manages.
+    /// Determines the managers of fields that have none yet.
     Before,
-    /// Reading what is applied.
+    /// Reads the applied configuration.
     Config,
-    /// Reading what it is applied to.
+    /// Reads the live object.
     Live,
 }
 
-/// Refuse what is applied, or what it is applied to, where it is not of its type: objects of custom kinds may have been
-/// stored before their type changed.
+/// Refuses a configuration or a live object that does not match its schema. A stored custom object can mismatch because its
+/// definition may have changed since it was written.
 fn check_shapes(
     target: &Target<'_>,
     old: Option<&Stored>,
@@ -309,7 +309,7 @@ fn check_shapes(
     Ok(())
 }
 
-/// Refuse what is not of its type: that is an internal error of the real server.
+/// Refuses an object that does not match its schema, with an internal error like the real server's.
 pub(super) fn check_shape(typed: Typed<'_>, body: &Body, attempt: Read) -> Result<(), Refusal> {
     let found = flaws(typed.outline, body, attempt != Read::Config);
     let lines: Vec<String> = found.iter().map(Flaw::told).collect();
@@ -335,7 +335,7 @@ pub(super) fn check_shape(typed: Typed<'_>, body: &Body, attempt: Read) -> Resul
     }))
 }
 
-/// kubectl's own annotation goes along with what kubectl applies.
+/// Updates kubectl's last-applied annotation, if the object has one, because client-side applies still read it.
 fn note_last_applied(body: &mut Body, config: &Body) {
     let annotations = at_path(body, ".metadata.annotations");
     if annotations.is_none_or(|all| all.get(LAST_APPLIED).is_none()) {

@@ -1,7 +1,7 @@
-//! Server-side apply to the subresource `scale`.
+//! Server-side apply to the `scale` subresource.
 //!
-//! Promise: who manages the number of an object manages that of its scale, and the other way round; custom kinds are refused as
-//! the real server cannot but refuse them. Must not know how objects are merged.
+//! Guarantees that the manager of an object's replica count also manages that of its scale, and the reverse, and that custom kinds
+//! are refused as on the real server. Must not depend on how objects are merged.
 
 use super::apply::{Read, Typed, check_shape, config_of, refused, repeated};
 use super::{Answer, Target, scale};
@@ -17,7 +17,7 @@ use crate::typed;
 use crate::write;
 
 const VERSION: &str = "autoscaling/v1";
-/// Why the real server cannot apply to scales of custom kinds: those who look after these do not know the type.
+/// The error for custom kinds: the part of the real server that serves them does not have the type `Scale`.
 const UNKNOWN: &str =
     "to proper version: request to convert CR to an invalid group/version: autoscaling/v1";
 
@@ -76,7 +76,7 @@ pub(super) fn apply(
     Ok(answer)
 }
 
-/// The scale of an object, without its type.
+/// Returns the scale of an object, without `apiVersion` and `kind`.
 fn of_object(target: &Target<'_>, old: &Stored) -> Body {
     match scale::of(&target.kind, old) {
         serde_json::Value::Object(live) => without_type(live),

@@ -1,6 +1,6 @@
-//! `create`: a new object under a given or a generated name.
+//! `create`: stores a new object under a given or a generated name.
 //!
-//! Promise: metadata the server owns is the server's. Must not know what kinds mean beyond their traits.
+//! Guarantees that clients cannot set the metadata that the server owns. Must not depend on kinds beyond their traits.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ use crate::typed;
 use crate::valid;
 use crate::write::{self, Settled};
 
-/// The letters generated names end in.
+/// The characters of the random suffix of generated names.
 const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 
 pub(crate) fn create(store: &mut Store, target: &Target<'_>) -> Result<Answer, Refusal> {
@@ -56,7 +56,7 @@ pub(crate) fn create(store: &mut Store, target: &Target<'_>) -> Result<Answer, R
     .concat();
     let created = create_decoded(store, target, body, dry_run);
     let stored = created.map_err(|refusal| {
-        // What is to be said of the object is said before it is stored.
+        // Warnings about the object are due only if the refusal came after the object itself was validated.
         let also = Some(&also).filter(|_| refusal.is_late());
         refusal.warned(&[warnings.clone(), also.cloned().unwrap_or_default()].concat())
     })?;
@@ -85,7 +85,7 @@ fn create_decoded(
     create_body(store, &birth, body)
 }
 
-/// Who asks for a certificate is who sends the request, whatever it says.
+/// Replaces the requester in a certificate signing request with the user who sends it.
 fn name_asker(target: &Target<'_>, body: &mut Body) {
     let Value::Object(user) = target.call.user.to_json() else {
         return;
@@ -97,7 +97,7 @@ fn name_asker(target: &Target<'_>, body: &mut Body) {
     spec.extend(user);
 }
 
-/// Check the type of a body and bring it into its stored shape, with the warnings that are due.
+/// Checks the type of a body and brings it into its stored shape; also returns the warnings.
 pub(crate) fn decode(
     store: &Store,
     target: &Target<'_>,
@@ -108,7 +108,7 @@ pub(crate) fn decode(
     let judgement = target.call.unknown_fields()?;
     check_type(store, target, &mut body)?;
     if write::misnamed(kind, &body).is_some() {
-        // It is refused, but not before its metadata is looked at.
+        // A later check refuses this name, after the metadata was validated.
         return Ok((body, Vec::new()));
     }
     let undecodable = |why: String| {
@@ -123,7 +123,7 @@ pub(crate) fn decode(
     Ok((body, warnings))
 }
 
-/// A body in its stored shape, and the fields that nobody knew; or why it cannot be decoded.
+/// Returns a body in its stored shape and its unknown fields, or the reason why it cannot be decoded.
 pub(crate) fn shaped(kind: &Kind, body: Body) -> Result<(Body, Vec<String>), String> {
     if body.values().any(|value| is_deeper(value, DEEPEST)) {
         return Err(format!("it is nested deeper than {DEEPEST} levels"));
@@ -141,7 +141,7 @@ pub(crate) fn shaped(kind: &Kind, body: Body) -> Result<(Body, Vec<String>), Str
     for field in ["apiVersion", "kind"] {
         body.remove(field);
     }
-    // Go tells an empty list of managers from none, and means something by it.
+    // Go distinguishes an empty list of managers, which resets them, from an absent one.
     let wish = metadata(&body).and_then(|meta| meta.get(MANAGED));
     let forget = wish
         .filter(|wish| wish.as_array().is_some_and(Vec::is_empty))
@@ -213,15 +213,15 @@ fn check_type(store: &Store, target: &Target<'_>, body: &mut Body) -> Result<(),
     Ok(())
 }
 
-/// How an object comes to be.
+/// How to create an object.
 #[derive(Clone, Debug)]
 pub(crate) struct Birth<'a> {
     pub(crate) kind: &'a Kind,
     pub(crate) namespace: Option<&'a str>,
     pub(crate) author: &'a Author,
-    /// Who manages what, where that is known.
+    /// The managed fields, if the caller has computed them already.
     pub(crate) managed: Option<Managed>,
-    /// By a write to what might have been there.
+    /// The creation comes from an update or a patch that found no object.
     pub(crate) upserted: bool,
     pub(crate) dry_run: bool,
 }
@@ -241,7 +241,7 @@ impl<'a> Birth<'a> {
     }
 }
 
-/// Create an object from a decoded body.
+/// Creates an object from a decoded body.
 pub(crate) fn create_body(
     store: &mut Store,
     birth: &Birth<'_>,
@@ -296,7 +296,7 @@ pub(crate) fn create_body(
     Ok(write::create(store, kind, ready, kept, dry_run))
 }
 
-/// Refuse a new object that is not in order.
+/// Refuses a new object that is invalid.
 fn check(kind: &Kind, name: &str, body: &Body) -> Result<(), Refusal> {
     if let Some(cause) = write::misnamed(kind, body) {
         let causes = write::other_kind(kind, cause, body, None);
@@ -318,7 +318,7 @@ fn check(kind: &Kind, name: &str, body: &Body) -> Result<(), Refusal> {
     Err(write::refused(kind, name, body, &causes))
 }
 
-/// Give a new object what the server gives: a name if it has none, a uid, its age.
+/// Sets the metadata that the server assigns: a name if there is none, the uid and the creation time.
 fn endow(store: &mut Store, birth: &Birth<'_>, body: &mut Body) -> Result<(), Refusal> {
     let kind = birth.kind;
     let meta = metadata_mut(body);
@@ -330,7 +330,7 @@ fn endow(store: &mut Store, birth: &Birth<'_>, body: &mut Body) -> Result<(), Re
     name(store, kind, birth.namespace, meta);
     let uid = born.map_or_else(|| Uuid::new_v4().to_string(), |(uid, _)| uid);
     writing::bear(store, &uid, text(meta, "name"));
-    // Who writes to what might have been there may say that it is going.
+    // A write that may update or create is allowed to set the deletion timestamp.
     for field in ["deletionTimestamp", "deletionGracePeriodSeconds"] {
         if !birth.upserted {
             meta.remove(field);
@@ -344,7 +344,7 @@ fn endow(store: &mut Store, birth: &Birth<'_>, body: &mut Body) -> Result<(), Re
     Ok(())
 }
 
-/// Refuse the version of a new object where it has one; who writes to what might have been there may give any.
+/// Refuses a resource version on a new object, except from a write that may update or create.
 fn check_revision(birth: &Birth<'_>, meta: &mut Body) -> Result<(), Refusal> {
     let given = text(meta, "resourceVersion");
     let revision = match given {
@@ -353,7 +353,7 @@ fn check_revision(birth: &Birth<'_>, meta: &mut Body) -> Result<(), Refusal> {
     };
     match revision {
         Err(why) if birth.upserted => return Err(Refusal::internal(why)),
-        // The real store would notice, and a dry run does not come so far.
+        // The real server's storage makes this check, which a dry run does not reach.
         Ok(1..) if !birth.upserted && !birth.dry_run => {
             return Err(Refusal::internal(
                 "resourceVersion should not be set on objects to be created",
@@ -367,7 +367,7 @@ fn check_revision(birth: &Birth<'_>, meta: &mut Body) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Let webhooks change a new object; its managers are those it had before.
+/// Lets webhooks change a new object; its managed fields are those from before the webhooks.
 fn ask<'a>(store: &mut Store, birth: &Birth<'a>, body: &mut Body) -> Result<Birth<'a>, Refusal> {
     let status = take_status(birth.kind, body);
     let kept = track(birth, body, status);
@@ -379,7 +379,7 @@ fn ask<'a>(store: &mut Store, birth: &Birth<'a>, body: &mut Body) -> Result<Birt
     })
 }
 
-/// Take out what a new object cannot have; the status of a custom object, as it was asked for.
+/// Resets the status of a new object; returns the requested status of a custom object.
 fn take_status(kind: &Kind, body: &mut Body) -> Option<Value> {
     if !kind.traits.status {
         return None;
@@ -389,7 +389,7 @@ fn take_status(kind: &Kind, body: &mut Body) -> Option<Value> {
     asked.filter(|_| kind.schema.is_some())
 }
 
-/// Complete a new object with what counts as its author's, and note that; a status that is not kept is looked at all the same.
+/// Sets the defaults and computes the managed fields, which include those of a requested status that is dropped.
 fn track(birth: &Birth<'_>, body: &mut Body, status: Option<Value>) -> Arc<Kept> {
     let requested = metadata_mut(body).remove(MANAGED);
     defaults::fill(birth.kind, body);
@@ -405,7 +405,7 @@ fn track(birth: &Birth<'_>, body: &mut Body, status: Option<Value>) -> Arc<Kept>
             whole.insert("status".to_owned(), status);
             whole
         });
-        // Nobody manages what is asked for in a request for a certificate, as it never changes.
+        // The spec of a certificate signing request has no managers, because it never changes.
         let fixed = birth.kind.traits.builtin && birth.kind.plural == "certificatesigningrequests";
         let bare = fixed.then(|| {
             let mut bare = body.clone();
@@ -420,10 +420,10 @@ fn track(birth: &Birth<'_>, body: &mut Body, status: Option<Value>) -> Arc<Kept>
     Kept::new(managed)
 }
 
-/// The status of a new object is nobody's to say.
+/// Resets the status, because a create request cannot set it.
 fn reset_status(kind: &Kind, body: &mut Body) {
     if kind.is_core("nodes") {
-        // Nodes say themselves what they have.
+        // Kubelets report their own status when they create their Node.
         return;
     }
     let empty = kind.typed().and_then(|of| typed::zero_field(of, "status"));
@@ -433,7 +433,7 @@ fn reset_status(kind: &Kind, body: &mut Body) {
     };
 }
 
-/// Put the namespace of the path into the body, or refuse another one.
+/// Sets the namespace of the path in the body, or refuses a body with a different one.
 pub(crate) fn place(kind: &Kind, namespace: Option<&str>, body: &mut Body) -> Result<(), Refusal> {
     let given = meta_text(body, "namespace");
     match namespace {
@@ -472,7 +472,7 @@ fn check_namespace(
     }
 }
 
-/// Make up a free name if only its beginning is given.
+/// Generates a free name if the object has only `generateName`.
 fn name(store: &Store, kind: &Kind, namespace: Option<&str>, meta: &mut Body) {
     let stem = text(meta, "generateName");
     if stem.is_empty() || !text(meta, "name").is_empty() {

@@ -1,6 +1,6 @@
-//! `delete` and `deletecollection`: objects marked, and removed once nothing holds them.
+//! `delete` and `deletecollection`: marks objects for deletion, and removes those that no finalizer holds.
 //!
-//! Promise: finalizers and preconditions are respected. Must not know what follows from a removal (`cascade` does).
+//! Guarantees that finalizers and preconditions are respected. Must not know the consequences of a removal; these are in `cascade`.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::status::Refusal;
 use crate::store::{Store, key};
 use crate::write;
 
-/// What came of a deletion.
+/// The result of a deletion.
 #[derive(Clone, Debug)]
 pub(crate) struct Deleted {
     pub(crate) stored: Arc<Stored>,
@@ -54,13 +54,13 @@ pub(crate) fn delete(store: &mut Store, target: &Target<'_>) -> Result<Answer, R
     Ok(answer)
 }
 
-/// What the real server says of a Job whose Pods stay without anybody asking for that.
+/// The real server's warning about a Job whose Pods stay although the request did not ask for that.
 const ABANDONED: &str = "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning";
 
 pub(crate) fn delete_collection(store: &mut Store, target: &Target<'_>) -> Result<Answer, Refusal> {
     let how = Deletion::of_call(target)?;
     let mut page = list::page(store, target)?;
-    // All are asked for before the first is gone: the verb may run again until then.
+    // Webhooks review all objects before the first deletion, because the verb runs again after each call to a webhook.
     for stored in &page.items {
         ask(store, target, &how, stored, "")?;
     }
@@ -69,7 +69,7 @@ pub(crate) fn delete_collection(store: &mut Store, target: &Target<'_>) -> Resul
         let key = key(stored.slim.namespace.as_deref(), &stored.slim.name);
         if store.get(target.kind.collection, &key).is_some() {
             changed |= delete_key(store, &target.kind, &key, &how)?.changed;
-            // The answer tells what was found, not what became of it.
+            // The answer lists the objects as found, not as changed by the deletion.
             page.items.push(stored);
         }
     }
@@ -78,7 +78,7 @@ pub(crate) fn delete_collection(store: &mut Store, target: &Target<'_>) -> Resul
     Ok(answer)
 }
 
-/// Let webhooks refuse a deletion.
+/// Lets webhooks refuse a deletion.
 fn ask(
     store: &mut Store,
     target: &Target<'_>,
@@ -109,7 +109,7 @@ fn success(kind: &Kind, stored: &Stored) -> Value {
     json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details})
 }
 
-/// Delete one object: mark it, or remove it if nothing holds it.
+/// Deletes one object: removes it, or marks it if a finalizer or a grace period holds it.
 pub(crate) fn delete_key(
     store: &mut Store,
     kind: &Kind,
@@ -156,7 +156,7 @@ pub(crate) fn delete_key(
         stored
     };
     match lingers {
-        // What is marked already has begun; in a circle of owners there would be no end to it.
+        // The deletion of a marked object has already started; repeating it would never end in a cycle of owners.
         Some(FOREGROUND) if !changed && store.steps.is_running() => {}
         Some(FOREGROUND) => cascade::begin_foreground(store, &uid),
         Some(_) => {
@@ -173,10 +173,10 @@ pub(crate) fn delete_key(
     })
 }
 
-/// Remove an object that nothing holds.
+/// Removes an object that nothing holds.
 fn remove(store: &mut Store, kind: &Kind, key: &str, stored: &Stored, mut body: Body) -> Deleted {
     if kind.is_core("pods") {
-        // Pods are marked in a write of their own, even if they go at once.
+        // The real server marks a Pod in a separate write, even if it removes the Pod at once.
         mark(store, kind, &mut body, 0);
         store.put(kind.collection, body.clone());
     }
@@ -189,7 +189,7 @@ fn remove(store: &mut Store, kind: &Kind, key: &str, stored: &Stored, mut body: 
     }
 }
 
-/// What is inside goes first.
+/// Starts the deletion of the content of a namespace or of a definition.
 fn empty(store: &mut Store, kind: &Kind, marked: &Stored) {
     if kind.is_core("namespaces") {
         cascade::empty_namespace(store, &marked.slim.name);
@@ -199,7 +199,7 @@ fn empty(store: &mut Store, kind: &Kind, marked: &Stored) {
     }
 }
 
-/// Some namespaces are never deleted.
+/// Refuses to delete protected namespaces and system priority classes.
 fn check_protected(kind: &Kind, stored: &Stored) -> Result<(), Refusal> {
     let name = stored.slim.name.as_str();
     if kind.is_core("namespaces") && matches!(name, "default" | "kube-system" | "kube-public") {
@@ -218,7 +218,7 @@ fn check_protected(kind: &Kind, stored: &Stored) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Set the deletion timestamp, once.
+/// Sets the deletion timestamp, or shortens the grace period of an object that has one.
 fn mark(store: &Store, kind: &Kind, body: &mut Body, grace: i64) {
     let marked = metadata(body).is_some_and(|meta| meta.contains_key("deletionTimestamp"));
     if marked {

@@ -1,6 +1,6 @@
-//! How to delete: what becomes of dependants, how long there is, and which object is meant.
+//! The options of a deletion: propagation to dependents, grace period, preconditions.
 //!
-//! Promise: what a request says beside its body counts only if it has none. Must not know the store.
+//! Guarantees that options in the query count only if the request has no body. Must not depend on the store.
 
 use serde_json::Value;
 
@@ -14,7 +14,7 @@ use crate::rules;
 use crate::status::{Cause, Refusal, options};
 use crate::typed::{self, proto};
 
-/// What happens to dependants.
+/// The fate of the dependents of a deleted object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Propagation {
     #[default]
@@ -23,24 +23,24 @@ enum Propagation {
     Orphan,
 }
 
-/// How to delete.
+/// The options of a deletion.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Deletion {
     propagation: Propagation,
-    /// Nobody asked for orphans, but the kind leaves them.
+    /// The kind orphans its dependents by default, and the request does not set a policy.
     pub(super) by_default: bool,
     grace: Option<i64>,
     uid: Option<String>,
     revision: Option<String>,
     pub(super) dry_run: bool,
-    /// Dependants are to go, in words of old.
+    /// The request asks through the deprecated `orphanDependents` to delete the dependents.
     pub(super) without_orphans: bool,
 }
 
 // === impl Deletion ===
 
 impl Deletion {
-    /// Without waiting for anybody but finalizers.
+    /// A deletion without grace period, which waits for finalizers only.
     pub(crate) fn at_once() -> Self {
         Self {
             grace: Some(0),
@@ -48,18 +48,18 @@ impl Deletion {
         }
     }
 
-    /// Whether options ask for nothing to be done.
+    /// Returns whether the options ask for a dry run.
     pub(super) fn is_dry(options: &Body) -> bool {
         !stages(options).is_empty()
     }
 
-    /// What is left to be done once the preconditions were looked at.
+    /// Drops the preconditions, after they were checked.
     pub(super) fn without_preconditions(mut self) -> Self {
         (self.uid, self.revision) = (None, None);
         self
     }
 
-    /// After what it owns.
+    /// A deletion that waits until the dependents are deleted.
     pub(crate) fn foreground() -> Self {
         Self {
             propagation: Propagation::Foreground,
@@ -67,7 +67,7 @@ impl Deletion {
         }
     }
 
-    /// What the options of a request say, in its body, or beside it if it has none.
+    /// Reads the options of a request from its body, or from its query if it has none.
     pub(super) fn of_call(target: &Target<'_>) -> Result<Self, Refusal> {
         let call = target.call;
         let given = if call.body.is_empty() {
@@ -81,7 +81,7 @@ impl Deletion {
         Ok(Self::of_options(&given, target))
     }
 
-    /// What options say that are in order.
+    /// Converts valid options.
     pub(super) fn of_options(given: &Body, target: &Target<'_>) -> Self {
         let preconditions = given.get("preconditions").and_then(Value::as_object);
         let precondition = |field: &str| {
@@ -106,7 +106,7 @@ impl Deletion {
         }
     }
 
-    /// Whether an object is the one that is meant.
+    /// Checks the preconditions against an object.
     pub(super) fn check(&self, kind: &Kind, stored: &Stored) -> Result<(), Refusal> {
         let slim = &stored.slim;
         if let Some(uid) = self.uid.as_ref().filter(|uid| **uid != slim.uid) {
@@ -134,18 +134,18 @@ impl Deletion {
         Ok(())
     }
 
-    /// The finalizer under which an object waits until its dependants are seen to.
+    /// Returns the finalizer that holds an object until its dependents are deleted or orphaned.
     pub(super) fn lingers(&self, kind: &Kind) -> Option<&'static str> {
         match self.propagation {
             Propagation::Background => None,
-            // Events are nobody's owners.
+            // The real server does not apply propagation to Events, because they own no objects.
             _ if kind.kind == "Event" && kind.traits.builtin => None,
             Propagation::Foreground => Some(FOREGROUND),
             Propagation::Orphan => Some(ORPHAN),
         }
     }
 
-    /// How long a Pod is given to end: only one that is on a node gets any time.
+    /// Returns the seconds that a Pod has to terminate: zero unless it is bound to a node and still active.
     pub(super) fn grace(&self, kind: &Kind, body: &Body) -> i64 {
         let string = |path: &str| {
             at_path(body, path)
@@ -164,7 +164,7 @@ impl Deletion {
     }
 }
 
-/// The options in the query of a deletion.
+/// Returns the deletion options in the query.
 fn beside(call: &Call) -> Result<Body, Refusal> {
     let mut options = Body::new();
     if let Some(grace) = call.params("gracePeriodSeconds").next() {
@@ -190,7 +190,7 @@ fn beside(call: &Call) -> Result<Body, Refusal> {
     Ok(options)
 }
 
-/// The options in the body of a deletion.
+/// Returns the deletion options in the body.
 fn sent(call: &Call) -> Result<Body, Refusal> {
     let value = match call.media_type() {
         PROTOBUF => {
@@ -213,7 +213,7 @@ fn sent(call: &Call) -> Result<Body, Refusal> {
     }
 }
 
-/// Options as their type has them.
+/// Brings the options into the shape of their type.
 fn shaped(mut options: Body) -> Result<Body, Refusal> {
     let Some(of) = typed::of_kind("v1", "DeleteOptions") else {
         return Ok(options);
@@ -240,7 +240,7 @@ fn check_kind(options: &Body) -> Result<(), Refusal> {
     )))
 }
 
-/// Refuse options that are not in order.
+/// Refuses invalid options.
 pub(super) fn validate(given: &Body) -> Result<(), Refusal> {
     let causes = complaints(given);
     if causes.is_empty() {
@@ -272,14 +272,14 @@ fn policy(given: &Body) -> Option<&str> {
     given.get("propagationPolicy").and_then(Value::as_str)
 }
 
-/// The stages that are to be left out.
+/// Returns the dry-run stages.
 fn stages(given: &Body) -> Vec<&str> {
     let found = given.get("dryRun").and_then(Value::as_array);
     let words = found.into_iter().flatten();
     words.filter_map(Value::as_str).collect()
 }
 
-/// Some old kinds leave their Pods alone unless they are told not to.
+/// Returns whether the kind orphans its dependents by default, as some old kinds do.
 fn leaves_orphans(target: &Target<'_>) -> bool {
     let kind = target.kind.kind.as_str();
     target.kind.traits.builtin && matches!(kind, "Job" | "ReplicationController")

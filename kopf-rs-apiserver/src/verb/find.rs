@@ -1,6 +1,6 @@
-//! What a call is about: the kind its path names, the part of it, whether that knows the verb, and the form of the answer.
+//! Resolves a call: the kind that its path names, the subresource, the verb's availability, and the form of the answer.
 //!
-//! Promise: a path that leads nowhere is refused as the real server does. Must not know objects.
+//! Guarantees the real server's refusals for paths that name no resource. Must not depend on objects.
 
 use super::{Part, Target};
 use crate::call::{Call, Form, Path, Verb};
@@ -15,7 +15,7 @@ pub(super) fn find<'a>(
 ) -> Result<Target<'a>, Refusal> {
     let group = store.kinds.group(&path.group);
     let Some(kind) = store.kinds.kind(&path.group, &path.version, &path.plural) else {
-        // Versions that are gone, too: old clients ask for those.
+        // This includes API versions that were removed, because old clients still request them.
         let known = path.group.is_empty() || group.is_some_and(|group| group.builtin);
         return Err(if known {
             Refusal::no_resource()
@@ -40,7 +40,7 @@ pub(super) fn find<'a>(
     })
 }
 
-/// The form for objects of a kind.
+/// Returns the form of the answer for a kind.
 fn form(kind: &Kind, call: &Call) -> Result<Form, Refusal> {
     if kind.traits.builtin && call.accepted.is_foreign() {
         let watched = matches!(call.verb, Verb::List | Verb::Watch);
@@ -80,7 +80,7 @@ fn part(kind: &Kind, path: &Path) -> Result<Part, Refusal> {
         Some("exec" | "attach" | "portforward") if kind.is_core("pods") => Ok(Part::Stream),
         Some("approval") if kind.subresources().contains(&"approval") => Ok(Part::Approval),
         Some(_) if kind.traits.builtin => Err(Refusal::no_resource()),
-        // The real server says so of subresources that custom kinds lack.
+        // The real server answers this for subresources that a custom kind does not define.
         Some(_) => Err(Refusal::not_found(
             kind.subject(path.name.as_deref().unwrap_or_default()),
         )),
@@ -136,7 +136,7 @@ fn check_verb(kind: &Kind, call: &Call, path: &Path, part: Part) -> Result<(), R
     Err(Refusal::method_not_allowed())
 }
 
-/// As discovery calls it.
+/// Returns the name of the verb in discovery.
 fn name_of(verb: Verb) -> &'static str {
     match verb {
         Verb::Get => "get",
@@ -151,7 +151,7 @@ fn name_of(verb: Verb) -> &'static str {
     }
 }
 
-/// Why a name cannot be part of a path.
+/// Returns the reason why a name cannot be part of a path.
 pub(super) fn path_flaw(name: &str) -> Option<String> {
     match name {
         "." | ".." => Some(format!("may not be '{name}'")),

@@ -1,6 +1,6 @@
-//! `get`: one object.
+//! `get`: returns one object.
 //!
-//! Promise: the newest state, whatever resourceVersion up to it was asked for. Must not change anything.
+//! Guarantees the newest state for any requested resource version that exists. Must not change anything.
 
 use super::{Answer, Part, Target, scale};
 use crate::status::Refusal;

@@ -1,13 +1,13 @@
-//! Pages of health: of all parts of the server, of all but some, of one.
+//! The health pages: all checks, all but excluded ones, or a single one.
 //!
-//! Promise: the parts are those of kube-apiserver 1.36, and all of them are well. Must not know the store.
+//! Guarantees the check names of kube-apiserver 1.36; all checks always succeed. Must not depend on the store.
 
 use std::fmt::Write as _;
 
 use super::Answer;
 use crate::call::Call;
 
-/// The parts whose health can be asked for, in the order in which they are told: `live` and `ready` are what only some pages have.
+/// The health checks in the order of the page. The prefixes `live:` and `ready:` limit a check to some pages; `+` marks a post-start hook.
 const PARTS: &str = "ping log live:loopback-serving-certificate etcd ready:etcd-readiness ready:informer-sync
 +start-apiserver-admission-initializer +generic-apiserver-start-informers +priority-and-fairness-config-consumer
 +priority-and-fairness-filter +storage-object-count-tracker-hook +start-apiextensions-informers
@@ -21,7 +21,7 @@ const PARTS: &str = "ping log live:loopback-serving-certificate etcd ready:etcd-
 +kube-apiserver-autoregistration autoregister-completion +apiservice-openapi-controller +apiservice-openapiv3-controller
 ready:shutdown";
 
-/// The parts that a page tells of.
+/// Returns the checks of a page.
 fn parts(page: &str) -> Vec<String> {
     let ready = page == "readyz";
     let part = |word: &str| match (word.split_once(':'), word.strip_prefix('+')) {
@@ -32,7 +32,7 @@ fn parts(page: &str) -> Vec<String> {
     PARTS.split_whitespace().filter_map(part).collect()
 }
 
-/// A page of health, or of one part of it; nothing where there is no such part.
+/// Returns a health page or one check of it; `None` if there is no such check.
 pub(super) fn answer(call: &Call, page: &str, part: &[&str]) -> Option<Answer> {
     let parts = parts(page);
     let text = if part.is_empty() {

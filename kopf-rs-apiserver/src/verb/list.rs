@@ -1,6 +1,6 @@
-//! `list`: a collection, whole or in pages, now or as it was.
+//! `list`: returns a collection, whole or in pages, at the newest or at an older revision.
 //!
-//! Promise: all pages of a list show one revision. Must not change anything.
+//! Guarantees that all pages of a list show the same revision. Must not change anything.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -19,18 +19,18 @@ use crate::selector::Selector;
 use crate::status::{Cause, Refusal, options};
 use crate::store::Store;
 
-/// The version of what tells where the next page begins.
+/// The API version in continue tokens.
 const VERSION: &str = "meta.k8s.io/v1";
 
-/// Where the next page begins, and at which revision.
+/// A decoded continue token: the key where the next page begins, and its revision.
 #[derive(Debug)]
 struct Continue {
-    /// None is the newest.
+    /// `None` means the newest revision.
     revision: Option<u64>,
     start: String,
 }
 
-/// Objects of a collection, and what there is to say of them together.
+/// The objects of a page, and the metadata of the list.
 #[derive(Debug)]
 pub(super) struct Page {
     pub(super) items: Vec<Arc<Stored>>,
@@ -44,7 +44,7 @@ pub(crate) fn list(store: &mut Store, target: &Target<'_>) -> Result<Answer, Ref
     Ok(answer)
 }
 
-/// A page in the form asked for.
+/// Renders a page in the requested form.
 pub(super) fn rendered(store: &Store, target: &Target<'_>, page: &Page) -> Answer {
     if let Some(refusal) = target.misfit(true) {
         return Answer::json(refusal.code, &refusal.body());
@@ -57,7 +57,7 @@ pub(super) fn rendered(store: &Store, target: &Target<'_>, page: &Page) -> Answe
     Answer::bytes(200, bytes)
 }
 
-/// The objects that the path, the selectors and the limit of a request choose.
+/// Returns the objects that the path, the selectors and the limit of a request select.
 pub(super) fn page(store: &mut Store, target: &Target<'_>) -> Result<Page, Refusal> {
     let call = target.call;
     check_numbers(call)?;
@@ -68,7 +68,7 @@ pub(super) fn page(store: &mut Store, target: &Target<'_>) -> Result<Page, Refus
         call.param("fieldSelector"),
     )?;
     let limit = match limit(call.param("limit"))? {
-        // What may be of any age comes from the real server's memory, which knows no pages.
+        // The real server answers resource version 0 from its watch cache, which ignores the limit.
         _ if call.param("resourceVersion") == "0" && call.param("continue").is_empty() => {
             usize::MAX
         }
@@ -96,7 +96,7 @@ pub(super) fn page(store: &mut Store, target: &Target<'_>) -> Result<Page, Refus
         .filter(|(key, stored)| **key >= start && selector.matches(stored));
     let page: Vec<(&String, &Arc<Stored>)> = matching.by_ref().take(limit).collect();
     let remaining = matching.count();
-    // As the real server, which counts before it selects: the next page may turn out empty.
+    // The real server counts before it filters by selector, so the next page may be empty.
     let named = target.path.namespace.is_some() || !target.kind.namespaced;
     let full = page.len() == limit && !(named && selector.is_of_one());
     let more = |last: &str| objects.range::<str, _>((Bound::Excluded(last), Bound::Unbounded));
@@ -112,12 +112,12 @@ pub(super) fn page(store: &mut Store, target: &Target<'_>) -> Result<Page, Refus
     Ok(Page { items, meta })
 }
 
-/// Counting what remains is promised only for lists without selectors.
+/// Returns whether the list has no selectors; only then does it report the number of remaining items.
 fn is_unselected(target: &Target<'_>) -> bool {
     target.call.param("labelSelector").is_empty() && target.call.param("fieldSelector").is_empty()
 }
 
-/// Refuse parameters that are no numbers.
+/// Refuses parameters that are not numbers.
 pub(super) fn check_numbers(call: &Call) -> Result<(), Refusal> {
     for name in ["limit", "timeoutSeconds"] {
         let text = call.param(name);
@@ -133,14 +133,14 @@ fn limit(text: &str) -> Result<usize, Refusal> {
         return Ok(usize::MAX);
     }
     let limit: i64 = text.parse().map_err(|_| bad_number(text))?;
-    // Zero and less is no limit.
+    // A limit of zero or less means no limit.
     Ok(usize::try_from(limit)
         .ok()
         .filter(|limit| *limit > 0)
         .unwrap_or(usize::MAX))
 }
 
-/// A query parameter that is no number.
+/// Returns the refusal of a query parameter that is not a number.
 pub(crate) fn bad_number(text: &str) -> Refusal {
     let digits = text.trim_start_matches(['+', '-']);
     let number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
@@ -152,7 +152,7 @@ pub(crate) fn bad_number(text: &str) -> Refusal {
     Refusal::bad_request(format!("strconv.ParseInt: parsing {text:?}: {why}"))
 }
 
-/// A resourceVersion parameter; empty is none. What is wrong with it otherwise.
+/// Parses a resource version parameter; an empty text is `None`. The error is the message of the real server.
 pub(crate) fn parse_revision(text: &str) -> Result<Option<u64>, String> {
     if text.is_empty() {
         return Ok(None);
@@ -162,7 +162,7 @@ pub(crate) fn parse_revision(text: &str) -> Result<Option<u64>, String> {
     })
 }
 
-/// Refuse combinations of parameters that mean nothing.
+/// Refuses invalid combinations of parameters.
 fn check_options(target: &Target<'_>) -> Result<(), Refusal> {
     let call = target.call;
     let (matching, revision) = (
@@ -210,7 +210,7 @@ fn check_options(target: &Target<'_>) -> Result<(), Refusal> {
     Err(Refusal::invalid(options("ListOptions"), &causes))
 }
 
-/// The revision this list shows.
+/// Returns the revision that this list shows.
 fn revision(
     store: &Store,
     target: &Target<'_>,
@@ -243,7 +243,7 @@ fn revision(
     }
     let exact = match target.call.param("resourceVersionMatch") {
         "Exact" => true,
-        // Pages of a version are of that one.
+        // The pages of a list at a given version show exactly that version.
         "" => paged,
         _ => false,
     };
@@ -258,7 +258,7 @@ fn revision(
     Ok(store.revision())
 }
 
-/// The objects the path covers, as they were at that revision.
+/// Returns the objects that the path covers, as of a revision.
 fn snapshot(store: &Store, target: &Target<'_>, revision: u64) -> BTreeMap<String, Arc<Stored>> {
     let prefix = target.prefix();
     let Some(collection) = store.collection(target.kind.collection) else {
@@ -275,7 +275,7 @@ fn snapshot(store: &Store, target: &Target<'_>, revision: u64) -> BTreeMap<Strin
         .collect()
 }
 
-/// The objects from there on in the version of the request.
+/// Returns the objects from the key `start` on, converted to the version of the request.
 fn in_version(
     store: &mut Store,
     target: &Target<'_>,
@@ -332,7 +332,7 @@ fn parse_continue(token: &str) -> Result<Continue, Refusal> {
     })
 }
 
-/// Where a text stops being base64.
+/// Returns the position where a text stops being base64.
 fn corrupt_at(token: &str) -> usize {
     let foreign = |byte: u8| !(byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'));
     token

@@ -1,6 +1,6 @@
-//! Pages that are no resources: discovery, version, health.
+//! Pages that are not resources: discovery, version, health, metrics.
 //!
-//! Promise: both discovery forms come from the table of kinds. Must not change anything.
+//! Guarantees that both forms of discovery come from the table of kinds. Must not change anything.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -14,13 +14,13 @@ use crate::kind::{discovery, openapi, swagger};
 use crate::status::Refusal;
 use crate::store::Store;
 
-/// The Kubernetes version whose behaviour is followed.
+/// The emulated Kubernetes version.
 const VERSION: (&str, &str, &str) = ("1", "36", "v1.36.3");
 
-/// The media type of the keys of tokens.
+/// The media type of the public keys for service account tokens.
 const KEYS: &str = "application/jwk-set+json";
 
-/// Whether a page can only be read; others heed no method.
+/// Returns whether a page accepts only reads; the others ignore the method.
 fn is_strict(store: &Store, segments: &[&str]) -> bool {
     match segments {
         ["version" | "api"]
@@ -32,7 +32,7 @@ fn is_strict(store: &Store, segments: &[&str]) -> bool {
     }
 }
 
-/// Whether a page is the same with a slash behind its path.
+/// Returns whether a page also answers a path with a trailing slash.
 fn bears_slash(segments: &[&str]) -> bool {
     matches!(
         segments.first(),
@@ -97,7 +97,7 @@ pub(crate) fn answer(store: &mut Store, call: &Call) -> Result<Answer, Refusal> 
     }
 }
 
-/// Why a page of discovery cannot be had in any form that is accepted.
+/// Returns the refusal of a discovery page that is available in none of the accepted forms.
 fn unacceptable(store: &Store, call: &Call, segments: &[&str]) -> Option<Refusal> {
     let builtin = |group: &str| store.kinds.group(group).is_some_and(|group| group.builtin);
     let accepted = &call.accepted;
@@ -143,7 +143,7 @@ fn document(store: &Store, group: &str, version: &str) -> Result<Answer, Refusal
         .ok_or_else(Refusal::no_page)
 }
 
-/// `OpenAPI` v2: Go's clients name no form that is JSON.
+/// Answers with `OpenAPI` v2, in JSON or, as Go clients expect, in protobuf.
 fn described(store: &Store, call: &Call) -> Answer {
     if call.accepted.page().is_some() {
         return Answer::json(200, &openapi::second(&store.kinds));
@@ -180,7 +180,7 @@ fn root(store: &Store) -> serde_json::Value {
     json!({"paths": paths})
 }
 
-/// What others need who check the tokens of service accounts.
+/// Returns the OIDC discovery document, with which others verify tokens of service accounts.
 fn issuer(store: &Store) -> serde_json::Value {
     json!({
         "issuer": token::AUDIENCE,
@@ -228,7 +228,7 @@ fn reset() -> Answer {
     answer
 }
 
-/// How many objects there are of each kind, as Prometheus reads it.
+/// Answers with the number of objects per kind in the format of Prometheus.
 fn metrics(store: &Store) -> Answer {
     let name = "apiserver_resource_objects";
     let mut text = format!(

@@ -1,6 +1,7 @@
-//! `patch`: an object changed by a merge patch or a JSON patch.
+//! `patch`: changes an object by a JSON patch, a merge patch or a strategic merge patch; server-side apply is in `apply`.
 //!
-//! Promise: the patch applies to the newest state; a resourceVersion in it is a precondition. Must not know how patches work.
+//! Guarantees that a patch applies to the newest state and that a resource version in it is a precondition.
+//! Must not depend on the patch algorithms.
 
 use serde_json::Value;
 
@@ -19,7 +20,7 @@ use crate::typed::{self, Struct};
 use crate::write;
 
 const JSON: &str = "application/json-patch+json";
-/// The fields of an operation.
+/// The fields of a JSON patch operation.
 const OPERATION: [&str; 4] = ["op", "path", "from", "value"];
 const MERGE: &str = "application/merge-patch+json";
 const STRATEGIC: &str = "application/strategic-merge-patch+json";
@@ -87,14 +88,14 @@ fn accepted(target: &Target<'_>) -> Vec<&'static str> {
     }
 }
 
-/// Check what came out of the patch and bring it into its stored shape.
+/// Checks the patched object and brings it into its stored shape.
 fn decode(
     target: &Target<'_>,
     old: &Stored,
     mut body: Body,
 ) -> Result<(Body, Vec<String>), Refusal> {
     let kind = &target.kind;
-    // What a kind of Go's has no word for has it from its path.
+    // Go takes a missing type of a built-in object from the path.
     for (field, word) in [
         ("apiVersion", kind.api_version()),
         ("kind", kind.kind.clone()),
@@ -104,7 +105,7 @@ fn decode(
         }
     }
     let judgement = target.call.unknown_fields()?;
-    // Who reads of it sees the managers, too.
+    // The document in an error message includes the managed fields.
     let document = || {
         let again = change(target).and_then(|change| patched(target, old, true, change.value));
         again.unwrap_or_default()
@@ -142,7 +143,7 @@ fn decode(
     Ok((body, warnings))
 }
 
-/// What there is to say of a patch itself: fields that are there twice, and operations with fields that operations do not have.
+/// Returns the complaints about a patch itself: duplicate fields, and unknown fields in operations.
 fn complaints(target: &Target<'_>) -> Vec<String> {
     let Ok((patch, twice)) = go::parse_noting(&target.call.body) else {
         return Vec::new();
@@ -163,13 +164,13 @@ fn complaints(target: &Target<'_>) -> Vec<String> {
     told
 }
 
-/// Whether a patch speaks of managers: they are looked at only by who changes them.
+/// Returns whether a patch mentions managed fields; only then does the patched document need them.
 fn names_managers(target: &Target<'_>) -> bool {
     let mut windows = target.call.body.windows(MANAGED.len());
     windows.any(|part| part == MANAGED.as_bytes())
 }
 
-/// A patch as it was sent, and the fields that are in it more than once.
+/// A parsed patch, and its duplicate fields.
 struct Change {
     value: Value,
     twice: Vec<String>,
@@ -191,7 +192,7 @@ fn no_map(found: &Value) -> String {
     format!("json: cannot unmarshal {found} into Go value of type map[string]interface {{}}")
 }
 
-/// The type that a strategic merge patch goes by.
+/// Returns the type that governs a strategic merge patch.
 fn strategy(target: &Target<'_>) -> Option<&'static Struct> {
     let typed = target.kind.typed();
     let of = match target.part {
@@ -206,7 +207,7 @@ fn document(target: &Target<'_>, old: &Stored, whole: bool) -> Body {
     shape::from_stored(&target.kind, body)
 }
 
-/// An object with a strategic merge patch, in its stored shape, and the warnings that are due.
+/// Applies a strategic merge patch; returns the object in its stored shape and the warnings.
 fn strategic(
     target: &Target<'_>,
     old: &Stored,
@@ -238,14 +239,14 @@ fn strategic(
         let (body, _) = scale::shaped(body).map_err(|why| refused(&why))?;
         return Ok((body, warnings));
     }
-    // Such a patch is applied to a Go struct, and its type is no part of that.
+    // Go applies such a patch to a struct that does not contain the type.
     body.insert("apiVersion".to_owned(), target.kind.api_version().into());
     body.insert("kind".to_owned(), target.kind.kind.as_str().into());
     let (body, _) = shaped(&target.kind, body).map_err(|why| refused(&why))?;
     Ok((body, warnings))
 }
 
-/// An object with the patch, and with its managers where they matter.
+/// Applies a merge patch or a JSON patch; the document includes the managed fields if `whole` is set.
 fn patched(
     target: &Target<'_>,
     old: &Stored,

@@ -1,7 +1,7 @@
-//! What is done to Pods beside changing them: `eviction`, `binding`, `log`, and what would be a connection to a container.
+//! The subresources of Pods: `eviction`, `binding`, `log`, and those that would connect to a container.
 //!
-//! Promise: an eviction is a deletion that budgets may refuse, a binding a Pod's way to its node. Nothing runs, so that logs are
-//! empty and nobody can be connected to. Must not know controllers.
+//! Guarantees that disruption budgets can refuse an eviction and that a binding assigns a Pod to its node.
+//! No container runs, so logs are empty and connections are refused. Must not depend on controllers.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ fn done() -> Answer {
     Answer::json(201, &status)
 }
 
-/// What is sent, as its type has it, and what is to be said of it.
+/// Decodes a body by its type; also returns the warnings.
 fn decoded(
     store: &Store,
     target: &Target<'_>,
@@ -56,7 +56,7 @@ fn decoded(
     Ok((body, warnings))
 }
 
-/// Refuse what is of another type than is read here.
+/// Refuses a body of an unexpected type.
 pub(super) fn check_type(
     store: &Store,
     (api_version, kind): (&str, &str),
@@ -94,7 +94,7 @@ pub(super) fn check_type(
     )))
 }
 
-/// What is known beside the kinds that are served: what subresources are and were written in.
+/// Types of subresources, current and former, that the server knows in addition to the kinds that it serves.
 const KNOWN: [(&str, &str); 6] = [
     ("policy/v1", "Eviction"),
     ("policy/v1beta1", "Eviction"),
@@ -104,7 +104,7 @@ const KNOWN: [(&str, &str); 6] = [
     ("autoscaling/v1", "Scale"),
 ];
 
-/// Refuse what is about another Pod than the path.
+/// Refuses a body whose name differs from that in the path.
 fn check_name(target: &Target<'_>, kind: &str, body: &Body) -> Result<(), Refusal> {
     if meta_text(body, "name") == target.name() {
         return Ok(());
@@ -114,7 +114,7 @@ fn check_name(target: &Target<'_>, kind: &str, body: &Body) -> Result<(), Refusa
     )))
 }
 
-/// An answer, good or bad, with what is to be said of the body.
+/// Adds warnings about the body to an answer or a refusal.
 fn warned(warnings: Vec<String>, done: Result<Answer, Refusal>) -> Result<Answer, Refusal> {
     let mut answer = done.map_err(|refusal| refusal.warned_first(&warnings))?;
     answer.warnings.extend(warnings);
@@ -132,7 +132,7 @@ fn add_condition(store: &Store, pod: &mut Body, mut condition: Value) {
     }
 }
 
-/// Delete a Pod, if no budget is against it.
+/// Deletes a Pod unless a disruption budget forbids it.
 pub(crate) fn evict(store: &mut Store, target: &Target<'_>) -> Result<Answer, Refusal> {
     let wanted = Wanted {
         kind: "Eviction",
@@ -166,7 +166,7 @@ fn evict_decoded(
         add_condition(store, &mut body, condition);
         store.put(target.kind.collection, body);
     }
-    // The condition stays also where the deletion is refused.
+    // As on the real server, the condition remains even if the deletion is refused.
     deletion::validate(options)?;
     how.dry_run = dry_run;
     let how = how.without_preconditions();
@@ -213,7 +213,7 @@ fn check_budgets(store: &Store, target: &Target<'_>, pod: &Body) -> Result<(), R
     Ok(())
 }
 
-/// Send a Pod to a node, whose name is in the path or, by `bindings`, in the body.
+/// Binds a Pod to a node. The Pod is named in the path or, for `bindings`, in the body.
 pub(crate) fn bind(store: &mut Store, target: &Target<'_>) -> Result<Answer, Refusal> {
     if target.kind.is_core("pods") {
         return bind_named(store, target);
@@ -247,7 +247,7 @@ fn bind_named(store: &mut Store, target: &Target<'_>) -> Result<Answer, Refusal>
     warned(warnings, bind_decoded(store, target, &binding))
 }
 
-/// A Pod goes to a node that has a name.
+/// Checks that a binding names a node.
 fn check_node(binding: &Body) -> Result<(), Refusal> {
     let empty = Body::new();
     let target = binding.get("target").and_then(Value::as_object);
@@ -302,7 +302,7 @@ fn bind_decoded(store: &mut Store, target: &Target<'_>, binding: &Body) -> Resul
     Ok(answer)
 }
 
-/// The log of a container, of which none runs.
+/// Answers with the log of a container, which is empty because no container runs.
 pub(crate) fn log(store: &mut Store, target: &Target<'_>) -> Result<Answer, Refusal> {
     check_log(target)?;
     let pod = target.stored(store)?.body();
@@ -314,7 +314,7 @@ pub(crate) fn log(store: &mut Store, target: &Target<'_>) -> Result<Answer, Refu
     Ok(answer)
 }
 
-/// Why nobody is connected to a container.
+/// Returns the refusal of a connection to a container.
 pub(crate) fn stream(store: &mut Store, target: &Target<'_>) -> Refusal {
     let pod = match target.stored(store) {
         Ok(pod) => pod.body(),
@@ -334,8 +334,7 @@ pub(crate) fn stream(store: &mut Store, target: &Target<'_>) -> Refusal {
     }
 }
 
-/// Refuse a container that is not there, or that is not named where there are several.
-/// Which part of a log is asked for.
+/// Refuses invalid log options.
 fn check_log(target: &Target<'_>) -> Result<(), Refusal> {
     let call = target.call;
     let number = |name: &str| -> Result<Option<i64>, Refusal> {
@@ -380,6 +379,7 @@ fn check_log(target: &Target<'_>) -> Result<(), Refusal> {
     Err(Refusal::invalid(subject, &causes))
 }
 
+/// Refuses a container that does not exist, or a missing name if the Pod has several containers.
 fn choose_container(target: &Target<'_>, pod: &Body) -> Result<(), Refusal> {
     let names = |list: &str| {
         let found = at_path(pod, &format!(".spec.{list}")).and_then(Value::as_array);

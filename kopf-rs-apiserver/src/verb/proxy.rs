@@ -1,6 +1,6 @@
-//! Requests through the server to Pods, Services and Nodes, of which none runs.
+//! Proxy requests to Pods, Services and Nodes, none of which runs.
 //!
-//! Promise: the refusals of the real server, as far as it gets without anything that runs. Must not know what would be asked.
+//! Guarantees the real server's refusals for unreachable targets. Must not depend on the proxied request.
 
 use serde_json::Value;
 
@@ -9,7 +9,7 @@ use crate::object::at_path;
 use crate::status::Refusal;
 use crate::store::{Store, key};
 
-/// Why nobody is asked.
+/// Returns the refusal of a proxy request.
 pub(super) fn refuse(store: &mut Store, target: &Target<'_>) -> Refusal {
     let named = Target {
         path: &bare(target),
@@ -36,7 +36,7 @@ pub(super) fn refuse(store: &mut Store, target: &Target<'_>) -> Refusal {
     }
 }
 
-/// The path of the object alone: its name may be between a scheme and a port.
+/// Returns the path of the object alone: in a proxy path, a scheme and a port may surround its name.
 fn bare(target: &Target<'_>) -> crate::call::Path {
     let mut path = target.path.clone();
     let parts: Vec<&str> = target.name().split(':').collect();
@@ -48,7 +48,7 @@ fn bare(target: &Target<'_>) -> crate::call::Path {
     path
 }
 
-/// Who stands behind a Service is in an object of its name; without one, it is told of as if it were not there.
+/// Returns the refusal for a Service without endpoints; if its Endpoints object is missing, the Service is reported as not found.
 fn of_service(store: &Store, target: &Target<'_>) -> Refusal {
     let name = target.name();
     let key = key(target.namespace(), name);

@@ -1,6 +1,6 @@
-//! The subresource `scale`: how many an object wants, under one name for all kinds.
+//! The `scale` subresource: the replica count of an object, in one format for all kinds.
 //!
-//! Promise: everything but the wanted number stays as it was. Must not know schemas.
+//! Guarantees that a write changes nothing but the desired replica count. Must not depend on schemas.
 
 use serde_json::{Map, Value, json};
 
@@ -17,10 +17,10 @@ use crate::typed;
 use crate::valid;
 use crate::write::Change;
 
-/// Stands in a patched scale for a number that is not there.
+/// Stands in a patched scale for a missing replica count.
 const NONE: i64 = -2_147_483_648;
 
-/// Why a custom object has no scale, if it has none.
+/// Refuses access to the scale of a custom object that lacks a replica count.
 pub(super) fn check(kind: &Kind, stored: &Stored) -> Result<(), Refusal> {
     let Some(paths) = kind.scale.as_ref().filter(|_| !kind.traits.builtin) else {
         return Ok(());
@@ -34,7 +34,7 @@ pub(super) fn check(kind: &Kind, stored: &Stored) -> Result<(), Refusal> {
     Err(Refusal::internal_error(&why))
 }
 
-/// Whether the wanted number is there, where everything can be read.
+/// Returns whether the desired replica count exists; refuses fields of the wrong type.
 fn readable(kind: &Kind, body: &Body) -> Result<bool, Refusal> {
     let Some(paths) = &kind.scale else {
         return Ok(false);
@@ -47,7 +47,7 @@ fn readable(kind: &Kind, body: &Body) -> Result<bool, Refusal> {
     Ok(found.is_some())
 }
 
-/// The `Scale` of an object.
+/// Returns the `Scale` of an object.
 pub(crate) fn of(kind: &Kind, stored: &Stored) -> Value {
     let body = stored.body();
     let Some(scale) = &kind.scale else {
@@ -72,7 +72,7 @@ pub(crate) fn of(kind: &Kind, stored: &Stored) -> Value {
         "spec": {},
         "status": {"replicas": number(&scale.status).unwrap_or_default()},
     });
-    // Go leaves out a zero here.
+    // Go omits a zero here.
     if let Some(replicas) = number(&scale.spec).filter(|replicas| *replicas != 0) {
         answer["spec"]["replicas"] = replicas.into();
     }
@@ -88,7 +88,7 @@ pub(crate) fn of(kind: &Kind, stored: &Stored) -> Value {
     answer
 }
 
-/// The `Scale` of an object that a patch applies to.
+/// Returns the `Scale` of an object as the base of a patch.
 pub(super) fn to_patch(kind: &Kind, stored: &Stored) -> Result<Value, Refusal> {
     let mut scale = of(kind, stored);
     if !kind.traits.builtin && !readable(kind, &stored.body())? {
@@ -97,7 +97,7 @@ pub(super) fn to_patch(kind: &Kind, stored: &Stored) -> Result<Value, Refusal> {
     Ok(scale)
 }
 
-/// The label selector of a workload, as text.
+/// Returns the label selector of a workload, as text.
 fn pod_selector(body: &Body) -> String {
     let labels = at_path(body, ".spec.selector.matchLabels")
         .or_else(|| at_path(body, ".spec.selector"))
@@ -110,7 +110,7 @@ fn pod_selector(body: &Body) -> String {
     pairs.join(",")
 }
 
-/// Replace the scale of an object.
+/// Replaces the scale of an object.
 pub(super) fn update(
     store: &mut Store,
     target: &Target<'_>,
@@ -121,7 +121,7 @@ pub(super) fn update(
         ..target.wanted("autoscaling/v1")
     };
     let judgement = target.call.unknown_fields()?;
-    // Those who look after custom kinds do not know the type of scales, and cannot say what is wrong.
+    // The real server's part for custom kinds does not have the type `Scale`, so its error is always the same.
     let custom = (!target.kind.traits.builtin).then_some(
         "no kind is registered for the type v1.Scale in scheme \"pkg/runtime/scheme.go:111\"",
     );
@@ -148,7 +148,7 @@ pub(super) fn update(
     Ok(answer)
 }
 
-/// Store what came of patching a scale.
+/// Stores a patched scale.
 pub(super) fn patched(
     store: &mut Store,
     target: &Target<'_>,
@@ -169,7 +169,7 @@ pub(super) fn patched(
     Ok(answer)
 }
 
-/// Store what came of applying to a scale, and who manages what from then on.
+/// Stores an applied scale together with its managed fields.
 pub(super) fn applied(
     store: &mut Store,
     target: &Target<'_>,
@@ -185,7 +185,7 @@ pub(super) fn applied(
     write(store, target, old, (&scale, Some(managed)), dry_run)
 }
 
-/// A patched scale as the real server has it: what the patch does not touch is in the order of Go's type.
+/// Formats a patched scale as the real server prints it: untouched fields in the order of Go's type.
 fn written(scale: &Body) -> String {
     let metadata = |meta: &Body| {
         let first = [
@@ -215,12 +215,12 @@ fn written(scale: &Body) -> String {
     )
 }
 
-/// The type of scales.
+/// Returns the type of scales.
 pub(super) fn struct_of() -> Option<&'static typed::Struct> {
     typed::of_kind("autoscaling/v1", "Scale")
 }
 
-/// A scale as its type writes it, and what the type does not know.
+/// Brings a scale into the shape of its type; also returns the unknown fields.
 pub(super) fn shaped(mut scale: Map<String, Value>) -> Result<(Body, Vec<String>), String> {
     let Some(of) = struct_of() else {
         return Ok((scale, Vec::new()));
@@ -231,7 +231,7 @@ pub(super) fn shaped(mut scale: Map<String, Value>) -> Result<(Body, Vec<String>
     typed::shape(of, scale).map_err(|misfit| misfit.to_string())
 }
 
-/// Write the wanted number of a scale into its object.
+/// Writes the desired replica count of a scale into its object.
 fn write(
     store: &mut Store,
     target: &Target<'_>,

@@ -1,6 +1,6 @@
-//! What every cluster has from the start: its namespaces, and the priorities of what must not go.
+//! Creates the objects that every cluster has from the start: its namespaces and the system priority classes.
 //!
-//! Promise: what there is already stays as it is. Must not know roles.
+//! Guarantees that existing objects stay unchanged. Must not depend on roles.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::store::Store;
 
 const NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
 
-/// Names, values and descriptions.
+/// Names, values and descriptions of the priority classes.
 const PRIORITIES: [(&str, i64, &str); 2] = [
     (
         "system-node-critical",
@@ -27,7 +27,7 @@ const PRIORITIES: [(&str, i64, &str); 2] = [
     ),
 ];
 
-/// Make them.
+/// Creates the initial objects.
 pub(crate) fn seed(store: &mut Store) {
     for name in NAMESPACES {
         let body = json!({"metadata": {"name": name}});
@@ -59,6 +59,6 @@ fn make(store: &mut Store, [group, version, plural]: [&str; 3], body: Value) {
         upserted: false,
         dry_run: false,
     };
-    // These are valid: where one is refused, it is there already.
+    // These objects are valid, so creation fails only if they exist already.
     let _created = create::create_body(store, &birth, body);
 }

@@ -1,6 +1,6 @@
-//! `update`: an object replaced, or its status, or its scale.
+//! `update`: replaces an object, its status or its scale.
 //!
-//! Promise: a stale resourceVersion is refused before anything else is looked at. Must not know the rules of metadata.
+//! Guarantees that a stale resource version is refused before any other check. Must not know the rules for metadata.
 
 use super::create::{Birth, create_body, decode, place};
 use super::{Answer, Part, Target, scale};
@@ -65,8 +65,8 @@ fn update_decoded(
     replace_telling(store, target, &old, body, dry_run)
 }
 
-/// Replace an object whose preconditions hold, and say what there is to say of the new one: also where it is in order and
-/// refused all the same.
+/// Replaces an object whose preconditions hold, and adds the warnings about the new one. A refusal carries the warnings too
+/// if the object itself is valid, for example when a webhook denies it.
 pub(crate) fn replace_telling(
     store: &mut Store,
     target: &Target<'_>,
@@ -83,7 +83,7 @@ pub(crate) fn replace_telling(
     Ok(answer)
 }
 
-/// Replace an object whose preconditions hold.
+/// Replaces an object whose preconditions hold.
 pub(crate) fn replace(
     store: &mut Store,
     target: &Target<'_>,
@@ -102,7 +102,7 @@ pub(crate) fn replace(
     store_change(store, target, change, old, body)
 }
 
-/// Store a change and answer with what came of it.
+/// Stores a change and answers with the new object.
 pub(crate) fn store_change(
     store: &mut Store,
     target: &Target<'_>,
@@ -149,7 +149,7 @@ pub(crate) fn check_name(body: &Body, name: &str) -> Result<(), Refusal> {
     }
 }
 
-/// Refuse another uid than that of what is there, or than none, where one is given.
+/// Refuses a uid that differs from the object's; an empty uid matches.
 pub(crate) fn check_uid(target: &Target<'_>, uid: &str, given: &str) -> Result<(), Refusal> {
     if given.is_empty() || given == uid {
         return Ok(());
@@ -160,7 +160,7 @@ pub(crate) fn check_uid(target: &Target<'_>, uid: &str, given: &str) -> Result<(
     } else {
         format!("{}/{}", resource.group, resource.word)
     };
-    // A dry run does not come as far as the store, where the place begins.
+    // Unlike a dry run, a real write reaches etcd, whose keys start with `/registry`.
     let root = if target.call.dry_run()? {
         ""
     } else {

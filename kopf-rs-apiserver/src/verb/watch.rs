@@ -1,7 +1,7 @@
-//! `watch`: a collection followed from a revision, as lines of JSON.
+//! `watch`: streams the changes of a collection from a revision on, as lines of JSON.
 //!
-//! Promise: what matches the selector is seen once, in order; bookmarks never run ahead of events.
-//! Nothing is computed before it is read. Must not know faults or transports.
+//! Guarantees that each matching change is sent once and in order, that bookmarks never overtake events, and that a line is computed
+//! only when it is read. Must not depend on faults or transports.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -27,20 +27,20 @@ use crate::store::feed::{Change, Event, Feed, Lost};
 use crate::table;
 use crate::typed;
 
-/// How many changes are taken from the feed at a time.
+/// The maximum number of changes that are taken from the feed at a time.
 const BATCH: usize = 64;
-/// How often an idle watch hears of the newest revision.
+/// The interval of bookmarks on an idle watch.
 const BOOKMARK: Duration = Duration::from_secs(60);
-/// How long a watch lives if the request does not say.
+/// The lifetime of a watch whose request does not set one.
 const LIFETIME: Duration = Duration::from_secs(1800);
-/// How many seconds a watch may last, a year: what is asked for beyond that could not be added to a moment.
+/// The maximum lifetime in seconds, one year: a longer one could overflow when it is added to the current time.
 const LONGEST: u64 = 365 * 24 * 3600;
 
-/// A watch that is under way.
+/// An open watch.
 #[derive(Debug)]
 pub(crate) struct Watch {
     kind: Arc<Kind>,
-    /// Who converts what is seen.
+    /// Converts objects to the version of the watch, if the kind needs that.
     waiting: Option<Waiting>,
     prefix: String,
     selector: Selector,
@@ -48,24 +48,24 @@ pub(crate) struct Watch {
     clock: Clock,
     feed: Arc<Feed>,
     woken: Receiver<()>,
-    /// Another one of the feed sends this watch away.
+    /// The feed's epoch when the watch began; the watch ends when the feed has moved to a newer one.
     epoch: u64,
     initial: VecDeque<Arc<Stored>>,
     pending: VecDeque<Arc<Change>>,
     position: u64,
     mark_initial_end: bool,
-    /// When the next bookmark is due; none are sent where this is absent.
+    /// The time of the next bookmark; `None` if the watch has none.
     next_bookmark: Option<Instant>,
     deadline: Instant,
     ended: bool,
     columns_told: bool,
 }
 
-/// Something to send.
+/// A line to send.
 #[derive(Clone, Debug)]
 pub(crate) struct Line {
     pub(crate) text: Bytes,
-    /// An event of an object, not a bookmark or an error.
+    /// True for an event of an object; false for a bookmark or an error.
     pub(crate) event: bool,
 }
 
@@ -81,7 +81,7 @@ pub(crate) fn watch(store: &mut Store, target: &Target<'_>) -> Result<Answer, Re
     }
     let asked = asked(target)?;
     let told = is_told_of_start(call);
-    // From any version, the real server takes a watch for one that sends what is there first.
+    // As on the real server, a watch from any version begins with the existing objects.
     let unsaid = !told && matches!(call.param("resourceVersion"), "" | "0");
     let streaming = unsaid || call.switch("sendInitialEvents");
     if streaming && asked > store.revision() {
@@ -123,10 +123,10 @@ pub(crate) fn watch(store: &mut Store, target: &Target<'_>) -> Result<Answer, Re
     let mut answer = Answer::bytes(200, Bytes::new());
     let late = call.param("timeoutSeconds").starts_with('-');
     answer.content = if late || matches!(target.form, Form::Partials(_)) {
-        // There is no time; or events are no lists, and the first that cannot be told ends the watch.
+        // No time is left, or, for `PartialObjectMetadataList`, the first event could not be rendered and would end the watch.
         Content::Bytes(Bytes::new())
     } else if !from_now && asked < oldest {
-        // A watch that begins too late is one error event.
+        // A watch from a compacted version consists of one error event.
         Content::Bytes(error_line(&Refusal::too_old(asked, oldest)))
     } else {
         Content::Watch(Box::new(watch))
@@ -134,7 +134,7 @@ pub(crate) fn watch(store: &mut Store, target: &Target<'_>) -> Result<Answer, Re
     Ok(answer)
 }
 
-/// The version that a watch is to begin at, where it is in order.
+/// Returns the version at which a watch begins, if the parameters are valid.
 fn asked(target: &Target<'_>) -> Result<u64, Refusal> {
     super::list::check_numbers(target.call)?;
     check_options(target)?;
@@ -147,7 +147,7 @@ fn asked(target: &Target<'_>) -> Result<u64, Refusal> {
     }
 }
 
-/// Whether a request says if it wants what is there first.
+/// Returns whether a request sets `sendInitialEvents`.
 fn is_told_of_start(call: &Call) -> bool {
     call.query.iter().any(|(key, _)| key == "sendInitialEvents")
 }
@@ -174,7 +174,7 @@ fn check_options(target: &Target<'_>) -> Result<(), Refusal> {
     if told && matching != "NotOlderThan" {
         forbidden("sendInitialEvents requires setting resourceVersionMatch to NotOlderThan");
     }
-    // From any version, a watch counts as one that sends what is there first.
+    // A watch from any version counts as one that begins with the existing objects.
     let any = matches!(call.param("resourceVersion"), "" | "0");
     if !call.param("continue").is_empty() && (any || !matching.is_empty()) {
         forbidden("resourceVersionMatch is forbidden when continue is provided");
@@ -194,7 +194,7 @@ fn check_options(target: &Target<'_>) -> Result<(), Refusal> {
     Err(Refusal::invalid(options("ListOptions"), &causes))
 }
 
-/// The line of an error event.
+/// Returns the line of an error event.
 pub(crate) fn error_line(refusal: &Refusal) -> Bytes {
     line("ERROR", &render::to_bytes(&refusal.body()))
 }
@@ -212,7 +212,7 @@ fn line(event: &str, object: &[u8]) -> Bytes {
 // === impl Watch ===
 
 impl Watch {
-    /// The next line; `None` when the watch is over.
+    /// Waits for the next line; returns `None` when the watch is over.
     pub(crate) async fn next(&mut self) -> Option<Line> {
         loop {
             if let Some(line) = self.ready().await {
@@ -238,12 +238,12 @@ impl Watch {
         }
     }
 
-    /// Whether its time is over.
+    /// Returns whether the lifetime is over.
     pub(crate) fn is_expired(&self) -> bool {
         Instant::now() >= self.deadline
     }
 
-    /// A line that needs no waiting, except for conversions.
+    /// Returns a line that is ready; waits for conversions only.
     async fn ready(&mut self) -> Option<Line> {
         if let Some(stored) = self.initial.pop_front() {
             let text = self.event_line(Event::Added, &stored);
@@ -271,7 +271,7 @@ impl Watch {
                 }
             }
             let change = self.pending.front()?.clone();
-            // Until that is known the change stays where it is: whoever waits may give up.
+            // Keep the change in the queue until it is converted, because the caller may drop this future.
             let Ok(change) = self.in_version(change).await else {
                 self.pending.clear();
                 self.ended = true;
@@ -285,7 +285,7 @@ impl Watch {
         }
     }
 
-    /// A change in the version of the watch.
+    /// Converts a change to the version of the watch.
     async fn in_version(&self, change: Arc<Change>) -> Result<Arc<Change>, String> {
         let Some(waiting) = &self.waiting else {
             return Ok(change);
@@ -295,7 +295,7 @@ impl Watch {
             None => None,
         };
         let now = match &before {
-            // It went as it was.
+            // A deletion shows the last state before it.
             Some(before) if change.event == Event::Deleted => {
                 Arc::new(self.at_revision(before, change.revision))
             }
@@ -305,7 +305,7 @@ impl Watch {
         Ok(Arc::new(Change::new(event, revision, now, before)))
     }
 
-    /// The revision up to which nothing is left to send, if nothing is.
+    /// Returns the revision up to which everything was sent, or `None` if changes are left.
     fn caught_up(&self) -> Option<u64> {
         let revision = self.feed.published();
         let rest = self.feed.after(self.position, 1);
@@ -313,7 +313,7 @@ impl Watch {
             .then_some(revision.max(self.position))
     }
 
-    /// What a change is to this watch: it may be nothing, or a DELETED because the selector no longer matches.
+    /// Renders a change for this watch: `None` if the selector does not match, `DELETED` if it no longer matches.
     fn change_line(&mut self, change: &Change) -> Option<Bytes> {
         let covers = |stored: &Arc<Stored>| self.covers(stored);
         let before = change.before.as_ref().filter(|stored| covers(stored));
@@ -382,7 +382,7 @@ impl Watch {
         line(word, &render::object(&self.kind, stored, self.form))
     }
 
-    /// A line with a table: the columns are told once.
+    /// Renders a table; only the first line has the column definitions.
     fn table_line(&mut self, word: &str, mut table: Value) -> Bytes {
         if std::mem::replace(&mut self.columns_told, true) {
             table["columnDefinitions"] = Value::Null;
@@ -417,11 +417,11 @@ impl Watch {
         Line { text, event: false }
     }
 
-    /// What Go writes of an object of a built-in kind of which only the metadata is set.
+    /// Renders a built-in object with only its metadata set, as Go writes it.
     fn whole(&self, object: &Value) -> Value {
         let typed = self.kind.typed();
         let mut whole = typed.map(typed::zero_object).unwrap_or_default();
-        // On its way through the internal type, a number that may be absent becomes one that is zero.
+        // Conversion through Go's internal type turns an absent number into zero.
         if self.kind.group == "apps" && self.kind.scale.is_some() {
             set_path(&mut whole, ".spec.replicas", 0.into());
         }

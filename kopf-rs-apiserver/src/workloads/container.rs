@@ -1,14 +1,14 @@
-//! The containers of a Pod, as their state is told.
+//! The status of a Pod's containers.
 //!
-//! Promise: an image whose name contains `missing`, or is none, is never there; a container whose command is `false` fails. Must
-//! not know Pods.
+//! Guarantees that an image is never pulled if its name is invalid or contains `missing`, and that a container with the command `false`
+//! fails. Must not depend on Pods.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::object::{Body, text};
 
-/// What is wrong with an image.
+/// The availability of an image.
 pub(super) enum Image {
     Fine,
     Missing,
@@ -36,7 +36,7 @@ pub(super) fn image(container: &Body) -> Image {
     }
 }
 
-/// What is to be said of a container whose image is not there yet.
+/// Returns the reason and message for a container whose image is not available.
 pub(super) fn pulling(container: &Body, tried: bool) -> (&'static str, String) {
     let name = text(container, "image");
     match (image(container), tried) {
@@ -90,12 +90,12 @@ pub(super) fn ended(container: &Body, code: i64, from: Timestamp, to: Timestamp)
     status_of(container, false, true, &terminated(code, from, to))
 }
 
-/// An init container that goes on beside the others.
+/// Returns whether an init container is a sidecar, which keeps running beside the others.
 pub(super) fn is_sidecar(container: &Body) -> bool {
     text(container, "restartPolicy") == "Always"
 }
 
-/// An init container once the others may start.
+/// Returns the status of an init container once the others may start.
 pub(super) fn started_first(container: &Body, at: Timestamp) -> Value {
     if is_sidecar(container) {
         return running(container, at);

@@ -1,6 +1,6 @@
-//! `CronJobs`: a Job each time they are due.
+//! `CronJobs`: create a Job at each scheduled time.
 //!
-//! Promise: what was due while nobody looked is made up for once. Schedules are read in UTC. Must not know what Jobs do.
+//! Guarantees that missed times are made up for by a single Job. Schedules are in UTC. Must not depend on Jobs' behaviour.
 
 use std::sync::Arc;
 
@@ -83,7 +83,7 @@ fn make(
     tell::create(store, jobs, json!({"metadata": meta, "spec": spec}));
 }
 
-/// Keep no more Jobs than the limits of history say.
+/// Deletes the oldest Jobs beyond the history limits.
 fn tidy(store: &mut Store, jobs: &Kind, stored: &Stored, body: &Body) {
     for (of, field) in [
         ("Complete", ".spec.successfulJobsHistoryLimit"),

@@ -1,6 +1,6 @@
-//! `DaemonSets`: a Pod on every node, of which there is one.
+//! `DaemonSets`: run a Pod on every node, of which there is one.
 //!
-//! Promise: a Pod of an older template is replaced once it is gone. Must not know what Pods do.
+//! A Pod of an outdated template is deleted first and replaced once it is gone. Must not depend on Pods' behaviour.
 
 use std::sync::Arc;
 
@@ -49,7 +49,7 @@ fn renew(store: &mut Store, kind: &Kind, stored: &Arc<Stored>, pods: &Kind, word
     }
 }
 
-/// Whether the node is there and chosen; being cordoned does not matter.
+/// Returns whether the node exists and is selected; a cordoned node counts, too.
 fn is_wanted(store: &Store, body: &Body) -> bool {
     let spec = template::of(body)["spec"].clone();
     node::find(store, node::NAME).is_some_and(|node| is_selected(&spec, &node.body()))

@@ -1,6 +1,6 @@
-//! Deployments: a `ReplicaSet` per template, and the way from one to the next.
+//! Deployments: create a `ReplicaSet` per template, and roll out from one to the next.
 //!
-//! Promise: never more Pods than the surge allows, never fewer available ones than was promised. Must not know Pods.
+//! Guarantees the limits `maxSurge` and `maxUnavailable`. Must not depend on Pods.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,7 @@ const MOST: &str = "deployment.kubernetes.io/max-replicas";
 const APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 const HASH: &str = "pod-template-hash";
 
-/// A Deployment and what it has made.
+/// A Deployment and its `ReplicaSets`.
 struct Rollout {
     body: Body,
     wanted: i64,
@@ -64,7 +64,7 @@ fn status_of(set: &Stored, field: &str) -> i64 {
     tell::number(&set.body(), &format!(".status.{field}"))
 }
 
-/// A number or a share of one.
+/// Returns a number that is given directly or as a percentage of another one.
 fn part(value: Option<&Value>, of: i64, up: bool) -> i64 {
     match value {
         Some(Value::String(text)) => {
@@ -121,7 +121,7 @@ fn current(store: &Store, stored: &Arc<Stored>) -> Option<Arc<Stored>> {
     store.get(id, &key)
 }
 
-/// Make the `ReplicaSet` of the template.
+/// Creates the `ReplicaSet` of the current template.
 fn make(store: &mut Store, kind: &Kind, stored: &Arc<Stored>, sets: &Kind, rollout: &Rollout) {
     let running: i64 = rollout.old.iter().map(|set| spec_replicas(set)).sum();
     let left: i64 = rollout
@@ -194,7 +194,7 @@ fn next_revision(rollout: &Rollout) -> i64 {
         + 1
 }
 
-/// The newest `ReplicaSet` has the highest revision, and the Deployment says so.
+/// Gives the newest `ReplicaSet` the highest revision, and copies it to the Deployment.
 fn revise(store: &mut Store, kind: &Kind, stored: &Arc<Stored>, sets: &Kind, rollout: &Rollout) {
     let Some(new) = &rollout.new else {
         return;
@@ -220,12 +220,12 @@ fn revise(store: &mut Store, kind: &Kind, stored: &Arc<Stored>, sets: &Kind, rol
     };
     let mut body = stored.body();
     if tell::annotate(&mut body, &[(REVISION, revision.as_str())]) {
-        // The real controller writes this with the status, so that it is no new generation.
+        // The real controller writes this together with the status, so the generation must not increase.
         store.put(kind.collection, body);
     }
 }
 
-/// One step from the old Pods to the new ones.
+/// Takes one step of the rollout.
 fn roll(store: &mut Store, sets: &Kind, rollout: &Rollout) {
     let Some(new) = &rollout.new else {
         return;
@@ -257,7 +257,7 @@ fn roll(store: &mut Store, sets: &Kind, rollout: &Rollout) {
     shrink(store, sets, rollout, at_new + more.max(0), at_old);
 }
 
-/// Let go of old Pods, those that do not work first.
+/// Scales down old `ReplicaSets`, starting with unavailable Pods.
 fn shrink(store: &mut Store, sets: &Kind, rollout: &Rollout, at_new: i64, at_old: i64) {
     let least = rollout.wanted - rollout.unavailable;
     let new_available = rollout
@@ -334,7 +334,7 @@ fn tell_status(
     }
 }
 
-/// The conditions of a Deployment: whether there is enough of it, and whether it gets on.
+/// Returns the conditions of a Deployment: `Available` and `Progressing`.
 fn conditions(
     store: &Store,
     body: &Body,
@@ -376,7 +376,7 @@ fn progress(
         .new
         .as_ref()
         .map_or("", |set| set.slim.name.as_str());
-    // What was said of another ReplicaSet is of no account.
+    // Ignore a condition about another `ReplicaSet`.
     let before = before.filter(|before| {
         let message = before["message"].as_str().unwrap_or_default();
         message.contains(&format!("\"{name}\""))
@@ -407,7 +407,7 @@ fn progress(
     ("True", "ReplicaSetUpdated", message)
 }
 
-/// Whether nothing moved for too long.
+/// Returns whether the progress deadline has passed.
 fn is_late(store: &Store, body: &Body, condition: &Value) -> bool {
     if condition["reason"] == "ProgressDeadlineExceeded" {
         return true;
@@ -418,7 +418,7 @@ fn is_late(store: &Store, body: &Body, condition: &Value) -> bool {
     since.is_some_and(|since| after(since, deadline) < store.clock.now())
 }
 
-/// Drop the oldest `ReplicaSets` that nobody needs to go back to.
+/// Deletes the oldest idle `ReplicaSets` beyond the history limit.
 fn forget(store: &mut Store, sets: &Kind, rollout: &Rollout) {
     let limit = at_path(&rollout.body, ".spec.revisionHistoryLimit")
         .and_then(Value::as_u64)

@@ -1,7 +1,7 @@
-//! What the failure of a Pod means for its Job: the policy that the Job has, and the pause before the next Pod.
+//! The consequences of a Pod failure for its Job: the Job's failure policy, and the back-off before the next Pod.
 //!
-//! Promise: the first rule that matches counts; ten seconds after the first failure since a success, then twice as long each time,
-//! and never more than ten minutes. Must not know how Pods come to an end.
+//! Guarantees that the first matching rule counts, and that the back-off starts with ten seconds after the first failure since a
+//! success, doubles with each failure, and is at most ten minutes. Must not depend on how Pods end.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,15 +15,15 @@ use crate::object::{Body, Stored, at_path};
 const FIRST_PAUSE: u64 = 10;
 const LONGEST_PAUSE: u64 = 600;
 
-/// What follows from a failed Pod.
+/// The effect of a failed Pod on its Job.
 pub(super) enum Verdict {
     Counts,
     Ignored,
-    /// The Job fails; why.
+    /// The Job fails with this message.
     Fails(String),
 }
 
-/// What a Job's policy says of a failed Pod.
+/// Applies a Job's failure policy to a failed Pod.
 pub(super) fn judge(job: &Body, pod: &Body) -> Verdict {
     let rules = at_path(job, ".spec.podFailurePolicy.rules").and_then(Value::as_array);
     for (at, rule) in rules.into_iter().flatten().enumerate() {
@@ -44,7 +44,7 @@ fn name(pod: &Body) -> String {
     format!("{namespace}/{name}")
 }
 
-/// The states of all containers of a Pod.
+/// Returns the statuses of all containers of a Pod.
 fn containers(pod: &Body) -> impl Iterator<Item = &Value> {
     let of = |path: &str| at_path(pod, path).and_then(Value::as_array);
     let all = [".status.containerStatuses", ".status.initContainerStatuses"].map(of);
@@ -76,14 +76,14 @@ fn by_condition(rule: &Value, pod: &Body) -> Option<String> {
     })
 }
 
-/// When a Pod ended.
+/// Returns the time when a Pod ended.
 fn ended(pod: &Body) -> Option<Timestamp> {
     let times = containers(pod)
         .filter_map(|found| tell::time(found["state"]["terminated"].get("finishedAt")));
     times.max().or_else(|| tell::created(pod))
 }
 
-/// Until when no other Pod is made, as the last ones failed.
+/// Returns the end of the back-off after failed Pods.
 pub(super) fn pause(pods: &[Arc<Stored>]) -> Option<Timestamp> {
     let of = |phase: &str| -> Vec<Timestamp> {
         let bodies = pods.iter().map(|pod| pod.body());

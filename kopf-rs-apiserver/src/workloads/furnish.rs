@@ -1,7 +1,7 @@
-//! What a cluster puts into namespaces by itself.
+//! The objects that a cluster creates in namespaces by itself.
 //!
-//! Promise: a `ServiceAccount` called `default` and a `ConfigMap` called `kube-root-ca.crt` in each, and the Service `kubernetes`
-//! in `default`. Must not know Pods.
+//! Guarantees a `ServiceAccount` `default` and a `ConfigMap` `kube-root-ca.crt` in each namespace, and the Service `kubernetes`
+//! in `default`. Must not depend on Pods.
 
 use std::sync::Arc;
 

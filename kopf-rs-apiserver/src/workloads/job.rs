@@ -1,7 +1,7 @@
-//! Jobs: Pods that end, until enough have.
+//! Jobs: run Pods until enough of them have succeeded.
 //!
-//! Promise: a Job is complete when as many Pods succeeded as it wants, and failed when more failed than it bears. Must not know
-//! how Pods come to an end.
+//! Guarantees that a Job is complete after the desired number of successes, and failed after more failures than its back-off limit.
+//! Must not depend on how Pods end.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,15 +16,15 @@ use crate::object::{Body, Stored, at_path};
 use crate::store::Store;
 use crate::store::agenda::Task;
 
-/// How far a Job has come.
+/// The progress of a Job.
 struct Progress {
     active: Vec<Arc<Stored>>,
     ready: usize,
     succeeded: usize,
     failed: usize,
-    /// Why a failed Pod ends the Job, if one does.
+    /// The reason why a failed Pod ends the Job, according to the failure policy.
     verdict: Option<String>,
-    /// Until when no other Pod is made.
+    /// The end of the back-off before the next Pod.
     pause: Option<Timestamp>,
 }
 
@@ -71,7 +71,7 @@ pub(super) fn tend(store: &mut Store, kind: &Kind, stored: &Arc<Stored>) {
     tell_status(store, kind, stored, &pods, end.as_ref(), suspended);
 }
 
-/// Why a Job fails, if it does.
+/// Returns how a Job fails, if it does.
 fn failing(body: &Body, progress: &Progress, late: bool) -> Option<End> {
     let bears = usize::try_from(tell::number(body, ".spec.backoffLimit")).unwrap_or_default();
     let (reason, message) = if let Some(why) = &progress.verdict {
@@ -97,7 +97,7 @@ fn failing(body: &Body, progress: &Progress, late: bool) -> Option<End> {
     })
 }
 
-/// Whether a Job has come to its end.
+/// Returns whether a Job is complete or failed.
 pub(super) fn is_finished(body: &Body) -> bool {
     ["Complete", "Failed"]
         .iter()
@@ -136,7 +136,7 @@ fn progress(store: &Store, pods: &Kind, stored: &Stored) -> Progress {
     }
 }
 
-/// Whether the Job runs for longer than it may.
+/// Returns whether the Job has exceeded its active deadline; plans another check if not.
 fn deadline(store: &mut Store, kind: &Kind, stored: &Stored, body: &Body) -> bool {
     let seconds = at_path(body, ".spec.activeDeadlineSeconds").and_then(Value::as_u64);
     let start = tell::time(at_path(body, ".status.startTime"));
@@ -190,7 +190,7 @@ fn make(
 
 const INDEX: &str = "batch.kubernetes.io/job-completion-index";
 
-/// The indexes that are done or being worked on.
+/// Returns the completion indexes that have succeeded or are in progress.
 fn indexes(store: &Store, pods: &Kind, stored: &Stored) -> Vec<usize> {
     let all = tell::controlled(store, pods, stored);
     let counts = |pod: &&Arc<Stored>| tell::word(&pod.body(), ".status.phase") != "Failed";
@@ -198,7 +198,7 @@ fn indexes(store: &Store, pods: &Kind, stored: &Stored) -> Vec<usize> {
     all.iter().filter(counts).filter_map(index).collect()
 }
 
-/// How a Job ends: the condition that announces it, the one that says it, and why.
+/// The end of a Job: the announcing condition, the final one, and their reason and message.
 struct End {
     first: &'static str,
     last: &'static str,
@@ -259,7 +259,7 @@ fn tell_status(
     tell::set_status(store, kind, &stored, status);
 }
 
-/// A Job that is done goes when its time is over, if it has one.
+/// Deletes a finished Job after its time to live, if it has one.
 fn clean(store: &mut Store, kind: &Kind, stored: &Arc<Stored>, body: &Body) {
     let Some(seconds) = at_path(body, ".spec.ttlSecondsAfterFinished").and_then(Value::as_u64)
     else {

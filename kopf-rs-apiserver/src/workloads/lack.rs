@@ -1,6 +1,6 @@
-//! What a Pod needs and is not there: `ConfigMaps`, Secrets, claims.
+//! The missing dependencies of a Pod: `ConfigMaps`, Secrets, claims.
 //!
-//! Promise: what is optional is never lacking. Must not know what becomes of the Pod.
+//! Guarantees that optional dependencies never count as missing. Must not depend on the consequences for the Pod.
 
 use serde_json::Value;
 
@@ -19,7 +19,7 @@ fn volumes(pod: &Body) -> impl Iterator<Item = &Value> {
     list.into_iter().flatten()
 }
 
-/// What is to be said of a claim that is not there.
+/// Returns the message about a missing claim.
 pub(super) fn claim(store: &Store, pod: &Body) -> Option<String> {
     let namespace = tell::word(pod, ".metadata.namespace");
     let names =
@@ -30,7 +30,7 @@ pub(super) fn claim(store: &Store, pod: &Body) -> Option<String> {
         .next()
 }
 
-/// Whether all volumes of a Pod can be mounted.
+/// Returns whether all volumes of a Pod can be mounted.
 pub(super) fn has_volumes(store: &Store, pod: &Body) -> bool {
     let namespace = tell::word(pod, ".metadata.namespace");
     let is_there = |source: &Value, plural: &str, field: &str| {
@@ -50,7 +50,7 @@ pub(super) fn has_volumes(store: &Store, pod: &Body) -> bool {
     }) && claim(store, pod).is_none()
 }
 
-/// What is to be said of what a container's environment comes from, if that is not there.
+/// Returns the message about a missing source of a container's environment.
 pub(super) fn variable(store: &Store, pod: &Body, container: &Body) -> Option<String> {
     let namespace = tell::word(pod, ".metadata.namespace");
     let list = |field: &str| container.get(field).and_then(Value::as_array);

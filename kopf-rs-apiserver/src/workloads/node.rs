@@ -1,6 +1,6 @@
-//! The one node of the world, and the volumes it never lacks.
+//! The single node of the simulation, and its volumes.
 //!
-//! Promise: always ready; claims are bound as soon as they are made. Must not know Pods.
+//! Guarantees that the node is always ready and that claims are bound at once. Must not depend on Pods.
 
 use std::sync::Arc;
 
@@ -12,12 +12,12 @@ use crate::object::{Stored, at_path, map_mut};
 use crate::store::Store;
 use crate::verb::Part;
 
-/// What the node is called.
+/// The name of the node.
 pub(super) const NAME: &str = "node-1";
-/// Its address.
+/// The address of the node.
 pub(super) const ADDRESS: &str = "10.244.0.1";
 
-/// Put the node up, if it is not there.
+/// Creates the node if it does not exist.
 pub(super) fn create(store: &mut Store) {
     let Some(kind) = tell::kind(store, "", "nodes") else {
         return;
@@ -56,19 +56,19 @@ pub(super) fn create(store: &mut Store) {
     let Some(stored) = store.get(kind.collection, NAME) else {
         return;
     };
-    // It was born tainted, as nodes are until they are ready.
+    // The API server adds a taint to every new node; a ready node does not have it.
     let mut body = stored.body();
     map_mut(&mut body, "spec").remove("taints");
     tell::update(store, &kind, &stored, Part::Main, body);
 }
 
-/// A node as it is now.
+/// Returns a node's current state.
 pub(super) fn find(store: &Store, name: &str) -> Option<Arc<Stored>> {
     let kind = tell::kind(store, "", "nodes")?;
     store.get(kind.collection, name)
 }
 
-/// Bind a claim to a volume of its own.
+/// Binds a claim to a new volume.
 pub(super) fn bind_claim(store: &mut Store, kind: &Kind, stored: &Arc<Stored>) {
     let body = stored.body();
     if stored.slim.terminating {
@@ -94,7 +94,7 @@ pub(super) fn bind_claim(store: &mut Store, kind: &Kind, stored: &Arc<Stored>) {
     tell::set_status(store, kind, &stored, status);
 }
 
-/// A claim in use waits for its Pods; others go.
+/// Releases a claim that is being deleted, once no Pod uses it.
 fn release_claim(store: &mut Store, kind: &Kind, stored: &Arc<Stored>) {
     let Some(pods) = tell::kind(store, "", "pods") else {
         return;

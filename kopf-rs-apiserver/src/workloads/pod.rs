@@ -1,8 +1,8 @@
-//! What the scheduler and a kubelet do with a Pod.
+//! Simulates the scheduler and a kubelet for Pods. No container runs.
 //!
-//! Promise: a Pod is ready so long after it was bound as was asked for, if all it names is there; an image whose name contains `missing`, or
-//! is none, is never pulled; a container whose command is `false` fails; Pods of Jobs end by themselves. Nothing is run.
-//! Must not know what made the Pod.
+//! Guarantees that a Pod becomes ready after the configured delay if all its dependencies exist, that an image is never pulled if its
+//! name is invalid or contains `missing`, that a container with the command `false` fails, and that Pods of Jobs end by themselves.
+//! Must not depend on the Pod's controller.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use crate::object::{Body, Stored, at_path, metadata, owners, text};
 use crate::store::Store;
 use crate::store::agenda::Task;
 
-/// What a Pod is to look like now, and when to look again.
+/// The status that a Pod gets now, and the time of the next check.
 struct Outlook {
     phase: &'static str,
     containers: Vec<Value>,
@@ -153,12 +153,12 @@ fn list<'a>(body: &'a Body, path: &str) -> Vec<&'a Body> {
         .collect()
 }
 
-/// Whether all was there that the Pod needed to start.
+/// Returns whether the Pod has started; missing dependencies no longer matter then.
 fn has_started(body: &Body) -> bool {
     tell::word(body, ".status.phase") == "Running"
 }
 
-/// What keeps containers from starting.
+/// The reasons that keep containers from starting.
 struct Hurdles<'a> {
     mounted: bool,
     late: bool,
@@ -214,10 +214,10 @@ impl<'a> Hurdles<'a> {
     }
 }
 
-/// A Pod of which something cannot start yet.
+/// Returns the status of a Pod that cannot start completely yet.
 fn pending(body: &Body, hurdles: &Hurdles<'_>, ready_at: Timestamp) -> Outlook {
     let init = list(body, ".spec.initContainers");
-    // What comes first may be over when something else cannot start.
+    // Init containers may be done although another container cannot start.
     let initialized = hurdles.late && init.iter().all(|found| hurdles.lets(found));
     let before = |found: &&Body| {
         if initialized {
@@ -242,7 +242,7 @@ fn pending(body: &Body, hurdles: &Hurdles<'_>, ready_at: Timestamp) -> Outlook {
 fn outlook(store: &Store, body: &Body) -> Outlook {
     let options = options(store);
     let now = store.clock.now();
-    // A Pod may have waited for long before its kubelet saw it.
+    // The delay begins when the kubelet sees the Pod, which may be long after its creation.
     let seen = tell::time(at_path(body, ".status.startTime"));
     let start = seen.or_else(|| store.clock.stamp().parse().ok());
     let ready_at = after(start.unwrap_or(now), options.ready_after);
@@ -287,7 +287,7 @@ fn outlook(store: &Store, body: &Body) -> Outlook {
     }
 }
 
-/// Whether the Pod comes to an end by itself.
+/// Returns whether the Pod ends by itself.
 fn ends(body: &Body, fails: bool) -> bool {
     let is_job = |owner: &Body| text(owner, "kind") == "Job";
     let owners = metadata(body).map(owners).unwrap_or_default();
@@ -298,7 +298,7 @@ fn ends(body: &Body, fails: bool) -> bool {
     }
 }
 
-/// A Pod that is to go ends within its grace period.
+/// Ends a Pod that is being deleted, within its grace period.
 fn end(store: &mut Store, kind: &Kind, stored: &Arc<Stored>, body: &Body) {
     let grace = tell::number(body, ".metadata.deletionGracePeriodSeconds");
     let grace = Duration::from_secs(u64::try_from(grace).unwrap_or_default());

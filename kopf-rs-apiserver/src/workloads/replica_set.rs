@@ -1,6 +1,6 @@
-//! `ReplicaSets`: as many Pods as are wanted.
+//! `ReplicaSets`: keep the desired number of Pods.
 //!
-//! Promise: Pods that are not ready and young go first. Must not know Deployments.
+//! Scaling down deletes unready Pods first, and of equally ready ones the oldest. Must not depend on Deployments.
 
 use std::sync::Arc;
 
@@ -30,19 +30,19 @@ pub(super) fn tend(store: &mut Store, kind: &Kind, stored: &Arc<Stored>) {
     tell_status(store, kind, &stored, &pods);
 }
 
-/// The Pods of a workload that count.
+/// Returns the Pods of a workload that are neither terminating nor finished.
 pub(super) fn active(store: &Store, pods: &Kind, owner: &Stored) -> Vec<Arc<Stored>> {
     let mut found = tell::controlled(store, pods, owner);
     found.retain(|pod| !pod.slim.terminating && !is_over(&pod.body()));
     found
 }
 
-/// Whether a Pod has ended.
+/// Returns whether a Pod has finished.
 pub(super) fn is_over(body: &Body) -> bool {
     matches!(tell::word(body, ".status.phase"), "Succeeded" | "Failed")
 }
 
-/// Take in Pods that fit and belong to nobody.
+/// Adopts matching Pods without an owner.
 fn adopt(store: &mut Store, kind: &Kind, owner: &Stored, pods: &Kind, body: &Body) {
     let Some(selector) = at_path(body, ".spec.selector").and_then(Value::as_object) else {
         return;
@@ -82,7 +82,7 @@ fn balance(store: &mut Store, kind: &Kind, owner: &Arc<Stored>, pods: &Kind, bod
     }
 }
 
-/// How many Pods are ready, and ready for long enough; and when the next will be.
+/// Returns the numbers of ready and of available Pods, and the time when the next one becomes available.
 pub(super) fn readiness(
     store: &Store,
     pods: &[Arc<Stored>],
@@ -147,7 +147,7 @@ fn tell_status(store: &mut Store, kind: &Kind, stored: &Arc<Stored>, pods: &Kind
     tell::set_status(store, kind, stored, status);
 }
 
-/// Set how many Pods are wanted.
+/// Sets the desired number of Pods.
 pub(super) fn scale(store: &mut Store, kind: &Kind, stored: &Stored, replicas: i64) {
     let mut body = stored.body();
     map_mut(&mut body, "spec").insert("replicas".to_owned(), replicas.into());

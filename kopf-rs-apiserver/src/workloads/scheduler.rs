@@ -1,7 +1,7 @@
-//! Which node a Pod may go to, and what the scheduler says if there is none.
+//! Chooses a node for a Pod, with the scheduler's messages if no node fits.
 //!
-//! Promise: a node is asked about being unschedulable, taints, selectors and affinity, and room, in this order; the Pod waits
-//! with the condition `PodScheduled` until something changes. Must not know what runs a Pod.
+//! Guarantees this order of checks: cordons, taints, selectors and affinity, resources. A Pod that does not fit waits with the
+//! condition `PodScheduled` until something changes. Must not depend on what runs a Pod.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::typed::quantity::nanos;
 
 const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
 
-/// Bind a Pod to a node, or say why it cannot be.
+/// Binds a Pod to a node, or records why no node fits.
 pub(super) fn tend(store: &mut Store, kind: &Kind, mut body: Body) {
     let gates = at_path(&body, ".spec.schedulingGates").and_then(Value::as_array);
     let scheduler = tell::word(&body, ".spec.schedulerName");
@@ -43,7 +43,7 @@ pub(super) fn tend(store: &mut Store, kind: &Kind, mut body: Body) {
         hold(store, &key);
     }
     let old = if bound {
-        // A binding goes around the rules for changes of Pods.
+        // A binding bypasses the rules for updates of Pods.
         Some(store.put(kind.collection, body.clone()))
     } else {
         store.get(kind.collection, &key)
@@ -59,14 +59,14 @@ pub(super) fn tend(store: &mut Store, kind: &Kind, mut body: Body) {
     tell::set_status(store, kind, &old, status);
 }
 
-/// Remember that a Pod waits for something to change.
+/// Marks a Pod as waiting for a change of other objects.
 pub(super) fn hold(store: &mut Store, key: &str) {
     if let Some(world) = store.workloads.as_mut() {
         world.hold(key);
     }
 }
 
-/// The node a Pod goes to.
+/// Returns the name of a suitable node, or the message why there is none.
 fn choose(store: &Store, pod: &Body) -> Result<String, String> {
     let nodes = tell::kind(store, "", "nodes");
     let nodes = nodes.map(|kind| store.under(kind.collection, ""));
@@ -96,7 +96,7 @@ fn choose(store: &Store, pod: &Body) -> Result<String, String> {
     Err(format!("{available}: {}.", reasons.join(", ")))
 }
 
-/// What speaks against a node; the first thing that does is all that is told.
+/// Returns the objections to a node; only the first failed check counts.
 fn objections(store: &Store, pod: &Body, node: &Body) -> Vec<String> {
     let cordoned = at_path(node, ".spec.unschedulable") == Some(&Value::Bool(true));
     let cordon = json!({"key": UNSCHEDULABLE, "effect": "NoSchedule"});
@@ -128,7 +128,7 @@ fn tolerates(pod: &Body, taint: &Value) -> bool {
     })
 }
 
-/// Whether the `nodeSelector` and the affinity of a Pod's spec choose a node.
+/// Returns whether the `nodeSelector` and the affinity of a Pod's spec select a node.
 pub(super) fn is_selected(spec: &Value, node: &Body) -> bool {
     let labels = at_path(node, ".metadata.labels").and_then(Value::as_object);
     let labels = labels.cloned().unwrap_or_default();
@@ -151,7 +151,7 @@ pub(super) fn is_selected(spec: &Value, node: &Body) -> bool {
     chosen && has_all(spec["nodeSelector"].as_object(), &labels)
 }
 
-/// Of what a node has not enough left.
+/// Returns the resources of which a node has too little left.
 fn shortage(store: &Store, pod: &Body, node: &Body) -> Vec<String> {
     let wanted = requests(pod);
     if wanted.is_empty() {
@@ -179,7 +179,7 @@ fn shortage(store: &Store, pod: &Body, node: &Body) -> Vec<String> {
     wanted.into_iter().filter_map(lacks).collect()
 }
 
-/// What a Pod's containers ask for, where that is more than nothing.
+/// Returns the resource requests of a Pod's containers, without zeros.
 fn requests(pod: &Body) -> BTreeMap<String, i128> {
     let of = |path: &str| at_path(pod, path).and_then(Value::as_array);
     let amounts = |container: &Value| -> Vec<(String, i128)> {
@@ -206,7 +206,7 @@ fn requests(pod: &Body) -> BTreeMap<String, i128> {
     sum
 }
 
-/// Have Pods that wait looked at again where something changed that they may wait for.
+/// Queues the waiting Pods that a change may affect.
 pub(super) fn wake(store: &mut Store, kind: &Kind, key: &str) {
     let of_namespace = || {
         key.split_once('/')
@@ -238,7 +238,7 @@ pub(super) fn wake(store: &mut Store, kind: &Kind, key: &str) {
     }
 }
 
-/// Whether a Pod takes no room any more.
+/// Returns whether a Pod no longer uses resources.
 fn is_off(store: &Store, kind: &Kind, key: &str) -> bool {
     let found: Option<Arc<_>> = store.get(kind.collection, key);
     found.is_none_or(|pod| super::replica_set::is_over(&pod.body()))

@@ -1,7 +1,7 @@
-//! Services: the Pods they lead to, as Endpoints and `EndpointSlices`.
+//! Services: publish their Pods as Endpoints and `EndpointSlices`.
 //!
-//! Promise: ready Pods are addresses, others are not ready yet; a Service without selector is left alone. Must not know what
-//! Pods do.
+//! Guarantees that ready Pods are listed as ready addresses and others as not ready, and that a Service without selector is left alone.
+//! Must not depend on Pods' behaviour.
 
 use std::sync::Arc;
 
@@ -56,7 +56,7 @@ fn target(pod: &Body) -> Value {
     })
 }
 
-/// The ports of a Service as its Pods have them.
+/// Resolves the ports of a Service for these Pods.
 fn ports(service: &Body, pods: &[Body]) -> Vec<Value> {
     let list = at_path(service, ".spec.ports").and_then(Value::as_array);
     list.into_iter()
@@ -89,7 +89,7 @@ fn named_port(pods: &[Body], name: &str, protocol: &Value) -> Option<i64> {
     ports.find(fits)?["containerPort"].as_i64()
 }
 
-/// Pods and the ports they share: ports that the same Pods have stand together, and a Pod without any is not there.
+/// Groups Pods by the ports that they share; drops Pods without any port.
 fn groups(service: &Body, pods: &[Body]) -> Vec<(Vec<usize>, Vec<Value>)> {
     let wanted = at_path(service, ".spec.ports").and_then(Value::as_array);
     if wanted.is_none_or(Vec::is_empty) {
@@ -197,7 +197,7 @@ fn slice(store: &mut Store, kind: &Kind, stored: &Stored, service: &Body, pods: 
     put(store, &slices, stored, None, made, &["endpoints", "ports"]);
 }
 
-/// Create an object, or bring those of its fields up to date.
+/// Creates an object, or updates the given fields of an existing one.
 fn put(
     store: &mut Store,
     kind: &Kind,

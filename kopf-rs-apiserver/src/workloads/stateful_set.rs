@@ -1,7 +1,7 @@
-//! `StatefulSets`: Pods with numbers, one after the other.
+//! `StatefulSets`: run numbered Pods, one after the other.
 //!
-//! Promise: unless told otherwise, a Pod comes only after those before it are ready, and goes only after those behind it are
-//! gone. Must not know what Pods do.
+//! Guarantees, unless the set is configured otherwise, that a Pod is created only after its predecessors are ready, and deleted only
+//! after its successors are gone. Must not depend on Pods' behaviour.
 
 use std::sync::Arc;
 
@@ -68,7 +68,7 @@ impl Crew {
         pod.slim.labels.get(REVISION) == Some(&self.revision)
     }
 
-    /// The Pods that are not on their way out.
+    /// Returns the Pods that are not terminating.
     fn steady(&self) -> impl Iterator<Item = &(i64, Arc<Stored>)> {
         self.pods.iter().filter(|(_, pod)| !pod.slim.terminating)
     }
@@ -109,7 +109,7 @@ fn step(store: &mut Store, kind: &Kind, stored: &Arc<Stored>, pods: &Kind, crew:
     renew(store, pods, crew);
 }
 
-/// Replace the last Pod that was made from an older template.
+/// Deletes the last Pod that has an outdated template.
 fn renew(store: &mut Store, pods: &Kind, crew: &Crew) {
     if tell::word(&crew.body, ".spec.updateStrategy.type") == "OnDelete" {
         return;
@@ -155,7 +155,7 @@ fn make(
     tell::create(store, pods, pod);
 }
 
-/// A Pod of a set has claims of its own, which outlive it.
+/// Creates a Pod's claim, which outlives the Pod, and mounts it.
 fn claim(store: &mut Store, stored: &Stored, template: &Value, pod_name: &str, pod: &mut Value) {
     let Some(claims) = tell::kind(store, "", "persistentvolumeclaims") else {
         return;
@@ -171,7 +171,7 @@ fn claim(store: &mut Store, stored: &Stored, template: &Value, pod_name: &str, p
             made["metadata"][field] = found.clone();
         }
     }
-    // It may be there from an earlier Pod of the same number.
+    // Fails if the claim exists already from an earlier Pod of the same number.
     let _made = tell::create(store, &claims, made);
     if let Some(spec) = pod["spec"].as_object_mut() {
         let slot = spec.entry("volumes").or_insert_with(|| json!([]));

@@ -1,6 +1,6 @@
-//! How controllers read and write: as somebody's manager, through the same checks as requests.
+//! Reads and writes objects for the controllers, with the checks that apply to requests.
 //!
-//! Promise: a write that changes nothing is none; what is refused is left as it is. Must not know kinds.
+//! Guarantees that a write without changes is skipped. A refused write is dropped. Must not depend on kinds.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::typed;
 use crate::verb::{Birth, Deletion, Part, create_body, delete_key};
 use crate::write::{self, Change};
 
-/// Who writes, as `managedFields` have it.
+/// The field manager of the controllers.
 const CONTROLLERS: &str = "kube-controller-manager";
 
 fn author(store: &Store, kind: &Kind, part: Part) -> Author {
@@ -34,12 +34,12 @@ fn author(store: &Store, kind: &Kind, part: Part) -> Author {
     }
 }
 
-/// The kind of these names.
+/// Returns the kind with this group and plural.
 pub(super) fn kind(store: &Store, group: &str, plural: &str) -> Option<Arc<Kind>> {
     store.kinds.any_version(group, plural).cloned()
 }
 
-/// Create an object, or not, if it is refused.
+/// Creates an object; returns `None` if it is refused.
 pub(super) fn create(store: &mut Store, kind: &Kind, body: Value) -> Option<Arc<Stored>> {
     let Value::Object(body) = body else {
         return None;
@@ -59,7 +59,7 @@ pub(super) fn create(store: &mut Store, kind: &Kind, body: Value) -> Option<Arc<
     create_body(store, &birth, body).ok()
 }
 
-/// Write an object's new state, if it differs.
+/// Writes an object's new state if it differs.
 pub(super) fn update(store: &mut Store, kind: &Kind, old: &Stored, part: Part, body: Body) {
     let Some(of) = kind.stored_type() else {
         return;
@@ -75,11 +75,11 @@ pub(super) fn update(store: &mut Store, kind: &Kind, old: &Stored, part: Part, b
         managed: None,
         dry_run: false,
     };
-    // Refused by a rule: the next change of the object brings us here again.
+    // If a rule refuses the write, the next change of the object triggers another attempt.
     let _written = write::replace(store, change, old, body);
 }
 
-/// Write an object's status, if it differs.
+/// Writes an object's status if it differs.
 pub(super) fn set_status(store: &mut Store, kind: &Kind, old: &Stored, status: Value) {
     let mut body = old.body();
     if body.get("status") == Some(&status) {
@@ -89,22 +89,22 @@ pub(super) fn set_status(store: &mut Store, kind: &Kind, old: &Stored, status: V
     update(store, kind, old, Part::Status, body);
 }
 
-/// Delete an object in the background.
+/// Deletes an object with background propagation.
 pub(super) fn delete(store: &mut Store, kind: &Kind, key: &str) {
     let _outcome = delete_key(store, kind, key, &Deletion::default());
 }
 
-/// Remove an object that was given time to end.
+/// Deletes an object immediately, after its grace period.
 pub(super) fn finish(store: &mut Store, kind: &Kind, key: &str) {
     let _outcome = delete_key(store, kind, key, &Deletion::at_once());
 }
 
-/// The objects of a kind in an object's namespace.
+/// Returns the objects of a kind in an object's namespace.
 pub(super) fn beside(store: &Store, kind: &Kind, stored: &Stored) -> Vec<Arc<Stored>> {
     store.under(kind.collection, &prefix(stored))
 }
 
-/// The objects of a kind that an object of their namespace controls, oldest first.
+/// Returns the objects of a kind that are controlled by `owner`, oldest first.
 pub(super) fn controlled(store: &Store, kind: &Kind, owner: &Stored) -> Vec<Arc<Stored>> {
     let (prefix, uid) = (prefix(owner), owner.slim.uid.as_str());
     let dependents = store.dependents(uid);
@@ -118,13 +118,13 @@ pub(super) fn controlled(store: &Store, kind: &Kind, owner: &Stored) -> Vec<Arc<
     found
 }
 
-/// What the keys of all that shares an object's namespace begin with.
+/// Returns the key prefix of an object's namespace.
 fn prefix(stored: &Stored) -> String {
     let namespace = stored.slim.namespace.as_ref();
     namespace.map(|name| format!("{name}/")).unwrap_or_default()
 }
 
-/// The uid of an object's controller.
+/// Returns the uid of an object's controller.
 pub(super) fn controller_of(body: &Body) -> Option<String> {
     let owners = owners(metadata(body)?);
     let mut controllers = owners
@@ -133,7 +133,7 @@ pub(super) fn controller_of(body: &Body) -> Option<String> {
     Some(text(controllers.next()?, "uid").to_owned())
 }
 
-/// A reference to the controller of what it is put on.
+/// Returns owner references that name the controller of an object.
 pub(super) fn owned_by(kind: &Kind, owner: &Stored) -> Value {
     json!([{
         "apiVersion": kind.api_version(),
@@ -145,31 +145,31 @@ pub(super) fn owned_by(kind: &Kind, owner: &Stored) -> Value {
     }])
 }
 
-/// When an object was created.
+/// Returns the creation time of an object.
 pub(super) fn created(body: &Body) -> Option<Timestamp> {
     time(at_path(body, ".metadata.creationTimestamp"))
 }
 
-/// A time in an object.
+/// Parses a timestamp in an object.
 pub(super) fn time(value: Option<&Value>) -> Option<Timestamp> {
     value?.as_str()?.parse().ok()
 }
 
-/// A number in an object, zero if it is not there.
+/// Returns a number in an object, or zero if it is missing.
 pub(super) fn number(body: &Body, path: &str) -> i64 {
     at_path(body, path)
         .and_then(Value::as_i64)
         .unwrap_or_default()
 }
 
-/// A text in an object, empty if it is not there.
+/// Returns a string in an object, or an empty one if it is missing.
 pub(super) fn word<'a>(body: &'a Body, path: &str) -> &'a str {
     at_path(body, path)
         .and_then(Value::as_str)
         .unwrap_or_default()
 }
 
-/// The status of a condition, empty if there is none.
+/// Returns the status of a condition, or an empty string if it is missing.
 pub(super) fn condition<'a>(body: &'a Body, of: &str) -> &'a str {
     let list = at_path(body, ".status.conditions").and_then(Value::as_array);
     let found = list.into_iter().flatten().find(|found| found["type"] == of);
@@ -178,7 +178,7 @@ pub(super) fn condition<'a>(body: &'a Body, of: &str) -> &'a str {
         .unwrap_or_default()
 }
 
-/// Put counts into a status; those of nothing are left out.
+/// Sets counters in a status; omits zeros.
 pub(super) fn counts<T>(status: &mut Value, counts: impl IntoIterator<Item = (&'static str, T)>)
 where
     T: Default + Into<Value> + PartialOrd,
@@ -190,7 +190,7 @@ where
     }
 }
 
-/// Set a condition in a list of them; its time of transition changes only if its status does.
+/// Sets a condition in a list; its transition time changes only if its status does.
 pub(super) fn set_condition(conditions: &mut Vec<Value>, mut new: Value, now: &str) {
     let old = conditions.iter_mut().find(|old| old["type"] == new["type"]);
     new["lastTransitionTime"] = now.into();
@@ -213,13 +213,13 @@ pub(super) fn set_condition(conditions: &mut Vec<Value>, mut new: Value, now: &s
     }
 }
 
-/// The conditions an object has.
+/// Returns the conditions of an object.
 pub(super) fn conditions(body: &Body) -> Vec<Value> {
     let list = at_path(body, ".status.conditions").and_then(Value::as_array);
     list.cloned().unwrap_or_default()
 }
 
-/// Set annotations of an object; whether that changed anything.
+/// Sets annotations of an object; returns whether one changed.
 pub(super) fn annotate(body: &mut Body, annotations: &[(&str, &str)]) -> bool {
     let found = map_mut(crate::object::metadata_mut(body), "annotations");
     let mut changed = false;

@@ -1,6 +1,6 @@
-//! From a Pod template to Pods, and to a short word that says which template it was.
+//! Creates Pods from a Pod template, and computes the template's hash.
 //!
-//! Promise: equal templates have equal words. Must not know controllers.
+//! Guarantees that equal templates have equal hashes. Must not depend on controllers.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ use crate::object::{Body, Stored, at_path};
 
 const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 
-/// A word for a template.
+/// Returns the hash of a template, as a label value.
 pub(super) fn word(template: &Value) -> String {
     let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
     for byte in template.to_string().bytes() {
@@ -25,14 +25,14 @@ pub(super) fn word(template: &Value) -> String {
     word
 }
 
-/// The template of a workload.
+/// Returns the Pod template of a workload.
 pub(super) fn of(body: &Body) -> Value {
     at_path(body, ".spec.template")
         .cloned()
         .unwrap_or_else(|| json!({}))
 }
 
-/// A Pod made from the template of its controller; it still wants a name.
+/// Creates a Pod from its controller's template; the caller adds the name.
 pub(super) fn pod(kind: &Kind, owner: &Stored, template: &Value) -> Value {
     let mut meta = json!({
         "namespace": owner.slim.namespace,

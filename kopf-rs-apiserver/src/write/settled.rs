@@ -1,6 +1,6 @@
-//! How a custom object reads once it is stored, and how it is written.
+//! The forms of a custom object: as it is read after a write, and as it is stored.
 //!
-//! Promise: what is written in another shape than it reads is remembered so. Must not know requests.
+//! Guarantees that the original is remembered if the object is stored in another form than it is read. Must not depend on requests.
 
 use std::sync::Arc;
 
@@ -13,13 +13,13 @@ use crate::schema;
 use crate::status::Refusal;
 use crate::store::{Store, key};
 
-/// A custom object as it is read again, without what its schema does not know, and as it is written.
+/// A custom object as it is read after the write, which drops fields without a schema, and as it is stored.
 #[derive(Debug)]
 pub(crate) struct Settled {
     pub(crate) body: Body,
-    /// Where it is written in another shape: by apply, which writes what its schema does not know.
+    /// The stored form if it differs: an apply stores fields that the schema does not declare.
     written: Option<Body>,
-    /// Where a webhook converts it: as it is stored, and as it comes back.
+    /// The stored and the returned form if a webhook converts the object.
     converted: Option<Storable>,
 }
 
@@ -29,7 +29,7 @@ impl Settled {
     pub(crate) fn of(kind: &Kind, mut body: Body) -> Self {
         let mut written = None;
         if let Some(schema) = &kind.schema {
-            // Whole numbers lose their points.
+            // Turns whole numbers like 1.0 into integers.
             body.values_mut().for_each(schema::whole_numbers);
             let whole = body.clone();
             schema::store(schema, &mut body);
@@ -44,7 +44,7 @@ impl Settled {
         }
     }
 
-    /// Have it converted, if that is a webhook's work.
+    /// Converts the object to the stored version if that requires a webhook.
     pub(crate) fn convert(
         &mut self,
         store: &mut Store,
@@ -58,7 +58,7 @@ impl Settled {
         Ok(())
     }
 
-    /// What its request sees of it where it is not stored.
+    /// Returns the object for the answer without storing it.
     pub(super) fn into_shown(self, kind: &Kind) -> Body {
         match self.converted {
             Some(converted) => converted.into_shown(),
@@ -66,7 +66,7 @@ impl Settled {
         }
     }
 
-    /// Whether it is not written as it was, even if it reads the same.
+    /// Returns whether the stored form changes, even if the object reads the same.
     pub(super) fn is_written_anew(&self, store: &Store, kind: &Kind, old: &Stored) -> bool {
         let slim = &old.slim;
         let key = key(slim.namespace.as_deref(), &slim.name);
@@ -83,7 +83,7 @@ impl Settled {
         }
     }
 
-    /// Store it; what comes back is what its request sees.
+    /// Stores the object; returns it as the request sees it.
     pub(super) fn put(self, store: &mut Store, kind: &Kind, kept: Arc<Kept>) -> Arc<Stored> {
         if let Some(converted) = self.converted {
             let stored = store.put_kept(kind.collection, converted.body.clone(), kept);

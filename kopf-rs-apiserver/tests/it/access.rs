@@ -1,4 +1,4 @@
-//! Users and rights: in memory, under virtual time.
+//! Users and permissions, in memory and under virtual time.
 
 use std::time::Duration;
 

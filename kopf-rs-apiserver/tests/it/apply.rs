@@ -1,4 +1,4 @@
-//! Who manages what, server-side apply, strategic merge patches.
+//! Managed fields, server-side apply, strategic merge patches.
 
 use serde_json::{Value, json};
 
@@ -17,7 +17,7 @@ fn map(data: &Value) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}, "data": data})
 }
 
-/// The managers of an object, each with what it has.
+/// Returns the managers of an object with their fields.
 fn managers(object: &Value) -> Vec<(String, Value)> {
     let entries = object["metadata"]["managedFields"].as_array();
     entries

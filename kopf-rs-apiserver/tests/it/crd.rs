@@ -1,4 +1,4 @@
-//! Custom resource definitions: kinds that come, change and go.
+//! Custom resource definitions: creation, changes, deletion.
 
 use serde_json::{Value, json};
 

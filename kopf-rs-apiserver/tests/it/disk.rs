@@ -1,4 +1,4 @@
-//! A data directory: what was answered is there again.
+//! Data directories: a restarted server has all objects that it answered with.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{APPS, CRD, CRDS, Lines, MAPS, app, ask, crd, done, get, map};
 
-/// An empty folder of a test's own.
+/// Returns a path that does not exist yet, for one test.
 fn folder(name: &str) -> PathBuf {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR"))
         .join("disk")
@@ -23,7 +23,7 @@ fn open(dir: &Path) -> ApiServer {
     ApiServer::open(dir).unwrap()
 }
 
-/// The files of changes.
+/// Returns the change files.
 fn changes(dir: &Path) -> Vec<PathBuf> {
     let mut files: Vec<_> = fs::read_dir(dir)
         .unwrap()
@@ -34,7 +34,7 @@ fn changes(dir: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// All objects of the kinds these tests use.
+/// Returns all objects of the kinds in these tests.
 async fn contents(server: &ApiServer) -> Vec<Value> {
     let mut all = Vec::new();
     for uri in [MAPS, APPS, CRDS, "/api/v1/namespaces"] {
@@ -75,7 +75,7 @@ async fn a_cluster_is_kept_between_runs() {
     assert_eq!(server.recovered().unwrap().dropped, 0);
     let again = get(&server, MAPS).await.1["metadata"]["resourceVersion"].clone();
     assert_eq!(again, revision);
-    // The kind is served as before, and so are the rules of what was there before.
+    // The kind is still served, and names, owner references and definitions keep their effect.
     let (code, _) = ask(&server, "POST", APPS, app("x")).await;
     assert_eq!(code, 409);
     done(&server, "DELETE", &format!("{MAPS}/owner"), Value::Null).await;
@@ -185,7 +185,7 @@ async fn an_identity_that_is_not_as_it_was_written_is_refused() {
 async fn an_identity_that_is_missing_is_named() {
     let dir = folder("missing-identity");
     let file = dir.join("identity.json");
-    // Its objects are in the changes, and then in a snapshot.
+    // In the first round the objects are in the change files, in the second in a snapshot.
     for after in [u64::MAX, 1] {
         let server = ApiServer::open(DataDir::new(&dir).snapshot_after(after)).unwrap();
         done(&server, "POST", MAPS, map(&format!("m{after}"))).await;
@@ -195,14 +195,14 @@ async fn an_identity_that_is_missing_is_named() {
     }
     drop(open(&dir));
 
-    // One that ended before it was anybody had no objects either.
+    // A server that was stopped before it had an identity has no objects either.
     let dir = folder("nobody-yet");
     fs::create_dir_all(&dir).unwrap();
     fs::write(dir.join("changes.1"), "").unwrap();
     assert_eq!(open(&dir).recovered().unwrap().objects, 0);
 }
 
-/// Refused for a file that is missing; which one.
+/// Opens a directory, which fails because of a missing file; returns its name.
 fn missing(dir: &Path) -> String {
     let error = ApiServer::open(dir).unwrap_err();
     let told = error.to_string();
@@ -213,7 +213,7 @@ fn missing(dir: &Path) -> String {
     path.file_name().unwrap().to_string_lossy().into_owned()
 }
 
-/// What is refused once this file is gone, or has another name; it is put back.
+/// Moves a file away and returns the name of the file that is reported as missing; moves it back.
 fn missing_without(dir: &Path, file: &Path, instead: &str) -> String {
     fs::rename(file, dir.join(instead)).unwrap();
     let found = missing(dir);
@@ -225,7 +225,7 @@ fn missing_without(dir: &Path, file: &Path, instead: &str) -> String {
 async fn a_file_that_is_missing_is_named() {
     let dir = folder("missing");
     let small = || DataDir::new(&dir).snapshot_after(5_000);
-    // No snapshot can be made: the files of changes gather.
+    // The folder prevents snapshots, so change files accumulate.
     fs::create_dir_all(dir.join("snapshot.new")).unwrap();
     let server = ApiServer::open(small()).unwrap();
     done(&server, "POST", MAPS, map("m")).await;
@@ -245,7 +245,7 @@ async fn a_file_that_is_missing_is_named() {
     fs::remove_dir(dir.join("snapshot.new")).unwrap();
     let files = changes(&dir);
     assert!(files.len() > 2, "{files:?}");
-    // The first might have been replaced by a snapshot that is gone as well.
+    // A snapshot may have replaced the first change file, so the snapshot counts as missing.
     assert_eq!(missing_without(&dir, &files[0], "away"), "snapshot");
     for file in &files[1..] {
         let name = file.file_name().unwrap().to_string_lossy();
@@ -306,7 +306,7 @@ async fn snapshots_take_the_place_of_changes() {
     drop(server);
     assert_eq!(get(&open(&dir), &format!("{APPS}/y")).await.0, 200);
 
-    // A snapshot that was cut off is not one: it never gets its name before it is whole.
+    // A truncated snapshot is damage, because a snapshot gets its name only when it is complete.
     let snapshot = fs::read(dir.join("snapshot")).unwrap();
     fs::write(dir.join("snapshot"), &snapshot[..snapshot.len() - 1]).unwrap();
     let error = ApiServer::open(&*dir).unwrap_err().to_string();
@@ -340,7 +340,7 @@ async fn clients_know_the_server_again() {
 
 const ACCOUNTS: &str = "/api/v1/namespaces/default/serviceaccounts";
 
-/// A token of a new service account.
+/// Creates a service account and returns a token for it.
 async fn token(server: &ApiServer) -> String {
     let account =
         json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "robot"}});
@@ -353,7 +353,7 @@ async fn token(server: &ApiServer) -> String {
     made["status"]["token"].as_str().unwrap().to_owned()
 }
 
-/// What somebody with that token is answered: 403 who is known and may nothing, 401 who is not known.
+/// Returns the code for a request with this token: 403 for a known user without permissions, 401 for an invalid token.
 async fn code_for(server: &ApiServer, token: &str) -> u16 {
     let request = http::Request::get(MAPS)
         .header("authorization", format!("Bearer {token}"))

@@ -1,4 +1,4 @@
-//! Faults on demand.
+//! Injected faults.
 
 use std::time::Duration;
 
@@ -226,7 +226,7 @@ async fn a_watch_ends_in_time_though_its_events_are_late() {
         assert_eq!(watch.next().await, None, "late by {late}");
         assert_eq!(start.elapsed(), Duration::from_secs(20), "late by {late}");
     }
-    // A fault that goes may leave a watch behind that is over already.
+    // When a fault is removed, a delayed watch may have ended already.
     let late = server.fault(Fault::late(Duration::from_secs(30)));
     let mut watch = Lines::open(&server, &uri).await;
     let early = tokio::time::timeout(Duration::from_secs(10), watch.next()).await;

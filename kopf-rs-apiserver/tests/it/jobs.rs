@@ -1,4 +1,4 @@
-//! Jobs whose Pods fail, under virtual time.
+//! Jobs with failing Pods, under virtual time.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use kopf_rs_apiserver::ApiServer;
 const JOBS: &str = "/apis/batch/v1/namespaces/default/jobs";
 const PODS: &str = "/api/v1/namespaces/default/pods";
 
-/// A Job whose Pods fail.
+/// Creates a Job whose Pods fail.
 async fn job(server: &ApiServer, name: &str, rules: Value) -> String {
     let template = json!({"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i", "command": ["false"]}]}});
     let mut spec = json!({"backoffLimit": 2, "template": template});
@@ -85,7 +85,7 @@ async fn a_job_waits_longer_after_each_failure() {
         tokio::time::sleep(Duration::from_secs(seconds)).await;
         counts.push(pods(&server).await.len());
     }
-    // A Pod fails a second after it was made, so there are others after about 11 and 32 seconds.
+    // A Pod fails one second after its creation, so the next ones follow after about 11 and 32 seconds.
     assert_eq!(counts, [1, 2, 2, 3]);
     let found = get(&server, &uri).await.1;
     assert_eq!(condition(&found, "Failed"), "True BackoffLimitExceeded");

@@ -1,4 +1,4 @@
-//! Literal requests and the answers the real server gives to them.
+//! Literal requests, and the real server's answers to them.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! The API server as its clients see it: one module per part of its behaviour.
+//! Tests the API server as its clients see it, with one module per area.
 
 #![expect(
     clippy::unwrap_used,
@@ -32,10 +32,10 @@ use tower::ServiceExt;
 const MERGE: &str = "application/merge-patch+json";
 const JSON_PATCH: &str = "application/json-patch+json";
 
-/// Where the objects of the sample CRD are.
+/// The path of the sample CRD's objects.
 const APPS: &str = "/apis/demo.example/v1/namespaces/default/myapps";
 
-/// One literal request; the answer's code and JSON body (or text, as a JSON string).
+/// Sends a literal request; returns the code and the JSON body (or the text as a JSON string).
 async fn ask(server: &ApiServer, method: &str, uri: &str, body: Value) -> (u16, Value) {
     ask_as(server, method, uri, "application/json", body).await
 }
@@ -72,7 +72,7 @@ async fn get(server: &ApiServer, uri: &str) -> (u16, Value) {
     ask(server, "GET", uri, Value::Null).await
 }
 
-/// A request that has to succeed; the answer's body.
+/// Sends a request that must succeed; returns the body of the answer.
 async fn done(server: &ApiServer, method: &str, uri: &str, body: Value) -> Value {
     let kind = if method == "PATCH" {
         MERGE
@@ -104,7 +104,7 @@ impl Lines {
         }
     }
 
-    /// The next event; `None` at the end.
+    /// Returns the next event; `None` at the end.
     async fn next(&mut self) -> Option<Value> {
         loop {
             if let Some(end) = self.rest.iter().position(|byte| *byte == b'\n') {
@@ -116,7 +116,7 @@ impl Lines {
         }
     }
 
-    /// The next event as its type and the object's name.
+    /// Returns the type of the next event and the name of its object.
     async fn brief(&mut self) -> String {
         let event = self.next().await.unwrap();
         let name = event["object"]["metadata"]["name"]
@@ -153,11 +153,11 @@ fn map(name: &str) -> Value {
 }
 
 const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-/// Where the sample CRD is.
+/// The path of the sample CRD.
 const CRD: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/myapps.demo.example";
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
-/// A server that serves the sample CRD.
+/// Returns a server with the sample CRD.
 async fn with_crd() -> ApiServer {
     let server = ApiServer::new();
     done(&server, "POST", CRDS, crd()).await;

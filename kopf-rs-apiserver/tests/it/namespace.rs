@@ -1,4 +1,4 @@
-//! What goes when something goes: namespaces and owners.
+//! Cascading deletion: the content of namespaces and the dependents of owners.
 
 use serde_json::{Value, json};
 
@@ -152,7 +152,7 @@ async fn a_namespace_says_what_it_waits_for() {
     );
 }
 
-/// An owner reference to a `ConfigMap`, which keeps an owner that is deleted in the foreground.
+/// Returns an owner reference to a `ConfigMap` that blocks the owner's foreground deletion.
 fn by(owner: &Value) -> Value {
     json!({
         "apiVersion": "v1", "kind": "ConfigMap", "blockOwnerDeletion": true,

@@ -1,4 +1,4 @@
-//! Pods that cannot start, and what lets them go on, under virtual time.
+//! Pods that cannot start, and changes that let them start, under virtual time.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ const PODS: &str = "/api/v1/namespaces/default/pods";
 const NODE: &str = "/api/v1/nodes/node-1";
 const NONE: &str = "False Unschedulable";
 
-/// Create a Pod `p` with this spec beside its container, to which this is added.
+/// Creates a Pod `p` with this spec and a container with these additional fields; returns its path.
 async fn pod(server: &ApiServer, mut spec: Value, container: Value) -> String {
     let mut one = json!({"name": "c", "image": "i"});
     for (field, value) in container.as_object().into_iter().flatten() {
@@ -29,7 +29,7 @@ async fn pod(server: &ApiServer, mut spec: Value, container: Value) -> String {
     format!("{PODS}/p")
 }
 
-/// The Pod after a time in which it would have started.
+/// Returns the Pod after ten seconds, in which it must not have started.
 async fn later(server: &ApiServer, uri: &str) -> Value {
     tokio::time::sleep(Duration::from_secs(10)).await;
     let found = get(server, uri).await.1;

@@ -1,4 +1,4 @@
-//! Protobuf bodies as Go clients send them, and what built-in objects look like when they are stored.
+//! Protobuf bodies from Go clients, and the stored form of built-in objects.
 
 use bytes::Bytes;
 use http::Request;
@@ -11,7 +11,7 @@ use kopf_rs_apiserver::ApiServer;
 
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
-/// A field of a message that is bytes.
+/// Returns a protobuf field of bytes.
 fn field(number: u8, content: &[u8]) -> Vec<u8> {
     let length = u8::try_from(content.len()).unwrap();
     [&[number << 3 | 2, length], content].concat()

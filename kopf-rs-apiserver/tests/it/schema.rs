@@ -1,4 +1,4 @@
-//! Schemas of custom kinds: pruning, defaults, refusals.
+//! Schemas of custom kinds: pruning, defaults, validation.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Over TCP with TLS, from the printed kubeconfig, in real time.
+//! TCP with TLS, using the printed kubeconfig, in real time.
 
 use futures_util::{StreamExt, TryStreamExt};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
@@ -48,7 +48,7 @@ async fn an_object_lives_and_dies_over_tcp() {
             WatchEvent::Added(_) => "added",
             WatchEvent::Modified(_) => "modified",
             WatchEvent::Deleted(_) => "deleted",
-            // It says how far the watch has come, and where what was there before ends.
+            // Bookmarks report the progress of the watch, and the end of the initial objects.
             WatchEvent::Bookmark(_) => continue,
             WatchEvent::Error(_) => "error",
         });

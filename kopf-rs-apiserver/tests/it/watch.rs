@@ -1,4 +1,4 @@
-//! Watches: where they begin, what they show, how they end.
+//! Watches: their start, their events, their end.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! A world without nodes: what becomes of workloads, under virtual time.
+//! Simulated workloads under virtual time.
 
 use std::time::Duration;
 
@@ -28,13 +28,13 @@ pub(super) fn world() -> ApiServer {
     server
 }
 
-/// Give a workload a template with another image.
+/// Changes the image in a workload's template.
 async fn renew(server: &ApiServer, uri: &str) {
     let change = json!({"spec": {"template": template("i:2")}});
     done(server, "PATCH", uri, change).await;
 }
 
-/// Await that an object is so; virtual time passes meanwhile.
+/// Waits until the object meets a condition, while virtual time passes.
 pub(super) async fn until(server: &ApiServer, uri: &str, holds: impl Fn(&Value) -> bool) -> Value {
     let mut seen = Value::Null;
     for _ in 0..600 {
@@ -183,7 +183,7 @@ async fn what_cannot_be_pulled_never_starts() {
     assert_eq!(waiting["reason"], "ImagePullBackOff");
 }
 
-/// A Pod with these init containers and one other.
+/// Returns a Pod with these init containers and one other container.
 fn with_init(init: &Value, image: &str) -> Value {
     let spec = json!({"initContainers": init, "containers": [{"name": "c", "image": image}]});
     json!({"metadata": {"name": "p"}, "spec": spec})

@@ -55,7 +55,31 @@ async fn generation_follows_the_spec_alone() {
     assert_eq!(answer["metadata"]["generation"], 2);
 }
 
-// No script of the corpus can tell: on a real server the controller of Deployments writes at the same time.
+#[tokio::test]
+async fn a_long_beginning_of_a_name_is_cut() {
+    let server = ApiServer::new();
+    let beginning = "a".repeat(60);
+    let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"generateName": beginning}, "spec": {"ports": [{"port": 80}]}});
+    let uri = "/api/v1/namespaces/default/services";
+    let made = done(&server, "POST", uri, service).await;
+    let name = made["metadata"]["name"].as_str().unwrap();
+    assert_eq!((name.len(), &name[..58]), (63, &beginning[..58]));
+}
+
+#[tokio::test]
+async fn a_generation_that_cannot_grow_stays() {
+    let server = ApiServer::new();
+    let mut body = map("x");
+    body["metadata"]["generation"] = i64::MAX.into();
+    done(&server, "POST", MAPS, body).await;
+    let uri = format!("{MAPS}/x");
+    let answer = done(&server, "PATCH", &uri, json!({"data": {"a": "2"}})).await;
+    assert_eq!(answer["data"]["a"], "2");
+    assert_eq!(answer["metadata"]["generation"], i64::MAX);
+    done(&server, "DELETE", &uri, Value::Null).await;
+}
+
+// The conformance scripts cannot cover this, because the Deployment controller of a real server writes concurrently.
 #[tokio::test]
 async fn annotations_count_for_the_generation_of_deployments_but_not_beside_their_status() {
     const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
@@ -192,4 +216,49 @@ async fn a_generation_does_not_overflow() {
         (code, &found["metadata"]["generation"]),
         (200, &json!(i64::MAX))
     );
+}
+
+#[tokio::test]
+async fn parameters_of_a_policy_come_from_one_namespace_only() {
+    const POLICIES: &str = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies";
+    let server = ApiServer::new();
+    let namespace =
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default-2"}});
+    done(&server, "POST", "/api/v1/namespaces", namespace).await;
+    let mut other = map("most");
+    other["metadata"]["namespace"] = "default-2".into();
+    done(
+        &server,
+        "POST",
+        &MAPS.replace("default", "default-2"),
+        other,
+    )
+    .await;
+    let rule = json!({"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["services"]});
+    let policy = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy", "metadata": {"name": "p"},
+        "spec": {
+            "paramKind": {"apiVersion": "v1", "kind": "ConfigMap"},
+            "matchConstraints": {"resourceRules": [rule]},
+            "validations": [{"expression": "true"}],
+        },
+    });
+    done(&server, "POST", POLICIES, policy).await;
+    let reference =
+        json!({"name": "most", "namespace": "default", "parameterNotFoundAction": "Deny"});
+    let binding = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding", "metadata": {"name": "p"},
+        "spec": {"policyName": "p", "validationActions": ["Deny"], "paramRef": reference},
+    });
+    done(
+        &server,
+        "POST",
+        &POLICIES.replace("policies", "policybindings"),
+        binding,
+    )
+    .await;
+    let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}, "spec": {"ports": [{"port": 80}]}});
+    let uri = "/api/v1/namespaces/default/services";
+    let (code, status) = ask(&server, "POST", uri, service).await;
+    assert_eq!(code, 422, "{status}");
 }

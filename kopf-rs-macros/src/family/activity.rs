@@ -14,7 +14,7 @@ const ACTIVITY: Family = Family {
 
 static ACTIVITY_FAMILY: Family = ACTIVITY;
 
-/// There is no client yet: it waits for what they return.
+/// There is no client yet, since these functions provide its credentials.
 static LOGIN_ACTIVITY: Family = Family {
     arguments: &[&["settings", "activity"], CLIENTLESS_ARGUMENTS],
     ..ACTIVITY

@@ -38,7 +38,7 @@ const MUTATING: Family = Family {
 
 static MUTATING_FAMILY: Family = MUTATING;
 
-/// What is only looked at has no patch.
+/// Validating functions must not change the object, so they have no patch.
 static VALIDATING_FAMILY: Family = Family {
     arguments: &[OBJECT_DATA, ARGUMENTS, COMMON_ARGUMENTS],
     ..MUTATING

@@ -7,11 +7,11 @@ const _: () = {
     ) -> __kopf::Calling<'a> {
         __kopf::Box::pin(async move {
             use __kopf::{AnyKind as _, GivenToAll as _, LocalBoxKind as _};
-            let __kopf_argument_0 = <str as __kopf::LendArg<
+            let __kopf_argument_0 = <str as __kopf::LentAs<
                 '_,
                 __kopf::arg::activity,
             >>::hold(__kopf_cause)?;
-            let __kopf_argument_1 = <Client as __kopf::FromArg<
+            let __kopf_argument_1 = <Client as __kopf::GivenAs<
                 '_,
                 __kopf::arg::client,
             >>::from_arg(__kopf_cause)?;

@@ -15,23 +15,23 @@ const _: () = {
     ) -> __kopf::Calling<'a> {
         __kopf::Box::pin(async move {
             use __kopf::{AnyKind as _, GivenToAll as _, LocalBoxKind as _};
-            let __kopf_argument_0 = <Value as __kopf::LendArg<
+            let __kopf_argument_0 = <Value as __kopf::LentAs<
                 '_,
                 __kopf::arg::spec,
             >>::hold(__kopf_cause)?;
-            let __kopf_argument_1 = <Operation as __kopf::FromArg<
+            let __kopf_argument_1 = <Operation as __kopf::GivenAs<
                 '_,
                 __kopf::arg::operation,
             >>::from_arg(__kopf_cause)?;
-            let __kopf_argument_2 = <Value as __kopf::LendArg<
+            let __kopf_argument_2 = <Value as __kopf::LentAs<
                 '_,
                 __kopf::arg::old,
             >>::hold_if_any(__kopf_cause)?;
-            let __kopf_argument_3 = <UserInfo as __kopf::FromArg<
+            let __kopf_argument_3 = <UserInfo as __kopf::GivenAs<
                 '_,
                 __kopf::arg::userinfo,
             >>::from_arg(__kopf_cause)?;
-            let __kopf_argument_4 = <Warnings as __kopf::LendArg<
+            let __kopf_argument_4 = <Warnings as __kopf::LentAs<
                 '_,
                 __kopf::arg::warnings,
             >>::hold(__kopf_cause)?;
@@ -98,19 +98,19 @@ const _: () = {
         __kopf_patch: &mut __kopf::Patch,
     ) -> __kopf::Returned {
         use __kopf::{AnyKind as _, GivenToAll as _, LocalBoxKind as _};
-        let __kopf_argument_1 = <bool as __kopf::FromArg<
+        let __kopf_argument_1 = <bool as __kopf::GivenAs<
             '_,
             __kopf::arg::dryrun,
         >>::from_arg(__kopf_cause)?;
-        let __kopf_argument_2 = <str as __kopf::LendArg<
+        let __kopf_argument_2 = <str as __kopf::LentAs<
             '_,
             __kopf::arg::subresource,
         >>::hold_if_any(__kopf_cause)?;
-        let __kopf_argument_3 = <Value as __kopf::LendArg<
+        let __kopf_argument_3 = <Value as __kopf::LentAs<
             '_,
             __kopf::arg::headers,
         >>::hold(__kopf_cause)?;
-        let __kopf_argument_4 = <Value as __kopf::LendArg<
+        let __kopf_argument_4 = <Value as __kopf::LentAs<
             '_,
             __kopf::arg::sslpeer,
         >>::hold(__kopf_cause)?;

@@ -10,11 +10,11 @@ const _: () = {
         __kopf::Box::pin(async move {
             use __kopf::{AnyKind as _, GivenToAll as _, LocalBoxKind as _};
             __kopf::ByType::<Live, __kopf::BackgroundOptions>::is_given();
-            let __kopf_argument_0 = <str as __kopf::LendArg<
+            let __kopf_argument_0 = <str as __kopf::LentAs<
                 '_,
                 __kopf::arg::name,
             >>::hold(__kopf_cause)?;
-            let __kopf_argument_1 = <Stopped as __kopf::LendArg<
+            let __kopf_argument_1 = <Stopped as __kopf::LentAs<
                 '_,
                 __kopf::arg::stopped,
             >>::hold(__kopf_cause)?;
@@ -89,7 +89,7 @@ const _: () = {
         __kopf_patch: &mut __kopf::Patch,
     ) -> __kopf::Returned {
         use __kopf::{AnyKind as _, GivenToAll as _, LocalBoxKind as _};
-        let __kopf_argument_0 = <str as __kopf::LendArg<
+        let __kopf_argument_0 = <str as __kopf::LentAs<
             '_,
             __kopf::arg::name,
         >>::hold(__kopf_cause)?;
@@ -138,7 +138,7 @@ const _: () = {
         __kopf_patch: &mut __kopf::Patch,
     ) -> __kopf::Returned {
         use __kopf::{AnyKind as _, GivenToAll as _, LocalBoxKind as _};
-        let __kopf_argument_0 = <str as __kopf::LendArg<
+        let __kopf_argument_0 = <str as __kopf::LentAs<
             '_,
             __kopf::arg::name,
         >>::hold(__kopf_cause)?;
@@ -188,7 +188,7 @@ const _: () = {
     ) -> __kopf::Calling<'a> {
         __kopf::Box::pin(async move {
             use __kopf::{AnyKind as _, GivenToAll as _, LocalBoxKind as _};
-            let __kopf_argument_0 = <str as __kopf::LendArg<
+            let __kopf_argument_0 = <str as __kopf::LentAs<
                 '_,
                 __kopf::arg::name,
             >>::hold(__kopf_cause)?;

@@ -8,14 +8,14 @@ const _: () = {
         __kopf_patch: &mut __kopf::Patch,
     ) -> __kopf::Returned {
         use __kopf::{AnyKind as _, GivenToAll as _, LocalBoxKind as _};
-        let __kopf_argument_0 = <KopfExample as __kopf::LendArg<
+        let __kopf_argument_0 = <KopfExample as __kopf::LentAs<
             '_,
             __kopf::arg::spec,
         >>::hold(__kopf_cause)?;
         let __kopf_argument_1 = <BTreeMap<
             String,
             String,
-        > as __kopf::LendArg<'_, __kopf::arg::labels>>::hold(__kopf_cause)?;
+        > as __kopf::LentAs<'_, __kopf::arg::labels>>::hold(__kopf_cause)?;
         let __kopf_returned = work(&*__kopf_argument_0, &*__kopf_argument_1);
         (&__kopf_returned).__kopf_kind().convert(__kopf_returned)
     }

@@ -15,7 +15,7 @@ const _: () = {
         let __kopf_argument_0 = __kopf::field_if_any::<
             String,
         >(__kopf_cause, "spec", &["nodeName"])?;
-        let __kopf_argument_1 = <String as __kopf::FromArg<
+        let __kopf_argument_1 = <String as __kopf::GivenAs<
             '_,
             __kopf::arg::name,
         >>::from_arg(__kopf_cause)?;

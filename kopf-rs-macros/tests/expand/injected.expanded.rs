@@ -17,7 +17,7 @@ const _: () = {
             let __kopf_argument_1 = <Stats as __kopf::FromCause<
                 '_,
             >>::from_cause(__kopf_cause)?;
-            let __kopf_argument_2 = <str as __kopf::LendArg<
+            let __kopf_argument_2 = <str as __kopf::LentAs<
                 '_,
                 __kopf::arg::name,
             >>::hold(__kopf_cause)?;
@@ -60,6 +60,92 @@ const _: () = {
                     )
             },
             call: __kopf::Function::Async(__kopf_call_create_fn),
+        },
+    ];
+    __kopf::submit! {
+        __kopf::Declared::Function(__KOPF_DECLS)
+    }
+};
+async fn other_indices(
+    cells: geo::Index<String, String>,
+    places: &Index<u8>,
+    ours: &kopf_rs::Index<String, String>,
+) {}
+const _: () = {
+    use ::kopf_rs::__private as __kopf;
+    fn __kopf_call_other_indices<'a>(
+        __kopf_cause: &'a __kopf::Cause,
+        __kopf_patch: &'a mut __kopf::Patch,
+    ) -> __kopf::Calling<'a> {
+        __kopf::Box::pin(async move {
+            use __kopf::{AnyKind as _, GivenToAll as _, LocalBoxKind as _};
+            __kopf::ByType::<
+                geo::Index<String, String>,
+                __kopf::EventOptions,
+            >::is_given();
+            __kopf::ByType::<&Index<u8>, __kopf::EventOptions>::is_given();
+            let __kopf_argument_0 = <geo::Index<
+                String,
+                String,
+            > as __kopf::FromCause<'_>>::from_cause(__kopf_cause)?;
+            let __kopf_argument_1 = <&Index<
+                u8,
+            > as __kopf::FromCause<'_>>::from_cause(__kopf_cause)?;
+            let __kopf_argument_2 = <kopf_rs::Index<
+                String,
+                String,
+            > as __kopf::IndexArgument>::of(__kopf_cause, "ours")?;
+            let __kopf_returned = __kopf::handler_future_must_be_send(
+                    other_indices(
+                        __kopf_argument_0,
+                        __kopf_argument_1,
+                        &__kopf_argument_2,
+                    ),
+                )
+                .await;
+            (&__kopf_returned).__kopf_kind().convert(__kopf_returned)
+        })
+    }
+    const __KOPF_LOCATION: __kopf::SourceLocation = __kopf::SourceLocation {
+        package: ::core::env!("CARGO_PKG_NAME"),
+        file: ::core::file!(),
+        line: 1u32,
+        column: 1u32,
+        module: ::core::module_path!(),
+    };
+    const __KOPF_DECLS: &[__kopf::Decl] = &[
+        __kopf::Decl {
+            name: "other_indices",
+            location: __KOPF_LOCATION,
+            declaration: __kopf::Option::Some(
+                __kopf::Declaration::Event(
+                    || __kopf::Selector::positional(&["pods"]),
+                    || __kopf::EventOptions::default(),
+                ),
+            ),
+            common: || {
+                use __kopf::GivenToAll as _;
+                __kopf::CommonOptions::default()
+                    .requiring(
+                        __kopf::ByType::<
+                            geo::Index<String, String>,
+                            __kopf::EventOptions,
+                        >::required_state(),
+                    )
+                    .requiring(
+                        __kopf::ByType::<
+                            &Index<u8>,
+                            __kopf::EventOptions,
+                        >::required_state(),
+                    )
+                    .reading(
+                        <kopf_rs::Index<
+                            String,
+                            String,
+                        > as __kopf::IndexArgument>::required("ours"),
+                    )
+            },
+            call: __kopf::Function::Async(__kopf_call_other_indices),
         },
     ];
     __kopf::submit! {

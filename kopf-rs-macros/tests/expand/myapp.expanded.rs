@@ -15,23 +15,23 @@ const _: () = {
     ) -> __kopf::Calling<'a> {
         __kopf::Box::pin(async move {
             use __kopf::{AnyKind as _, GivenToAll as _, LocalBoxKind as _};
-            let __kopf_argument_0 = <MyAppSpec as __kopf::FromArg<
+            let __kopf_argument_0 = <MyAppSpec as __kopf::GivenAs<
                 '_,
                 __kopf::arg::spec,
             >>::from_arg(__kopf_cause)?;
-            let __kopf_argument_1 = <str as __kopf::LendArg<
+            let __kopf_argument_1 = <str as __kopf::LentAs<
                 '_,
                 __kopf::arg::name,
             >>::hold(__kopf_cause)?;
-            let __kopf_argument_2 = <str as __kopf::LendArg<
+            let __kopf_argument_2 = <str as __kopf::LentAs<
                 '_,
                 __kopf::arg::namespace,
             >>::hold_if_any(__kopf_cause)?;
-            let __kopf_argument_3 = <Logger as __kopf::FromArg<
+            let __kopf_argument_3 = <Logger as __kopf::GivenAs<
                 '_,
                 __kopf::arg::logger,
             >>::from_arg(__kopf_cause)?;
-            let __kopf_argument_4 = <Client as __kopf::FromArg<
+            let __kopf_argument_4 = <Client as __kopf::GivenAs<
                 '_,
                 __kopf::arg::client,
             >>::from_arg(__kopf_cause)?;

@@ -7,15 +7,15 @@ const _: () = {
     ) -> __kopf::Calling<'a> {
         __kopf::Box::pin(async move {
             use __kopf::{AnyKind as _, GivenToAll as _, LocalBoxKind as _};
-            let __kopf_argument_0 = <u64 as __kopf::LendArg<
+            let __kopf_argument_0 = <u64 as __kopf::LentAs<
                 '_,
                 __kopf::arg::param,
             >>::hold(__kopf_cause)?;
-            let __kopf_argument_1 = <str as __kopf::LendArg<
+            let __kopf_argument_1 = <str as __kopf::LentAs<
                 '_,
                 __kopf::arg::old,
             >>::hold_if_any(__kopf_cause)?;
-            let __kopf_argument_2 = <String as __kopf::FromArg<
+            let __kopf_argument_2 = <String as __kopf::GivenAs<
                 '_,
                 __kopf::arg::new,
             >>::from_arg_if_any(__kopf_cause)?;

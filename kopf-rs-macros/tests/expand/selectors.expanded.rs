@@ -7,7 +7,7 @@ const _: () = {
     ) -> __kopf::Calling<'a> {
         __kopf::Box::pin(async move {
             use __kopf::{AnyKind as _, GivenToAll as _, LocalBoxKind as _};
-            let __kopf_argument_0 = <EventType as __kopf::FromArg<
+            let __kopf_argument_0 = <EventType as __kopf::GivenAs<
                 '_,
                 __kopf::arg::event_type,
             >>::from_arg(__kopf_cause)?;

@@ -15,7 +15,7 @@ const _: () = {
     ) -> __kopf::Calling<'a> {
         __kopf::Box::pin(async move {
             use __kopf::{AnyKind as _, GivenToAll as _, LocalBoxKind as _};
-            let __kopf_argument_0 = <Value as __kopf::FromArg<
+            let __kopf_argument_0 = <Value as __kopf::GivenAs<
                 '_,
                 __kopf::arg::spec,
             >>::from_arg(__kopf_cause)?;
@@ -65,6 +65,46 @@ const _: () = {
             ),
             common: || __kopf::CommonOptions::default(),
             call: __kopf::Function::Async(__kopf_call_begin),
+        },
+    ];
+    __kopf::submit! {
+        __kopf::Declared::Function(__KOPF_DECLS)
+    }
+};
+/// An attribute of somebody else's, whose name is one of ours.
+#[other::timer(every = 3)]
+async fn seen() {}
+const _: () = {
+    use ::kopf_rs::__private as __kopf;
+    fn __kopf_call_seen<'a>(
+        __kopf_cause: &'a __kopf::Cause,
+        __kopf_patch: &'a mut __kopf::Patch,
+    ) -> __kopf::Calling<'a> {
+        __kopf::Box::pin(async move {
+            use __kopf::{AnyKind as _, GivenToAll as _, LocalBoxKind as _};
+            let __kopf_returned = __kopf::handler_future_must_be_send(seen()).await;
+            (&__kopf_returned).__kopf_kind().convert(__kopf_returned)
+        })
+    }
+    const __KOPF_LOCATION: __kopf::SourceLocation = __kopf::SourceLocation {
+        package: ::core::env!("CARGO_PKG_NAME"),
+        file: ::core::file!(),
+        line: 1u32,
+        column: 1u32,
+        module: ::core::module_path!(),
+    };
+    const __KOPF_DECLS: &[__kopf::Decl] = &[
+        __kopf::Decl {
+            name: "seen",
+            location: __KOPF_LOCATION,
+            declaration: __kopf::Option::Some(
+                __kopf::Declaration::Event(
+                    || __kopf::Selector::positional(&["pods"]),
+                    || __kopf::EventOptions::default(),
+                ),
+            ),
+            common: || __kopf::CommonOptions::default(),
+            call: __kopf::Function::Async(__kopf_call_seen),
         },
     ];
     __kopf::submit! {

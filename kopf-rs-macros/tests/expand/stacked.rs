@@ -5,3 +5,8 @@
 pub(crate) async fn begin(_spec: Value, patch: &mut Patch) -> HandlerResult<u8> {
     Ok(1)
 }
+
+/// An attribute of somebody else's, whose name is one of ours.
+#[on_event("pods")]
+#[other::timer(every = 3)]
+async fn seen() {}

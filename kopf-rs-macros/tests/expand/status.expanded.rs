@@ -13,7 +13,7 @@ const _: () = {
     ) -> __kopf::Calling<'a> {
         __kopf::Box::pin(async move {
             use __kopf::{AnyKind as _, GivenToAll as _, LocalBoxKind as _};
-            let __kopf_argument_0 = <str as __kopf::LendArg<
+            let __kopf_argument_0 = <str as __kopf::LentAs<
                 '_,
                 __kopf::arg::name,
             >>::hold(__kopf_cause)?;

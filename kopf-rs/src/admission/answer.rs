@@ -1,4 +1,4 @@
-//! What is answered to a review: whether the request may be carried out, why not, what is to be changed, and warnings.
+//! The response to a review: whether the request is allowed, the reason for a denial, the changes, and warnings.
 //!
 //! Must not know how handlers are called.
 
@@ -11,15 +11,17 @@ use crate::handler::denial::Denial;
 use crate::handler::outcome::Outcome;
 use crate::object::operations::Operations;
 
-/// An HTTP answer.
+/// An HTTP response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ReviewReply {
     pub(crate) status: u16,
+    /// The status code that the API server's client sees. A denial is a successful response and contains its own code.
+    pub(crate) code: u16,
     /// JSON.
     pub(crate) body: Vec<u8>,
 }
 
-/// Why a handler denies the request.
+/// A handler's denial of the request.
 #[derive(Clone, Debug)]
 pub(crate) struct Refusal {
     pub(crate) weight: Weight,
@@ -27,7 +29,7 @@ pub(crate) struct Refusal {
     pub(crate) denial: Denial,
 }
 
-/// Which of several denials is told: the least.
+/// The precedence of denials: only the smallest one is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Weight {
     Admission,
@@ -36,16 +38,16 @@ pub(crate) enum Weight {
     Arbitrary,
 }
 
-/// Why a handler fails that calls for sub-handlers.
+/// The error of a handler that registers sub-handlers.
 pub(crate) const WAITING: &str = "admission handlers have no sub-handlers";
 
-/// The codes of errors.
+/// The valid status codes of denials.
 const CODES: std::ops::RangeInclusive<u16> = 400..=599;
 
 // === impl ===
 
 impl ReviewReply {
-    /// The handlers have answered.
+    /// Builds the response after the handlers have run.
     pub(crate) fn reviewed(
         review: &Review,
         refusals: Vec<Refusal>,
@@ -59,6 +61,8 @@ impl ReviewReply {
             response["patchType"] = json!("JSONPatch");
             response["patch"] = json!(STANDARD.encode(changes.to_string()));
         }
+        let code = response["status"]["code"].as_u64();
+        let code = code.and_then(|code| u16::try_from(code).ok());
         if !warnings.is_empty() {
             let warnings = warnings.iter().map(|it| printable(it));
             response["warnings"] = warnings.collect();
@@ -70,11 +74,12 @@ impl ReviewReply {
         });
         Self {
             status: 200,
+            code: code.unwrap_or(200),
             body: body.to_string().into_bytes(),
         }
     }
 
-    /// There is no answer, and the configuration says what that means.
+    /// Builds the response for a failed review. The webhook configuration decides what a failure means.
     pub(crate) fn failed(status: u16, message: &str) -> Self {
         let reason = match status {
             400 => "BadRequest",
@@ -93,13 +98,14 @@ impl ReviewReply {
         });
         Self {
             status,
+            code: status,
             body: body.to_string().into_bytes(),
         }
     }
 }
 
 impl Refusal {
-    /// What the end of a call says, if it denies the request. A panic does not: there is no answer then.
+    /// Returns the denial for the outcome of a call, if it denies the request. A panic is a failure rather than a denial.
     pub(crate) fn of(outcome: &Outcome) -> Option<Self> {
         let (weight, message, denial) = match outcome {
             Outcome::Succeeded(_) | Outcome::Panicked { .. } | Outcome::TimedOut { .. } => {
@@ -125,14 +131,14 @@ impl Refusal {
         })
     }
 
-    /// The code that was given, where it makes no sense.
+    /// Returns the handler's status code if it is outside of the valid range.
     pub(crate) fn odd_code(&self) -> Option<u16> {
         let code = self.denial.code.filter(|it| *it != 0)?;
         (!CODES.contains(&code)).then_some(code)
     }
 }
 
-/// The weightiest one, the first of those; with what all say of fields.
+/// Returns the status of the denial with the highest precedence, the first among equals, with the causes of all denials.
 fn status(review: &Review, refusals: Vec<Refusal>) -> Option<Value> {
     let all: Vec<_> = refusals
         .iter()
@@ -170,7 +176,7 @@ fn status(review: &Review, refusals: Vec<Refusal>) -> Option<Value> {
     }))
 }
 
-/// Warnings are HTTP headers.
+/// Replaces control characters, because warnings are sent as HTTP headers.
 fn printable(warning: &str) -> Value {
     let plain = |it: char| if it.is_control() { ' ' } else { it };
     warning.chars().map(plain).collect::<String>().into()

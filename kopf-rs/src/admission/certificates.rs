@@ -1,7 +1,9 @@
-//! The certificates of the admission endpoint as generations: each one an authority, which signs nothing else, and what is served with it.
+//! The certificates of the admission endpoint, in generations: each has its own authority, which signs nothing else, and the served
+//! certificate.
 //!
-//! Promises that a generation is served only after all who ask know its authority, and is trusted until it ends, so that no rotation makes a
-//! request fail. Pure: the time, and what is known, are arguments. Must not know where generations are kept, nor how one is made.
+//! Guarantees that a generation is served only after all clients know its authority, and that it stays trusted until it expires, so that a
+//! rotation fails no request. Pure functions: the time and the known state are parameters. Must not know where generations are stored or how
+//! one is created.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,62 +13,62 @@ use base64::engine::general_purpose::STANDARD;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value, json};
 
-/// One authority with what it has signed.
+/// One authority with the certificate that it has signed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Generation {
-    /// The names and addresses that it is for, in order.
+    /// The names and addresses of the certificate, in order.
     pub(crate) names: Vec<String>,
     pub(crate) made: Timestamp,
     pub(crate) not_after: Timestamp,
-    /// The certificate of the authority, whose key exists no more: PEM.
+    /// The certificate of the authority in PEM. Its private key is discarded.
     pub(crate) authority: String,
-    /// What is served: PEM.
+    /// The served certificate in PEM.
     pub(crate) certificate: String,
-    /// Its private key: PEM.
+    /// The private key of the served certificate in PEM.
     pub(crate) key: String,
 }
 
-/// All generations that are kept, by their numbers.
+/// All stored generations by number.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Generations {
-    /// The number of the one that is served.
+    /// The number of the served generation.
     pub(crate) serving: u32,
     pub(crate) all: BTreeMap<u32, Generation>,
 }
 
-/// What is wanted, and what is known.
+/// The desired and the known state.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Facts<'a> {
     pub(crate) now: Timestamp,
-    /// How long a generation is valid.
+    /// The validity period of a generation.
     pub(crate) life: Duration,
     pub(crate) names: &'a [String],
-    /// The newest generation whose authority all know who ask, and since when.
+    /// The newest generation whose authority all clients know, and the time since when they do.
     pub(crate) published: Option<(u32, Timestamp)>,
-    /// So long it takes until what is written has reached all who ask.
+    /// The time that a written configuration needs to reach all clients.
     pub(crate) propagation: Duration,
 }
 
-/// Certificates begin so long before they are made: the clocks of API servers may be behind ours.
+/// The validity of certificates starts this long before their creation, because the clocks of API servers may be behind.
 pub(crate) const BEHIND: Duration = Duration::from_secs(3600);
 
-/// What is to be done next.
+/// The next action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// Make a generation of this number. `at_once`: nothing that is served is good, so that waiting would save nothing.
+    /// Create a generation with this number. `at_once`: no valid certificate is served, so waiting would not help.
     Make { number: u32, at_once: bool },
-    /// Serve the generation of this number, and forget those that have ended.
+    /// Serve the generation with this number, and drop expired ones.
     Serve { number: u32 },
-    /// Nothing, until then at the latest.
+    /// Do nothing until that time at the latest.
     Wait { until: Timestamp },
 }
 
-/// Why what is kept cannot be used.
+/// The reason why stored generations cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct BadGenerations(String);
 
-/// What is to be done next.
+/// Decides on the next action.
 pub(crate) fn step(kept: &Generations, facts: Facts<'_>) -> Step {
     let Facts { now, life, .. } = facts;
     let newest = kept.all.last_key_value();
@@ -87,7 +89,7 @@ pub(crate) fn step(kept: &Generations, facts: Facts<'_>) -> Step {
     }
     let due = due(served, life);
     let is_wanted = served.names == facts.names;
-    // However often the wishes change, or the clock jumps.
+    // Limits the rate when the desired names change often or the clock jumps.
     let earliest = later(served.made, life / 10);
     if now >= due || !is_wanted && now >= earliest {
         return Step::Make {
@@ -100,7 +102,7 @@ pub(crate) fn step(kept: &Generations, facts: Facts<'_>) -> Step {
     }
 }
 
-/// The next generation is there: is it known to all?
+/// Decides when to serve an existing next generation, depending on whether all clients know it.
 fn next_step(number: u32, served: &Generation, facts: Facts<'_>) -> Step {
     let known = facts
         .published
@@ -108,14 +110,15 @@ fn next_step(number: u32, served: &Generation, facts: Facts<'_>) -> Step {
     match known.map(|(_, since)| later(since, facts.propagation)) {
         Some(at) if at <= facts.now => Step::Serve { number },
         Some(at) => Step::Wait { until: at },
-        // Whoever writes configurations tells when they know it; where nobody does, the former one is served to its end.
+        // The component that writes configurations reports their propagation. Without such a report, the former generation is served until it
+        // expires.
         None => Step::Wait {
             until: served.not_after,
         },
     }
 }
 
-/// When a third of the life is left.
+/// Returns the time when a third of the validity period is left.
 fn due(generation: &Generation, life: Duration) -> Timestamp {
     let third = SignedDuration::try_from(life / 3).unwrap_or_default();
     let due = generation.not_after.checked_sub(third);
@@ -127,43 +130,43 @@ fn later(from: Timestamp, duration: Duration) -> Timestamp {
 }
 
 impl Generation {
-    /// Whether those who ask take its certificate at that time.
+    /// Returns true if clients accept the certificate at that time.
     pub(crate) fn is_valid(&self, now: Timestamp) -> bool {
         later(now, BEHIND) >= self.made && self.not_after > now
     }
 }
 
 impl Generations {
-    /// The generation that is served.
+    /// Returns the served generation.
     pub(crate) fn served(&self) -> Option<&Generation> {
         self.all.get(&self.serving)
     }
 
-    /// The number of the newest one.
+    /// Returns the number of the newest generation.
     pub(crate) fn newest(&self) -> u32 {
         self.all.last_key_value().map_or(0, |(number, _)| *number)
     }
 
-    /// All authorities whose certificates may be served now, or soon: PEM.
+    /// Returns all authorities whose certificates are or may soon be served, in PEM.
     pub(crate) fn bundle(&self, now: Timestamp) -> String {
         let valid = self.all.values().filter(|it| it.not_after > now);
         valid.map(|it| it.authority.as_str()).collect()
     }
 
-    /// The newest generation whose authority is in a bundle.
+    /// Returns the newest generation whose authority is in a bundle.
     pub(crate) fn newest_in(&self, bundle: &str) -> Option<u32> {
         let known = self.all.iter().rev();
         let mut known = known.filter(|(_, it)| bundle.contains(it.authority.trim()));
         known.next().map(|(number, _)| *number)
     }
 
-    /// With one more.
+    /// Adds a generation.
     pub(crate) fn with(mut self, number: u32, generation: Generation) -> Self {
         self.all.insert(number, generation);
         self
     }
 
-    /// With another one that is served, and without those that have ended.
+    /// Serves another generation, and drops expired ones.
     pub(crate) fn serving(mut self, number: u32, now: Timestamp) -> Self {
         self.serving = number;
         self.all
@@ -171,7 +174,7 @@ impl Generations {
         self
     }
 
-    /// With the copies that are known of what is spoiled, and without what nobody knows. It may be that nothing is left to be served.
+    /// Replaces spoiled generations by known copies, and drops those without a copy. The result may have no generation to serve.
     pub(crate) fn mended(mut self, spoiled: &[u32], known: &Self) -> Self {
         for number in spoiled {
             let found = self.all.remove(number);
@@ -186,7 +189,7 @@ impl Generations {
         self
     }
 
-    /// As the `data` of a Secret.
+    /// Returns the generations as the `data` of a Secret.
     pub(crate) fn to_data(&self) -> Map<String, Value> {
         let mut data = Map::new();
         let mut put = |key: String, text: &str| data.insert(key, STANDARD.encode(text).into());
@@ -201,7 +204,7 @@ impl Generations {
         data
     }
 
-    /// Out of the `data` of a Secret.
+    /// Parses the `data` of a Secret.
     pub(crate) fn of_data(data: &Value) -> Result<Self, BadGenerations> {
         let text = |key: &str| {
             let encoded = data[key].as_str();
@@ -265,7 +268,7 @@ mod tests {
         vec!["a.ns.svc".to_owned()]
     }
 
-    /// A generation that was made on that day.
+    /// Returns a generation that was created on that day.
     fn generation(day: u64) -> Generation {
         Generation {
             names: names(),
@@ -278,8 +281,12 @@ mod tests {
     }
 
     fn on(day: u64, kept: &Generations, published: Option<(u32, Timestamp)>) -> Step {
+        when(at(day), kept, published)
+    }
+
+    fn when(now: Timestamp, kept: &Generations, published: Option<(u32, Timestamp)>) -> Step {
         let facts = Facts {
-            now: at(day),
+            now,
             life: LIFE,
             names: &names(),
             published,
@@ -302,7 +309,7 @@ mod tests {
         };
         assert_eq!(on(0, &Generations::default(), None), make(1));
         assert_eq!(on(1, &one(), None), Step::Wait { until: at(60) });
-        // What has ended serves nobody: AD31.
+        // Expired certificates are useless, so a new one is created at once: AD31.
         assert_eq!(on(90, &one(), None), make(2));
     }
 
@@ -324,7 +331,7 @@ mod tests {
             until: later(at(61), Duration::from_secs(60)),
         };
         assert_eq!(on(61, &two, Some((2, at(61)))), just_now);
-        // Whoever still serves the first one is trusted until it ends.
+        // Instances that still serve the first generation are trusted until it expires.
         let swapped = two.serving(2, at(61));
         assert_eq!(swapped.bundle(at(61)).lines().count(), 2);
         assert_eq!(swapped.bundle(at(91)), "authority of day 60\n");
@@ -349,7 +356,7 @@ mod tests {
         let mut kept = one();
         kept.all.get_mut(&1).unwrap().names.clear();
         let two = kept.with(2, generation(9));
-        // Nobody tells that its authority is known: the first one is served to its end.
+        // Without a report of propagation, the first generation is served until it expires.
         assert_eq!(on(40, &two, None), Step::Wait { until: at(90) });
     }
 
@@ -361,17 +368,42 @@ mod tests {
             at_once: true,
         };
         assert_eq!(on(1, &ahead, Some((2, at(400)))), make);
-        // Certificates begin a little earlier.
+        // The validity of certificates starts a little earlier.
         let little = Generation {
             made: later(at(1), BEHIND),
             ..generation(1)
         };
         let little = one().with(2, little).serving(2, at(1));
         assert!(matches!(on(1, &little, None), Step::Wait { .. }));
-        // What is served is good, and what is to follow is not yet: it is not served.
+        // The served generation is valid and the next one is not yet, so it is not served.
         let next = one().with(2, generation(400));
         let wait = Step::Wait { until: at(60) };
         assert_eq!(on(1, &next, Some((2, at(0)))), wait);
+    }
+
+    #[test]
+    fn a_clock_that_is_wrong_by_hours_makes_nothing_and_by_a_year_one_generation() {
+        let hours = Duration::from_secs(2 * 3600);
+        let kept = one();
+        for now in [later(at(10), hours), at(10).checked_sub(hours).unwrap()] {
+            assert_eq!(
+                when(now, &kept, None),
+                Step::Wait { until: at(60) },
+                "{now}"
+            );
+        }
+        // All served certificates seem to have expired.
+        let make = |number| Step::Make {
+            number,
+            at_once: true,
+        };
+        assert_eq!(on(375, &kept, None), make(2));
+        let ahead = kept.with(2, generation(375)).serving(2, at(375));
+        assert!(matches!(on(376, &ahead, None), Step::Wait { .. }));
+        // The clock is correct again.
+        assert_eq!(on(11, &ahead, None), make(3));
+        let right = ahead.with(3, generation(11)).serving(3, at(11));
+        assert_eq!(on(12, &right, None), Step::Wait { until: at(71) });
     }
 
     #[test]
@@ -407,7 +439,7 @@ mod tests {
             spoiled.all.get_mut(&number).unwrap().key = "junk".to_owned();
         }
         assert_eq!(spoiled.clone().mended(&[1, 2], &good), good);
-        // Of the next one nothing is known but what is spoiled, and it is made anew.
+        // No intact copy of the next generation is known, so it will be created anew.
         let half = good.clone().with(2, spoiled.all[&2].clone());
         assert_eq!(half.clone().mended(&[2], &half), one());
         let nothing = spoiled.mended(&[1, 2], &Generations::default());

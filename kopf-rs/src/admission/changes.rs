@@ -1,6 +1,6 @@
-//! What handlers want changed of an object under review, as the API server takes it: a JSON patch of what differs, and of nothing else.
+//! Converts the changes that handlers request for an object under review to a JSON patch with only the differences.
 //!
-//! What the API server would refuse, or lose, without naming the handler is refused here. Must not know what else is answered.
+//! Refuses changes that the API server would refuse or lose without naming the handler. Must not know the rest of the response.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -14,11 +14,11 @@ use crate::object::patch::{self, Patch};
 pub(crate) struct Changes<'a> {
     review: &'a Review,
     has_status_subresource: bool,
-    /// Without what only the API server writes: that is never patched. Nothing as long as nothing is changed.
+    /// The states before and after, without fields that only the API server writes, which are never patched. `None` before the first change.
     sides: Option<(Value, Value)>,
 }
 
-/// What must not be changed, as JSON pointers.
+/// The fields that must not change, as JSON pointers.
 const FIXED: [&str; 6] = [
     "/apiVersion",
     "/kind",
@@ -37,10 +37,10 @@ impl<'a> Changes<'a> {
         }
     }
 
-    /// Change the object as a handler wants it. Functions of users are among that.
+    /// Applies the changes of a handler, including functions of users.
     ///
     /// # Errors
-    /// The path of what must not be changed, and why.
+    /// The path of a field that must not change, with the reason.
     pub(crate) fn add(&mut self, wanted: &Patch, now: Timestamp) -> Result<(), String> {
         if wanted.is_empty() {
             return Ok(());
@@ -63,7 +63,7 @@ impl<'a> Changes<'a> {
         Ok(())
     }
 
-    /// All that differs, if anything does.
+    /// Returns all differences, if there are any.
     pub(crate) fn operations(self) -> Option<Operations> {
         let (before, after) = self.sides?;
         let operations = Operations::between(&before, &after);

@@ -1,17 +1,27 @@
-//! The filters of a handler as expressions (CEL) of `matchConditions`: where they do not hold, the API server does not ask at all.
+//! Translates the filters of a handler to CEL expressions in `matchConditions`: the API server does not call the webhook if they do not hold.
 //!
-//! Promises that no expression fails, whatever the object: one that does refuses the request. A filter that is a function, or that cannot be
-//! expressed for sure, is left out: the handler's own check follows. Must not know webhooks.
+//! Guarantees that no expression fails for any object, because a failing one refuses the request. Filters that are functions or cannot be
+//! translated exactly are left out: the handler's own check follows. Must not know webhooks.
 
 use serde_json::{Value, json};
 
 use crate::handler::filter::{Criterion, Filters};
 use crate::object::path::FieldPath;
 
-/// The API server takes no more for a webhook.
-const MOST: usize = 64;
+/// The API server's limit of conditions per webhook.
+pub(crate) const MOST: usize = 64;
 
-/// The conditions of a handler's annotations, field and value, and of objects that are being deleted where these are left alone.
+/// The CEL expression for the namespace of a request.
+pub(crate) const NAMESPACE: &str = "request.namespace";
+
+/// Returns the condition that the namespace of a request satisfies this expression about [`NAMESPACE`]. Cluster-scoped objects always satisfy
+/// it, as with a selector.
+pub(crate) fn namespace_condition(expression: &str) -> Value {
+    let expression = format!("!has({NAMESPACE}) || {NAMESPACE} == '' || {expression}");
+    json!({"name": "namespace", "expression": expression})
+}
+
+/// Returns the conditions for a handler's annotations, field and value, and for objects that are being deleted if the handler ignores these.
 pub(crate) fn conditions(
     filters: &Filters,
     field: Option<&FieldPath>,
@@ -44,7 +54,7 @@ pub(crate) fn conditions(
         .collect()
 }
 
-/// Whether the criterion holds for what is at a path: in the object, or in the old one where it is deleted.
+/// Returns an expression that checks the criterion at a path: in the object, or in the old object for a deletion.
 fn holds(path: &[&str], criterion: &Criterion) -> Option<String> {
     let is_absent = matches!(criterion, Criterion::Absent);
     let wanted = match criterion {
@@ -59,7 +69,7 @@ fn holds(path: &[&str], criterion: &Criterion) -> Option<String> {
         steps.push(format!("type({place}) == map && {key} in {place}"));
         place = format!("{place}[{key}]");
     }
-    // Handlers read `null` as absent.
+    // Handlers treat `null` as absent.
     steps.push(format!("{place} != null"));
     if let Some(wanted) = wanted {
         steps.push(format!("{place} == {wanted}"));
@@ -71,7 +81,7 @@ fn holds(path: &[&str], criterion: &Criterion) -> Option<String> {
     ))
 }
 
-/// A value that is the same in JSON and in CEL for sure: a number may be one of two types there.
+/// Returns a CEL literal for values that are certainly equal in JSON and CEL. Numbers are excluded, because CEL has several number types.
 fn literal(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(quoted(text)),
@@ -80,7 +90,7 @@ fn literal(value: &Value) -> Option<String> {
     }
 }
 
-/// Text as CEL writes it.
+/// Returns text as a CEL literal.
 fn quoted(text: &str) -> String {
     let mut written = String::from("'");
     for character in text.chars() {

@@ -1,7 +1,7 @@
-//! What the API server is told of admission handlers: the webhooks of a `ValidatingWebhookConfiguration` or a `MutatingWebhookConfiguration`.
+//! The webhooks of a `ValidatingWebhookConfiguration` or a `MutatingWebhookConfiguration`, generated from admission handlers.
 //!
-//! Promises that the same handlers and resources give the same webhooks, with all that the server would else fill in, so that they can be
-//! compared with what is there. Must not know who writes them.
+//! Guarantees that the same handlers and resources yield the same webhooks, including all fields that the server would otherwise default, so
+//! that they can be compared with the existing ones. Must not know the component that writes them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use crate::admission::conditions::conditions;
+use crate::admission::conditions::{MOST, conditions, namespace_condition};
 use crate::admission::route::{hook_name, path};
 use crate::handler::definition::Handler;
 use crate::handler::filter::Criterion;
@@ -18,7 +18,7 @@ use crate::handler::operation::Operation;
 use crate::handler::webhook::{AdmissionHandler, AdmissionKind, TIMEOUT};
 use crate::object::resource::Resource;
 
-/// How the API server reaches the handlers.
+/// The address at which the API server reaches the handlers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ClientConfig {
     /// `https://HOST:PORT/PATH`; the paths of handlers are appended.
@@ -31,26 +31,28 @@ pub(crate) enum ClientConfig {
     },
 }
 
-/// What webhooks are made of.
+/// The input for generating webhooks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Source<'a> {
     pub(crate) handlers: &'a [Arc<Handler>],
-    /// Those that are served, in all their versions.
+    /// The served resources in all their versions.
     pub(crate) resources: &'a [Resource],
     pub(crate) client: &'a ClientConfig,
-    /// The certificates that are trusted: PEM. Empty: those of the API server's machine.
+    /// The trusted certificates in PEM. If empty, those of the API server's machine.
     pub(crate) bundle: &'a str,
-    /// What the names of webhooks end with.
+    /// The suffix of webhook names.
     pub(crate) domain: &'a str,
-    /// The namespaces that the operator is for, where it is not for all.
+    /// The operator's namespaces, unless it serves all.
     pub(crate) namespaces: Option<&'a BTreeSet<String>>,
-    /// The namespace that the operator itself is in.
+    /// A CEL expression that holds for these namespaces, if they cannot be listed.
+    pub(crate) namespace_expression: Option<&'a str>,
+    /// The namespace in which the operator runs.
     pub(crate) own_namespace: Option<&'a str>,
-    /// Leave out what ends with the operator.
+    /// Leave out webhooks that are removed when the operator ends.
     pub(crate) only_persistent: bool,
 }
 
-/// What the API server never asks webhooks about.
+/// Resources for which the API server never calls webhooks.
 const NEVER_ASKED: [&str; 7] = [
     "mutatingadmissionpolicies",
     "mutatingadmissionpolicybindings",
@@ -64,16 +66,33 @@ const NEVER_ASKED: [&str; 7] = [
 /// The namespaces of Kubernetes itself.
 pub(crate) const SYSTEM: [&str; 2] = ["kube-node-lease", "kube-system"];
 
-/// The label that each namespace has, with its name.
+/// The label with the namespace's name that every namespace has.
 const NAME_OF_NAMESPACE: &str = "kubernetes.io/metadata.name";
 
-/// All handlers of a kind with the same id: they share a path, and so a webhook.
-struct Hook<'a> {
-    id: &'a str,
-    handlers: Vec<&'a AdmissionHandler>,
+/// All handlers of a kind with the same id, which share a path and a webhook.
+pub(crate) struct Hook<'a> {
+    pub(crate) id: &'a str,
+    pub(crate) handlers: Vec<&'a AdmissionHandler>,
 }
 
-/// The webhooks of this kind, in the order of their handlers. A handler whose resource is not served has none.
+impl<'a> Hook<'a> {
+    /// Returns the handler if it is the only one. Only then may its filters narrow the webhook, because another handler could need the
+    /// objects that it filters out.
+    pub(crate) fn alone(&self) -> Option<&'a AdmissionHandler> {
+        match self.handlers.as_slice() {
+            [alone] => Some(*alone),
+            _ => None,
+        }
+    }
+
+    /// Returns true if a failed call of the webhook refuses the request.
+    pub(crate) fn refuses_when_failing(&self, client: &ClientConfig) -> bool {
+        let mut handlers = self.handlers.iter();
+        handlers.any(|it| refuses_when_failing(it, client))
+    }
+}
+
+/// Returns the webhooks of this kind in the order of their handlers. A handler without served resources has none.
 pub(crate) fn webhooks(kind: AdmissionKind, source: Source<'_>) -> Vec<Value> {
     let hooks = hooks(kind, source.handlers).into_iter();
     let hooks =
@@ -83,7 +102,8 @@ pub(crate) fn webhooks(kind: AdmissionKind, source: Source<'_>) -> Vec<Value> {
         .collect()
 }
 
-fn hooks(kind: AdmissionKind, handlers: &[Arc<Handler>]) -> Vec<Hook<'_>> {
+/// Groups the handlers of this kind into webhooks, including those whose resources are not served.
+pub(crate) fn hooks(kind: AdmissionKind, handlers: &[Arc<Handler>]) -> Vec<Hook<'_>> {
     let mut hooks: Vec<Hook<'_>> = Vec::new();
     for handler in handlers {
         let Some(admission) = handler.admission().filter(|it| it.kind == kind) else {
@@ -101,7 +121,7 @@ fn hooks(kind: AdmissionKind, handlers: &[Arc<Handler>]) -> Vec<Hook<'_>> {
     hooks
 }
 
-/// The whole configuration of that name.
+/// Returns the complete configuration object.
 pub(crate) fn configuration(kind: AdmissionKind, name: &str, webhooks: &[Value]) -> Value {
     json!({
         "apiVersion": "admissionregistration.k8s.io/v1",
@@ -114,7 +134,7 @@ pub(crate) fn configuration(kind: AdmissionKind, name: &str, webhooks: &[Value])
     })
 }
 
-/// Handlers with different ids and the same path: the API server could not tell them apart.
+/// Returns an error for handlers with different ids but the same path, which the API server could not distinguish.
 pub(crate) fn shared_path(handlers: &[Arc<Handler>]) -> Option<String> {
     let mut known: BTreeMap<String, &str> = BTreeMap::new();
     for handler in handlers {
@@ -133,21 +153,20 @@ pub(crate) fn shared_path(handlers: &[Arc<Handler>]) -> Option<String> {
     None
 }
 
-/// Whether what a configuration holds is what is wanted. The server adds nothing, as all is said.
+/// Returns true if an existing configuration has the desired webhooks. All fields are explicit, so the server adds none.
 pub(crate) fn is_as_wanted(found: &Value, webhooks: &[Value]) -> bool {
     let found = found["webhooks"].as_array();
     found.map_or(&[][..], Vec::as_slice) == webhooks
 }
 
-/// Whether a failure to ask refuses the request.
-pub(crate) fn refuses_when_failing(admission: &AdmissionHandler, client: &ClientConfig) -> bool {
-    // A process outside of the cluster may end without being able to take its webhook away, and nobody starts it again.
+fn refuses_when_failing(admission: &AdmissionHandler, client: &ClientConfig) -> bool {
+    // A process outside of the cluster may end without removing its webhook, and no controller restarts it.
     let is_outside = matches!(client, ClientConfig::Url(_));
     let ignores = admission.ignore_failures;
     !ignores.unwrap_or(is_outside && !admission.persistent)
 }
 
-/// The resources that a handler is for, one version of each.
+/// Returns the resources of a handler, in one version each.
 pub(crate) fn resources_of<'a>(
     admission: &AdmissionHandler,
     resources: &'a [Resource],
@@ -184,13 +203,9 @@ fn webhook(kind: AdmissionKind, hook: &Hook<'_>, source: Source<'_>) -> Option<V
         return None;
     }
     let any = |is: &dyn Fn(&AdmissionHandler) -> bool| hook.handlers.iter().any(|it| is(it));
-    let refuses = any(&|it| refuses_when_failing(it, source.client));
+    let refuses = hook.refuses_when_failing(source.client);
     let validates = kind == AdmissionKind::Validate;
-    // What one of several handlers does not want, another one may.
-    let alone = match hook.handlers.as_slice() {
-        [alone] => Some(*alone),
-        _ => None,
-    };
+    let alone = hook.alone();
     let labels = alone.map_or(&[][..], |it| &it.filters.labels);
     let timeouts = hook.handlers.iter().map(|it| it.timeout);
     let timeout = timeouts.map(|it| it.unwrap_or(TIMEOUT)).max();
@@ -206,8 +221,14 @@ fn webhook(kind: AdmissionKind, hook: &Hook<'_>, source: Source<'_>) -> Option<V
         "sideEffects": if any(&|it| it.side_effects) { "NoneOnDryRun" } else { "None" },
         "timeoutSeconds": timeout.map_or(0, |it| it.as_secs()),
     });
-    let conditions = alone.map(|it| conditions(&it.filters, it.field.as_ref(), !it.is_for_dying()));
-    if let Some(conditions) = conditions.filter(|it| !it.is_empty()) {
+    let mut conditions = alone.map_or_else(Vec::new, |it| {
+        conditions(&it.filters, it.field.as_ref(), !it.is_for_dying())
+    });
+    if let Some(expression) = source.namespace_expression {
+        conditions.insert(0, namespace_condition(expression));
+        conditions.truncate(MOST);
+    }
+    if !conditions.is_empty() {
         webhook["matchConditions"] = conditions.into();
     }
     if !validates {
@@ -228,7 +249,7 @@ fn rule(admission: &AdmissionHandler, resource: &Resource) -> Value {
     })
 }
 
-/// The operations that the API server asks about.
+/// Returns the operations for which the API server calls the webhook.
 pub(crate) fn operations(admission: &AdmissionHandler) -> Vec<&'static str> {
     let wanted = admission.operations();
     let all = [
@@ -243,7 +264,7 @@ pub(crate) fn operations(admission: &AdmissionHandler) -> Vec<&'static str> {
     wanted.iter().map(|it| it.as_str()).collect()
 }
 
-/// What the API server is told of a path, and of whom to trust there: PEM, empty for those whom its machine trusts.
+/// Returns the `clientConfig` for a path, with the trusted certificates in PEM; an empty bundle trusts those of the API server's machine.
 pub(crate) fn client_config(client: &ClientConfig, path: &str, bundle: &str) -> Value {
     let mut config = match client {
         ClientConfig::Url(url) => {
@@ -262,7 +283,8 @@ pub(crate) fn client_config(client: &ClientConfig, path: &str, bundle: &str) -> 
     config
 }
 
-/// Only the operator's namespaces. Of kinds that others need to live, none in the operator's own namespace and in those of Kubernetes.
+/// Selects the operator's namespaces. For built-in kinds without explicit namespaces, excludes the operator's own namespace and those of
+/// Kubernetes.
 fn namespace_selector(resources: &[&Resource], source: Source<'_>) -> Value {
     let mut expressions = Vec::new();
     if let Some(names) = source.namespaces {
@@ -277,13 +299,13 @@ fn namespace_selector(resources: &[&Resource], source: Source<'_>) -> Value {
     expressions_or_all(&expressions)
 }
 
-/// These namespaces only.
+/// Selects only these namespaces.
 pub(crate) fn in_namespaces(names: &BTreeSet<String>) -> Value {
     let only = json!({"key": NAME_OF_NAMESPACE, "operator": "In", "values": in_or_none(names)});
     expressions_or_all(&[only])
 }
 
-/// `In` needs a value: one that no namespace has.
+/// Returns the names, or a name that no namespace has, because `In` requires a value.
 fn in_or_none(names: &BTreeSet<String>) -> Value {
     if names.is_empty() {
         json!(["no.namespace"])
@@ -345,6 +367,7 @@ mod tests {
             bundle: "PEM",
             domain: "auto.kopf.dev",
             namespaces: None,
+            namespace_expression: None,
             own_namespace: Some("ops"),
             only_persistent: false,
         };
@@ -426,6 +449,7 @@ mod tests {
             bundle: "",
             domain: "n",
             namespaces: Some(&names),
+            namespace_expression: None,
             own_namespace: None,
             only_persistent: false,
         };

@@ -1,21 +1,21 @@
-//! What an expression in CEL reads, as far as its words tell: enough to say who can evaluate it. Whether it is CEL at all, the API server says.
+//! Analyses the fields that a CEL expression reads, by its tokens, to decide where it can be evaluated. The API server checks the syntax.
 //!
-//! Must not know what rules are.
+//! Must not know the rules.
 
 use std::ops::Range;
 
-/// What a rule reads.
+/// The values that a rule reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Reads {
-    /// What was before: `oldSelf`, `oldObject`.
+    /// The former state: `oldSelf`, `oldObject`.
     pub(crate) old: bool,
-    /// Of the metadata more than the name, which rules of a definition cannot see.
+    /// Metadata other than the name, which rules in a definition cannot see.
     pub(crate) metadata: bool,
-    /// The request, the namespace, parameters and so on: what only policies have.
+    /// The request, the namespace, parameters and similar values, which only policies have.
     pub(crate) beyond: bool,
 }
 
-/// What only policies can read.
+/// Names that only policies can read.
 const ONLY_IN_POLICIES: [&str; 7] = [
     "object",
     "oldObject",
@@ -26,13 +26,13 @@ const ONLY_IN_POLICIES: [&str; 7] = [
     "authorizer",
 ];
 
-/// What an object is called by rules of definitions, and by policies.
+/// The names of objects in rules of definitions, and in policies.
 const OBJECTS: [(&str, &str); 2] = [("self", "object"), ("oldSelf", "oldObject")];
 
 /// The metadata that rules of definitions can see.
 const SEEN: [&str; 2] = ["name", "generateName"];
 
-/// What the expression reads.
+/// Returns the values that the expression reads.
 pub(crate) fn reads(expression: &str) -> Reads {
     let words = words(expression);
     let text = |at: usize| {
@@ -58,7 +58,72 @@ pub(crate) fn reads(expression: &str) -> Reads {
     reads
 }
 
-/// The same expression for a policy, where objects have other names.
+/// Returns the paths of the object's fields that the expression reads, including those of the former object. A use of the whole object yields
+/// an empty path, and a method's name follows the path of its field.
+pub(crate) fn fields(expression: &str) -> Vec<Vec<&str>> {
+    let words = words(expression);
+    let text = |at: usize| words.get(at).map_or("", |it| &expression[it.clone()]);
+    let is_object = |at: &usize| {
+        let is_selected = *at > 0 && text(*at - 1) == ".";
+        let mut names = OBJECTS.iter().flat_map(|(own, other)| [own, other]);
+        !is_selected && names.any(|name| *name == text(*at))
+    };
+    let of_object = |at: usize| {
+        let (mut at, mut path) = (at + 1, Vec::new());
+        while text(at) == "." {
+            at += 1 + usize::from(text(at + 1) == "?");
+            path.push(text(at));
+            at += 1;
+        }
+        path
+    };
+    (0..words.len()).filter(is_object).map(of_object).collect()
+}
+
+/// Rewrites the expression so that an absent field of the object counts as zero: `o.a.b == 1` becomes `(has(o.a.b) ? o.a.b : 0) == 1`,
+/// `has(o.a.b)` becomes `true`, and `o.a.?b` becomes `optional.of(..)` of that number.
+pub(crate) fn zero_if_absent(expression: &str, field: &[&str]) -> String {
+    let words = words(expression);
+    let text = |at: usize| words.get(at).map_or("", |it| &expression[it.clone()]);
+    let mut made = String::with_capacity(expression.len());
+    let mut copied = 0;
+    for at in 0..words.len() {
+        let is_selected = at > 0 && text(at - 1) == ".";
+        let mut names = OBJECTS.iter().flat_map(|(own, other)| [own, other]);
+        let (mut last, mut is_optional) = (at, false);
+        let is_it = !is_selected
+            && names.any(|name| *name == text(at))
+            && field.iter().all(|name| {
+                let (is_step, may_lack) = (text(last + 1) == ".", text(last + 2) == "?");
+                is_optional |= may_lack;
+                last += 2 + usize::from(may_lack);
+                is_step && text(last) == *name
+            });
+        if !is_it {
+            continue;
+        }
+        let is_asked_for =
+            at > 1 && text(at - 2) == "has" && text(at - 1) == "(" && text(last + 1) == ")";
+        let (start, end) = if is_asked_for {
+            (at - 2, last + 1)
+        } else {
+            (at, last)
+        };
+        made.push_str(&expression[copied..words[start].start]);
+        let whole = format!("{}.{}", text(at), field.join("."));
+        let zero = format!("(has({whole}) ? {whole} : 0)");
+        match (is_asked_for, is_optional) {
+            (true, _) => made.push_str("true"),
+            (_, true) => made.extend(["optional.of", &zero]),
+            (_, false) => made.push_str(&zero),
+        }
+        copied = words[end].end;
+    }
+    made.push_str(&expression[copied..]);
+    made
+}
+
+/// Rewrites the expression for a policy, in which objects have other names.
 pub(crate) fn for_policy(expression: &str) -> String {
     let words = words(expression);
     let mut made = String::with_capacity(expression.len());
@@ -77,7 +142,7 @@ pub(crate) fn for_policy(expression: &str) -> String {
     made
 }
 
-/// The same expression for a part of the object: `self.spec.a` as `self.a`. `None` where it reads anything but parts of that part.
+/// Rewrites the expression for a part of the object: `self.spec.a` becomes `self.a`. Returns `None` if it reads values outside of that part.
 pub(crate) fn within(expression: &str, part: &str) -> Option<String> {
     let words = words(expression);
     let text = |at: usize| {
@@ -103,7 +168,7 @@ pub(crate) fn within(expression: &str, part: &str) -> Option<String> {
     Some(made)
 }
 
-/// Names, and all else but spaces, comments and literals of text, character by character.
+/// Splits the expression into names and single characters, without spaces, comments and string literals.
 fn words(expression: &str) -> Vec<Range<usize>> {
     let bytes = expression.as_bytes();
     let is_of_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
@@ -138,7 +203,7 @@ fn words(expression: &str) -> Vec<Range<usize>> {
     words
 }
 
-/// Where a literal ends that begins there with its quotes. Of one that never ends, the end of all.
+/// Returns the end of the string literal whose quotes start here, or the end of the text if it is not terminated.
 fn end_of_text(bytes: &[u8], start: usize, is_raw: bool) -> usize {
     let quote = bytes[start];
     let is_long = bytes[start..].starts_with(&[quote; 3]);
@@ -202,6 +267,51 @@ mod tests {
             ("'never ends request", Reads::default()),
         ] {
             assert_eq!(reads(expression), expected, "{expression}");
+        }
+    }
+
+    #[test]
+    fn the_fields_that_are_read_are_named() {
+        for (expression, expected) in [
+            (
+                "self.spec.a > oldSelf . status.b",
+                &[&["spec", "a"][..], &["status", "b"]][..],
+            ),
+            (
+                "object.spec.?a.orValue(0) == x.self.b",
+                &[&["spec", "a", "orValue"]],
+            ),
+            ("size(self) > 0 && 'self.a' == ''", &[&[]]),
+            ("self['spec'].a", &[&[]]),
+            ("request.dryRun", &[]),
+        ] {
+            assert_eq!(fields(expression), expected, "{expression}");
+        }
+    }
+
+    #[test]
+    fn a_number_that_is_left_out_is_zero() {
+        for (expression, expected) in [
+            (
+                "object.spec.replicas <= oldObject.spec.replicas",
+                "(has(object.spec.replicas) ? object.spec.replicas : 0) <= (has(oldObject.spec.replicas) ? oldObject.spec.replicas : 0)",
+            ),
+            (
+                "!has(object.spec.replicas) || object.spec.replicas > 1",
+                "!true || (has(object.spec.replicas) ? object.spec.replicas : 0) > 1",
+            ),
+            (
+                "object.spec.?replicas.orValue(1) > 1 || object.?spec.?replicas.hasValue()",
+                "optional.of(has(object.spec.replicas) ? object.spec.replicas : 0).orValue(1) > 1 || \
+                 optional.of(has(object.spec.replicas) ? object.spec.replicas : 0).hasValue()",
+            ),
+            (
+                "object.spec.replicasMax > 1 || x.object.spec.replicas",
+                "object.spec.replicasMax > 1 || x.object.spec.replicas",
+            ),
+            ("", ""),
+        ] {
+            assert_eq!(zero_if_absent(expression, &["spec", "replicas"]), expected);
         }
     }
 

@@ -1,6 +1,6 @@
-//! The body of a review: what the API server asks, or why it is no review.
+//! Parses the body of a review, or explains why it is invalid.
 //!
-//! Must not know handlers' selection, nor what is answered.
+//! Must not know the selection of handlers or the response.
 
 use std::sync::Arc;
 
@@ -14,28 +14,28 @@ use crate::object::body::Body;
 use crate::object::reference::Reference;
 use crate::object::resource::Resource;
 
-/// What the connection says of a call.
+/// Facts about the connection of a call.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ConnectionFacts {
     pub(crate) headers: Vec<(String, String)>,
-    /// The certificate that the client has shown, if it has.
+    /// The certificate that the client has presented, if any.
     pub(crate) sslpeer: Option<Value>,
 }
 
-/// A request that is to be reviewed.
+/// A request under review.
 #[derive(Clone, Debug)]
 pub(crate) struct Review {
-    /// Of the review, not of the object.
+    /// The uid of the review, not of the object.
     pub(crate) uid: String,
-    /// As far as the review tells.
+    /// The resource, with the fields that the review contains.
     pub(crate) resource: Resource,
     pub(crate) facts: Arc<ReviewFacts>,
-    /// The object as it is to be; where it is to be deleted, as it is.
+    /// The new state of the object, or the current state for a deletion.
     pub(crate) body: Arc<Body>,
     pub(crate) sides: Arc<Sides>,
 }
 
-/// Why something is no review.
+/// The reason why a body is not a review.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct BadReview(pub(crate) String);
 
@@ -82,7 +82,7 @@ const VERSION: &str = "admission.k8s.io/v1";
 // === impl ===
 
 impl Review {
-    /// Read a posted body.
+    /// Parses the body of a POST request.
     pub(crate) fn parse(body: &[u8], connection: ConnectionFacts) -> Result<Self, BadReview> {
         let posted: Posted = serde_json::from_slice(body).map_err(|_| unreadable(body))?;
         if posted.kind.as_deref() != Some("AdmissionReview") {
@@ -96,7 +96,7 @@ impl Review {
         request.review(connection)
     }
 
-    /// The object under review, as log lines name it.
+    /// Returns the reference to the object under review for log lines.
     pub(crate) fn about(&self) -> Reference {
         Reference {
             api_version: self.resource.api_version(),
@@ -137,7 +137,9 @@ impl Request {
             before,
             ..Sides::default()
         };
-        let namespace = present(self.namespace);
+        // For namespaces, the API server sends the name of the object as its namespace.
+        let is_namespace = plural.group.is_empty() && plural.resource == "namespaces";
+        let namespace = present(self.namespace).filter(|_| !is_namespace);
         let resource = Resource {
             group: plural.group,
             version: plural.version,
@@ -145,7 +147,7 @@ impl Request {
             singular: kind.to_lowercase(),
             kind,
             namespaced: namespace.is_some(),
-            // The API server converts objects to the version that was asked for.
+            // The API server converts objects to the requested version.
             preferred: true,
             ..Resource::default()
         };
@@ -169,7 +171,7 @@ impl Request {
     }
 }
 
-/// By their names in lower case; several values of one name are joined, as HTTP allows.
+/// Returns headers by lower-case name; several values of one name are joined, as HTTP allows.
 fn headers(all: Vec<(String, String)>) -> Value {
     let mut headers = Map::new();
     for (name, value) in all {
@@ -197,7 +199,7 @@ fn expected(what: &str, wanted: &str, found: Option<&str>) -> BadReview {
     BadReview(format!("{what}: expected {wanted}, found {found}"))
 }
 
-/// Without what was sent: it may be long, and secret.
+/// Builds an error that does not quote the body, which may be long and secret.
 fn unreadable(body: &[u8]) -> BadReview {
     let mut json = serde_json::Deserializer::from_slice(body);
     let read = serde_path_to_error::deserialize::<_, Posted>(&mut json);
@@ -221,7 +223,7 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// The review of a creation.
+    /// Returns the review of a creation.
     pub(crate) fn creation(object: &Value) -> Value {
         json!({
             "apiVersion": VERSION,

@@ -1,21 +1,23 @@
-//! What an operator needs to be permitted for its admission webhooks, conversions and policies, as roles.
+//! The permissions that an operator needs for its admission webhooks, conversions and policies, as roles.
 //!
-//! Promises the least: objects are named wherever Kubernetes can tell them apart by that. Must not know who is bound to a role.
+//! Guarantees least privilege: rules name the objects wherever Kubernetes supports that. Must not know the subjects of a role.
 
 use serde_json::{Value, json};
 
-/// What an operator writes.
+/// The objects that an operator writes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RightsSource<'a> {
     /// The name of the operator.
     pub(crate) operator: &'a str,
-    /// The namespace and the name of the Secret with certificates, if they are kept in one.
+    /// The namespace and the name of the Secret that stores certificates, if any.
     pub(crate) secret: Option<(&'a str, &'a str)>,
-    /// The name of the webhook configurations that it manages, and their kinds.
+    /// The name of the managed webhook configurations, and their kinds.
     pub(crate) configurations: Option<(&'a str, &'a [&'static str])>,
-    /// The names of definitions that it manages, `plural.group`.
+    /// The namespace that owns the configurations, so that they are deleted with it.
+    pub(crate) owner: Option<&'a str>,
+    /// The names of managed definitions, `plural.group`.
     pub(crate) definitions: &'a [String],
-    /// It also writes objects again that are stored in a former version.
+    /// True if the operator also rewrites objects that are stored in a former version.
     pub(crate) migrates: bool,
     pub(crate) has_policies: bool,
 }
@@ -24,10 +26,10 @@ const API_VERSION: &str = "rbac.authorization.k8s.io/v1";
 const ADMISSION: &str = "admissionregistration.k8s.io";
 const DEFINITIONS: &str = "apiextensions.k8s.io";
 
-/// What is done to an object that is kept right, but for its creation, which cannot be permitted by name.
+/// The verbs for a managed object, except for its creation, which RBAC cannot restrict by name.
 const KEPT: [&str; 4] = ["get", "list", "watch", "patch"];
 
-/// The role for its Secret, and that for what has no namespace. Nothing where nothing is needed.
+/// Returns the role for the Secret and the cluster role for cluster-scoped objects, as far as they are needed.
 pub(crate) fn rights(source: RightsSource<'_>) -> Vec<Value> {
     let secret = source.secret.map(|(namespace, name)| {
         let rules = json!([
@@ -45,7 +47,7 @@ pub(crate) fn rights(source: RightsSource<'_>) -> Vec<Value> {
     secret.into_iter().chain(cluster).collect()
 }
 
-/// What the roles are called.
+/// Returns the name of the roles.
 fn role(operator: &str) -> String {
     format!("{operator}-webhooks")
 }
@@ -55,6 +57,10 @@ fn cluster_rules(source: RightsSource<'_>) -> Vec<Value> {
     if let Some((name, kinds)) = source.configurations.filter(|(_, kinds)| !kinds.is_empty()) {
         rules.push(rule(ADMISSION, kinds, &["create"]));
         rules.push(named(rule(ADMISSION, kinds, &KEPT), &[name.to_owned()]));
+        if let Some(owner) = source.owner {
+            let namespace = rule("", &["namespaces"], &["get"]);
+            rules.push(named(namespace, &[owner.to_owned()]));
+        }
     }
     if !source.definitions.is_empty() {
         let kinds = ["customresourcedefinitions"];
@@ -73,7 +79,7 @@ fn cluster_rules(source: RightsSource<'_>) -> Vec<Value> {
             "validatingadmissionpolicies",
             "validatingadmissionpolicybindings",
         ];
-        let verbs = ["get", "list", "create", "patch", "delete"];
+        let verbs = ["get", "list", "watch", "create", "patch", "delete"];
         rules.push(rule(ADMISSION, &kinds, &verbs));
     }
     rules
@@ -83,7 +89,7 @@ fn rule(group: &str, resources: &[&str], verbs: &[&str]) -> Value {
     json!({"apiGroups": [group], "resources": resources, "verbs": verbs})
 }
 
-/// The rule for objects of these names only.
+/// Restricts the rule to objects of these names.
 fn named(mut rule: Value, names: &[String]) -> Value {
     rule["resourceNames"] = json!(names);
     rule
@@ -109,6 +115,7 @@ mod tests {
             operator: "op",
             secret: Some(("team", "op-webhook")),
             configurations: Some(("op.example.com", &["validatingwebhookconfigurations"])),
+            owner: Some("team"),
             definitions: &["votes.example.com".to_owned()],
             migrates: true,
             has_policies: true,
@@ -123,13 +130,16 @@ mod tests {
         assert_eq!(role["rules"][1]["resourceNames"], json!(["op-webhook"]));
         assert_eq!(cluster["kind"], "ClusterRole");
         let rules = cluster["rules"].as_array().unwrap();
-        assert_eq!(rules.len(), 6);
+        assert_eq!(rules.len(), 7);
+        let owner = json!({"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get"], "resourceNames": ["team"]});
+        assert_eq!(rules.iter().filter(|it| **it == owner).count(), 1);
+        let rules: Vec<_> = rules.iter().filter(|it| **it != owner).collect();
         assert_eq!(rules[1]["resourceNames"], json!(["op.example.com"]));
         assert_eq!(rules[1]["verbs"], json!(["get", "list", "watch", "patch"]));
         assert_eq!(rules[2]["resourceNames"], json!(["votes.example.com"]));
         assert_eq!(rules[3]["resources"][0], "customresourcedefinitions/status");
         assert_eq!(rules[4]["apiGroups"], json!(["example.com"]));
         assert_eq!(rules[4]["resources"], json!(["votes"]));
-        assert_eq!(rules[5]["verbs"][4], "delete");
+        assert_eq!(rules[5]["verbs"][2], "watch");
     }
 }

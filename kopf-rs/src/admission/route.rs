@@ -1,13 +1,13 @@
-//! The paths and the names of webhooks: the kind and the id of a handler, in what Kubernetes takes for a part of a Service's path.
+//! The paths and the names of webhooks: the kind and the id of a handler, in characters that Kubernetes accepts.
 //!
-//! Promises that a handler has the same path in each process, whatever other handlers there are. Must not know HTTP.
+//! Guarantees that a handler has the same path in every process, regardless of other handlers. Must not know HTTP.
 
 use crate::handler::webhook::AdmissionKind;
 
-/// Longer ids are cut: the path and the name of a webhook have 253 characters at most.
+/// Longer ids are shortened, because paths and names of webhooks are limited to 253 characters.
 const LONGEST: usize = 80;
 
-/// Where the API server asks a handler: `/validate/ID` or `/mutate/ID`.
+/// Returns the path at which the API server calls a handler: `/validate/ID` or `/mutate/ID`.
 pub(crate) fn path(kind: AdmissionKind, id: &str) -> String {
     let word = match kind {
         AdmissionKind::Validate => "validate",
@@ -16,13 +16,13 @@ pub(crate) fn path(kind: AdmissionKind, id: &str) -> String {
     format!("/{word}/{}", parts(id).join("/"))
 }
 
-/// The name of a handler's webhook, which has three labels at least: `ID.DOMAIN`.
+/// Returns the name of a handler's webhook, which needs at least three labels: `ID.DOMAIN`.
 pub(crate) fn hook_name(id: &str, domain: &str) -> String {
     let dot = if domain.contains('.') { "" } else { ".kopf.rs" };
     format!("{}.{domain}{dot}", parts(id).join("."))
 }
 
-/// The id as names that Kubernetes takes. A mark is appended where more than underscores had to be changed.
+/// Splits the id into names that Kubernetes accepts. A hash is appended if more than underscores had to be replaced.
 fn parts(id: &str) -> Vec<String> {
     let mut is_changed = id.len() > LONGEST;
     let mut parts: Vec<String> = Vec::new();
@@ -71,7 +71,7 @@ fn plain(character: char, is_changed: &mut bool) -> char {
     }
 }
 
-/// Tells ids apart that look the same otherwise.
+/// Returns a hash that distinguishes ids with the same replacement.
 fn mark(id: &str) -> u16 {
     let hash = id.bytes().fold(0x811c_9dc5_u32, |hash, byte| {
         (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)

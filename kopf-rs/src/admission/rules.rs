@@ -1,29 +1,31 @@
-//! Where validation rules go: into the definition of their kind, or into a policy, as what they read demands.
+//! Places validation rules into the definition of their kind or into a policy, depending on the values that they read.
 //!
-//! Promises that the same rules and resources give the same objects, with all that the server would else fill in. Must not know who writes them.
+//! Guarantees that the same rules and resources yield the same objects, including all fields that the server would otherwise default. Must
+//! not know the component that writes them.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use crate::admission::conditions::namespace_condition;
 use crate::admission::configuration::in_namespaces;
-use crate::admission::expression::{for_policy, reads, within};
+use crate::admission::expression::{fields, for_policy, reads, within, zero_if_absent};
 use crate::admission::route::hook_name;
 use crate::handler::operation::Operation;
 use crate::handler::validation_rule::{DeclaredRule, ValidationRule};
 use crate::object::resource::Resource;
 
-/// Who enforces a rule for a kind.
+/// The place that enforces a rule for a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RulePlace {
-    /// `x-kubernetes-validations` of its `CustomResourceDefinition`: all that is wrong is told at once, with its path.
+    /// `x-kubernetes-validations` of its `CustomResourceDefinition`: the server reports all violations at once, with their paths.
     Definition,
     /// A `ValidatingAdmissionPolicy` with its binding.
     Policy,
 }
 
-/// A policy, and its binding.
+/// A policy and its binding.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct RulePolicy {
     pub(crate) rule: String,
@@ -32,29 +34,35 @@ pub(crate) struct RulePolicy {
     pub(crate) binding: Value,
 }
 
-/// What policies are made of.
+/// The input for generating policies.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PolicySource<'a> {
     pub(crate) rules: &'a [Arc<DeclaredRule>],
-    /// Those that are served, in all their versions.
+    /// The served resources in all their versions.
     pub(crate) resources: &'a [Resource],
-    /// What names end with, and the beginning of the label that says whose they are: `OPERATOR.kopf.rs`.
+    /// The suffix of names, and the prefix of the label that marks the operator's policies: `OPERATOR.kopf.rs`.
     pub(crate) domain: &'a str,
-    /// The namespaces that the operator is for, where it is not for all.
+    /// The operator's namespaces, unless it serves all.
     pub(crate) namespaces: Option<&'a BTreeSet<String>>,
+    /// A CEL expression that holds for these namespaces, if they cannot be listed.
+    pub(crate) namespace_expression: Option<&'a str>,
 }
 
-const API_VERSION: &str = "admissionregistration.k8s.io/v1";
+/// The group of policies.
+pub(crate) const GROUP: &str = "admissionregistration.k8s.io";
 
-/// The field of a schema that has its rules.
+/// Equivalent versions of policies, the preferred one first. Kubernetes 1.28 and 1.29 have only the second one, if enabled.
+const VERSIONS: [&str; 2] = ["v1", "v1beta1"];
+
+/// The field of a schema that contains its rules.
 const RULES: &str = "x-kubernetes-validations";
 
-/// The label of what was made of rules of an operator.
+/// Returns the label of objects that were generated from rules of an operator.
 pub(crate) fn label(domain: &str) -> String {
     format!("{domain}/rule")
 }
 
-/// Who enforces a rule for a kind: the definition, as long as that can.
+/// Returns the place that enforces a rule for a kind: the definition where possible.
 pub(crate) fn place(rule: &ValidationRule, resource: &Resource) -> RulePlace {
     let mut read = reads(&rule.expression);
     let message = rule.message_expression.as_deref().map(reads);
@@ -75,8 +83,8 @@ pub(crate) fn place(rule: &ValidationRule, resource: &Resource) -> RulePlace {
 /// The part of an object that most rules are about.
 const SPEC: &str = "spec";
 
-/// The schema that is to hold the rule, and the rule as that has it: of the `spec` where it reads nothing else, so that it is not looked at while
-/// somebody changes labels, finalizers or the status of an object that breaks it already.
+/// Returns the schema that is to contain the rule, and the rule in its form for that schema. A rule that reads only the `spec` is placed
+/// there, so that it is not evaluated for changes of labels, finalizers or the status of an object that already violates it.
 fn placed<'a>(schema: &'a mut Value, rule: &ValidationRule) -> (&'a mut Value, Value) {
     let expression = rule.expression.trim();
     let message = rule.message_expression.as_deref().unwrap_or_default();
@@ -110,7 +118,7 @@ fn placed<'a>(schema: &'a mut Value, rule: &ValidationRule) -> (&'a mut Value, V
     (schema, made)
 }
 
-/// The definition with the rules of its kind. A rule that it has with other words is replaced.
+/// Adds the rules of its kind to the definition, replacing outdated forms of a rule.
 pub(crate) fn with_rules(definition: &Value, rules: &[Arc<DeclaredRule>]) -> Value {
     let mut made = definition.clone();
     let whole = definition["spec"].clone();
@@ -134,7 +142,7 @@ pub(crate) fn with_rules(definition: &Value, rules: &[Arc<DeclaredRule>]) -> Val
     made
 }
 
-/// The rules that this definition should hold, and does not.
+/// Returns the rules that this definition should contain but lacks.
 pub(crate) fn missing_in(definition: &Value, rules: &[Arc<DeclaredRule>]) -> Vec<String> {
     let mut missing = Vec::new();
     let mut definition = definition.clone();
@@ -154,7 +162,7 @@ pub(crate) fn missing_in(definition: &Value, rules: &[Arc<DeclaredRule>]) -> Vec
     missing
 }
 
-/// The rules that the definition of this resource is to enforce.
+/// Returns the rules that the definition of this resource enforces.
 fn of_definition<'a>(
     rules: &'a [Arc<DeclaredRule>],
     resource: &Resource,
@@ -168,7 +176,7 @@ fn of_definition<'a>(
         .collect()
 }
 
-/// One version of what is defined.
+/// Returns one version of the defined kind as a resource.
 fn resource(spec: &Value, version: &Value) -> Resource {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let texts = |value: &Value| {
@@ -196,7 +204,7 @@ fn resource(spec: &Value, version: &Value) -> Resource {
     }
 }
 
-/// The names of the definitions that are to enforce rules.
+/// Returns the names of the definitions that enforce rules.
 pub(crate) fn definitions(source: PolicySource<'_>) -> BTreeSet<String> {
     let named = source.rules.iter().flat_map(|declared| {
         let resources = declared.selector.select(source.resources).into_iter();
@@ -206,13 +214,40 @@ pub(crate) fn definitions(source: PolicySource<'_>) -> BTreeSet<String> {
     named.collect()
 }
 
-/// The policies, in the order of their rules. A rule whose kinds are not served, or enforce it by their definitions, has none.
+/// Returns the policies in the order of their rules. A rule has none if its kinds are not served or enforce it by their definitions.
 pub(crate) fn policies(source: PolicySource<'_>) -> Vec<RulePolicy> {
     let rules = source.rules.iter();
     rules.filter_map(|it| policy(it, source)).collect()
 }
 
-/// The names of policies that are to stay: of rules whose kinds are not served, too, for that may pass.
+/// Returns the version for writing policies, or `None` if the cluster serves no known one.
+pub(crate) fn policy_version(resources: &[Resource]) -> Option<&'static str> {
+    let is_served = |version: &&str| {
+        resources.iter().any(|it| {
+            it.group == GROUP
+                && it.plural == "validatingadmissionpolicies"
+                && it.version == *version
+        })
+    };
+    VERSIONS.into_iter().find(is_served)
+}
+
+/// Returns true if rules need policies, now or later: their kinds may be defined after the operator gets its permissions.
+#[cfg(any(feature = "cli", test))]
+pub(crate) fn needs_policies(source: PolicySource<'_>) -> bool {
+    let defined = Resource {
+        group: "not.served.yet".to_owned(),
+        ..Resource::default()
+    };
+    let mut rules = source.rules.iter();
+    let is_unserved = |it: &DeclaredRule| {
+        it.selector.select(source.resources).is_empty()
+            && place(&it.rule, &defined) == RulePlace::Policy
+    };
+    rules.any(|it| is_unserved(it) || policy(it, source).is_some())
+}
+
+/// Returns the names of policies to keep, including those of rules whose kinds are temporarily not served.
 pub(crate) fn names(source: PolicySource<'_>) -> BTreeSet<String> {
     let all = source.rules.iter();
     let unserved = all.filter(|it| it.selector.select(source.resources).is_empty());
@@ -225,15 +260,24 @@ fn policy(declared: &DeclaredRule, source: PolicySource<'_>) -> Option<RulePolic
     let rule = &declared.rule;
     let mut rules: Vec<Value> = Vec::new();
     let mut known: Vec<&Resource> = Vec::new();
+    let (mut is_beside_status, mut is_scaled) = (false, false);
+    let read = fields(&rule.expression);
+    let is_about_it = read.iter().any(|it| is_about_status(it));
     for resource in declared.selector.select(source.resources) {
         let is_known = known.iter().any(|it| it.identity() == resource.identity());
         if is_known || place(rule, resource) == RulePlace::Definition {
             continue;
         }
         known.push(resource);
+        let plural = &resource.plural;
+        let below = subresources(rule, resource);
+        is_beside_status |= below.contains(&"status") && !is_about_it;
+        is_scaled |= below.contains(&SCALE);
+        let mut resources = vec![plural.clone()];
+        resources.extend(below.iter().map(|it| format!("{plural}/{it}")));
         rules.push(json!({
             "apiGroups": [resource.group], "apiVersions": [resource.version],
-            "operations": operations(rule), "resources": [resource.plural], "scope": "*",
+            "operations": operations(rule), "resources": resources, "scope": "*",
         }));
     }
     if rules.is_empty() {
@@ -242,19 +286,26 @@ fn policy(declared: &DeclaredRule, source: PolicySource<'_>) -> Option<RulePolic
     let name = hook_name(&rule.id, source.domain);
     let metadata = json!({"name": name, "labels": {label(source.domain): "true"}});
     let namespaces = source.namespaces.map_or(json!({}), in_namespaces);
-    let policy = json!({
-        "apiVersion": API_VERSION, "kind": "ValidatingAdmissionPolicy", "metadata": metadata,
+    let api_version = format!(
+        "{GROUP}/{}",
+        policy_version(source.resources).unwrap_or(VERSIONS[0])
+    );
+    let mut policy = json!({
+        "apiVersion": api_version, "kind": "ValidatingAdmissionPolicy", "metadata": metadata,
         "spec": {
             "failurePolicy": if rule.ignores_failures { "Ignore" } else { "Fail" },
             "matchConstraints": {
                 "matchPolicy": "Equivalent", "namespaceSelector": namespaces, "objectSelector": {}, "resourceRules": rules,
             },
-            "validations": [validation(rule)],
+            "validations": [validation(rule, (is_beside_status, is_scaled))],
         },
     });
+    if let Some(expression) = source.namespace_expression {
+        policy["spec"]["matchConditions"] = json!([namespace_condition(expression)]);
+    }
     let action = if rule.warns { "Warn" } else { "Deny" };
     let binding = json!({
-        "apiVersion": API_VERSION, "kind": "ValidatingAdmissionPolicyBinding", "metadata": metadata,
+        "apiVersion": api_version, "kind": "ValidatingAdmissionPolicyBinding", "metadata": metadata,
         "spec": {"policyName": name, "validationActions": [action]},
     });
     Some(RulePolicy {
@@ -265,8 +316,92 @@ fn policy(declared: &DeclaredRule, source: PolicySource<'_>) -> Option<RulePolic
     })
 }
 
-fn validation(rule: &ValidationRule) -> Value {
-    let mut made = json!({"expression": for_policy(rule.expression.trim())});
+/// The subresource that only changes the scale of an object.
+const SCALE: &str = "scale";
+/// The field that objects and their `Scale` share.
+const REPLICAS: [&str; 2] = ["spec", "replicas"];
+/// The name, which is immutable.
+const NAME: [&str; 2] = ["metadata", "name"];
+/// The metadata that a status request for a built-in kind may also change, with the equivalent of an absent value.
+const BESIDE_STATUS: [(&str, &str); 4] = [
+    ("labels", "{}"),
+    ("annotations", "{}"),
+    ("finalizers", "[]"),
+    ("ownerReferences", "[]"),
+];
+/// Subresources that change a part of a Pod; their requests contain the whole Pod.
+const OF_PODS: [&str; 2] = ["ephemeralcontainers", "resize"];
+
+/// Returns the subresources through which a request could violate the rule.
+fn subresources(rule: &ValidationRule, resource: &Resource) -> Vec<&'static str> {
+    if !operations(rule).contains(&"UPDATE") {
+        return Vec::new();
+    }
+    let read = fields(&rule.expression);
+    let mut wanted = Vec::new();
+    if resource.identity() == ("", "pods") {
+        wanted.extend(OF_PODS);
+    }
+    // The status subresource of custom resources ignores metadata.
+    let is_beside = |field: &Vec<&str>| {
+        let is_metadata = !resource.is_custom() && field.first() == Some(&"metadata");
+        is_metadata && !field.starts_with(&NAME)
+    };
+    // Status requests cannot change the spec, so a rule about the spec needs no check there.
+    if read.iter().any(|it| is_about_status(it) || is_beside(it)) {
+        wanted.push("status");
+    }
+    // A `Scale` lacks all other fields.
+    let is_there = |field: &Vec<&str>| field.starts_with(&REPLICAS) || field.starts_with(&NAME);
+    let is_about_scale = read.iter().any(|it| it.starts_with(&REPLICAS));
+    // Rules about the user or the namespace can be evaluated for a `Scale` too.
+    if read.is_empty() || is_about_scale && read.iter().all(is_there) {
+        wanted.push(SCALE);
+    }
+    wanted.retain(|it| resource.subresources.iter().any(|served| served == it));
+    wanted
+}
+
+/// Returns true for the status, or for a path without a field, which may include the status.
+fn is_about_status(field: &[&str]) -> bool {
+    field.first().is_none_or(|it| *it == "status")
+}
+
+/// Returns an expression that holds if the metadata is unchanged.
+fn is_kept() -> String {
+    let kept = BESIDE_STATUS.map(|(field, empty)| {
+        let [new, old] = ["object", "oldObject"].map(|it| {
+            let field = format!("{it}.metadata.{field}");
+            format!("(has({field}) ? {field} : {empty})")
+        });
+        format!("{new} == {old}")
+    });
+    kept.join(" && ")
+}
+
+/// Returns the expression for a policy. A `Scale` omits zero replicas, so an absent field counts as zero there. If the rule is not about the
+/// status, a status update without metadata changes is accepted: the controller that reports the status is not responsible for the object's
+/// labels, and an object without status updates could neither start nor terminate.
+fn expression(rule: &ValidationRule, (is_beside_status, is_scaled): (bool, bool)) -> String {
+    let expression = for_policy(rule.expression.trim());
+    if is_beside_status {
+        let kept = is_kept();
+        // The line break ends a comment at the end of the expression.
+        return format!(
+            "has(request.subResource) && request.subResource == 'status' && {kept} ? true : ({expression}\n)"
+        );
+    }
+    if !is_scaled {
+        return expression;
+    }
+    let scaled = zero_if_absent(&expression, &REPLICAS);
+    format!(
+        "has(request.subResource) && request.subResource == '{SCALE}' ? ({scaled}) : ({expression})"
+    )
+}
+
+fn validation(rule: &ValidationRule, by: (bool, bool)) -> Value {
+    let mut made = json!({"expression": expression(rule, by)});
     if let Some(message) = &rule.message {
         let message = message.trim();
         made["message"] = match &rule.field {
@@ -280,7 +415,7 @@ fn validation(rule: &ValidationRule) -> Value {
     made
 }
 
-/// The operations that a policy looks at. A new object has been nothing before.
+/// Returns the operations of a policy. A rule about the former state skips creations, because a new object has none.
 fn operations(rule: &ValidationRule) -> Vec<&'static str> {
     if !rule.operations.is_empty() {
         return rule.operations.iter().map(|it| it.as_str()).collect();
@@ -292,7 +427,7 @@ fn operations(rule: &ValidationRule) -> Vec<&'static str> {
     }
 }
 
-/// The merge patch that makes one value of the other.
+/// Returns the merge patch from one value to the other.
 pub(crate) fn merge_to(found: &Value, wanted: &Value) -> Value {
     let (Some(had), Some(all)) = (found.as_object(), wanted.as_object()) else {
         return wanted.clone();

@@ -1,7 +1,7 @@
-//! Which handlers are called for a review.
+//! Selects the handlers to call for a review.
 //!
-//! The API server selects by the configurations, which may be older than the handlers, or somebody else's: so all is checked again. Must not know
-//! how handlers are called.
+//! The API server selects by webhook configurations, which may be outdated or written by others, so everything is checked again. Must not
+//! know how handlers are called.
 
 use serde_json::{Map, Value};
 
@@ -13,7 +13,7 @@ use crate::handler::operation::Operation;
 use crate::handler::webhook::{AdmissionHandler, AdmissionKind};
 use crate::object::resource::Resource;
 
-/// Whether the handler is for this resource. `served`: what discovery says of it, if it says anything.
+/// Returns true if the handler applies to this resource. `served` is the discovered resource, if known.
 pub(crate) fn is_for_resource(
     handler: &AdmissionHandler,
     review: &Review,
@@ -23,7 +23,7 @@ pub(crate) fn is_for_resource(
     selector.means(&review.resource) || served.is_some_and(|it| selector.means(it))
 }
 
-/// Whether the handler is for such a request, whatever its functions say.
+/// Returns true if the handler applies to the request, regardless of its filters.
 pub(crate) fn is_for_request(handler: &AdmissionHandler, review: &Review) -> bool {
     let facts = &review.facts;
     handler.operations().contains(&facts.operation)
@@ -32,7 +32,7 @@ pub(crate) fn is_for_request(handler: &AdmissionHandler, review: &Review) -> boo
         && is_for_deletion(handler, review)
 }
 
-/// Whether the filters let the object pass. Functions of users are among them.
+/// Returns true if the object passes the filters, including functions of users.
 pub(crate) fn is_for_object(handler: &Handler, review: &Review, cause: &Cause) -> bool {
     handler.filtered(|filters| {
         let before = review.sides.before.as_ref();
@@ -49,14 +49,16 @@ pub(crate) fn is_for_object(handler: &Handler, review: &Review, cause: &Cause) -
     })
 }
 
-/// Without a finalizer's end being held up, by default.
+/// Returns true for updates of an object that is being deleted. By default handlers ignore these, so that they do not block the removal of
+/// finalizers.
 fn is_dying(review: &Review) -> bool {
     let old = review.sides.before.as_ref();
     review.facts.operation == Operation::Update
         && old.is_some_and(|it| !it["metadata"]["deletionTimestamp"].is_null())
 }
 
-/// What changes objects is called for deletions only if it is for nothing else, as in Kopf: it expects something to change.
+/// Returns true if the handler applies to the operation. As in Kopf, a mutating handler is called for deletions only if it declares no other
+/// operation, because it expects that it can change the object.
 fn is_for_deletion(handler: &AdmissionHandler, review: &Review) -> bool {
     review.facts.operation != Operation::Delete
         || handler.kind == AdmissionKind::Validate

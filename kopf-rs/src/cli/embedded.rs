@@ -1,6 +1,7 @@
-//! `--embedded`: an API server in this process, in memory for the operator and over TCP for kubectl.
+//! `--embedded`: an API server in this process, reached in memory by the operator and over TCP by kubectl.
 //!
-//! Without the cargo feature `embedded` its twin here says how to get it. Must not know what is done with the server.
+//! Without the cargo feature `embedded`, a stub explains how to enable it. This module does not know how the server
+//! is used.
 
 #[cfg(feature = "embedded")]
 use std::fs::{File, TryLockError};
@@ -10,13 +11,13 @@ use std::path::{Path, PathBuf};
 
 use crate::cluster::Client;
 
-/// The variable in which `kopf-rs run` tells the folder that it has built in.
+/// The environment variable in which `kopf-rs run` passes its build folder.
 pub(crate) const RUN_FOLDER: &str = "KOPF_RS_RUN_DIR";
 
-/// A server that lives as long as this does. Its kubeconfig file goes with it.
+/// A server that stops on drop, together with its kubeconfig file.
 pub(crate) struct Embedded {
     kubeconfig: PathBuf,
-    /// Held as long as the file is ours.
+    /// Holds the lock while the file belongs to this process.
     #[cfg(feature = "embedded")]
     _lock: Option<File>,
     #[cfg(feature = "embedded")]
@@ -25,7 +26,7 @@ pub(crate) struct Embedded {
     listening: kopf_rs_apiserver::Listening,
 }
 
-/// A server that cannot be had.
+/// Why the server cannot be started.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum EmbeddedError {
     #[cfg(not(feature = "embedded"))]
@@ -43,7 +44,8 @@ pub(crate) enum EmbeddedError {
 
 #[cfg(feature = "embedded")]
 impl Embedded {
-    /// Listen on `port` of 127.0.0.1, any free one for 0. With `workloads`, Deployments make Pods, and Pods become ready.
+    /// Listens on `port` of 127.0.0.1; 0 selects a free port. With `workloads`, Deployments create Pods, and Pods
+    /// become ready.
     pub(crate) async fn start(port: u16, workloads: bool) -> Result<Self, EmbeddedError> {
         let server = kopf_rs_apiserver::ApiServer::new();
         if workloads {
@@ -64,12 +66,12 @@ impl Embedded {
         })
     }
 
-    /// A client that reaches the server without the network.
+    /// Returns a client that reaches the server without the network.
     pub(crate) fn client(&self) -> Client {
         Client::new(self.server.service(), "default")
     }
 
-    /// Where the server is, for people.
+    /// Returns the URL of the server, for people.
     pub(crate) fn url(&self) -> String {
         self.listening.url()
     }
@@ -91,7 +93,7 @@ impl Embedded {
 }
 
 impl Embedded {
-    /// What kubectl needs to reach the server.
+    /// Returns the kubeconfig file for kubectl.
     pub(crate) fn kubeconfig(&self) -> &Path {
         &self.kubeconfig
     }
@@ -99,14 +101,16 @@ impl Embedded {
 
 impl Drop for Embedded {
     fn drop(&mut self) {
-        // It may be gone already, and would be of no use.
+        // The file may be gone already, and is useless without the server.
         let _ = std::fs::remove_file(&self.kubeconfig);
     }
 }
 
-/// In the folder `kopf-rs run` has built in: `kubeconfig`, or `kubeconfig-2` and so on where others run too.
+/// Finds a free file name in the build folder of `kopf-rs run`: `kubeconfig`, or `kubeconfig-2` and so on if other
+/// processes run.
 ///
-/// A lock, and not the file, says that a place is taken: it ends with its process, so what a killed one has left is replaced.
+/// A lock, rather than the existence of the file, reserves a name: the lock ends with its process, so the file of a
+/// killed process is replaced.
 #[cfg(feature = "embedded")]
 fn free_place(folder: &Path) -> Result<(PathBuf, Option<File>), EmbeddedError> {
     std::fs::create_dir_all(folder).map_err(cannot_write(folder))?;
@@ -120,13 +124,13 @@ fn free_place(folder: &Path) -> Result<(PathBuf, Option<File>), EmbeddedError> {
         let lock = File::create(&lock_path).map_err(cannot_write(&lock_path))?;
         match lock.try_lock() {
             Err(TryLockError::WouldBlock) => number += 1,
-            // Where files cannot be locked, runs at the same time are the user's to keep apart.
+            // If the file system does not support locks, users must keep concurrent runs apart.
             Ok(()) | Err(TryLockError::Error(_)) => return Ok((folder.join(name), Some(lock))),
         }
     }
 }
 
-/// Among everybody's temporary files, a name that no other process has.
+/// Returns a file name in the system's temporary folder that no other process uses.
 #[cfg(feature = "embedded")]
 fn temporary_place() -> PathBuf {
     std::env::temp_dir().join(format!("kopf-rs-{}.kubeconfig", std::process::id()))
@@ -138,9 +142,9 @@ fn cannot_write(path: &Path) -> impl FnOnce(io::Error) -> EmbeddedError {
     |error| EmbeddedError::Write { path, error }
 }
 
-/// The file holds a token: for its owner only, and never through somebody else's link.
+/// Creates a file with a token: readable only by its owner, and never through a symbolic link of another user.
 #[cfg(feature = "embedded")]
-fn write_private(path: &Path, text: &str) -> io::Result<()> {
+pub(crate) fn write_private(path: &Path, text: &str) -> io::Result<()> {
     use std::io::Write as _;
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -168,7 +172,7 @@ mod tests {
             (first.to_str(), second.to_str()),
             (Some("kubeconfig"), Some("kubeconfig-2"))
         );
-        // The file of a process that was killed stays; its lock does not.
+        // The file of a killed process stays; its lock does not.
         drop(lock);
         let (third, _held) = place().unwrap();
         assert_eq!(third, first);

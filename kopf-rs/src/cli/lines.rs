@@ -1,8 +1,8 @@
-//! Log lines as Kopf writes them: plain, full or JSON, to standard error.
+//! Writes log lines in Kopf's formats (plain, full or JSON) to standard error.
 //!
-//! An event is about an object when it, or the nearest span around it, has the fields `api_version`, `kind` and `name`: so
-//! lines of the `Logger` and plain `tracing::info!` lines inside a handler begin with `[namespace/name]` alike.
-//! Must not know who logs.
+//! An event is about an object if the event, or its nearest span, has the fields `api_version`, `kind` and `name`. So
+//! lines of the `Logger` and plain `tracing::info!` lines inside a handler both start with `[namespace/name]`. This
+//! module does not know who logs.
 
 use std::fmt::{self, Write as _};
 use std::io::Write as _;
@@ -23,7 +23,7 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::object::reference::Reference;
 
-/// Libraries whose details are for `--debug` only.
+/// Libraries whose details are logged only with `--debug`.
 const LIBRARIES: [&str; 8] = [
     "h2",
     "hyper",
@@ -41,26 +41,26 @@ struct Lines {
     write: Box<dyn Fn(&str) + Send + Sync>,
 }
 
-/// What a line looks like.
+/// The format of a line.
 struct Shape {
     format: LogFormat,
     prefixed: bool,
     refkey: String,
-    /// Whether full lines begin with the time.
+    /// True if full lines start with the time.
     timed: bool,
 }
 
-/// The fields of an event or a span, taken apart.
+/// The parsed fields of an event or a span.
 #[derive(Debug)]
 struct Fields {
-    /// Whether they refer to an object: `name` and its likes mean something else elsewhere.
+    /// True if the fields refer to an object. Elsewhere, fields such as `name` have a different meaning.
     refer: bool,
     message: String,
     about: Reference,
     others: Map<String, Value>,
 }
 
-/// Log from now on, unless somebody does already. Another layer may want spans, if the caller says so.
+/// Installs the logging, unless a subscriber exists already. `traces` is an additional layer for spans.
 pub(crate) fn install(
     verbosity: Verbosity,
     flags: &LineFlags,
@@ -75,10 +75,9 @@ pub(crate) fn install(
         },
         write: Box::new(to_stderr),
     };
-    let chosen = std::env::var("RUST_LOG").ok();
-    let chosen = chosen.and_then(|text| text.parse::<Targets>().ok());
-    let targets = chosen.unwrap_or_else(|| targets(verbosity));
-    // Only fails where a subscriber is there already: that one is the user's choice.
+    let variable = std::env::var("RUST_LOG").ok();
+    let (targets, trouble) = chosen(variable.as_deref(), verbosity);
+    // Fails only if a subscriber exists already, which is then the user's choice.
     let levels = Levels {
         targets,
         spans: traces.is_some(),
@@ -88,9 +87,12 @@ pub(crate) fn install(
         .with(levels)
         .with(lines)
         .try_init();
+    if let Some(trouble) = trouble {
+        tracing::warn!("{trouble}");
+    }
 }
 
-/// What writes the lines of `--verbose`, but for their times, to somewhere else.
+/// Creates a subscriber that writes lines in the `--verbose` format without timestamps to `write`.
 #[cfg(feature = "testing")]
 pub(crate) fn without_times(
     write: impl Fn(&str) + Send + Sync + 'static,
@@ -115,8 +117,8 @@ pub(crate) fn without_times(
     tracing_subscriber::registry().with(levels).with(lines)
 }
 
-/// What is logged, and the spans of handlers: those say which object a line is about, whatever lines are chosen. Where traces are collected,
-/// all spans but the details and those of libraries.
+/// Enables the selected lines, and always the spans of handlers, since they identify the object of a line. With
+/// traces, enables all spans except details and those of libraries.
 struct Levels {
     targets: Targets,
     spans: bool,
@@ -133,7 +135,7 @@ impl Levels {
     }
 }
 
-/// Whether its details are for `--debug` only.
+/// Returns whether the target belongs to a library whose details are logged only with `--debug`.
 pub(super) fn is_of_library(target: &str) -> bool {
     let name = target.split("::").next().unwrap_or(target);
     LIBRARIES.contains(&name) || name.starts_with("opentelemetry")
@@ -163,8 +165,24 @@ impl<S: Subscriber> Layer<S> for Levels {
 }
 
 fn to_stderr(line: &str) {
-    // Nowhere is left to complain about a broken standard error.
+    // Errors of standard error cannot be reported anywhere.
     let _ = std::io::stderr().lock().write_all(line.as_bytes());
+}
+
+/// What the variable `RUST_LOG` chooses, else the flags; and why the variable does not count.
+fn chosen(variable: Option<&str>, verbosity: Verbosity) -> (Targets, Option<String>) {
+    let Some(text) = variable else {
+        return (targets(verbosity), None);
+    };
+    match text.parse() {
+        Ok(chosen) => (chosen, None),
+        Err(error) => (
+            targets(verbosity),
+            Some(format!(
+                "RUST_LOG={text:?} is ignored: {error}. Expected levels or targets with levels, such as `debug` or `kopf_rs=debug,kube=info`."
+            )),
+        ),
+    }
 }
 
 fn targets(verbosity: Verbosity) -> Targets {
@@ -175,7 +193,7 @@ fn targets(verbosity: Verbosity) -> Targets {
         _ => (LevelFilter::INFO, LevelFilter::WARN),
     };
     let libraries = LIBRARIES.map(|library| (library, theirs));
-    // It warns once per connection of what is said once when the operator starts.
+    // Repeats on each connection a warning that is already logged at startup.
     let per_connection = if verbosity.debug {
         theirs
     } else {
@@ -222,7 +240,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Lines {
     }
 }
 
-/// The trace that a line belongs to, as the standard names its parts in lines of JSON.
+/// Returns the trace of a line, with the standard field names for JSON lines.
 #[cfg(feature = "otel")]
 fn trace_of<S: Subscriber + for<'a> LookupSpan<'a>>(
     event: &Event<'_>,
@@ -276,7 +294,7 @@ impl Shape {
         }
     }
 
-    /// The first column of full lines.
+    /// Returns the first column of full lines.
     fn time(&self, now: Timestamp) -> String {
         if !self.timed {
             return String::new();
@@ -307,7 +325,7 @@ impl Shape {
     }
 }
 
-/// Level names of the full format.
+/// Returns the level name in the full format.
 fn title(level: Level) -> &'static str {
     match level {
         Level::WARN => "WARNING",
@@ -315,7 +333,7 @@ fn title(level: Level) -> &'static str {
     }
 }
 
-/// Level names of the JSON format.
+/// Returns the level name in the JSON format.
 fn severity(level: Level) -> &'static str {
     match level {
         Level::ERROR => "error",
@@ -336,7 +354,7 @@ fn shown(others: &Map<String, Value>) -> String {
     text
 }
 
-/// The object as JSON lines name it.
+/// Returns the object as a field of JSON lines.
 fn reference(about: &Reference) -> Value {
     let parts = [
         ("apiVersion", Some(&about.api_version)),
@@ -363,14 +381,14 @@ impl Fields {
         }
     }
 
-    /// Takes the reference out, where it is one.
+    /// Takes the object reference out of the fields, if it is complete.
     fn about(&mut self) -> Option<Reference> {
         let about = std::mem::take(&mut self.about);
         let complete = ![&about.api_version, &about.kind, &about.name].contains(&&String::new());
         complete.then_some(about)
     }
 
-    /// Where a field of an object's reference goes, in an event or span that is about an object.
+    /// Returns the part of the object reference that a field sets, if the event or span is about an object.
     fn part(&mut self, field: &Field) -> Option<&mut String> {
         if !self.refer {
             return None;
@@ -434,7 +452,7 @@ mod tests {
 
     use super::*;
 
-    /// What is written in a shape while `logging` runs.
+    /// Returns the output of `logging` in this format.
     fn written(format: LogFormat, logging: impl FnOnce()) -> Vec<String> {
         written_of(
             Targets::new().with_default(LevelFilter::TRACE),
@@ -554,6 +572,24 @@ mod tests {
         assert_eq!(line(1)["count"], 3);
         assert_eq!(line(1)["severity"], "error");
         assert_eq!(line(1).get("k"), None);
+    }
+
+    #[test]
+    fn a_variable_that_cannot_be_read_is_told_and_the_flags_count() {
+        let verbose = Verbosity {
+            verbose: true,
+            ..Verbosity::default()
+        };
+        assert_eq!(chosen(None, verbose), (targets(verbose), None));
+        let (ours, trouble) = chosen(Some("my=info"), verbose);
+        assert_eq!((ours.to_string(), trouble), ("my=info".to_owned(), None));
+        let (flags, trouble) = chosen(Some("my=loud"), verbose);
+        assert_eq!(flags, targets(verbose));
+        let trouble = trouble.unwrap();
+        assert!(
+            trouble.starts_with("RUST_LOG=\"my=loud\" is ignored: "),
+            "{trouble}"
+        );
     }
 
     #[test]

@@ -1,6 +1,6 @@
-//! `--apply`: files, folders and pipes into objects, in the order they are to be applied.
+//! `--apply`: reads files, folders and pipes into objects, in the order in which they must be applied.
 //!
-//! Promises that every refusal names file, document and line. Must not know how anything is sent.
+//! Every error names the file, the document and the line. This module sends no requests.
 
 use std::fmt;
 use std::fs;
@@ -17,7 +17,7 @@ pub(crate) struct Manifest {
     pub(crate) object: Value,
 }
 
-/// Where an object is written. Displays as `objects.yaml, document 2, line 7`.
+/// The location of an object. Displays as `objects.yaml, document 2, line 7`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     file: PathBuf,
@@ -25,7 +25,7 @@ pub(crate) struct Place {
     line: usize,
 }
 
-/// Something that cannot be applied, before anything is sent.
+/// Why an object cannot be applied, found before anything is sent.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ManifestError {
     #[error("--apply {}: no such file or folder", .0.display())]
@@ -49,20 +49,21 @@ pub(crate) enum ManifestError {
 /// A part of a file between `---` lines.
 struct Document<'a> {
     number: usize,
-    /// The line of the file (from 1) that its first line is.
+    /// The line number in the file (from 1) of its first line.
     line: usize,
     text: Vec<&'a str>,
 }
 
-/// As kubectl has it.
+/// As in kubectl.
 const STANDARD_INPUT: &str = "-";
 
-/// Everything at `paths`: kinds before their objects, namespaces before what is in them, all else as written.
+/// Reads all objects at `paths`: CRDs before their objects, namespaces before their contents, otherwise in the given
+/// order.
 pub(crate) fn read(paths: &[PathBuf]) -> Result<Vec<Manifest>, ManifestError> {
     let mut manifests = Vec::new();
     for path in paths {
         let found = read_one(path)?;
-        // As kubectl: a generator that fails writes nothing.
+        // As in kubectl: an empty input is an error, since it often comes from a generator that failed.
         if found.is_empty() {
             return Err(ManifestError::NoObjects(path.clone()));
         }
@@ -89,15 +90,18 @@ fn rank(object: &Value) -> u8 {
     match object["kind"].as_str() {
         Some("CustomResourceDefinition") => 0,
         Some("Namespace") => 1,
-        _ => 2,
+        _ => OBJECT,
     }
 }
+
+/// The rank of objects that no others depend on.
+const OBJECT: u8 = 2;
 
 fn files(path: &Path) -> Result<Vec<PathBuf>, ManifestError> {
     if !path.exists() {
         return Err(ManifestError::Absent(path.to_owned()));
     }
-    // Not only files: what a shell makes of `<(kustomize build)` is a pipe.
+    // Includes anything that is not a folder, since `<(kustomize build)` in a shell is a pipe.
     if !path.is_dir() {
         return Ok(vec![path.to_owned()]);
     }
@@ -128,7 +132,7 @@ fn parse(file: &Path, text: &str) -> Result<Vec<Manifest>, ManifestError> {
     let parsed = match file.extension().and_then(|ending| ending.to_str()) {
         Some("json") => parse_json(file, text)?,
         Some("yaml" | "yml") => parse_yaml(file, text)?,
-        // A pipe has no ending: several JSON objects in a row are no YAML.
+        // A pipe has no file extension, and a sequence of JSON objects is not valid YAML.
         _ => match parse_json(file, text) {
             Ok(parsed) => parsed,
             Err(_) => parse_yaml(file, text)?,
@@ -144,7 +148,10 @@ fn parse(file: &Path, text: &str) -> Result<Vec<Manifest>, ManifestError> {
 fn parse_yaml(file: &Path, text: &str) -> Result<Vec<Manifest>, ManifestError> {
     let documents = documents(text).into_iter();
     let parsed = documents.map(|document| {
-        let parsed = serde_saphyr::from_str::<Value>(&document.text.join("\n"));
+        // As in kubectl, `0400` is octal, as in YAML 1.1.
+        let options = serde_saphyr::options! { legacy_octal_numbers: true };
+        let text = document.text.join("\n");
+        let parsed = serde_saphyr::from_str_with_options::<Value>(&text, options);
         let line = document.line + document.first_content();
         let place = Place::new(file, document.number, line);
         let object = parsed.map_err(|error| {
@@ -205,7 +212,8 @@ fn documents(text: &str) -> Vec<Document<'_>> {
     documents
 }
 
-/// The objects of a document: itself, or the items of a list. Each must say what it is.
+/// Returns the objects of a document: the document itself, or the items of a list. Each must have its `apiVersion`
+/// and `kind`.
 fn checked(manifest: Manifest) -> Result<Vec<Manifest>, ManifestError> {
     let Manifest { place, mut object } = manifest;
     let is_list = object["kind"]
@@ -256,7 +264,7 @@ fn bad(place: Place, problem: impl Into<String>) -> ManifestError {
 // === impl ManifestError ===
 
 impl ManifestError {
-    /// Whether the files are wrong, rather than the cluster unwilling.
+    /// Returns whether the files are invalid, as opposed to a rejection by the cluster.
     pub(crate) fn is_wrong_usage(&self) -> bool {
         !matches!(self, Self::Refused { .. })
     }
@@ -269,7 +277,16 @@ impl Manifest {
         self.object["kind"].as_str().unwrap_or_default()
     }
 
-    /// The cluster does not take it.
+    /// Returns whether other objects depend on it, as on a CRD or a namespace.
+    pub(crate) fn defines_others(&self) -> bool {
+        rank(&self.object) < OBJECT
+    }
+
+    pub(crate) fn namespace(&self) -> Option<&str> {
+        self.object["metadata"]["namespace"].as_str()
+    }
+
+    /// Creates the error for an object that the cluster rejects.
     pub(crate) fn refused(&self, error: &dyn std::error::Error) -> ManifestError {
         ManifestError::Refused {
             place: self.place.clone(),
@@ -327,7 +344,7 @@ impl Document<'_> {
         }
     }
 
-    /// Lines before the first that is neither empty nor a comment.
+    /// Returns the number of lines before the first one that is neither empty nor a comment.
     fn first_content(&self) -> usize {
         let mut lines = self.text.iter().map(|line| line.trim());
         lines
@@ -379,6 +396,27 @@ mod tests {
             error("o.yaml", "apiVersion: v1\nkind: App\n"),
             "o.yaml, document 1, line 1: the object has no metadata.name"
         );
+    }
+
+    #[test]
+    fn numbers_are_those_that_kubectl_reads() {
+        for (text, number) in [
+            ("0400", 256.into()),
+            ("0644", 420.into()),
+            ("010", 8.into()),
+            ("-0755", (-493).into()),
+            ("0_7", 7.into()),
+            ("0o17", 15.into()),
+            ("0x1F", 31.into()),
+            ("0", 0.into()),
+            ("10", 10.into()),
+            ("0.5", 0.5.into()),
+            ("\"0400\"", Value::from("0400")),
+        ] {
+            let text = format!("{APP}spec: {{mode: {text}}}\n");
+            let parsed = parse(Path::new("o.yaml"), &text).unwrap();
+            assert_eq!(parsed[0].object["spec"]["mode"], number, "{text}");
+        }
     }
 
     #[test]

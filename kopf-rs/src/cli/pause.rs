@@ -1,4 +1,4 @@
-//! `kopf-rs freeze` and `kopf-rs resume`: asks running operators to pause, or to go on, and exits.
+//! `kopf-rs freeze` and `kopf-rs resume`: asks running operators to pause or resume, and exits.
 
 use std::error::Error;
 
@@ -12,7 +12,7 @@ use crate::operator::identity::person;
 use crate::operator::pausing::{Asked, PeeringQuestion};
 use crate::operator::scope::{Patterns, Scope};
 
-/// Ask what was typed.
+/// Sends the request from the command line.
 pub(super) fn run(pause: &Pause) -> Result<(), Box<dyn Error>> {
     ask(&question(pause)?, pause.who())
 }

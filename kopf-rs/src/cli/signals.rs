@@ -1,23 +1,23 @@
-//! SIGINT and SIGTERM: the first ends the operator gracefully, the second the process at once.
+//! SIGINT and SIGTERM: the first signal stops the operator gracefully, the second one ends the process at once.
 //!
-//! They are waited for on a thread of their own, so that the second one works while handlers keep all others busy.
+//! A separate thread waits for signals, so that the second one works even if handlers block all other threads.
 
 use std::io;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::operator::noting::EndNote;
+use crate::operator::crash_notes_path::EndNote;
 
-/// The first signal, once it has come.
+/// Completes at the first signal.
 #[derive(Clone)]
 pub(crate) struct FirstSignal(CancellationToken);
 
-/// A signal that asks for an end.
+/// A signal that requests the end of the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Asked {
     name: &'static str,
-    /// How the process ends when it is not the first one: 128 and the signal's number, as shells have it.
+    /// The exit code after a second signal: 128 plus the signal's number, as in shells.
     code: i32,
 }
 
@@ -26,11 +26,12 @@ const INTERRUPT: Asked = Asked {
     code: 130,
 };
 
-/// Within this time, more signals are the same wish: `timeout` of coreutils signals the process, and then its group.
+/// Debounces signals: further ones within this time count as the first, since `timeout` of coreutils signals the
+/// process and then its group.
 const ECHO: Duration = Duration::from_millis(200);
 
 impl FirstSignal {
-    /// Take over the signals of this process from now on. The first one is noted.
+    /// Takes over the signals of this process. The first one is recorded in `end`.
     pub(crate) fn watch(end: EndNote) -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -64,7 +65,7 @@ impl FirstSignal {
         Ok(Self(came))
     }
 
-    /// Resolves when the first signal has come.
+    /// Completes at the first signal.
     pub(crate) async fn came(&self) {
         self.0.cancelled().await;
     }

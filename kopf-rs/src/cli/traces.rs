@@ -1,6 +1,7 @@
-//! Traces for a collector of OpenTelemetry, as the standard's variables of the environment ask for them.
+//! Sends traces to an OpenTelemetry collector, configured by the standard environment variables.
 //!
-//! A program sends OTLP over HTTP, in batches, from a thread of its own: a collector that hangs or is away costs spans, never handling.
+//! A separate thread sends OTLP over HTTP in batches, so that a slow or unreachable collector loses spans but never
+//! delays handling.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -16,23 +17,24 @@ use tracing_subscriber::{Layer, Registry};
 
 use crate::cli::lines::is_of_library;
 
-/// What is not sent by then at the end is given up.
+/// The time limit for sending the remaining spans at shutdown.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Sends spans until it is ended.
+/// Sends spans until it is shut down.
 pub(crate) struct Traces(SdkTracerProvider);
 
-/// What the environment asks for.
+/// The configuration from the environment.
 #[derive(Debug, PartialEq, Eq)]
 enum Wish {
     Nothing,
     Traces,
-    /// It asks for what there is not: what was expected, what was found, what to do.
+    /// The environment requests an unsupported option. Carries a message with the expected and the actual value.
     Impossible(String),
 }
 
 impl Traces {
-    /// Where the environment asks for traces. Says what it asks for in vain once lines can be written.
+    /// Starts tracing if the environment requests it. Returns a message about an unsupported configuration, to be
+    /// logged once logging works.
     pub(crate) fn begin(service: &str) -> (Option<Self>, Option<String>) {
         let told = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
         match wish(&told) {
@@ -60,16 +62,17 @@ impl Traces {
         Self(provider.build())
     }
 
-    /// The spans of the framework and of users, and the lines within them; not those of libraries, nor those that only attribute lines.
+    /// Returns the layer for the spans of the framework and of users, with their log lines. Excludes libraries, and
+    /// spans that only attribute lines to objects.
     pub(crate) fn layer(&self) -> impl Layer<Registry> + Send + Sync + use<> {
         let tracer = self.0.tracer("kopf-rs");
         let layer = tracing_opentelemetry::layer().with_tracer(tracer);
         layer.with_filter(filter_fn(is_told))
     }
 
-    /// Send what is left, for two seconds at most.
+    /// Sends the remaining spans within two seconds.
     pub(crate) fn end(self) {
-        // What could not be sent was told already.
+        // Failures to send were logged already.
         let _ = self.0.shutdown_with_timeout(PATIENCE);
     }
 }
@@ -88,7 +91,8 @@ fn exporter() -> Result<SpanExporter, String> {
 
 const FAILED: &str = "Traces cannot be sent to the collector that the variables OTEL_* name";
 
-/// The standard's variables: <https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/>.
+/// Parses the standard's variables:
+/// <https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/>.
 fn wish(told: &impl Fn(&str) -> Option<String>) -> Wish {
     if told("OTEL_SDK_DISABLED").is_some_and(|it| it.eq_ignore_ascii_case("true")) {
         return Wish::Nothing;
@@ -124,7 +128,7 @@ fn wish(told: &impl Fn(&str) -> Option<String>) -> Wish {
     }
 }
 
-/// Says once that spans cannot be sent, and once that they can again.
+/// Logs once when spans cannot be sent, and once when they can be sent again.
 #[derive(Debug)]
 struct Told<E> {
     inner: E,

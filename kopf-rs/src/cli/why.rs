@@ -1,4 +1,4 @@
-//! `--why`: explains an object, and exits.
+//! `--why`: explains the state of an object, and exits.
 
 use std::error::Error;
 use std::future::Future;
@@ -12,7 +12,7 @@ use crate::cluster::connect::Connection;
 use crate::operator::run::Operator;
 use crate::why::question::WhyQuestion;
 
-/// Print why the object is as it is.
+/// Prints the explanation of the object's state.
 pub(super) fn explain(
     operator: Operator,
     object: &str,
@@ -20,9 +20,6 @@ pub(super) fn explain(
     connecting: impl Future<Output = Result<Connection, Box<dyn Error>>>,
 ) -> Result<ExitCode, Box<dyn Error>> {
     let mut question = WhyQuestion::parse(object)?;
-    if let [namespace] = &flags.scope.namespaces[..] {
-        question = question.namespace(namespace);
-    }
     if let Some(endpoint) = &flags.health.liveness {
         question = question.endpoint(endpoint);
     }

@@ -1,6 +1,6 @@
-//! Server-side apply, and what goes with it: one object, one request, sent once.
+//! Server-side apply and the requests around it: one object, one request, sent once.
 //!
-//! Must not know whose object it is.
+//! Must not know the owner of the object.
 
 use bytes::Bytes;
 use http::Method;
@@ -12,12 +12,12 @@ use crate::cluster::request::{Call, escaped};
 use crate::cluster::write::MERGE;
 use crate::object::resource::Resource;
 
-/// JSON is YAML.
+/// The content type of server-side apply. It demands YAML, and JSON is valid YAML.
 pub(super) const APPLY: &str = "application/apply-patch+yaml";
 const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
 const METADATA_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
 
-/// One object of a kind.
+/// The address of one object of a kind.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ObjectPath<'a> {
     pub(crate) resource: &'a Resource,
@@ -25,26 +25,26 @@ pub(crate) struct ObjectPath<'a> {
     pub(crate) name: &'a str,
 }
 
-/// One apply.
+/// The parameters of one apply request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ApplyRequest<'a> {
     pub(crate) object: ObjectPath<'a>,
     pub(crate) manager: &'a str,
-    /// Take fields from other managers.
+    /// Take ownership of fields that other managers own.
     pub(crate) force: bool,
     pub(crate) body: &'a Value,
 }
 
-/// The answer to an apply.
+/// The response to an apply.
 #[derive(Debug)]
 pub(crate) struct ApplyReply {
-    /// The object was not there before.
+    /// True if the apply created the object.
     pub(crate) created: bool,
     pub(crate) object: Value,
 }
 
 impl Cluster {
-    /// Apply the whole of what a manager wants of an object.
+    /// Applies the complete configuration that a manager wants of an object.
     pub(crate) async fn apply(
         &self,
         request: ApplyRequest<'_>,
@@ -71,7 +71,8 @@ impl Cluster {
         })
     }
 
-    /// An object as it is, `managedFields` included; with `metadata_only`, nothing else. Where it may not be read by itself, it is listed.
+    /// Reads an object including its `managedFields`; with `metadata_only`, only the metadata. Falls back to a list where the object may not
+    /// be read by itself.
     pub(crate) async fn look_at(
         &self,
         object: ObjectPath<'_>,
@@ -87,7 +88,7 @@ impl Cluster {
         if metadata_only {
             call.accept = METADATA;
         }
-        // Nobody closes it.
+        // The semaphore is never closed.
         let _permit = self.shared.reads.acquire().await.ok();
         let collection = resource.path(namespace, None, None);
         if self.shared.ungettable.has(&collection) {
@@ -106,7 +107,7 @@ impl Cluster {
         }
     }
 
-    /// The same as a list of one.
+    /// Reads the object as the only item of a list.
     async fn look_listed(
         &self,
         object: ObjectPath<'_>,
@@ -131,14 +132,16 @@ impl Cluster {
             let message = format!("{resource} \"{name}\" not found");
             return Err(ClusterError::NotFound(NotFound::of_object(name, message)));
         };
-        // Items of a list lack their kind.
+        // Items of a list have no `apiVersion` and `kind`.
         found["apiVersion"] = resource.api_version().into();
         found["kind"] = resource.kind.clone().into();
         Ok(found.take())
     }
 
-    /// Delete an object in this version, and what it owns afterwards. Of another one: [`ClusterError::Conflict`]. The object where it is still
-    /// there, and is being deleted.
+    /// Deletes an object in this version, and its dependents in the background. Returns the object if it still exists because finalizers or a
+    /// grace period delay the deletion.
+    ///
+    /// Fails with [`ClusterError::Conflict`] if the uid or the version differs.
     pub(crate) async fn delete(
         &self,
         object: ObjectPath<'_>,
@@ -174,7 +177,7 @@ impl Cluster {
         Ok(is_there.then_some(reply))
     }
 
-    /// Change some of an object, as a JSON merge patch says.
+    /// Changes a part of an object by a JSON merge patch.
     pub(crate) async fn merge(
         &self,
         object: ObjectPath<'_>,

@@ -1,58 +1,73 @@
-//! Finding the cluster: a kubeconfig, a context, or the service account of the Pod.
+//! Finds the cluster: by a kubeconfig, a context, or the service account of the Pod.
 //!
-//! Promises that every failure says what was looked for, where, what was found, and what to do.
+//! Guarantees that every failure states where the configuration was searched, the result, and how to fix it.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use futures_util::FutureExt;
-use kube::config::{Cluster as NamedServer, KubeConfigOptions, Kubeconfig, KubeconfigError};
-use kube::{Client, Config};
+use kube::Client;
 use serde::Deserialize;
 use tokio::runtime::Handle;
 
 use crate::cluster::Cluster;
-use crate::cluster::connect::error::{ConnectError, Origin, shown};
+use crate::cluster::access::header::bearer;
+use crate::cluster::access::{Access, Authorization, Trust};
+use crate::cluster::connect::error::ConnectError;
+use crate::cluster::connect::kubeconfig::Kubeconfig;
 pub(crate) use crate::cluster::connect::place::ConnectOptions;
 use crate::cluster::connect::place::{Place, Surroundings};
 use crate::cluster::connect::renewal::{Credentials, Renewal};
 use crate::cluster::error::{Asked, ClusterError};
+use crate::cluster::pod;
+use crate::cluster::proxy::ProxyChoice;
 use crate::cluster::request::Call;
-use crate::cluster::server_url::shown_url;
-use crate::cluster::stack::proxy::ProxyChoice;
-use crate::cluster::stack::{chain, stack};
+use crate::cluster::server_url::server_url;
+use crate::cluster::stack::stack;
 
 mod error;
+mod kubeconfig;
 mod place;
 mod renewal;
 #[cfg(test)]
 mod tests;
 
-/// A client, and the URL of the server that it is for.
+/// A client, and the URL of its server.
 pub(crate) struct Connection {
     pub(crate) client: Client,
     pub(crate) server: String,
 }
 
-/// What the client is made of.
+/// The configuration from which a client is made.
 struct Configured {
-    config: Config,
-    proxy: Option<String>,
-    /// Where it was read, for people.
+    access: Access,
+    /// The source of the configuration, for messages.
     label: String,
 }
 
-/// Find the cluster and make a client for it. Sends nothing yet: see [`Cluster::check`]. Where the server refuses the credentials later, they
-/// are read again: a kubeconfig may have been replaced, and plugins may give others.
+/// Finds the cluster and makes a client for it. Sends no request yet: see [`Cluster::check`]. When the server refuses the credentials later,
+/// they are read again, because the kubeconfig may have been replaced and plugins may return new ones.
 ///
 /// Must be called within a tokio runtime.
 pub(crate) async fn connect(options: &ConnectOptions) -> Result<Connection, ConnectError> {
-    let configured = configured(options).await?;
-    let server = shown_url(&configured.config.cluster_url.to_string());
-    let namespace = configured.config.default_namespace.clone();
-    let first = match configured.credentials() {
+    let configured = configured(options)?;
+    let label = configured.label.clone();
+    let server = configured.access.server.to_string();
+    let namespace = configured.access.namespace.clone();
+    if matches!(configured.access.trust, Trust::Anybody) {
+        tracing::warn!(
+            "The certificate of {server} is not verified, because the kubeconfig sets insecure-skip-tls-verify."
+        );
+    }
+    let first = match configured.credentials().await {
         Ok(first) => first,
-        Err(reason) => return Err(ConnectError::Client { server, reason }),
+        Err(reason) => {
+            return Err(ConnectError::Client {
+                server,
+                label,
+                reason,
+            });
+        }
     };
     let (options, home) = (options.clone(), Handle::current());
     let read = move |former| read_again(options.clone(), home.clone(), former).boxed();
@@ -65,41 +80,64 @@ pub(crate) async fn connect(options: &ConnectOptions) -> Result<Connection, Conn
     Ok(Connection { client, server })
 }
 
-async fn configured(options: &ConnectOptions) -> Result<Configured, ConnectError> {
+fn configured(options: &ConnectOptions) -> Result<Configured, ConnectError> {
+    let namespace = pod::namespace();
     match place::find(options, &Surroundings::here())? {
         Place::Files(paths, origin) => {
-            let label = label(&paths);
-            let kubeconfig = read(&paths, origin)?;
-            if kubeconfig.contexts.is_empty() {
-                return Err(ConnectError::NoContexts { path: label });
-            }
-            let (config, proxy) = configure(kubeconfig, options.context.as_deref(), &label).await?;
-            let label = format!("kubeconfig {label}");
-            Ok(Configured {
-                config,
-                proxy,
-                label,
-            })
+            let kubeconfig = Kubeconfig::read(&paths, origin)?;
+            let context = options.context.as_deref();
+            let access = kubeconfig.access(context, namespace.as_deref())?;
+            let label = format!("kubeconfig {}", kubeconfig.label());
+            tracing::debug!("Using {label}: {}", access.server);
+            Ok(Configured { access, label })
         }
         Place::Pod => {
             if let Some(context) = &options.context {
                 return Err(ConnectError::ContextInPod(context.clone()));
             }
             tracing::debug!("Using the service account of this Pod.");
-            let config = Config::incluster();
-            let config = config.map_err(|error| ConnectError::ServiceAccount(chain(&error)))?;
+            let access = access_in_pod(|name| std::env::var(name).ok(), namespace);
             Ok(Configured {
-                config,
-                proxy: None,
+                access: access.map_err(ConnectError::ServiceAccount)?,
                 label: "the service account of this Pod".to_owned(),
             })
         }
     }
 }
 
-/// What is to be shown to the server now, where that is not the same as before.
+/// Builds the access from the service account of the Pod.
+fn access_in_pod(
+    variable: impl Fn(&str) -> Option<String>,
+    namespace: Option<String>,
+) -> Result<Access, String> {
+    let [host, port] = ["KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"].map(|name| {
+        let value = variable(name).filter(|value| !value.is_empty());
+        value.ok_or_else(|| format!("${name} is not set; Kubernetes sets it in each container"))
+    });
+    let (host, port) = (host?, port?);
+    let is_v6 = host.parse::<std::net::Ipv6Addr>().is_ok();
+    let host = if is_v6 { format!("[{host}]") } else { host };
+    let url = server_url(&format!("https://{host}:{port}"), "https");
+    let (server, _) = url.map_err(|why| {
+        format!("$KUBERNETES_SERVICE_HOST and $KUBERNETES_SERVICE_PORT make no URL: {why}")
+    })?;
+    let token = std::fs::read_to_string(pod::TOKEN);
+    let token = token.map_err(|error| format!("{} cannot be read: {error}", pod::TOKEN))?;
+    Ok(Access {
+        trust: Trust::File(PathBuf::from(pod::AUTHORITIES)),
+        authorization: Authorization::File {
+            path: PathBuf::from(pod::TOKEN),
+            first: bearer(token.trim()).map_err(|why| format!("{}: {why}", pod::TOKEN))?,
+        },
+        proxy: ProxyChoice::Environment,
+        namespace: namespace.unwrap_or_else(|| "default".to_owned()),
+        ..Access::to(server)
+    })
+}
+
+/// Reads the credentials again, and returns them if they have changed.
 async fn read_again(options: ConnectOptions, home: Handle, former: String) -> Option<Credentials> {
-    let configured = match configured(&options).await {
+    let configured = match configured(&options) {
         Ok(configured) => configured,
         Err(error) => {
             // Files may be in the middle of being replaced.
@@ -107,17 +145,17 @@ async fn read_again(options: ConnectOptions, home: Handle, former: String) -> Op
             return None;
         }
     };
-    // A plugin may give other ones each time it is asked.
-    let asks = configured.config.auth_info.exec.is_some();
-    if !asks && configured.digest() == former {
+    // A plugin may return other credentials on each call.
+    let asks = matches!(configured.access.authorization, Authorization::Plugin(_));
+    if !asks && configured.access.digest() == former {
         return None;
     }
     tracing::info!(
         "The server has refused the credentials of {}, or its certificate is not trusted any more; they have been read again.",
         configured.label
     );
-    // A plugin is a program that runs until it has an answer; connections belong to the operator's own runtime.
-    let made = home.spawn_blocking(move || configured.credentials());
+    // Connections belong to the operator's own runtime.
+    let made = home.spawn(configured.credentials());
     match made.await {
         Ok(Ok(credentials)) => Some(credentials),
         Ok(Err(reason)) => {
@@ -129,40 +167,19 @@ async fn read_again(options: ConnectOptions, home: Handle, former: String) -> Op
 }
 
 impl Configured {
-    /// Waits for a plugin, where there is one.
-    fn credentials(&self) -> Result<Credentials, String> {
-        let proxy = match self.proxy.as_deref() {
-            Some(url) if !url.is_empty() => ProxyChoice::Url(url),
-            _ => ProxyChoice::Environment,
-        };
+    /// Builds the client, and waits for a plugin if there is one.
+    async fn credentials(self) -> Result<Credentials, String> {
+        let digest = self.access.digest();
         Ok(Credentials {
-            client: stack(&self.config, &proxy)?,
-            digest: self.digest(),
+            client: stack(self.access).await?,
+            digest,
         })
-    }
-
-    /// A digest of the server and of all that a request shows it.
-    fn digest(&self) -> String {
-        let Config {
-            cluster_url,
-            root_cert,
-            auth_info,
-            ..
-        } = &self.config;
-        let files = [
-            &auth_info.token_file,
-            &auth_info.client_certificate,
-            &auth_info.client_key,
-        ];
-        let files = files.map(|path| std::fs::read(path.as_ref()?).ok());
-        let shown = serde_json::to_string(auth_info).unwrap_or_default();
-        format!("{cluster_url} {root_cert:?} {shown} {files:?}")
     }
 }
 
 impl Cluster {
-    /// Ask for the server's version, so that a server that is not there, a certificate that does not fit and credentials that
-    /// are refused are told apart before anything is started.
+    /// Asks for the server's version. This tells an unreachable server, a certificate that does not match and refused credentials apart
+    /// before anything else starts.
     pub(crate) async fn check(&self) -> Result<String, ClusterError> {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
@@ -196,107 +213,4 @@ impl Cluster {
         })?;
         Ok(version.git_version)
     }
-}
-
-fn read(paths: &[PathBuf], origin: Origin) -> Result<Kubeconfig, ConnectError> {
-    let mut whole = Kubeconfig::default();
-    for path in paths {
-        let malformed = |error: &KubeconfigError| ConnectError::Malformed {
-            path: path.display().to_string(),
-            origin,
-            reason: chain(error),
-        };
-        let part = Kubeconfig::read_from(path).map_err(|error| match &error {
-            KubeconfigError::ReadConfig(reason, _) => ConnectError::Unreadable {
-                path: path.display().to_string(),
-                origin,
-                reason: reason.to_string(),
-            },
-            error => malformed(error),
-        })?;
-        whole = whole.merge(part).map_err(|error| malformed(&error))?;
-    }
-    Ok(whole)
-}
-
-async fn configure(
-    kubeconfig: Kubeconfig,
-    context: Option<&str>,
-    path: &str,
-) -> Result<(Config, Option<String>), ConnectError> {
-    let known = known_contexts(&kubeconfig);
-    let wanted = context
-        .map(str::to_owned)
-        .or(kubeconfig.current_context.clone());
-    let Some(wanted) = wanted.filter(|name| !name.is_empty()) else {
-        let path = path.to_owned();
-        return Err(ConnectError::NoCurrentContext { path, known });
-    };
-    if !kubeconfig
-        .contexts
-        .iter()
-        .any(|context| context.name == wanted)
-    {
-        let path = path.to_owned();
-        return Err(ConnectError::NoContext {
-            wanted,
-            path,
-            known,
-        });
-    }
-    let proxy = proxy_url(&kubeconfig, &wanted);
-    let authority = authority_file(&kubeconfig, &wanted);
-    let options = KubeConfigOptions {
-        context: Some(wanted.clone()),
-        ..KubeConfigOptions::default()
-    };
-    let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
-    let mut config = config.map_err(|error| ConnectError::Unusable {
-        path: path.to_owned(),
-        reason: chain(&error),
-    })?;
-    config.root_cert_file = authority;
-    let server = shown_url(&config.cluster_url.to_string());
-    tracing::debug!("Using context {wanted} of kubeconfig {path}: {server}");
-    if config.accept_invalid_certs {
-        tracing::warn!(
-            "The certificate of {server} is not verified, because the kubeconfig sets insecure-skip-tls-verify."
-        );
-    }
-    Ok((config, proxy))
-}
-
-/// What the cluster of this context says; kube would mix it with the environment.
-fn proxy_url(kubeconfig: &Kubeconfig, context: &str) -> Option<String> {
-    cluster_of(kubeconfig, context)?.proxy_url.clone()
-}
-
-/// The file with the certificates of its authorities, which may be replaced while the operator runs.
-fn authority_file(kubeconfig: &Kubeconfig, context: &str) -> Option<PathBuf> {
-    let cluster = cluster_of(kubeconfig, context)?;
-    let is_inline = cluster.certificate_authority_data.is_some();
-    let file = cluster.certificate_authority.as_ref();
-    file.filter(|_| !is_inline).map(PathBuf::from)
-}
-
-fn cluster_of<'a>(kubeconfig: &'a Kubeconfig, context: &str) -> Option<&'a NamedServer> {
-    let mut contexts = kubeconfig.contexts.iter();
-    let context = contexts.find(|named| named.name == context)?;
-    let name = &context.context.as_ref()?.cluster;
-    let mut clusters = kubeconfig.clusters.iter();
-    let cluster = clusters.find(|named| named.name == *name)?;
-    cluster.cluster.as_ref()
-}
-
-fn known_contexts(kubeconfig: &Kubeconfig) -> String {
-    let contexts = kubeconfig.contexts.iter();
-    let names: Vec<_> = contexts
-        .map(|context| format!("\"{}\"", context.name))
-        .collect();
-    names.join(", ")
-}
-
-fn label(paths: &[PathBuf]) -> String {
-    let paths: Vec<_> = paths.iter().map(|path: &PathBuf| shown(path)).collect();
-    paths.join(", ")
 }

@@ -1,6 +1,6 @@
-//! What a login handler returns: where the API server is, and what is shown to it.
+//! The return value of a login handler: the API server's address and the credentials for it.
 //!
-//! Promises that nothing of it is printed but the server, without a password that its URL may have. Must not know how a connection is made of it.
+//! Guarantees that only the server is printed, without the password that its URL may contain. Must not know how a connection is made from it.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cluster::server_url::shown_url;
 
-/// Where the API server is, and what to show it: what functions with [`on_login`](macro@crate::on_login) return.
+/// The API server's address and the credentials for it, which functions with [`on_login`](macro@crate::on_login) return.
 ///
 /// ```
 /// use kopf_rs::ConnectionInfo;
@@ -57,7 +57,7 @@ macro_rules! setters {
 }
 
 impl ConnectionInfo {
-    /// The API server at this URL, and nothing to show it.
+    /// Creates a connection info for the API server at this URL, without credentials. The URL needs a scheme: `https://HOST:PORT`.
     #[must_use]
     pub fn new(server: impl Into<String>) -> Self {
         Self {
@@ -81,15 +81,15 @@ impl ConnectionInfo {
     }
 
     setters! {
-        /// The file with the certificates of the authorities that the server's certificate may be signed by. It is read again when it changes.
+        /// The file with the certificates of the authorities that may sign the server's certificate. It is read again when it changes.
         ca_path: PathBuf;
         /// The same certificates as PEM, or as base64 of PEM.
         ca_data: String;
-        /// The name of the user, for basic authentication.
+        /// The user name for basic authentication.
         username: String;
-        /// The user's password, for basic authentication.
+        /// The password for basic authentication.
         password: String;
-        /// What the header `Authorization` has before the token. Default: `Bearer`.
+        /// The scheme before the token in the `Authorization` header. Default: `Bearer`.
         scheme: String;
         /// The token.
         token: String;
@@ -101,39 +101,39 @@ impl ConnectionInfo {
         private_key_path: PathBuf;
         /// The key as PEM, or as base64 of PEM.
         private_key_data: String;
-        /// The HTTP proxy in front of the server.
+        /// The proxy in front of the server: `http://`, `https://` or `socks5://`, with a user and a password if the proxy requires them.
         proxy_url: String;
     }
 
-    /// Do not verify the server's certificate.
+    /// Disables the verification of the server's certificate.
     #[must_use]
     pub fn insecure(mut self) -> Self {
         self.insecure = true;
         self
     }
 
-    /// Reach the server through the proxy that `HTTPS_PROXY` and its siblings name.
+    /// Reaches the server through the proxy that `HTTPS_PROXY` and related variables name.
     #[must_use]
     pub fn trust_env(mut self) -> Self {
         self.trust_env = true;
         self
     }
 
-    /// Of several credentials those with the highest priority are used first. Default: 0.
+    /// Sets the priority: among several credentials, those with the highest priority are used first. Default: 0.
     #[must_use]
     pub fn priority(mut self, priority: i32) -> Self {
         self.priority = priority;
         self
     }
 
-    /// From then on they are not used any more: the login handlers are called again.
+    /// Sets the expiration: from then on the credentials are not used, and the login handlers are called again.
     #[must_use]
     pub fn expiration(mut self, at: SystemTime) -> Self {
         self.expiration = Some(Timestamp::try_from(at).unwrap_or(Timestamp::MAX));
         self
     }
 
-    /// Whether the server would be shown the same.
+    /// Returns true if both would present the same to the server.
     pub(super) fn is_same(&self, other: &Self) -> bool {
         let plain = |info: &Self| Self {
             priority: 0,

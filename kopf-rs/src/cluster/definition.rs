@@ -1,6 +1,6 @@
-//! Definitions of custom resources, as operators bring their own.
+//! Applies definitions of custom resources that operators bring along.
 //!
-//! Must not know who wants them.
+//! Must not know who requests them.
 
 use http::Request;
 use http::header::CONTENT_TYPE;
@@ -10,10 +10,10 @@ use crate::cluster::Client;
 use crate::cluster::child::APPLY;
 use crate::cluster::request::escaped;
 
-/// The field manager of definitions, whichever operator brings them.
+/// The field manager of definitions, the same for all operators.
 const MANAGER: &str = "kopf-rs";
 
-/// What the server makes of a definition.
+/// The server's verdict on a definition.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Verdict {
     Established,
@@ -21,7 +21,7 @@ pub(crate) enum Verdict {
     Pending,
 }
 
-/// Apply a definition.
+/// Applies a definition.
 pub(crate) async fn apply_definition(
     client: &Client,
     name: &str,
@@ -44,7 +44,7 @@ pub(crate) async fn apply_definition(
     Ok(verdict(conditions.map_or(&[], Vec::as_slice)))
 }
 
-/// What the conditions of a definition say.
+/// Derives the verdict from the conditions of a definition.
 pub(crate) fn verdict(conditions: &[Value]) -> Verdict {
     let says = |kind: &str, status: &str| {
         let mut all = conditions.iter();

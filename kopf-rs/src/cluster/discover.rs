@@ -1,7 +1,8 @@
-//! Which resources the cluster serves.
+//! Discovers the resources that the cluster serves.
 //!
-//! Promises that one broken API stops no other: what it was known to serve is believed on, and where nothing is known of it, that is said.
-//! Each resource has a preferred version: that of its group, else the first in the group's order that has it. Must not know who needs what.
+//! Guarantees that one broken API does not affect the others: its previously known resources stay known, and a version without any is listed
+//! by `unknown_versions`. Each resource has one preferred version: that of its group, or else the first version in the group's order that has
+//! the resource. Must not know who needs the resources.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::PoisonError;
@@ -20,12 +21,12 @@ mod legacy;
 #[cfg(test)]
 mod tests;
 
-/// Everything in one answer where the server can, the old lists where it cannot.
+/// Asks for aggregated discovery in one response, with the legacy lists as the fallback.
 const ACCEPT: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,\
                       application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,\
                       application/json";
 
-/// The answer to `/api` or `/apis`, in either form.
+/// The response to `/api` or `/apis`, in either form.
 #[derive(Deserialize)]
 struct Root {
     kind: String,
@@ -38,7 +39,7 @@ struct Root {
 }
 
 impl Cluster {
-    /// All resources in all versions, subresources folded in.
+    /// Returns all resources in all versions, with their subresources folded in.
     pub(crate) async fn discover(&self) -> Result<Vec<Resource>, ClusterError> {
         let (core, named) = try_join(self.root("/api"), self.root("/apis")).await?;
         let mut all = self.group_versions(core).await?;
@@ -78,7 +79,7 @@ impl Cluster {
         Ok(resources)
     }
 
-    /// Say once that an API is broken, and once that it is not any more.
+    /// Logs once when an API breaks, and once when it recovers.
     fn note_health(&self, name: &str, broken: Option<String>) {
         match broken {
             Some(reason) if self.shared.broken.add(name) => {
@@ -93,19 +94,19 @@ impl Cluster {
         }
     }
 
-    /// The versions (`group/version`) of which the last discovery has found out nothing but that they exist.
+    /// Returns the versions (`group/version`) that the last discovery saw but could not inspect.
     pub(crate) fn unknown_versions(&self) -> BTreeSet<String> {
         let unknown = self.shared.unknown.lock();
         unknown.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// What the last discovery has found.
+    /// Returns the resources that the last discovery found.
     pub(super) fn discovered(&self) -> Vec<Resource> {
         let kept = self.shared.discovered.lock();
         kept.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The resource of a kind, if the last discovery has found it.
+    /// Returns the resource of a kind if the last discovery found it.
     pub(crate) fn discovered_kind(&self, api_version: &str, kind: &str) -> Option<Resource> {
         let kept = self.shared.discovered.lock();
         let kept = kept.unwrap_or_else(PoisonError::into_inner);
@@ -140,7 +141,7 @@ impl Cluster {
     }
 }
 
-/// Of a resource that the preferred version of its group does not have, the first version is preferred.
+/// Prefers the first version of each resource that the preferred version of its group does not have.
 fn prefer_first(resources: &mut [Resource]) {
     let identity = |it: &Resource| (it.group.clone(), it.plural.clone());
     let mut known: BTreeSet<_> = resources

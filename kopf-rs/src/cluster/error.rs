@@ -1,4 +1,4 @@
-//! What can go wrong between us and the API server, in our words.
+//! The errors of requests to the API server, in this crate's own terms.
 
 use std::fmt;
 use std::time::Duration;
@@ -7,59 +7,60 @@ use serde::Deserialize;
 
 use crate::object::resource::Resource;
 
-/// No server is left alone for longer, whatever its `Retry-After` asks for: a mistake in a header must not stop an object or a watch for a
-/// year. The only such limit: every pause is made from [`ClusterError::retry_after`], by `Backoff::next_pause_after`.
+/// The upper limit for a server's `Retry-After`, so that a mistake in a header does not stop an object or a watch for a year. This is the
+/// only such limit: every pause is computed from [`ClusterError::retry_after`] by `Backoff::next_pause_after`.
 const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(300);
 
-/// A request that did not do what it was for. Displays as one line fit for a log.
+/// An error of a request. Displays as one line for a log.
 #[derive(Clone, Debug, thiserror::Error)]
 pub(crate) enum ClusterError {
-    /// 409: the object has changed meanwhile, or is another one.
+    /// 409: the object has changed meanwhile, or is another object.
     #[error("conflict: {0}")]
     Conflict(String),
-    /// 409: an apply that does not force meets fields of other managers.
+    /// 409: an apply without force touches fields that other managers own.
     #[error("conflict: {}", listed(.0))]
     FieldConflicts(Vec<FieldConflict>),
     /// 422: the object is another one.
     #[error("another object has this name now: {0}")]
     OtherObject(String),
-    /// 404: object, kind or namespace is not there.
+    /// 404: the object, kind or namespace does not exist.
     #[error("not found: {0}")]
     NotFound(NotFound),
-    /// 410: the version asked for is too old.
+    /// 410: the requested version is too old.
     #[error("gone: {0}")]
     Gone(String),
     /// 401.
     #[error("unauthorized: {0}")]
     Unauthorized(String),
-    /// 403, with the RBAC rule that would allow it; empty where RBAC is not the reason (quota, admission, a namespace that ends).
+    /// 403, with the RBAC rule that would allow the request. The rule is empty if RBAC is not the reason (quota, admission, a namespace that
+    /// terminates).
     #[error("forbidden: {message}")]
     Denied { message: String, rule: String },
-    /// 400, 413, 415, 422: the request itself is refused and will be again.
+    /// 400, 413, 415, 422: the request itself is invalid and will be refused again.
     #[error("invalid: {0}")]
     Invalid(String),
-    /// 429, 5xx: later.
+    /// 429, 5xx: the server asks to retry later.
     #[error("the server cannot answer now ({code}): {message}")]
     Busy {
         code: u16,
         message: String,
         retry_after: Option<Duration>,
     },
-    /// No answer: connection refused, reset, timed out. The request may have been carried out.
+    /// No response: connection refused, reset or timed out. The server may have executed the request.
     #[error("unreachable: {0}")]
     Unreachable(String),
-    /// This instance does not hold the Lease any more, or has acquired it anew since the request was thought of.
+    /// This instance no longer holds the Lease, or has acquired it anew since the request was planned.
     #[error(
         "not sent: another instance of the operator may be at work, since this one does not hold the Lease any more"
     )]
     Fenced,
 }
 
-/// What a server says of what is not there.
+/// The server's description of what does not exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NotFound {
     message: String,
-    /// The object that is not there; `None` where its kind is not served, or the answer does not say.
+    /// The name of the missing object, or `None` if its kind is not served or the response does not name it.
     object: Option<String>,
 }
 
@@ -67,22 +68,22 @@ pub(crate) struct NotFound {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FieldConflict {
     pub(crate) field: String,
-    /// As the server says it: the manager, and how it has set the field.
+    /// The server's message, which names the manager and how it has set the field.
     pub(crate) message: String,
 }
 
-/// What was asked for, so that a refusal can name the rule that is missing.
+/// The subject of a request, so that a refusal can name the missing RBAC rule.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asked<'a> {
     pub(crate) verbs: &'static [&'static str],
-    /// `None`: a path outside of all resources, such as discovery.
+    /// `None` for a path outside of all resources, such as discovery.
     pub(crate) resource: Option<&'a Resource>,
     pub(crate) namespace: Option<&'a str>,
     pub(crate) subresource: Option<&'a str>,
 }
 
 impl<'a> Asked<'a> {
-    /// For objects of a resource themselves, and not for a subresource.
+    /// Describes a request for objects of a resource themselves, not for a subresource.
     pub(crate) fn of(
         resource: &'a Resource,
         namespace: Option<&'a str>,
@@ -97,7 +98,7 @@ impl<'a> Asked<'a> {
     }
 }
 
-/// The body of a refusal, as far as we read it.
+/// The body of a refusal, limited to the fields that we use.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Status {
@@ -127,21 +128,21 @@ struct StatusCause {
 // === impl ClusterError ===
 
 impl ClusterError {
-    /// Whether the same request may well succeed a little later.
+    /// Returns true if the same request may succeed a little later.
     pub(crate) fn is_transient(&self) -> bool {
         matches!(self, Self::Busy { .. } | Self::Unreachable(_))
     }
 
-    /// Whether the request may have been carried out nevertheless.
+    /// Returns true if the server may have executed the request despite the error.
     pub(crate) fn may_have_landed(&self) -> bool {
         matches!(self, Self::Busy { code, .. } if *code != 429)
             || matches!(self, Self::Unreachable(_))
     }
 
-    /// Whether waiting alone will not help, before somebody grants or defines something.
+    /// Returns true if waiting alone does not help until permissions or definitions change.
     ///
-    /// Refused credentials do not count: new ones are asked for below, files of tokens are read anew, and a server whose authentication is out
-    /// refuses good ones, too.
+    /// Refused credentials do not count: lower layers ask for new ones, token files are read again, and a server with an authentication
+    /// outage refuses valid credentials, too.
     pub(crate) fn is_lasting(&self) -> bool {
         matches!(
             self,
@@ -149,17 +150,17 @@ impl ClusterError {
         )
     }
 
-    /// Whether the server says that the object of this name is not there, and not only that it does not serve such objects.
+    /// Returns true if the server says that the object of this name does not exist, rather than that its kind is not served.
     pub(crate) fn says_gone(&self, name: &str) -> bool {
         matches!(self, Self::NotFound(absence) if absence.object.as_deref() == Some(name))
     }
 
-    /// The outage that this is a part of, where requests for a resource fail: those that fail for the same reason have the same name.
+    /// Returns the name of the outage that this error belongs to. Requests for a resource that fail for the same reason share the name.
     pub(crate) fn outage(&self, resource: &Resource) -> String {
         match self {
             Self::Unreachable(_) => "the server does not answer".to_owned(),
             Self::Unauthorized(_) => "the credentials are refused".to_owned(),
-            // The first line says where: the same for every namespace but for its name.
+            // The first line names the place: without it, the text is the same for every namespace.
             Self::Denied { rule, .. } if !rule.is_empty() => {
                 let what = rule.split_once('\n').map_or(&**rule, |(_, what)| what);
                 format!("forbidden:\n{what}")
@@ -170,7 +171,7 @@ impl ClusterError {
         }
     }
 
-    /// How long the server wants to be left alone; of absurd times, what is reasonable.
+    /// Returns the pause that the server asks for, limited to a reasonable length.
     pub(crate) fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Busy { retry_after, .. } => {
@@ -184,7 +185,7 @@ impl ClusterError {
 // === impl NotFound ===
 
 impl NotFound {
-    /// The object of this name is not there.
+    /// Creates the error for a missing object of this name.
     pub(crate) fn of_object(name: &str, message: String) -> Self {
         Self {
             message,
@@ -211,7 +212,7 @@ impl fmt::Display for NotFound {
 // === impl Status ===
 
 impl Status {
-    /// Read the body of an answer that is not 2xx. Text that is no `Status` becomes the message, cut short.
+    /// Reads the body of a response that is not 2xx. Text that is not a `Status` becomes the message, shortened.
     pub(crate) fn read(code: u16, body: &[u8]) -> Self {
         let mut status = serde_json::from_slice::<Self>(body).unwrap_or_else(|_| Self {
             message: Some(first_words(&String::from_utf8_lossy(body))),
@@ -225,7 +226,7 @@ impl Status {
         self.code.unwrap_or(500)
     }
 
-    /// `header` is the `Retry-After` of the answer, in seconds.
+    /// Converts the status to an error. `header` is the `Retry-After` of the response, in seconds.
     pub(crate) fn into_error(self, asked: &Asked<'_>, header: Option<u64>) -> ClusterError {
         let code = self.code();
         let other_object = self.names_other_object();
@@ -255,6 +256,11 @@ impl Status {
                 message,
                 retry_after: retry_after.map(Duration::from_secs),
             },
+            // Policies deny with 422 by default, and webhooks with any code.
+            400..=499 if is_denial(&message) => ClusterError::Denied {
+                rule: String::new(),
+                message,
+            },
             _ => ClusterError::Invalid(message),
         }
     }
@@ -272,7 +278,7 @@ impl Status {
             .collect()
     }
 
-    /// A uid in a patch that is not the object's is answered as a wrong value of an immutable field.
+    /// Returns true if the uid differs: the server reports a different uid in a patch as a wrong value of an immutable field.
     fn names_other_object(&self) -> bool {
         self.details
             .iter()
@@ -281,10 +287,18 @@ impl Status {
     }
 }
 
+/// Returns true if a policy or webhook has denied the request. Such a request is valid and may be allowed later.
+fn is_denial(message: &str) -> bool {
+    let by_policy =
+        message.contains("ValidatingAdmissionPolicy") && message.contains(" denied request: ");
+    let by_webhook = message.contains("admission webhook ");
+    by_policy || by_webhook && message.contains(" denied the request")
+}
+
 // === impl Asked ===
 
 impl Asked<'_> {
-    /// The rule to add, in YAML; empty where the message is not RBAC's.
+    /// Returns the rule to add, in YAML, or an empty string if the message is not from RBAC.
     fn rule(&self, message: &str) -> String {
         if !message.contains("\" cannot ") {
             return String::new();
@@ -292,7 +306,7 @@ impl Asked<'_> {
         self.granting()
     }
 
-    /// The rule that allows it.
+    /// Returns the rule that allows the request.
     fn granting(&self) -> String {
         let verbs = quoted(self.verbs);
         let Some(resource) = self.resource else {
@@ -315,7 +329,8 @@ impl Asked<'_> {
     }
 }
 
-/// The rule for who refers to objects of a resource as owners whose deletion waits: where the server asks for it.
+/// Returns the rule for setting owner references with `blockOwnerDeletion` to objects of a resource, which the admission plugin
+/// `OwnerReferencesPermissionEnforcement` requires.
 pub(crate) fn rule_for_finalizers(resource: &Resource, namespace: Option<&str>) -> String {
     let asked = Asked {
         subresource: Some("finalizers"),
@@ -324,7 +339,7 @@ pub(crate) fn rule_for_finalizers(resource: &Resource, namespace: Option<&str>) 
     asked.granting()
 }
 
-/// The rule for who gives objects of a resource an owner: where the server asks for it.
+/// Returns the rule for giving objects of a resource an owner, which the same admission plugin requires.
 pub(crate) fn rule_for_deletion(resource: &Resource, namespace: Option<&str>) -> String {
     Asked::of(resource, namespace, &["delete"]).granting()
 }
@@ -384,6 +399,24 @@ mod tests {
             panic!("not a denial");
         };
         assert_eq!(rule, "");
+    }
+
+    #[test]
+    fn a_denial_by_a_policy_or_a_webhook_is_no_invalid_request() {
+        for (code, message) in [
+            (
+                422,
+                "validatingwebhookconfigurations \"a\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no",
+            ),
+            (422, "admission webhook \"a.b.c\" denied the request: no"),
+            (400, "admission webhook \"a.b.c\" denied the request: no"),
+        ] {
+            let body = serde_json::json!({"message": message}).to_string();
+            let denied = error(code, &body);
+            assert!(matches!(denied, ClusterError::Denied { .. }), "{denied:?}");
+        }
+        let invalid = error(422, r#"{"message":"MyApp \"a\" is invalid: spec.size"}"#);
+        assert!(matches!(invalid, ClusterError::Invalid(_)), "{invalid:?}");
     }
 
     #[test]

@@ -14,18 +14,18 @@ use tower::service_fn;
 
 use crate::cluster::{Client, Cluster};
 
-/// What was asked.
+/// A request that the fake has received.
 #[derive(Clone, Debug)]
 pub(crate) struct Seen {
-    /// Since the fake was made.
+    /// The time since the fake was made.
     pub(crate) at: Duration,
-    /// Method and target.
+    /// The method and the target.
     pub(crate) line: String,
     pub(crate) body: String,
     pub(crate) headers: http::HeaderMap,
 }
 
-/// A piece of an answer's body.
+/// A piece of a response's body.
 #[derive(Clone, Debug)]
 pub(crate) enum Part {
     Text(String),
@@ -33,11 +33,11 @@ pub(crate) enum Part {
     Wait(Duration),
     /// The connection breaks.
     Break,
-    /// Nothing more ever comes.
+    /// The stream stays open without further data.
     Hang,
 }
 
-/// An answer, or none.
+/// A response, or none.
 #[derive(Clone, Debug)]
 pub(crate) struct Answer {
     code: u16,
@@ -45,7 +45,7 @@ pub(crate) struct Answer {
     parts: Vec<Part>,
 }
 
-/// The server: answers in the order they were given, then hangs.
+/// The server: gives the responses in the order in which they were added, then hangs.
 #[derive(Clone)]
 pub(crate) struct Fake {
     seen: Arc<Mutex<Vec<Seen>>>,
@@ -61,7 +61,7 @@ impl Answer {
             parts: vec![Part::Text(text.into())],
         }
     }
-    /// 200, then these parts.
+    /// Responds with 200 and these parts.
     pub(crate) fn parts(parts: impl IntoIterator<Item = Part>) -> Self {
         Self {
             code: 200,
@@ -69,19 +69,19 @@ impl Answer {
             parts: parts.into_iter().collect(),
         }
     }
-    /// 200 with these lines, then silence.
+    /// Responds with 200 and these lines, then stays silent.
     pub(crate) fn live(lines: &str) -> Self {
         Self::parts([Part::Text(lines.to_owned()), Part::Hang])
     }
-    /// Not even a status line ever comes.
+    /// Never sends even a status line.
     pub(crate) fn stuck() -> Self {
         Self::new(1, "")
     }
-    /// No answer: the connection is refused.
+    /// Refuses the connection.
     pub(crate) fn none() -> Self {
         Self::new(0, "")
     }
-    /// A refusal with a `Status`.
+    /// Refuses the request with a `Status`.
     pub(crate) fn refusal(code: u16, message: &str) -> Self {
         let status = serde_json::json!({"kind": "Status", "code": code, "message": message});
         Self::new(code, status.to_string())
@@ -118,7 +118,7 @@ impl Fake {
         self.seen.lock().unwrap().clone()
     }
 
-    /// Method and target of every request.
+    /// Returns the method and target of every request.
     pub(crate) fn lines(&self) -> Vec<String> {
         self.seen().into_iter().map(|seen| seen.line).collect()
     }

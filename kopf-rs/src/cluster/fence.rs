@@ -1,9 +1,9 @@
 //! The gate before all writes of an operator that must hold a Lease.
 //!
-//! Promises that a request that changes something is made only in a term, that the server is given no more time for it than the term has, and
-//! that its body is handed to the connection only if both still hold then: whoever was frozen, suspended or waited for a connection sends
-//! nothing that a server could act on. What passes just before the process stops is decided by the version that the request is bound to.
-//! Must not know who grants terms.
+//! Guarantees that a changing request is only made within a term, that the server's timeout for it ends within the term, and that its body
+//! reaches the connection only if both still hold at that time. An instance that was frozen, suspended or waiting for a connection therefore
+//! sends nothing that a server could act on. For a request that passes just before the process stops, the bound object version decides. Must
+//! not know who grants terms.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -33,24 +33,24 @@ struct Inside {
     clock: Clock,
     meter: SharedMeter,
     term: Mutex<Option<Term>>,
-    /// Makes a body of kube's out of one of ours.
+    /// Converts one of our bodies to a body of kube's type.
     dresser: Client,
 }
 
-/// That a request may be sent, if it is sent soon.
+/// The permission to send one request soon.
 #[derive(Clone)]
 pub(super) struct Pass {
     fence: Fence,
     term: u64,
-    /// How much time the server is given.
+    /// The time limit that is given to the server.
     pub(super) timeout: Duration,
-    /// How long its answer may be waited for.
+    /// The time limit for waiting for the response.
     pub(super) patience: Duration,
-    /// It was not handed to the connection.
+    /// Set if the body was withheld from the connection.
     is_kept_back: Arc<AtomicBool>,
 }
 
-/// The content of a request, which is handed out only while its pass is good.
+/// The content of a request, which is released only while its pass is valid.
 #[derive(Clone)]
 struct FencedBody {
     pass: Pass,
@@ -62,7 +62,7 @@ struct FencedBody {
 struct KeptBack;
 
 impl Fence {
-    /// Closed. Needs a tokio runtime.
+    /// Creates a closed gate. Must be called within a tokio runtime.
     pub(crate) fn closed(clock: Clock, meter: SharedMeter) -> Self {
         Self(Arc::new(Inside {
             clock,
@@ -72,7 +72,7 @@ impl Fence {
         }))
     }
 
-    /// Now, by the clocks of this instance.
+    /// Returns the current time by the clocks of this instance.
     pub(crate) fn now(&self) -> Moment {
         let clock = &self.0.clock;
         Moment {
@@ -82,17 +82,17 @@ impl Fence {
         }
     }
 
-    /// From now on it is open for this term, or closed.
+    /// Opens the gate for this term, or closes it.
     pub(crate) fn set(&self, term: Option<Term>) {
         *self.lock() = term;
     }
 
-    /// The number of the term that it is open for, though that may be over by now.
+    /// Returns the number of the term that the gate was opened for, even if the term has ended meanwhile.
     pub(crate) fn term(&self) -> Option<u64> {
         self.lock().map(|it| it.number)
     }
 
-    /// Let a request through that belongs to the term of that number; `None`: to whichever there is.
+    /// Admits a request of the term with that number, or of any current term if `None`.
     pub(super) fn pass(&self, of: Option<u64>) -> Result<Pass, ClusterError> {
         let term = self.lock().filter(|it| of.is_none_or(|of| of == it.number));
         let Some(term) = term else {
@@ -113,7 +113,7 @@ impl Fence {
         })
     }
 
-    /// A request is kept back there.
+    /// Counts a request that was held back at this point.
     fn meter(&self, point: &'static str) {
         if let Some(meter) = &self.0.meter {
             meter.fenced(point);
@@ -125,7 +125,7 @@ impl Fence {
     }
 }
 
-/// The term is renewed too late for that, and may go on.
+/// The error for a term that was renewed too late for this request but may continue.
 fn late() -> ClusterError {
     ClusterError::Unreachable(
         "not sent, since the Lease of this instance was not renewed for too long".to_owned(),
@@ -133,13 +133,13 @@ fn late() -> ClusterError {
 }
 
 impl Pass {
-    /// The target with the time that the server is given.
+    /// Returns the target with the server's timeout as a query parameter.
     pub(super) fn limited(&self, target: &str) -> String {
         let mark = if target.contains('?') { '&' } else { '?' };
         format!("{target}{mark}timeout={}ms", self.timeout.as_millis())
     }
 
-    /// The request, with a body that is looked after.
+    /// Replaces the body of the request by one that checks the pass when it is read.
     pub(super) async fn guard(&self, request: Request<Body>, content: Bytes) -> Request<Body> {
         let (mut parts, _) = request.into_parts();
         let body = FencedBody {
@@ -160,7 +160,7 @@ impl Pass {
         is_good
     }
 
-    /// Why the request was not sent, if it is for this gate.
+    /// Returns why the gate held the request back, or `None` if it did not.
     pub(super) fn why_kept_back(&self) -> Option<ClusterError> {
         if !self.is_kept_back.load(Ordering::Relaxed) {
             return None;
@@ -174,7 +174,7 @@ impl Pass {
     }
 }
 
-/// The body once more, for a request that is sent again; `None` where it cannot be had twice.
+/// Returns a copy of the body for resending a request, or `None` if the body cannot be copied.
 pub(super) fn copy_of(parts: &Parts, body: &Body) -> impl Future<Output = Option<Body>> + use<> {
     let copy = body.try_clone();
     let fenced = parts.extensions.get::<FencedBody>().cloned();
@@ -188,20 +188,21 @@ pub(super) fn copy_of(parts: &Parts, body: &Body) -> impl Future<Output = Option
 }
 
 impl FencedBody {
-    /// As kube takes it. Bodies of answers may be of any kind, and those of requests only kube's own: so this one becomes that of an answer.
+    /// Converts the body to kube's type. Response bodies may have any type, but request bodies only kube's own, so the body travels through a
+    /// local response.
     async fn dressed(self) -> Body {
         let client = self.pass.fence.0.dresser.clone();
         let mut request = Request::new(Body::empty());
         request.extensions_mut().insert(self);
         match client.send(request).await {
             Ok(answer) => answer.into_body(),
-            // Only at the end of the runtime: nothing is sent any more.
+            // Happens only while the runtime shuts down: no request is sent any more.
             Err(_) => Body::empty(),
         }
     }
 }
 
-/// Answers each request with the body that comes with it.
+/// Returns a client that answers each request with the body attached to it.
 fn dresser() -> Client {
     let service = service_fn(|mut request: Request<Body>| async move {
         let body = request.extensions_mut().remove::<FencedBody>();
@@ -210,14 +211,14 @@ fn dresser() -> Client {
     Client::new(service, "default")
 }
 
-/// A body that lacks only where nobody has given one.
+/// A response body, absent only if the request had none attached.
 struct MaybeBody(Option<FencedBody>);
 
 impl HttpBody for MaybeBody {
     type Data = Bytes;
     type Error = KeptBack;
 
-    /// The connection asks for it, so there is one.
+    /// A poll means that the connection is established.
     fn poll_frame(
         mut self: Pin<&mut Self>,
         _: &mut Context<'_>,

@@ -1,6 +1,6 @@
-//! Objects that the operator keeps for itself: created, and changed in the version that was seen.
+//! Objects that the operator keeps for itself: it creates them, and changes them only in the version that it has read.
 //!
-//! Must not know what they hold.
+//! Must not know their content.
 
 use bytes::Bytes;
 use http::Method;
@@ -9,22 +9,18 @@ use serde_json::Value;
 use crate::cluster::Cluster;
 use crate::cluster::child::ObjectPath;
 use crate::cluster::error::{Asked, ClusterError};
+use crate::cluster::pod;
 use crate::cluster::request::{Call, escaped};
 use crate::cluster::write::MERGE;
 use crate::object::resource::Resource;
 
-/// Where a Pod finds the namespace that it is in.
-const OWN_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
-
 impl Cluster {
-    /// The namespace of the Pod that this process runs in; `None` outside of a cluster.
+    /// Returns the namespace of the Pod that this process runs in, or `None` outside of a cluster.
     pub(crate) fn own_namespace(&self) -> Option<&str> {
-        std::path::Path::new(OWN_NAMESPACE)
-            .exists()
-            .then(|| self.client.default_namespace())
+        pod::namespace().map(|_| self.client.default_namespace())
     }
 
-    /// All objects of a kind in the cluster that have this label.
+    /// Lists all objects of a kind in the cluster that have this label.
     pub(crate) async fn list_kept(
         &self,
         resource: &Resource,
@@ -34,7 +30,7 @@ impl Cluster {
             .await
     }
 
-    /// All objects of a kind in the cluster that have this name: one in each namespace at most.
+    /// Lists all objects of a kind in the cluster that have this name: at most one per namespace.
     #[cfg(feature = "cli")]
     pub(crate) async fn list_named(
         &self,
@@ -56,7 +52,7 @@ impl Cluster {
         }
     }
 
-    /// Create it; [`ClusterError::Conflict`] where its name is taken.
+    /// Creates the object. Fails with [`ClusterError::Conflict`] if the name is taken.
     pub(crate) async fn create_kept(
         &self,
         object: ObjectPath<'_>,
@@ -77,7 +73,8 @@ impl Cluster {
         read(&self.exchange_in_turn(&call).await?)
     }
 
-    /// Merge this into it; [`ClusterError::Conflict`] where `metadata.resourceVersion` is said, and is another one by now.
+    /// Merges the change into the object. Fails with [`ClusterError::Conflict`] if it specifies a `metadata.resourceVersion` that is
+    /// outdated.
     pub(crate) async fn merge_kept(
         &self,
         object: ObjectPath<'_>,

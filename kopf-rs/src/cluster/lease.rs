@@ -1,6 +1,6 @@
-//! The requests of an election: one Lease, read, created and replaced, each sent once.
+//! The requests of a leader election: one Lease is read, created and replaced. Each request is sent once.
 //!
-//! Must not know who is to hold it.
+//! Must not know which instance is to hold the Lease.
 
 use std::sync::{Arc, LazyLock};
 
@@ -13,26 +13,26 @@ use crate::cluster::error::{Asked, ClusterError};
 use crate::cluster::request::Call;
 use crate::object::resource::Resource;
 
-/// All that an election needs, so that one refusal names the whole rule.
+/// All verbs that an election needs, so that one refusal names the whole rule.
 const VERBS: &[&str] = &["get", "list", "watch", "create", "update"];
 
 static LEASES: LazyLock<Arc<Resource>> =
     LazyLock::new(|| Arc::new(Resource::built_in("coordination.k8s.io", "Lease", true)));
 
-/// The kind.
+/// Returns the resource of Leases.
 pub(crate) fn leases() -> Arc<Resource> {
     LEASES.clone()
 }
 
 impl Cluster {
-    /// Read it.
+    /// Reads the Lease.
     pub(crate) async fn lease(&self, namespace: &str, name: &str) -> Result<Value, ClusterError> {
         let target = LEASES.path(Some(namespace), Some(name), None);
         let call = Call::get(target, Asked::of(&LEASES, Some(namespace), VERBS));
         read(&self.exchange(&call).await?)
     }
 
-    /// Create it; [`ClusterError::Conflict`] where it is there.
+    /// Creates the Lease. Fails with [`ClusterError::Conflict`] if it exists.
     pub(crate) async fn create_lease(
         &self,
         namespace: &str,
@@ -42,7 +42,7 @@ impl Cluster {
             .await
     }
 
-    /// Replace it in the version that `lease` names; [`ClusterError::Conflict`] where it is in another one.
+    /// Replaces the Lease in the version that `lease` specifies. Fails with [`ClusterError::Conflict`] if its version differs.
     pub(crate) async fn replace_lease(
         &self,
         (namespace, name): (&str, &str),

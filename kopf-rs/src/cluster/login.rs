@@ -1,9 +1,8 @@
-//! Credentials that come from somebody who can be asked for new ones: kept, used, and asked for again when they expire or are refused, and when
-//! the server is not trusted any more by the authorities that came with them.
+//! Credentials from a renewable source. They are kept, used, and requested again when they expire, when the server refuses them, or when the
+//! certificate authorities that came with them no longer verify the server.
 //!
-//! Promises that one login serves all requests that wait for it, that a request which was refused with 401 is sent again with the new
-//! credentials where the server takes the former ones for nothing else either, and that credentials which were refused are not tried again.
-//! Must not know how a login is made.
+//! Guarantees that one login serves all waiting requests, that a request refused with 401 is resent with the new credentials if the server
+//! rejects the former ones altogether, and that refused credentials are not tried again. Must not know how a login is made.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -19,10 +18,11 @@ use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 use tower::BoxError;
 
+use crate::cluster::cause::is_distrust;
 use crate::cluster::credentials::ConnectionInfo;
 use crate::cluster::fence::copy_of;
 use crate::cluster::login::review::review;
-use crate::cluster::stack::is_distrust;
+use crate::cluster::pod;
 use crate::object::login::{LoginReason, LoginSetback};
 use crate::rt::clock::Clock;
 
@@ -34,10 +34,10 @@ mod tests;
 
 /// A source of credentials.
 pub(crate) trait LoginSource: Send {
-    /// All there are. The error ends the operator: it says what has failed, and what to do.
+    /// Returns all available credentials. An error ends the operator: it names the failure and the remedy.
     fn login(&mut self, why: LoginReason) -> BoxFuture<'_, Result<Vec<Candidate>, String>>;
 
-    /// What it has given is no good, so it is asked again, after that time.
+    /// Announces that its credentials were unusable, and that it is asked again after the pause.
     fn will_be_asked_again(&mut self, setback: LoginSetback, pause: Duration);
 }
 
@@ -48,23 +48,23 @@ pub(crate) struct Candidate {
     pub(crate) info: ConnectionInfo,
 }
 
-/// What all requests share. Clones share it.
+/// The credentials that all requests use. Clones share them.
 #[derive(Clone)]
 pub(crate) struct Vault {
     standing: watch::Sender<Standing>,
-    /// Nobody logs in any more.
+    /// Set when no further login takes place.
     closed: Arc<AtomicBool>,
     clock: Clock,
 }
 
 #[derive(Clone)]
 enum Standing {
-    /// Somebody waits for credentials, in place of these.
+    /// Requests wait for credentials that replace these.
     Wanted(LoginReason, Option<Arc<Session>>),
     LoggedIn(Arc<Session>),
-    /// There are none, and there will be none.
+    /// There are no credentials, and no login will follow.
     Failed(Arc<str>),
-    /// Nobody has asked yet.
+    /// No request has asked for credentials yet.
     Unasked,
 }
 
@@ -77,24 +77,24 @@ struct Session {
     reviews: tokio::sync::Mutex<Reviews>,
 }
 
-/// What the server has said of the credentials, asked after it had refused a request.
+/// The server's verdicts on the credentials, requested after it had refused a request.
 #[derive(Default)]
 struct Reviews {
-    /// When they were asked about last, and stayed in use.
+    /// The last time when a review kept the credentials in use.
     kept: Option<Instant>,
-    /// Since when it gives no answer that says so or not.
+    /// The time since when reviews have given no clear verdict.
     undecided: Option<Instant>,
 }
 
-/// Why there are no credentials for a client that somebody has kept.
+/// The reason why a client that outlives the operator has no credentials.
 const ENDED: &str = "the operator has ended, so its login handlers are not called any more: a client that outlives it needs credentials of its own";
-/// After a review that keeps the credentials, no other one is sent for so long.
+/// After a review that keeps the credentials, no other review is sent for this long.
 const SHOWN: Duration = Duration::from_secs(1);
-/// For so long after a login the authorities that it has given are not asked for again: a login may bring the same ones each time.
+/// For this long after a login, a distrusted certificate does not cause another one, because each login may bring the same authorities.
 const TRUSTED: Duration = Duration::from_secs(60);
-/// A server that does not answer for so long does not say whether it takes them.
+/// A review without a response for this long has no verdict.
 const REVIEW: Duration = Duration::from_secs(10);
-/// Where the server does not say so for longer, the credentials count as refused.
+/// If reviews give no verdict for longer, the credentials count as refused.
 const UNDECIDED: Duration = Duration::from_secs(60);
 
 // === impl Vault ===
@@ -108,17 +108,24 @@ impl Vault {
         }
     }
 
-    /// A client whose requests wait for credentials where there are none.
+    /// Returns a client whose requests wait for credentials if there are none.
+    ///
+    /// Its default namespace is that of the Pod, because credentials specify none.
     pub(crate) fn client(&self) -> Client {
+        let namespace = pod::namespace();
+        self.client_in(namespace.as_deref().unwrap_or("default"))
+    }
+
+    fn client_in(&self, namespace: &str) -> Client {
         let vault = self.clone();
         let service = tower::service_fn(move |request| {
             let vault = vault.clone();
             async move { vault.send(request).await }
         });
-        Client::new(service, "default")
+        Client::new(service, namespace)
     }
 
-    /// Wait until there is no hope for credentials any more; why.
+    /// Waits until logging in has failed permanently, and returns the reason.
     pub(crate) async fn failed(&self) -> String {
         let mut standing = self.standing.subscribe();
         let failed = |it: &Standing| matches!(it, Standing::Failed(_));
@@ -130,17 +137,17 @@ impl Vault {
         std::future::pending().await
     }
 
-    /// Whether there is no hope for credentials any more.
+    /// Returns true if logging in has failed permanently.
     pub(crate) fn has_failed(&self) -> bool {
         matches!(*self.standing.borrow(), Standing::Failed(_))
     }
 
-    /// From now on, and as long as this is awaited, there is no hope where a login takes longer than that.
+    /// While this is awaited, a login that takes longer than `patience` counts as failed.
     pub(crate) async fn hope_for(&self, patience: Duration) -> Infallible {
         let mut standing = self.standing.subscribe();
         let is_wanted = |it: &Standing| matches!(it, Standing::Wanted(..));
         loop {
-            // It cannot be closed: the vault itself is its other end.
+            // The channel cannot be closed: the vault itself holds the sender.
             drop(standing.wait_for(is_wanted).await);
             let login = standing.wait_for(|it| !is_wanted(it));
             if timeout(patience, login).await.is_err() {
@@ -158,7 +165,7 @@ impl Vault {
         loop {
             let session = self.session().await?;
             let Some(copy) = copy_of(&parts, &body).await else {
-                // What is streamed cannot be sent twice.
+                // A streamed body cannot be sent twice.
                 let request = Request::from_parts(parts, body);
                 return Ok(session.client.send(request).await?);
             };
@@ -180,7 +187,7 @@ impl Vault {
         }
     }
 
-    /// The credentials in use; waits for a login where there are none.
+    /// Returns the credentials in use, and waits for a login if there are none.
     async fn session(&self) -> Result<Arc<Session>, BoxError> {
         let mut standing = self.standing.subscribe();
         loop {
@@ -207,8 +214,8 @@ impl Vault {
         }
     }
 
-    /// Whether the server takes the credentials of the session, though it has refused a request that had them: an API behind it may refuse what
-    /// the server itself accepts, and another login would change nothing.
+    /// Returns true if the server accepts the session's credentials although it has refused a request with them. An aggregated API behind the
+    /// server may refuse credentials that the server accepts, and another login would not change that.
     async fn is_accepted(&self, session: &Session, refused: &Parts) -> bool {
         let mut reviews = session.reviews.lock().await;
         if !self.standing.borrow().is(session) {
@@ -220,7 +227,7 @@ impl Vault {
         let answer = timeout(REVIEW, session.client.send(review(refused))).await;
         let code = answer.ok().and_then(Result::ok).map(|it| it.status());
         let is_kept = if code.is_none_or(is_later) {
-            // The credentials may be good: the request fails, and its next attempt asks again.
+            // The credentials may be valid: this request fails, and its next attempt reviews them again.
             let since = reviews.undecided.get_or_insert_with(Instant::now);
             since.elapsed() < UNDECIDED
         } else {
@@ -231,7 +238,7 @@ impl Vault {
         is_kept
     }
 
-    /// The session is no good any more. Where another one has taken its place, nothing is wanted.
+    /// Requests a login in place of an unusable session. Does nothing if another session has already replaced it.
     fn want(&self, why: LoginReason, former: &Arc<Session>) {
         self.standing.send_if_modified(|standing| {
             let is_current = standing.is(former);
@@ -244,7 +251,7 @@ impl Vault {
         });
     }
 
-    /// Nobody logs in any more: nobody waits for what will never come. What is there is used as long as it is good.
+    /// Ends logins, so that waiting requests fail at once. Existing credentials stay in use while they are valid.
     fn close(&self) {
         self.closed.store(true, Ordering::Relaxed);
         self.standing.send_if_modified(|standing| {
@@ -257,14 +264,14 @@ impl Vault {
     }
 }
 
-/// Whether the server says that it cannot answer now.
+/// Returns true if the server says that it cannot answer now.
 fn is_later(code: StatusCode) -> bool {
     let is_busy = [StatusCode::REQUEST_TIMEOUT, StatusCode::TOO_MANY_REQUESTS].contains(&code);
     is_busy || code.is_server_error()
 }
 
 impl Standing {
-    /// Whether that is the session in use.
+    /// Returns true if this is the session in use.
     fn is(&self, session: &Session) -> bool {
         matches!(self, Self::LoggedIn(it) if it.number == session.number)
     }

@@ -1,4 +1,4 @@
-//! Bringing a manifest to the cluster, as `--apply` does: create it, or change what differs.
+//! Applies a manifest to the cluster, as `--apply` does: creates the object, or changes the fields that differ.
 
 use std::fmt;
 use std::time::Duration;
@@ -22,37 +22,38 @@ use crate::rt::backoff::Backoff;
 #[cfg(test)]
 mod tests;
 
-/// What has become of a manifest.
+/// The result of applying a manifest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Applied {
-    /// It was not there.
+    /// The object did not exist.
     Created,
-    /// It was there, and differed.
+    /// The object existed and differed.
     Configured,
-    /// It was there, and is as it was.
+    /// The object existed and is unchanged.
     Unchanged,
 }
 
-/// How long a new kind may take until it is served.
+/// The time limit for the server to serve a new kind.
 const SERVED: Duration = Duration::from_secs(30);
 const POLL: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
 
-/// As kubectl asks it: a misspelt field is refused, not dropped.
+/// Asks for strict validation, as kubectl does: the server refuses a misspelt field instead of dropping it.
 const STRICT: &str = "&fieldValidation=Strict";
 
-/// Where a manifest belongs.
+/// The address of a manifest's object.
 struct Home<'a> {
     resource: Resource,
     namespace: Option<String>,
-    /// `None`: the server makes one up.
+    /// `None` if the server generates the name.
     name: Option<&'a str>,
     manifest: &'a Value,
 }
 
 impl Cluster {
-    /// Create what the manifest describes, or merge it into what is there. Waits until a definition of a kind is established.
+    /// Creates the object that the manifest describes, or merges the manifest into the existing object. Waits until a definition of a kind is
+    /// established.
     ///
-    /// Without a namespace in the manifest it is the client's default one.
+    /// A manifest without a namespace uses the client's default namespace.
     pub(crate) async fn apply_manifest(&self, manifest: &Value) -> Result<Applied, ClusterError> {
         let home = self.home(manifest).await?;
         let (resource, namespace) = (&home.resource, home.namespace.as_deref());
@@ -79,7 +80,7 @@ impl Cluster {
         Ok(applied)
     }
 
-    /// Create an object; [`ClusterError::Conflict`] where its name is taken.
+    /// Creates an object. Fails with [`ClusterError::Conflict`] if its name is taken.
     pub(crate) async fn create(
         &self,
         resource: &Resource,
@@ -142,7 +143,7 @@ impl Cluster {
         })
     }
 
-    /// The resource of a kind. One that we have just defined may take a moment to be discovered.
+    /// Returns the resource of a kind. A kind that was just defined may take a moment to be discovered.
     async fn resolve(&self, api_version: &str, kind: &str) -> Result<Resource, ClusterError> {
         let fits =
             |resource: &Resource| resource.kind == kind && resource.api_version() == api_version;
@@ -200,7 +201,7 @@ impl Cluster {
     }
 }
 
-/// `Kind.group` of a definition.
+/// Returns `Kind.group` of a definition.
 fn defined_kind(definition: &Value) -> String {
     let spec = &definition["spec"];
     let kind = spec["names"]["kind"].as_str().unwrap_or_default();

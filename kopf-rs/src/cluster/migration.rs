@@ -1,6 +1,6 @@
-//! Objects that are written again as they are, so that the server stores them in its newest version.
+//! Rewrites objects unchanged, so that the server stores them in its newest version.
 //!
-//! Must not know when, nor how many at a time.
+//! Must not know when, or how many objects at a time.
 
 use bytes::Bytes;
 use http::Method;
@@ -13,15 +13,15 @@ use crate::cluster::request::{Call, escaped};
 use crate::cluster::write::MERGE;
 use crate::object::resource::Resource;
 
-/// Some objects of a kind, by their metadata.
+/// A page of objects of a kind, by their metadata.
 #[derive(Debug, Default)]
 pub(crate) struct MetadataPage {
     pub(crate) objects: Vec<ObjectVersion>,
-    /// How to ask for those that follow.
+    /// The token to request the next page.
     pub(crate) next: Option<String>,
 }
 
-/// An object as it was seen.
+/// An object in the version that was read.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ObjectVersion {
@@ -52,7 +52,7 @@ struct Item {
 const METADATA_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
 
 impl Cluster {
-    /// Up to `limit` objects of the kind in all namespaces, after those that were asked for before.
+    /// Returns up to `limit` objects of the kind in all namespaces, starting after the previous page.
     pub(crate) async fn metadata_page(
         &self,
         resource: &Resource,
@@ -75,7 +75,7 @@ impl Cluster {
         })
     }
 
-    /// Write the object as it is, if it still is what was seen; [`ClusterError::Conflict`] where it is not.
+    /// Writes the object unchanged. Fails with [`ClusterError::Conflict`] if it has changed since it was read.
     pub(crate) async fn rewrite(
         &self,
         resource: &Resource,
@@ -94,7 +94,7 @@ impl Cluster {
         self.exchange_in_turn(&call).await.map(drop)
     }
 
-    /// Note in the status of a definition, as it was seen, that objects are stored in this version only.
+    /// Records in the status of a definition, in the version that was read, that objects are stored in this version only.
     pub(crate) async fn set_stored_version(
         &self,
         definitions: &Resource,

@@ -1,6 +1,6 @@
-//! What schemas have dropped of what was written, by resource.
+//! Records the fields that schemas have pruned from our writes, by resource.
 //!
-//! Must not know requests: `cluster::write::pruned` compares their answers.
+//! Must not know requests: `cluster::write::pruned` compares their responses.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,28 +11,34 @@ use tokio::time::Instant;
 use crate::object::inconsistency::Inconsistency;
 use crate::object::resource::Resource;
 
-/// After that time a dropped field is written again: an operator that cannot watch definitions does not see that a schema has got it.
+/// After this time a pruned field is written again, because an operator that cannot watch definitions does not see that a schema has gained
+/// the field.
 const BELIEVED: Duration = Duration::from_secs(3600);
-/// So many fields of a resource are told of, and so many are left out of patches. A schema that lacks more lacks a map with names as its keys.
+/// The maximum number of pruned fields per resource that are reported and left out of patches. A schema that prunes more probably lacks a map
+/// with arbitrary keys.
 const MOST: usize = 200;
 
 /// Paths below the status that a schema does not have.
 pub(crate) type PrunedPaths = Arc<BTreeSet<Vec<String>>>;
 
-/// What is known of all resources.
+/// The pruned fields of all resources.
 #[derive(Default)]
-pub(super) struct Pruned(Mutex<BTreeMap<String, OfResource>>);
+pub(super) struct Pruned {
+    resources: Mutex<BTreeMap<String, OfResource>>,
+    /// The number of changes and new listings of each definition, by group and plural.
+    definitions: Mutex<BTreeMap<String, BTreeMap<String, u64>>>,
+}
 
 #[derive(Default)]
 struct OfResource {
     told: BTreeSet<Inconsistency>,
     paths: PrunedPaths,
-    /// When the first of them was noted.
+    /// The time when the first of these paths was noted.
     since: Option<Instant>,
 }
 
 impl Pruned {
-    /// Note what an answer has shown; what of it is news.
+    /// Records the pruned fields that a response has revealed, and returns those that are new.
     pub(super) fn note(
         &self,
         resource: &Resource,
@@ -41,7 +47,7 @@ impl Pruned {
         if all.is_empty() {
             return all;
         }
-        let mut resources = self.lock();
+        let mut resources = lock(&self.resources);
         let known = resources.entry(resource.to_string()).or_default();
         let missing = all.iter().filter_map(Inconsistency::missing);
         let missing = missing.filter(|path| path[0] == "status");
@@ -58,9 +64,9 @@ impl Pruned {
         all
     }
 
-    /// What is believed of the schema of the resource.
+    /// Returns the paths that the schema of the resource is assumed to prune.
     pub(super) fn paths(&self, resource: &Resource) -> Option<PrunedPaths> {
-        let resources = self.lock();
+        let resources = lock(&self.resources);
         if resources.is_empty() {
             return None;
         }
@@ -69,12 +75,16 @@ impl Pruned {
         Some(known.paths.clone())
     }
 
-    /// The definition `plural.group` has changed, or was looked at anew.
+    /// Forgets the pruned paths after the definition `plural.group` has changed or was listed anew.
     pub(super) fn forget(&self, definition: &str, has_changed: bool) {
         let Some((plural, group)) = definition.split_once('.') else {
             return;
         };
-        for (resource, known) in self.lock().iter_mut() {
+        let mut definitions = lock(&self.definitions);
+        let of_group = definitions.entry(group.to_owned()).or_default();
+        *of_group.entry(plural.to_owned()).or_default() += 1;
+        drop(definitions);
+        for (resource, known) in lock(&self.resources).iter_mut() {
             let version = resource.strip_prefix(plural);
             let version = version.and_then(|it| it.strip_prefix('.')?.strip_suffix(group));
             if version.is_some_and(|it| it.find('.') == Some(it.len().wrapping_sub(1))) {
@@ -86,9 +96,17 @@ impl Pruned {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, OfResource>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Returns how often the definition of the resource has changed or was listed anew.
+    pub(super) fn definitions(&self, resource: &Resource) -> u64 {
+        let definitions = lock(&self.definitions);
+        let of_group = definitions.get(&resource.group);
+        let times = of_group.and_then(|of_group| of_group.get(&resource.plural));
+        times.copied().unwrap_or_default()
     }
+}
+
+fn lock<T>(it: &Mutex<T>) -> MutexGuard<'_, T> {
+    it.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl OfResource {
@@ -113,7 +131,7 @@ mod tests {
         }
     }
 
-    /// What is news where the schema has nothing of what is sent.
+    /// Returns the number of new fields if the schema prunes everything that is sent.
     fn note(pruned: &Pruned, key: &str, sent: &serde_json::Value) -> usize {
         let all = inconsistencies(key, sent, Some(&json!({})));
         pruned.note(&widgets(), all).len()
@@ -134,6 +152,17 @@ mod tests {
             !paths.contains(&["status".to_owned(), "a".to_owned()][..]),
             "{paths:?}"
         );
+    }
+
+    #[test]
+    fn a_definition_that_changes_is_no_news_of_other_resources() {
+        let pruned = Pruned::default();
+        let before = pruned.definitions(&widgets());
+        pruned.forget("gadgets.example.com", true);
+        pruned.forget("widgets.example.org", true);
+        assert_eq!(pruned.definitions(&widgets()), before);
+        pruned.forget("widgets.example.com", false);
+        assert_ne!(pruned.definitions(&widgets()), before);
     }
 
     #[tokio::test(start_paused = true)]

@@ -1,7 +1,7 @@
-//! Whether the server answers at all: what one request finds out helps all that wait for it.
+//! Shares one request's finding that the server is reachable with all requests that wait for it.
 //!
-//! While it does not, one of those that wait looks again often, for all; once it does, the others follow at once, each a random
-//! moment later. Must not know what is asked for.
+//! During an outage, one waiting request probes the server often on behalf of all. Once the server responds, the others follow, each after a
+//! random delay. Must not know the content of requests.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -11,12 +11,12 @@ use tokio::time::sleep;
 
 use crate::rt::rng::Rng;
 
-/// The longest pause of the one that looks for all.
+/// The longest pause between probes.
 const PROBING: Duration = Duration::from_secs(3);
-/// All others follow within that time.
+/// The time within which all other requests follow.
 const FOLLOWING: Duration = Duration::from_secs(1);
 
-/// Whether the server answers.
+/// The reachability of the server.
 pub(super) struct Reachability {
     lost: AtomicBool,
     regained: Notify,
@@ -34,19 +34,19 @@ impl Default for Reachability {
 }
 
 impl Reachability {
-    /// The server has answered, whatever it said.
+    /// Records that the server has responded, with any status.
     pub(super) fn answered(&self) {
         if self.lost.swap(false, Ordering::Relaxed) {
             self.regained.notify_waiters();
         }
     }
 
-    /// There was no answer.
+    /// Records a request without a response.
     pub(super) fn unanswered(&self) {
         self.lost.store(true, Ordering::Relaxed);
     }
 
-    /// Wait before the next try of a request that was not answered.
+    /// Waits before the next attempt of a request that got no response.
     pub(super) async fn pause(&self, pause: Duration, rng: &Rng) {
         let probe = self.probe.try_acquire();
         let pause = if probe.is_ok() {

@@ -1,7 +1,7 @@
-//! Single reads: one object, one request.
+//! Reads single objects: one object, one request.
 //!
-//! Roles without the verb `get` are common: the role that Kopf documents is one. There an object is read by a list that is limited to its name,
-//! since an operator that watches objects may also list them.
+//! Roles without the verb `get` are common, for example the role in Kopf's documentation. With such a role, an object is read by a list that
+//! is limited to its name, because an operator that watches objects may also list them.
 
 use bytes::Bytes;
 use serde_json::Value;
@@ -14,14 +14,14 @@ use crate::object::raw::Raw;
 use crate::object::resource::Resource;
 
 impl Cluster {
-    /// One object, asked for once.
+    /// Reads an object with one attempt.
     pub(crate) async fn get(
         &self,
         resource: &Resource,
         namespace: Option<&str>,
         name: &str,
     ) -> Result<Raw, ClusterError> {
-        // Nobody closes it.
+        // The semaphore is never closed.
         let _permit = self.shared.reads.acquire().await.ok();
         let collection = resource.path(namespace, None, None);
         if self.shared.ungettable.has(&collection) {
@@ -46,7 +46,7 @@ impl Cluster {
         }
     }
 
-    /// One object, asked for once, with all that the server keeps of it.
+    /// Reads an object with one attempt, including all fields that the server keeps.
     pub(crate) async fn get_whole(
         &self,
         resource: &Resource,
@@ -58,7 +58,7 @@ impl Cluster {
             .map_err(|error| ClusterError::Invalid(format!("the reply is no object: {error}")))
     }
 
-    /// The same as a list of one.
+    /// Reads the object as the only item of a list.
     async fn get_listed(
         &self,
         collection: &str,
@@ -86,7 +86,7 @@ impl Cluster {
         })
     }
 
-    /// One object, asked for a few times; `None` where it is not there.
+    /// Reads an object with a few attempts; `None` if it does not exist.
     #[cfg(any(feature = "cli", test))]
     pub(super) async fn find(
         &self,
@@ -107,7 +107,7 @@ fn get<'a>(resource: &'a Resource, namespace: Option<&'a str>, name: &str) -> Ca
     Call::get(resource.path(namespace, Some(name), None), asked)
 }
 
-/// The object in a reply.
+/// Parses the object in a response.
 pub(super) fn object(reply: &Bytes) -> Result<Raw, ClusterError> {
     let text = std::str::from_utf8(reply)
         .map_err(|error| ClusterError::Invalid(format!("the reply is no text: {error}")))?;

@@ -1,6 +1,6 @@
-//! One HTTP exchange: built by hand, its body read once, its refusal put into our words.
+//! Performs one HTTP exchange: builds the request, reads the body once, and maps a refusal to our errors.
 //!
-//! The only place that sends. Must not know what the bodies mean.
+//! This is the only place that sends. Must not know the meaning of bodies.
 
 use std::error::Error;
 use std::time::Duration;
@@ -18,21 +18,21 @@ use crate::cluster::fence::Pass;
 use crate::happening::meter::{Meter, SharedMeter};
 use crate::rt::backoff::Backoff;
 
-/// Quick tries of one request, before the caller is told.
+/// The number of quick attempts before the caller gets the error.
 const TRIES: u32 = 4;
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
-/// A server that wants to be left alone for longer is the caller's business.
+/// If the server asks for a longer pause, the caller gets the error.
 const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(10);
 
-/// A request, ready to be sent again.
+/// A request that can be sent repeatedly.
 #[derive(Clone, Debug)]
 pub(super) struct Call<'a> {
     pub(super) method: Method,
-    /// Path and query.
+    /// The path and the query.
     pub(super) target: String,
     pub(super) accept: &'static str,
-    /// Content type and content.
+    /// The content type and the content.
     pub(super) body: Option<(&'static str, Bytes)>,
     pub(super) asked: Asked<'a>,
 }
@@ -48,7 +48,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// As RBAC names it.
+    /// Returns the verb in RBAC terms.
     fn verb(&self) -> &'static str {
         match self.method {
             Method::POST => "create",
@@ -84,12 +84,12 @@ impl<'a> Call<'a> {
 }
 
 impl Cluster {
-    /// Send once; the body of the answer, which is 2xx, is still to be read.
+    /// Sends once, and returns a 2xx response with its body still unread.
     pub(super) async fn open(&self, call: &Call<'_>) -> Result<Response<Body>, ClusterError> {
         self.open_with(call, None).await
     }
 
-    /// The same with the pass that a write needs where there is a gate.
+    /// Sends once, with the pass that a write needs if there is a gate.
     async fn open_with(
         &self,
         call: &Call<'_>,
@@ -125,12 +125,12 @@ impl Cluster {
         Err(Status::read(code, &body).into_error(&call.asked, retry_after))
     }
 
-    /// Send once; the whole body of the answer, which is 2xx.
+    /// Sends once, and returns the whole body of a 2xx response.
     pub(super) async fn exchange(&self, call: &Call<'_>) -> Result<Bytes, ClusterError> {
         Ok(self.exchange_coded(call, None).await?.1)
     }
 
-    /// The same, and the code of the answer. A write is one of the term of that number; `None`: of whichever there is.
+    /// Like `exchange`, but also returns the status code. A write belongs to the term with that number, or to any current term if `None`.
     async fn exchange_coded(
         &self,
         call: &Call<'_>,
@@ -156,9 +156,10 @@ impl Cluster {
         })
     }
 
-    /// As [`Cluster::exchange`], with a few quick tries where the server is busy or cannot be reached.
+    /// Like [`Cluster::exchange`], with a few quick retries if the server is busy or cannot be reached.
     ///
-    /// For discovery and manifests, and only for requests that may be carried out twice. Who writes and reads objects repeats by itself.
+    /// Meant for discovery and manifests, and only for requests that are safe to repeat. Callers that write and read objects have their own
+    /// retries.
     pub(super) async fn persist(&self, call: &Call<'_>) -> Result<Bytes, ClusterError> {
         let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
         for _ in 1..TRIES {
@@ -176,12 +177,13 @@ impl Cluster {
         self.exchange_in_turn(call).await
     }
 
-    /// Writes wait for a slot; nobody holds one while it pauses.
+    /// Like `exchange`, but writes wait for a slot. The slot is released during pauses.
     pub(super) async fn exchange_in_turn(&self, call: &Call<'_>) -> Result<Bytes, ClusterError> {
         Ok(self.exchange_in_turn_coded(call, None).await?.1)
     }
 
-    /// The same, and the code of the answer. A write is one of the term of that number; `None`: of whichever there is.
+    /// Like `exchange_in_turn`, but also returns the status code. A write belongs to the term with that number, or to any current term if
+    /// `None`.
     pub(super) async fn exchange_in_turn_coded(
         &self,
         call: &Call<'_>,
@@ -197,10 +199,10 @@ impl Cluster {
     }
 }
 
-/// A request under way, as figures count it. One that is dropped has had no answer.
+/// The metrics of a request in flight. A dropped request counts as unanswered.
 struct Metering<'a> {
     meter: Option<&'a dyn Meter>,
-    /// As RBAC names it.
+    /// The verb in RBAC terms.
     verb: &'static str,
     asked: Asked<'a>,
     begun: Instant,
@@ -238,7 +240,7 @@ impl Drop for Metering<'_> {
     }
 }
 
-/// A value of a query, escaped.
+/// Escapes a value for a query.
 pub(super) fn escaped(value: &str) -> String {
     let mut text = String::with_capacity(value.len());
     for byte in value.bytes() {
@@ -273,7 +275,7 @@ fn no_answer(error: &kube::Error) -> ClusterError {
     ClusterError::Unreachable(format!("{reasons}{hint}"))
 }
 
-/// The chain of causes in one line, outermost first, nothing twice.
+/// Returns the chain of causes in one line, outermost first, without repetitions.
 fn reasons(error: &kube::Error) -> String {
     let mut reason: Option<&(dyn Error + 'static)> = error.source();
     let mut line = String::new();
@@ -294,7 +296,7 @@ fn reasons(error: &kube::Error) -> String {
     }
 }
 
-/// What the user can do about it.
+/// Returns a hint about what the user can do.
 fn hint(reasons: &str) -> &'static str {
     let knows = |words: &str| reasons.contains(words);
     if knows("UnknownIssuer") || knows("SelfSigned") || knows("certificate: BadSignature") {

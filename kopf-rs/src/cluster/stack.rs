@@ -1,28 +1,41 @@
-//! The way to a server: connection, TLS, a proxy, credentials, in the leanest layers.
+//! Builds the client stack for a server: connection, TLS, proxy and credentials, in as few layers as possible.
 //!
-//! Must not know where the configuration is from.
+//! Must not know where the configuration comes from.
 
 use std::time::Duration;
 
+use http::header::{AUTHORIZATION, PROXY_AUTHORIZATION};
+use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy;
-use hyper_util::client::legacy::connect::{Connect, HttpConnector};
+use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use kube::client::{Body, ConfigExt};
 use kube::{Client, Config};
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
 use tokio::runtime::Handle;
 use tokio_util::task::AbortOnDropHandle;
 use tower::{BoxError, Layer, ServiceExt};
 
+use crate::cluster::access::header::basic;
+use crate::cluster::access::{Access, Authorization};
+use crate::cluster::cause::chain;
+use crate::cluster::proxy::{ProxyKind, ProxyUrl};
 use crate::cluster::server_url::shown_url;
-use crate::cluster::stack::proxy::{Proxy, ProxyChoice};
+#[cfg(feature = "cli")]
+use crate::cluster::stack::authorized::Authorizing;
+use crate::cluster::stack::route::Route;
 use crate::cluster::stack::traced::Traced;
 
-pub(super) mod proxy;
+#[cfg(feature = "cli")]
+mod authorized;
+mod route;
+mod tls;
 mod traced;
 
-/// Where connecting takes longer, nobody is there.
+/// The time limit for connecting.
 const CONNECT: Duration = Duration::from_secs(10);
-/// Dead peers are found by the kernel, too.
+/// The TCP keep-alive interval, so that the kernel detects dead peers, too.
 const KEEPALIVE: Duration = Duration::from_secs(30);
 
 fn tcp() -> HttpConnector {
@@ -34,29 +47,75 @@ fn tcp() -> HttpConnector {
     tcp
 }
 
-/// The way to the server: straight, or through a proxy.
-pub(super) fn stack(config: &Config, proxy: &ProxyChoice<'_>) -> Result<Client, String> {
-    // Two providers in one program would make rustls panic on its first use: the first one installed stays.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let failed = |error: kube::Error| chain(&error);
-    let server = shown_url(&config.cluster_url.to_string());
-    let server = server.trim_end_matches('/');
-    let Some(proxy) = Proxy::before(&config.cluster_url, proxy)? else {
-        let tls = config.rustls_https_connector_with_connector(tcp());
-        return client(config, tls.map_err(failed)?, server.to_owned()).map_err(failed);
+/// Builds a client of the server, direct or through a proxy. Runs a plugin once at the start, so that its error shows at once.
+pub(super) async fn stack(access: Access) -> Result<Client, String> {
+    #[cfg(feature = "cli")]
+    if let Authorization::Plugin(plugin) = &access.authorization {
+        plugin.token(&Handle::current()).await?;
+    }
+    let tls = tls::tls(&access)?;
+    let name = server_name(access.server_name.as_deref())?;
+    let server = shown_url(&access.server.to_string());
+    let server = server.trim_end_matches('/').to_owned();
+    let proxy = access.proxy.before(&access.server)?;
+    let Some(proxy) = proxy else {
+        let connector = secured(Route::Straight(tcp()), &tls, name.as_ref());
+        return client(access, None, connector, server).map_err(|error| chain(&error));
     };
-    tracing::debug!("{server} is reached {proxy}");
-    let tls = config.rustls_https_connector_with_connector(proxy.tunnel(tcp()));
-    client(config, tls.map_err(failed)?, format!("{server} ({proxy})")).map_err(failed)
+    tracing::debug!("{server} is reached through the proxy {proxy}");
+    let to_proxy = |tcp| secured(tcp, &tls, name.as_ref());
+    let route = Route::through(&proxy, &access.server, tcp(), to_proxy)?;
+    let connector = secured(route, &tls, name.as_ref());
+    let place = format!("{server} (through the proxy {proxy})");
+    client(access, Some(&proxy), connector, place).map_err(|error| chain(&error))
 }
 
-/// The leanest layers: no retries, and spans only where traces are collected. Retrying is ours. `place` is the server in error messages.
+fn server_name(name: Option<&str>) -> Result<Option<ServerName<'static>>, String> {
+    let name = name.map(|name| {
+        let parsed = ServerName::try_from(name.to_owned());
+        parsed.map_err(|_| {
+            format!("tls-server-name is \"{name}\"; expected the name of a host or an IP address")
+        })
+    });
+    name.transpose()
+}
+
+/// Adds TLS if the URL asks for it.
+fn secured<C>(
+    connector: C,
+    tls: &ClientConfig,
+    name: Option<&ServerName<'static>>,
+) -> HttpsConnector<C> {
+    let builder = HttpsConnectorBuilder::new().with_tls_config(tls.clone());
+    let builder = builder.https_or_http();
+    let builder = match name {
+        Some(name) => builder.with_server_name_resolver(FixedServerNameResolver::new(name.clone())),
+        None => builder,
+    };
+    builder.enable_http1().wrap_connector(connector)
+}
+
+/// Builds the client with few layers: no retries, which callers implement, and spans only if traces are collected. `place` names the server
+/// in error messages.
 ///
-/// Connections live on the runtime that makes the client: whatever threads another one's tasks block, requests are answered.
-fn client<C>(config: &Config, connector: C, place: String) -> kube::Result<Client>
-where
-    C: Connect + Clone + Send + Sync + 'static,
-{
+/// Connections live on the runtime that makes the client, so that blocked threads of another runtime do not delay responses.
+fn client(
+    access: Access,
+    proxy: Option<&ProxyUrl>,
+    connector: HttpsConnector<Route>,
+    place: String,
+) -> kube::Result<Client> {
+    let mut config = Config::new(access.server);
+    config.headers = access.headers;
+    if let Authorization::Fixed(value) = &access.authorization {
+        config.headers.push((AUTHORIZATION, value.clone()));
+    }
+    // A tunnel sends the credentials of the proxy in its own CONNECT request.
+    let is_forwarded = config.cluster_url.scheme_str() == Some("http");
+    let login = proxy.filter(|it| is_forwarded && it.kind == ProxyKind::Http);
+    if let Some(value) = login.and_then(|it| basic(it.login.as_ref()?)) {
+        config.headers.push((PROXY_AUTHORIZATION, value));
+    }
     let http = legacy::Client::builder(TokioExecutor::new()).build::<_, Body>(connector);
     let http = http.map_err(move |source| {
         BoxError::from(AtServer {
@@ -65,17 +124,18 @@ where
         })
     });
     let http = config.extra_headers_layer()?.layer(http);
-    let service = tower::util::option_layer(config.auth_layer()?).layer(http);
-    let service = config.base_uri_layer().layer(service);
+    #[cfg(feature = "cli")]
+    let http = tower::util::option_layer(Authorizing::of(&access.authorization)).layer(http);
+    let service = config.base_uri_layer().layer(http);
     let home = Handle::current();
-    let service = service.map_future(move |answer| at_home(home.clone(), answer));
+    let service = service.map_future(move |answer| on_client_runtime(home.clone(), answer));
     let host = config.cluster_url.host().unwrap_or_default();
     let service = Traced::new(service, host);
-    Ok(Client::new(service, config.default_namespace.clone()))
+    Ok(Client::new(service, access.namespace))
 }
 
-/// Await an answer on the runtime `home`: what is sent from elsewhere is a task there.
-async fn at_home<T: Send + 'static>(
+/// Awaits a response on the runtime `home`: a request from another runtime becomes a task there.
+async fn on_client_runtime<T: Send + 'static>(
     home: Handle,
     answer: impl Future<Output = Result<T, BoxError>> + Send + 'static,
 ) -> Result<T, BoxError> {
@@ -85,30 +145,10 @@ async fn at_home<T: Send + 'static>(
     AbortOnDropHandle::new(home.spawn(answer)).await?
 }
 
-/// Says which server it was.
+/// Adds the server to the message of an error.
 #[derive(Debug, thiserror::Error)]
 #[error("{server}")]
 struct AtServer {
     server: String,
     source: legacy::Error,
-}
-
-/// Whether a request has failed because the server's certificate is signed by none of the authorities.
-pub(super) fn is_distrust(error: &(dyn std::error::Error + 'static)) -> bool {
-    let is_of_certificate = error.to_string().contains("invalid peer certificate");
-    is_of_certificate || error.source().is_some_and(is_distrust)
-}
-
-/// The chain of causes in one line, outermost first.
-pub(super) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut line = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let words = error.to_string();
-        if !line.contains(&words) {
-            line = format!("{line}: {words}");
-        }
-        cause = error.source();
-    }
-    line
 }

@@ -1,4 +1,4 @@
-//! The whole module against the API server in the process: whatever happens on the way, the picture is right in the end.
+//! Tests the whole module against the API server in the process: after any fault, the watcher's view of the objects is correct in the end.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -47,7 +47,7 @@ fn patch(content: Value) -> Patch {
     patch
 }
 
-/// A server with one kind, and our way to it.
+/// Starts a server with one kind, and a client for it.
 async fn start() -> (ApiServer, Cluster, Resource) {
     let server = ApiServer::new();
     let cluster = Cluster::new(Client::new(server.service(), "default"));
@@ -69,7 +69,7 @@ async fn create(cluster: &Cluster, resource: &Resource, name: &str) -> Raw {
     created.await.unwrap()
 }
 
-/// What the listener of a watch believes to exist: name and version.
+/// The objects that the listener of a watch believes to exist: name and version.
 #[derive(Debug, Default)]
 struct Picture {
     objects: BTreeMap<String, String>,
@@ -115,7 +115,7 @@ async fn truth(cluster: &Cluster, resource: &Resource, names: &[&str]) -> BTreeM
 
 type Named = (&'static str, fn() -> Fault);
 
-/// Every fault, at every point of a watch's life, with changes before and after it.
+/// Injects every fault at every point of a watch's life, with changes before and after it.
 #[tokio::test(start_paused = true)]
 async fn whatever_hits_a_watch_its_listener_has_the_right_picture_in_the_end() {
     let faults: [Named; 9] = [
@@ -187,7 +187,7 @@ async fn survives(what: &str, fault: Fault) {
     assert_eq!(truth.len(), 2);
 }
 
-/// Send both parts of a patch once, the status first.
+/// Sends both parts of a patch once, the status first.
 async fn write(
     cluster: &Cluster,
     resource: &Resource,

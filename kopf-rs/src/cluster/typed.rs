@@ -1,12 +1,12 @@
-//! Selectors for objects that have a Rust type, and their kinds.
+//! Selectors for objects that have a Rust type, and for their kinds.
 
 use crate::object::selector::named::{NamesResource, Unnamed};
 use crate::object::selector::{Selector, SelectorError, SelectorName};
 use crate::object::typed::HasKind;
 
 impl Selector {
-    /// The resource of a Rust type that implements `kube::Resource`, such as one that derives `kube::CustomResource`: its group, version
-    /// and plural name.
+    /// Selects the resource of a Rust type that implements `kube::Resource`, such as a type that derives `kube::CustomResource`, by its
+    /// group, version and plural name.
     #[must_use]
     pub fn of<K: kube::Resource<DynamicType = ()>>() -> Self {
         Self {

@@ -1,7 +1,7 @@
-//! List and watch one resource, for ever: a silent, cut or refused watch comes back by itself, alone.
+//! Lists and watches one resource forever: a silent, cut or refused watch recovers by itself, independently of other watches.
 //!
-//! Promises that nothing is lost silently: whatever cannot be resumed or understood leads to a new listing. Never asks in a
-//! hot loop. Must not know who listens.
+//! Guarantees that no change is lost silently: a stream that cannot be resumed or parsed leads to a new listing. Never retries without a
+//! pause. Must not know the consumer.
 
 use std::convert::Infallible;
 use std::mem::{Discriminant, discriminant};
@@ -18,35 +18,41 @@ use crate::object::event::EventType;
 use crate::object::raw::{NotAnObject, Raw};
 use crate::object::resource::Resource;
 use crate::rt::backoff::Backoff;
+use crate::rt::flow::Flow;
+use crate::rt::rng::Rng;
 
+#[cfg(test)]
+mod fuzz;
 mod line;
 pub(super) mod pages;
 mod stream;
 #[cfg(test)]
 mod tests;
 
-/// What is watched, and how.
+/// The parameters of a watch.
 #[derive(Clone, Debug)]
 pub(crate) struct Watched {
     pub(crate) collection: Arc<Collection>,
     pub(crate) pace: WatchPace,
     pub(crate) selection: Selection,
     pub(crate) form: ObjectForm,
+    /// The consumer's queue: a listing waits for room in it.
+    pub(crate) flow: Flow,
 }
 
-/// What of an object a watch tells.
+/// The parts of an object that a watch delivers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum ObjectForm {
-    /// All but its `managedFields`.
+    /// Everything except `managedFields`.
     #[default]
     Object,
-    /// All of it.
+    /// Everything.
     Whole,
-    /// Nothing but its metadata, `managedFields` included.
+    /// Only the metadata, including `managedFields`.
     Metadata,
 }
 
-/// Which objects of a collection are watched: those that satisfy all of these. Empty: all.
+/// The filter of a watch: objects must satisfy all parts. An empty filter selects all objects.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Selection {
     /// A label selector.
@@ -57,7 +63,7 @@ pub(crate) struct Selection {
 }
 
 impl Selection {
-    /// The object of that name.
+    /// Selects the object of that name.
     pub(crate) fn named(name: &str) -> Self {
         Self {
             fields: format!("metadata.name={name}"),
@@ -66,45 +72,45 @@ impl Selection {
     }
 }
 
-/// Timings of a watch; defaults as Kopf's settings `watching.*` where they exist.
+/// Timings of a watch. The defaults equal Kopf's settings `watching.*` where these exist.
 #[derive(Clone, Debug)]
 pub(crate) struct WatchPace {
-    /// No line for that long: reconnect.
+    /// Reconnect after this long without a line.
     pub(crate) inactivity: Duration,
-    /// `timeoutSeconds` asked of the server, before jitter.
+    /// The `timeoutSeconds` requested from the server, before jitter.
     pub(crate) server_timeout: Duration,
-    /// First and longest pause after failures.
+    /// The first and the longest pause after failures.
     pub(crate) backoff: (Duration, Duration),
-    /// Objects per page where the server has no streaming lists.
+    /// Objects per page if the server has no streaming lists.
     pub(crate) page: u32,
-    /// A stream is ended by ourselves after that time.
+    /// Close a stream from this side after that time.
     pub(crate) client_timeout: Option<Duration>,
-    /// List by streaming where the server can.
+    /// List by streaming if the server supports it.
     pub(crate) streaming: bool,
 }
 
-/// What a watch tells.
+/// An event of a watch.
 #[derive(Debug)]
 pub(crate) enum WatchEvent {
-    /// A listing begins: objects not named until [`WatchEvent::Synced`] do not exist any more. It is as new as the moment when it was
-    /// asked for.
+    /// A listing begins: objects that are not listed before [`WatchEvent::Synced`] no longer exist. The listing is as new as the time when it
+    /// was requested.
     Listing(Instant),
-    /// An object as listed, added, modified or deleted.
+    /// An object that was listed, added, modified or deleted.
     Object(EventType, Raw),
     /// The listing is complete.
     Synced,
-    /// The watch is in trouble and tries again by itself. Told once, not on every try.
+    /// The watch fails and retries by itself. Reported once, not on every attempt.
     Trouble(ClusterError),
-    /// The trouble is over.
+    /// The watch works again.
     Resumed,
-    /// Nothing has changed, and the server is there: told about every minute, where it tells so at all.
+    /// No change, but the server is alive. Servers that support bookmarks send one about every minute.
     Bookmark,
-    /// Nothing has come for too long: the watch is renewed.
+    /// The stream was silent for too long and is renewed.
     Silent,
 }
 
 impl Watched {
-    /// All objects of a resource, or those in one namespace.
+    /// Watches all objects of a resource, or those in one namespace.
     pub(crate) fn new(resource: Arc<Resource>, namespace: Option<String>, pace: WatchPace) -> Self {
         let collection = Arc::new(Collection {
             resource,
@@ -115,20 +121,26 @@ impl Watched {
             pace,
             selection: Selection::default(),
             form: ObjectForm::default(),
+            flow: Flow::default(),
         }
     }
 
-    /// Only the objects that are selected.
+    /// Restricts the watch to the selected objects.
     pub(crate) fn selecting(self, selection: Selection) -> Self {
         Self { selection, ..self }
     }
 
-    /// The objects in this form.
+    /// Delivers the objects in this form.
     pub(crate) fn told_as(self, form: ObjectForm) -> Self {
         Self { form, ..self }
     }
 
-    /// How an object is read.
+    /// Delivers the objects into this flow.
+    pub(crate) fn into_flow(self, flow: Flow) -> Self {
+        Self { flow, ..self }
+    }
+
+    /// Returns the parser for objects.
     fn parse(&self) -> Parse {
         match self.form {
             ObjectForm::Object => Raw::parse,
@@ -138,12 +150,12 @@ impl Watched {
 }
 
 impl Selection {
-    /// Whether an object that changes may go out of it, and live on: the server calls that a deletion, too.
+    /// Returns true if an object can leave the selection and continue to exist. The server reports that as a deletion, too.
     pub(crate) fn may_be_left(&self) -> bool {
         !self.labels.is_empty() || !self.fields.is_empty()
     }
 
-    /// As parameters of a query, each with its `&`.
+    /// Returns the query parameters, each preceded by `&`.
     fn query(&self) -> String {
         let parts = [
             ("labelSelector", self.labels.as_str()),
@@ -164,7 +176,7 @@ impl Default for WatchPace {
     fn default() -> Self {
         Self {
             inactivity: Duration::from_secs(70),
-            // Jitter takes up to a sixth off: 200 to 235 s, so that a quiet watch ends before a middlebox cuts it at 240 s.
+            // Jitter subtracts up to a sixth: 200 to 235 s, so that a quiet watch ends before a middlebox cuts it at 240 s.
             server_timeout: Duration::from_secs(235),
             backoff: (Duration::from_millis(800), Duration::from_secs(30)),
             page: 500,
@@ -175,7 +187,7 @@ impl Default for WatchPace {
 }
 
 impl Cluster {
-    /// Feed `sink` until the future is dropped. The sink must not block.
+    /// Feeds `sink` until the future is dropped. The sink must not block.
     pub(crate) async fn watch(
         &self,
         watched: &Watched,
@@ -187,7 +199,7 @@ impl Cluster {
             let unanswered = matches!(end, End::Failed(ClusterError::Unreachable(_)));
             let pause = attempts.pause_after(end);
             if unanswered {
-                self.shared.reach.pause(pause, self.rng()).await;
+                self.shared.reach.pause(pause, &attempts.rng).await;
             } else if !pause.is_zero() {
                 tokio::time::sleep(pause).await;
             }
@@ -195,51 +207,57 @@ impl Cluster {
     }
 }
 
-/// A stream that lived this long was a good one; what ends sooner is paced.
+/// The minimum lifetime of a healthy stream. Streams that end sooner are renewed after a pause.
 const CALM: Duration = Duration::from_secs(10);
-/// First and longest pause after streams that were accepted and ended soon: short, for changes may wait.
+/// The first and the longest pause after accepted streams that ended early. It is short, because changes may be waiting.
 const CUTS: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
-/// The same failure that often, and what we believe in (a version, a way of listing) is given up.
+/// The total time that a listing waits for its consumers: servers end streams that are not read.
+const LISTING_WAITS: Duration = Duration::from_secs(30);
+/// After this many identical failures, the watcher gives up its assumption (a version, a way of listing).
 const PATIENCE: u32 = 2;
 
-/// How the text of an object is read.
+/// A parser for the text of an object.
 type Parse = fn(&str) -> Result<Raw, NotAnObject>;
 
 const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
 const METADATA_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
 
-/// One watch, from attempt to attempt.
+/// The state of one watch across attempts.
 struct Watcher<'a> {
     cluster: &'a Cluster,
     watched: &'a Watched,
     sink: &'a mut (dyn FnMut(WatchEvent) + Send),
-    /// Where to go on. `None`: a listing is due.
+    /// The version to resume from; `None` if a listing is due.
     version: Option<String>,
-    /// What was told last, until it is over.
+    /// The last reported failure, until it is over.
     trouble: Option<Discriminant<ClusterError>>,
     failures: Backoff,
     cuts: Backoff,
-    /// Error events in a row.
+    /// Of its own, so that its pauses do not depend on the order in which watches fail. That order is random even in virtual time.
+    rng: Rng,
+    /// Consecutive error events.
     errors: u32,
-    /// Streaming listings in a row that did not come to their end.
+    /// Consecutive streaming listings that were not completed.
     unfinished: u32,
-    /// Paged listings in a row that expired.
+    /// Consecutive paged listings that expired.
     expired: u32,
+    /// Until then, a listing waits for its consumers.
+    waits_until: Instant,
 }
 
-/// How an attempt has ended.
+/// The way in which an attempt ended.
 enum End {
     /// The paged listing is complete: the watch can start.
     Listed,
-    /// The stream is over, or was cut.
+    /// The stream ended or was cut.
     Over,
-    /// No line came for too long.
+    /// No line arrived for too long.
     Silent,
-    /// 410: only a listing helps.
+    /// 410: only a new listing helps.
     Expired(String),
-    /// The server does not know streaming lists.
+    /// The server does not support streaming lists.
     NoStreaming(String),
-    /// A line that we do not understand.
+    /// A line that cannot be parsed.
     Garbled(String),
     Failed(ClusterError),
 }
@@ -259,9 +277,11 @@ impl<'a> Watcher<'a> {
             trouble: None,
             failures: Backoff::new(first, longest),
             cuts: Backoff::new(CUTS.0, CUTS.1),
+            rng: cluster.rng().fork(),
             errors: 0,
             unfinished: 0,
             expired: 0,
+            waits_until: Instant::now(),
         }
     }
 
@@ -282,21 +302,21 @@ impl<'a> Watcher<'a> {
         }
     }
 
-    /// Learn from the end of an attempt; how long to wait before the next one.
+    /// Updates the state after an attempt, and returns the pause before the next one.
     fn pause_after(&mut self, end: End) -> Duration {
         match end {
             End::Over | End::Silent if self.version.is_none() => {
                 self.tell(ClusterError::Unreachable(
                     "the listing has broken off".to_owned(),
                 ));
-                self.failures.next_pause(self.cluster.rng())
+                self.failures.next_pause(&self.rng)
             }
             End::Listed => Duration::ZERO,
             End::Silent => {
                 (self.sink)(WatchEvent::Silent);
                 Duration::ZERO
             }
-            End::Over => self.cuts.next_pause(self.cluster.rng()),
+            End::Over => self.cuts.next_pause(&self.rng),
             End::NoStreaming(why) => {
                 tracing::debug!("{} is listed by pages: {why}", self.watched.collection);
                 let group = &self.watched.collection.resource.group;
@@ -309,12 +329,12 @@ impl<'a> Watcher<'a> {
                     self.watched.collection
                 );
                 self.version = None;
-                self.failures.next_pause(self.cluster.rng())
+                self.failures.next_pause(&self.rng)
             }
             End::Garbled(what) => {
                 self.version = None;
                 self.tell(ClusterError::Invalid(what));
-                self.failures.next_pause(self.cluster.rng())
+                self.failures.next_pause(&self.rng)
             }
             End::Failed(error) => {
                 if is_about_the_version(&error) {
@@ -322,13 +342,29 @@ impl<'a> Watcher<'a> {
                 }
                 let asked_for = error.retry_after().unwrap_or_default();
                 self.tell(error);
-                let rng = self.cluster.rng();
-                self.failures.next_pause_after(asked_for, rng)
+                self.failures.next_pause_after(asked_for, &self.rng)
             }
         }
     }
 
-    /// An attempt was as it should be, for long enough to believe in it.
+    fn begin_listing(&mut self, asked: Instant) {
+        self.waits_until = Instant::now() + LISTING_WAITS;
+        (self.sink)(WatchEvent::Listing(asked));
+    }
+
+    /// Waits for room in the consumer's queue before more of a listing is read, but not for consumers that make no progress.
+    async fn wait_for_room(&mut self) {
+        let waits_until = self.waits_until;
+        if waits_until <= Instant::now() {
+            return;
+        }
+        let room = tokio::time::timeout_at(waits_until, self.watched.flow.room());
+        if room.await != Ok(true) {
+            self.waits_until = Instant::now();
+        }
+    }
+
+    /// Resets all counters after an attempt that was healthy for long enough.
     fn calm(&mut self) {
         self.failures.reset();
         self.cuts.reset();
@@ -344,13 +380,13 @@ impl<'a> Watcher<'a> {
         }
         let nobody = discriminant(&ClusterError::Unreachable(String::new()));
         if former == Some(nobody) {
-            // A server that starts refuses at first: what it took to find it says nothing of how long.
+            // A starting server refuses at first, so the failures until it was reachable do not predict the length of this failure.
             self.failures.reset();
         }
         (self.sink)(WatchEvent::Trouble(error));
     }
 
-    /// All that was asked for has come, or is coming.
+    /// Reports recovery: the requested data has arrived or is arriving.
     fn recover(&mut self) {
         if self.trouble.take().is_some() {
             (self.sink)(WatchEvent::Resumed);
@@ -371,15 +407,16 @@ impl<'a> Watcher<'a> {
         Asked::of(&collection.resource, namespace, &["list", "watch"])
     }
 
-    /// The call of the watch: from the known version on, or with all there is first.
+    /// Returns the call of the watch: from the known version on, or with a listing first.
     fn watch_call(&self) -> Call<'a> {
         let Watched {
             collection,
             pace,
             selection,
             form,
+            ..
         } = self.watched;
-        let off = self.cluster.rng().jitter(pace.server_timeout * 3 / 20);
+        let off = self.rng.jitter(pace.server_timeout * 3 / 20);
         let seconds = pace.server_timeout.saturating_sub(off).as_secs();
         let path = collection.path();
         let from = match &self.version {
@@ -399,7 +436,7 @@ impl<'a> Watcher<'a> {
     }
 }
 
-/// Errors that stay as long as the same version is asked for. A server restored from a backup is younger than our version.
+/// Returns true for errors that persist while the same version is requested. A server restored from a backup is older than our version.
 fn is_about_the_version(error: &ClusterError) -> bool {
     match error {
         ClusterError::Busy { message, .. } => message.contains("Too large resource version"),

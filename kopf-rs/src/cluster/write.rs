@@ -1,6 +1,6 @@
-//! One PATCH, sent once: bound to the uid of the object, and to its version where that is needed.
+//! Sends one PATCH once: bound to the uid of the object, and to its version where needed.
 //!
-//! Must not know what is to be done about the answer.
+//! Must not know how the caller reacts to the response.
 
 use std::sync::Arc;
 
@@ -28,15 +28,15 @@ mod tests;
 pub(super) const MERGE: &str = "application/merge-patch+json";
 const JSON_PATCH: &str = "application/json-patch+json";
 
-/// What is to be changed on an object.
+/// The changes to make to an object.
 #[derive(Clone, Debug)]
 pub(crate) enum Changes {
-    /// Whatever else is there by then.
+    /// A merge that applies regardless of the object's current state.
     Merge(Arc<Patch>),
-    /// On one version of the object only: what functions have come to.
+    /// Changes that apply to one version of the object only: the results of functions.
     Operations {
         operations: Operations,
-        /// The whole object as it is to become.
+        /// The complete object after the change.
         wanted: Value,
     },
 }
@@ -44,29 +44,30 @@ pub(crate) enum Changes {
 /// One of the requests that changes may need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// To the status subresource.
+    /// A request to the status subresource.
     Status,
-    /// Everything, or everything but the status where that goes apart.
+    /// A request to the object itself, with or without the status.
     Object { with_status: bool },
 }
 
-/// One PATCH.
+/// One PATCH request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PatchRequest<'a> {
     pub(crate) resource: &'a Resource,
-    /// The object, in the version that the request may be bound to.
+    /// The identity of the object, and the version that the request may be bound to.
     pub(crate) facts: &'a Facts,
     pub(crate) changes: &'a Changes,
     pub(crate) part: Part,
-    /// On any other version: [`ClusterError::Conflict`]. Always so for the status, for conditions and for operations.
+    /// Fail with [`ClusterError::Conflict`] on any other version. Always implied for the status, for conditions and for operations.
     pub(crate) is_bound: bool,
 }
 
 impl Cluster {
-    /// Send it, and the reply is the new state. On another object of the name: [`ClusterError::OtherObject`] or
-    /// [`ClusterError::Conflict`]. A reply in the version of `facts` says that nothing has changed.
+    /// Sends the patch, and returns the new state. A response in the version of `facts` means that nothing has changed.
     ///
-    /// Where a Lease must be held, this is a write of the term of that number; `None`: of whichever there is.
+    /// If a Lease is required, the write belongs to the term with that number, or to any current term if `None`.
+    ///
+    /// Fails with [`ClusterError::OtherObject`] or [`ClusterError::Conflict`] if another object has the name.
     pub(crate) async fn patch(
         &self,
         request: PatchRequest<'_>,
@@ -101,19 +102,19 @@ impl Cluster {
         })
     }
 
-    /// Whether it is news that the definition has lost its status subresource.
+    /// Records that the definition has lost its status subresource, and returns true the first time.
     pub(crate) fn is_first_without_status(&self, resource: &Resource) -> bool {
         self.shared.statusless.add(&resource.to_string())
     }
 
-    /// The target of a write to `path`: what it sets belongs to the operator.
+    /// Returns the target of a write to `path`, with the operator as the field manager.
     pub(super) fn owned(&self, path: String) -> String {
         path + "?fieldManager=" + &escaped(&self.shared.operator)
     }
 }
 
 impl Part {
-    /// Whether the top-level `key` goes with this part; the metadata are another matter.
+    /// Returns true if the top-level `key` belongs to this part. Metadata is handled separately.
     fn takes(self, key: &str) -> bool {
         match self {
             Self::Status => key == "status",
@@ -121,7 +122,24 @@ impl Part {
         }
     }
 
-    /// Whether what is in the status goes with this part, and whether all else does.
+    /// Returns the members of a merge patch that belong to this part, except for the metadata.
+    pub(crate) fn members(self, patch: &Patch) -> impl Iterator<Item = (&str, &Value)> {
+        let members = patch.as_value().as_object().into_iter().flatten();
+        let members = members.map(|(key, value)| (key.as_str(), value));
+        members.filter(move |(key, _)| self.takes(key))
+    }
+
+    /// Returns the operations that belong to this part, except for those on the metadata: the path, and the value that is to be there.
+    pub(crate) fn operations(
+        self,
+        operations: &Operations,
+    ) -> impl Iterator<Item = (&str, Option<&Value>)> {
+        let (status, others) = self.content();
+        let parts = operations.values(status, others);
+        parts.filter(|(path, _)| !path.starts_with("/metadata"))
+    }
+
+    /// Returns whether this part contains the status, and whether it contains everything else.
     fn content(self) -> (bool, bool) {
         match self {
             Self::Status => (true, false),
@@ -131,7 +149,7 @@ impl Part {
 }
 
 impl Changes {
-    /// Whether this part would say anything.
+    /// Returns true if this part would change anything.
     pub(crate) fn has(&self, part: Part) -> bool {
         let (status, others) = part.content();
         match self {
@@ -142,16 +160,16 @@ impl Changes {
         }
     }
 
-    /// Whether they were made for one state of the status.
+    /// Returns true if the changes were computed from one state of the status.
     fn depend_on_the_status(&self) -> bool {
         matches!(self, Self::Merge(patch) if !patch.status_edits().is_empty())
     }
 
-    /// Whether `found` is as this part makes it.
+    /// Returns true if `found` already has the changes of this part.
     pub(crate) fn are_in(&self, part: Part, found: &Value) -> bool {
         let (status, others) = part.content();
         match self {
-            // To be asked for again, so that the server says what it makes of it.
+            // A merge is sent again, so that the server decides.
             Self::Merge(_) => false,
             Self::Operations { operations, .. } => operations.hold_in(status, others, found),
         }
@@ -188,15 +206,15 @@ impl PatchRequest<'_> {
         }
     }
 
-    /// Custom resources take all metadata of a status patch from the stored object before they compare uids,
-    /// so that only the version keeps a late status from the next object of the same name.
+    /// Custom resources take all metadata of a status patch from the stored object before they compare uids, so only the version keeps a late
+    /// status from the next object of the same name.
     fn is_bound(&self) -> bool {
         let (status, _) = self.part.content();
         self.is_bound || self.part == Part::Status || status && self.changes.depend_on_the_status()
     }
 }
 
-/// Whether the patch says anything under a key like this.
+/// Returns true if the patch has content under a matching key.
 fn says(patch: &Patch, like: impl Fn(&str) -> bool) -> bool {
     let says = |value: &Value| value.as_object().is_none_or(|map| !map.is_empty());
     let patch = patch.as_value().as_object().into_iter().flatten();
@@ -207,7 +225,7 @@ fn says(patch: &Patch, like: impl Fn(&str) -> bool) -> bool {
 
 // === the patch as it goes over the wire ===
 
-/// The user's and the framework's changes, with the preconditions added, and without a copy of them.
+/// The changes of the user and the framework, plus the preconditions, serialized without a copy.
 struct Wire<'a> {
     patch: &'a Value,
     part: Part,

@@ -1,6 +1,6 @@
-//! The annotation that carries what a version cannot express, while the object is shown or stored in that version.
+//! The annotation that preserves the fields which a version cannot express, while the object is shown or stored in that version.
 //!
-//! Users copy, edit and delete annotations: what is read is no more than a proposal. Must not know what is done with it.
+//! Users copy, edit and delete annotations, so its content is only a proposal. Must not know how the content is used.
 
 use std::io::{Read, Write};
 
@@ -13,69 +13,119 @@ use serde_json::{Map, Value};
 
 use crate::conversion::lost::Lost;
 
-/// What the names of the annotations begin with: the version that could express it follows. Operators do not count annotations under such names
-/// as changes.
+/// The prefix of the annotations, followed by the version that can express the fields. Operators do not treat annotations with this prefix as
+/// changes.
 const PREFIX: &str = "conversion.kopf.rs/";
 
-/// Longer texts are packed.
+/// Longer texts are compressed.
 const LONG: usize = 4 * 1024;
-/// Longer ones are refused: all annotations of an object share 256 KiB.
+/// Longer annotations are neither written nor read.
 const LONGEST: usize = 64 * 1024;
-/// What is packed may be so long.
-const LONGEST_UNPACKED: u64 = 2 * 1024 * 1024;
+/// The maximum decompressed size.
+const LONGEST_UNPACKED: usize = 2 * 1024 * 1024;
+/// The limit for all annotations of an object: an API server refuses the whole response if a conversion returns more.
+const ALL_ANNOTATIONS: usize = 256 * 1024;
+/// The prefix of an annotation that cannot hold all fields. Their paths follow.
+const INCOMPLETE: &str = "incomplete: ";
+/// The maximum length of these paths that is written and read.
+const PLACES: usize = 200;
 
-/// The annotation for what was lost of an object of this version.
+/// The preserved fields of an object in a version.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Carried {
+    pub(crate) lost: Vec<Lost>,
+    /// The paths of fields that were too large to preserve.
+    pub(crate) missing: Option<String>,
+}
+
+/// Returns the annotation for the lost fields of an object of this version.
 fn name(version: &str) -> String {
     format!("{PREFIX}{version}")
 }
 
-/// Take out of the object what is carried for it in this version. What cannot be understood is nothing.
-pub(crate) fn take(object: &mut Value, version: &str) -> Vec<Lost> {
+/// Removes the preserved fields of this version from the object, and returns them. Invalid content yields no fields.
+pub(crate) fn take(object: &mut Value, version: &str) -> Carried {
     let Some(Value::Object(metadata)) = object.get_mut("metadata") else {
-        return Vec::new();
+        return Carried::default();
     };
     let Some(Value::Object(annotations)) = metadata.get_mut("annotations") else {
-        return Vec::new();
+        return Carried::default();
     };
     let Some(found) = annotations.remove(&name(version)) else {
-        return Vec::new();
+        return Carried::default();
     };
     if annotations.is_empty() {
         metadata.remove("annotations");
     }
-    let text = found.as_str().unwrap_or_default();
-    let unpacked = if text.starts_with('[') {
-        Some(text.to_owned())
-    } else {
-        unpacked(text)
-    };
-    let read = unpacked.and_then(|text| serde_json::from_str(&text).ok());
-    read.unwrap_or_default()
+    read(found.as_str().unwrap_or_default())
 }
 
-/// Let the object carry what was lost of it in this version.
+/// Parses the text of an annotation, which any user may have written.
+pub(crate) fn read(text: &str) -> Carried {
+    if let Some(places) = text.strip_prefix(INCOMPLETE) {
+        return Carried {
+            missing: Some(places.chars().take(PLACES).collect()),
+            ..Carried::default()
+        };
+    }
+    let unpacked = match text {
+        _ if text.len() > LONGEST => None,
+        _ if text.starts_with('[') => Some(text.to_owned()),
+        _ => unpacked(text),
+    };
+    let read: Option<Vec<Lost>> = unpacked.and_then(|text| serde_json::from_str(&text).ok());
+    Carried {
+        lost: read.filter(|it| Lost::are_apart(it)).unwrap_or_default(),
+        missing: None,
+    }
+}
+
+/// Stores the lost fields of an object of this version in its annotation.
 ///
 /// # Errors
-/// Where that is more than an annotation may be: how long it would be.
+/// If the annotation would be too large: its size. The annotation then records which fields are missing, if there is room for that.
 pub(crate) fn put(object: &mut Value, version: &str, lost: &[Lost]) -> Result<(), usize> {
-    let text = serde_json::to_string(lost).unwrap_or_default();
-    let text = if text.len() > LONG {
-        packed(&text)
+    let plain = serde_json::to_string(lost).unwrap_or_default();
+    let unpacked_length = plain.len();
+    let text = if plain.len() > LONG {
+        packed(&plain)
     } else {
-        text
+        plain
     };
-    if text.len() > LONGEST {
-        return Err(text.len());
+    let name = name(version);
+    let annotations = member(object, "metadata").and_then(|it| member(it, "annotations"));
+    let Some(Value::Object(annotations)) = annotations else {
+        return Ok(());
+    };
+    let length_of =
+        |(name, value): (&String, &Value)| name.len() + value.as_str().map_or(0, str::len);
+    let taken: usize = annotations.iter().map(length_of).sum();
+    let has_room = |text: &str| taken + name.len() + text.len() <= ALL_ANNOTATIONS;
+    let fits = text.len() <= LONGEST && unpacked_length <= LONGEST_UNPACKED && has_room(&text);
+    let (text, outcome) = if fits {
+        (text, Ok(()))
+    } else {
+        (missing(lost), Err(text.len()))
+    };
+    if has_room(&text) {
+        annotations.insert(name, text.into());
     }
-    let metadata = member(object, "metadata");
-    let annotations = metadata.and_then(|it| member(it, "annotations"));
-    if let Some(Value::Object(annotations)) = annotations {
-        annotations.insert(name(version), text.into());
-    }
-    Ok(())
+    outcome
 }
 
-/// A member that is an object, made where there is none.
+/// Returns the text of an annotation that cannot hold these fields.
+fn missing(lost: &[Lost]) -> String {
+    let places: String = places(lost).chars().take(PLACES).collect();
+    format!("{INCOMPLETE}{places}")
+}
+
+/// Returns the first of these paths, for messages.
+pub(crate) fn places(lost: &[Lost]) -> String {
+    let places: Vec<_> = lost.iter().take(3).map(Lost::place).collect();
+    places.join(", ")
+}
+
+/// Returns a member that is an object, and creates it if absent.
 fn member<'a>(object: &'a mut Value, name: &str) -> Option<&'a mut Value> {
     let members = object.as_object_mut()?;
     let found = members.entry(name).or_insert(Value::Null);
@@ -97,7 +147,7 @@ fn packed(text: &str) -> String {
 fn unpacked(text: &str) -> Option<String> {
     let packed = STANDARD.decode(text).ok()?;
     let mut text = String::new();
-    let mut decoder = GzDecoder::new(packed.as_slice()).take(LONGEST_UNPACKED);
+    let mut decoder = GzDecoder::new(packed.as_slice()).take(LONGEST_UNPACKED as u64);
     decoder.read_to_string(&mut text).ok()?;
     Some(text)
 }
@@ -126,8 +176,8 @@ mod tests {
                     .as_str()
                     .map_or(0, str::len);
                 assert!(length > 0 && length < LONGEST, "{length}");
-                assert_eq!(take(&mut object, "v1alpha1"), []);
-                assert_eq!(take(&mut object, "v1"), lost);
+                assert_eq!(take(&mut object, "v1alpha1"), Carried::default());
+                assert_eq!(take(&mut object, "v1").lost, lost);
             }
             let left = object["metadata"].get("annotations");
             let has_others = annotations.as_object().is_some_and(|it| !it.is_empty());
@@ -136,18 +186,41 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_long_is_refused() {
-        // It does not pack well.
-        let mut seed = 1_u64;
-        let noise = (0..14_000).map(|_| {
-            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            format!("{seed:x}")
-        });
-        let noise: String = noise.collect();
+    fn what_is_too_long_is_named_in_its_place() {
+        let noise = noise(100_000);
+        let long = lost(json!(noise));
         let mut object = json!({"metadata": {"name": "x"}});
-        let before = object.clone();
-        assert!(put(&mut object, "v1", &lost(json!(noise))).unwrap_err() > LONGEST);
-        assert_eq!(object, before);
+        assert!(put(&mut object, "v1", &long).unwrap_err() > LONGEST);
+        let carried = take(&mut object, "v1");
+        assert_eq!(carried.missing.as_deref(), Some("spec.a"));
+        assert_eq!(carried.lost, []);
+        // The API server refuses more than 256 KiB of annotations, so no annotation is added to full ones.
+        let some = lost(json!("x".repeat(1000)));
+        for (length, is_carried, is_named) in [
+            (250_000, true, true),
+            (ALL_ANNOTATIONS - 500, false, true),
+            (ALL_ANNOTATIONS - 5, false, false),
+        ] {
+            let mut object = json!({"metadata": {"annotations": {"a": "x".repeat(length)}}});
+            assert_eq!(put(&mut object, "v1", &some).is_ok(), is_carried);
+            let annotations = object["metadata"]["annotations"].as_object().unwrap();
+            assert_eq!(annotations.contains_key("conversion.kopf.rs/v1"), is_named);
+        }
+        // It would compress well, but never be read again.
+        let object = json!({"metadata": {"name": "x"}});
+        let endless = lost(json!("x".repeat(LONGEST_UNPACKED)));
+        assert!(put(&mut object.clone(), "v1", &endless).is_err());
+    }
+
+    /// Returns text that does not compress well.
+    fn noise(length: usize) -> String {
+        let mut seed = 1_u64;
+        let mut noise = String::new();
+        while noise.len() < length {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            noise.extend(format!("{seed:x}").chars());
+        }
+        noise
     }
 
     #[test]
@@ -163,9 +236,12 @@ mod tests {
             json!("AAAA"),
             json!(bomb),
             json!("[".repeat(200_000)),
+            // Longer than any annotation that is written.
+            json!(format!("[{}{{\"at\":[\"spec\"]}}]", " ".repeat(LONGEST))),
+            json!("[{\"at\":[\"spec\"]},{\"at\":[\"spec\"]}]"),
         ] {
             let mut object = json!({"metadata": {"annotations": {"conversion.kopf.rs/v1": text}}});
-            assert_eq!(take(&mut object, "v1"), []);
+            assert_eq!(take(&mut object, "v1"), Carried::default());
             assert!(object["metadata"].get("annotations").is_none());
         }
     }

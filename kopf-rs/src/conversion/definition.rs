@@ -1,10 +1,10 @@
-//! What the definition of a kind says about conversion, and what it should say.
+//! Compares the conversion settings in the definition of a kind with the desired ones.
 //!
-//! Must not know how it is written.
+//! Must not know how the definition is written.
 
 use serde_json::{Value, json};
 
-/// The versions that objects are served or stored in: each must be reachable from each other one.
+/// Returns the versions in which objects are served or stored. Each must be reachable from each other one.
 pub(crate) fn versions(definition: &Value) -> Vec<&str> {
     let stored = definition["status"]["storedVersions"].as_array();
     let stored: Vec<_> = stored
@@ -21,18 +21,18 @@ pub(crate) fn versions(definition: &Value) -> Vec<&str> {
     versions.collect()
 }
 
-/// What has to be written again: the version that objects are to be stored in, where some may be stored in another one.
+/// The version in which objects are to be stored, while some may be stored in another one and must be rewritten.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Migration {
-    /// The definition that it is for: another one, or a changed one, is another migration.
+    /// The identity of the definition: after a change of the definition, it is another migration.
     uid: String,
     generation: Option<i64>,
     pub(crate) version: String,
-    /// The others.
+    /// The other versions.
     pub(crate) from: Vec<String>,
 }
 
-/// Whether objects have to be written again.
+/// Returns the migration if objects must be rewritten.
 pub(crate) fn migration(definition: &Value) -> Option<Migration> {
     let versions = definition["spec"]["versions"].as_array()?;
     let storage = versions.iter().find(|it| it["storage"] == true)?;
@@ -49,14 +49,14 @@ pub(crate) fn migration(definition: &Value) -> Option<Migration> {
     })
 }
 
-/// Whether the cluster itself is writing the objects again.
+/// Returns true if the cluster itself is rewriting the objects.
 pub(crate) fn migrates_by_itself(definition: &Value) -> bool {
     let conditions = definition["status"]["conditions"].as_array();
     let mut conditions = conditions.into_iter().flatten();
     conditions.any(|it| it["type"] == "StorageMigrating" && it["status"] == "True")
 }
 
-/// What a definition should say of a webhook with this `clientConfig`.
+/// Returns the conversion settings for a webhook with this `clientConfig`.
 pub(crate) fn conversion(client: &Value) -> Value {
     json!({
         "strategy": "Webhook",
@@ -64,7 +64,7 @@ pub(crate) fn conversion(client: &Value) -> Value {
     })
 }
 
-/// Whether a definition says so already.
+/// Returns true if a definition already has these settings.
 pub(crate) fn says(definition: &Value, wanted: &Value) -> bool {
     let found = &definition["spec"]["conversion"];
     let (webhook, wanted) = (&found["webhook"], &wanted["webhook"]);
@@ -80,10 +80,10 @@ pub(crate) fn says(definition: &Value, wanted: &Value) -> bool {
         && service == wanted_client["service"]
 }
 
-/// The merge patch of the version that was seen.
+/// Returns the merge patch to the desired settings, bound to the version that was read.
 pub(crate) fn merge(definition: &Value, wanted: &Value) -> Value {
     let mut wanted = wanted.clone();
-    // One of these is there at a time.
+    // Only one of the addresses may be present, so the others are removed.
     for name in ["url", "service", "caBundle"] {
         let client = &mut wanted["webhook"]["clientConfig"];
         if client[name].is_null() {

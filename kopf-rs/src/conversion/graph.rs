@@ -1,13 +1,13 @@
-//! The versions of kinds, and the ways between them that functions make.
+//! The versions of kinds, and the conversion paths between them.
 //!
-//! Must not know what a function does.
+//! Must not know the conversion functions' content.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use crate::handler::conversion::ConversionFunction;
 
-/// All kinds that are converted.
+/// All kinds with conversions.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Conversions {
     kinds: Vec<ConvertedKind>,
@@ -22,7 +22,7 @@ pub(crate) struct ConvertedKind {
     pairs: Vec<Pair>,
 }
 
-/// The functions from a version to another one, in one step.
+/// The functions that convert one version to another in one step.
 #[derive(Clone, Debug)]
 pub(crate) struct Pair {
     pub(crate) from: String,
@@ -31,7 +31,7 @@ pub(crate) struct Pair {
 }
 
 impl Conversions {
-    /// In the order of their declaration.
+    /// Groups the functions by kind, in the order of their declaration.
     pub(crate) fn of(functions: &[Arc<ConversionFunction>]) -> Self {
         let mut conversions = Self::default();
         for function in functions {
@@ -58,13 +58,13 @@ impl Conversions {
         &self.kinds
     }
 
-    /// The kind that a path of the endpoint is for.
+    /// Returns the kind that a path of the endpoint serves.
     pub(crate) fn at_path(&self, path: &str) -> Option<&ConvertedKind> {
         let name = path.strip_prefix(PATH)?;
         self.kinds.iter().find(|kind| kind.name == name)
     }
 
-    /// Ways that are missing between versions that functions name, one line for each kind.
+    /// Returns the missing conversion paths between declared versions, for the first kind that lacks some.
     pub(crate) fn problem(&self) -> Option<String> {
         let mut problems = self.kinds.iter().filter_map(|kind| {
             let versions = kind.versions();
@@ -74,11 +74,11 @@ impl Conversions {
     }
 }
 
-/// What the paths of conversions begin with.
+/// The prefix of conversion paths.
 pub(crate) const PATH: &str = "/convert/";
 
 impl ConvertedKind {
-    /// Where the API server asks for it.
+    /// Returns the path at which the API server requests conversions.
     pub(crate) fn path(&self) -> String {
         format!("{PATH}{}", self.name)
     }
@@ -96,7 +96,7 @@ impl ConvertedKind {
         }
     }
 
-    /// The versions that functions name, in the order of their declaration.
+    /// Returns the versions in the functions, in the order of their declaration.
     pub(crate) fn versions(&self) -> Vec<&str> {
         let mut versions = Vec::new();
         let named = self.pairs.iter().flat_map(|it| [&it.from, &it.to]);
@@ -108,7 +108,7 @@ impl ConvertedKind {
         versions
     }
 
-    /// The shortest way, and of several the one that is declared first. No steps where the versions are the same.
+    /// Returns the shortest conversion path, and among several the one declared first. Equal versions need no steps.
     pub(crate) fn way(&self, from: &str, to: &str) -> Option<Vec<&Pair>> {
         let mut reached: HashMap<&str, Option<&Pair>> = HashMap::from([(from, None)]);
         let mut open = VecDeque::from([from]);
@@ -133,7 +133,7 @@ impl ConvertedKind {
         None
     }
 
-    /// What is missing between these versions: which pairs, and what to do.
+    /// Returns the missing pairs between these versions, with the remedy.
     pub(crate) fn missing_between(&self, versions: &[&str]) -> Option<String> {
         let pairs = versions
             .iter()
@@ -160,7 +160,7 @@ pub(crate) mod tests {
     use crate::handler::conversion::{Conversion, conversion};
     use crate::object::selector::Selector;
 
-    /// A function between two versions of `things.example.com`.
+    /// Returns a function between two versions of `things.example.com`.
     pub(crate) fn between(from: &str, to: &str, conversion: Conversion) -> Arc<ConversionFunction> {
         let of = |version| Selector::positional(&["example.com", version, "things"]).unwrap();
         Arc::new(conversion.between(&of(from), &of(to)).unwrap())

@@ -1,21 +1,21 @@
-//! What a conversion loses: the difference of an object and of what comes back of it, place by place, so that it can be put back later.
+//! Computes the fields that a conversion loses: the differences between an object and its round trip, so that they can be restored later.
 //!
-//! A place is put back only where nobody has changed what is there. Must not know where it is kept.
+//! A field is restored only if the value at its path is unchanged. Must not know where the fields are stored.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::object::essence::digest;
 
-/// One place that differs.
+/// One difference.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Lost {
     at: Vec<Segment>,
-    /// The digest of what comes back; nothing where nothing does.
+    /// The digest of the round trip's value; `None` if the field is absent there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     was: Option<String>,
-    /// What there is to be; nothing where there is nothing.
+    /// The value to restore; `None` to remove the field.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
@@ -24,30 +24,33 @@ pub(crate) struct Lost {
     is: Option<Value>,
 }
 
-/// A step into an object.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// A step on the path into an object.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(untagged)]
 enum Segment {
     Member(String),
-    /// An item of a list, which is recognised by its digest if it has moved.
+    /// An item of a list. Its digest identifies it if it has moved.
     Item(usize),
-    /// An item of a list whose items have names: the member that is the name, and the name.
+    /// An item of a list whose items have names: the member with the name, and the name.
     Named([String; 1], String),
 }
 
-/// The members that are names of items.
+/// Members that can hold the name of an item. The first one present counts.
 const NAMES: [&str; 4] = ["name", "key", "id", "type"];
 
-/// The members of objects that are not compared: conversions do not touch them.
+/// The maximum length of lists in which a moved item without a name is searched, because each search computes digests of all items.
+const SEARCHED: usize = 64;
+
+/// The members of objects that are not compared, because conversions do not change them.
 const IDENTITY: [&str; 3] = ["apiVersion", "kind", "metadata"];
 
-/// A `null` that is there is a value.
+/// Deserializes a present `null` as a value.
 fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
     Value::deserialize(deserializer).map(Some)
 }
 
 impl Lost {
-    /// All places at which `back` is not as the `object` was.
+    /// Returns all differences of `back` from `object`.
     pub(crate) fn between(object: &Value, back: &Value) -> Vec<Self> {
         let mut lost = Vec::new();
         let mut at = Vec::new();
@@ -64,7 +67,7 @@ impl Lost {
         lost
     }
 
-    /// Put it back, unless somebody has changed what is there, or has taken away what it is in. Whether it was put back.
+    /// Restores the value, unless the current value has changed or its parent is gone. Returns true if it was restored.
     pub(crate) fn restore(&self, object: &mut Value) -> bool {
         let Some((last, path)) = self.at.split_last() else {
             return false;
@@ -93,7 +96,8 @@ impl Lost {
                 let is_it = |item: &Value| Some(digest(item)) == self.was;
                 let at = match items.get(*at) {
                     Some(item) if is_it(item) => Some(*at),
-                    _ => items.iter().position(is_it),
+                    _ if items.len().max(*at) <= SEARCHED => items.iter().position(is_it),
+                    _ => None,
                 };
                 let item = at.and_then(|at| items.get_mut(at));
                 item.map(|item| value.clone_into(item)).is_some()
@@ -102,7 +106,26 @@ impl Lost {
         }
     }
 
-    /// For people: `spec.containers[web].image`.
+    /// Returns true if the path starts with this member of the object.
+    pub(crate) fn is_in(&self, member: &str) -> bool {
+        matches!(self.at.first(), Some(Segment::Member(name)) if name == member)
+    }
+
+    /// Returns true if the path equals one of these or lies below it.
+    pub(crate) fn is_within(&self, others: &[Self]) -> bool {
+        others.iter().any(|other| self.at.starts_with(&other.at))
+    }
+
+    /// Returns true if no path lies below another one. This holds for all results of [`Lost::between`]. Other lists are forgeries, and
+    /// comparing the same part of an object repeatedly could take long.
+    pub(crate) fn are_apart(all: &[Self]) -> bool {
+        let mut places: Vec<_> = all.iter().map(|it| &it.at).collect();
+        places.sort_unstable();
+        let mut pairs = places.windows(2);
+        !pairs.any(|pair| pair[1].starts_with(pair[0]))
+    }
+
+    /// Returns the path in readable form: `spec.containers[web].image`.
     pub(crate) fn place(&self) -> String {
         let segments = self.at.iter().enumerate();
         let segments = segments.map(|(number, segment)| match segment {
@@ -119,11 +142,11 @@ impl Segment {
     fn of<'a>(&self, value: &'a mut Value) -> Option<&'a mut Value> {
         match (self, value) {
             (Self::Member(name), Value::Object(members)) => members.get_mut(name),
-            (Self::Item(at), Value::Array(items)) => items.get_mut(*at),
             (Self::Named([member], name), Value::Array(items)) => {
                 let mut items = items.iter_mut();
-                items.find(|it| it[member.as_str()] == name.as_str())
+                items.find(|it| name_of(it) == Some((member.as_str(), name.as_str())))
             }
+            // An item without a name is restored as a whole, so no path leads into it.
             _ => None,
         }
     }
@@ -173,16 +196,22 @@ fn difference(was: Option<&Value>, is: Option<&Value>, at: &[Segment]) -> Lost {
     }
 }
 
-/// The member that names each of the items, no two of them alike, and the names.
-fn names(items: &[Value]) -> Option<(&'static str, Vec<&str>)> {
-    NAMES.into_iter().find_map(|member| {
-        let names: Option<Vec<_>> = items.iter().map(|it| it[member].as_str()).collect();
-        let names = names?;
-        let mut sorted = names.clone();
-        sorted.sort_unstable();
-        sorted.dedup();
-        (sorted.len() == names.len()).then_some((member, names))
-    })
+/// Returns the member that holds the name in all items, and the names, if they are unique.
+fn names(items: &[Value]) -> Option<(&str, Vec<&str>)> {
+    let pairs: Option<Vec<_>> = items.iter().map(name_of).collect();
+    let (fields, names): (Vec<_>, Vec<_>) = pairs?.into_iter().unzip();
+    let member = fields.first().copied()?;
+    let mut sorted = names.clone();
+    sorted.sort_unstable();
+    sorted.dedup();
+    let is_one = fields.iter().all(|it| *it == member);
+    (is_one && sorted.len() == names.len()).then_some((member, names))
+}
+
+/// Returns the member with the item's name, and the name.
+fn name_of(item: &Value) -> Option<(&'static str, &str)> {
+    let mut members = NAMES.into_iter();
+    members.find_map(|member| Some((member, item[member].as_str()?)))
 }
 
 #[cfg(test)]
@@ -273,6 +302,31 @@ mod tests {
             places.contains(&"spec.list[two].y".to_owned()),
             "{places:?}"
         );
+    }
+
+    #[test]
+    fn places_are_apart_unless_somebody_else_has_written_them() {
+        let of = |text: &str| -> Vec<Lost> { serde_json::from_str(text).unwrap() };
+        for (text, expected) in [
+            (r#"[{"at":["a"]},{"at":["b"]},{"at":["ab"]}]"#, true),
+            (
+                r#"[{"at":["a","b"]},{"at":["a","c"]},{"at":["a",1]}]"#,
+                true,
+            ),
+            (r#"[{"at":["a"]},{"at":["b"]},{"at":["a"]}]"#, false),
+            (
+                r#"[{"at":["a","c"]},{"at":["b"]},{"at":["a","b"]},{"at":["a"]}]"#,
+                false,
+            ),
+            (r#"[{"at":["a",[["name"],"x"],"b"]},{"at":["a"]}]"#, false),
+        ] {
+            assert_eq!(Lost::are_apart(&of(text)), expected, "{text}");
+        }
+        // An item has only one name.
+        let item = spec(json!([{"name": "one", "key": "k"}]));
+        let forged =
+            of(r#"[{"at":["spec",[["key"],"k"],"x"],"is":1},{"at":["spec",0,"x"],"is":1}]"#);
+        assert_eq!(restored(&forged, item.clone()), item);
     }
 
     #[test]

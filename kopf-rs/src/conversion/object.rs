@@ -1,31 +1,47 @@
-//! One object in another version of its kind, with nothing lost.
+//! Converts one object to another version of its kind without loss.
 //!
-//! At each step, converting back shows what the version cannot express, and an annotation carries that. Must not know reviews.
+//! At each step, converting back reveals the fields that the version cannot express, and an annotation preserves them. Must not know reviews.
 
 use serde_json::{Value, json};
 
-use crate::conversion::carrier;
+use crate::conversion::carrier::{self, places};
 use crate::conversion::graph::{ConvertedKind, Pair};
 use crate::conversion::lost::Lost;
-use crate::conversion::stanza::{over, step};
+use crate::conversion::restoring::Between;
+use crate::conversion::rules::Rules;
+use crate::conversion::stanza::step;
 
-/// An object that is converted.
+/// A converted object.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Converted {
     pub(crate) object: Value,
-    /// Why a part of it is empty. What it should be is carried.
+    /// The reason why a part of it is empty. The annotation preserves the original part.
     pub(crate) problem: Option<String>,
+    /// The fields that are neither shown nor preserved, because they are too large.
+    pub(crate) omitted: Option<String>,
 }
 
-/// One by one, only so many places are tried: somebody may have made them up.
-const TRIED: usize = 64;
+/// The context of a conversion.
+#[derive(Clone, Copy)]
+struct Passage<'a> {
+    kind: &'a ConvertedKind,
+    rules: &'a Rules,
+    /// True if a loss fails the request, because it writes this object. A read never fails, since that would fail the listing of all other
+    /// objects.
+    may_refuse: bool,
+}
 
 impl ConvertedKind {
-    /// The object in the version `desired`, which is written as `group/version`.
+    /// Converts the object to the version `desired`, given as `group/version`.
     ///
     /// # Errors
-    /// Where there is no way to that version, or something would be lost.
-    pub(crate) fn convert(&self, object: Value, desired: &str) -> Result<Converted, String> {
+    /// If there is no path to that version, or if the object is being written and fields would be lost.
+    pub(crate) fn convert(
+        &self,
+        object: Value,
+        desired: &str,
+        rules: &Rules,
+    ) -> Result<Converted, String> {
         let version_of = |api_version: &str| {
             let version = api_version.strip_prefix(self.group.as_str());
             let version = version.and_then(|it| it.strip_prefix('/'));
@@ -46,15 +62,23 @@ impl ConvertedKind {
             let missing = self.missing_between(&[&from, &to]);
             missing.unwrap_or_default()
         })?;
+        let passage = Passage {
+            kind: self,
+            rules,
+            may_refuse: rules.is_write(&from)
+                && !object["metadata"]["deletionTimestamp"].is_string(),
+        };
         let mut converted = Converted {
             object,
             problem: None,
+            omitted: None,
         };
         for pair in way {
-            let next = self.without_loss(pair, converted.object)?;
+            let next = passage.without_loss(pair, converted.object)?;
             converted = Converted {
                 object: next.object,
                 problem: converted.problem.or(next.problem),
+                omitted: converted.omitted.or(next.omitted),
             };
         }
         let metadata = &mut converted.object["metadata"];
@@ -63,92 +87,86 @@ impl ConvertedKind {
         }
         Ok(converted)
     }
+}
 
-    /// One step. What was carried for the new version is put back, and what it cannot express is carried.
+impl Passage<'_> {
+    /// Performs one step: restores the preserved fields of the new version, and preserves the fields that it cannot express.
     fn without_loss(&self, pair: &Pair, mut object: Value) -> Result<Converted, String> {
         let has_annotations = object["metadata"]["annotations"].is_object();
-        let mut lost = carrier::take(&mut object, &pair.from);
+        let stale = carrier::take(&mut object, &pair.from).lost;
         let carried = carrier::take(&mut object, &pair.to);
-        // It could not be put back, and still cannot. All else is a copy of something.
-        lost.truncate(TRIED);
-        lost.retain(|it| !self.takes(&pair.from, &pair.to, &object, it));
-        let converted = step(self, pair, object.clone());
-        let mut result = converted.object;
-        let left = self.restore(pair, &mut result, carried);
+        if let Some(places) = carried.missing.filter(|_| self.may_refuse) {
+            return Err(format!(
+                "the object is too large to be written in {}: that version does not show what {} has in {places}, and writing it would lose that; \
+                 write or delete the object in {}",
+                pair.from, pair.to, pair.to
+            ));
+        }
+        let converted = step(self.kind, pair, object.clone());
+        let [into_new, into_old] = [
+            (&pair.to, &pair.from, &object),
+            (&pair.from, &pair.to, &converted.object),
+        ]
+        .map(|(version, other, counterpart)| Between {
+            kind: self.kind,
+            rules: self.rules,
+            version,
+            other,
+            counterpart,
+        });
+        // Fields that could be restored into the old version are absent on purpose: the annotation was copied from another object.
+        let stale = if stale.is_empty() {
+            stale
+        } else {
+            into_old.restore(object.clone(), stale).left
+        };
+        let restored = into_new.restore(converted.object.clone(), carried.lost);
+        let mut result = restored.object;
+        let mut omitted = None;
         let may_carry = converted.is_complete || converted.problem.is_some() || has_annotations;
         if may_carry
             && is_named(&object)
-            && let Some(back) = over(self, &pair.to, &pair.from, result.clone())
+            && let Some(back) = restored.back
         {
             let mut all = Lost::between(&object, &back.object);
-            all.extend(lost);
-            carry(&mut result, &pair.from, &all)?;
+            all.retain(|it| self.rules.carries(it));
+            all.extend(stale);
+            omitted = self.carry(&mut result, &pair.from, &all)?;
         }
-        carry(&mut result, &pair.to, &left)?;
+        let also = self.carry(&mut result, &pair.to, &restored.left)?;
         Ok(Converted {
             object: result,
             problem: converted.problem,
+            omitted: omitted.or(also),
         })
     }
 
-    /// Put back what was carried, unless functions could not read it. What is left.
-    fn restore(&self, pair: &Pair, object: &mut Value, carried: Vec<Lost>) -> Vec<Lost> {
-        if carried.is_empty() {
-            return carried;
+    /// Stores lost fields in the object's annotation. If they are too large, a write fails, and a read gets a description of them.
+    fn carry(
+        &self,
+        object: &mut Value,
+        version: &str,
+        lost: &[Lost],
+    ) -> Result<Option<String>, String> {
+        if lost.is_empty() {
+            return Ok(None);
         }
-        let is_good = |object: &Value| {
-            let back = over(self, &pair.to, &pair.from, object.clone());
-            back.is_some_and(|it| it.problem.is_none())
+        let Err(length) = carrier::put(object, version, lost) else {
+            return Ok(None);
         };
-        let mut tried = object.clone();
-        for lost in &carried {
-            lost.restore(&mut tried);
-        }
-        if is_good(&tried) {
-            *object = tried;
-            return Vec::new();
-        }
-        let mut left = Vec::new();
-        for (number, lost) in carried.into_iter().enumerate() {
-            let mut tried = object.clone();
-            if !lost.restore(&mut tried) {
-                continue;
-            }
-            if number < TRIED && is_good(&tried) {
-                *object = tried;
-            } else {
-                left.push(lost);
-            }
-        }
-        left
-    }
-
-    /// Whether the object with that put back could be read, or nothing would be put back.
-    fn takes(&self, from: &str, to: &str, object: &Value, lost: &Lost) -> bool {
-        let mut tried = object.clone();
-        if !lost.restore(&mut tried) {
-            return true;
-        }
-        over(self, from, to, tried).is_none_or(|it| it.problem.is_none())
-    }
-}
-
-/// Let the object carry what was lost of it.
-fn carry(object: &mut Value, version: &str, lost: &[Lost]) -> Result<(), String> {
-    if lost.is_empty() {
-        return Ok(());
-    }
-    carrier::put(object, version, lost).map_err(|length| {
-        let places: Vec<_> = lost.iter().take(3).map(Lost::place).collect();
-        let places = places.join(", ");
         let shown = object["apiVersion"].as_str().unwrap_or_default();
-        format!(
-            "{shown} has no place for what {version} has in {places}: {length} bytes are more than an annotation may have"
-        )
-    })
+        let omitted = format!(
+            "{shown} has no place for what {version} has in {}: {length} bytes are more than an annotation may have",
+            places(lost)
+        );
+        if self.may_refuse {
+            return Err(omitted);
+        }
+        Ok(Some(omitted))
+    }
 }
 
-/// Whether it is an object, or is to be one: of pieces of objects nothing is carried.
+/// Returns true for complete objects, existing or new. For fragments of objects, nothing is preserved.
 fn is_named(object: &Value) -> bool {
     let metadata = &object["metadata"];
     let names = [&metadata["name"], &metadata["generateName"]];

@@ -1,22 +1,22 @@
-//! Objects that lack required fields, as the API server converts them to find out who has set what.
+//! Converts objects without their required fields, which the API server sends to determine field ownership.
 //!
-//! The function is called with the missing fields made up, in two ways: what depends on what was made up differs, and is left out; so is what
-//! comes of nothing. Must not know whose functions these are.
+//! The function is called with two different fillings for the missing fields. Results that depend on the fillings differ and are dropped, as
+//! are results that also appear for an empty part. Must not know the origin of the functions.
 
 use serde_json::Value;
 
-/// What is made of a part that was filled up in two ways, beside what is made of nothing but fillings.
+/// The results for a part with two different fillings, and for an empty part with the same fillings.
 pub(crate) struct Filled {
     pub(crate) of_part: [Value; 2],
     pub(crate) of_nothing: [Value; 2],
 }
 
 impl Filled {
-    /// What comes of the part alone.
+    /// Returns the results that depend on the part alone.
     pub(crate) fn common(&self) -> Option<Value> {
         let [one, other] = &self.of_part;
         let [nothing, nothing_else] = &self.of_nothing;
-        // What comes of nothing in any case is no news.
+        // Results that also appear for an empty part are dropped.
         common(one, other, (Some(nothing), Some(nothing_else)))
     }
 }

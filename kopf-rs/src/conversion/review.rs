@@ -1,11 +1,11 @@
-//! The body of a conversion review: what the API server asks, and what is answered.
+//! The body of a conversion review: the request and the response.
 //!
 //! Must not know how objects are converted.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// Objects that are to be converted.
+/// Objects to convert.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ConversionReview {
     uid: String,
@@ -35,12 +35,12 @@ const VERSION: &str = "apiextensions.k8s.io/v1";
 const KIND: &str = "ConversionReview";
 
 impl ConversionReview {
-    /// Read a posted body.
+    /// Parses the body of a POST request.
     ///
     /// # Errors
-    /// Where it is no review: why.
+    /// The reason why the body is not a review.
     pub(crate) fn parse(body: &[u8]) -> Result<Self, String> {
-        // Without what was sent: it may be long, and secret.
+        // The error does not quote the body, which may be long and secret.
         let posted: Posted =
             serde_json::from_slice(body).map_err(|error| match error.classify() {
                 serde_json::error::Category::Data => {
@@ -63,7 +63,7 @@ impl ConversionReview {
         })
     }
 
-    /// The answer: the objects in their order, or why there are none.
+    /// Returns the response: the objects in their order, or the reason for a failure.
     pub(crate) fn answer(uid: &str, converted: Result<Vec<Value>, String>) -> Vec<u8> {
         let response = match converted {
             Ok(objects) => {
@@ -77,7 +77,7 @@ impl ConversionReview {
         body.to_string().into_bytes()
     }
 
-    /// Its name, and what is to be converted.
+    /// Returns the uid, the desired version and the objects.
     pub(crate) fn into_parts(self) -> (String, String, Vec<Value>) {
         (self.uid, self.desired, self.objects)
     }

@@ -1,6 +1,6 @@
-//! One step between two versions, as functions make it: part by part, whether the parts are complete or not.
+//! Performs one conversion step between two versions by the users' functions: part by part, including incomplete parts.
 //!
-//! Always comes to an object. Must not know what is lost by it.
+//! Always yields an object. Must not know which fields are lost.
 
 use serde_json::{Map, Value, json};
 
@@ -12,21 +12,21 @@ use crate::handler::conversion::{ConversionFunction, Filler, NotConverted};
 #[derive(Debug)]
 pub(crate) struct Step {
     pub(crate) object: Value,
-    /// All that functions want was there.
+    /// True if all fields that functions require were present.
     pub(crate) is_complete: bool,
-    /// Why a part of it is empty.
+    /// The reason why a part of it is empty.
     pub(crate) problem: Option<String>,
 }
 
-/// What has become of a part.
+/// The result of converting a part.
 enum Part {
     Whole(Option<Value>),
-    /// It is not complete: what can be told of it.
+    /// An incomplete part, with the results that do not depend on missing fields.
     Incomplete(Option<Value>),
     Bad(String),
 }
 
-/// Convert the object over all versions between these two, if there is a way.
+/// Converts the object along the path between these two versions, if there is one.
 pub(crate) fn over(kind: &ConvertedKind, from: &str, to: &str, object: Value) -> Option<Step> {
     let start = Step {
         object,
@@ -42,7 +42,7 @@ pub(crate) fn over(kind: &ConvertedKind, from: &str, to: &str, object: Value) ->
     }))
 }
 
-/// Convert the object in one step.
+/// Converts the object in one step.
 pub(crate) fn step(kind: &ConvertedKind, pair: &Pair, mut object: Value) -> Step {
     let (mut is_complete, mut problem) = (true, None);
     for function in &pair.functions {
@@ -89,7 +89,7 @@ pub(crate) fn step(kind: &ConvertedKind, pair: &Pair, mut object: Value) -> Step
     }
 }
 
-/// The object as functions of whole objects get it.
+/// Returns the object in the form for functions of whole objects.
 fn whole(object: &Value) -> Value {
     let mut whole = object.clone();
     if let Value::Object(members) = &mut whole {
@@ -104,7 +104,7 @@ fn whole(object: &Value) -> Value {
     whole
 }
 
-/// Let the object be what the function has made of it, but for what tells which object it is.
+/// Replaces the object by the function's result, except for the fields that identify it.
 fn replace(members: &mut Map<String, Value>, converted: Option<Value>) {
     let mut converted = match converted {
         Some(Value::Object(converted)) => converted,
@@ -137,7 +137,7 @@ fn converted(function: &ConversionFunction, part: &Value) -> Part {
     }
 }
 
-/// What the function makes of the part with fillings that it takes.
+/// Returns the function's results for the part with fillings that it accepts.
 fn filled(function: &ConversionFunction, part: &Value) -> Option<Filled> {
     let nothing = json!({});
     Filler::pairs().find_map(|[one, other]| {

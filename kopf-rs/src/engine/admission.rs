@@ -1,7 +1,7 @@
-//! Reviews of requests: calls the admission handlers that a review is for, within its time, and answers for them.
+//! Answers admission reviews: calls the handlers that a review is for, within its deadline.
 //!
-//! A handler that panics, or does not return in time, is no denial: the request fails, and the webhook's configuration says what that means. Must
-//! not know sockets, nor what is answered.
+//! A handler that panics or misses the deadline does not deny the request: the review fails, and the `failurePolicy` of the webhook decides.
+//! Must not know sockets, nor the wire format of the answer.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -14,11 +14,15 @@ use crate::admission::changes::Changes;
 use crate::admission::review::{BadReview, ConnectionFacts, Review};
 use crate::admission::route;
 use crate::admission::selection::{is_for_object, is_for_request, is_for_resource};
+use crate::cluster::Client;
+use crate::cluster::observed::{OwnRequests, Reviewed};
 use crate::engine::invoke::{Cancelled, Invoker, guarded};
 use crate::engine::report::report;
 use crate::handler::cause::{Attempt, CauseContext};
 use crate::handler::definition::{Handler, HandlerCall};
+use crate::handler::extensions::Extensions;
 use crate::handler::logger::Logger;
+use crate::handler::operation::Operation;
 use crate::handler::outcome::Outcome;
 use crate::handler::review::Warnings;
 use crate::handler::subject::{ReviewSubject, Subject, SubjectObject};
@@ -31,43 +35,45 @@ use crate::object::reference::Reference;
 use crate::object::resource::Resource;
 use crate::rt::clock::Clock;
 
-/// What reviews need of the operator.
+/// The parts of the operator that reviews need.
 pub(crate) struct ReviewerSetup {
     /// The admission handlers, in the order of their declaration.
     pub(crate) handlers: Vec<Arc<Handler>>,
     pub(crate) invoker: Arc<Invoker>,
     pub(crate) context: CauseContext,
     pub(crate) clock: Clock,
-    /// Somebody tells what the cluster serves.
+    /// Discovery runs and will report the served resources.
     pub(crate) has_discovery: bool,
 }
 
-/// Answers reviews.
+/// Answers admission reviews.
 pub(crate) struct Reviewer {
     /// The handlers by the paths of their webhooks.
     routes: HashMap<String, Vec<Arc<Handler>>>,
     invoker: Arc<Invoker>,
     context: CauseContext,
     clock: Clock,
-    /// What discovery has found, as soon as it has.
+    /// The served resources; `None` until discovery has reported them.
     served: RwLock<Vec<Arc<Resource>>>,
     has_discovery: bool,
 }
 
-/// A review under way.
+/// A review in progress.
 struct ReviewRun<'a> {
     reviewer: &'a Reviewer,
     review: &'a Review,
     about: Arc<Reference>,
-    /// The id of those that are asked.
+    /// The id of the handlers that the path selects.
     handler: Arc<str>,
     context: CauseContext,
     subject: ReviewSubject,
-    /// All calls together end by then.
+    /// The deadline of all calls together.
     until: Instant,
     deadline: Duration,
     refusals: Vec<Refusal>,
-    /// Why there is no answer, where nobody denies.
+    /// The requests that handlers send about the kind under review.
+    own: OwnRequests,
+    /// The status and the reason if the review fails without a denial.
     failure: Option<(u16, String)>,
 }
 
@@ -90,13 +96,13 @@ impl Reviewer {
         }
     }
 
-    /// Take in what the cluster serves: the names of resources, and their subresources.
+    /// Takes in the served resources, their names and their subresources.
     pub(crate) fn served(&self, resources: Vec<Resource>) {
         let mut served = self.served.write().unwrap_or_else(PoisonError::into_inner);
         *served = resources.into_iter().map(Arc::new).collect();
     }
 
-    /// Answer the review that was posted to `path`, within the `deadline`.
+    /// Answers the review that was posted to `path`, within the `deadline`.
     pub(crate) async fn review(
         &self,
         path: &str,
@@ -106,7 +112,10 @@ impl Reviewer {
     ) -> ReviewReply {
         let until = Instant::now() + deadline;
         let Some(handlers) = self.routes.get(path) else {
-            return ReviewReply::failed(404, "there is no admission handler at this path");
+            return ReviewReply::failed(
+                503,
+                "this instance of the operator has no admission handler at this path; during an update, an instance of another release may have one",
+            );
         };
         let review = match Review::parse(body, connection) {
             Ok(review) => review,
@@ -119,16 +128,17 @@ impl Reviewer {
         };
         let handlers: Vec<_> = handlers.iter().filter(for_resource).collect();
         if handlers.is_empty() && served.is_none() && self.has_discovery {
-            // It may be what a handler means by a short name or a category: the API server asks again in a moment.
+            // A handler may name this resource by a short name or a category, which only discovery resolves. The API server asks again after
+            // a moment.
             let message = format!("{} is not discovered yet", review.resource);
             return ReviewReply::failed(503, &message);
         }
         if handlers.is_empty() {
             let message = format!(
-                "the admission handler at this path is not for {}",
+                "the admission handler at this path of this instance of the operator is not for {}; during an update, that of another release may be",
                 review.resource
             );
-            return ReviewReply::failed(404, &message);
+            return ReviewReply::failed(503, &message);
         }
         let has_status = served
             .as_deref()
@@ -163,11 +173,17 @@ impl<'a> ReviewRun<'a> {
         (until, deadline): (Instant, Duration),
     ) -> Self {
         let about = Arc::new(review.about());
+        let own = OwnRequests::new(Reviewed {
+            resource: resource.clone(),
+            subresource: review.facts.subresource.clone(),
+            namespace: about.namespace.clone(),
+            name: about.name.clone(),
+        });
         let context = CauseContext {
             logger: Logger::of(about.clone()),
-            // The object may never be: nothing is remembered of it.
+            // The object may never come to exist, so the handler gets a copy of the memo.
             memo: reviewer.context.memo.copied(),
-            extensions: reviewer.context.extensions.clone(),
+            extensions: observed(&reviewer.context.extensions, &own),
         };
         let subject = ReviewSubject {
             object: SubjectObject {
@@ -188,11 +204,12 @@ impl<'a> ReviewRun<'a> {
             until,
             deadline,
             refusals: Vec::new(),
+            own,
             failure: None,
         }
     }
 
-    /// Call the handler, if the review is for it.
+    /// Calls the handler if the review is for it.
     async fn ask(&mut self, handler: &Arc<Handler>, changes: &mut Changes<'_>) {
         let call = self.call(handler);
         let is_for_it = guarded(|| {
@@ -218,7 +235,7 @@ impl<'a> ReviewRun<'a> {
         });
         let mut patch = Patch::new();
         let invoked = self.reviewer.invoker.invoke(&call, &self.about, &mut patch);
-        // Boxed: `timeout_at` would store it twice.
+        // Boxed because `timeout_at` would store the future twice.
         match tokio::time::timeout_at(self.until, Box::pin(invoked)).await {
             Ok(Ok(outcome)) => {
                 self.judge(handler, outcome);
@@ -228,15 +245,54 @@ impl<'a> ReviewRun<'a> {
             Ok(Err(Cancelled)) => self.fail(503, "the operator stops".to_owned()),
             Err(_) => {
                 let after = self.deadline;
+                let awaits = self.awaits(handler);
                 let (id, handler) = (handler.id.clone(), handler.clone());
-                self.tell(Reviewing::OutOfTime { handler, after });
                 let seconds = after.as_secs_f64();
                 let message = format!(
                     "the admission handler '{id}' has not returned within {seconds:.1} seconds"
                 );
-                self.fail(500, message);
+                self.fail(
+                    500,
+                    [message]
+                        .into_iter()
+                        .chain(awaits.clone())
+                        .collect::<Vec<_>>()
+                        .join(": "),
+                );
+                self.tell(Reviewing::OutOfTime {
+                    handler,
+                    after,
+                    awaits,
+                });
             }
         }
+    }
+
+    /// Describes the handler's own request that waits for this webhook, which is a deadlock; `None` if there is no such request.
+    fn awaits(&self, handler: &Handler) -> Option<String> {
+        let request = self.own.first_unanswered()?;
+        let operations = handler.admission()?.operations();
+        let is_asked = match request.method.as_str() {
+            "DELETE" => operations.contains(&Operation::Delete),
+            "POST" => operations.contains(&Operation::Create),
+            // A server-side apply creates the object if it does not exist.
+            _ => operations
+                .iter()
+                .any(|it| matches!(it, Operation::Create | Operation::Update)),
+        };
+        is_asked.then(|| {
+            let what = if request.is_same {
+                "the object under review"
+            } else {
+                "an object of the same kind"
+            };
+            format!(
+                "it waits for its own request {} {} about {what}, and the API server answers that only once this webhook has answered a review of it, too. \
+                 Change the object under review by the patch of an `on_mutate` handler, and everything else by a handler that is called after the request, such as \
+                 `on_create` or `on_update`; or leave requests of the operator itself out by a filter",
+                request.method, request.path
+            )
+        })
     }
 
     fn call(&self, handler: &Arc<Handler>) -> HandlerCall {
@@ -245,17 +301,24 @@ impl<'a> ReviewRun<'a> {
         HandlerCall::new(handler.clone(), self.context.clone(), attempt, subject)
     }
 
-    /// Take in what a call has come to.
+    /// Records the outcome of a call.
     fn judge(&mut self, handler: &Arc<Handler>, outcome: Outcome) {
         if let Outcome::Panicked { .. } = outcome {
             let id = &handler.id;
             self.fail(500, format!("the admission handler '{id}' has panicked"));
         }
         let refusal = Refusal::of(&outcome);
-        self.report(&Happening::Handling(Handling::Attempted {
-            handler: handler.clone(),
-            end: end_of(outcome),
-        }));
+        let handler_of_end = handler.clone();
+        self.report(&match outcome {
+            Outcome::Denied { message, .. } => Happening::Reviewing(Reviewing::Denied {
+                handler: handler_of_end,
+                message,
+            }),
+            outcome => Happening::Handling(Handling::Attempted {
+                handler: handler_of_end,
+                end: end_of(outcome),
+            }),
+        });
         let Some(refusal) = refusal else { return };
         if let Some(code) = refusal.odd_code() {
             let handler = handler.clone();
@@ -264,7 +327,8 @@ impl<'a> ReviewRun<'a> {
         self.refusals.push(refusal);
     }
 
-    /// Functions of users are called with the object.
+    /// Adds the changes of the handler to the answer. Guarded against panics because a patch may contain functions of the user, which run
+    /// here.
     fn change(&mut self, handler: &Arc<Handler>, patch: &Patch, changes: &mut Changes<'_>) {
         if patch.is_empty() {
             return;
@@ -292,7 +356,7 @@ impl<'a> ReviewRun<'a> {
         let (reviewer, handler) = (self.reviewer, self.handler.clone());
         let reply = self.answer(changes);
         if let Some(meter) = reviewer.invoker.meter() {
-            meter.review_ends(&handler, allowed, reply.status, took);
+            meter.review_ends(&handler, allowed, reply.code, took);
         }
         reply
     }
@@ -318,7 +382,16 @@ impl<'a> ReviewRun<'a> {
     }
 }
 
-/// As the log tells of it: nothing is tried again.
+/// Returns the extensions for the handlers of a review, with a client that records the requests it sends.
+fn observed(given: &Arc<Extensions>, own: &OwnRequests) -> Arc<Extensions> {
+    let Some(client) = given.get::<Client>() else {
+        return given.clone();
+    };
+    let own = own.clone();
+    Arc::new(given.making(move || own.observing(&client)))
+}
+
+/// Converts an outcome for the log. Reviews never retry, so the fate is always "stopped".
 fn end_of(outcome: Outcome) -> AttemptEnd {
     let fate = Fate::Stopped;
     match outcome {
@@ -337,6 +410,9 @@ fn end_of(outcome: Outcome) -> AttemptEnd {
         Outcome::Waiting => AttemptEnd::permanent(WAITING.to_owned()),
     }
 }
+
+#[cfg(test)]
+mod fuzz;
 
 #[cfg(test)]
 mod tests;

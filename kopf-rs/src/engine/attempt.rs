@@ -1,4 +1,4 @@
-//! Makes one attempt of a handler, and reports its begin, its cancellation, and that it runs for long.
+//! Makes one attempt of a handler, and reports its start, its cancellation and a long duration.
 
 use crate::engine::invoke::{Cancelled, Invoker};
 use crate::engine::overdue::told_while_running;
@@ -10,7 +10,7 @@ use crate::object::patch::Patch;
 use crate::object::reference::Reference;
 use crate::rt::clock::Clock;
 
-/// Call a handler. `deletion` says whether a deletion of the object waits for the call.
+/// Calls a handler. `deletion` returns whether a deletion of the object waits for the call.
 pub(crate) async fn attempt(
     invoker: &Invoker,
     clock: Clock,

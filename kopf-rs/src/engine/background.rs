@@ -1,7 +1,7 @@
-//! Daemons and timers of one object: calls that run beside its worker, and end as letters to it.
+//! Runs the daemons and timers of one object: calls beside its worker, which return to the worker as messages in the mailbox.
 //!
-//! What is called, and when, is decided by the plan; what they want changed is written by the worker, as all else. Must not know any
-//! schedule, nor when a daemon is cut off.
+//! The plan decides what to call and when; the worker writes their changes together with all others. Must not know schedules, nor when a
+//! daemon is cut off.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use crate::engine::background_call::BackgroundCall;
 use crate::engine::invoke::guarded;
-use crate::engine::mailbox::{ChangedChildren, Origin, ReturnedCall};
+use crate::engine::mailbox::{ChangedChildren, ReturnedCall, Snapshot};
 use crate::engine::planning::ask_pause;
 use crate::engine::reconcile_slots::Slot;
 use crate::engine::running_calls::RunningCall;
@@ -35,17 +35,17 @@ use crate::reaction::background_plan::{BackgroundPlan, Step};
 use crate::reaction::judge::Judge;
 use crate::reaction::settle::deliver;
 
-/// What is due and could not be called is looked at again after that.
+/// Delay before another look at calls that are due and could not start.
 const SOON: Duration = Duration::from_secs(1);
 
 impl Worker {
-    /// Do what is planned for daemons and timers of the object as it is in `state`, as a tree `body`. Where nothing may begin any more, nothing
-    /// is remembered of the plan either.
+    /// Executes the plan for the daemons and timers of the object in `state`, which `body` holds as a tree. If no call may start any more,
+    /// it does not remember the plan either.
     pub(super) fn run_in_background(
         &mut self,
         planned: BackgroundPlan,
         body: &Arc<Body>,
-        state: &Origin,
+        state: &Snapshot,
     ) {
         let BackgroundPlan {
             memory,
@@ -61,7 +61,7 @@ impl Worker {
         if is_none || !self.context.may_call() {
             return;
         }
-        self.memory.background_or_none().memory = memory;
+        self.memory.background_or_default().memory = memory;
         self.memory.seen.background_is_planned();
         if !patch.is_empty() {
             self.memory.seen.keep_of_background(patch);
@@ -91,7 +91,7 @@ impl Worker {
                 }
             }
         }
-        self.slot.is_planned(waits);
+        self.slot.finish_plan(waits);
         if let Some(background) = self.memory.background_mut() {
             for call in background.calls() {
                 call.live.set_text(state.raw.clone());
@@ -103,8 +103,8 @@ impl Worker {
         self.schedule_background(SOON);
     }
 
-    /// What a call of a level-triggered handler needs.
-    fn slot_for(&mut self, handler: &Handler, state: &Origin) -> Option<Slot> {
+    /// Takes the concurrency slot that a call of a level-triggered handler needs; `None` if there is none, or none is needed.
+    fn slot_for(&mut self, handler: &Handler, state: &Snapshot) -> Option<Slot> {
         if !is_reconcile(handler) {
             return None;
         }
@@ -112,17 +112,17 @@ impl Worker {
         self.slot.take(slots, state.kind.id)
     }
 
-    /// Whether there is a slot by now for a call that waits for one. Else the worker is woken when there is.
+    /// Returns whether a slot is free for a call that waits for one. If none is, the worker is woken as soon as there is.
     pub(super) fn has_slot(&mut self) -> bool {
         if !self.slot.waits() || !matches!(self.due, Due::Never | Due::At(_)) {
             return false;
         }
         let slots = &self.context.shared.reconcile_slots;
         let wake = self.context.wake();
-        self.slot.stand_in_line(slots, self.kind.id, wake)
+        self.slot.enqueue(slots, self.kind.id, wake)
     }
 
-    /// Whether the handler is still being called for what the uid was before: the server was restored.
+    /// Returns whether a call of the handler for the former uid still runs, which happens after the server was restored from a backup.
     fn has_call_of(&self, handler: &Handler) -> bool {
         let running = &self.shared().running;
         running.has(&self.context.key, handler)
@@ -130,7 +130,7 @@ impl Worker {
 
     fn put_off(&mut self, handler: &Handler) {
         let now = self.shared().setup.clock.now();
-        let background = self.memory.background_or_none();
+        let background = self.memory.background_or_default();
         background.memory.put_off(handler, now);
     }
 
@@ -145,7 +145,7 @@ impl Worker {
         handler: Arc<Handler>,
         attempt: Attempt,
         slot: Option<Slot>,
-        (body, state): (&Arc<Body>, &Origin),
+        (body, state): (&Arc<Body>, &Snapshot),
     ) {
         let (stopped, live) = (Stopped::new(), Live::of_text(state.raw.clone()));
         let logger = self.context.logger().clone();
@@ -153,7 +153,7 @@ impl Worker {
         let begun = (stopped.clone(), live.clone());
         let whose = (self.context.key.clone(), handler.clone());
         let call = shared.running.begin(whose, logger, begun, slot);
-        // What is called for a moment takes the tree there is; a daemon would keep it for its whole life.
+        // Short calls share the present tree; a daemon parses its own on demand, because it would hold the tree for its whole life.
         let is_daemon = matches!(handler.background(), Some((BackgroundKind::Daemon, _)));
         let body = if is_daemon {
             Arc::new(state.raw.body_later())
@@ -180,12 +180,15 @@ impl Worker {
         shared.spawn_call(task.run());
         if !shared.gate.is_open() {
             shared.end_call(call.clone(), StopReason::OPERATOR_EXITING);
+        } else if !self.context.may_call() {
+            // A shutdown or a pause that ended all calls in the meantime did not see this one.
+            shared.end_call(call.clone(), shared.why_unwatched());
         }
-        let background = self.memory.background_or_none();
+        let background = self.memory.background_or_default();
         background.begins(call);
     }
 
-    /// When to look at them again; what is due already is looked at after a while.
+    /// Schedules the next look at daemons and timers. Work that is already due waits for `soon`.
     fn schedule_background(&mut self, soon: Duration) {
         let clock = self.context.shared.setup.clock;
         let wall_ahead = self.context.shared.wall.ahead();
@@ -202,7 +205,7 @@ impl Worker {
         background.due = due.map(|due| if due <= Instant::now() { earliest } else { due });
     }
 
-    /// Look at them then, and not before.
+    /// Schedules the next look at daemons and timers for this time, and not earlier.
     pub(super) fn look_at_background_at(&mut self, at: Timestamp) {
         let at = self.shared().setup.clock.instant(at);
         if let Some(background) = self.memory.background_mut() {
@@ -210,14 +213,14 @@ impl Worker {
         }
     }
 
-    /// Nothing can be said of the object: its daemons and timers are looked at with the next plan.
+    /// Drops the schedule because the object could not be planned for: the next plan looks at daemons and timers again.
     pub(super) fn leave_background(&mut self) {
         if let Some(background) = self.memory.background_mut() {
             background.due = None;
         }
     }
 
-    /// Children of the object are others than before.
+    /// Notes that children of the object have changed.
     pub(super) fn children_changed(&mut self, children: &ChangedChildren) {
         let now = self.shared().setup.clock.now();
         let mut concerns_changes = false;
@@ -234,7 +237,7 @@ impl Worker {
         self.schedule_background(Duration::ZERO);
     }
 
-    /// Handlers of changes have been called: those that are level-triggered come next.
+    /// Lets level-triggered handlers run, which come after the handlers of changes.
     pub(super) fn release_reconcilers(&mut self) {
         if let Some(background) = self.memory.background_mut() {
             background.memory.release_reconcilers();
@@ -242,7 +245,7 @@ impl Worker {
         self.schedule_background(Duration::ZERO);
     }
 
-    /// Calls have ended.
+    /// Takes in calls that have ended.
     pub(super) fn returned(&mut self, calls: Vec<ReturnedCall>) {
         for call in calls {
             self.has_returned(call);
@@ -276,18 +279,18 @@ impl Worker {
         if !patch.is_empty() {
             self.keep_patch(patch);
         }
-        // What else waits may wait for this.
+        // Other calls may wait for the end of this one.
         if ended.is_over && self.due != Due::Gone {
             self.due = Due::Now;
         }
-        // What it has come to may be a condition.
+        // The outcome may be shown as a condition.
         let shows_outcomes = self.shared().setup.policy.shows_outcomes;
         if shows_outcomes && matches!(self.due, Due::Never | Due::At(_)) {
             self.due = Due::Now;
         }
     }
 
-    /// Judges a call that has ended; `None` where this object has no such call any more.
+    /// Judges a call that has ended; `None` if this object has no such call any more.
     fn judge_returned(
         &mut self,
         (number, patch): (u64, &Patch),
@@ -315,7 +318,7 @@ impl Worker {
         let filters = self.kind.filters.clone().map(UserCode::Filters);
         let code = filters.into_iter().collect();
         let judged = watched(code, self.context.logger(), &self.context.about.uid, || {
-            // Functions of the patch that panic are told when it is written.
+            // Panics in functions of the patch are reported when the patch is written.
             let _ = guarded(|| {
                 memory.wanted(call, patch, &shared.setup.persistence, &mut told);
             });
@@ -328,13 +331,14 @@ impl Worker {
         Some(ended)
     }
 
-    /// What a daemon or timer wants changed is written with the next cycle, or alone where that has to wait.
+    /// Keeps the changes that a daemon or timer wants: the next cycle writes them, or a write of their own if the cycle has to wait.
     fn keep_patch(&mut self, mut patch: Patch) {
         self.keep_identity(&mut patch);
         self.memory.seen.keep_of_background(patch);
-        // The clock has made this change, and not a former one, unless handlers answer to their own changes now.
+        // This change has its origin in the clock, so it does not continue a loop of self-triggered changes, unless handlers react to their
+        // own changes now.
         if matches!(self.due, Due::Never | Due::At(_)) {
-            self.memory.lately.self_triggered.end();
+            self.memory.recent.self_triggered.end();
         }
         self.unwritten_outcome = true;
         if !matches!(self.due, Due::Gone | Due::Paused(_)) {
@@ -344,7 +348,7 @@ impl Worker {
 
     // === the end ===
 
-    /// The object is no more: whatever runs for it ends, and nothing waits for that.
+    /// Ends all calls for an object that is deleted, without waiting for them.
     pub(super) fn release_background(&mut self, reason: StopReason) {
         if let Some(mut background) = self.memory.take_background() {
             for call in background.take_calls() {
@@ -353,7 +357,7 @@ impl Worker {
         }
     }
 
-    /// Nothing is called any more for the object, and whatever runs for it ends.
+    /// Ends all calls for the object, and starts no further ones.
     pub(super) fn end_background(&mut self, reason: StopReason) {
         let now = self.shared().setup.clock.now();
         if let Some(background) = self.memory.background_mut() {
@@ -365,7 +369,7 @@ impl Worker {
         }
     }
 
-    /// Take in the calls that have ended.
+    /// Takes in the calls that have ended.
     pub(super) fn take_returned(&mut self) {
         let returned = self.shared().queue.take_returned(&self.context.key);
         self.returned(returned);
@@ -373,7 +377,7 @@ impl Worker {
 }
 
 impl Shared {
-    /// A child of an object is another than before, or gone. Where nobody knows the object any more, nobody need know of the child.
+    /// Wakes the owner of a child that has changed or is gone. Does nothing if the owner is unknown.
     pub(super) fn child_changed(self: &Arc<Self>, owner_uid: &str, kind: &Arc<Resource>) {
         if let Some(start) = self.queue.child_changed(owner_uid, kind) {
             (self.start_worker)(self, start);
@@ -382,7 +386,7 @@ impl Shared {
 
     fn spawn_call(&self, call: impl Future<Output = ()> + Send + 'static) {
         let ended = self.ended.clone();
-        // Boxed: `select!` would store it twice.
+        // Boxed because `select!` would store the future twice.
         let mut call = Box::pin(call);
         self.calls.spawn(async move {
             tokio::select! {
@@ -393,16 +397,30 @@ impl Shared {
         });
     }
 
-    /// See to the end of a call that no object waits for. Told again, it has one more reason to end.
+    /// Ends a call without waiting for it. A repeated request only adds a reason.
     fn end_call(&self, call: Arc<RunningCall>, reason: StopReason) {
         call.tell(reason);
-        if call.begins_to_end() {
+        if self.queue.stands_by() {
+            if call.begins_to_end_with_term() {
+                let (left, grace) = (self.setup.limits.handover, self.setup.limits.exit);
+                self.spawn_call(async move { call.end_with_term(left, grace).await });
+            }
+        } else if call.claim_shutdown() {
             let grace = self.setup.limits.exit;
             self.spawn_call(async move { call.end(grace).await });
         }
     }
 
-    /// The same for all calls there are. How long that may take.
+    /// Ends all work because another instance may lead soon and will repeat it. Ends daemons, timers and reconcilers directly, because the
+    /// workers of their objects may be waiting for the server.
+    pub(super) fn end_term(&self) {
+        self.cut_off_calls();
+        for call in self.running.all() {
+            self.end_call(call, StopReason::OPERATOR_PAUSING);
+        }
+    }
+
+    /// Ends all running calls, and returns the longest time that this may take.
     pub(super) fn end_all_calls(&self, reason: StopReason) -> Duration {
         let mut longest = Duration::ZERO;
         for call in self.running.all() {

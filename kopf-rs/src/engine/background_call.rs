@@ -1,6 +1,6 @@
-//! One call of a daemon or timer, as a task of its own: its end is a letter to the mailbox of its object.
+//! Runs one call of a daemon or timer as a task of its own, and posts its end to the mailbox of the object.
 //!
-//! Promises that the letter is posted however the call ends. Must not know what the call comes to.
+//! Guarantees that the message is posted however the call ends. Must not know what the outcome means.
 
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
@@ -10,7 +10,7 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 
 use crate::engine::key::Key;
-use crate::engine::mailbox::{Letter, Origin, ReturnedCall};
+use crate::engine::mailbox::{Message, ReturnedCall, Snapshot};
 use crate::engine::noted_calls::Noting;
 use crate::engine::overdue::told_while_running;
 use crate::engine::report::report;
@@ -25,7 +25,8 @@ use crate::object::patch::Patch;
 use crate::object::raw::Raw;
 use crate::object::reference::Reference;
 
-/// For so long a daemon is noted as a call that may end the process: whatever runs all the time would always be accused.
+/// The time for which a crash note suspects a daemon. Without a limit, every crash would accuse all daemons, which run all the
+/// time.
 const SUSPICIOUS: Duration = Duration::from_secs(10);
 
 /// One call, and the object that its outcome belongs to.
@@ -43,7 +44,7 @@ impl BackgroundCall {
         let mut patch = Patch::new();
         let invoked = AssertUnwindSafe(self.invoke(&mut patch)).catch_unwind();
         let outcome = invoked.await.unwrap_or_else(|panic| {
-            // Not the handler: its panics are outcomes.
+            // A panic of the operator: panics of the handler are outcomes.
             let text = panic_text(&*panic).unwrap_or("a value that is no text");
             let message = format!("the operator panicked while it was calling the handler: {text}");
             Some(Outcome::Arbitrary { message })
@@ -58,7 +59,7 @@ impl BackgroundCall {
         } = self;
         shared.running.end(&call);
         let known = call.live.text();
-        // No more than what the call began with is known where nobody has told of the object since.
+        // Falls back to the object as the call began, if no newer state has arrived since.
         let known = known.or_else(|| Raw::parse(&cause.body().to_string()).ok());
         let Some(raw) = known else { return };
         let returned = ReturnedCall {
@@ -66,15 +67,15 @@ impl BackgroundCall {
             call: cause,
             outcome,
             patch,
-            origin: Origin { raw, kind },
+            origin: Snapshot { raw, kind },
         };
-        let letter = Letter::Returned(vec![returned]);
+        let letter = Message::Returned(vec![returned]);
         if let Some(start) = shared.queue.post(&key, letter) {
             (shared.start_worker)(&shared, start);
         }
     }
 
-    /// The outcome of the call; `None` where the call was cut off.
+    /// Returns the outcome of the call; `None` if the call was cut off.
     async fn invoke(&self, patch: &mut Patch) -> Option<Outcome> {
         let Self {
             shared,
@@ -91,7 +92,7 @@ impl BackgroundCall {
         let kind = cause.handler.background().map(|(kind, _)| kind);
         let returns_soon = kind != Some(BackgroundKind::Daemon);
         let outcome = {
-            // Boxed: thousands of daemons may run, and what is moved into a future is stored in it twice.
+            // Boxed because thousands of daemons may run, and a future that is moved into another one is stored twice.
             let mut invoked = Box::pin(shared.invoker.invoke_in_background(
                 cause,
                 about,
@@ -111,7 +112,7 @@ impl BackgroundCall {
                     end(call_note, called.is_some());
                     called
                 } else {
-                    // A daemon may run for as long as it likes.
+                    // A daemon may run without a limit, so its duration is not reported.
                     end(call_note, true);
                     unless(abandoned, invoked).await
                 }
@@ -122,7 +123,7 @@ impl BackgroundCall {
     }
 }
 
-/// What `called` comes to, unless it is abandoned before.
+/// Returns the output of `called`, unless it is abandoned before.
 async fn unless<T>(
     abandoned: impl Future<Output = ()>,
     called: impl Future<Output = T>,
@@ -144,12 +145,12 @@ fn end(note: Option<Noting<'_>>, has_returned: bool) {
 mod tests {
     use super::*;
 
-    /// The size of what `make` returns.
+    /// Returns the size of the value that the function returns.
     fn size_made<A, F>(_: impl FnOnce(A) -> F) -> usize {
         size_of::<F>()
     }
 
-    /// Each daemon that runs is one of these.
+    /// Guards memory: each running daemon holds one of these futures.
     #[test]
     fn a_call_that_runs_is_small() {
         let size = size_made(BackgroundCall::run);

@@ -1,7 +1,7 @@
-//! Writing what daemons and timers of an object want changed, and nothing else: while its handlers run, while their part pauses, and where the
-//! server has refused both in one patch.
+//! Writes the changes of daemons and timers alone: while handlers of the object run, while the worker pauses, and after the server has
+//! refused them together with the changes of handlers.
 //!
-//! Promises that nothing of it is lost before the server has answered for good. Must not know what runs.
+//! Guarantees that no change is lost before the server has accepted or finally refused it. Must not know which calls run.
 
 use tokio::time::Instant;
 
@@ -10,7 +10,8 @@ use crate::engine::writer::job::Written;
 use crate::engine::writer::policy::Patience;
 
 impl Worker {
-    /// The server has refused what handlers and what daemons and timers want in one patch: it has its say about each of them.
+    /// Writes the changes of handlers and those of daemons and timers apart, because the server has refused them in one patch and only
+    /// separate patches show which of them it refuses. Returns when to look at the object again.
     pub(super) async fn write_apart(&mut self) -> Due {
         self.unwritten_outcome = true;
         if self.write_for_background(Patience::Last).await.is_ok() {
@@ -20,17 +21,17 @@ impl Worker {
         self.after(pause)
     }
 
-    /// Write it. Where that is not settled, it is still wanted: how the write has ended.
+    /// Writes the changes of daemons and timers. If the server has not settled them, they are kept and the result of the write is returned.
     pub(super) async fn write_for_background(&mut self, patience: Patience) -> Result<(), Written> {
         let Some(wanted) = self.memory.seen.wanted_in_background().cloned() else {
             return Ok(());
         };
-        let left = self.left_of(&wanted, None);
+        let left = self.without_noops(&wanted, None);
         if !left.is_empty() {
             match self.write(left, None, patience).await {
                 (_, Written::Landed(reply)) => {
-                    // What waits is known by the reply from now on.
-                    self.look_into_the_mail();
+                    // The reply decides whether the waiting state is news.
+                    self.check_newer_state();
                     self.know_reply(reply);
                 }
                 (sent, Written::Refused(message)) => {
@@ -44,7 +45,8 @@ impl Worker {
         Ok(())
     }
 
-    /// Write it while handlers of the object run, which need its place: nothing is waited for.
+    /// Writes the changes while handlers of the object run. Never waits, because the handlers hold the place of the object. Returns the
+    /// result as [`Self::write_for_background`] does.
     pub(super) async fn write_beside_calls(&mut self) -> Result<(), Written> {
         let written = self.write_for_background(Patience::None).await;
         match &written {
@@ -58,9 +60,10 @@ impl Worker {
         written
     }
 
-    // === while all else pauses ===
+    // === while everything else pauses ===
 
-    /// When there is something to do for daemons and timers alone. Nothing can be said of an object that is not known as it is.
+    /// Returns when daemons and timers alone need attention; `None` if the present state of the object is unknown, since it cannot be
+    /// planned for.
     pub(super) fn background_due(&self) -> Option<Instant> {
         if self.missing.is_some() || self.outdated {
             return None;
@@ -69,7 +72,7 @@ impl Worker {
         wanted.map(|_| Instant::now()).or(self.memory.due())
     }
 
-    /// Look after daemons and timers alone, since all else pauses. When to look at the object again.
+    /// Serves daemons and timers alone while everything else pauses. Returns when to look at the object again.
     pub(super) async fn background_alone(&mut self) -> Due {
         let paused = self.due;
         if let Err(written) = self.write_for_background(Patience::Endless).await {

@@ -1,8 +1,8 @@
-//! Daemons and timers of an object while its handlers run, which may take hours: nothing of theirs waits for that.
+//! Serves the daemons and timers of an object while its handlers run, which may take hours.
 //!
-//! Calls that have ended are judged, what they want changed is written, timers and retries that are due are called, and daemons see what
-//! becomes of the object and are told to end, as in a cycle. Promises that the handlers' call goes on all the while, and that its object keeps
-//! its place. Must not know what is called.
+//! As in a cycle, it judges ended calls, writes their changes, starts timers and retries that are due, shows daemons the present object and
+//! asks them to end. Guarantees that the call of the handlers goes on meanwhile and that the object keeps its place. Must not know which
+//! handler is called.
 
 use std::future::pending;
 use std::pin::pin;
@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::cluster::error::ClusterError;
-use crate::engine::mailbox::{Mailbox, Origin, Pending};
+use crate::engine::mailbox::{Mailbox, Pending, Snapshot};
 use crate::engine::memory::Version;
 use crate::engine::turns::TurnPermit;
 use crate::engine::worker::{Due, Worker};
@@ -19,37 +19,37 @@ use crate::engine::writer::job::Written;
 use crate::handler::stopped::StopReason;
 use crate::rt::backoff::Backoff;
 
-/// Between two looks at the object that only its changes ask for.
+/// The minimum interval between two looks at the object if only its changes ask for them.
 const BETWEEN: Duration = Duration::from_millis(100);
 
 /// The last look at daemons and timers.
 struct LastLook {
     at: Instant,
-    /// Of the state that waits, where one was looked at.
+    /// The version of the waiting state that was looked at.
     version: Version,
     is_unwatched: bool,
-    /// The object is no more.
+    /// The object is deleted.
     is_over: bool,
-    /// When to write again what could not be written.
+    /// The earliest time of the next write, after a failed one.
     write_at: Instant,
     failures: Backoff,
-    /// Requests in a row that failed.
+    /// The number of consecutive failed requests.
     failed: u32,
 }
 
-/// When to look at them next.
+/// The time of the next look.
 #[derive(Default)]
 struct NextLook {
-    /// At once, whatever is indexed.
+    /// Look at once, without waiting for the indices.
     is_urgent: bool,
-    /// To plan what they are to do.
+    /// When to plan for daemons and timers.
     plan_at: Option<Instant>,
-    /// To write what they want changed.
+    /// When to write their changes.
     write_at: Option<Instant>,
 }
 
 impl Worker {
-    /// Await the calls of handlers. What they come to is settled and written in a turn, as with `WorkerContext::call`.
+    /// Awaits calls of handlers. The caller settles and writes their outcomes with a permit, as after `WorkerContext::call`.
     pub(super) async fn call_beside_background<T>(&mut self, calls: impl Future<Output = T>) -> T {
         if self.memory.background().is_none() && !self.kind.has_background() {
             return self.context.call(calls).await;
@@ -63,7 +63,7 @@ impl Worker {
                 called = &mut calls => break called,
                 () = self.is_time_for_background(&last) => {}
             }
-            // Boxed: few handlers take so long. It is never dropped half way: a request may be under way.
+            // Boxed because few handlers take so long. Never dropped half-way, because a request may be in flight.
             let mut look = Box::pin(self.look_after_background(&mut last));
             let mut called = None;
             loop {
@@ -82,7 +82,7 @@ impl Worker {
         called
     }
 
-    /// Wait until there is something to look after.
+    /// Waits until daemons or timers need attention.
     async fn is_time_for_background(&self, last: &LastLook) {
         let gate = &self.shared().gate;
         loop {
@@ -97,7 +97,7 @@ impl Worker {
             }
             let is_time_to_plan = async {
                 time(next.plan_at).await;
-                // Handlers see indexed states only. This wait holds no place that other objects need.
+                // Handlers see indexed states only. This wait holds no permit that other objects need.
                 let indexing = &self.shared().indexing;
                 indexing.object_indexed(&self.context.key).await;
             };
@@ -111,7 +111,7 @@ impl Worker {
         }
     }
 
-    /// When to look at them next, as far as is known now; `None` where the object is forgotten.
+    /// Returns the time of the next look as far as it is known now; `None` if the object is forgotten.
     fn next_look(&self, last: &LastLook) -> Option<NextLook> {
         let look = |mailbox: &Mailbox| {
             let is_urgent = mailbox.has_returned()
@@ -138,15 +138,15 @@ impl Worker {
         Some(next)
     }
 
-    /// Whether a state tells something new. That a server which selects the objects does not show the object any more is no state: it may be
-    /// deleted, or live on, which the worker finds out once the handlers have ended.
+    /// Returns whether a state contains news. If a server-side selector no longer shows the object, that is no state: the object may be
+    /// deleted or may live on, which the worker finds out after the handlers have ended.
     fn is_news(&self, state: &Pending) -> bool {
         !state.is_absence() && !state.is_known_to(&self.memory)
     }
 
-    /// One look at them.
+    /// Looks after daemons and timers once.
     async fn look_after_background(&mut self, last: &mut LastLook) {
-        // The turn ends with the look: the calls themselves need none.
+        // The permit is held for this look only: the calls need none.
         if !self.context.go_on_with_turn().await {
             return;
         }
@@ -163,7 +163,7 @@ impl Worker {
                 let written = self.write_beside_calls().await;
                 last.wrote(written.err(), self);
             }
-            // Else what has come in meanwhile is awaited before the next look.
+            // If the indices lag behind, the next look waits for them and then plans.
             if !self.shared().indexing.is_behind(&self.context.key) {
                 last.version = self.plan_for_background();
             }
@@ -172,7 +172,7 @@ impl Worker {
         self.context.turn().give_back();
     }
 
-    /// What daemons and timers are to do now, for the newest state there is: its version.
+    /// Plans for daemons and timers with the newest state, and returns the version of that state.
     pub(super) fn plan_for_background(&mut self) -> Version {
         let state = self.newest();
         match self.background_plan(&state) {
@@ -192,11 +192,11 @@ impl Worker {
         Version::of(&state.raw.facts().resource_version)
     }
 
-    /// The newest state there is, read or not.
-    fn newest(&self) -> Origin {
+    /// Returns the newest state, including one that still waits in the mailbox.
+    fn newest(&self) -> Snapshot {
         let news = |mailbox: &Mailbox| {
             let state = mailbox.state().filter(|state| self.is_news(state))?;
-            Some(Origin {
+            Some(Snapshot {
                 raw: state.raw.clone(),
                 kind: state.kind.clone(),
             })
@@ -206,7 +206,7 @@ impl Worker {
     }
 }
 
-/// Wait until then; without a time, for ever.
+/// Waits until the given time; for ever if there is none.
 async fn time(at: Option<Instant>) {
     match at {
         Some(at) => tokio::time::sleep_until(at).await,
@@ -222,14 +222,14 @@ impl LastLook {
             version: Version::Unknown,
             is_unwatched: false,
             is_over: false,
-            // A call that returns soon writes all in one.
+            // Gives short calls the chance to be written together with the handlers' changes.
             write_at: now + BETWEEN,
             failures: Backoff::new(Duration::from_secs(1), Duration::from_secs(60)),
             failed: 0,
         }
     }
 
-    /// There was something to write, or nothing; what has failed is written again after a pause, by another look.
+    /// Notes the result of a write. A failed write is repeated by a later look, after a back-off.
     fn wrote(&mut self, failed: Option<Written>, worker: &Worker) {
         let now = Instant::now();
         let Some(failed) = failed else {

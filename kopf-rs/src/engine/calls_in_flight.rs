@@ -1,6 +1,6 @@
-//! The calls of handlers of objects that have begun and not returned, for those who ask how the operator is.
+//! Records the running calls of handlers for status pages.
 //!
-//! Kept only where somebody may ask. Must not know what a call comes to.
+//! Exists only where a status page may ask for them. Must not know outcomes.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use crate::engine::memory::Version;
 use crate::object::reference::Reference;
 
-/// All of them. Clones share them.
+/// All running calls. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CallsInFlight(Arc<Mutex<Calls>>);
 
@@ -20,19 +20,19 @@ struct Calls {
     next: u64,
 }
 
-/// One call.
+/// One running call.
 #[derive(Clone, Debug)]
 pub(crate) struct CallInFlight {
     pub(crate) handler: Arc<str>,
     /// `namespace/name`, or the name alone.
     pub(crate) object: String,
     pub(crate) uid: String,
-    /// Of the object that the handler was given.
+    /// The version of the object that the handler was given.
     pub(crate) version: Version,
     pub(crate) since: Instant,
 }
 
-/// Ends a call when it is dropped.
+/// Removes the call from the record when it is dropped.
 #[derive(Debug)]
 pub(crate) struct InFlight {
     calls: CallsInFlight,
@@ -40,7 +40,7 @@ pub(crate) struct InFlight {
 }
 
 impl CallsInFlight {
-    /// A call begins, and lasts as long as what is returned.
+    /// Records a call, which lasts until the returned guard is dropped.
     pub(crate) fn begin(
         &self,
         handler: &Arc<str>,
@@ -68,7 +68,7 @@ impl CallsInFlight {
         }
     }
 
-    /// Those that run now, the oldest first.
+    /// Returns the running calls, the oldest first.
     pub(crate) fn all(&self) -> Vec<CallInFlight> {
         self.lock().running.values().cloned().collect()
     }

@@ -1,6 +1,7 @@
-//! Applies children for handlers, and deletes them: which requests, how often, and what is remembered of the answers.
+//! Applies and deletes children on behalf of handlers: sends the requests, repeats them, and remembers the answers.
 //!
-//! Whether an object is a child is decided in `object::child`, what to ask for in `reaction::children`. Must not know why a handler wants a child.
+//! `object::child` decides which objects are children, `reaction::children` decides which request to send. Must not know why a handler wants
+//! a child.
 
 mod applying;
 mod directory;
@@ -37,36 +38,47 @@ use crate::object::essence::Marks;
 use crate::object::hierarchy::OwnerFacts;
 use crate::object::resource::Resource;
 use crate::object::selector::Selector;
+use crate::reaction::owned::{AppliedState, ChildNews};
 
-/// For so long a kind that is not served is not looked for again.
+/// Minimum interval between two discoveries that look for an unknown kind.
 const LOOK_FOR_KINDS: Duration = Duration::from_secs(5);
 
-/// The operator's way to children.
+/// Sends the requests for children of one operator.
 pub(crate) struct ChildApplier {
     marks: ChildMarks,
-    /// The kinds that handlers own or have owned: their children are watched.
+    /// The kinds that handlers own or have owned. Their children are watched.
     kinds: Vec<Selector>,
     essence: Marks,
-    /// Given when the operator begins to serve.
+    /// Set when the operator begins to serve.
     cluster: OnceLock<Cluster>,
-    /// The operator's own runtime, given with it.
+    /// The operator's own runtime, set together with the cluster.
     home: OnceLock<Handle>,
     directory: Arc<Directory>,
-    watched: WatchedChildren,
-    /// Wakes an owner for a child of a kind. Given by the engine.
+    watched: Arc<WatchedChildren>,
+    /// Wakes an owner for a child of a kind. Set by the engine.
     wake: OnceLock<Wake>,
-    /// Times are told from here.
+    /// The origin of all durations in this module.
     begun: Instant,
-    /// When a kind was last looked for.
+    /// When discovery last looked for an unknown kind.
     looked: Mutex<Option<Instant>>,
     /// Another operator is active.
     is_paused: AtomicBool,
 }
 
-/// Wakes the owner with this uid for a child of this kind.
-type Wake = Box<dyn Fn(&str, &Arc<Resource>) + Send + Sync>;
+/// Wakes an owner for a child of this kind.
+type Wake = Box<dyn Fn(OwnerNews, &Arc<Resource>) + Send + Sync>;
 
-/// A write of a child that is under way, until it is dropped.
+/// A message for an owner.
+pub(super) enum OwnerNews {
+    /// A child has changed.
+    Changed(ChildNews),
+    /// The operator itself has written a child. No call is needed, but indices of its kind may still hold the former state.
+    Written(ChildNews),
+    /// Some children may be left over.
+    LeftOver(String),
+}
+
+/// Marks a write of a child as in flight until it is dropped.
 struct Writing<'a> {
     applier: &'a ChildApplier,
     child: ChildName,
@@ -76,16 +88,17 @@ struct Writing<'a> {
 // === impl ===
 
 impl ChildApplier {
-    /// Of the operator with this prefix, of which handlers own children of these kinds.
+    /// Creates the applier of the operator with this prefix, whose handlers own children of these kinds.
     pub(crate) fn new(prefix: String, kinds: Vec<Selector>) -> Self {
+        let watched = Arc::<WatchedChildren>::default();
         Self {
             kinds,
             essence: Marks::new(prefix.clone()),
             marks: ChildMarks { manager: prefix },
             cluster: OnceLock::new(),
             home: OnceLock::new(),
-            directory: Arc::default(),
-            watched: WatchedChildren::default(),
+            directory: Arc::new(Directory::new(watched.clone())),
+            watched,
             wake: OnceLock::new(),
             begun: Instant::now(),
             looked: Mutex::default(),
@@ -93,21 +106,21 @@ impl ChildApplier {
         }
     }
 
-    /// The same for handlers.
+    /// Returns the interface that handlers use.
     pub(crate) fn for_handlers(self: &Arc<Self>) -> OperatorChildren {
         OperatorChildren(self.clone())
     }
 
-    /// Send requests from now on, on this runtime.
+    /// Sends requests to this cluster from now on, on the present runtime.
     pub(crate) fn start(&self, cluster: &Cluster) {
-        // An operator serves once.
+        // Set once, since an operator serves once.
         drop(self.cluster.set(cluster.clone()));
         drop(self.home.set(Handle::current()));
     }
 
-    /// Do this on the operator's own runtime: a request under way has one of few places, and handlers may block all threads of theirs, or not await
-    /// what they have begun.
-    fn at_home<T: Send + 'static>(
+    /// Runs a request on the operator's own runtime. A request in flight holds one of few connections, while handlers may block all threads
+    /// of their own runtime or stop polling a future.
+    fn on_engine_runtime<T: Send + 'static>(
         &self,
         doing: impl Future<Output = Result<T, ChildError>> + Send + 'static,
     ) -> ChildFuture<T> {
@@ -117,56 +130,91 @@ impl ChildApplier {
             match task.ok_or(ChildError::NoOperator)?.await {
                 Ok(done) => done,
                 Err(ended) if ended.is_panic() => resume_unwind(ended.into_panic()),
-                // The runtime is gone.
+                // The runtime has shut down.
                 Err(_) => Err(ChildError::NoOperator),
             }
         })
     }
 
-    /// Another operator is active from now on, or is no more: children are its business.
+    /// Stops or resumes writing: while another operator is active, children are its business.
     pub(super) fn pause(&self, is_paused: bool) {
         self.is_paused.store(is_paused, Ordering::Relaxed);
+        if !is_paused {
+            self.begin_term();
+        }
     }
 
-    /// Asked before each write, and not only of the first: a pause may begin between the apply of a set and its deletions.
+    /// Begins a term after another instance or operator was active. That one may have changed children in ways that our watches have not
+    /// reported yet, so children without news since then count as unknown.
+    pub(super) fn begin_term(&self) {
+        self.watched.begin_term();
+    }
+
+    /// Returns whether writes are allowed. Checked before each write, because a pause may begin between the apply of a set and its
+    /// deletions.
     fn may_write(&self) -> bool {
         !self.is_paused.load(Ordering::Relaxed)
     }
 
-    /// The label of all children, as a selector.
+    /// Returns the label of all children, as a selector.
     pub(super) fn label(&self) -> String {
         format!("{}=true", self.marks.label())
     }
 
-    /// Wake owners like this.
-    pub(super) fn wakes(&self, wake: impl Fn(&str, &Arc<Resource>) + Send + Sync + 'static) {
-        // There is one engine.
+    /// Sets the function that wakes owners.
+    pub(super) fn wakes(&self, wake: impl Fn(OwnerNews, &Arc<Resource>) + Send + Sync + 'static) {
+        // Set once, since there is one engine.
         drop(self.wake.set(Box::new(wake)));
     }
 
-    /// Call before a watch of children begins.
+    /// Registers a watch of children; call it before the watch begins.
     pub(super) fn open(&self, of: &Collection, is_read: bool) {
         self.watched.open(of, is_read);
     }
 
-    /// A watch of children is ended.
+    /// Forgets a watch of children that has ended.
     pub(super) fn close(&self, of: &Collection) {
         self.watched.close(of);
     }
 
-    /// What a watch of children tells: the uids of the owners that it concerns.
-    pub(super) fn on_event(&self, of: &Collection, event: &WatchEvent) -> Vec<String> {
-        let mut owners = self.watched.on_event(of, event, &self.marks);
+    /// Takes in one event of a watch of children, and wakes the owners concerned.
+    pub(super) fn on_event(&self, of: &Collection, event: &WatchEvent) {
+        let (mut news, with_more) = self.watched.on_event(of, event, &self.marks);
         if matches!(event, WatchEvent::Synced) {
-            let is_there = |uid: &str, state: &str| self.watched.shows(of, uid, state);
-            owners.extend(self.directory.changed(of, is_there));
-            owners.sort_unstable();
-            owners.dedup();
+            let is_there = |uid: &str, applied: &AppliedState| self.watched.shows(of, uid, applied);
+            let changed = self.directory.changed(of, is_there).into_iter();
+            news.extend(changed.map(|(owner, uid)| ChildNews {
+                owner,
+                child: self.watched.version(of, uid),
+            }));
+            news.sort_unstable();
+            news.dedup();
         }
-        owners
+        self.tell(news, OwnerNews::Changed, &of.resource);
+        for owner in with_more {
+            self.tell_one(OwnerNews::LeftOver(owner), &of.resource);
+        }
     }
 
-    /// Whether the children of a resource are watched, once it is served.
+    /// Wakes the owners of children of this kind.
+    fn tell(
+        &self,
+        news: Vec<ChildNews>,
+        what: impl Fn(ChildNews) -> OwnerNews,
+        kind: &Arc<Resource>,
+    ) {
+        for news in news {
+            self.tell_one(what(news), kind);
+        }
+    }
+
+    fn tell_one(&self, news: OwnerNews, kind: &Arc<Resource>) {
+        if let Some(wake) = self.wake.get() {
+            wake(news, kind);
+        }
+    }
+
+    /// Returns whether children of this resource are watched as soon as it is served.
     fn is_watched(&self, resource: &Resource) -> bool {
         self.kinds.iter().any(|kind| kind.names(resource))
     }
@@ -200,7 +248,7 @@ impl ChildApplier {
         })
     }
 
-    /// The resource of a kind, which may be served since the last discovery.
+    /// Returns the resource of a kind. Repeats discovery if the kind is unknown, since it may be served by now.
     async fn resource(
         &self,
         cluster: &Cluster,
@@ -246,43 +294,40 @@ impl<'a> Writing<'a> {
 
 impl Drop for Writing<'_> {
     fn drop(&mut self) {
-        for owner in self.applier.watched.end(&self.child) {
-            if let Some(wake) = self.applier.wake.get() {
-                wake(&owner, &self.kind);
-            }
-        }
+        let news = self.applier.watched.end(&self.child);
+        self.applier.tell(news, OwnerNews::Changed, &self.kind);
     }
 }
 
 impl ChildRequests for ChildApplier {
     fn apply(self: Arc<Self>, wish: ChildWish) -> ChildFuture<ChildReply> {
         let applier = self.clone();
-        self.at_home(async move { applier.apply_child(&wish).await })
+        self.on_engine_runtime(async move { applier.apply_child(&wish).await })
     }
 
     fn set(self: Arc<Self>, objects: Vec<Value>, of: ChildContext) -> ChildFuture<Vec<ChildReply>> {
         let applier = self.clone();
-        self.at_home(async move { applier.apply_set(objects, of).await })
+        self.on_engine_runtime(async move { applier.apply_set(objects, of).await })
     }
 
     fn read(self: Arc<Self>, wish: ChildWish) -> ChildFuture<Option<Value>> {
         let applier = self.clone();
-        self.at_home(async move { applier.read_child(&wish).await })
+        self.on_engine_runtime(async move { applier.read_child(&wish).await })
     }
 
     fn read_applied(self: Arc<Self>, api_version: String, child: ChildName) -> ChildFuture<Value> {
         let applier = self.clone();
-        self.at_home(async move { applier.read_object(&api_version, &child).await })
+        self.on_engine_runtime(async move { applier.read_object(&api_version, &child).await })
     }
 
     fn delete(self: Arc<Self>, wish: ChildWish) -> ChildFuture<bool> {
         let applier = self.clone();
-        self.at_home(async move { applier.delete_child(&wish).await })
+        self.on_engine_runtime(async move { applier.delete_child(&wish).await })
     }
 
     fn orphan(self: Arc<Self>, wish: ChildWish) -> ChildFuture<bool> {
         let applier = self.clone();
-        self.at_home(async move { applier.orphan_child(&wish).await })
+        self.on_engine_runtime(async move { applier.orphan_child(&wish).await })
     }
 }
 

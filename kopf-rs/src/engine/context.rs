@@ -1,8 +1,11 @@
-//! What the parts of one object's worker share: which object it is, its place in the worker limit and among the turns, its pauses, its log.
+//! State that the parts of one object's worker share: the object's identity, its worker permit and cycle permit, its pauses, its logger.
 //!
-//! Promises that nobody holds a place while it pauses, and that a pause ends when the operator stops or the object is deleted. Must not
-//! know what is done in between.
+//! Guarantees that a worker holds no permit while it pauses, and that every wait (for a pause, a retry, a read, a permit) ends when the
+//! operator stops, when the mailbox says that the object is no longer watched, and when another instance may lead. Pauses also end when the
+//! object is deleted. A PATCH in flight is awaited to its end, because only the answer shows whether it was executed; its timeout bounds
+//! that wait. Must not know what the worker does between the waits.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +14,7 @@ use tokio::time::Instant;
 
 use crate::engine::key::Key;
 use crate::engine::mailbox::Mailbox;
-use crate::engine::noted_calls::SuspectsTurn;
+use crate::engine::noted_calls::QuarantinePermit;
 use crate::engine::shared::Shared;
 use crate::engine::turns::TurnPermit;
 use crate::handler::definition::Handler;
@@ -22,32 +25,35 @@ use crate::happening::abrupt_end::AbruptEnd;
 use crate::object::reference::Reference;
 use crate::reaction::suspension::Suspension;
 
-/// There are no terms, since there is no Lease.
+/// The value of [`WorkerContext`]'s term if there is no Lease and hence no terms.
 const NO_TERM: u64 = u64::MAX;
 
-/// One object that has a worker.
+/// The context of one object's worker.
 pub(super) struct WorkerContext {
     pub(super) shared: Arc<Shared>,
     pub(super) key: Key,
     pub(super) about: Arc<Reference>,
-    /// Told whenever a letter comes in.
+    /// Notified whenever a message arrives.
     wake: Arc<Notify>,
     logger: Logger,
     place: Place,
-    /// What a turn needs beside the place.
+    /// The permits of a cycle, in addition to the worker permit.
     turn: TurnPermit,
-    /// Where a call for the object may have ended the operator abruptly: its turn.
-    suspect: Option<SuspectsTurn>,
-    /// The term of the Lease in which the last turn has begun, or [`NO_TERM`]: thousands of these wait.
+    /// The quarantine permit, held if a call for the object may have crashed the operator.
+    suspect: Option<QuarantinePermit>,
+    /// The worker knows that the object is no longer watched and does its last work, which that fact must not interrupt again.
+    pub(super) is_ending: bool,
+    /// The term of the Lease in which the last cycle has begun (before the first cycle: in which the worker was started), or [`NO_TERM`].
+    /// Not an `Option`, to save memory: thousands of contexts wait.
     term: u64,
 }
 
-/// The place in the worker limit.
+/// The worker permit.
 #[derive(Debug)]
 enum Place {
-    /// None is held.
+    /// No permit is held.
     Left,
-    /// One is held, or there is no limit.
+    /// A permit is held, or there is no limit.
     Taken {
         _permit: Option<OwnedSemaphorePermit>,
     },
@@ -70,6 +76,7 @@ impl WorkerContext {
         wake: Arc<Notify>,
     ) -> Self {
         let sink = shared.setup.extensions.get::<OperatorSink>();
+        let term = shared.setup.cluster.term().unwrap_or(NO_TERM);
         Self {
             logger: Logger::of(about.clone()).posting_to(sink.as_deref()),
             shared,
@@ -79,103 +86,151 @@ impl WorkerContext {
             place: Place::Left,
             turn: TurnPermit::default(),
             suspect: None,
-            term: NO_TERM,
+            is_ending: false,
+            term,
         }
     }
 
-    /// Wait for a place to begin something. `false` where nothing is to begin any more.
+    /// Waits for the permits to begin a cycle. Returns `false` if no cycle may begin: the operator stops, or the object is no longer
+    /// watched, which needs no permit to be handled.
     pub(super) async fn begin(&mut self) -> bool {
         let Self {
             shared,
             key,
             about,
+            wake,
             place,
             turn,
             suspect,
+            is_ending,
             ..
         } = self;
-        let ready = async {
+        // Pinned here because a future that is moved into another one is stored twice, and a waiting worker must be small.
+        let mut ready = pin!(async {
             shared.indexing.indexed(key).await;
             if let (None, Some(notes)) = (&*suspect, &shared.setup.notes) {
                 *suspect = notes.turn(&about.uid).await;
             }
             place.take(shared).await;
-            // After the place, and both are left together: nobody has a turn who waits for a place.
+            // After the worker permit, and both are released together: a worker that waits for a worker permit never holds a cycle permit,
+            // which avoids a deadlock.
             shared.turns.begin(turn).await;
             if let Some(notes) = &shared.setup.notes {
                 notes.begin_turn(suspect);
             }
+        });
+        let may_begin = tokio::select! {
+            biased;
+            () = shared.gate.closed() => false,
+            () = &mut ready => true,
+            // Boxed on the first poll, which happens only if the worker has to wait.
+            () = async { Box::pin(told_unwatched(shared, key, wake, *is_ending)).await } => false,
         };
-        let may_begin = shared.gate.admit(ready).await.is_some();
         if may_begin {
             self.term = shared.setup.cluster.term().unwrap_or(NO_TERM);
         }
         may_begin
     }
 
-    /// The term that what is done in this turn belongs to, where there are terms.
+    /// Returns the term of the Lease that this cycle belongs to; `None` without a Lease.
     pub(super) fn term(&self) -> Option<u64> {
         Some(self.term).filter(|it| *it != NO_TERM)
     }
 
-    /// Wait until what has come in meanwhile is indexed, without anything that others wait for. `false` where nothing is to begin any more.
+    /// Waits until the newest known state is indexed, without holding permits that others need, and begins anew if it has released its own.
+    /// Returns `false` if no cycle may begin.
     pub(super) async fn is_indexed(&mut self) -> bool {
-        if !self.shared.indexing.is_behind(&self.key) {
-            return self.shared.gate.is_open();
+        if self.shared.indexing.is_behind(&self.key) {
+            self.leave_place();
         }
-        self.leave_place();
-        self.begin().await
+        self.begin_again().await
     }
 
-    /// Begin anew where the place, or what else a turn needs, was left since. `false` where nothing is to begin any more.
+    /// Begins anew if the worker has released its permits. Returns `false` if no cycle may begin.
     pub(super) async fn begin_again(&mut self) -> bool {
         if self.turn.is_held() {
-            return self.shared.gate.is_open();
+            return self.goes_on();
         }
         self.begin().await
     }
 
-    /// Wait for a place to end what has begun: the gate is not asked.
-    pub(super) async fn go_on(&mut self) {
-        self.place.take(&self.shared).await;
+    fn goes_on(&self) -> bool {
+        self.shared.gate.is_open() && !self.is_interrupted()
     }
 
-    /// Make calls. What they come to is settled and written in a turn again, unless the operator stops: then it waits for nothing.
+    /// Waits for a worker permit to finish work that has begun, even while the operator stops. Returns `false` if the wait is interrupted.
+    pub(super) async fn go_on(&mut self) -> bool {
+        if matches!(self.place, Place::Taken { .. }) {
+            return true;
+        }
+        let Self {
+            shared,
+            key,
+            wake,
+            place,
+            is_ending,
+            ..
+        } = self;
+        tokio::select! {
+            biased;
+            () = place.take(shared) => true,
+            () = async { Box::pin(told_unwatched(shared, key, wake, *is_ending)).await } => false,
+        }
+    }
+
+    /// Waits until the object is no longer watched; for ever if the worker knows that already.
+    pub(super) async fn unwatched(&self) {
+        Box::pin(told_unwatched(
+            &self.shared,
+            &self.key,
+            &self.wake,
+            self.is_ending,
+        ))
+        .await;
+    }
+
+    /// Returns whether the object is no longer watched, which interrupts every wait.
+    pub(super) fn is_interrupted(&self) -> bool {
+        !self.is_ending && self.is_unwatched()
+    }
+
+    /// Awaits calls without a cycle permit, and takes it again to settle and write their outcomes. If the operator stops, it does not wait
+    /// for the permit.
     pub(super) async fn call<T>(&self, calls: impl Future<Output = T>) -> T {
         let called = self.turn.held_for(TurnPermit::CALLS, calls).await;
         self.go_on_with_turn().await;
         called
     }
 
-    /// Wait for a permit to go on with the turn, unless it is held still. `false` where the operator stops: then nothing is waited for.
+    /// Waits for the cycle permit unless it is held. Returns `false` without waiting if the operator stops.
     pub(super) async fn go_on_with_turn(&self) -> bool {
         let Shared { gate, turns, .. } = &*self.shared;
         gate.admit(turns.go_on(&self.turn)).await.is_some()
     }
 
-    /// The permit for requests, to be held for a while only: others wait for it.
+    /// Returns the cycle permit. Hold it for short requests only, because others wait for it.
     pub(super) fn turn(&self) -> TurnPermit {
         self.turn.clone()
     }
 
-    /// A request has failed and will be repeated: what waits for the object waits for the server.
-    pub(super) fn is_held_up(&self) {
-        self.shared.queue.is_held_up(&self.key);
+    /// Notes that a request has failed and will be repeated, so that the waiting time counts as waiting for the server.
+    pub(super) fn note_held_up(&self) {
+        self.shared.queue.note_held_up(&self.key);
     }
 
-    /// Give the place to whoever waits for one.
+    /// Releases the permits.
     pub(super) fn leave_place(&mut self) {
         self.place = Place::Left;
         self.turn.give_back();
         self.suspect = None;
     }
 
-    /// Sleep, unless the object is deleted or the operator stops meanwhile: then `false`.
+    /// Sleeps. Returns `false` as soon as the object is deleted or no longer watched, or the operator stops.
     pub(super) async fn pause(&mut self, pause: Duration) -> bool {
         self.leave_place();
         let until = Instant::now() + pause;
         loop {
-            if self.is_deleted() {
+            if self.is_deleted() || self.is_interrupted() {
                 return false;
             }
             tokio::select! {
@@ -187,7 +242,7 @@ impl WorkerContext {
         }
     }
 
-    /// Sleep until it is time, or a letter comes in, or the operator stops: `true` where it is time.
+    /// Sleeps until the given time and returns `true`; or `false` as soon as a message arrives or the operator stops.
     pub(super) async fn sleep_until(&mut self, at: Instant) -> bool {
         self.leave_place();
         tokio::select! {
@@ -198,49 +253,53 @@ impl WorkerContext {
         }
     }
 
-    /// What wakes the worker.
+    /// Returns the signal that wakes the worker.
     pub(super) fn wake(&self) -> &Arc<Notify> {
         &self.wake
     }
 
-    /// Wait until a letter comes in, or one has come in since this was last awaited.
+    /// Waits until a message arrives, or returns at once if one has arrived since the last wait. Returns at once, too, if calls have ended,
+    /// because another wait may have consumed their signal.
     pub(super) async fn letter(&mut self) {
         self.leave_place();
+        if self.shared.queue.peek(&self.key, Mailbox::has_returned) == Some(true) {
+            return;
+        }
         self.woken().await;
     }
 
-    /// The same, with the place kept.
+    /// Waits like [`Self::letter`], but keeps the permits.
     pub(super) async fn woken(&self) {
         self.wake.notified().await;
     }
 
-    /// Whether nothing can be written any more, since a deletion waits to be handled.
+    /// Returns whether a deletion waits to be handled, after which nothing can be written.
     pub(super) fn is_deleted(&self) -> bool {
         self.shared.queue.is_deleted(&self.key)
     }
 
-    /// Whether the object is not watched any more.
+    /// Returns whether the object is no longer watched.
     pub(super) fn is_unwatched(&self) -> bool {
         self.shared.queue.peek(&self.key, Mailbox::is_unwatched) == Some(true)
     }
 
-    /// Whether a state waits to be looked at.
+    /// Returns whether a state waits in the mailbox.
     pub(super) fn has_state(&self) -> bool {
         self.shared.queue.peek(&self.key, Mailbox::has_state) == Some(true)
     }
 
-    /// Whether another call may begin within a turn that has begun already.
+    /// Returns whether another call may begin within the present cycle.
     pub(super) fn may_call(&self) -> bool {
         self.shared.may_call(&self.key)
     }
 
-    /// The handlers that are not to be called for the object.
+    /// Returns the handlers that are suspended for the object.
     pub(super) fn suspended(&self) -> Vec<Suspension> {
         let notes = self.shared.setup.notes.as_ref();
         notes.map_or_else(Vec::new, |notes| notes.suspended(&self.about.uid))
     }
 
-    /// A handler is not called for the object as it is; a `deletion` that waits for it.
+    /// Reports that a handler is suspended for the object; `deletion` says that a deletion waits for the handler.
     pub(super) fn tell_suspended(&self, handler: &Arc<Handler>, deletion: bool) {
         let setup = &self.shared.setup;
         let notes = setup.notes.as_ref();
@@ -265,5 +324,15 @@ impl WorkerContext {
 
     pub(super) fn report(&self, happening: &Happening) {
         self.shared.report(&self.logger, &self.about, happening);
+    }
+}
+
+/// Waits until the mailbox says that the object is no longer watched. With `is_ending`, waits for ever.
+async fn told_unwatched(shared: &Shared, key: &Key, wake: &Notify, is_ending: bool) {
+    if is_ending {
+        return std::future::pending().await;
+    }
+    while shared.queue.peek(key, Mailbox::is_unwatched) != Some(true) {
+        wake.notified().await;
     }
 }

@@ -1,54 +1,120 @@
-//! Conversion reviews: converts the objects of a review within its time, and answers for them.
+//! Answers conversion reviews: converts the objects of a review within its deadline.
 //!
-//! Promises that functions of users hold up nothing else: they run on a thread of their own. Must not know sockets.
+//! Runs the users' functions on blocking threads, so that they hold up nothing else. Must not know sockets.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
+use std::hash::BuildHasher as _;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
 use serde_json::Value;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 
 use crate::admission::answer::ReviewReply;
 use crate::conversion::graph::{Conversions, ConvertedKind};
 use crate::conversion::review::ConversionReview;
+use crate::conversion::rules::Rules;
 use crate::engine::invoke::guarded;
-use crate::engine::report::{report, report_of_operator};
+use crate::engine::report::{post, report, report_of_operator};
+use crate::handler::event_sink::OperatorSink;
 use crate::handler::logger::Logger;
 use crate::happening::Happening;
 use crate::happening::converting::Converting;
 use crate::object::body::Body;
 
-/// Answers conversion reviews. Clones share it.
+/// Answers conversion reviews. Clones share all state.
 #[derive(Clone)]
 pub(crate) struct Converter {
     conversions: Arc<Conversions>,
+    definitions: Definitions,
     told: Arc<Told>,
 }
 
-/// What was told already: the same objects are converted again and again.
-#[derive(Default)]
-struct Told(Mutex<HashSet<String>>);
+/// The rules of the definitions (CRDs) of converted kinds, each empty until the definition has been read. Clones share them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Definitions(Arc<HashMap<String, watch::Sender<Option<Rules>>>>);
 
-/// So much of it is kept in mind.
+/// The problems already reported. The API server converts the same objects again and again, and each problem is reported once.
+struct Told {
+    told: Mutex<HashSet<u64>>,
+    /// The sink for Kubernetes Events about objects.
+    events: Option<OperatorSink>,
+}
+
+/// The number of remembered reports; beyond it, all are forgotten.
 const TOLD: usize = 1000;
 
-impl Converter {
-    pub(crate) fn new(conversions: Arc<Conversions>) -> Self {
-        Self {
-            conversions,
-            told: Arc::default(),
+impl Definitions {
+    pub(crate) fn of(conversions: &Conversions) -> Self {
+        let kinds = conversions.kinds().iter();
+        let kinds = kinds.map(|kind| (kind.name.clone(), watch::Sender::new(None)));
+        Self(Arc::new(kinds.collect()))
+    }
+
+    /// Stores the rules of the kind's definition.
+    pub(crate) fn learn(&self, kind: &str, rules: Rules) {
+        if let Some(known) = self.0.get(kind) {
+            known.send_replace(Some(rules));
         }
     }
 
-    /// Answer the review that was posted to `path`.
+    /// Notes that the definition of the kind cannot be read. Rules that were read before stay in force.
+    pub(crate) fn give_up(&self, kind: &str) {
+        if let Some(known) = self.0.get(kind) {
+            known.send_if_modified(|known| {
+                let is_first = known.is_none();
+                known.get_or_insert(Rules::Unknown);
+                is_first
+            });
+        }
+    }
+
+    /// Returns the rules of the kind. Waits until the definition has been read or given up for the first time.
+    async fn rules(&self, kind: &str) -> Rules {
+        let Some(known) = self.0.get(kind) else {
+            return Rules::Unknown;
+        };
+        let mut known = known.subscribe();
+        let found = known.wait_for(Option::is_some).await;
+        found
+            .ok()
+            .and_then(|it| it.clone())
+            .unwrap_or(Rules::Unknown)
+    }
+}
+
+impl Converter {
+    pub(crate) fn new(
+        conversions: Arc<Conversions>,
+        definitions: Definitions,
+        events: Option<OperatorSink>,
+    ) -> Self {
+        Self {
+            conversions,
+            definitions,
+            told: Arc::new(Told {
+                told: Mutex::default(),
+                events,
+            }),
+        }
+    }
+
+    /// Answers the review that was posted to `path`.
     pub(crate) async fn answer(&self, path: &str, body: Bytes, within: Duration) -> ReviewReply {
         let Some(kind) = self.conversions.at_path(path) else {
             return ReviewReply::failed(404, "no objects are converted at this path");
         };
         let kind = kind.clone();
         let (name, told) = (kind.name.clone(), self.told.clone());
-        let converting = tokio::task::spawn_blocking(move || told.answer(&kind, &body));
+        // A blocking thread cannot be aborted, so it checks this token before each object.
+        let over = CancellationToken::new();
+        let _waiting = over.clone().drop_guard();
+        let converting = async {
+            let rules = self.definitions.rules(&name).await;
+            tokio::task::spawn_blocking(move || told.answer(&kind, &body, &rules, &over)).await
+        };
         match tokio::time::timeout(within, converting).await {
             Ok(Ok(reply)) => reply,
             Ok(Err(_)) => ReviewReply::failed(500, "the conversion was cut off"),
@@ -65,7 +131,17 @@ impl Converter {
 }
 
 impl Told {
-    fn answer(&self, kind: &ConvertedKind, body: &[u8]) -> ReviewReply {
+    /// Answers a review. Cancelling `over` ends the work early, since the requester waits no more.
+    fn answer(
+        &self,
+        kind: &ConvertedKind,
+        body: &[u8],
+        rules: &Rules,
+        over: &CancellationToken,
+    ) -> ReviewReply {
+        if over.is_cancelled() {
+            return ReviewReply::failed(500, "the time of the conversion is over");
+        }
         let review = match ConversionReview::parse(body) {
             Ok(review) => review,
             Err(message) => return ReviewReply::failed(400, &message),
@@ -73,10 +149,12 @@ impl Told {
         let (uid, desired, objects) = review.into_parts();
         let converted: Result<Vec<_>, _> = objects
             .into_iter()
-            .map(|object| self.converted(kind, object, &desired))
+            .take_while(|_| !over.is_cancelled())
+            .map(|object| self.converted(kind, object, &desired, rules))
             .collect();
         ReviewReply {
             status: 200,
+            code: 200,
             body: ConversionReview::answer(&uid, converted),
         }
     }
@@ -86,15 +164,18 @@ impl Told {
         kind: &ConvertedKind,
         object: Value,
         desired: &str,
+        rules: &Rules,
     ) -> Result<Value, String> {
         let about = Body::new(object.clone()).reference();
-        let converted = guarded(|| kind.convert(object, desired)).unwrap_or_else(Err);
+        let converted = guarded(|| kind.convert(object, desired, rules)).unwrap_or_else(Err);
         let version = desired.to_owned();
         let (result, told) = match converted {
             Ok(converted) => {
-                let told = converted
-                    .problem
-                    .map(|problem| Converting::Kept { version, problem });
+                let told = match (converted.omitted, converted.problem) {
+                    (Some(omitted), _) => Some(Converting::Omitted { version, omitted }),
+                    (_, Some(problem)) => Some(Converting::Kept { version, problem }),
+                    (None, None) => None,
+                };
                 (Ok(converted.object), told)
             }
             Err(problem) => {
@@ -103,22 +184,32 @@ impl Told {
             }
         };
         if let Some(told) = told
-            && self.is_news(format!("{about} {told:?}"))
+            && self.is_news(&format!("{about} {told:?}"))
         {
-            let logger = Logger::of(Arc::new(about));
-            report(&logger, &Happening::Converting(told));
+            let about = Arc::new(about);
+            let needs_event = matches!(told, Converting::Omitted { .. });
+            let told = Happening::Converting(told);
+            report(&Logger::of(about.clone()), &told);
+            if let Some(events) = self.events.as_ref().filter(|_| needs_event) {
+                post(events, about, ("Convert", "ConversionIncomplete"), &told);
+            }
         }
         result
     }
 
-    fn is_news(&self, text: String) -> bool {
-        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+    fn is_news(&self, text: &str) -> bool {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         if told.len() >= TOLD {
             told.clear();
         }
-        told.insert(text)
+        // A digest, because the sender of the review chooses the names in the text and their length.
+        let digest = told.hasher().hash_one(text);
+        told.insert(digest)
     }
 }
+
+#[cfg(test)]
+mod fuzz;
 
 #[cfg(test)]
 mod tests {
@@ -135,7 +226,10 @@ mod tests {
             .on_convert(of("v1"), of("v2"), up)
             .on_convert(of("v2"), of("v1"), down);
         assert_eq!(registry.check(), Ok(()));
-        Converter::new(Arc::new(Conversions::of(registry.conversions())))
+        let conversions = Arc::new(Conversions::of(registry.conversions()));
+        let definitions = Definitions::of(&conversions);
+        definitions.give_up("things.example.com");
+        Converter::new(conversions, definitions, None)
     }
 
     fn review(objects: &[Value]) -> Bytes {
@@ -254,5 +348,43 @@ mod tests {
             message.contains("things.example.com are not converted within 0.0 seconds"),
             "{message}"
         );
+    }
+    /// A body that signals when its last owner drops it.
+    struct Held(Bytes, Option<tokio::sync::oneshot::Sender<()>>);
+
+    impl AsRef<[u8]> for Held {
+        fn as_ref(&self) -> &[u8] {
+            &self.0
+        }
+    }
+
+    impl Drop for Held {
+        fn drop(&mut self) {
+            let _ = self.1.take().map(|gone| gone.send(()));
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_out_of_time_is_held_until_its_thread_is_done_and_converts_no_more() {
+        let (ends, waits) = std::sync::mpsc::channel::<()>();
+        let waits = Mutex::new(waits);
+        let calls = Arc::new(Mutex::new(0));
+        let counted = calls.clone();
+        let converter = converter(conversion("up", move |spec: Value| {
+            *counted.lock().unwrap() += 1;
+            let _ = waits.lock().unwrap().recv();
+            Ok(spec)
+        }));
+        let (sender, mut gone) = tokio::sync::oneshot::channel();
+        let body = review(&[object("v1", 1), object("v1", 2), object("v1", 3)]);
+        let body = Bytes::from_owner(Held(body, Some(sender)));
+        let path = "/convert/things.example.com";
+        let within = Duration::from_millis(20);
+        let reply = converter.answer(path, body, within).await;
+        assert_eq!(reply.status, 500);
+        assert!(gone.try_recv().is_err(), "the thread has it");
+        drop(ends);
+        gone.await.expect("it is dropped");
+        assert!(*calls.lock().unwrap() <= 1);
     }
 }

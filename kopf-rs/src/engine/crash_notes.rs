@@ -1,11 +1,12 @@
-//! Which calls a process that has ended abruptly was in, and what follows from that. Pure: texts in, texts out.
+//! Finds out which handler call crashed the process, and quarantines it. Pure: texts in, texts out.
 //!
-//! Calls are noted as lines of JSON: each when it begins and when it has ended. What had begun and not ended when the process died is a
-//! suspect. Suspects are called one at a time, so that the next abrupt end has a single suspect among its calls. That handler is suspended:
-//! it is not called for the object until the object is changed. Where the suspects are functions on the operator's own thread, the whole
-//! object is left alone. A call that returns, and the calls for an object that is deleted, are no suspects any more. Once the process
-//! has lived for a while, whatever runs then is none either: only what is suspended is remembered.
-//! Must not know where the notes are kept, nor for how long calls are noted.
+//! Calls are noted as lines of JSON, each when it begins and when it has ended. A call that had begun and not ended when the process died is
+//! a suspect. Suspects are called one at a time, so that the next crash has a single suspect among its calls. Its handler is then suspended:
+//! it is not called for the object until the object changes. If the suspects are functions on the operator's own thread, the whole object is
+//! quarantined. A call that returns is cleared, and so are the calls for a deleted object. After the process has lived for a while, all
+//! running calls are cleared and only suspensions are remembered.
+//!
+//! Must not know where the notes are stored, nor for how long calls are noted.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,17 +19,17 @@ use crate::happening::abrupt_end::Called;
 use crate::object::reference::Reference;
 use crate::reaction::suspension::Suspension;
 
-/// Calls, as far as they are noted.
+/// The noted calls.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct CrashNotes {
-    /// Which build of the operator this is: another one may have mended its handlers.
+    /// The build of the operator. Another build may have fixed its handlers, so it starts without suspects.
     program: String,
-    /// How often in a row the operator has ended abruptly, soon after its start.
+    /// The number of consecutive crashes soon after the start.
     ends: u32,
     suspects: Vec<Suspect>,
     running: BTreeMap<u64, NotedCall>,
     next: u64,
-    /// The operator was asked to end: whatever happens from here on is no crash.
+    /// The operator was asked to end, so the end of the process is no crash.
     is_stopping: bool,
 }
 
@@ -36,24 +37,24 @@ pub(super) struct CrashNotes {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct NotedCall {
     pub(super) called: Called,
-    /// A digest of what the object was.
+    /// A digest of the object's state.
     pub(super) state: String,
     #[serde(with = "ReferenceNote")]
     pub(super) object: Reference,
 }
 
-/// A call that had not returned when the operator ended abruptly.
+/// A call that had not returned when the process crashed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Suspect {
     pub(super) call: NotedCall,
-    /// How often; more than once where nothing else can have ended the process.
+    /// The number of crashes in this call; more than one if no other call can have caused them.
     pub(super) crashes: u32,
-    /// How often since then it was the only one among the calls that was a suspect already, beside others that were none.
+    /// The number of later crashes in which it was the only known suspect, but ran beside calls that were no suspects.
     #[serde(default)]
     beside_others: u32,
-    /// When that was found out last.
+    /// The time of the last crash that counted.
     pub(super) since: Timestamp,
-    /// It was found out at the start of this process.
+    /// The last crash was found at the start of this process.
     #[serde(skip)]
     pub(super) is_news: bool,
 }
@@ -83,9 +84,9 @@ enum Note {
         number: u64,
         call: NotedCall,
     },
-    /// It has returned.
+    /// The call has returned.
     Ended(u64),
-    /// It was cut off.
+    /// The call was cut off.
     Dropped(u64),
     /// The object of this uid is deleted.
     Deleted(String),
@@ -94,7 +95,7 @@ enum Note {
 }
 
 impl CrashNotes {
-    /// Of a process after a clean end.
+    /// Creates the notes of a process that follows a clean end.
     pub(super) fn new(program: String) -> Self {
         Self {
             program,
@@ -102,7 +103,7 @@ impl CrashNotes {
         }
     }
 
-    /// Of a process after one that has left `text`.
+    /// Creates the notes of a process that follows one which has left `text`.
     pub(super) fn after(text: &str, program: String, now: Timestamp) -> Self {
         let mut notes = Self::read(text);
         let left = std::mem::take(&mut notes.running);
@@ -123,7 +124,7 @@ impl CrashNotes {
         notes
     }
 
-    /// Lines that cannot be read are none: the last one may have been cut off.
+    /// Parses notes. Skips lines that it cannot parse, since a crash may have truncated the last one.
     fn read(text: &str) -> Self {
         let mut notes = Self::default();
         for note in text.lines().filter_map(|it| serde_json::from_str(it).ok()) {
@@ -132,8 +133,8 @@ impl CrashNotes {
         notes
     }
 
-    /// Draw the conclusion from an abrupt end in these calls: a suspect that was alone has ended the process. One beside calls that were
-    /// none may be innocent, and they become suspects, too; unless that happens again, with others.
+    /// Draws the conclusions from a crash in these calls. A suspect that ran alone caused the crash. A suspect that ran beside other calls
+    /// may be innocent, so those become suspects, too; unless that happens again, beside different calls.
     fn suspect(&mut self, calls: Vec<NotedCall>, now: Timestamp) {
         let is_alone = calls.len() == 1;
         let (known, unknown): (Vec<_>, Vec<_>) = calls
@@ -158,7 +159,7 @@ impl CrashNotes {
         suspects.position(|it| it.call.called.is_same(called) && it.call.object.uid == uid)
     }
 
-    /// How often in a row the operator has ended abruptly.
+    /// Returns the number of consecutive crashes.
     pub(super) fn ends(&self) -> u32 {
         self.ends
     }
@@ -167,18 +168,18 @@ impl CrashNotes {
         &self.suspects
     }
 
-    /// Whether some call for the object is a suspect.
+    /// Returns whether a call for the object is a suspect.
     pub(super) fn is_suspect(&self, uid: &str) -> bool {
         self.suspects.iter().any(|it| it.call.object.uid == uid)
     }
 
-    /// How often the operator has ended abruptly in calls of a handler for an object.
+    /// Returns the number of crashes in calls of a handler for an object.
     pub(super) fn crashes(&self, handler: &Arc<str>, uid: &str) -> Option<u32> {
         let place = self.place(&Called::Handler(handler.clone()), uid)?;
         Some(self.suspects[place].crashes)
     }
 
-    /// The handlers that are not to be called for the object.
+    /// Returns the handlers that are suspended for the object.
     pub(super) fn suspended(&self, uid: &str) -> Vec<Suspension> {
         let suspects = self.suspects.iter();
         let of_object = suspects.filter(|it| it.call.object.uid == uid && it.is_suspended());
@@ -192,7 +193,7 @@ impl CrashNotes {
         of_object.filter_map(suspension).collect()
     }
 
-    /// The functions for which the object is left alone as long as it is in the state of one of these.
+    /// Returns the functions that quarantine the object while it is in the state noted with them.
     pub(super) fn condemned_functions(&self, uid: &str) -> impl Iterator<Item = &Suspect> {
         self.suspects.iter().filter(move |it| {
             let is_function = matches!(it.call.called, Called::Functions { .. });
@@ -200,7 +201,7 @@ impl CrashNotes {
         })
     }
 
-    /// The object is deleted: nobody is called for it any more. The line to write, where somebody was a suspect.
+    /// Clears the calls for a deleted object. Returns the line to write, if one was a suspect.
     pub(super) fn deleted(&mut self, uid: &str) -> Option<String> {
         if !self.is_suspect(uid) {
             return None;
@@ -208,8 +209,8 @@ impl CrashNotes {
         Some(self.record(Note::Deleted(uid.to_owned())))
     }
 
-    /// For how long at most a suspect keeps others waiting, so that all together take no longer than `all`. Most crashes are quick; where
-    /// one was not, and so several suspects were called at a time, the next turns are longer.
+    /// Returns the longest time for which a suspect keeps other suspects waiting, such that all of them together take no longer than `all`.
+    /// Most crashes come quickly. If one did not, several suspects ran at the same time, so the next turns are longer.
     pub(super) fn turn(&self, all: Duration) -> Duration {
         const FIRST: Duration = Duration::from_secs(1);
         let longer = 10_u32.saturating_pow(self.ends.saturating_sub(2).min(9));
@@ -217,14 +218,15 @@ impl CrashNotes {
         FIRST.saturating_mul(longer).min(all / suspects.max(1))
     }
 
-    /// A call begins: its number, and the line to write before it does.
+    /// Notes the start of a call. Returns its number, and the line to write before the call starts.
     pub(super) fn begin(&mut self, call: NotedCall) -> (u64, String) {
         let number = self.next;
         self.next += 1;
         (number, self.record(Note::Begun { number, call }))
     }
 
-    /// A call has returned, or was cut off: then nothing is known of it. Nothing is to be written where it was forgotten meanwhile.
+    /// Notes that a call has returned or was cut off; a cut-off call remains unexplained. Returns the line to write, or `None` if the call
+    /// was forgotten meanwhile.
     pub(super) fn end(&mut self, number: u64, has_returned: bool) -> Option<String> {
         if !self.running.contains_key(&number) {
             return None;
@@ -237,7 +239,7 @@ impl CrashNotes {
         Some(self.record(note))
     }
 
-    /// What has happened now: the line to write of it.
+    /// Applies a note, and returns the line to write.
     fn record(&mut self, note: Note) -> String {
         let text = line(&note);
         self.enter(note);
@@ -262,8 +264,8 @@ impl CrashNotes {
         }
     }
 
-    /// The process has lived for a while: what ends it from here on is another story, and no call that runs now has ended it soon. Whether
-    /// anything is forgotten for that.
+    /// Forgets running calls and unconfirmed suspects because the process has lived for a while: a later crash counts anew, and no present
+    /// call has caused an early one. Returns whether anything was forgotten.
     pub(super) fn lived(&mut self) -> bool {
         let known = (self.ends, self.suspects.len(), self.running.len());
         self.ends = 0;
@@ -272,7 +274,7 @@ impl CrashNotes {
         known != (0, self.suspects.len(), 0)
     }
 
-    /// All there is to know, in short.
+    /// Returns the complete notes in compact form.
     pub(super) fn text(&self) -> String {
         let started = Note::Started {
             program: self.program.clone(),
@@ -288,7 +290,7 @@ impl CrashNotes {
         notes.chain(stopping).map(|note| line(&note)).collect()
     }
 
-    /// The operator was asked to end: the line to write, where it is news.
+    /// Notes that the operator was asked to end. Returns the line to write, unless that was noted before.
     pub(super) fn stopping(&mut self) -> Option<String> {
         (!self.is_stopping).then(|| self.record(Note::Stopping))
     }
@@ -299,9 +301,9 @@ impl Suspect {
         self.crashes > 1
     }
 
-    /// The operator has ended abruptly in this call once more.
+    /// Notes another crash in this call.
     fn is_found_again(&mut self, call: &NotedCall, is_alone: bool, now: Timestamp) {
-        /// So often no other one can be the reason.
+        /// After this many crashes beside different calls, no other call can be the cause.
         const ENOUGH: u32 = 2;
         self.beside_others += u32::from(!is_alone);
         if is_alone || self.beside_others >= ENOUGH {

@@ -1,7 +1,7 @@
-//! Noticing that another program keeps its state under this operator's name.
+//! Notices that another program keeps its state under this operator's name.
 //!
-//! Promises no write and no false alarm: a state that this process may have written itself tells nothing, and what may be an instance
-//! that is just being replaced is said so. Must not know what a trace is made of, nor how it is worded.
+//! Never writes and raises no false alarm: a state that this process may have written itself is no evidence, and the report mentions it if the
+//! other program may be an instance that is just being replaced. Must not know what a trace consists of, nor the words of the report.
 
 use std::sync::Arc;
 
@@ -10,17 +10,17 @@ use crate::engine::worker::Worker;
 use crate::happening::Happening;
 use crate::happening::duplicates::{DuplicateOperator, Severity};
 use crate::object::body::Body;
-use crate::object::outline::Outline;
+use crate::object::lazy_json::Outline;
 use crate::object::raw::Raw;
 use crate::state::trace::Evidence;
 
 impl Worker {
-    /// Look whether the state that has come was made by somebody who takes this operator's things for its own.
+    /// Examines whether another program that uses this operator's marks has made the new state.
     pub(super) fn look_for_duplicates(&mut self, raw: &Raw) {
         let Some(evidence) = self.evidence(raw) else {
             return;
         };
-        // Where the fate of an own write is not known, it may be its echo.
+        // If the fate of an own write is unknown, the state may be its echo.
         let alien =
             || !self.writer.maybe_written && raw.body().is_ok_and(|body| self.is_readable(&body));
         if evidence == Evidence::UnknownRecords || alien() {
@@ -28,15 +28,16 @@ impl Worker {
         }
     }
 
-    /// Look the same way at the answer to an own write: others may have written just before it, and what they leave under names of
-    /// their own is never this operator's doing.
+    /// Examines the answer to an own write in the same way: another program may have written just before it, and records under unknown names
+    /// can never be this operator's work.
     pub(super) fn look_for_unknown_records(&mut self, reply: &Raw) {
         if let Some(evidence @ Evidence::UnknownRecords) = self.evidence(reply) {
             self.notice(evidence, reply);
         }
     }
 
-    /// How the state differs from the one known. Where versions cannot be compared, it may be an older one.
+    /// Returns the evidence in the difference between the state and the one known. Returns `None` if the versions cannot be compared, since
+    /// the state may be older than the one known.
     fn evidence(&self, raw: &Raw) -> Option<Evidence> {
         let was = self.memory.trace?;
         let is = self.shared().trace(&self.kind, raw)?;
@@ -46,10 +47,10 @@ impl Worker {
 
     fn notice(&mut self, evidence: Evidence, raw: &Raw) {
         if evidence == Evidence::FinalizerReadded {
-            self.memory.lately.readded_finalizers =
-                self.memory.lately.readded_finalizers.saturating_add(1);
+            self.memory.recent.readded_finalizers =
+                self.memory.recent.readded_finalizers.saturating_add(1);
         }
-        let (kind, readded_finalizers) = (self.kind.id, self.memory.lately.readded_finalizers);
+        let (kind, readded_finalizers) = (self.kind.id, self.memory.recent.readded_finalizers);
         if let Some(severity) = self
             .shared()
             .note_duplicate(kind, evidence, readded_finalizers)
@@ -58,7 +59,7 @@ impl Worker {
         }
     }
 
-    /// Rubbish is no operator's, and is told elsewhere.
+    /// Returns whether the last-applied state is readable. An unreadable one belongs to no operator and is reported elsewhere.
     fn is_readable(&self, body: &Body) -> bool {
         self.shared().setup.persistence.essence.fetch(body).is_ok()
     }

@@ -1,6 +1,6 @@
-//! Of which kinds another operator of this name was noticed: it is said once per kind, and once more where it lasts.
+//! Remembers for which kinds another operator of this name was noticed: reported once per kind, and once more if it persists.
 //!
-//! Must not know how it is noticed, nor how it is told.
+//! Must not know how it is noticed, nor how it is reported.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -11,20 +11,20 @@ use tokio::time::Instant;
 use crate::happening::duplicates::Severity;
 use crate::state::trace::Evidence;
 
-/// Longer than an instance and its successor are there at the same time.
+/// Longer than an instance and its successor run at the same time.
 const REPLACED_WITHIN: Duration = Duration::from_secs(120);
 
-/// So often the finalizer is taken off that somebody else puts on.
+/// The number of times that a worker removes a finalizer which another program keeps adding.
 pub(super) const READDED_FINALIZERS: u8 = 3;
 
-/// The evidence of other operators that was found, by kind.
+/// The evidence of other operators, by kind.
 #[derive(Debug, Default)]
 pub(crate) struct DuplicateOperators(Mutex<BTreeMap<u32, Noticed>>);
 
 #[derive(Debug)]
 struct Noticed {
     first: Instant,
-    /// Said that there is another operator, and not only another instance.
+    /// Reported as another operator, and not only as another instance.
     said: bool,
 }
 

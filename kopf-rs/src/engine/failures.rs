@@ -1,7 +1,7 @@
-//! Which handlers have failed for good, for the report at the end.
+//! Records the permanent failures of handlers for the report at the end.
 //!
-//! Kept as text in one place in memory: a hundred small values made in a burst would stand all over the heap, and hold a page each once the
-//! burst is over. Must not know why they have failed.
+//! Stores them as text in one buffer: as separate values, the failures of a burst would be scattered over the heap and hold a page each
+//! after the burst. Must not know the reasons of the failures.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -9,13 +9,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::object::reference::Reference;
 
-/// A handler that failed for good.
+/// A permanent failure of a handler.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Failure {
     /// The handler's id.
     pub handler: String,
-    /// The object it was called for; `None` for activities.
+    /// The object that the handler was called for; `None` for activities.
     pub object: Option<Reference>,
 }
 
@@ -29,22 +29,22 @@ impl fmt::Display for Failure {
     }
 }
 
-/// The last failures, or all of them.
+/// The most recent failures, or all of them.
 #[derive(Debug)]
 pub(super) struct Failures {
     keeps_all: bool,
-    /// One line of JSON each.
+    /// One line of JSON for each failure.
     lines: Mutex<VecDeque<u8>>,
 }
 
-/// As it is kept: the handler, then the object.
+/// The stored form: the handler, then the fields of the object.
 type Line<'a, T> = (T, T, T, T, Option<T>, T);
 
 impl Failures {
-    /// A hundred failures and more.
+    /// The size limit of the buffer in bytes, enough for more than a hundred failures.
     const KEPT: usize = 32 * 1024;
 
-    /// An operator that is to end reports all; any other one would collect them for ever.
+    /// An operator that ends on failures keeps all of them; any other one would accumulate them without limit.
     pub(super) fn new(keeps_all: bool) -> Self {
         Self {
             keeps_all,

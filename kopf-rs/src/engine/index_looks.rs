@@ -1,8 +1,8 @@
-//! Looks at the states of objects for the indices, before any handler sees them.
+//! Calls index functions for states of objects, before any handler sees these states.
 //!
-//! A state is looked at where it comes in: by the watch, before it is put into the queue; or by the worker that has read or written the object.
-//! Plain functions are called on the spot. Where a function is async, a task of its own makes the calls, which needs no place in the worker
-//! limit. Must not know what an outcome means, nor who waits.
+//! A state is examined where it arrives: in the watch, before the queue takes it; or in the worker that has read or written the object.
+//! Synchronous functions are called on the spot. Async functions are called by a task of their own, which needs no worker permit. Must not
+//! know what an outcome means, nor who waits for it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,9 +12,12 @@ use tokio::time::Instant;
 
 use crate::cluster::watch::WatchEvent;
 use crate::engine::attempt::attempt;
+use crate::engine::children::OwnerNews;
+use crate::engine::indexing::late_readers::{IndexReader, IndexedVersion};
 use crate::engine::indexing::objects::IndexRun;
 use crate::engine::invoke::{Cancelled, guarded, invoke_at_once};
 use crate::engine::key::Key;
+use crate::engine::memory::Version;
 use crate::engine::queue::StreamId;
 use crate::engine::report::{about, report};
 use crate::engine::resource_handlers::{IndexFunctions, ResourceHandlers};
@@ -31,23 +34,27 @@ use crate::happening::user_code::UserCode;
 use crate::object::patch::Patch;
 use crate::object::raw::Raw;
 use crate::object::reference::Reference;
+use crate::object::resource::Resource;
 use crate::reaction::indexing::{Effect, IndexAttempts, IndexLook};
 use crate::reaction::judge::Judge;
+use crate::reaction::owned::ChildNews;
 
-/// Handlers of an object wait for its index functions: a call that takes longer is cut off, unless its function has a `timeout` of its own.
+/// The time limit of a call, unless the function has a longer `timeout` of its own. Handlers of the object wait for its index functions, so
+/// a call must not take for ever.
 const LONGEST_CALL: Duration = Duration::from_secs(60);
 
 impl Shared {
-    /// Take in what a watch tells, before the queue does.
+    /// Takes in one event of a watch, before the queue does.
     pub(super) fn index_event(self: &Arc<Self>, stream: StreamId, event: &WatchEvent) {
         let now = Instant::now();
         let run = self
             .indexing
             .change(|objects| objects.on_event(stream, event, now));
         self.index(run);
+        self.call_late_readers();
     }
 
-    /// Take in what the server has said of an object to a read or a write.
+    /// Takes in the state of an object from the answer to a read or a write.
     pub(super) fn index_answer(self: &Arc<Self>, key: &Key, kind: &ResourceHandlers, raw: &Raw) {
         if kind.indexers.is_empty() {
             return;
@@ -57,6 +64,54 @@ impl Shared {
             .indexing
             .change(|objects| objects.answered(key, raw, now));
         self.index(run);
+        self.call_late_readers();
+    }
+
+    /// Wakes the owner of a child.
+    pub(super) fn tell_owner(self: &Arc<Self>, news: OwnerNews, kind: &Arc<Resource>) {
+        let (ChildNews { owner, child }, calls) = match news {
+            OwnerNews::Changed(news) => (news, true),
+            OwnerNews::Written(news) => (news, false),
+            OwnerNews::LeftOver(owner) => return self.child_changed(&owner, kind),
+        };
+        let state = IndexedVersion {
+            key: Key::of_uid(&child.uid),
+            version: child.version.as_deref().map(Version::of),
+        };
+        let reader = IndexReader::Owner(owner);
+        if calls {
+            self.call_reader(reader, kind, Some(&state));
+        } else {
+            self.indexing.is_read(&state, (reader, kind.clone()));
+        }
+    }
+
+    /// Calls a handler for a state of an object, and once more after the indices of its kind have that state.
+    pub(super) fn call_reader(
+        self: &Arc<Self>,
+        reader: IndexReader,
+        kind: &Arc<Resource>,
+        state: Option<&IndexedVersion>,
+    ) {
+        // Registered first, so that a call which begins before the index has the state is followed by another one.
+        if let Some(state) = state {
+            self.indexing.is_read(state, (reader.clone(), kind.clone()));
+        }
+        match reader {
+            IndexReader::Owner(owner) => self.child_changed(&owner, kind),
+            IndexReader::Concerned { handler, names } => {
+                for start in self.queue.target_changed(&handler, &names, kind) {
+                    (self.start_worker)(self, start);
+                }
+            }
+        }
+    }
+
+    /// Calls the handlers again that ran before the indices had the state they were called for.
+    fn call_late_readers(self: &Arc<Self>) {
+        for (reader, kind) in self.indexing.take_late_readers() {
+            self.call_reader(reader, &kind, None);
+        }
     }
 
     fn index(self: &Arc<Self>, mut next: Option<IndexRun>) {
@@ -65,7 +120,7 @@ impl Shared {
                 self.index_later(run);
                 return;
             }
-            // Nothing in it waits.
+            // Without async functions, the future never suspends.
             let Some(Some(effects)) = self.look(&mut run).now_or_never() else {
                 return;
             };
@@ -73,7 +128,7 @@ impl Shared {
         }
     }
 
-    /// In a task of its own, which ends with the operator.
+    /// Runs the calls in a task of their own, which ends with the operator.
     fn index_later(self: &Arc<Self>, run: IndexRun) {
         let shared = self.clone();
         self.tasks.spawn(async move {
@@ -90,9 +145,10 @@ impl Shared {
                     next = shared
                         .indexing
                         .change(|objects| objects.ended(run, effects));
+                    shared.call_late_readers();
                 }
             };
-            // Boxed: `select!` would store it twice.
+            // Boxed because `select!` would store the future twice.
             let all = Box::pin(all);
             tokio::select! {
                 biased;
@@ -103,11 +159,11 @@ impl Shared {
         });
     }
 
-    /// Call the functions for a state. What becomes of each index; `None` where the operator stops.
+    /// Calls the functions for a state. Returns the effect on each index; `None` if the operator stops.
     async fn look(&self, run: &mut IndexRun) -> Option<Vec<Effect>> {
         let kind = run.kind.clone();
         let Ok(body) = run.raw.body() else {
-            // It cannot be handled either, which is told then.
+            // An unreadable object cannot be handled either, which the worker reports.
             return Some(kind.indexers.iter().map(|_| Effect::Clear).collect());
         };
         let about = Arc::new(about(&kind.resource, run.raw.facts()));
@@ -137,7 +193,7 @@ impl Shared {
     }
 }
 
-/// A look at one state of an object.
+/// The examination of one state of an object.
 struct Looking<'a> {
     shared: &'a Shared,
     about: Arc<Reference>,
@@ -174,7 +230,7 @@ impl Looking<'_> {
                 .timeout()
                 .unwrap_or(LONGEST_CALL)
                 .max(LONGEST_CALL);
-            // Boxed: what is moved into a future is stored in it twice.
+            // Boxed because a future that is moved into another one is stored twice.
             match tokio::time::timeout(longest, Box::pin(attempt)).await {
                 Ok(outcome) => outcome?,
                 Err(_) => Outcome::Arbitrary {

@@ -1,8 +1,10 @@
-//! What is indexed, and who waits for it: all handlers until the objects that are there at the start are indexed, and those of an object until
-//! what has come in of it is.
+//! Holds the indices, and makes handlers wait for them: all handlers until the objects of the start are indexed, and those of an object
+//! until its newest known state is.
 //!
-//! They wait before they ask for a place in any limit, and what they wait for needs none. Must not know how index functions are called.
+//! Handlers wait here before they ask for a permit of any limit, and index functions need none of these permits, so the wait cannot
+//! deadlock. Must not know how index functions are called.
 
+pub(crate) mod late_readers;
 mod leftovers;
 pub(crate) mod objects;
 
@@ -13,6 +15,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::engine::indexing::late_readers::{IndexedVersion, LateReader};
 use crate::engine::indexing::objects::facts::IndexFacts;
 use crate::engine::indexing::objects::{IndexedObjects, Readiness};
 use crate::engine::key::Key;
@@ -25,16 +28,16 @@ use crate::handler::memo::Memo;
 use crate::happening::Happening;
 use crate::happening::serving::Serving;
 
-/// The indices, and what has been put into them.
+/// The indices and their contents.
 pub(crate) struct Indexing {
     objects: Mutex<IndexedObjects>,
-    /// Whether there are any.
+    /// At least one index is declared.
     is_used: bool,
-    /// Handlers may be called.
+    /// Cancelled as soon as handlers may be called.
     ready: CancellationToken,
-    /// Told whenever that may be so by now.
+    /// Notified whenever that may have become true.
     changed: Notify,
-    /// How many objects are trees at a time while async functions are called for them.
+    /// Limits how many objects are held as trees at a time while async functions are called for them.
     pub(super) turns: Turns,
 }
 
@@ -63,17 +66,17 @@ impl Indexing {
         self.change(|objects| objects.open(stream, kind, replaces));
     }
 
-    /// A watch is ended. What `has_worker` is still worked on.
+    /// Forgets a watch that has ended, except for objects that still have a worker (`has_worker`).
     pub(crate) fn close(&self, stream: StreamId, has_worker: impl Fn(&Key) -> bool) {
         self.change(|objects| objects.close(stream, has_worker));
     }
 
-    /// All watches that there are to be at the start have begun.
+    /// Notes that all watches of the start-up have begun.
     pub(crate) fn are_watched(&self) {
         self.change(IndexedObjects::are_watched);
     }
 
-    /// Let handlers be called once all is indexed.
+    /// Lets handlers be called once all objects of the start are indexed.
     pub(crate) async fn look_after_readiness(&self) -> Infallible {
         while !self.ready.is_cancelled() {
             let changed = self.changed.notified();
@@ -93,23 +96,40 @@ impl Indexing {
         std::future::pending().await
     }
 
-    /// Wait until handlers may be called at all, and until all that has come in of this object is indexed.
+    /// Waits until handlers may be called at all, and until the newest known state of this object is indexed.
     pub(super) async fn indexed(&self, key: &Key) {
         if self.is_used {
             if !self.ready.is_cancelled() {
-                // Boxed, as is the other wait: a worker that waits must be small.
+                // Boxed, as is the other wait, because a waiting worker must be small.
                 Box::pin(self.ready.cancelled()).await;
             }
             self.object_indexed(key).await;
         }
     }
 
-    /// Whether something that has come in of this object is not indexed yet.
+    /// Returns whether the newest known state of this object is not indexed yet.
     pub(super) fn is_behind(&self, key: &Key) -> bool {
         self.is_used && self.lock().waiting(key).is_some()
     }
 
-    /// Which indices are filled.
+    /// Registers a handler that is about to be called for a state. If an index of its kind lacks that state, the handler is called again
+    /// later.
+    pub(super) fn is_read(&self, state: &IndexedVersion, reader: LateReader) {
+        if self.is_used {
+            self.lock().is_read(state, reader);
+        }
+    }
+
+    /// Takes the handlers that have to be called again.
+    pub(super) fn take_late_readers(&self) -> Vec<LateReader> {
+        if self.is_used {
+            self.lock().take_late_readers()
+        } else {
+            Vec::new()
+        }
+    }
+
+    /// Returns the state of each index.
     pub(super) fn facts(&self) -> Vec<IndexFacts> {
         if self.is_used {
             self.lock().facts()
@@ -118,7 +138,7 @@ impl Indexing {
         }
     }
 
-    /// Wait until all that has come in of this object is indexed.
+    /// Waits until the newest known state of this object is indexed.
     pub(super) async fn object_indexed(&self, key: &Key) {
         if self.is_used {
             let waiting = self.lock().waiting(key);
@@ -128,7 +148,7 @@ impl Indexing {
         }
     }
 
-    /// The memo of an object that has a worker. `own` is what it has had at rest.
+    /// Returns the memo of an object that has a worker. `own` is the memo that the worker kept while idle.
     pub(super) fn memo(&self, key: &Key, own: Option<Memo>, operators: &Memo) -> Memo {
         if self.is_used {
             return self.lock().memo(key, own);
@@ -136,7 +156,7 @@ impl Indexing {
         own.unwrap_or_else(|| operators.copied())
     }
 
-    /// The worker rests. The memo that it has to keep itself.
+    /// Stores the memo of an idle worker. Returns the memo if the worker has to keep it itself.
     pub(super) fn rest(&self, key: &Key, memo: Memo) -> Option<Memo> {
         let kept = if self.is_used {
             self.lock().rest(key, memo)
@@ -146,12 +166,12 @@ impl Indexing {
         kept.filter(|memo| !memo.is_idle())
     }
 
-    /// The worker of an object that is deleted, or not watched any more, is done.
+    /// Forgets an object that is deleted or no longer watched, after its worker has ended.
     pub(super) fn forget(&self, key: &Key) {
         self.change(|objects| objects.forget(key));
     }
 
-    /// Change what is indexed, which may be what handlers wait for.
+    /// Changes the indexed objects, and notifies the handlers that may wait for the change.
     pub(super) fn change<T: Default>(&self, change: impl FnOnce(&mut IndexedObjects) -> T) -> T {
         if !self.is_used {
             return T::default();

@@ -1,9 +1,10 @@
-//! Calling user code: in its span, within its time, panics caught, blocking functions on their own threads.
+//! Calls user code: inside its span, within its timeout, with panics caught, blocking functions on threads of their own.
 //!
-//! Async handlers run on a runtime of their own where one is given, so that those that block stop only each other; else on the
-//! caller's. Must not know what follows from an outcome.
+//! Async handlers run on a separate runtime if one is given, so that a handler that blocks delays only other handlers; else on the caller's
+//! runtime. Must not know what follows from an outcome.
 
 mod begin;
+mod handover;
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -16,10 +17,10 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, oneshot};
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::AbortOnDropHandle;
 use tracing::{Instrument, Span, dispatcher};
 
 use crate::engine::invoke::begin::Begin;
+use crate::engine::invoke::handover::Handover;
 use crate::engine::metered::MeteredCall;
 use crate::engine::report::report;
 use crate::engine::watchdog::Watched;
@@ -27,33 +28,33 @@ use crate::handler::callee::{Callee, Calling, Function, Returned};
 use crate::handler::cause::Cause;
 use crate::handler::current;
 use crate::handler::definition::{Handler, HandlerCall};
-use crate::handler::error::HandlerError;
+use crate::handler::error::{HandlerError, PermanentError};
 use crate::handler::named_panic::NamedPanic;
 use crate::handler::outcome::{Outcome, panic_text};
-use crate::handler::subject::Activity;
+use crate::handler::subject::{Activity, Reason};
 use crate::handler::timing::BackgroundKind;
 use crate::happening::meter::{Meter, SharedMeter};
 use crate::happening::{EndOfCall, Happening};
 use crate::object::patch::Patch;
 use crate::object::reference::Reference;
+use crate::rt::broken_pipe::drop_if_lost;
 use crate::rt::clock::Clock;
-use crate::rt::printed::drop_if_lost;
 
 /// Calls handlers.
 pub(crate) struct Invoker {
     clock: Clock,
     blocking: Arc<Semaphore>,
-    /// The runtime of handlers, where they have one of their own.
-    handlers: Option<Handle>,
+    /// The separate runtime of handlers, if there is one.
+    handlers: Option<Handover>,
     cancelled: CancellationToken,
     meter: SharedMeter,
 }
 
-/// The operator stops: the attempt was cut off, and nothing is known of it.
+/// The attempt was cut off because the operator stops; its outcome is unknown.
 #[derive(Debug)]
 pub(crate) struct Cancelled;
 
-/// For so long an async attempt that is cut off may run on before it is told that it does.
+/// The time for which an async attempt that is cut off may run on before a line reports it.
 const GRACE: Duration = Duration::from_millis(50);
 
 impl Invoker {
@@ -61,29 +62,29 @@ impl Invoker {
         Self {
             clock,
             blocking: Arc::new(Semaphore::new(blocking.clamp(1, Semaphore::MAX_PERMITS))),
-            handlers,
+            handlers: handlers.map(Handover::to),
             cancelled: CancellationToken::new(),
             meter: None,
         }
     }
 
-    /// Tell somebody of each call, for figures.
+    /// Reports each call to `meter`, for metrics.
     pub(crate) fn metered(mut self, meter: SharedMeter) -> Self {
         self.meter = meter;
         self
     }
 
-    /// Who is told of calls.
+    /// Returns the meter.
     pub(crate) fn meter(&self) -> Option<&dyn Meter> {
         self.meter.as_deref()
     }
 
-    /// Cut off all async attempts, now and from now on.
+    /// Cuts off all async attempts, present and future ones.
     pub(crate) fn cancel(&self) {
         self.cancelled.cancel();
     }
 
-    /// One attempt. What the handler puts into `patch` stays there, however it ends.
+    /// Makes one attempt. Changes that the handler puts into `patch` stay there, however the attempt ends.
     pub(crate) async fn invoke(
         &self,
         cause: &HandlerCall,
@@ -97,7 +98,7 @@ impl Invoker {
         self.invoke_until(cause, about, patch, stop).await
     }
 
-    /// One attempt of a daemon or timer, which is cut off by itself.
+    /// Makes one attempt of a daemon or timer, which has a cancellation token of its own.
     pub(crate) async fn invoke_in_background(
         &self,
         cause: &HandlerCall,
@@ -147,7 +148,8 @@ impl Invoker {
                 .await
             }
             Callee::Fn(Function::Blocking(function)) => {
-                // Boxed, as is the next one: async calls are many, and store what the largest of these needs.
+                // Boxed, as is the next one: a future is as large as its largest branch, and async calls, of which there are many, need
+                // less.
                 let called = Box::pin(self.on_a_thread(*function, cause, patch, stop));
                 called.instrument(span).await
             }
@@ -167,8 +169,8 @@ impl Invoker {
         span: Span,
         (patch, stop): (&mut Patch, CutOff<'_>),
     ) -> Result<Outcome, Cancelled> {
-        if let Some(runtime) = self.other_runtime() {
-            let called = self.on_runtime(runtime, call, cause, span, (patch, stop));
+        if let Some(handover) = self.other_runtime() {
+            let called = self.on_runtime(handover, call, cause, span, (patch, stop));
             return Box::pin(called).await;
         }
         let left = self.left(cause);
@@ -176,17 +178,19 @@ impl Invoker {
         called.instrument(span).await
     }
 
-    /// The runtime of handlers, unless the caller is on it: a sub-handler runs where its parent does.
-    fn other_runtime(&self) -> Option<&Handle> {
-        let handlers = self.handlers.as_ref()?;
-        let is_here = Handle::try_current().is_ok_and(|here| here.id() == handlers.id());
-        (!is_here).then_some(handlers)
+    /// Returns the runtime of handlers, unless the caller is on it: a sub-handler runs where its parent does.
+    fn other_runtime(&self) -> Option<&Handover> {
+        let handover = self.handlers.as_ref()?;
+        let handlers = handover.handlers().id();
+        let is_here = Handle::try_current().is_ok_and(|here| here.id() == handlers);
+        (!is_here).then_some(handover)
     }
 
-    /// An attempt that does not give its thread back cannot be cut off: the operator's stop waits for it, and that is said.
+    /// Runs an async attempt on the runtime of handlers. An attempt that blocks its thread cannot be cut off, so the stop of the operator
+    /// waits for it and a line reports that.
     async fn on_runtime(
         &self,
-        runtime: &Handle,
+        handover: &Handover,
         call: impl for<'a> FnOnce(&'a Cause, &'a mut Patch) -> Calling<'a> + Send + 'static,
         cause: &HandlerCall,
         span: Span,
@@ -200,7 +204,7 @@ impl Invoker {
             let called = attempt(call, &attempted, left, &cancelled, &mut taken).await;
             Some((called, taken))
         };
-        let mut task = AbortOnDropHandle::new(runtime.spawn(task.instrument(span)));
+        let mut task = Box::pin(handover.call(task.instrument(span)));
         let ended = tokio::select! {
             biased;
             ended = &mut task => ended,
@@ -214,19 +218,18 @@ impl Invoker {
             }
         };
         match ended {
-            Ok(Some((called, changed))) => {
+            Some(Ok(Some((called, changed)))) => {
                 *patch = changed;
                 called
             }
-            Ok(None) => Err(Cancelled),
-            Err(error) if error.is_cancelled() => Err(Cancelled),
-            Err(error) => Ok(Outcome::Arbitrary {
-                message: error.to_string(),
-            }),
+            // The attempt was called off, or the runtime of handlers has shut down.
+            Some(Ok(None)) | None => Err(Cancelled),
+            Some(Err(message)) => Ok(Outcome::Arbitrary { message }),
         }
     }
 
-    /// A thread cannot be interrupted: it is waited for, past its timeout and past the operator's stop, and that is said.
+    /// Runs a blocking function on a thread. A thread cannot be interrupted, so the call is awaited beyond its timeout and beyond the stop
+    /// of the operator, and a line reports that.
     async fn on_a_thread(
         &self,
         function: impl FnOnce(&Cause, &mut Patch) -> Returned + Send + 'static,
@@ -254,7 +257,8 @@ impl Invoker {
             let returned = span.in_scope(|| caught(called));
             Some((returned, taken))
         };
-        let runtime = self.handlers.clone().unwrap_or_else(Handle::current);
+        let handlers = self.handlers.as_ref().map(Handover::handlers);
+        let runtime = handlers.cloned().unwrap_or_else(Handle::current);
         let thread: Thread<_> = if needs_no_place {
             on_its_own_thread(runtime, work)
         } else {
@@ -264,15 +268,15 @@ impl Invoker {
         match self.patiently(cause, (&begin, patch), thread, stop).await {
             Ok(Some((returned, changed))) => {
                 *patch = changed;
-                Ok(ended(returned))
+                Ok(ended(cause, returned))
             }
             Ok(None) => Err(Cancelled),
             Err(message) => Ok(Outcome::Arbitrary { message }),
         }
     }
 
-    /// Wait for the thread of a blocking handler, and report when the handler should have ended. `None` where the operator stops before
-    /// the call has begun: other blocking handlers may have taken all threads.
+    /// Waits for the thread of a blocking handler, and reports when the handler should have ended. Returns `None` if the operator stops
+    /// before the call has begun, since other blocking handlers may occupy all threads.
     async fn patiently<T>(
         &self,
         cause: &HandlerCall,
@@ -303,7 +307,7 @@ impl Invoker {
         thread.await
     }
 
-    /// The rest of the handler's timeout.
+    /// Returns the rest of the handler's timeout.
     fn left(&self, cause: &HandlerCall) -> Option<Duration> {
         let limit = cause.handler.timeout()?;
         if cause.attempt.is_first {
@@ -314,33 +318,33 @@ impl Invoker {
     }
 }
 
-/// The reasons that cut a call off.
+/// The conditions that cut a call off.
 #[derive(Clone, Copy)]
 struct CutOff<'a> {
     cancelled: &'a CancellationToken,
-    /// Why, as it is said.
+    /// The reason, for the log.
     end: EndOfCall,
 }
 
 impl CutOff<'_> {
-    /// Until it has been so for so long.
+    /// Waits until the call has been cut off for `grace`.
     async fn is_past(&self, grace: Duration) {
         self.cancelled.cancelled().await;
         tokio::time::sleep(grace).await;
     }
 }
 
-/// A daemon has its thread for as long as its object is there: it would keep others from theirs. A login has its own, too, since those that have
-/// the threads may wait for the login.
+/// Returns whether the handler gets a thread outside the limit on blocking threads. A daemon would occupy a thread for the lifetime of its
+/// object. A login may be awaited by the handlers that occupy the threads, which would be a deadlock.
 fn has_its_own_thread(handler: &Handler) -> bool {
     let is_daemon = |(kind, _)| kind == BackgroundKind::Daemon;
     handler.background().is_some_and(is_daemon) || handler.activity() == Some(Activity::Login)
 }
 
-/// The outcome of a call on a thread of its own; `None` where the call was cancelled before it began.
+/// The outcome of a call on a thread; `None` if the call was cancelled before it began.
 type Thread<T> = Pin<Box<dyn Future<Output = Result<Option<T>, String>> + Send>>;
 
-/// Run `work` on a thread that is no one else's.
+/// Runs `work` on a new thread.
 fn on_its_own_thread<T: Send + 'static>(
     runtime: Handle,
     work: impl FnOnce() -> Option<T> + Send + 'static,
@@ -352,7 +356,7 @@ fn on_its_own_thread<T: Send + 'static>(
         .spawn(move || {
             let _runtime = runtime.enter();
             let worked = dispatcher::with_default(&listener, work);
-            // Nobody may wait for it any more.
+            // The receiver may be gone already.
             drop(done.send(worked));
         });
     Box::pin(async move {
@@ -366,7 +370,7 @@ fn report_overdue(cause: &HandlerCall, end: EndOfCall) {
     report(cause.logger(), &Happening::RunsOn { handler, end });
 }
 
-/// An async attempt, on whichever runtime this is polled.
+/// Makes an async attempt on the runtime that polls this future.
 async fn attempt(
     call: impl for<'a> FnOnce(&'a Cause, &'a mut Patch) -> Calling<'a>,
     cause: &HandlerCall,
@@ -378,10 +382,10 @@ async fn attempt(
     let calling = Caught::new(cause, watched, || call(cause, patch));
     let outcome = async {
         let Some(left) = left else {
-            return ended(calling.await);
+            return ended(cause, calling.await);
         };
         match tokio::time::timeout(left, calling).await {
-            Ok(returned) => ended(returned),
+            Ok(returned) => ended(cause, returned),
             Err(_) => Outcome::TimedOut {
                 after: cause.handler.timeout().unwrap_or(left),
             },
@@ -394,7 +398,7 @@ async fn attempt(
     }
 }
 
-/// One attempt of a plain function that must not block, at once and on this thread.
+/// Makes one attempt of a synchronous function that must not block, at once and on this thread.
 pub(crate) fn invoke_at_once(cause: &HandlerCall, about: &Reference) -> Outcome {
     let current = Arc::new(cause.cause.clone());
     let mut none = Patch::new();
@@ -406,14 +410,35 @@ pub(crate) fn invoke_at_once(cause: &HandlerCall, about: &Reference) -> Outcome 
             Callee::Fn(Function::Async(_)) | Callee::Closure(_) => Ok(None),
         }
     };
-    ended(span(cause, about).in_scope(|| caught(called)))
+    ended(cause, span(cause, about).in_scope(|| caught(called)))
 }
 
-fn ended(returned: Result<Returned, Panicked>) -> Outcome {
-    returned.map_or_else(|Panicked(message)| Outcome::Panicked { message }, outcome)
+fn ended(cause: &Cause, returned: Result<Returned, Panicked>) -> Outcome {
+    match returned {
+        Ok(Err(HandlerError::Permanent(error))) if error.is_unfit() && is_deletion(cause) => {
+            Outcome::Arbitrary {
+                message: kept(&error),
+            }
+        }
+        Ok(returned) => outcome(returned),
+        Err(Panicked(message)) => Outcome::Panicked { message },
+    }
 }
 
-/// A handler's return value as an outcome.
+fn is_deletion(cause: &Cause) -> bool {
+    cause.reason() == Some(Reason::Delete)
+}
+
+/// Words the error of a deletion handler whose argument does not fit the present object. Such an error is retried like any other and the
+/// finalizer stays, so that a changed field or type does not leave resources behind that the handler has created.
+fn kept(error: &PermanentError) -> String {
+    format!(
+        "{error}. The object is not of the type that the handler asks for, and the handler has not cleaned up: correct the object, or let the handler take \
+         what is there, such as `spec: &Value`"
+    )
+}
+
+/// Converts a handler's return value to an outcome.
 pub(super) fn outcome(returned: Returned) -> Outcome {
     match returned {
         Ok(result) => Outcome::Succeeded(result),
@@ -437,7 +462,7 @@ pub(super) fn outcome(returned: Returned) -> Outcome {
     }
 }
 
-/// The span that attributes lines of plain `tracing` macros to the handler's object. Without a subscriber, none is made.
+/// Returns the span that attributes events of plain `tracing` macros to the handler's object. Costs nothing without a subscriber.
 fn span(cause: &HandlerCall, about: &Reference) -> Span {
     tracing::error_span!(
         target: "kopf.objects",
@@ -455,12 +480,12 @@ fn span(cause: &HandlerCall, about: &Reference) -> Span {
 
 struct Panicked(String);
 
-/// The state of a call on a thread.
+/// The kind of code that the present thread runs.
 #[derive(Default)]
 enum Running {
     #[default]
     Ours,
-    /// User code, and where it panicked, if it did and the process is the operator's own.
+    /// User code; with the location of its panic, if it panicked and `take_over_panics` was called.
     Users(Option<String>),
 }
 
@@ -468,8 +493,8 @@ thread_local! {
     static RUNNING: RefCell<Running> = const { RefCell::new(Running::Ours) };
 }
 
-/// From now on panics of handlers are reported as their errors only, place included. Only for programs that are nothing but an operator: the
-/// panic hook is the process's.
+/// Installs a panic hook that leaves panics of handlers to their error reports, which include the location. Only for programs that are
+/// nothing but an operator, because the hook is global.
 #[cfg(feature = "cli")]
 pub(crate) fn take_over_panics() {
     static ONCE: std::sync::Once = std::sync::Once::new();
@@ -490,9 +515,9 @@ pub(crate) fn take_over_panics() {
     });
 }
 
-/// Run `user` code; a panic is a value.
+/// Runs `user` code and catches panics.
 fn caught<T>(user: impl FnOnce() -> T) -> Result<T, Panicked> {
-    // A sub-handler runs within its parent.
+    // Restored afterwards, because a sub-handler runs within its parent.
     let outer = RUNNING.replace(Running::Users(None));
     let result = std::panic::catch_unwind(AssertUnwindSafe(user));
     let ran = RUNNING.replace(outer);
@@ -502,7 +527,11 @@ fn caught<T>(user: impl FnOnce() -> T) -> Result<T, Panicked> {
     })
 }
 
-/// Runs `user` code; the error is its panic, with the place.
+/// Runs `user` code.
+///
+/// # Errors
+///
+/// Returns the message of a panic, with its location.
 pub(crate) fn guarded<T>(user: impl FnOnce() -> T) -> Result<T, String> {
     caught(user).map_err(|Panicked(message)| message)
 }
@@ -523,7 +552,7 @@ impl Panicked {
     }
 }
 
-/// A call whose panics are values, and that is watched while it runs.
+/// A call that catches panics and that the watchdog observes while it runs.
 struct Caught<'a> {
     cause: &'a HandlerCall,
     current: Arc<Cause>,
@@ -576,7 +605,7 @@ impl Future for Caught<'_> {
 }
 
 impl Drop for Caught<'_> {
-    /// What a call holds that is cut off is dropped now, by code of the user: as any part of the call.
+    /// Drops a call that is cut off. Dropping may run user code, so it is guarded like the call itself.
     fn drop(&mut self) {
         let Ok(calling) = std::mem::replace(&mut self.calling, Err(None)) else {
             return;

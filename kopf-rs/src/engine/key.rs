@@ -1,11 +1,11 @@
-//! Which object is meant: small, for every object has one.
+//! Identifies an object. Keys are small, because every known object has one.
 
 use std::fmt::Write as _;
 
 use crate::object::raw::Facts;
 use crate::object::resource::Resource;
 
-/// Which object is meant: its uid, whatever versions of its kind it is seen in.
+/// Identifies an object by its uid, whatever API version it is seen in.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Key {
     /// A uid that is a UUID, as on every real server: 16 bytes.
@@ -30,12 +30,12 @@ impl Key {
         }
     }
 
-    /// The key of an object that has this uid.
+    /// Returns the key of the object with this uid.
     pub(crate) fn of_uid(uid: &str) -> Self {
         Self::parse(uid).unwrap_or_else(|| Self::Text(uid.into()))
     }
 
-    /// The uid as the object has it.
+    /// Returns the uid as the object has it; empty without one.
     pub(crate) fn uid(&self) -> String {
         match self {
             Self::Named(_) => String::new(),
@@ -46,7 +46,7 @@ impl Key {
                     if matches!(at, 4 | 6 | 8 | 10) {
                         text.push('-');
                     }
-                    // Writing into text never fails.
+                    // Writing to a string never fails.
                     let _ = write!(text, "{byte:02x}");
                 }
                 text
@@ -54,7 +54,7 @@ impl Key {
         }
     }
 
-    /// Only the canonical form, so that writing it gives the same text.
+    /// Accepts only the canonical form, so that formatting the key restores the text.
     fn parse(text: &str) -> Option<Self> {
         let canonical = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f' | b'-');
         if text.len() != 36 || !text.bytes().all(canonical) {
@@ -74,7 +74,7 @@ impl Key {
     }
 }
 
-/// `namespace/name`, or `/name`.
+/// Returns `namespace/name`, or `/name`.
 pub(crate) fn full_name(namespace: Option<&str>, name: &str) -> Box<str> {
     format!("{}/{name}", namespace.unwrap_or_default()).into()
 }

@@ -1,6 +1,6 @@
-//! The last lines about objects that were warnings or errors, for those who ask how the operator is.
+//! Keeps the most recent warnings and errors about objects for status pages.
 //!
-//! Kept only where somebody may ask. Must not know what went wrong.
+//! Exists only where a status page may ask for them. Must not know what went wrong.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,27 +12,27 @@ use crate::happening::Happening;
 use crate::object::reference::Reference;
 use crate::wording::Line;
 
-/// The last of them. Clones share them.
+/// The most recent errors. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LastErrors(Arc<Mutex<VecDeque<LastError>>>);
 
-/// One of them.
+/// One error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LastError {
     pub(crate) at: Timestamp,
     /// `namespace/name`, or the name alone.
     pub(crate) object: String,
-    /// As the log has it.
+    /// The line as it is logged.
     pub(crate) line: String,
 }
 
-/// So many are kept.
+/// The number of errors that are kept.
 const KEPT: usize = 20;
-/// Of each so many characters.
+/// The maximum length of a line in characters.
 const LONGEST: usize = 500;
 
 impl LastErrors {
-    /// Keep it, where it is a warning or an error.
+    /// Stores the line if it is a warning or an error.
     pub(crate) fn note(&self, about: &Reference, happening: &Happening, at: Timestamp) {
         let line = Line(happening);
         if line.level() > Level::WARN {
@@ -50,7 +50,7 @@ impl LastErrors {
         });
     }
 
-    /// The newest first.
+    /// Returns the errors, the newest first.
     pub(crate) fn all(&self) -> Vec<LastError> {
         self.lock().iter().rev().cloned().collect()
     }

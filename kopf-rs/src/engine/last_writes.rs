@@ -1,6 +1,6 @@
-//! The last that is done for an object: it is not watched any more, or the operator stops. What has ended is written, nobody is called.
+//! The final writes for an object that is no longer watched, or at the stop of the operator: outcomes are written, and no handler is called.
 //!
-//! Promises that what has ended is written before what still runs is waited for. Must not know how anything is written.
+//! Guarantees that present outcomes are written before the worker waits for running calls. Must not know how a write works.
 
 use std::time::Duration;
 
@@ -11,19 +11,27 @@ use crate::handler::stopped::StopReason;
 use crate::happening::Happening;
 use crate::state::progress::shortened;
 
-/// Longer messages of handlers that had not finished are cut in the middle.
+/// The limit for messages of unfinished handlers; longer ones are cut in the middle.
 const LONGEST_MESSAGE: usize = 300;
 
 impl Worker {
-    /// The object is not watched any more: what has ended is written, nobody is called, nothing is remembered. Where it is watched again by
-    /// then, all is remembered: what the new watch has told of it may be older than what was written.
+    /// Handles the end of the watch: writes outcomes, calls no handler, forgets the object. If the object is watched again by then, its
+    /// memory is kept, because the new watch may have reported a state older than the writes. After a pause, the object is read and planned
+    /// anew. Returns when to look at the object again.
     pub(super) async fn unwatched(&mut self) -> Due {
         self.end_background(self.shared().why_unwatched());
+        self.context.is_ending = true;
+        let due = self.write_until_unwatched().await;
+        self.context.is_ending = false;
+        due
+    }
+
+    async fn write_until_unwatched(&mut self) -> Due {
         loop {
             self.take_returned();
             self.write_what_has_ended().await;
             if self.context.has_state() {
-                // It is watched again.
+                // The object is watched again.
                 return Due::Now;
             }
             if !self.memory.has_calls() {
@@ -35,11 +43,11 @@ impl Worker {
         Due::Unwatched
     }
 
-    /// Write outcomes that are not written yet, until the object is watched again.
+    /// Writes pending outcomes until the object is watched again.
     async fn write_what_has_ended(&mut self) {
-        /// The server refuses the outcomes themselves.
+        /// The number of refusals after which the server is taken to refuse the outcomes themselves.
         const REFUSED: u32 = 3;
-        /// For so long, its version may not be served at all.
+        /// The time after which the API version is taken to be gone.
         const UNSERVED: Duration = Duration::from_secs(600);
         let until = Instant::now() + UNSERVED;
         while self.unwritten_outcome && self.trouble.refused < REFUSED && !self.context.has_state()
@@ -59,7 +67,7 @@ impl Worker {
         }
     }
 
-    /// The handlers that are left to be called, and what they have complained about, as far as that is known.
+    /// Lists the unfinished handlers and their last messages, as far as they are known.
     fn unfinished(&self) -> String {
         let setup = &self.shared().setup;
         let mut left = Vec::new();
@@ -86,7 +94,7 @@ impl Worker {
         }
     }
 
-    /// The operator stops: outcomes that are still to be written are, once more; those of daemons and timers as soon as these have ended.
+    /// Handles the stop of the operator: writes pending outcomes once more, and those of daemons and timers as soon as they have ended.
     pub(super) async fn stop(&mut self) {
         let is_due = matches!(
             self.due,
@@ -100,11 +108,12 @@ impl Worker {
             self.shared().give_up(what);
         }
         self.end_background(StopReason::OPERATOR_EXITING);
+        self.context.is_ending = true;
         loop {
             self.take_returned();
             if self.unwritten_outcome && !self.context.is_deleted() {
                 self.write_unwritten_for_the_last_time().await;
-                // What was not written by now is told, and not tried again with what is still to come.
+                // Unwritten outcomes have been reported by now, so later rounds do not try them again.
                 self.unwritten_outcome = false;
             }
             if !self.memory.has_calls() {

@@ -1,4 +1,5 @@
-//! Outcomes that could not be written before the operator stopped: logged once per outage, at the end, and not for each object.
+//! Collects outcomes that could not be written before the operator stopped. Logs one line for each outage at the end, instead of one for
+//! each object.
 //!
 //! Must not know how often a write was tried.
 
@@ -8,19 +9,19 @@ use std::sync::{Mutex, PoisonError};
 use crate::engine::report::report_of_operator;
 use crate::happening::Happening;
 
-/// The objects that were given up, by what their requests failed for.
+/// The objects whose outcomes were given up, by outage.
 #[derive(Debug, Default)]
 pub(super) struct LostOutcomes(Mutex<BTreeMap<String, Lost>>);
 
 #[derive(Debug, Default)]
 struct Lost {
     uids: BTreeSet<String>,
-    /// The last one.
+    /// The last error.
     error: String,
 }
 
 impl LostOutcomes {
-    /// The outcomes of this object's handlers are not written, because of an `outage`.
+    /// Notes that the outcomes of this object's handlers are not written because of an `outage`.
     pub(super) fn add(&self, outage: String, uid: &str, error: String) {
         let mut lost = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let lost = lost.entry(outage).or_default();
@@ -28,7 +29,7 @@ impl LostOutcomes {
         lost.error = error;
     }
 
-    /// Report all lost outcomes, one line per outage; a second call reports nothing.
+    /// Reports all lost outcomes, one line for each outage. A second call reports nothing.
     pub(super) fn tell(&self) {
         let mut lost = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for lost in std::mem::take(&mut *lost).into_values() {

@@ -1,10 +1,13 @@
-//! What waits for one object: letters of several kinds, each with a rule of its own for what a newer one makes of an older one.
+//! The mailbox of one object: messages of several kinds, each with its own rule for how a newer message coalesces with an older one.
 //!
-//! A state takes the place of an older state. That the object is not watched any more takes the place of a state, but of no deletion;
-//! a state that comes after it (the object is watched again) takes it back. Once a deletion was read, the object has ended: a further
-//! deletion, and that it is not watched, tell nothing. Children that have changed are one letter, with the kinds of all of them. Calls of daemons
-//! and timers that have ended are all read, before anything else. What else will be posted (a patch that is owed) gets a field here with its rule in
-//! [`Mailbox::post`], and its turn in [`Mailbox::take`]; the queue and the other letters stay as they are. Must not know what is done with a letter.
+//! - A state replaces an older state.
+//! - The end of the watch replaces a state, but not a deletion. A later state, which means that the object is watched again, revokes it.
+//! - After a deletion was read, the object has ended: further deletions and ends of the watch are ignored.
+//! - Changed children merge into one message with the kinds of all of them.
+//! - Ended calls of daemons and timers are all kept, and are read before anything else.
+//!
+//! A new kind of message gets a field here, its rule in [`Mailbox::post`] and its turn in [`Mailbox::take`]; the queue and the other
+//! messages do not change. Must not know how messages are handled.
 
 use std::sync::Arc;
 
@@ -18,47 +21,48 @@ use crate::object::event::EventType;
 use crate::object::patch::Patch;
 use crate::object::raw::Raw;
 use crate::object::resource::Resource;
+use crate::rt::flow::Load;
 
-/// Something that concerns an object.
+/// A message about an object.
 #[derive(Debug)]
-pub(crate) enum Letter {
-    /// It is in another state, or deleted.
+pub(crate) enum Message {
+    /// The object has another state, or is deleted.
     State(Pending),
-    /// It is not watched any more: what has begun ends and is written, and nothing is remembered. It may well be there.
+    /// The object is no longer watched: running work ends and is written, and the object is forgotten. It may still exist.
     Unwatched,
     /// Calls of its daemons and timers have ended.
     Returned(Vec<ReturnedCall>),
-    /// Children of it are others than before.
+    /// Some of its children have changed.
     ChildrenChanged(Box<ChangedChildren>),
-    /// A daemon or timer of it is due, and it was at rest: what it is like has to be read.
-    Due(Origin),
-    /// Another instance was at work until now: what it has made of the object has to be read, however new the last state is.
-    TakenOver(Origin),
+    /// A daemon or timer of an idle object is due: the object has to be read.
+    Due(Snapshot),
+    /// Another instance led until now, and may have changed the object: it has to be read, however new the last known state is.
+    TakenOver(Snapshot),
 }
 
 /// A call of a daemon or timer that has ended.
 #[derive(Debug)]
 pub(crate) struct ReturnedCall {
-    /// Which call it was.
+    /// The number of the call.
     pub(crate) number: u64,
     pub(crate) call: HandlerCall,
-    /// `None` where the call was cut off.
+    /// `None` if the call was cut off.
     pub(crate) outcome: Option<Outcome>,
     pub(crate) patch: Patch,
-    /// What the object was like by then, as far as the call was told.
-    pub(crate) origin: Origin,
+    /// The last state of the object that the call has seen.
+    pub(crate) origin: Snapshot,
 }
 
-/// Children of an object that are others than before: their kinds, and what is known of the object.
+/// The kinds of the changed children of an object, and a snapshot of the object itself.
 #[derive(Debug)]
 pub(crate) struct ChangedChildren {
     pub(crate) kinds: Vec<Arc<Resource>>,
-    pub(crate) origin: Origin,
+    pub(crate) origin: Snapshot,
 }
 
-/// What an object was like at some time; of one that was at rest, no more than its name.
+/// A snapshot of an object; for an idle object, only its name.
 #[derive(Clone, Debug)]
-pub(crate) struct Origin {
+pub(crate) struct Snapshot {
     pub(crate) raw: Raw,
     pub(crate) kind: Arc<ResourceHandlers>,
 }
@@ -69,31 +73,33 @@ pub(crate) struct Pending {
     pub(crate) event: EventType,
     pub(crate) raw: Raw,
     pub(crate) kind: Arc<ResourceHandlers>,
-    /// When the oldest of the states merged into this one came in.
+    /// When the oldest of the states merged into this one arrived.
     pub(crate) arrived: Instant,
-    /// For a state of a listing: when that was asked for.
+    /// When the listing was requested, if the state comes from one.
     pub(crate) listing: Option<Instant>,
-    /// A deletion that no server has told of: a complete listing lacks the object.
+    /// A deletion that no event reported: a complete listing lacks the object.
     pub(crate) concluded: bool,
+    /// Counts the size of its text against the queue's limit, until a worker takes the state.
+    pub(crate) _load: Load,
 }
 
-/// The letters of one object that were not read yet.
+/// The unread messages of one object.
 #[derive(Debug, Default)]
 pub(crate) struct Mailbox {
     state: Option<Pending>,
     unwatched: bool,
-    /// The state in the place of which that has come: a worker that has not begun yet knows its object by it.
-    unread: Option<Origin>,
+    /// The state that the end of the watch replaced, by which a worker that has not begun yet identifies its object.
+    unread: Option<Snapshot>,
     returned: Vec<ReturnedCall>,
     children: Option<Box<ChangedChildren>>,
-    due: Option<Origin>,
-    taken_over: Option<Origin>,
+    due: Option<Snapshot>,
+    taken_over: Option<Snapshot>,
     /// The last state that was read is a deletion.
     ended: bool,
 }
 
-impl Letter {
-    /// These handlers are for the object now: they may be others than when a call began.
+impl Message {
+    /// Updates the handlers that the message refers to, which may have changed since a call began.
     pub(crate) fn is_seen_by(&mut self, kind: &Arc<ResourceHandlers>) {
         if let Self::Returned(calls) = self {
             for call in calls {
@@ -104,12 +110,12 @@ impl Letter {
 }
 
 impl Mailbox {
-    pub(crate) fn post(&mut self, letter: Letter) {
+    pub(crate) fn post(&mut self, letter: Message) {
         match letter {
-            Letter::State(newer) if self.ended && newer.is_absence() => {
+            Message::State(newer) if self.ended && newer.is_absence() => {
                 self.state = None;
             }
-            Letter::State(newer) => {
+            Message::State(newer) => {
                 self.unwatched = false;
                 self.unread = None;
                 self.ended = false;
@@ -118,22 +124,22 @@ impl Mailbox {
                     None => newer,
                 });
             }
-            Letter::Unwatched => self.is_not_watched(),
-            Letter::Returned(calls) => self.returned.extend(calls),
-            Letter::ChildrenChanged(children) => self.children_changed(children),
-            Letter::Due(origin) => self.due = Some(origin),
-            Letter::TakenOver(origin) => self.taken_over = Some(origin),
+            Message::Unwatched => self.is_not_watched(),
+            Message::Returned(calls) => self.returned.extend(calls),
+            Message::ChildrenChanged(children) => self.children_changed(children),
+            Message::Due(origin) => self.due = Some(origin),
+            Message::TakenOver(origin) => self.taken_over = Some(origin),
         }
     }
 
     fn is_not_watched(&mut self) {
-        // Who was to take it over stands by again.
+        // The instance that was to take the object over is on standby again.
         let taken_over = self.taken_over.take();
         if self.ended || self.is_deletion() {
             return;
         }
         let newest = self.state.take();
-        let newest = newest.map(|Pending { raw, kind, .. }| Origin { raw, kind });
+        let newest = newest.map(|Pending { raw, kind, .. }| Snapshot { raw, kind });
         if let Some(origin) = newest.or(taken_over) {
             self.unread = Some(origin);
         }
@@ -154,43 +160,44 @@ impl Mailbox {
         }
     }
 
-    /// The letter to be read next.
-    pub(crate) fn take(&mut self) -> Option<Letter> {
+    /// Takes the next message to handle.
+    pub(crate) fn take(&mut self) -> Option<Message> {
         if !self.returned.is_empty() {
-            return Some(Letter::Returned(self.take_returned()));
+            return Some(Message::Returned(self.take_returned()));
         }
         let unwatched = std::mem::take(&mut self.unwatched);
         self.unread = None;
         if !unwatched && let Some(origin) = self.taken_over.take() {
-            return Some(Letter::TakenOver(origin));
+            return Some(Message::TakenOver(origin));
         }
         self.ended |= self.is_deletion();
-        let state = self.state.take().map(Letter::State);
-        let letter = state.or(unwatched.then_some(Letter::Unwatched));
-        let children = || self.children.take().map(Letter::ChildrenChanged);
+        let state = self.state.take().map(Pending::taken_in);
+        let state = state.map(Message::State);
+        let letter = state.or(unwatched.then_some(Message::Unwatched));
+        let children = || self.children.take().map(Message::ChildrenChanged);
         let letter = letter.or_else(children);
-        letter.or_else(|| self.due.take().map(Letter::Due))
+        letter.or_else(|| self.due.take().map(Message::Due))
     }
 
-    /// The object is gone, as the server says: a deletion that waits, or will come in, tells nothing.
+    /// Notes that the server says that the object is gone, so that present and later deletions are ignored.
     pub(crate) fn end(&mut self) {
         self.ended = true;
         self.state.take_if(|state| state.is_absence());
     }
 
-    /// The object is no more: nothing of it is to be taken over.
-    pub(crate) fn is_not_taken_over(&mut self) {
+    /// Cancels a takeover because the object no longer exists.
+    pub(crate) fn cancel_take_over(&mut self) {
         self.taken_over = None;
     }
 
-    /// The calls that have ended, without anything else.
+    /// Takes the ended calls, and nothing else.
     pub(crate) fn take_returned(&mut self) -> Vec<ReturnedCall> {
         std::mem::take(&mut self.returned)
     }
 
-    /// What is known of the object by what waits for it, the newest first.
-    pub(crate) fn origin(&self) -> Option<Origin> {
-        let state = self.state.as_ref().map(|state| Origin {
+    /// Returns the newest snapshot of the object among its messages.
+    pub(crate) fn origin(&self) -> Option<Snapshot> {
+        let state = self.state.as_ref().map(|state| Snapshot {
             raw: state.raw.clone(),
             kind: state.kind.clone(),
         });
@@ -202,7 +209,7 @@ impl Mailbox {
         known.or_else(|| self.unread.clone())
     }
 
-    /// Whether calls of daemons and timers have ended.
+    /// Returns whether calls of daemons and timers have ended.
     pub(crate) fn has_returned(&self) -> bool {
         !self.returned.is_empty()
     }
@@ -213,12 +220,12 @@ impl Mailbox {
         !has_state && !has_calls && self.children.is_none()
     }
 
-    /// Whether there is a state to be looked at, or one to be read.
+    /// Returns whether there is a state to handle, or one to read from the server.
     pub(crate) fn has_state(&self) -> bool {
         self.state.is_some() || self.taken_over.is_some()
     }
 
-    /// The newest state.
+    /// Returns the newest state.
     pub(crate) fn state(&self) -> Option<&Pending> {
         self.state.as_ref()
     }
@@ -233,26 +240,35 @@ impl Mailbox {
 }
 
 impl Pending {
-    /// Whether the object is no more, for certain.
+    /// Returns whether the object certainly no longer exists.
     pub(crate) fn is_deletion(&self) -> bool {
         self.is_absence() && !self.kind.is_selected
     }
 
-    /// Whether the watch does not show the object any more: it is deleted, or has gone out of what the server selects.
+    /// Returns whether the watch no longer shows the object: it is deleted, or has left a server-side selector.
     pub(crate) fn is_absence(&self) -> bool {
         self.event == EventType::Deleted
     }
 
-    /// Whether the state tells nothing new to the memory: it is not newer than what is known.
+    /// Returns whether the state contains nothing new: it is not newer than the known one.
     pub(crate) fn is_known_to(&self, memory: &Memory) -> bool {
         let version = Version::of(&self.raw.facts().resource_version);
-        let answered = memory.lately.answered;
+        let answered = memory.recent.answered;
         !self.is_absence() && memory.version.knows(&version, self.listing, answered)
     }
 
-    /// This one was not read yet when `newer` came in.
+    /// Hands the state to a worker. Limits on concurrent cycles bound the memory of workers, so the text no longer counts against the
+    /// queue's limit.
+    fn taken_in(self) -> Self {
+        Self {
+            _load: Load::default(),
+            ..self
+        }
+    }
+
+    /// Coalesces this unread state with a newer one.
     fn followed_by(self, newer: Self) -> Self {
-        // What the server has deleted has no later state, but in a listing: then the server has been restored.
+        // A deleted object has no later state, unless a listing shows it: then the server was restored from a backup.
         if self.is_deletion() && !self.concluded && newer.listing.is_none() {
             return self;
         }
@@ -272,10 +288,10 @@ mod tests {
 
     use super::*;
 
-    fn state(event: EventType, version: u32) -> Letter {
+    fn state(event: EventType, version: u32) -> Message {
         let text =
             format!(r#"{{"metadata":{{"name":"a","uid":"u","resourceVersion":"{version}"}}}}"#);
-        Letter::State(Pending {
+        Message::State(Pending {
             event,
             raw: Raw::parse(&text).unwrap(),
             kind: Arc::new(ResourceHandlers::new(
@@ -286,28 +302,29 @@ mod tests {
             arrived: Instant::now(),
             listing: (event == EventType::Listed).then(Instant::now),
             concluded: false,
+            _load: Load::default(),
         })
     }
 
-    fn concluded() -> Letter {
-        let Letter::State(pending) = state(EventType::Deleted, 0) else {
+    fn concluded() -> Message {
+        let Message::State(pending) = state(EventType::Deleted, 0) else {
             unreachable!("a state is a state")
         };
-        Letter::State(Pending {
+        Message::State(Pending {
             concluded: true,
             ..pending
         })
     }
 
-    /// What is read after these letters: the event and the version, or `unwatched`.
-    fn read(letters: impl IntoIterator<Item = Letter>) -> String {
+    /// Returns the message that is read after these letters: event and version, or `unwatched`.
+    fn read(letters: impl IntoIterator<Item = Message>) -> String {
         let mut mailbox = Mailbox::default();
         letters.into_iter().for_each(|it| mailbox.post(it));
         let read = match mailbox.take() {
-            Some(Letter::State(it)) => {
+            Some(Message::State(it)) => {
                 format!("{:?} {}", it.event, it.raw.facts().resource_version)
             }
-            Some(Letter::Unwatched) => "unwatched".to_owned(),
+            Some(Message::Unwatched) => "unwatched".to_owned(),
             Some(other) => unreachable!("{other:?}"),
             None => "nothing".to_owned(),
         };
@@ -324,13 +341,13 @@ mod tests {
             (vec![state(Modified, 1), state(Modified, 2)], "Modified 2"),
             (vec![state(Added, 1), state(Deleted, 2)], "Deleted 2"),
             (vec![state(Deleted, 2), state(Modified, 3)], "Deleted 2"),
-            // A listing lacked it, and then it is there: it lives.
+            // A listing lacked the object, and a later event shows it: it lives.
             (vec![concluded(), state(Modified, 3)], "Modified 3"),
-            // The server was restored.
+            // The server was restored from a backup.
             (vec![state(Deleted, 9), state(Listed, 3)], "Listed 3"),
-            (vec![state(Added, 1), Letter::Unwatched], "unwatched"),
-            (vec![state(Deleted, 1), Letter::Unwatched], "Deleted 1"),
-            (vec![Letter::Unwatched, state(Listed, 1)], "Listed 1"),
+            (vec![state(Added, 1), Message::Unwatched], "unwatched"),
+            (vec![state(Deleted, 1), Message::Unwatched], "Deleted 1"),
+            (vec![Message::Unwatched, state(Listed, 1)], "Listed 1"),
         ] {
             assert_eq!(read(letters), expected);
         }
@@ -339,43 +356,43 @@ mod tests {
     #[tokio::test]
     async fn what_was_not_taken_over_yet_is_not_any_more() {
         let origin = || {
-            let Letter::State(Pending { raw, kind, .. }) = state(EventType::Added, 1) else {
+            let Message::State(Pending { raw, kind, .. }) = state(EventType::Added, 1) else {
                 unreachable!("a state is a state")
             };
-            Origin { raw, kind }
+            Snapshot { raw, kind }
         };
         let mut mailbox = Mailbox::default();
-        mailbox.post(Letter::TakenOver(origin()));
-        mailbox.post(Letter::Unwatched);
+        mailbox.post(Message::TakenOver(origin()));
+        mailbox.post(Message::Unwatched);
         assert!(
             mailbox.origin().is_some(),
             "a worker knows its object by it"
         );
         assert!(!mailbox.has_state(), "it is not watched again");
-        assert!(matches!(mailbox.take(), Some(Letter::Unwatched)));
+        assert!(matches!(mailbox.take(), Some(Message::Unwatched)));
         assert!(mailbox.is_empty() && mailbox.take().is_none());
-        // The other way round, it ends and is looked at anew.
-        mailbox.post(Letter::Unwatched);
-        mailbox.post(Letter::TakenOver(origin()));
-        assert!(matches!(mailbox.take(), Some(Letter::Unwatched)));
+        // In the opposite order, the watch ends and the object is read anew.
+        mailbox.post(Message::Unwatched);
+        mailbox.post(Message::TakenOver(origin()));
+        assert!(matches!(mailbox.take(), Some(Message::Unwatched)));
         assert!(mailbox.has_state());
-        assert!(matches!(mailbox.take(), Some(Letter::TakenOver(_))));
+        assert!(matches!(mailbox.take(), Some(Message::TakenOver(_))));
     }
 
     #[tokio::test]
     async fn what_is_gone_is_told_of_once() {
         let mut mailbox = Mailbox::default();
-        let selected = |letter: Letter| {
-            let Letter::State(pending) = letter else {
+        let selected = |letter: Message| {
+            let Message::State(pending) = letter else {
                 unreachable!("a state is a state")
             };
             let kind = ResourceHandlers::new(0, Arc::default(), Vec::new());
             let kind = Arc::new(kind.selected(true));
-            Letter::State(Pending { kind, ..pending })
+            Message::State(Pending { kind, ..pending })
         };
         mailbox.post(selected(state(EventType::Deleted, 2)));
         assert!(mailbox.take().is_some());
-        // A listing lacks it, too, before the server has said what has become of it, and another one does afterwards.
+        // One listing lacks it before the server confirms the deletion, another one afterwards.
         mailbox.post(selected(concluded()));
         mailbox.end();
         mailbox.post(selected(concluded()));
@@ -386,8 +403,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_older_version_counts_where_a_listing_that_was_asked_for_later_has_it() {
-        let known = |letter: Letter, memory: &Memory| match letter {
-            Letter::State(pending) => pending.is_known_to(memory),
+        let known = |letter: Message, memory: &Memory| match letter {
+            Message::State(pending) => pending.is_known_to(memory),
             other => unreachable!("{other:?}"),
         };
         let mut memory = Memory::first(EventType::Listed);
@@ -395,11 +412,11 @@ mod tests {
         let listed = |version| state(EventType::Listed, version);
         assert!(!known(listed(3), &memory), "never worked on");
         assert!(known(listed(9), &memory), "the same state");
-        memory.lately.answered = Some(Instant::now());
+        memory.recent.answered = Some(Instant::now());
         assert!(known(listed(3), &memory), "an own write may have come in");
         tokio::time::advance(Duration::from_secs(1)).await;
         let restored = listed(3);
-        memory.lately.pace.ended(Instant::now());
+        memory.recent.pace.ended(Instant::now());
         assert!(!known(restored, &memory), "nothing was written since");
         assert!(known(state(EventType::Modified, 3), &memory), "an echo");
     }

@@ -1,6 +1,6 @@
-//! What the process remembers of an object: facts, the handlers' memo, the version handled last.
+//! The process's memory of an object: facts, the handlers' memo, the last handled version.
 //!
-//! Twenty thousand of these rest at once: small, and no body among them.
+//! Tens of thousands of memories are idle at once, so they are small and hold no object body.
 
 use std::cmp::Ordering;
 use std::ops::{Deref, DerefMut};
@@ -9,7 +9,9 @@ use std::sync::{Arc, LazyLock};
 use jiff::Timestamp;
 use tokio::time::Instant;
 
+use crate::engine::rewritten::Rewritten;
 use crate::engine::running_calls::RunningCall;
+use crate::engine::unsure_writes::UnsureWrites;
 use crate::handler::memo::Memo;
 use crate::handler::stopped::StopReason;
 use crate::object::event::EventType;
@@ -21,49 +23,58 @@ use crate::state::trace::Trace;
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
     pub(crate) seen: ObjectMemory,
-    /// Made when first needed; dropped again where nothing is in it and nobody holds it.
+    /// Created when first needed; dropped again if it is empty and has no other owner.
     pub(crate) memo: Option<Memo>,
-    /// The newest version handled or written by us.
+    /// The newest version that this process has handled or written.
     pub(crate) version: Version,
-    /// What of the operator's own it carries in the newest state known.
+    /// The operator's own marks in the newest known state.
     pub(crate) trace: Option<Trace>,
-    pub(crate) lately: Lately,
+    pub(crate) recent: Lately,
 }
 
-/// What this process has seen of its own work on the object. Most objects are at rest from the start and take a pointer.
+/// Observations of this process about its own work on the object. Most objects are idle from the start, and take the size of a pointer.
 #[derive(Debug, Default)]
 pub(crate) struct Lately(Option<Box<Recent>>);
 
 #[derive(Debug, Default)]
 pub(crate) struct Recent {
     pub(crate) pace: Pace,
-    /// When the server has last answered a read or a write of ours: a listing that was asked for later is newer than what it said.
+    /// When the server last answered a read or a write of ours. A listing that was requested later is newer than that answer.
     pub(crate) answered: Option<Instant>,
     pub(crate) self_triggered: SelfTriggered,
-    /// How often somebody else has put the operator's finalizer on.
+    /// The number of times that another program has put the operator's finalizer back.
     pub(crate) readded_finalizers: u8,
-    /// Boxed: most objects have no daemons and timers.
+    /// Boxed because it is rarely needed: most values are stored as sent, and most requests are answered.
+    pub(crate) writes: Option<Box<LastWrites>>,
+    /// Boxed because most objects have no daemons and timers.
     background: Option<Box<ObjectBackground>>,
+}
+
+/// Facts that the last writes of the object have shown.
+#[derive(Debug, Default)]
+pub(crate) struct LastWrites {
+    pub(crate) rewritten: Option<Rewritten>,
+    pub(crate) unsure: UnsureWrites,
 }
 
 /// The daemons and timers of an object.
 #[derive(Debug, Default)]
 pub(crate) struct ObjectBackground {
     pub(crate) memory: BackgroundMemory,
-    /// Boxed: most timers rest.
+    /// Boxed because most timers are idle.
     calls: Option<Box<ObjectCalls>>,
     /// When to look at them without any other reason.
     pub(crate) due: Option<Instant>,
 }
 
-/// The calls of an object that run.
+/// The running calls of an object.
 #[derive(Debug, Default)]
 struct ObjectCalls(Vec<Arc<RunningCall>>);
 
 /// An object that was not found.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Missing {
-    /// What its watch has told of it, where that was not handled yet.
+    /// The event of its watch that has not been handled yet.
     pub(super) event: Option<EventType>,
 }
 
@@ -75,7 +86,7 @@ impl Memory {
         }
     }
 
-    /// What of it is remembered while the operator is paused: others may change the object meanwhile.
+    /// Returns the part that survives a pause of the operator, in which others may change the object.
     pub(crate) fn before_a_pause(mut self) -> Self {
         Self {
             memo: self.memo.take(),
@@ -84,40 +95,40 @@ impl Memory {
         }
     }
 
-    /// Whether another instance that takes over has to look at the object, though nothing has changed.
+    /// Returns whether an instance that takes over has to look at the object although it has not changed.
     pub(crate) fn asks_for_something(&self) -> bool {
         self.background().is_some() || self.seen.is_unfinished()
     }
 
-    /// Its daemons and timers, where it has any.
+    /// Returns the daemons and timers of the object, if it has any.
     pub(crate) fn background(&self) -> Option<&ObjectBackground> {
-        self.lately.background.as_deref()
+        self.recent.background.as_deref()
     }
 
-    /// The same, to be changed.
+    /// Returns the daemons and timers for a change, if there are any.
     pub(crate) fn background_mut(&mut self) -> Option<&mut ObjectBackground> {
         self.background()?;
-        self.lately.background.as_deref_mut()
+        self.recent.background.as_deref_mut()
     }
 
-    /// The same, where it may be the first one.
-    pub(crate) fn background_or_none(&mut self) -> &mut ObjectBackground {
-        self.lately.background.get_or_insert_default()
+    /// Returns the daemons and timers for a change, and creates the entry if it is missing.
+    pub(crate) fn background_or_default(&mut self) -> &mut ObjectBackground {
+        self.recent.background.get_or_insert_default()
     }
 
-    /// Forget them.
+    /// Removes the daemons and timers.
     pub(crate) fn take_background(&mut self) -> Option<Box<ObjectBackground>> {
         self.background()?;
-        self.lately.background.take()
+        self.recent.background.take()
     }
 
-    /// Whether the object has to stay for its daemons and timers.
+    /// Returns whether the daemons and timers need the finalizer.
     pub(crate) fn is_held_in_background(&self, is_living: bool) -> bool {
         self.background()
             .is_some_and(|it| it.memory.holds(is_living))
     }
 
-    /// Whether an operator that is to end waits for timers of the object.
+    /// Returns whether an operator that is to end waits for timers of the object.
     pub(crate) fn is_ticking(&self, now: Timestamp) -> bool {
         self.background().is_some_and(|it| {
             let goes_on = it.due.is_some() || it.has_calls();
@@ -125,12 +136,12 @@ impl Memory {
         })
     }
 
-    /// When to look at its daemons and timers without any other reason.
+    /// Returns when to look at the daemons and timers without any other reason.
     pub(crate) fn due(&self) -> Option<Instant> {
         self.background()?.due
     }
 
-    /// Whether calls of daemons and timers run.
+    /// Returns whether calls of daemons and timers are running.
     pub(crate) fn has_calls(&self) -> bool {
         let background = self.background();
         background.is_some_and(ObjectBackground::has_calls)
@@ -138,7 +149,7 @@ impl Memory {
 }
 
 impl ObjectBackground {
-    /// Those that run.
+    /// Returns the running calls.
     pub(crate) fn calls(&self) -> &[Arc<RunningCall>] {
         self.calls.as_ref().map_or(&[], |calls| &calls.0)
     }
@@ -147,17 +158,17 @@ impl ObjectBackground {
         self.calls.is_some()
     }
 
-    /// Those that run, which are nothing of the object's any more.
+    /// Takes the running calls, which then no longer belong to the object.
     pub(crate) fn take_calls(&mut self) -> Vec<Arc<RunningCall>> {
         self.calls.take().map(|calls| calls.0).unwrap_or_default()
     }
 
-    /// A call begins.
+    /// Adds a call.
     pub(crate) fn begins(&mut self, call: Arc<RunningCall>) {
         self.calls.get_or_insert_default().0.push(call);
     }
 
-    /// The call of that number has ended. `false` where there is none.
+    /// Removes the call of this number. Returns `false` if there is none.
     pub(crate) fn ends(&mut self, number: u64) -> bool {
         let Some(calls) = &mut self.calls else {
             return false;
@@ -171,7 +182,8 @@ impl ObjectBackground {
 }
 
 impl Drop for ObjectBackground {
-    /// The engine ends the calls of an object before it forgets the object. This ends those of a worker that has panicked.
+    /// Cancels running calls. The engine ends the calls of an object before it forgets the object, so this matters only for workers that
+    /// have panicked.
     fn drop(&mut self) {
         for call in self.calls() {
             call.stopped.set(StopReason::RESOURCE_UNWATCHED);
@@ -180,7 +192,7 @@ impl Drop for ObjectBackground {
     }
 }
 
-/// A `resourceVersion`: a number on every server known, but opaque by contract.
+/// A `resourceVersion`: a number on every known server, but opaque by contract.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Version {
     #[default]
@@ -212,7 +224,7 @@ impl Version {
         }
     }
 
-    /// Whether a state of version `other` tells nothing new to whom knows this version.
+    /// Returns whether a state of version `other` contains nothing new for code that knows this version.
     pub(crate) fn covers(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Number(known), Self::Number(other)) => known.cmp(other) != Ordering::Less,
@@ -221,11 +233,11 @@ impl Version {
         }
     }
 
-    /// Whether a state of version `other` tells nothing new to code that knows this version, from a listing that was asked for at `listing` or
-    /// from a watch; the server has last answered about the object at `answered`.
+    /// Returns whether a state of version `other` contains nothing new for code that knows this version. The state comes from a listing that
+    /// was requested at `listing`, or from a watch; the server last answered about the object at `answered`.
     ///
-    /// A listing is as new as the moment when it was asked for. So an older version in it is only then an old state where the object was
-    /// read or written since. Else the server itself has gone back, restored from a backup: what it lists counts.
+    /// A listing is as new as the moment of its request. An older version in it is therefore an old state only if the object was read or
+    /// written since. Otherwise the server itself has gone back, because it was restored from a backup, and the listing counts.
     pub(crate) fn knows(
         &self,
         other: &Self,
@@ -240,7 +252,7 @@ impl Version {
     }
 }
 
-/// How busy the object has been lately: many cycles back to back are paced (row 25 of `docs/coming-from-kopf.md`).
+/// How busy the object has been recently: consecutive cycles are paced (row 25 of `docs/coming-from-kopf.md`).
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Pace {
     streak: u8,
@@ -248,19 +260,19 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// Cycles closer than this are back to back.
+    /// Cycles closer than this are consecutive.
     const CLOSE: std::time::Duration = std::time::Duration::from_millis(200);
-    /// So many may follow each other unpaced.
+    /// The number of consecutive cycles without a pause.
     const FREE: u8 = 3;
     const FIRST: std::time::Duration = std::time::Duration::from_millis(25);
     const LONGEST: std::time::Duration = std::time::Duration::from_millis(800);
 
-    /// A cycle has ended.
+    /// Notes the end of a cycle.
     pub(crate) fn ended(&mut self, now: Instant) {
         self.ended = Some(now);
     }
 
-    /// A change has come in at `arrived`: how long to collect further ones before handling the newest.
+    /// Returns how long to debounce changes, after one that arrived at `arrived`, before the newest state is handled.
     pub(crate) fn pause(&mut self, arrived: Instant) -> Option<std::time::Duration> {
         let close = self
             .ended
@@ -275,28 +287,28 @@ impl Pace {
     }
 }
 
-/// How often in a row the object was changed by its own handlers only (row 30 of `docs/coming-from-kopf.md`).
+/// The number of consecutive changes that the object's own handlers made (row 30 of `docs/coming-from-kopf.md`).
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct SelfTriggered(u8);
 
 impl SelfTriggered {
-    /// So many may follow each other without a pause.
+    /// The number of such changes without a pause.
     pub(crate) const FREE: u8 = 20;
     const FIRST: std::time::Duration = std::time::Duration::from_millis(500);
     const LONGEST: std::time::Duration = std::time::Duration::from_secs(60);
 
-    /// Its handlers have changed it. `true` where that has become too often.
+    /// Counts a change by the object's own handlers. Returns `true` when the limit is reached.
     pub(crate) fn count(&mut self) -> bool {
         self.0 = self.0.saturating_add(1);
         self.0 == Self::FREE
     }
 
-    /// Somebody else has changed it.
+    /// Resets the count because another writer has changed the object.
     pub(crate) fn end(&mut self) {
         self.0 = 0;
     }
 
-    /// How long to wait before the handlers may change it again.
+    /// Returns how long to wait before the handlers may change the object again.
     pub(crate) fn pause(self) -> Option<std::time::Duration> {
         let over = u32::from(self.0.checked_sub(Self::FREE)?);
         Some((Self::FIRST * 2_u32.pow(over.min(7))).min(Self::LONGEST))
@@ -313,10 +325,10 @@ mod tests {
     #[test]
     fn an_object_that_was_never_worked_on_takes_few_bytes() {
         assert!(size_of::<Memory>() <= 72, "{}", size_of::<Memory>());
-        assert!(Memory::default().lately.0.is_none());
+        assert!(Memory::default().recent.0.is_none());
     }
 
-    /// Ten thousand may rest, and each takes 200 bytes more than an object without.
+    /// Ten thousand such objects may be idle, and each takes 200 bytes more than an object without a timer.
     #[test]
     fn an_object_with_a_timer_at_rest_takes_few_bytes() {
         let sizes = [

@@ -1,6 +1,6 @@
-//! Calls of handlers, as figures count them and traces show them: from their begin to their end, each with the reason for which it was made.
+//! Reports calls of handlers to metrics and traces, from their start to their end, with the reason of each call.
 //!
-//! Must not know the figures.
+//! Must not know the metrics.
 
 use std::sync::Arc;
 
@@ -14,13 +14,14 @@ use crate::handler::webhook::AdmissionKind;
 use crate::happening::meter::{CallEnd, Meter, SharedMeter};
 use crate::happening::spans;
 
-/// A call under way. One that is dropped before it has ended was cancelled.
+/// A running call. Dropping it before its end counts as a cancellation.
 pub(super) struct MeteredCall(Option<Box<Begun>>);
 
-/// Boxed: thousands of calls may be under way, and most operators keep no figures and collect no traces.
+/// Boxed because thousands of calls may run, while most operators neither keep metrics nor collect traces.
 struct Begun {
     meter: Option<(Arc<dyn Meter>, u64)>,
     reason: &'static str,
+    is_review: bool,
     span: Span,
 }
 
@@ -34,19 +35,21 @@ impl MeteredCall {
         Self(Some(Box::new(Begun {
             meter: meter.as_ref().map(begin),
             reason,
+            is_review: matches!(cause.subject, Subject::Review(_)),
             span: spans::call(id, reason, cause.cause.attempt.retry),
         })))
     }
 
-    /// What the call is to be in.
+    /// Returns the span to run the call in.
     pub(super) fn span(&self) -> Span {
         let span = self.0.as_ref().map(|begun| begun.span.clone());
         span.unwrap_or_else(Span::none)
     }
 
-    /// It has come to that.
+    /// Reports the outcome of the call; `None` stands for a cancellation.
     pub(super) fn end(mut self, outcome: Option<&Outcome>) {
-        let end = outcome.map_or(Some(CallEnd::Cancelled), end_of);
+        let is_review = self.0.as_ref().is_some_and(|begun| begun.is_review);
+        let end = outcome.map_or(Some(CallEnd::Cancelled), |it| end_of(it, is_review));
         self.tell(end, outcome.and_then(Outcome::message));
     }
 
@@ -65,8 +68,10 @@ impl Drop for MeteredCall {
     }
 }
 
-fn end_of(outcome: &Outcome) -> Option<CallEnd> {
+fn end_of(outcome: &Outcome, is_review: bool) -> Option<CallEnd> {
     match outcome {
+        // A denial is a normal outcome of an admission handler.
+        Outcome::Denied { .. } if is_review => Some(CallEnd::Denied),
         Outcome::Succeeded(_) => Some(CallEnd::Success),
         Outcome::Temporary { .. } => Some(CallEnd::Temporary),
         Outcome::Permanent { .. } | Outcome::Denied { .. } => Some(CallEnd::Permanent),
@@ -88,7 +93,8 @@ fn reason_of(cause: &HandlerCall) -> &'static str {
     }
 }
 
-/// All reasons for which it may be called. Plain index functions are not counted: they are called for every state of every object.
+/// Returns all reasons for which a handler may be called. Synchronous index functions are not metered, because they run for every state of
+/// every object.
 pub(crate) fn reasons(handler: &Handler) -> Vec<&'static str> {
     if let Some(activity) = handler.activity() {
         return vec![word(activity)];
@@ -127,5 +133,21 @@ fn word(activity: Activity) -> &'static str {
     match activity {
         Activity::Login => "login",
         Activity::Startup | Activity::Cleanup | Activity::Probe => activity.as_str(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::handler::denial::Denial;
+
+    #[test]
+    fn an_admission_handler_that_denies_has_not_failed() {
+        let denied = Outcome::Denied {
+            message: "no".to_owned(),
+            denial: Denial::default(),
+        };
+        assert_eq!(end_of(&denied, true), Some(CallEnd::Denied));
+        assert_eq!(end_of(&denied, false), Some(CallEnd::Permanent));
     }
 }

@@ -1,9 +1,9 @@
-//! Looks at objects: what the server says of one that was not found, or that is to be seen in another version.
+//! Reads objects that were not found, or that have to be seen in another API version.
 //!
-//! An object that the server answers with 404, and whose deletion no watch has reported yet, is read again and again. Either it is deleted:
-//! then the watch reports the deletion, however late. Or its version was not served for a moment, and the watch has no new event for it: then
-//! only another read shows that the outcomes of handlers can be written. Where the operator may not read objects, it relies on the watch
-//! alone. Must not know what is written.
+//! An object for which the server answers 404, while no watch has reported a deletion, is read again and again. Either it is deleted: then
+//! the watch reports that, however late. Or its API version was not served for a moment, and the watch has no new event for it: then only
+//! another read shows that outcomes can be written. If RBAC forbids reading, the operator relies on the watch alone, except for work that is
+//! due without a change of the object: that is retried with a growing back-off. Must not know the content of writes.
 
 use std::sync::Arc;
 
@@ -18,36 +18,36 @@ use crate::object::event::EventType;
 use crate::object::patch::Patch;
 use crate::reaction::settle::Effects;
 
-/// What a look at the object has come to.
+/// The result of reading the object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Look {
-    /// It is there, and is known as it is now.
+    /// The object exists, and its present state is known.
     Found,
-    /// The server does not have it.
+    /// The server does not have the object.
     Missing,
-    /// The server does not serve it: it may well be there.
+    /// The server does not serve the API version, so the object may exist.
     Unserved,
-    /// It must not be read.
+    /// RBAC forbids reading the object.
     Unreadable,
-    /// Something has come in, or the operator stops.
+    /// A message arrived, or the operator stops.
     Interrupted,
 }
 
 impl Worker {
-    /// Read the object, and go on with what is found.
+    /// Reads the object, and goes on with the result. Returns when to look at it again.
     pub(super) async fn look_for_it(&mut self, event: Option<EventType>) -> Due {
         let look = self.look(Patience::Endless).await;
         self.go_on_after(look, event).await
     }
 
-    /// The state is an old one, but the object is seen in another version from now on, or by other handlers: look at it anew.
+    /// Reads the object because, although its state is an old one, other handlers or another API version apply to it from now on.
     pub(super) async fn look_as(&mut self, state: Pending) {
         let former = std::mem::replace(&mut self.kind, state.kind);
         let look = self.look(Patience::Endless).await;
         if look == Look::Unreadable {
             let version = Version::of(&state.raw.facts().resource_version);
             if !version.covers(&self.memory.version) {
-                // The state is older than the one that is known: the watch will report the newer one.
+                // The state is older than the known one: the watch will report the newer one.
                 self.kind = former;
                 return;
             }
@@ -56,15 +56,16 @@ impl Worker {
         self.due = self.go_on_after(look, Some(state.event)).await;
     }
 
-    /// The server selects the objects that it shows, and does not show this one any more: it is deleted, or goes on living without handlers.
+    /// Handles an object that a server-side selector no longer shows: it is deleted, or lives on without handlers. Returns when to look at
+    /// it again.
     pub(super) async fn absent(&mut self, state: Pending) -> Due {
         let former = self.raw.clone();
         match self.look(Patience::Endless).await {
             Look::Missing => {
-                // What is known of it is more than what a listing that lacks it can tell.
+                // The known state holds more than the placeholder of a listing that lacks the object.
                 self.raw = if state.concluded { former } else { state.raw };
                 self.kind = state.kind;
-                self.shared().queue.is_gone(&self.context.key);
+                self.shared().queue.mark_gone(&self.context.key);
                 self.deleted().await
             }
             Look::Found => {
@@ -72,33 +73,29 @@ impl Worker {
                 if self.context.begin_again().await {
                     self.cycle(Some(EventType::Modified)).await
                 } else {
-                    Due::Stopped
+                    self.halted()
                 }
             }
-            // Nobody can tell: what is not watched is not deleted.
+            // The fate of the object cannot be determined, and an object that is not watched does not count as deleted.
             Look::Unserved | Look::Unreadable => self.unwatched().await,
-            Look::Interrupted => Due::Now,
+            Look::Interrupted => self.absence_is_left(),
         }
     }
 
     async fn go_on_after(&mut self, look: Look, event: Option<EventType>) -> Due {
         match look {
             Look::Missing | Look::Unserved => self.is_missing(event),
-            // What is known of it is old, or no more than its name: its watch will tell more.
-            Look::Unreadable if self.outdated => {
-                self.leave_background();
-                Due::Never
-            }
-            // Only a write finds out whether it is there again.
+            Look::Unreadable if self.outdated => self.is_unreadable(event),
+            // Only a write shows whether the object exists again.
             Look::Unreadable if self.unwritten_outcome => self.deliver_unwritten().await,
             Look::Found | Look::Unreadable => {
-                if self.context.is_indexed().await && self.context.begin_again().await {
+                if self.context.is_indexed().await {
                     self.cycle(event).await
                 } else {
-                    Due::Stopped
+                    self.halted()
                 }
             }
-            // What has come in may tell nothing new: then it is looked for once more.
+            // The new message may contain no news, in which case the object is read once more.
             Look::Interrupted => {
                 self.missing = Some(Missing { event });
                 Due::Now
@@ -106,11 +103,35 @@ impl Worker {
         }
     }
 
-    /// The server does not have it: when to look for it.
+    /// Handles an object of which only an old state or the name is known and which cannot be read. Its watch reports more only after a
+    /// change, so if work is due without one, the read is retried, since an administrator may grant the missing rule. Returns when to read
+    /// it again.
+    fn is_unreadable(&mut self, event: Option<EventType>) -> Due {
+        let is_background_due = self.memory.due().is_some();
+        let is_due = is_background_due
+            || event.is_some()
+            || self.unwritten_outcome
+            || self.memory.seen.is_unfinished();
+        if !is_due || self.shared().setup.once {
+            self.leave_background();
+            return Due::Never;
+        }
+        // Kept until the object can be read, because no watch reports this event again.
+        self.missing = Some(Missing { event });
+        let rng = self.context.shared.rng();
+        let pause = self.trouble.absences.next_pause(rng);
+        let at = self.at(pause);
+        if is_background_due {
+            self.look_at_background_at(at);
+        }
+        Due::Paused(at)
+    }
+
+    /// Handles an object that the server does not have. Returns when to look for it again.
     pub(super) fn is_missing(&mut self, event: Option<EventType>) -> Due {
         self.leave_background();
         if self.kind.has_left {
-            // No watch will tell of its deletion.
+            // The watch will not report its deletion.
             return Due::Unwatched;
         }
         self.missing = Some(Missing { event });
@@ -119,7 +140,7 @@ impl Worker {
         self.after(pause)
     }
 
-    /// Write the outcomes that are not written yet, without another call.
+    /// Writes pending outcomes without calling handlers. Returns when to look at the object again.
     pub(super) async fn write_unwritten(&mut self) -> Due {
         match self.look(Patience::Endless).await {
             Look::Missing | Look::Unserved => self.is_missing(None),
@@ -135,13 +156,13 @@ impl Worker {
         }
     }
 
-    /// The same where the operator stops: for the last time.
+    /// Writes pending outcomes for the last time, since the operator stops.
     pub(super) async fn write_unwritten_for_the_last_time(&mut self) {
         let look = self.look(Patience::Last).await;
         if !matches!(look, Look::Found | Look::Unreadable) {
             return;
         }
-        // Once more where what daemons and timers want was refused, or what handlers want beside it.
+        // The second round follows a refusal: the changes of daemons and timers are then written apart from those of handlers.
         for _ in 0..2 {
             let Some(effects) = self.unwritten() else {
                 return;
@@ -158,11 +179,19 @@ impl Worker {
         }
     }
 
-    /// What is still to be written to the object as it is known.
+    /// Returns the pending writes for the object as it is known.
     fn unwritten(&mut self) -> Option<Effects> {
         let plan = self.last_plan();
         let plan = plan.map_err(|why| self.without_plan(&why)).ok()?;
         self.settle(plan, Vec::new(), Patch::new()).ok()
+    }
+
+    /// Returns whether the state contains nothing new. If only the version of the object is known, a state of that version is news: the
+    /// object may never be read, nor shown again.
+    pub(super) fn is_echo(&self, state: &Pending) -> bool {
+        let version = Version::of(&state.raw.facts().resource_version);
+        let is_awaited = self.outdated && version == self.memory.version;
+        state.is_known_to(&self.memory) && !is_awaited
     }
 
     async fn look(&mut self, patience: Patience) -> Look {
@@ -184,7 +213,7 @@ impl Worker {
         }
     }
 
-    /// Said once for each rule that is missing.
+    /// Reports that the object cannot be read, once for each missing rule.
     pub(super) fn tell_unreadable(&self, error: &ClusterError) {
         let ClusterError::Denied { rule, .. } = error else {
             return;

@@ -1,7 +1,7 @@
-//! Notes of calls where the operator has ended abruptly before, so that a handler that kills the process over some object is found.
+//! Notes running calls in a file after a crash, so that a handler that crashes the process on some object is found and quarantined.
 //!
-//! Promises to cost nothing after a clean end, and that a missing or unreadable file fails nothing. `crash_notes` decides what follows from
-//! the notes; this module must not know.
+//! Costs nothing after a clean end; a missing or unreadable file is never an error. `crash_notes` draws the conclusions from the notes; this
+//! module must not know them.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -26,21 +26,21 @@ use crate::reaction::suspension::{Suspension, state_for};
 use crate::rt::locked_file::{LockedFile, Opened};
 use crate::state::Persistence;
 
-/// For so long calls are noted after an abrupt end.
+/// The time for which calls are noted after a crash.
 const NOTED: Duration = Duration::from_secs(600);
-/// Longer notes are written anew, without the calls that have ended; unless those that have not are half as long.
+/// The size in bytes at which the notes are rewritten without the ended calls; larger if running calls alone take more than half of it.
 const LONGEST: usize = 256 << 10;
-/// So many suspects are named one by one.
+/// The number of suspects that are logged one by one.
 const NAMED: usize = 5;
 
-/// The notes of this process. They are removed by [`end`](Self::end): where that is not reached, the end was abrupt.
+/// The notes of this process. [`end`](Self::end) removes them: if it is never reached, the process has crashed.
 #[derive(Debug)]
 pub(crate) struct NotedCalls {
     path: PathBuf,
-    /// Until then all calls are noted; after that, those of suspects. Nothing where no call is: after a clean end.
+    /// All calls are noted until then, later only those of suspects. `None` after a clean end: then no call is noted.
     until: Option<Instant>,
     kept: Mutex<Kept>,
-    /// One suspect at a time.
+    /// Admits one suspect at a time.
     turn: Arc<Semaphore>,
     longest_turn: Duration,
 }
@@ -48,35 +48,35 @@ pub(crate) struct NotedCalls {
 #[derive(Debug)]
 struct Kept {
     notes: CrashNotes,
-    /// Nothing where the notes could not be written.
+    /// `None` if the notes could not be written.
     file: Option<LockedFile>,
-    /// Longer notes are written anew.
+    /// The size in bytes at which the notes are rewritten.
     limit: usize,
     told: BTreeSet<Told>,
 }
 
-/// A line about an object that was logged already.
+/// A line about an object that has been logged.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Told {
     Suspended { handler: Arc<str>, uid: String },
     LeftAlone { uid: String, is_deleting: bool },
 }
 
-/// Why an object is left alone.
+/// Why an object is quarantined.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct LeftAlone {
     pub(crate) code: Vec<UserCode>,
     pub(crate) crashes: u32,
 }
 
-/// A call in flight, if it is noted. Dropped without an [`end`](Self::end), it was cut off.
+/// A running call, if it is noted. Dropping it without [`end`](Self::end) means that it was cut off.
 #[derive(Debug)]
 pub(crate) struct Noting<'a>(Option<(&'a NotedCalls, u64)>);
 
-/// The turn of a suspect; others may begin once it is dropped, or lasts too long.
+/// The permit of a suspect. Other suspects may run after it is dropped or has expired.
 #[derive(Debug)]
-pub(crate) enum SuspectsTurn {
-    /// It waits for whatever else it needs.
+pub(crate) enum QuarantinePermit {
+    /// The suspect still waits for its other permits.
     Waits(OwnedSemaphorePermit),
     Begun {
         _held: AbortOnDropHandle<()>,
@@ -84,7 +84,8 @@ pub(crate) enum SuspectsTurn {
 }
 
 impl NotedCalls {
-    /// Notes at `path`, of the build `program`. Nothing where another process has them, or they cannot be had: that is told.
+    /// Opens the notes of the build `program` at `path`. Logs the reason and returns `None` if another process holds them or they are
+    /// inaccessible.
     pub(crate) fn open(path: &Path, program: String, now: Timestamp) -> Option<Self> {
         let opened = LockedFile::open(path).and_then(|opened| {
             Ok(Some(match opened {
@@ -128,7 +129,7 @@ impl NotedCalls {
         })
     }
 
-    /// Log how the operator ended before.
+    /// Logs how the operator ended before.
     pub(crate) fn tell(&self) {
         let kept = self.kept();
         let ends = kept.notes.ends();
@@ -161,7 +162,7 @@ impl NotedCalls {
         }
     }
 
-    /// The handlers that are not to be called for an object.
+    /// Returns the handlers that are suspended for an object.
     pub(crate) fn suspended(&self, uid: &str) -> Vec<Suspension> {
         if self.until.is_none() {
             return Vec::new();
@@ -169,8 +170,8 @@ impl NotedCalls {
         self.kept().notes.suspended(uid)
     }
 
-    /// How often the operator has ended abruptly in calls of a handler for an object, where that is news. It is as long as the process
-    /// lives: only another abrupt end would change it.
+    /// Returns the number of crashes in calls of a handler for an object on the first request, and `None` later. The number is constant
+    /// while the process lives, since only another crash would change it.
     pub(crate) fn news(&self, handler: &Handler, uid: &str) -> Option<u32> {
         let mut kept = self.kept();
         let told = Told::Suspended {
@@ -181,7 +182,7 @@ impl NotedCalls {
         is_news.then(|| kept.notes.crashes(&handler.id, uid))?
     }
 
-    /// Why the object is left alone in its `state`, where it is.
+    /// Returns why the object is quarantined in its present `state`; `None` if it is not.
     pub(crate) fn left_alone(
         &self,
         uid: &str,
@@ -202,14 +203,14 @@ impl NotedCalls {
         })
     }
 
-    /// Whether no line was logged yet of the object, or its deletion, being left alone.
+    /// Returns whether no line about this quarantine, or about the deletion that it holds up, has been logged yet.
     pub(crate) fn is_left_alone_news(&self, uid: &str, is_deleting: bool) -> bool {
         let uid = uid.to_owned();
         let told = Told::LeftAlone { uid, is_deleting };
         self.kept().told.insert(told)
     }
 
-    /// The object is deleted: calls for it are no suspects any more.
+    /// Clears the calls for a deleted object.
     pub(crate) fn deleted(&self, uid: &str) {
         if self.until.is_some() {
             let mut kept = self.kept();
@@ -219,7 +220,7 @@ impl NotedCalls {
         }
     }
 
-    /// Objects of which `is_gone` holds are deleted.
+    /// Clears the calls for all objects for which `is_gone` holds.
     pub(crate) fn all_deleted(&self, is_gone: impl Fn(&Reference) -> bool) {
         if self.until.is_none() {
             return;
@@ -234,29 +235,29 @@ impl NotedCalls {
         }
     }
 
-    /// Wait until the object may be worked on: at once, unless it is a suspect and another one has its turn. After a while nobody waits
-    /// any more.
-    pub(crate) async fn turn(&self, uid: &str) -> Option<SuspectsTurn> {
+    /// Waits until the object may be handled: at once, unless it is a suspect and another suspect runs. The wait ends with the time for
+    /// which calls are noted. Returns the permit of a suspect.
+    pub(crate) async fn turn(&self, uid: &str) -> Option<QuarantinePermit> {
         let until = self.until?;
         if !self.kept().notes.is_suspect(uid) {
             return None;
         }
         let turn = self.turn.clone().acquire_owned();
-        // Boxed: a worker that waits must be small, and few are suspects.
+        // Boxed because a waiting worker must be small, and suspects are few.
         let turn = Box::pin(tokio::time::timeout_at(until, turn)).await;
-        Some(SuspectsTurn::Waits(turn.ok()?.ok()?))
+        Some(QuarantinePermit::Waits(turn.ok()?.ok()?))
     }
 
-    /// The object is worked on from now on: its turn, if it has one, lasts for so long at most.
-    pub(crate) fn begin_turn(&self, turn: &mut Option<SuspectsTurn>) {
+    /// Starts the permit's time limit, as the worker begins to handle the object.
+    pub(crate) fn begin_turn(&self, turn: &mut Option<QuarantinePermit>) {
         *turn = match turn.take() {
-            Some(SuspectsTurn::Waits(permit)) => {
+            Some(QuarantinePermit::Waits(permit)) => {
                 let longest = self.longest_turn;
                 let held = tokio::spawn(async move {
                     tokio::time::sleep(longest).await;
                     drop(permit);
                 });
-                Some(SuspectsTurn::Begun {
+                Some(QuarantinePermit::Begun {
                     _held: AbortOnDropHandle::new(held),
                 })
             }
@@ -264,7 +265,8 @@ impl NotedCalls {
         };
     }
 
-    /// Forget in time what was found and noted: a call that has run for long has not ended a process soon after its start.
+    /// Forgets unconfirmed suspects and running calls after a while, because a call that has run for long does not crash a process soon
+    /// after its start.
     pub(crate) async fn look_after(&self) {
         if self.until.is_none() {
             return;
@@ -275,7 +277,7 @@ impl NotedCalls {
         }
     }
 
-    /// A handler is about to be called.
+    /// Notes that a handler is about to be called. Returns the guard to end the note.
     pub(crate) fn begin(
         &self,
         call: &HandlerCall,
@@ -288,7 +290,8 @@ impl NotedCalls {
         })
     }
 
-    /// A call for the object is about to be made: what is called, and a digest of what the object is.
+    /// Notes that a call for the object is about to be made. `call` returns the callee and a digest of the object's state. Returns the guard
+    /// to end the note.
     pub(crate) fn begin_call(
         &self,
         about: &Reference,
@@ -311,7 +314,7 @@ impl NotedCalls {
         Noting(Some((self, number)))
     }
 
-    /// The operator was asked to end: from here on, whatever happens is no crash.
+    /// Notes that the operator was asked to end, after which no end counts as a crash.
     pub(crate) fn stopping(&self) {
         let mut kept = self.kept();
         if let Some(line) = kept.notes.stopping() {
@@ -337,7 +340,7 @@ impl NotedCalls {
 }
 
 impl Kept {
-    /// The process has lived for a while: calls that ended the former one are no suspects for a later end.
+    /// Forgets unconfirmed suspects after the process has lived for a while.
     fn lived(&mut self) {
         if self.notes.lived() {
             self.rewrite();
@@ -367,7 +370,7 @@ impl Kept {
         };
         if let Err(error) = write(file) {
             tracing::debug!("Calls of handlers can no longer be noted: {error}");
-            // Half of the notes would accuse the wrong ones.
+            // Incomplete notes would accuse the wrong calls.
             if let Some(file) = self.file.take() {
                 let _ = file.remove();
             }
@@ -376,12 +379,12 @@ impl Kept {
 }
 
 impl Noting<'_> {
-    /// Where no notes are taken.
+    /// Returns a guard for a call that is not noted.
     pub(crate) fn none() -> Self {
         Self(None)
     }
 
-    /// The call is over; where it has returned, whatever, it is no suspect any more.
+    /// Ends the call. If it has returned, with whatever result, it is cleared.
     pub(crate) fn end(mut self, has_returned: bool) {
         self.close(has_returned);
     }

@@ -1,6 +1,6 @@
-//! Calls that do not return: told by WARNING lines after a minute, then with growing pauses; soon where a deletion waits for one.
+//! Reports calls that do not return, by WARNING lines after a minute and then with growing pauses; earlier if a deletion waits for the call.
 //!
-//! Must not know what is called, nor how such a line is worded.
+//! Must not know handlers, nor the words of the line.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -10,30 +10,31 @@ use crate::handler::definition::HandlerCall;
 use crate::happening::{Happening, WaitsForCall};
 use crate::rt::clock::Clock;
 
-/// How often a call that has not returned is looked at.
+/// The interval between two checks of a running call.
 const PERIOD: Duration = Duration::from_secs(10);
-/// When it is told for the first time, where no deletion waits for it.
+/// When the first line is due, unless a deletion waits for the call.
 const FIRST: Duration = Duration::from_secs(60);
-/// Between two lines, at most.
+/// The longest pause between two lines.
 const LONGEST_PAUSE: Duration = Duration::from_secs(3600);
 
-/// When to tell of one call. Pure: it is told the time.
+/// The schedule of lines about one call. Pure: callers pass the time.
 struct Schedule {
-    /// How long the call has run when it is told next.
+    /// The duration of the call at which the next line is due.
     next: Duration,
     deletion: Deletion,
 }
 
-/// The deletion that waits for the call, as far as it is known.
+/// The state of a deletion that waits for the call.
 #[derive(PartialEq)]
 enum Deletion {
     None,
-    /// Since the last look or earlier.
+    /// A deletion waits since the last check or an earlier one.
     Waits,
     Told,
 }
 
-/// Await `call`. As long as it runs, tell of it now and then; `is_deletion_waiting` says whether the object is to be deleted meanwhile.
+/// Awaits `call`, and reports it now and then while it runs. `is_deletion_waiting` returns whether a deletion of the object waits for the
+/// call.
 pub(crate) async fn told_while_running<T>(
     cause: &HandlerCall,
     clock: Clock,
@@ -58,7 +59,7 @@ async fn tell(
     loop {
         tokio::time::sleep(PERIOD).await;
         elapsed += PERIOD;
-        // A call for an object that is being deleted does not hold its deletion up: it is a part of it.
+        // If the object was being deleted from the start, the call is a part of the deletion and does not hold it up.
         let deletion = !cause.body().is_deleting() && is_deletion_waiting();
         if !schedule.is_due(elapsed, deletion) {
             continue;
@@ -87,7 +88,7 @@ impl Schedule {
         }
     }
 
-    /// Whether a call that runs for `elapsed` is to be told of now.
+    /// Returns whether a line is due about a call that has run for `elapsed`.
     fn is_due(&mut self, elapsed: Duration, deletion_waits: bool) -> bool {
         let is_news = deletion_waits && self.deletion == Deletion::Waits;
         if is_news {
@@ -109,7 +110,7 @@ impl Schedule {
 mod tests {
     use super::*;
 
-    /// The seconds after which a call is told of, where a deletion waits from the second `deleted` on.
+    /// Returns the seconds at which lines are due, for a deletion that waits since the second `deleted`.
     fn told(until: u64, deleted: Option<u64>) -> Vec<u64> {
         let mut schedule = Schedule::new();
         let looks = (1..).map(|look| look * PERIOD.as_secs());
@@ -134,7 +135,7 @@ mod tests {
     fn a_deletion_that_waits_is_told_after_one_more_look_and_once() {
         assert_eq!(told(130, Some(0)), [20, 60, 120]);
         assert_eq!(told(130, Some(75)), [60, 90, 120]);
-        // One line for both reasons.
+        // One line serves both reasons.
         assert_eq!(told(130, Some(45)), [60, 120]);
     }
 }

@@ -1,7 +1,7 @@
-//! Functions of users that run on the operator's own thread, where everything waits for them: which there may be, that they
-//! are seen by the watchdog, and that they are noted where calls are.
+//! Runs users' functions on the operator's own thread, where a slow one delays everything: finds out which of them may run, lets the
+//! watchdog observe them, and adds them to the crash notes.
 //!
-//! Must not know what they decide.
+//! Must not know their decisions.
 
 use crate::engine::context::WorkerContext;
 use crate::engine::noted_calls::Noting;
@@ -14,13 +14,13 @@ use crate::happening::Happening;
 use crate::happening::abrupt_end::{AbruptEnd, Called, Stage};
 use crate::happening::user_code::UserCode;
 use crate::object::body::Body;
-use crate::object::outline::Outline;
+use crate::object::lazy_json::Outline;
 use crate::object::raw::Raw;
 use crate::object::reference::Reference;
 use crate::reaction::suspension::state_for_functions;
 use crate::state::Persistence;
 
-/// User code that a plan may run.
+/// Returns the user code that a plan may run.
 pub(super) fn of_plan(
     persistence: &Persistence,
     lifecycle: &Lifecycle,
@@ -34,7 +34,7 @@ pub(super) fn of_plan(
     code
 }
 
-/// User code that a settlement may run.
+/// Returns the user code that a settlement may run.
 pub(super) fn of_settlement(persistence: &Persistence) -> Vec<UserCode> {
     if persistence.is_users() {
         return vec![UserCode::Storages];
@@ -42,7 +42,7 @@ pub(super) fn of_settlement(persistence: &Persistence) -> Vec<UserCode> {
     Vec::new()
 }
 
-/// User code that planning sub-handlers may run.
+/// Returns the user code that the planning of sub-handlers may run.
 pub(super) fn of_group(callbacks: &[Callback], lifecycle: Option<&Lifecycle>) -> Vec<UserCode> {
     let filtered = callbacks
         .iter()
@@ -59,7 +59,7 @@ fn is_custom(lifecycle: &Lifecycle) -> bool {
 }
 
 impl Shared {
-    /// Note that functions are about to be run for an object.
+    /// Notes that functions are about to run for an object. Returns the guard to end the note.
     pub(super) fn note_functions(
         &self,
         (stage, code): (Stage, &[UserCode]),
@@ -78,7 +78,7 @@ impl Shared {
 }
 
 impl WorkerContext {
-    /// Run what may run such `code` for the object as it is in `body`.
+    /// Runs `part`, which may run `code` for the object in the state of `body`.
     pub(super) fn watched<T>(
         &self,
         (stage, code): (Stage, Vec<UserCode>),
@@ -93,7 +93,7 @@ impl WorkerContext {
         done
     }
 
-    /// Whether the object is left alone as it is, since such functions have ended the operator. That is told once.
+    /// Returns whether the object is quarantined in its present state because such functions have crashed the operator. Logs that once.
     pub(super) fn is_left_alone(&self, raw: &Raw, body: &Body) -> bool {
         let (setup, uid) = (&self.shared.setup, &self.about.uid);
         let Some(notes) = &setup.notes else {
@@ -123,7 +123,7 @@ impl WorkerContext {
         true
     }
 
-    /// The object is deleted: calls for it are no suspects any more.
+    /// Clears the calls for the deleted object from the crash notes.
     pub(super) fn forget_calls(&self) {
         if let Some(notes) = &self.shared.setup.notes {
             notes.deleted(&self.about.uid);

@@ -1,6 +1,6 @@
-//! The calls of one plan, one after the other: raw-event handlers, then handlers of changes, each with its sub-handlers.
+//! Makes the calls of one plan, one after the other: raw-event handlers, then handlers of changes, each with its sub-handlers.
 //!
-//! Owns what it needs of the worker: that looks after daemons and timers while handlers run. Must not know what is written.
+//! Holds its own copy of the state that it needs, because the worker serves daemons and timers meanwhile. Must not know the content of writes.
 
 use std::sync::Arc;
 
@@ -38,7 +38,11 @@ impl PlannedCalls {
         }
     }
 
-    /// The calls of a plan; those of raw-event handlers only where they are to see the event. Cancelled only where nothing is known of any of them.
+    /// Makes the calls of a plan; raw-event handlers only if `watching`.
+    ///
+    /// # Errors
+    ///
+    /// Returns `Cancelled` only if the outcome of every call is unknown.
     pub(super) async fn make(
         &self,
         plan: &Plan,
@@ -85,7 +89,7 @@ impl PlannedCalls {
         Ok(attempted)
     }
 
-    /// Call raw-event handlers.
+    /// Calls raw-event handlers.
     pub(super) async fn show_event(
         &self,
         calls: &[HandlerCall],
@@ -99,7 +103,7 @@ impl PlannedCalls {
         Ok(())
     }
 
-    /// Call one of them. Its result goes to the status; its failure concerns nobody else.
+    /// Calls one raw-event handler. Its result goes to the status; its failure does not affect other handlers.
     async fn show_event_to(&self, cause: &HandlerCall, patch: &mut Patch) -> Result<(), Cancelled> {
         let mut changed = patch.clone();
         let Self {
@@ -141,12 +145,12 @@ impl PlannedCalls {
         Ok(())
     }
 
-    /// Whether another call may begin.
+    /// Returns whether another call may begin.
     fn may_call(&self) -> bool {
         self.shared.may_call(&self.key)
     }
 
-    /// Note a call that is about to be made.
+    /// Notes a call that is about to be made. Returns the guard to end the note.
     fn note(&self, call: &HandlerCall) -> Noting<'_> {
         let setup = &self.shared.setup;
         match &setup.notes {

@@ -1,14 +1,14 @@
-//! What a worker decides: the plan for the newest state, and what is to be written once its calls are made.
+//! The worker's decisions: the plan for the newest state, and the writes that follow from its calls.
 //!
-//! Filters, lifecycles and storages of users run here, on the operator's own thread: a panic in them holds up the object alone, and an
-//! object over which they have ended the process is left alone. Must not know what a plan is made of, nor call any handler.
+//! Filters, lifecycles and storages of users run here, on the operator's own thread. A panic in them holds up one object only, and an object
+//! on which they have crashed the process is quarantined. Must not know what a plan contains, nor call handlers.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::engine::duplicates::READDED_FINALIZERS;
 use crate::engine::invoke::guarded;
-use crate::engine::mailbox::Origin;
+use crate::engine::mailbox::Snapshot;
 use crate::engine::own_thread::{of_plan, of_settlement};
 use crate::engine::resource_handlers::ResourceHandlers;
 use crate::engine::worker::{Due, Worker};
@@ -30,18 +30,18 @@ use crate::reaction::settle::{Attempted, Effects, settle};
 /// Why there is no plan.
 #[derive(Debug)]
 pub(super) enum NoPlan {
-    /// A filter, or the framework itself, has panicked.
+    /// A filter or the framework itself has panicked.
     Panic(String),
-    /// The object is left alone as it is.
+    /// The object is quarantined in its present state.
     LeftAlone,
 }
 
-/// Ask a function of users for a span of time.
+/// Asks a function of the user for a duration.
 pub(super) fn ask_pause(pause: &Pause, cause: &Cause) -> Result<Duration, String> {
     guarded(|| pause.length(cause))
 }
 
-/// What is looked at.
+/// The input of a decision.
 struct Look<'a> {
     raw: &'a Raw,
     kind: &'a ResourceHandlers,
@@ -51,7 +51,7 @@ struct Look<'a> {
 }
 
 impl<'a> Look<'a> {
-    /// The state, with all handlers that are for it.
+    /// Returns the input for a state, with all its handlers.
     fn at(raw: &'a Raw, kind: &'a ResourceHandlers) -> Self {
         Self {
             raw,
@@ -64,7 +64,7 @@ impl<'a> Look<'a> {
 }
 
 impl Worker {
-    /// What to do, or why nothing can be said of it.
+    /// Returns the plan, or the reason why there is none.
     pub(super) fn plan(
         &self,
         event: Option<EventType>,
@@ -79,7 +79,7 @@ impl Worker {
         Ok(plan)
     }
 
-    /// What is to be written of what has ended, where nobody is called any more.
+    /// Returns the plan for the final write, which calls no handlers.
     pub(super) fn last_plan(&self) -> Result<Plan, NoPlan> {
         let look = Look {
             background_is_over: true,
@@ -89,17 +89,17 @@ impl Worker {
         Ok(plan)
     }
 
-    /// What daemons and timers are to do for the object in this state; what is to be told of that, and the state as a tree.
+    /// Returns the plan for daemons and timers of the object in this state, the lines to report, and the state as a tree.
     pub(super) fn background_plan(
         &self,
-        state: &Origin,
+        state: &Snapshot,
     ) -> Result<(BackgroundPlan, Vec<Handling>, Arc<Body>), NoPlan> {
         let look = Look::at(&state.raw, &state.kind);
         let ((planned, told), body) = self.decide(&look, plan_background)?;
         Ok((planned, told, body))
     }
 
-    /// Decide something about the object in a state; the state as a tree.
+    /// Makes a decision about the object in a state. Returns it together with the state as a tree.
     fn decide<T>(
         &self,
         look: &Look<'_>,
@@ -124,7 +124,7 @@ impl Worker {
             background: self.memory.background().map(|it| &it.memory),
             background_is_over: look.background_is_over,
             surroundings: &self.surroundings,
-            finalizer_is_contested: self.memory.lately.readded_finalizers >= READDED_FINALIZERS,
+            finalizer_is_contested: self.memory.recent.readded_finalizers >= READDED_FINALIZERS,
             withheld: &kind.withheld,
             suspended: &self.context.suspended(),
             ask_pause,
@@ -140,7 +140,7 @@ impl Worker {
         Ok((decided, body))
     }
 
-    /// What is to be written now that the calls are made.
+    /// Returns the writes that follow from the calls.
     pub(super) fn settle(
         &mut self,
         plan: Plan,
@@ -165,7 +165,7 @@ impl Worker {
         }
     }
 
-    /// Nothing is planned: when to look at the object again.
+    /// Handles a missing plan. Returns when to look at the object again.
     pub(super) fn without_plan(&mut self, why: &NoPlan) -> Due {
         self.leave_background();
         match why {
@@ -174,7 +174,7 @@ impl Worker {
         }
     }
 
-    /// A filter, or the framework itself, has panicked.
+    /// Handles a panic of a filter or of the framework itself: retries with a back-off. Returns when to look at the object again.
     fn throttled(&mut self, panic: &str) -> Due {
         let pause = self.trouble.panics.next_pause(self.context.shared.rng());
         let text = panic.to_owned();

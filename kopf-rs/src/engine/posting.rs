@@ -1,6 +1,7 @@
-//! Kubernetes Events: taken from handlers without waiting, kept in a queue of limited length, and posted by one task.
+//! Posts Kubernetes Events: takes them from handlers without waiting, keeps them in a bounded queue, and posts them in one task.
 //!
-//! Which of them are posted, counted or left out is decided in `reaction::event_series`. Where Events are off, there is no task and no queue.
+//! `reaction::event_series` decides which Events are posted, counted or dropped. If Events are disabled, there is neither a task nor a
+//! queue.
 
 pub(crate) mod poster;
 pub(crate) mod queue;
@@ -40,12 +41,12 @@ impl EventPosting {
         }
     }
 
-    /// Where handlers post to.
+    /// Returns the sink that handlers post to.
     pub(crate) fn sink(&self) -> OperatorSink {
         OperatorSink(self.queue.clone())
     }
 
-    /// Take Events from now on, and post them.
+    /// Accepts and posts Events from now on.
     pub(crate) fn start(&self, gates: PostingGates, setup: PosterSetup) {
         if self.queue.open(gates) {
             let poster = Poster::new(self.queue.clone(), setup, self.meter.clone());
@@ -54,7 +55,7 @@ impl EventPosting {
         }
     }
 
-    /// Post what waits, for so long at most. What is left then is told.
+    /// Posts the waiting Events within the time limit `patience`, and reports how many remain.
     pub(crate) async fn finish(&self, patience: Duration) {
         let task = self
             .task

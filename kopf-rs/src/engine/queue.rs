@@ -1,9 +1,9 @@
-//! One mailbox per object, and a worker where there is something in it.
+//! Keeps one mailbox for each object, and a worker for each object with messages.
 //!
-//! Watches feed it without waiting. An object at rest is a slot in a map; an object with something to do has a worker, and one uid never
-//! has two. A slot belongs to the stream that has told of it last; a stream that replaces another one takes its slots over. Promises that
-//! an object is only called deleted where the server says so, or where a complete listing of its stream lacks it: one whose stream is
-//! closed is not watched any more, and forgotten. Must not know what is done with a state, nor how.
+//! Watches feed the queue without waiting. An idle object is an entry in a map; an object with work has a worker, and a uid never has two.
+//! An entry belongs to the stream that reported the object last; a stream that replaces another one takes over its entries. Guarantees that
+//! an object counts as deleted only if the server reports that or if a complete listing of its stream lacks it; when a stream closes, its objects
+//! are no longer watched and are forgotten. Must not know what workers do with a state.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -14,65 +14,67 @@ use tokio::time::Instant;
 
 use crate::cluster::watch::WatchEvent;
 use crate::engine::key::{Key, full_name};
-use crate::engine::mailbox::{ChangedChildren, Letter, Mailbox, Origin, Pending, ReturnedCall};
+use crate::engine::mailbox::{ChangedChildren, Mailbox, Message, Pending, ReturnedCall, Snapshot};
 use crate::engine::memory::{Memory, Version};
 use crate::engine::resource_handlers::ResourceHandlers;
 use crate::engine::timers::Timers;
 use crate::object::event::EventType;
 use crate::object::raw::Raw;
 use crate::object::resource::Resource;
+use crate::rt::flow::Flow;
 
 pub(crate) mod facts;
 mod slot;
 mod standby;
 
-/// Which watch an event comes from.
+/// Identifies the watch that an event comes from.
 pub(crate) type StreamId = u32;
 
-/// A worker that is to be started.
+/// A worker to start.
 pub(crate) struct WorkerStart {
     pub(crate) key: Key,
     pub(crate) memory: Memory,
     pub(crate) wake: Arc<Notify>,
 }
 
-/// All objects the operator knows.
+/// All objects that the operator knows.
 #[derive(Default)]
 pub(crate) struct Queue {
     state: Mutex<State>,
-    /// Told whenever a worker ends, and whenever a stream is synced or in trouble.
+    /// Notified whenever a worker ends, and whenever a stream has synced or is in trouble.
     changed: Notify,
-    /// Told of every hundredth event.
+    /// Notified by every hundredth event.
     many: Notify,
-    /// Told whenever an object is due sooner than all others.
+    /// Notified whenever an object is due earlier than all others.
     sooner: Notify,
 }
 
 #[derive(Default)]
 struct State {
-    /// A tree: it grows and shrinks by a few slots at a time, where a table of hashes stands twice while it grows, and keeps its size.
+    /// A tree rather than a hash table: a tree grows and shrinks by a few entries at a time, while a table exists twice while it grows and
+    /// does not shrink.
     slots: BTreeMap<Key, Slot>,
     streams: HashMap<StreamId, Stream>,
-    /// When objects at rest are due.
+    /// The times at which idle objects are due.
     timers: Timers,
-    /// The operator is paused: what is not watched any more will be watched again.
+    /// The operator is paused: objects of closed streams will be watched again.
     is_paused: bool,
-    /// What is remembered of objects from before the pause.
+    /// The memories of objects from before the pause.
     paused: BTreeMap<Key, Memory>,
-    /// Another instance is at work: the objects that are to be looked at once this one is.
+    /// Set while another instance leads: the objects to look at when this instance takes over.
     standby: Option<BTreeSet<Key>>,
-    /// Objects that are gone without a worker of theirs.
+    /// Objects that are gone and that had no worker to handle that.
     gone: Vec<Key>,
     busy: usize,
-    /// How many events have told of objects.
+    /// The number of events received.
     events: u64,
 }
 
 struct Slot {
     stream: StreamId,
-    /// The listing this object was last seen in, or after.
+    /// The number of the listing that last contained the object or preceded its last event.
     mark: u32,
-    /// `namespace/name`, or `/name`: enough to synthesise a deletion.
+    /// `namespace/name`, or `/name`: enough to synthesize a deletion.
     name: Box<str>,
     work: Work,
 }
@@ -82,35 +84,46 @@ enum Work {
     Busy(Box<Busy>),
 }
 
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is of another event, and ends with another one"
+)]
 struct Busy {
     mailbox: Mailbox,
     wake: Arc<Notify>,
-    /// Another version, or other handlers, have taken over since the last state came in.
+    /// Another API version or other handlers have taken over since the last state arrived.
     stale: bool,
-    /// When the worker has last had to wait for the server, since it has last taken a letter.
+    /// When the worker last had to wait for the server, since it took the last message.
     held_up: Option<Instant>,
-    /// It was deleted while another instance was at work.
+    /// The object was deleted, or left the server-side selector, while another instance led or was about to lead.
     is_gone: bool,
+    /// The message taken last says that the object is absent, and no watch has shown the object since.
+    is_absent: bool,
+    /// Its watch was closed for a pause.
+    is_paused: bool,
 }
 
 struct Stream {
     kind: Arc<ResourceHandlers>,
     mark: u32,
-    /// When the listing was asked for.
+    /// When the listing was requested.
     asked: Instant,
     synced: bool,
     troubled: bool,
+    /// Bounds the size of its states in mailboxes.
+    flow: Flow,
 }
 
 impl Queue {
-    /// A watch that is about to start: the operator is not settled before it has synced. It takes over the objects of
-    /// the watch that it replaces; where their handlers differ, or the version, each of them is looked at anew when it is listed.
+    /// Registers a watch that is about to start; the operator is not settled before the watch has synced. The watch takes over the objects
+    /// of the watch that it replaces. If the handlers or the API version differ, each object is handled anew when it is listed. Returns the
+    /// flow of its states to workers.
     pub(crate) fn open(
         &self,
         stream: StreamId,
         kind: Arc<ResourceHandlers>,
         replaces: Option<StreamId>,
-    ) {
+    ) -> Flow {
         let mut state = self.lock();
         let former = replaces.and_then(|id| Some((id, state.streams.remove(&id)?)));
         if let Some((former, Stream { kind: was, .. })) = former {
@@ -126,12 +139,14 @@ impl Queue {
                 }
             }
         }
-        state.streams.insert(stream, Stream::new(kind));
+        let opened = Stream::new(kind);
+        let flow = opened.flow.clone();
+        state.streams.insert(stream, opened);
+        flow
     }
 
-    /// Take in what a watch tells, as long as it is open. Never blocks. Hands the workers that are to be started to `start`.
-    /// No worker is started for a state of a resting object that `quiet` says needs none. The objects that are gone without that a worker has
-    /// been told.
+    /// Takes in one event of a watch while the watch is open. Never blocks. Passes workers to be started to `start`, but starts none for a
+    /// state of an idle object that `quiet` accepts. Returns the objects that are gone and that had no worker to be notified.
     pub(crate) fn feed(
         &self,
         stream: StreamId,
@@ -181,41 +196,45 @@ impl Queue {
         Vec::new()
     }
 
-    /// From now on, the objects of streams that are closed are remembered: they will be watched again.
+    /// Keeps the memories of objects of closed streams from now on, because the objects will be watched again.
     pub(crate) fn pause(&self) {
         let mut state = self.lock();
         state.is_paused = true;
-        // Objects that have not been seen since the last pause are gone, once all has been listed.
+        // All is listed, so remembered objects that have not been seen since the last pause are gone.
         if state.streams.values().all(|it| it.synced) {
             state.paused = BTreeMap::new();
         }
     }
 
-    /// The pause is over.
+    /// Ends the pause.
     pub(crate) fn resume(&self) {
         self.lock().is_paused = false;
     }
 
-    /// Whether others are at work, for a while.
+    /// Returns whether another instance or operator leads at present.
     pub(crate) fn is_paused(&self) -> bool {
         let state = self.lock();
         state.is_paused || state.standby.is_some()
     }
 
-    /// A watch that is ended: its objects are not watched any more. What is at rest is forgotten, and workers are told.
-    /// Hands over the workers of those that rest while their daemons and timers run.
+    /// Ends a watch: forgets its idle objects and notifies its workers. Returns workers for idle objects whose daemons and timers are
+    /// running.
     pub(crate) fn close(&self, stream: StreamId) -> Vec<WorkerStart> {
         let mut started = Vec::new();
         let mut state = self.lock();
         let kind = state.streams.remove(&stream).map(|it| it.kind);
         if let Some(kind) = kind {
             for key in state.forget_those_at_rest(stream) {
-                // That it is not watched is read first; the other letter names it.
+                // The worker reads the end of the watch first; the other message only names the object.
                 let slot = state.slots.get(&key).filter(|slot| slot.is_at_rest());
                 let origin = slot.and_then(|slot| slot.origin(&key, &kind));
-                let due = origin.map(Letter::Due);
+                let due = origin.map(Message::Due);
                 started.extend(due.and_then(|due| state.deliver(&key, due)));
-                state.deliver(&key, Letter::Unwatched);
+                state.deliver(&key, Message::Unwatched);
+                let is_paused = state.is_paused;
+                if let Some(busy) = state.busy_slot(&key) {
+                    busy.is_paused |= is_paused;
+                }
             }
         }
         drop(state);
@@ -223,8 +242,8 @@ impl Queue {
         started
     }
 
-    /// A letter for an object; a worker that is to be started for it. Lost where nothing is known of the object.
-    pub(crate) fn post(&self, key: &Key, mut letter: Letter) -> Option<WorkerStart> {
+    /// Posts a message for an object. Returns a worker if one has to be started. The message is lost if the object is unknown.
+    pub(crate) fn post(&self, key: &Key, mut letter: Message) -> Option<WorkerStart> {
         let mut state = self.lock();
         if let Some(kind) = state.kind_of(key) {
             letter.is_seen_by(kind);
@@ -232,7 +251,7 @@ impl Queue {
         state.deliver(key, letter)
     }
 
-    /// A child of the object is another than before; a worker that is to be started for it. Lost where nothing is known of the object.
+    /// Notes that a child of the object has changed. Returns a worker if one has to be started. The news is lost if the object is unknown.
     pub(crate) fn child_changed(
         &self,
         owner_uid: &str,
@@ -244,11 +263,11 @@ impl Queue {
             kinds: vec![kind.clone()],
             origin: state.origin(&key)?,
         };
-        state.deliver(&key, Letter::ChildrenChanged(Box::new(children)))
+        state.deliver(&key, Message::ChildrenChanged(Box::new(children)))
     }
 
-    /// An object that a handler refers to is another than before, which concerns those of the handler's objects that have these names (`namespace/name`):
-    /// the workers that are to be started for them.
+    /// Notes that an object that a handler refers to has changed, which concerns the handler's objects of these names (`namespace/name`).
+    /// Returns the workers to start.
     pub(crate) fn target_changed(
         &self,
         handler: &str,
@@ -269,19 +288,19 @@ impl Queue {
                 kinds: vec![kind.clone()],
                 origin: state.origin(&key)?,
             };
-            state.deliver(&key, Letter::ChildrenChanged(Box::new(children)))
+            state.deliver(&key, Message::ChildrenChanged(Box::new(children)))
         };
         concerned.into_iter().filter_map(tell).collect()
     }
 
-    /// The calls of daemons and timers that have ended.
+    /// Takes the ended calls of daemons and timers.
     pub(crate) fn take_returned(&self, key: &Key) -> Vec<ReturnedCall> {
         let mut state = self.lock();
         let mailbox = state.mailbox(key);
         mailbox.map(Mailbox::take_returned).unwrap_or_default()
     }
 
-    /// Wait until objects at rest are due: the workers that are to be started for them.
+    /// Waits until idle objects are due. Returns the workers to start.
     pub(crate) async fn due(&self) -> Vec<WorkerStart> {
         loop {
             let first = self.lock().timers.first();
@@ -299,7 +318,7 @@ impl Queue {
         }
     }
 
-    /// Look at all objects that may have timers with a schedule: the workers that are to be started for them.
+    /// Wakes all objects that may have timers with a schedule. Returns the workers to start.
     pub(crate) fn look_at_schedules(&self) -> Vec<WorkerStart> {
         let mut state = self.lock();
         let State { slots, streams, .. } = &*state;
@@ -313,50 +332,58 @@ impl Queue {
         state.look_at(those)
     }
 
-    /// What waits for the object.
-    pub(crate) fn take(&self, key: &Key) -> Option<Letter> {
+    /// Takes the next message for the object.
+    pub(crate) fn take(&self, key: &Key) -> Option<Message> {
         let mut state = self.lock();
         let busy = state.busy_slot(key)?;
         busy.held_up = None;
-        busy.mailbox.take()
+        let letter = busy.mailbox.take();
+        busy.is_absent = matches!(&letter, Some(Message::State(it)) if it.is_absence());
+        letter
     }
 
-    /// The server has said that the object is gone: what else tells so is no news.
-    pub(crate) fn is_gone(&self, key: &Key) {
+    /// Notes that the server says that the object is gone, so that later events about that are no news.
+    pub(crate) fn mark_gone(&self, key: &Key) {
         if let Some(mailbox) = self.lock().mailbox(key) {
             mailbox.end();
         }
     }
 
-    /// A request about the object has failed and will be repeated: what waits for it waits for the server.
-    pub(crate) fn is_held_up(&self, key: &Key) {
+    /// Notes that a request about the object has failed and will be repeated: its messages wait for the server.
+    pub(crate) fn note_held_up(&self, key: &Key) {
         if let Some(busy) = self.lock().busy_slot(key) {
             busy.held_up = Some(Instant::now());
         }
     }
 
-    /// Look at what waits for the object; `None` where it has no worker.
+    /// Examines the mailbox of the object; `None` if it has no worker.
     pub(crate) fn peek<T>(&self, key: &Key, look: impl FnOnce(&Mailbox) -> T) -> Option<T> {
         self.lock().mailbox(key).map(|mailbox| look(mailbox))
     }
 
-    /// Whether a deletion waits for the object, or there is no such object any more.
+    /// Returns whether a deletion waits for the object, or the object is unknown.
     pub(crate) fn is_deleted(&self, key: &Key) -> bool {
         self.peek(key, Mailbox::is_deletion).unwrap_or(true)
     }
 
-    /// Whether a state that tells something new waits for the object.
+    /// Returns whether a state with news waits for the object.
     pub(crate) fn has_news(&self, key: &Key, memory: &Memory) -> bool {
         let is_news = |it: &Mailbox| it.state().is_some_and(|it| !it.is_known_to(memory));
         self.peek(key, is_news).unwrap_or_default()
     }
 
-    /// Whether there is an object of that uid.
+    /// Returns whether the object is remembered, or may be after a pause.
+    pub(crate) fn remembers(&self, key: &Key) -> bool {
+        let state = self.lock();
+        state.is_paused || state.slots.contains_key(key)
+    }
+
+    /// Returns whether an object of this uid is known.
     pub(crate) fn knows(&self, uid: &str) -> bool {
         self.lock().slots.contains_key(&Key::of_uid(uid))
     }
 
-    /// The worker has nothing to do any more; where something has come in meanwhile, the memory is handed back.
+    /// Ends a worker that has no more work, and keeps the memory of its object. Returns the memory if a message has arrived meanwhile.
     pub(crate) fn rest(&self, key: &Key, mut memory: Memory) -> Option<Memory> {
         let mut state = self.lock();
         let slot = state.slots.get_mut(key)?;
@@ -367,7 +394,7 @@ impl Queue {
             return Some(memory);
         }
         if busy.stale {
-            // Known is only what the former handlers have seen, or in the former version.
+            // The memory reflects only the former handlers or the former API version.
             memory.version = Version::Unknown;
         }
         let due = memory.due();
@@ -382,16 +409,16 @@ impl Queue {
         None
     }
 
-    /// The object is no more, and the worker is done with it. Where it is there again meanwhile, the worker goes on with the memory of an
-    /// object that has just been seen for the first time.
+    /// Ends the worker of an object that no longer exists. If the object exists again, returns the memory of an object that has just been
+    /// seen for the first time, for the worker to go on with.
     pub(crate) fn remove(&self, key: &Key) -> Option<Memory> {
         if let Some(mailbox) = self.lock().mailbox(key) {
-            mailbox.is_not_taken_over();
+            mailbox.cancel_take_over();
         }
         self.remove_but_for(key, Memory::first)
     }
 
-    /// The object is not watched any more, and the worker is done with it. Where it is watched again meanwhile, the memory is handed back.
+    /// Ends the worker of an object that is no longer watched. Returns the memory if the object is watched again meanwhile.
     pub(crate) fn forget(&self, key: &Key, memory: Memory) -> Option<Memory> {
         let memory = match self.lock().keep(key, memory) {
             Ok(()) => {
@@ -411,7 +438,7 @@ impl Queue {
         again
     }
 
-    /// Remove the object, unless a state has come in: then it is remembered like this.
+    /// Removes the object, unless a state has arrived: then returns the given memory.
     fn remove_but_for(
         &self,
         key: &Key,
@@ -431,13 +458,13 @@ impl Queue {
         None
     }
 
-    /// The worker has ended before it was done: the object is as good as never seen.
+    /// Removes an object whose worker ended prematurely, as if the object had never been seen.
     pub(crate) fn drop_worker(&self, key: &Key) {
         self.lock().remove(key);
         self.changed.notify_waiters();
     }
 
-    /// Wait until all watches have synced (or are in trouble) and no object has anything to do now or later.
+    /// Waits until all watches have synced (or are in trouble) and no object has work, neither now nor later.
     pub(crate) async fn settled(&self) {
         loop {
             let changed = self.changed.notified();
@@ -448,17 +475,17 @@ impl Queue {
         }
     }
 
-    /// Wait until a hundred events or so have come in since this was last awaited.
+    /// Waits until about a hundred events have arrived since the last wait.
     pub(crate) async fn many_events(&self) {
         self.many.notified().await;
     }
 
-    /// How many events have come in so far.
+    /// Returns the number of events so far.
     pub(crate) fn events(&self) -> u64 {
         self.lock().events
     }
 
-    /// How many objects have a worker.
+    /// Returns the number of objects with a worker.
     #[cfg(test)]
     pub(crate) fn busy(&self) -> usize {
         self.lock().busy
@@ -507,15 +534,17 @@ impl State {
                 mark: found.mark,
                 name: full_name(facts.namespace.as_deref(), &facts.name),
                 work: Work::Resting(remembered.unwrap_or_else(|| {
-                    // What was there when this instance takes over is resumed, as at a start.
+                    // Objects that exist when this instance takes over are resumed, as at a start.
                     let is_at_work = self.standby.is_none();
                     Memory::first(if is_at_work { event } else { EventType::Listed })
                 })),
             }),
         };
         (slot.stream, slot.mark) = (stream, found.mark);
+        let begins_anew = slot.is_shown(event) && self.standby.is_none();
         let state = Pending {
             event,
+            _load: found.flow.load(raw.text().len()),
             raw,
             kind: found.kind.clone(),
             arrived: Instant::now(),
@@ -538,41 +567,47 @@ impl State {
                 return None;
             }
         }
-        self.deliver(&key, Letter::State(state))
+        let started = self.deliver(&key, Message::State(state));
+        if begins_anew {
+            let origin = self.origin(&key)?;
+            self.deliver(&key, Message::TakenOver(origin));
+        }
+        started
     }
 
-    /// Put a letter in; a worker that is to be started for the object. Lost where nothing is known of it.
-    fn deliver(&mut self, key: &Key, letter: Letter) -> Option<WorkerStart> {
+    /// Posts a message. Returns a worker if one has to be started. The message is lost if the object is unknown.
+    fn deliver(&mut self, key: &Key, letter: Message) -> Option<WorkerStart> {
         let letter = self.unless_standing_by(key, letter)?;
         let worker = self.slots.get_mut(key)?.post(key, letter)?;
         self.busy += 1;
         Some(worker)
     }
 
-    /// The handlers that are for the object now.
+    /// Returns the present handlers of the object.
     fn kind_of(&self, key: &Key) -> Option<&Arc<ResourceHandlers>> {
         let slot = self.slots.get(key)?;
         Some(&self.streams.get(&slot.stream)?.kind)
     }
 
-    /// What is known of the object: its name.
-    fn origin(&self, key: &Key) -> Option<Origin> {
+    /// Returns a snapshot of the object that holds only its name.
+    fn origin(&self, key: &Key) -> Option<Snapshot> {
         self.slots.get(key)?.origin(key, self.kind_of(key)?)
     }
 
-    /// Let these objects be looked at: the workers that are to be started for them.
+    /// Wakes these objects. Returns the workers to start.
     fn look_at(&mut self, keys: Vec<Key>) -> Vec<WorkerStart> {
-        let look = |key: Key| self.deliver(&key, Letter::Due(self.origin(&key)?));
+        let look = |key: Key| self.deliver(&key, Message::Due(self.origin(&key)?));
         keys.into_iter().filter_map(look).collect()
     }
 
-    /// Forget the objects of a stream that are at rest, but those that have calls: all others of it.
+    /// Forgets the idle objects of a stream, except for those with running calls. Returns the other objects of the stream.
     fn forget_those_at_rest(&mut self, stream: StreamId) -> Vec<Key> {
         let mut others = Vec::new();
         let State {
             slots,
             is_paused,
             paused,
+            standby,
             ..
         } = self;
         slots.retain(|key, slot| match &mut slot.work {
@@ -580,6 +615,9 @@ impl State {
             Work::Resting(memory) if !memory.has_calls() => {
                 if *is_paused {
                     paused.insert(key.clone(), std::mem::take(memory).before_a_pause());
+                }
+                if let Some(noted) = standby {
+                    noted.remove(key);
                 }
                 false
             }
@@ -591,7 +629,7 @@ impl State {
         others
     }
 
-    /// The listing `mark` of the stream is complete: its objects that are not among those listed are deleted.
+    /// Deletes the objects of a stream that its complete listing `mark` lacks. Returns the workers to start.
     fn conclude(&mut self, stream: StreamId, mark: u32) -> Vec<WorkerStart> {
         let Some(kind) = self.streams.get(&stream).map(|found| found.kind.clone()) else {
             return Vec::new();
@@ -601,12 +639,12 @@ impl State {
         let missing: Vec<Key> = missing.map(|(key, _)| key.clone()).collect();
         let end = |key: Key| {
             let deletion = self.slots.get(&key)?.deletion(&key, &kind)?;
-            self.deliver(&key, Letter::State(deletion))
+            self.deliver(&key, Message::State(deletion))
         };
         missing.into_iter().filter_map(end).collect()
     }
 
-    /// The object rests until then. Whether it is due sooner than all others.
+    /// Schedules an idle object. Returns whether it is due earlier than all others.
     fn wait_until(&mut self, due: Instant, key: &Key) -> bool {
         let Self { slots, timers, .. } = self;
         timers.insert(due, key.clone(), |due, key| {
@@ -614,7 +652,7 @@ impl State {
         })
     }
 
-    /// The workers of objects at rest that are due.
+    /// Returns workers for the idle objects that are due.
     fn due(&mut self, now: Instant) -> Vec<WorkerStart> {
         let mut keys = Vec::new();
         while let Some((due, key)) = self.timers.pop(now) {
@@ -627,6 +665,9 @@ impl State {
     fn remove(&mut self, key: &Key) {
         if let Some(slot) = self.slots.remove(key) {
             self.busy -= usize::from(matches!(slot.work, Work::Busy(_)));
+        }
+        if let Some(noted) = &mut self.standby {
+            noted.remove(key);
         }
     }
 }
@@ -644,6 +685,7 @@ impl Stream {
             asked: Instant::now(),
             synced: false,
             troubled: false,
+            flow: Flow::default(),
         }
     }
 }

@@ -1,8 +1,8 @@
-//! How many calls of level-triggered handlers run at the same time, for each kind of objects.
+//! Limits the number of concurrent calls of level-triggered handlers for each kind.
 //!
-//! A call that runs is a tree of its object, so a listing of thousands of objects must not be thousands of calls. An object that waits for a slot has
-//! its worker, and no tree. Promises that objects get slots in the order in which they have asked for one, and that none of them holds a slot, or keeps
-//! one from others, while it does something else. Must not know what is called.
+//! A running call holds its object as a tree, so a listing of thousands of objects must not start thousands of calls. An object that waits
+//! for a slot has its worker but no tree. Guarantees that objects get slots in the order of their requests, and that an object that does
+//! something else neither holds a slot nor keeps others from one. Must not know handlers.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,41 +12,41 @@ use tokio::sync::Notify;
 /// The slots of all kinds.
 #[derive(Debug)]
 pub(super) struct ReconcileSlots {
-    /// How many calls of one kind may run.
+    /// The maximum number of concurrent calls for one kind.
     limit: usize,
     kinds: Mutex<HashMap<u32, OfKind>>,
 }
 
-/// Those of one kind.
+/// The slots of one kind.
 #[derive(Debug, Default)]
 struct OfKind {
     taken: usize,
-    /// The number of the object that asks next.
+    /// The number of the next object that asks.
     next: u64,
     /// The objects that are ready to take a slot, by their numbers.
     line: BTreeMap<u64, Arc<Notify>>,
 }
 
-/// A slot that is taken, until it is dropped.
+/// A slot in use, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Slot {
     slots: Arc<ReconcileSlots>,
     kind: u32,
 }
 
-/// What one object has, or waits for.
+/// One object's request for a slot.
 #[derive(Debug, Default)]
-pub(super) struct SlotWish(Option<Box<Wish>>);
+pub(super) struct SlotRequest(Option<Box<Wish>>);
 
 #[derive(Debug, Default)]
 struct Wish {
-    /// It waits for a slot: by this number.
+    /// The number of the waiting object, which is its rank.
     number: Option<u64>,
     in_line: Option<InLine>,
     slot: Option<Slot>,
 }
 
-/// A place in the line, until it is dropped.
+/// An entry in the waiting line, until it is dropped.
 #[derive(Debug)]
 struct InLine {
     slots: Arc<ReconcileSlots>,
@@ -64,7 +64,7 @@ impl ReconcileSlots {
         })
     }
 
-    /// A slot, where one is free that nobody waits for who is ahead of `number`; a newcomer is behind all others.
+    /// Takes a slot if one is free beyond those for waiting objects ahead of `number`; a newcomer without a number is behind all others.
     fn take(self: &Arc<Self>, kind: u32, number: Option<u64>) -> Option<Slot> {
         let mut kinds = self.lock();
         let of_kind = kinds.entry(kind).or_default();
@@ -82,7 +82,7 @@ impl ReconcileSlots {
         })
     }
 
-    /// The number of an object that asks for a slot from now on.
+    /// Returns the number for an object that asks for a slot.
     fn number(&self, kind: u32) -> u64 {
         let mut kinds = self.lock();
         let of_kind = kinds.entry(kind).or_default();
@@ -90,7 +90,7 @@ impl ReconcileSlots {
         of_kind.next
     }
 
-    /// Change something, and wake those who have a slot by that.
+    /// Changes the state of a kind, and wakes the objects that get a slot thereby.
     fn change(&self, kind: u32, change: impl FnOnce(&mut OfKind)) {
         let mut kinds = self.lock();
         let Some(of_kind) = kinds.get_mut(&kind) else {
@@ -108,8 +108,8 @@ impl ReconcileSlots {
     }
 }
 
-impl SlotWish {
-    /// A slot for a call that is to begin. Where there is none, the object waits for one from now on.
+impl SlotRequest {
+    /// Takes a slot for a call that is about to begin. If there is none, the object waits for one from now on.
     pub(super) fn take(&mut self, slots: &Arc<ReconcileSlots>, kind: u32) -> Option<Slot> {
         let wish = self.0.as_deref_mut();
         let held = wish.and_then(|wish| wish.slot.take_if(|slot| slot.kind == kind));
@@ -121,7 +121,7 @@ impl SlotWish {
         slot
     }
 
-    /// Whether the object waits for a slot.
+    /// Returns whether the object waits for a slot.
     pub(super) fn waits(&self) -> bool {
         let wish = self.0.as_ref();
         wish.is_some_and(|wish| wish.number.is_some() && wish.slot.is_none())
@@ -131,8 +131,8 @@ impl SlotWish {
         self.0.as_ref()?.number
     }
 
-    /// There is nothing else to do: whether a slot is there. Where there is none, the object is woken for the next one.
-    pub(super) fn stand_in_line(
+    /// Enters the waiting line, since the object has no other work. Returns whether it has a slot; otherwise it is woken when it gets one.
+    pub(super) fn enqueue(
         &mut self,
         slots: &Arc<ReconcileSlots>,
         kind: u32,
@@ -145,7 +145,7 @@ impl SlotWish {
             return false;
         };
         wish.in_line.take_if(|it| it.kind != kind);
-        // In line first: what becomes free after the look wakes it.
+        // Enters the line first, so that a slot that becomes free after the check wakes it.
         wish.in_line
             .get_or_insert_with(|| InLine::enter(slots, (kind, number), wake));
         wish.slot = slots.take(kind, Some(number));
@@ -153,22 +153,22 @@ impl SlotWish {
         wish.slot.is_some()
     }
 
-    /// Something else is to be done first: others may have the next slot. The number stays.
-    pub(super) fn step_out(&mut self) {
+    /// Leaves the line because other work comes first, so that others may take the next slot. The number stays.
+    pub(super) fn cancel(&mut self) {
         if let Some(wish) = &mut self.0 {
             wish.in_line = None;
         }
     }
 
-    /// A slot that was not needed is given back. The number stays.
+    /// Returns an unneeded slot. The number stays.
     pub(super) fn give_back(&mut self) {
         if let Some(wish) = &mut self.0 {
             wish.slot = None;
         }
     }
 
-    /// All that was to be called is called, or waits for a slot.
-    pub(super) fn is_planned(&mut self, waits: bool) {
+    /// Ends a plan, of which all calls have begun or (`waits`) wait for a slot.
+    pub(super) fn finish_plan(&mut self, waits: bool) {
         self.give_back();
         if !waits {
             *self = Self::default();
@@ -212,14 +212,14 @@ mod tests {
     const KIND: u32 = 1;
 
     struct Object {
-        wish: SlotWish,
+        wish: SlotRequest,
         wake: Arc<Notify>,
     }
 
     impl Object {
         fn new() -> Self {
             Self {
-                wish: SlotWish::default(),
+                wish: SlotRequest::default(),
                 wake: Arc::new(Notify::new()),
             }
         }
@@ -230,7 +230,7 @@ mod tests {
             object
         }
         fn stands(&mut self, slots: &Arc<ReconcileSlots>) -> bool {
-            self.wish.stand_in_line(slots, KIND, &self.wake)
+            self.wish.enqueue(slots, KIND, &self.wake)
         }
         fn is_woken(&self) -> bool {
             self.wake.notified().now_or_never().is_some()
@@ -245,12 +245,12 @@ mod tests {
         assert!(held.iter().all(Option::is_some));
         let (mut first, mut second) = (Object::waits(&slots), Object::waits(&slots));
         assert!(Object::new().wish.take(&slots, 2).is_some(), "another kind");
-        // The first has something else to do.
-        first.wish.step_out();
+        // The first object has other work.
+        first.wish.cancel();
         drop(held);
         assert!(second.is_woken() && second.stands(&slots));
         let of_second = second.wish.take(&slots, KIND).expect("it has one");
-        second.wish.is_planned(false);
+        second.wish.finish_plan(false);
         let mut third = Object::new();
         let of_third = third.wish.take(&slots, KIND);
         assert!(of_third.is_some(), "nobody else is ready");
@@ -279,9 +279,9 @@ mod tests {
         drop(held);
         assert!(other.stands(&slots));
         let mut third = Object::waits(&slots);
-        other.wish.is_planned(false);
+        other.wish.finish_plan(false);
         assert!(third.is_woken() && third.stands(&slots));
-        third.wish.is_planned(true);
+        third.wish.finish_plan(true);
         assert!(third.wish.waits() && third.stands(&slots));
     }
 }

@@ -1,14 +1,16 @@
-//! Reports happenings: as log lines, through the logger of the object or activity that a happening is about, and, where the settings ask for
-//! it, as Kubernetes Events about that object.
+//! Reports happenings: as log lines through the logger of the object or activity, and, if the settings ask for it, as Kubernetes Events
+//! about the object.
 //!
-//! The one place where happenings leave the engine. Must not know how they are worded.
+//! All happenings leave the engine here. Must not know the words of the lines.
 
 use std::sync::Arc;
 
 use tracing::Level;
 
+use crate::handler::event_sink::{OperatorSink, PostingLevel};
 use crate::handler::logger::Logger;
 use crate::happening::Happening;
+use crate::object::posted_event::{EventKind, PostedEvent, Regarding};
 use crate::object::raw::Facts;
 use crate::object::reference::Reference;
 use crate::object::resource::Resource;
@@ -16,7 +18,7 @@ use crate::rt::outage::Over;
 use crate::wording::Line;
 use crate::wording::event_words::event_words;
 
-/// Tell whoever wants to know that `happening` has happened to what `logger` is about.
+/// Reports `happening` about the subject of `logger`.
 pub(crate) fn report(logger: &Logger, happening: &Happening) {
     let line = Line(happening);
     let level = line.level();
@@ -33,12 +35,31 @@ pub(crate) fn report(logger: &Logger, happening: &Happening) {
     }
 }
 
-/// The same at DEBUG, for it was told before.
+/// Posts the happening as an Event about the object, even if log lines are not posted.
+pub(crate) fn post(
+    events: &OperatorSink,
+    about: Arc<Reference>,
+    words: (&str, &str),
+    happening: &Happening,
+) {
+    let line = Line(happening);
+    if !events.0.takes(PostingLevel::from(line.level())) {
+        return;
+    }
+    let regarding = Regarding {
+        object: about,
+        resource_version: None,
+    };
+    let event = PostedEvent::new(regarding, EventKind::Warning, words, &line.to_string());
+    events.0.post(event);
+}
+
+/// Reports a repeated happening at DEBUG.
 pub(crate) fn report_quietly(logger: &Logger, happening: &Happening) {
     logger.print(Level::DEBUG, format_args!("{}", Line(happening)));
 }
 
-/// Tell what has happened to the operator as a whole.
+/// Reports a happening of the operator as a whole.
 pub(crate) fn report_of_operator(happening: &Happening) {
     let line = Line(happening);
     match line.level() {
@@ -50,7 +71,7 @@ pub(crate) fn report_of_operator(happening: &Happening) {
     }
 }
 
-/// Tell that an outage is over.
+/// Reports that an outage is over.
 pub(crate) fn report_outage_over(over: Over) {
     report_of_operator(&Happening::OutageOver {
         reason: over.name,
@@ -61,14 +82,14 @@ pub(crate) fn report_outage_over(over: Over) {
     });
 }
 
-/// The same of an object without a worker. Nothing is made where nobody listens.
+/// Reports a happening about an object without a worker. Builds nothing if the level is disabled.
 pub(crate) fn report_about(resource: &Resource, facts: &Facts, happening: &Happening) {
     if tracing::level_enabled!(Line(happening).level()) {
         report(&Logger::of(Arc::new(about(resource, facts))), happening);
     }
 }
 
-/// The object that `facts` are of.
+/// Returns a reference to the object with these `facts`.
 pub(crate) fn about(resource: &Resource, facts: &Facts) -> Reference {
     Reference {
         api_version: resource.api_version(),

@@ -1,4 +1,4 @@
-//! A served kind as the engine sees it: a resource and the handlers that are for it.
+//! A served kind as the engine sees it: a resource, and the handlers that apply to it.
 //!
 //! Must not know how they were matched.
 
@@ -9,34 +9,34 @@ use crate::object::resource::Resource;
 use crate::reaction::background::is_reconcile;
 use crate::state::trace::Names;
 
-/// A served kind with the handlers that are for it.
+/// A served kind with its handlers.
 #[derive(Debug)]
 pub(crate) struct ResourceHandlers {
-    /// The same for the same group, version and plural, for as long as the operator lives.
+    /// Stable for the same group, version and plural while the operator lives.
     pub(crate) id: u32,
     pub(crate) resource: Arc<Resource>,
-    /// All but those that feed indices.
+    /// All handlers except for index functions.
     pub(crate) handlers: Vec<Arc<Handler>>,
-    /// Those, by their indices.
+    /// The index functions, by index.
     pub(crate) indexers: Vec<IndexFunctions>,
-    /// Deletion handlers that are for its objects too, and that are not served now: what waits for them is not released.
+    /// Deletion handlers that apply to its objects but are not served at present. Objects that wait for them keep their finalizer.
     pub(crate) withheld: Vec<Arc<Handler>>,
-    /// Those of them that see raw events.
+    /// The handlers of raw events.
     pub(crate) watching: Vec<Arc<Handler>>,
-    /// The ids of those with functions among their filters, where there are any.
+    /// The ids of handlers with functions among their filters, if there are any.
     pub(crate) filters: Option<Arc<[Arc<str>]>>,
-    /// What those of changes keep on objects; nothing where there are none.
+    /// The names under which handlers of changes keep state on objects; `None` without such handlers.
     pub(crate) names: Option<Names>,
-    /// Objects are selected by the server: one that it calls deleted may as well have gone out of the selection.
+    /// The watch uses a server-side selector: an object that it reports as deleted may just have left the selection.
     pub(crate) is_selected: bool,
-    /// The object has gone out of the selection: nobody handles it, and it is forgotten when there is nothing left to do.
+    /// The object has left the selection: it has no handlers, and is forgotten when no work is left.
     pub(crate) has_left: bool,
 }
 
 /// The functions that feed one index.
 #[derive(Debug)]
 pub(crate) struct IndexFunctions {
-    /// The name of the index: their id.
+    /// The name of the index, which is the id of the functions.
     pub(crate) id: Arc<str>,
     pub(crate) handlers: Vec<Arc<Handler>>,
 }
@@ -70,7 +70,7 @@ impl ResourceHandlers {
         }
     }
 
-    /// The same, where the server selects the objects or does not.
+    /// Sets whether the watch uses a server-side selector.
     pub(crate) fn selected(self, is_selected: bool) -> Self {
         Self {
             is_selected,
@@ -78,7 +78,7 @@ impl ResourceHandlers {
         }
     }
 
-    /// The same without handlers, for an object that has gone out of the selection.
+    /// Returns the kind without handlers, for an object that has left the selection.
     pub(crate) fn left(&self) -> Self {
         Self {
             names: self.names.clone(),
@@ -87,18 +87,29 @@ impl ResourceHandlers {
         }
     }
 
-    /// The same, with the deletion handlers that are not served now.
+    /// Adds the deletion handlers that are not served at present.
     pub(crate) fn withholding(self, withheld: Vec<Arc<Handler>>) -> Self {
         Self { withheld, ..self }
     }
 
-    /// Whether daemons or timers are among them.
+    /// Returns whether daemons or timers are among the handlers.
     pub(crate) fn has_background(&self) -> bool {
         let mut handlers = self.handlers.iter();
         handlers.any(|handler| handler.background().is_some())
     }
 
-    /// How people call those that run in the background.
+    /// Returns whether handlers are called for an unchanged object when the operator starts.
+    pub(crate) fn acts_at_a_start(&self) -> bool {
+        let is_called = |it: &Arc<Handler>| {
+            it.is_for_events()
+                || it.is_for_resuming()
+                || it.background().is_some()
+                || !it.owns().is_empty()
+        };
+        self.handlers.iter().any(is_called)
+    }
+
+    /// Returns the words for the handlers that run in the background.
     pub(crate) fn background_words(&self) -> &'static str {
         let mut all = self.handlers.iter().filter(|it| it.background().is_some());
         let is_level_triggered = |it: &Arc<Handler>| is_reconcile(it);
@@ -112,7 +123,7 @@ impl ResourceHandlers {
         }
     }
 
-    /// Of Pods, without handlers.
+    /// Returns the kind of Pods, without handlers.
     #[cfg(test)]
     pub(super) fn of_pods() -> Arc<Self> {
         let resource = Resource {
@@ -124,25 +135,25 @@ impl ResourceHandlers {
         Arc::new(Self::new(0, Arc::new(resource), Vec::new()))
     }
 
-    /// Whether timers with a schedule are among them.
+    /// Returns whether timers with a schedule are among the handlers.
     pub(crate) fn has_schedules(&self) -> bool {
         let mut timings = self.handlers.iter().filter_map(|it| it.background());
         timings.any(|(_, it)| it.schedule.is_some())
     }
 
-    /// Whether nothing but indices wants to know of its objects.
+    /// Returns whether its objects are needed only for indices.
     pub(crate) fn is_only_indexed(&self) -> bool {
         self.handlers.is_empty() && self.withheld.is_empty() && !self.indexers.is_empty()
     }
 
-    /// Whether a function that feeds an index may wait for something.
+    /// Returns whether an index function is async.
     pub(crate) fn has_async_indexers(&self) -> bool {
         let mut all = self.indexers.iter().flat_map(|it| &it.handlers);
         all.any(|handler| !handler.is_blocking())
     }
 
-    /// Whether nothing about it has changed that a watch depends on. What may be done with it does not count: the verbs that discovery
-    /// names become fewer when the definition is being deleted, and the objects that are left are watched on.
+    /// Returns whether nothing that a watch depends on has changed. Ignores the verbs of the resource: discovery lists fewer of them while
+    /// the definition is being deleted, and the remaining objects must stay watched.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         let same = |these: &[Arc<Handler>], those: &[Arc<Handler>]| {
             let mut pairs = these.iter().zip(those);
@@ -165,7 +176,7 @@ impl ResourceHandlers {
     }
 }
 
-/// The functions of each index, in the order of declaration.
+/// Groups the functions by index, in the order of declaration.
 fn by_index(handlers: Vec<Arc<Handler>>) -> Vec<IndexFunctions> {
     let mut indexers: Vec<IndexFunctions> = Vec::new();
     for handler in handlers {

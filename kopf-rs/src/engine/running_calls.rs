@@ -1,7 +1,6 @@
-//! Calls of daemons and timers while they run: each with its stop flag, and a way to cut it off.
+//! Running calls of daemons and timers, each with its stop flag and a way to cut it off.
 //!
-//! Promises that one that is to end in memory, where no object waits for it, is told, cut off and waited for within bounds. Must not know what
-//! a call comes to.
+//! Guarantees that a call which no object waits for is asked to end, cut off and awaited within bounds. Must not know outcomes.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,6 +16,7 @@ use crate::handler::definition::Handler;
 use crate::handler::live::Live;
 use crate::handler::logger::Logger;
 use crate::handler::stopped::{StopReason, Stopped};
+use crate::handler::timing::BackgroundKind;
 use crate::happening::Happening;
 use crate::happening::background::{BackgroundHandling, Exit};
 use crate::happening::handling::Handling;
@@ -31,31 +31,33 @@ pub(crate) struct RunningCall {
     pub(crate) stopped: Stopped,
     pub(crate) live: Live,
     pub(crate) logger: Logger,
-    /// It is cut off.
+    /// Cuts the call off.
     pub(crate) cancelled: CancellationToken,
-    /// It is not waited for.
+    /// Ends the wait for the call.
     pub(crate) abandoned: CancellationToken,
-    /// It has ended.
+    /// Cancelled when the call has ended.
     pub(crate) ended: CancellationToken,
-    /// [`end`](Self::end) sees to its end.
+    /// A task runs [`end`](Self::end) for the call.
     ends: AtomicBool,
-    /// Of a level-triggered handler: until what has come of the call is judged.
+    /// A task runs [`end_with_term`](Self::end_with_term) for the call.
+    ends_with_term: AtomicBool,
+    /// The concurrency slot of a level-triggered handler, held until the outcome is judged.
     _slot: Option<Slot>,
 }
 
-/// All of them, of all objects.
+/// The running calls of all objects.
 #[derive(Debug, Default)]
 pub(crate) struct RunningCalls(Mutex<Calls>);
 
 #[derive(Debug, Default)]
 struct Calls {
-    /// By their object, and in the order of their begin.
+    /// By object, then in the order of their start.
     running: BTreeMap<(Key, u64), Arc<RunningCall>>,
     next: u64,
 }
 
 impl RunningCalls {
-    /// A call that is about to begin.
+    /// Registers a call that is about to begin, and returns it.
     pub(crate) fn begin(
         &self,
         (key, handler): (Key, Arc<Handler>),
@@ -76,20 +78,22 @@ impl RunningCalls {
             abandoned: CancellationToken::new(),
             ended: CancellationToken::new(),
             ends: AtomicBool::new(false),
+            ends_with_term: AtomicBool::new(false),
             _slot: slot,
         });
         calls.running.insert(call.place(), call.clone());
         call
     }
 
-    /// It has ended.
+    /// Notes that the call has ended.
     pub(crate) fn end(&self, call: &RunningCall) {
         self.lock().running.remove(&call.place());
         call.stopped.set(StopReason::DONE);
         call.ended.cancel();
     }
 
-    /// Whether the object has a call of the handler: one that has not ended yet may be of an object that was there before, with the same uid.
+    /// Returns whether the object has a call of the handler. The call may belong to a former object with the same uid, which occurs after a
+    /// restore from a backup.
     pub(crate) fn has(&self, key: &Key, handler: &Handler) -> bool {
         let calls = self.lock();
         let of_object = (key.clone(), 0)..=(key.clone(), u64::MAX);
@@ -97,7 +101,7 @@ impl RunningCalls {
         of_object.any(|(_, call)| is_same(&call.handler, handler))
     }
 
-    /// All that run now.
+    /// Returns all running calls.
     pub(crate) fn all(&self) -> Vec<Arc<RunningCall>> {
         self.lock().running.values().cloned().collect()
     }
@@ -112,7 +116,7 @@ impl RunningCall {
         (self.key.clone(), self.number)
     }
 
-    /// The longest that [`end`](Self::end) takes.
+    /// Returns the longest time that [`end`](Self::end) takes.
     pub(crate) fn longest_end(&self, grace: Duration) -> Duration {
         let (backoff, timeout) = self.forced();
         let backoff = backoff.unwrap_or_default();
@@ -120,18 +124,33 @@ impl RunningCall {
         backoff.saturating_add(forced)
     }
 
-    /// Tell it to end.
+    /// Asks the call to end.
     pub(crate) fn tell(&self, reason: StopReason) {
         self.set(reason, Exit::Told(reason));
     }
 
-    /// Whether nobody sees to its end yet; somebody does from now on.
-    pub(crate) fn begins_to_end(&self) -> bool {
+    /// Claims the task of ending the call. Returns `false` if another task has it.
+    pub(crate) fn claim_shutdown(&self) -> bool {
         !self.ends.swap(true, Ordering::Relaxed)
     }
 
-    /// Make it end once it is told, where nothing waits for it but this: for as long as its options say, or for a while before and after it is
-    /// cut off.
+    /// Claims the task of ending the call before another instance may lead. Returns `false` if another task has it.
+    pub(crate) fn begins_to_end_with_term(&self) -> bool {
+        !self.ends_with_term.swap(true, Ordering::Relaxed)
+    }
+
+    /// Ends the call before another instance may lead, whatever its options say. A daemon may end by itself within the time `left`; all
+    /// other calls are cut off at once. A blocking function cannot be cut off and is abandoned after `grace`.
+    pub(crate) async fn end_with_term(&self, left: Duration, grace: Duration) {
+        let is_daemon = matches!(self.handler.background(), Some((BackgroundKind::Daemon, _)));
+        if is_daemon && self.has_ended_within(left).await {
+            return;
+        }
+        self.cut_off(grace).await;
+    }
+
+    /// Ends a call that has been asked to end and that no worker waits for: within the times of its options, or with `grace` before and
+    /// after it is cut off.
     pub(crate) async fn end(&self, grace: Duration) {
         let (backoff, timeout) = self.forced();
         if let Some(backoff) = backoff {
@@ -143,9 +162,13 @@ impl RunningCall {
         if timeout.is_none() && self.has_ended_within(grace).await {
             return;
         }
+        self.cut_off(timeout.unwrap_or(grace)).await;
+    }
+
+    async fn cut_off(&self, grace: Duration) {
         self.set(StopReason::DAEMON_CANCELLED, Exit::Cancelled);
         self.cancelled.cancel();
-        if self.has_ended_within(timeout.unwrap_or(grace)).await {
+        if self.has_ended_within(grace).await {
             return;
         }
         self.set(StopReason::DAEMON_ABANDONED, Exit::Abandoned);
@@ -163,7 +186,7 @@ impl RunningCall {
         (backoff, timing.and_then(|it| it.cancellation_timeout))
     }
 
-    /// One more reason to end. Told where it is new.
+    /// Adds a reason to end, and reports it if it is new.
     fn set(&self, reason: StopReason, exit: Exit) {
         let known = self.stopped.reason().unwrap_or_default();
         if known.contains(reason) {
@@ -203,7 +226,7 @@ mod tests {
         );
         assert!(calls.has(&here, one));
         assert!(!calls.has(&here, other) && !calls.has(&there, one));
-        assert!(begun.begins_to_end() && !begun.begins_to_end());
+        assert!(begun.claim_shutdown() && !begun.claim_shutdown());
         calls.end(&begun);
         assert!(!calls.has(&here, one) && calls.all().is_empty());
     }

@@ -1,4 +1,4 @@
-//! What all workers share: the queue, the limits, what is counted and said once.
+//! State that all workers share: the queue, the limits, counters, and reports that are made only once.
 //!
 //! Must not know what a worker does.
 
@@ -46,7 +46,7 @@ use crate::happening::duplicates::Severity;
 use crate::happening::handling::Handling;
 use crate::happening::leasing::Leasing;
 use crate::happening::meter::SharedMeter;
-use crate::object::outline::Outline;
+use crate::object::lazy_json::Outline;
 use crate::object::patch::Patch;
 use crate::object::raw::Raw;
 use crate::object::reference::Reference;
@@ -58,7 +58,7 @@ use crate::rt::rng::Rng;
 use crate::state::Persistence;
 use crate::state::trace::{Evidence, Places, Trace};
 
-/// Everything the workers share, given by the operator.
+/// The parts that the operator gives to the workers.
 pub(crate) struct Setup {
     pub(crate) cluster: Cluster,
     pub(crate) clock: Clock,
@@ -66,25 +66,25 @@ pub(crate) struct Setup {
     pub(crate) policy: Policy,
     pub(crate) limits: Limits,
     pub(crate) extensions: Arc<Extensions>,
-    /// What handlers apply for their objects.
+    /// Applies children on behalf of handlers.
     pub(crate) children: Arc<ChildApplier>,
-    /// The runtime of async handlers, where they have one of their own.
+    /// The separate runtime of async handlers, if there is one.
     pub(crate) handlers: Option<Handle>,
-    /// Where calls in flight are kept, if somebody may ask for them.
+    /// Records running calls, if a status page may ask for them.
     pub(crate) calls: Option<CallsInFlight>,
-    /// Where the last errors of objects are kept, if somebody may ask for them.
+    /// Records the most recent errors of objects, if a status page may ask for them.
     pub(crate) last_errors: Option<LastErrors>,
-    /// Where calls are noted should the operator have ended abruptly.
+    /// The crash notes.
     pub(crate) notes: Option<Arc<NotedCalls>>,
     /// The operator's memo; every object starts with a copy of it.
     pub(crate) memo: Memo,
-    /// The operator is to end when nothing is left to do.
+    /// The operator is to end when no work is left.
     pub(crate) once: bool,
-    /// Who makes figures of what happens, if somebody wants them.
+    /// Receives metrics, if they are enabled.
     pub(crate) meter: SharedMeter,
 }
 
-/// How much at a time, and how long.
+/// Limits of concurrency and time.
 #[derive(Clone, Debug)]
 pub(crate) struct Limits {
     /// Objects in handlers or requests at a time; `None`: no limit.
@@ -93,13 +93,15 @@ pub(crate) struct Limits {
     pub(crate) blocking: usize,
     /// Calls of level-triggered handlers at a time, for each kind.
     pub(crate) reconciles: usize,
-    /// First and longest pause after a failed request.
+    /// The first and the longest back-off after a failed request.
     pub(crate) backoff: (Duration, Duration),
-    /// How long running handlers may go on when the operator stops.
+    /// The time for which running handlers may go on when the operator stops.
     pub(crate) exit: Duration,
+    /// The time for which daemons may go on when a term of leadership ends: no longer than writes of that term are sent.
+    pub(crate) handover: Duration,
 }
 
-/// What every worker can reach.
+/// State that every worker can reach.
 pub(crate) struct Shared {
     pub(crate) setup: Setup,
     pub(crate) queue: Queue,
@@ -107,33 +109,33 @@ pub(crate) struct Shared {
     pub(super) indexing: Indexing,
     /// Closed when the operator stops: no new cycles, no retries, no sleeping.
     pub(crate) gate: Gate,
-    /// How far the wall clock is ahead by now.
+    /// The present lead of the wall clock over the steady one.
     pub(super) wall: WallClock,
     workers: Option<Arc<Semaphore>>,
     pub(super) turns: Turns,
     pub(super) tasks: TaskTracker,
-    /// Objects that handlers refer to.
+    /// The objects that handlers refer to.
     pub(super) targets: Targets,
-    /// For calls of level-triggered handlers.
+    /// Limits calls of level-triggered handlers.
     pub(super) reconcile_slots: Arc<ReconcileSlots>,
-    /// Daemons and timers that run.
+    /// The running daemons and timers.
     pub(super) running: RunningCalls,
-    /// Their tasks, and those that see to their end.
+    /// Their tasks, and the tasks that end them.
     pub(super) calls: TaskTracker,
-    /// The engine's own runtime: its workers run there, whoever starts them.
+    /// The engine's own runtime, on which all workers run.
     pub(super) home: Handle,
     /// Starts a worker.
     pub(super) start_worker: fn(&Arc<Shared>, WorkerStart),
-    /// Everything ends now.
+    /// Aborts everything.
     pub(super) ended: CancellationToken,
-    /// Another instance may be at work: calls that have begun before are cut off.
+    /// Cancelled when another instance may lead, which cuts off the calls begun before.
     term_over: Mutex<CancellationToken>,
     pub(super) failures: Failures,
     pub(super) lost_outcomes: LostOutcomes,
     duplicates: DuplicateOperators,
-    /// Kinds whose handlers change their objects again and again: said of them.
+    /// The kinds for which self-triggered changes have been reported.
     self_triggered: Mutex<BTreeSet<u32>>,
-    /// What an operator that is to end has given up.
+    /// The work that an operator which is to end has given up.
     gave_up: Mutex<BTreeSet<String>>,
 }
 
@@ -173,7 +175,7 @@ impl Shared {
         self.setup.cluster.rng()
     }
 
-    /// Whether this state of an object leaves nothing to do for handlers of changes.
+    /// Returns whether this state of an object leaves nothing to do for handlers of changes.
     pub(crate) fn is_already_handled(
         &self,
         kind: &ResourceHandlers,
@@ -192,13 +194,13 @@ impl Shared {
         }
     }
 
-    /// Whether another call may begin for an object that is worked on already.
+    /// Returns whether another call may begin for an object that has a worker.
     pub(crate) fn may_call(&self, key: &Key) -> bool {
         let is_unwatched = || self.queue.peek(key, Mailbox::is_unwatched);
         self.gate.is_open() && is_unwatched() != Some(true)
     }
 
-    /// Why daemons and timers of an object that is not watched any more end.
+    /// Returns the stop reason for daemons and timers of an object that is no longer watched.
     pub(super) fn why_unwatched(&self) -> StopReason {
         if self.queue.is_paused() {
             StopReason::OPERATOR_PAUSING
@@ -207,7 +209,7 @@ impl Shared {
         }
     }
 
-    /// Report what has happened to an object.
+    /// Reports a happening about an object.
     pub(crate) fn report(&self, logger: &Logger, about: &Reference, happening: &Happening) {
         if let Some(errors) = &self.setup.last_errors {
             errors.note(about, happening, self.setup.clock.now());
@@ -216,14 +218,14 @@ impl Shared {
         report(logger, happening);
     }
 
-    /// Tell of it for figures.
+    /// Passes a happening to the metrics.
     pub(super) fn meter_happening(&self, happening: &Happening) {
         if let Some(meter) = &self.setup.meter {
             meter.happened(happening);
         }
     }
 
-    /// One attempt of a handler of an object, and what is told of it while it runs.
+    /// Makes one attempt of a handler of an object, and reports it while it runs.
     pub(crate) async fn invoke(
         &self,
         key: &Key,
@@ -261,8 +263,8 @@ impl Shared {
         }
     }
 
-    /// Another instance may be at work: what handlers are doing now is done again by that one.
-    pub(super) fn end_term(&self) {
+    /// Cuts off the calls of handlers of changes that have begun in this term.
+    pub(super) fn cut_off_calls(&self) {
         std::mem::take(&mut *self.term_over()).cancel();
     }
 
@@ -272,7 +274,7 @@ impl Shared {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether the state that waits for the object says that it is to be deleted.
+    /// Returns whether the state that waits for the object is a deletion or marks it for deletion.
     fn is_deletion_waiting(&self, key: &Key) -> bool {
         let state = |mailbox: &Mailbox| {
             let state = mailbox.state()?;
@@ -284,7 +286,7 @@ impl Shared {
         })
     }
 
-    /// Whether an object at rest may stay so. Its trace is remembered then.
+    /// Returns whether an idle object may stay idle with this state. If so, its trace is remembered.
     pub(super) fn may_rest(&self, kind: &ResourceHandlers, memory: &mut Memory, raw: &Raw) -> bool {
         let Some(outline) = Outline::of(raw) else {
             return false;
@@ -306,7 +308,7 @@ impl Shared {
         Some(self.places_of(kind)?.trace(&Outline::of(raw)?))
     }
 
-    /// Nothing where handlers of changes have nothing to keep, or keep it where others decide.
+    /// Returns where handlers of changes keep state on objects; `None` if they keep none, or if a storage of the user decides.
     pub(super) fn places_of<'a>(&'a self, kind: &'a ResourceHandlers) -> Option<Places<'a>> {
         let persistence = &self.setup.persistence;
         Some(Places {
@@ -316,7 +318,7 @@ impl Shared {
         })
     }
 
-    /// What is to be said of another operator of this name, of which there is evidence for a kind.
+    /// Returns how to report the evidence of another operator of this name; `None` if it has been reported.
     pub(super) fn note_duplicate(
         &self,
         kind: u32,
@@ -327,7 +329,7 @@ impl Shared {
             .note(kind, evidence, readded_finalizers, Instant::now())
     }
 
-    /// A place for one object in handlers or requests.
+    /// Waits for a worker permit; `None` without a limit.
     pub(crate) async fn place(&self) -> Option<OwnedSemaphorePermit> {
         match &self.workers {
             Some(places) => places.clone().acquire_owned().await.ok(),
@@ -335,7 +337,7 @@ impl Shared {
         }
     }
 
-    /// Whether it is news that handlers of this kind change their objects again and again.
+    /// Returns whether self-triggered changes of this kind have not been reported yet.
     pub(crate) fn is_first_self_triggered(&self, kind: u32) -> bool {
         let self_triggered = self.self_triggered.lock();
         self_triggered
@@ -343,14 +345,14 @@ impl Shared {
             .insert(kind)
     }
 
-    /// Give something up, since the operator is to end.
+    /// Records work that is given up because the operator is to end.
     pub(crate) fn give_up(&self, what: String) {
         let gave_up = self.gave_up.lock();
         let mut gave_up = gave_up.unwrap_or_else(PoisonError::into_inner);
         gave_up.insert(what);
     }
 
-    /// What was given up: one line each, for people.
+    /// Returns the work that was given up, one line for each item, in words for people.
     pub(super) fn gave_up(&self) -> Vec<String> {
         let gave_up = self.gave_up.lock();
         let gave_up = gave_up.unwrap_or_else(PoisonError::into_inner);
@@ -362,7 +364,7 @@ impl Shared {
     }
 }
 
-/// Places for so many objects: at least one, or nothing would ever be handled.
+/// Creates the worker permits: at least one, or no object would ever be handled.
 fn places(limit: usize) -> Arc<Semaphore> {
     Arc::new(Semaphore::new(limit.clamp(1, Semaphore::MAX_PERMITS)))
 }

@@ -1,10 +1,10 @@
-//! Pages of memory that a burst of events leaves free go back to the system.
+//! Returns memory pages that a burst of events has left free to the system.
 //!
-//! mimalloc does not give a free page back at once, for it may soon be needed again: it does so when a further page is freed some time
-//! later. An operator at rest frees none, and would keep what a burst has left: a quarter of its memory after 5,000 failing objects.
-//! So a few large blocks are allocated after the burst, held for a while, and freed. Other allocators would rather keep memory for more
-//! such blocks, so this is for programs whose allocator is mimalloc, and on the thread that handles events: each thread has pages of its
-//! own. Must not know what the events are.
+//! mimalloc does not return a free page at once, since it may soon be needed again, but when a further page is freed some time later. An
+//! idle operator frees none, so it would keep what a burst has left: a quarter of its memory after 5,000 failing objects. Hence this module
+//! allocates a few large blocks after a burst, holds them for a while, and frees them. Other allocators would rather keep memory for more
+//! such blocks, so this is only for programs whose allocator is mimalloc, and only for the thread that handles events, because each thread
+//! has its own pages. Must not know what the events are.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -13,21 +13,20 @@ use tokio::time::{Instant, sleep};
 
 use crate::engine::queue::Queue;
 
-/// mimalloc gives back what is free in the 32 MiB around a block, and puts a block where it fits best: blocks of each size, doubled each
-/// time, lie in different places. Nothing is written into them, so they take no memory.
+/// mimalloc returns free memory in the 32 MiB around a block, and puts a block where it fits best. Blocks of doubling sizes therefore lie in
+/// different places. They stay untouched, so they take no memory.
 const SMALLEST_BLOCK: usize = 128 * 1024;
 const BLOCKS: u32 = 8;
-/// Blocks that are just allocated are among the free pages, and put off that these are given back: by 10 ms, and 1 ms for each page
-/// that was freed before.
+/// A freshly allocated block comes from free pages and delays their return: by 10 ms, and by 1 ms for each page that was freed before.
 const HELD: Duration = Duration::from_secs(2);
-/// Free pages around a block are given back every 10 ms at most.
+/// mimalloc returns free pages around a block at most every 10 ms.
 const BETWEEN_BLOCKS: Duration = Duration::from_millis(20);
-/// Without an event for so long, a burst is over.
+/// A burst is over after this time without an event.
 const CALM: Duration = Duration::from_secs(1);
-/// A burst may go on for ever.
+/// The limit for one burst, which may otherwise go on for ever.
 const LONGEST_BURST: Duration = Duration::from_secs(30);
 
-/// Give free pages back after the start, and after each burst.
+/// Returns free pages after the start, and after each burst.
 pub(super) async fn give_back_after_bursts(queue: &Queue) -> Infallible {
     loop {
         burst_over(|| queue.events()).await;
@@ -36,7 +35,7 @@ pub(super) async fn give_back_after_bursts(queue: &Queue) -> Infallible {
     }
 }
 
-/// Wait until no event comes in, by their number so far.
+/// Waits until no event arrives. `events` returns the number of events so far.
 async fn burst_over(events: impl Fn() -> u64) {
     let until = Instant::now() + LONGEST_BURST;
     loop {
@@ -51,7 +50,7 @@ async fn burst_over(events: impl Fn() -> u64) {
 async fn give_back() {
     let block = |nth: u32| {
         let mut block = Vec::<u8>::new();
-        // Where the system has no more memory, there is nothing to give back either.
+        // If the system has no memory left, there is nothing to return either.
         block
             .try_reserve_exact(SMALLEST_BLOCK << nth)
             .ok()
@@ -60,7 +59,7 @@ async fn give_back() {
     let mut blocks: Vec<_> = (0..BLOCKS).map_while(block).collect();
     sleep(HELD).await;
     while let Some(block) = blocks.pop() {
-        // Else the compiler may see that nobody needs it.
+        // Keeps the compiler from removing the unused block.
         drop(std::hint::black_box(block));
         sleep(BETWEEN_BLOCKS).await;
     }

@@ -1,6 +1,6 @@
-//! How the stop flag of daemons and timers waits for no longer than it is told.
+//! Gives the stop flag of daemons and timers a sleep with a time limit.
 //!
-//! Must not know who sets it.
+//! Must not know who sets the flag.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::handler::stopped::Stopped;
 
 impl Stopped {
-    /// A flag that is not set: for unit tests of daemons and timers.
+    /// Creates a flag that is not set, for unit tests of daemons and timers.
     #[must_use]
     pub fn new() -> Self {
         Self::unset(Some(sleep))

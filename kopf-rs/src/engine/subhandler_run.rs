@@ -1,7 +1,7 @@
-//! One call of a handler, and of the sub-handlers that it registers.
+//! Runs one call of a handler and of the sub-handlers that it registers.
 //!
-//! Decisions are made in `reaction`; here things are called. Promises that the outcome of a sub-handler is reported, however its parent ends.
-//! Must not know what is written to the object.
+//! `reaction` makes the decisions; this module makes the calls. Guarantees that the outcome of a sub-handler is reported, however its parent
+//! ends. Must not know the content of writes.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,10 +21,10 @@ use crate::happening::Happening;
 use crate::happening::handling::Handling;
 use crate::object::patch::Patch;
 use crate::object::reference::Reference;
-use crate::reaction::ledger::SubhandlerRecord;
+use crate::reaction::progress_table::SubhandlerRecord;
 use crate::reaction::subhandlers::{Progress, SubhandlerPlan};
 
-/// One call of a handler of a change, and its sub-handlers of all levels. Clones share it.
+/// One call of a handler of a change, with its sub-handlers of all levels. Clones share all state.
 #[derive(Clone)]
 pub(super) struct SubhandlerRun(Arc<Inner>);
 
@@ -32,7 +32,7 @@ struct Inner {
     shared: Arc<Shared>,
     key: Key,
     about: Arc<Reference>,
-    /// `None` once the call has ended: code that kept the `Subhandlers` for longer can do nothing with them.
+    /// `None` after the call has ended, which disables `Subhandlers` that user code has kept for longer.
     open: Mutex<Option<Open>>,
 }
 
@@ -42,7 +42,7 @@ struct Open {
     patch: Patch,
 }
 
-/// Lines that are still to be logged: they are when this is dropped, also where a filter or a lifecycle panics.
+/// Lines to log. They are logged on drop, so that they appear even if a filter or a lifecycle panics.
 struct Found<'a> {
     logger: &'a Logger,
     told: Vec<Handling>,
@@ -54,7 +54,7 @@ struct Runner {
     parent: HandlerCall,
 }
 
-/// The outcome of a call in the making.
+/// The future of a call's outcome.
 type Calling<'a> = Pin<Box<dyn Future<Output = Result<Outcome, Cancelled>> + Send + 'a>>;
 
 impl SubhandlerRun {
@@ -73,7 +73,7 @@ impl SubhandlerRun {
         }))
     }
 
-    /// Call a handler, then those of its sub-handlers that it has not executed itself.
+    /// Calls a handler, then those of its sub-handlers that it has not executed itself.
     pub(super) fn call<'a>(&'a self, mut call: HandlerCall, patch: &'a mut Patch) -> Calling<'a> {
         Box::pin(async move {
             let runner = Runner {
@@ -105,7 +105,7 @@ impl SubhandlerRun {
         })
     }
 
-    /// The records of the sub-handlers; their changes go into `patch`.
+    /// Ends the call. Returns the records of the sub-handlers, and adds their changes to `patch`.
     pub(super) fn end(self, patch: &mut Patch) -> Vec<SubhandlerRecord> {
         let Some(Open { plan, patch: own }) = self.open().take() else {
             return Vec::new();
@@ -114,7 +114,7 @@ impl SubhandlerRun {
         plan.into_records()
     }
 
-    /// One pass over a group.
+    /// Runs one pass over a group. Fails with `Unfinished` while a sub-handler has not ended, and permanently if one has failed.
     async fn run(&self, parent: &HandlerCall, group: Group) -> HandlerResult {
         let clock = self.0.shared.setup.clock;
         let Group {
@@ -131,7 +131,7 @@ impl SubhandlerRun {
             Ok((places, calls))
         };
         let picked = watched(code, parent.logger(), parent.uid(), || {
-            // Filters and lifecycles of users may panic, within the parent's call or after it: an error of the parent in either case.
+            // A panic in a filter or a lifecycle of the user, within the parent's call or after it, is an error of the parent.
             guarded(|| self.with(parent, begin))
         });
         let (places, calls) = picked??;
@@ -164,7 +164,7 @@ impl SubhandlerRun {
         }
     }
 
-    /// Ask the plan, and log what it has to say.
+    /// Consults the plan, and logs the lines that it produces.
     fn with<T>(
         &self,
         parent: &HandlerCall,

@@ -1,7 +1,7 @@
-//! Objects that handlers refer to and do not own: whom a change of one of them concerns.
+//! Maps objects that handlers refer to, but do not own, to the objects that a change concerns.
 //!
-//! Functions of users say that of each state, and what they have said of the last one is remembered: a change concerns those of before and those of
-//! now. Nothing else of such an object is kept. Must not know who watches, nor what follows.
+//! Functions of users compute that for each state, and the result for the last state is remembered: a change concerns the former and the
+//! present objects. The rest of a referred object is not kept. Must not know who watches, nor what follows.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,19 +22,19 @@ use crate::object::event::EventType;
 use crate::object::raw::Raw;
 use crate::rt::clock::Clock;
 
-/// What is known of such objects by watches.
+/// The referred objects that watches have reported.
 #[derive(Debug, Default)]
 pub(super) struct Targets(Mutex<HashMap<String, OfCollection>>);
 
-/// Those of one watch.
+/// The referred objects of one watch.
 #[derive(Debug, Default)]
 struct OfCollection {
     handlers: Vec<Arc<Handler>>,
-    /// Those that concern anybody, by their uids.
+    /// The objects that concern any other object, by uid.
     objects: HashMap<String, Known>,
-    /// Those of them that a listing under way has shown so far.
+    /// The uids that the current listing has shown so far.
     listed: Option<BTreeSet<String>>,
-    /// The functions that have panicked were told.
+    /// The handlers whose functions have panicked, which is reported once.
     told: BTreeSet<Arc<str>>,
 }
 
@@ -44,10 +44,10 @@ struct Known {
     concerned: Concerned,
 }
 
-/// The full names of objects, by the handlers that are to be called for them.
+/// The full names of the objects concerned, by the handlers to call for them.
 pub(super) type Concerned = BTreeMap<Arc<str>, BTreeSet<Box<str>>>;
 
-/// What functions of users are given beside the object.
+/// The arguments of users' functions besides the object.
 pub(super) struct Surroundings<'a> {
     pub(super) clock: Clock,
     pub(super) extensions: &'a Arc<Extensions>,
@@ -60,7 +60,7 @@ impl Targets {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A watch is about to begin, for these handlers.
+    /// Registers a watch that is about to begin, for these handlers.
     pub(super) fn open(&self, of: &Collection, handlers: Vec<Arc<Handler>>) {
         let opened = OfCollection {
             handlers,
@@ -69,12 +69,12 @@ impl Targets {
         self.lock().insert(of.to_string(), opened);
     }
 
-    /// A watch is ended.
+    /// Forgets a watch that has ended.
     pub(super) fn close(&self, of: &Collection) {
         self.lock().remove(&of.to_string());
     }
 
-    /// What a watch tells: whom it concerns.
+    /// Takes in one event of a watch. Returns the objects concerned.
     pub(super) fn on_event(
         &self,
         of: &Collection,
@@ -107,14 +107,15 @@ impl OfCollection {
         let former = self.objects.remove(&facts.uid);
         let concerned = self.concerned(of, event, raw, with);
         let concerned = concerned.unwrap_or_else(|| {
-            // Nothing can be said: what was said last counts.
+            // The functions cannot run for an unreadable state, so the former result holds.
             let former = former.as_ref().map(|it| it.concerned.clone());
             former.unwrap_or_default()
         });
         let is_same = former
             .as_ref()
             .is_some_and(|it| it.version == facts.resource_version);
-        // The first listing is news, too: whom it concerns may have been called before, for an older state. Who is yet to be called is called once.
+        // The first listing is news, too: a handler may have been called before, with an older state. An object whose first call is still to
+        // come is called once.
         let is_news = event != EventType::Listed || !is_same;
         let mut woken = former.map(|it| it.concerned).unwrap_or_default();
         for (handler, names) in &concerned {
@@ -132,7 +133,7 @@ impl OfCollection {
         if is_news { woken } else { Concerned::new() }
     }
 
-    /// A listing is complete: those that it lacks are gone.
+    /// Ends a listing: objects that it lacks are gone. Returns the objects that this concerns.
     fn synced(&mut self) -> Concerned {
         let mut woken = Concerned::new();
         let Some(listed) = self.listed.take() else {
@@ -150,7 +151,7 @@ impl OfCollection {
         woken
     }
 
-    /// Whom the object concerns, as the functions say; `None` where nothing can be said.
+    /// Returns the objects concerned according to the functions; `None` if they cannot be computed.
     fn concerned(
         &mut self,
         of: &Collection,

@@ -1,7 +1,7 @@
-//! When objects at rest are due: an entry for each that has something to wait for, however many timers it has.
+//! Records when idle objects are due: one entry for each object, however many timers it has.
 //!
-//! Ten thousand rest, so their entries lie side by side in one heap. An entry stays in it when its object is woken for another reason or is
-//! gone: whoever takes an entry out asks the object whether that still counts. Must not know what is due.
+//! Ten thousand objects may be idle, so their entries lie side by side in one heap. An entry stays there when its object is woken for
+//! another reason or is gone: the caller that pops an entry asks the object whether the entry is still valid. Must not know the work that is due.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -10,22 +10,22 @@ use tokio::time::Instant;
 
 use crate::engine::key::Key;
 
-/// Objects by the time they are due, and entries that do not count any more.
+/// Objects by the time at which they are due, and outdated entries.
 #[derive(Debug, Default)]
 pub(super) struct Timers {
     heap: BinaryHeap<Reverse<Entry>>,
-    /// With so many entries, those that do not count are dropped.
+    /// The number of entries at which outdated ones are dropped.
     most: usize,
 }
 
-/// When it is due, and which object.
+/// The due time and the object.
 type Entry = (Instant, Key);
 
 impl Timers {
-    /// So many entries are never looked through.
+    /// Up to this number, outdated entries are not dropped.
     const FEW: usize = 256;
 
-    /// The object is due then. Whether that is sooner than what was due first. `counts` says which entries still do.
+    /// Schedules the object. Returns whether it is due earlier than all others. `counts` returns whether an entry is still valid.
     pub(super) fn insert(
         &mut self,
         due: Instant,
@@ -40,7 +40,7 @@ impl Timers {
         is_first
     }
 
-    /// Drop the entries that do not count, and all but one of those that are the same. The next time is when there are twice as many.
+    /// Drops outdated and duplicate entries. The next time comes when there are twice as many.
     fn drop_others(&mut self, counts: impl Fn(Instant, &Key) -> bool) {
         let mut entries = std::mem::take(&mut self.heap).into_vec();
         entries.retain(|Reverse((due, key))| counts(*due, key));
@@ -50,19 +50,19 @@ impl Timers {
         self.heap = entries.into();
     }
 
-    /// When the first one is due, if it still is.
+    /// Returns the time of the first entry, which may be outdated.
     pub(super) fn first(&self) -> Option<Instant> {
         self.heap.peek().map(|Reverse((due, _))| *due)
     }
 
-    /// Take an entry that is due: it may not count any more.
+    /// Takes an entry that is due, which may be outdated.
     pub(super) fn pop(&mut self, now: Instant) -> Option<Entry> {
         let is_due = self.first().is_some_and(|due| due <= now);
         let Reverse(entry) = is_due.then(|| self.heap.pop())??;
         Some(entry)
     }
 
-    /// What each object at rest takes here.
+    /// The memory that an idle object takes here.
     #[cfg(test)]
     pub(super) const SIZE: usize = size_of::<Reverse<Entry>>();
 }
@@ -99,7 +99,7 @@ mod tests {
         let now = Instant::now();
         let mut timers = Timers::default();
         for minute in 0..100_000 {
-            // An object that changes all the time, and one that is woken all the time and due as before.
+            // One object changes all the time, the other is woken all the time and stays due at the same time.
             let due = now + Duration::from_secs(60 * minute);
             let counts = |at, object: &Key| *object == key("same") || at == due;
             timers.insert(due, key("changing"), counts);

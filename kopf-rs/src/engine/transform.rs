@@ -1,6 +1,6 @@
-//! Applies a patch, with its functions, to an object; fields that are not the handlers' own are left out.
+//! Applies a patch, with its functions, to an object, and leaves out fields that handlers must not change.
 //!
-//! Promises that a function that panics affects no other handler, and that fields of the server and of the operator stay as they are. Must
+//! Guarantees that a function that panics affects no other handler, and that fields of the server and of the operator stay unchanged. Must
 //! not know how the object is written.
 
 use std::collections::BTreeSet;
@@ -12,7 +12,9 @@ use crate::cluster::pruned::PrunedPaths;
 use crate::cluster::write::Changes;
 use crate::engine::invoke::guarded;
 use crate::engine::report::report;
+use crate::engine::rewritten::Rewritten;
 use crate::engine::shared::Shared;
+use crate::engine::unsure_writes::UnsureWrites;
 use crate::engine::watchdog::watched;
 use crate::handler::logger::Logger;
 use crate::happening::Happening;
@@ -20,24 +22,27 @@ use crate::happening::abrupt_end::Stage;
 use crate::happening::patching::{Owner, Patching};
 use crate::happening::user_code::UserCode;
 use crate::object::body::Body;
-use crate::object::identity::{restore, restore_annotations, strip, strip_annotations};
 use crate::object::inconsistency::ITEMS;
 use crate::object::operations::Operations;
 use crate::object::patch::{Patch, apply as merge, remove};
 use crate::object::raw::Raw;
 use crate::object::reference::Reference;
+use crate::object::server_fields::{restore, restore_annotations, strip, strip_annotations};
 
-/// Makes changes of a patch.
+/// Computes the changes of a patch.
 pub(super) struct Transformer<'a> {
     pub(super) logger: &'a Logger,
     pub(super) shared: &'a Shared,
     pub(super) about: &'a Reference,
-    /// What the schema drops of the status.
+    /// The paths of the status that the schema prunes.
     pub(super) pruned: Option<&'a PrunedPaths>,
+    /// The values that the server stores in another form than they are sent.
+    pub(super) rewritten: Option<&'a Rewritten>,
+    pub(super) unsure: Option<&'a UnsureWrites>,
 }
 
 impl Transformer<'_> {
-    /// The changes to be made to `raw`: the patch itself, where it has no functions.
+    /// Returns the changes for `raw`: the patch itself if it has no functions.
     pub(super) fn changes(&self, raw: &Raw, patch: &Arc<Patch>) -> Result<Changes, String> {
         let has_functions = !patch.functions().is_empty();
         if !has_functions && patch.status_edits().is_empty() {
@@ -45,7 +50,11 @@ impl Transformer<'_> {
         }
         let found = raw.body().map_err(|error| error.to_string())?;
         if !has_functions {
-            return Ok(Changes::Merge(Arc::new(self.resolved(&found, patch))));
+            let mut resolved = self.resolved(&found, patch);
+            if let Some(rewritten) = self.rewritten {
+                rewritten.leave_out_of(&mut resolved, &found);
+            }
+            return Ok(Changes::Merge(Arc::new(resolved)));
         }
         let mut wanted = self.transformed(&found, patch);
         let of_lists = |path: &&Vec<String>| path.iter().any(|it| it == ITEMS);
@@ -55,14 +64,19 @@ impl Transformer<'_> {
                 remove(&mut wanted, path);
             }
         }
-        Ok(Changes::Operations {
-            operations: Operations::between(&found, &wanted),
-            wanted,
-        })
+        let mut operations = Operations::between(&found, &wanted);
+        if let Some(rewritten) = self.rewritten {
+            rewritten.leave_out_of_operations(&mut operations, &found);
+        }
+        Ok(Changes::Operations { operations, wanted })
     }
 
-    /// Takes fields of the server out of the patch of handlers.
+    /// Removes fields of the server from the patch of handlers.
     pub(super) fn keep_identity(&self, raw: &Raw, patch: &mut Patch) {
+        // Most calls change nothing, and parsing the object as a tree costs more than the call.
+        if patch.is_empty() {
+            return;
+        }
         if let Ok(found) = raw.body() {
             self.report_foreign(strip(patch, &found), Owner::Server);
             let lost = strip_annotations(patch);
@@ -70,12 +84,13 @@ impl Transformer<'_> {
         }
     }
 
-    /// The patch for an object in this state.
+    /// Returns the patch for an object in this state.
     fn resolved(&self, found: &Body, patch: &Patch) -> Patch {
         patch.resolved(found, self.shared.setup.clock.now())
     }
 
-    /// The object as the patch wants it: merged, then changed by its functions. What is the operator's own is as the merge has left it.
+    /// Returns the object as the patch wants it: merged, then changed by its functions. The operator's own fields stay as the merge has left
+    /// them.
     fn transformed(&self, found: &Body, patch: &Patch) -> Value {
         let mut wanted = Value::clone(found);
         merge(&mut wanted, self.resolved(found, patch).as_value());
@@ -91,6 +106,9 @@ impl Transformer<'_> {
             let called = || guarded(|| function.to(&mut changed));
             match watched(code.to_vec(), self.logger, &self.about.uid, called) {
                 Ok(()) => {
+                    if let Some(unsure) = self.unsure {
+                        unsure.take_out_landed(function, found, (&wanted, &mut changed));
+                    }
                     self.report_foreign(restore(found, &mut changed), Owner::Server);
                     lost.extend(restore_annotations(&wanted, &mut changed));
                     lost.extend(self.shared.setup.persistence.keep(&wanted, &mut changed));
@@ -118,7 +136,7 @@ impl Transformer<'_> {
     }
 }
 
-/// The operations that the functions of a patch add to it, for a log line. Functions that panic add none.
+/// Returns the operations that the functions of a patch add to it, for a log line. Functions that panic add none.
 pub(super) fn added_by_functions(raw: &Raw, patch: &Patch) -> Operations {
     let Ok(found) = raw.body() else {
         return Operations::default();

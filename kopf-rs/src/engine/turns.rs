@@ -1,26 +1,27 @@
-//! How many objects are in a turn at a time. In a turn, an object is a tree, and so is what is to be written: ten times its text.
+//! Limits how many objects are in a cycle at a time. In a cycle, an object is held as a tree, and so are its writes: ten times the size of
+//! its text.
 //!
-//! Objects are planned faster than they are written, so without a bound a burst of changes is a burst of trees, and the allocator keeps
-//! the memory. Promises that neither a handler that runs for long nor a slow server keeps other objects waiting: both give the permit
-//! back early. Once such a handler has returned, its object takes a permit again, before any object that has not begun: what waits for it
-//! is a tree already. The worker limit is another matter: it counts handlers for as long as they run. Must not know what a turn does.
+//! Objects are planned faster than they are written, so without a limit a burst of changes would be a burst of trees, and the allocator
+//! would keep the memory. Guarantees that neither a long-running handler nor a slow server holds up other objects: both release the permit
+//! early. When such a handler has returned, its object gets a permit again before any object that has not begun, because it already holds a
+//! tree. The worker limit is a different one: it counts handlers for as long as they run. Must not know what a cycle does.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Enough for the writes that are in flight at a time, for those that wait for them, and for calls that return at once.
+/// Enough for the writes in flight, for those that wait for them, and for calls that return at once.
 const PERMITS: usize = 64;
 
-/// All permits for turns.
+/// The permits of all cycles.
 pub(super) struct Turns {
     permits: Arc<Semaphore>,
-    /// Of the objects that are to begin, one at a time waits for a permit: all others that wait for one go on with a turn.
+    /// Admits one new object at a time to the wait for a permit; all other waiting objects continue a cycle, and so come first.
     first_in_line: Semaphore,
 }
 
-/// The permit of one object, while it has one. Clones are the same permit.
+/// The permit of one object while it holds one. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct TurnPermit(Arc<Mutex<Option<OwnedSemaphorePermit>>>);
 
@@ -32,14 +33,14 @@ impl Turns {
         }
     }
 
-    /// Wait for a permit to begin a turn.
+    /// Waits for a permit to begin a cycle.
     pub(super) async fn begin(&self, permit: &TurnPermit) {
         let _first = self.first_in_line.acquire().await;
-        // Boxed: a worker that waits must be small, and one at a time waits here.
+        // Boxed because a waiting worker must be small, and only one at a time waits here.
         Box::pin(self.go_on(permit)).await;
     }
 
-    /// Wait for a permit to go on with a turn, unless it is held still.
+    /// Waits for a permit to continue a cycle, unless it is held.
     pub(super) async fn go_on(&self, permit: &TurnPermit) {
         if !permit.is_held() {
             let taken = self.permits.clone().acquire_owned().await;
@@ -49,9 +50,9 @@ impl Turns {
 }
 
 impl TurnPermit {
-    /// Handlers that are called: most return at once, and whoever waits for something may wait for hours.
+    /// The time limit for calls of handlers: most return at once, and the others may wait for hours.
     pub(super) const CALLS: Duration = Duration::from_millis(10);
-    /// A write: others wait for it, up to a limit.
+    /// The time limit for a write, for which others wait.
     pub(super) const WRITE: Duration = Duration::from_secs(1);
 
     pub(super) fn is_held(&self) -> bool {
@@ -62,13 +63,13 @@ impl TurnPermit {
         *self.lock() = None;
     }
 
-    /// Await `work`, and give the permit back once it has taken `longest`.
+    /// Awaits `work`, and releases the permit after `longest`.
     pub(super) fn held_for<T>(
         &self,
         longest: Duration,
         work: impl Future<Output = T>,
     ) -> impl Future<Output = T> {
-        // Boxed here: what is moved into a future is stored in it twice.
+        // Boxed because a future that is moved into another one is stored twice.
         let mut work = Box::pin(work);
         async move {
             tokio::select! {
@@ -130,7 +131,7 @@ mod tests {
         for _ in 0..PERMITS {
             held.push(begun(&turns).await);
         }
-        // All that was acquired at once has used up the budget of this task.
+        // Yields because the acquisitions above have used up the cooperative budget of this task.
         tokio::task::yield_now().await;
         let permits: Vec<_> = (0..3).map(|_| TurnPermit::default()).collect();
         let begin = permits.iter().map(|permit| Box::pin(turns.begin(permit)));

@@ -1,8 +1,8 @@
-//! A thread that sees which async handlers block theirs, and which functions of users block the operator's own, and tells of them while
-//! they do: what else should is blocked, too.
+//! A thread that notices async handlers that block their thread and users' functions that block the operator's own thread. It reports them
+//! while they do, because every task that could report them is blocked, too.
 //!
-//! A poll costs two stores and the count of a reference, and no lock; a call takes the lock when it begins and when it ends. Where nothing
-//! runs, the thread sleeps. It measures real time: blocked threads know no other. Must not know why a handler is called.
+//! A poll costs two stores and a reference count, and no lock; a call takes the lock when it begins and when it ends. Without calls, the
+//! thread sleeps. It measures real time, because blocked threads do not advance virtual time. Must not know why a handler is called.
 
 use std::cell::RefCell;
 use std::collections::HashSet;
@@ -18,16 +18,16 @@ use crate::handler::logger::Logger;
 use crate::happening::Happening;
 use crate::happening::user_code::UserCode;
 
-/// How often polls are looked at.
+/// The interval between two checks of the polls.
 const PERIOD: Duration = Duration::from_millis(250);
-/// A poll that looks the same so many times in a row lasts for too long: a second.
+/// The number of checks that the same poll may last; together, a second.
 const LOOKS: u32 = 4;
-/// So many looks at nothing, and the thread sleeps until it is woken.
+/// The number of checks without a call before the thread sleeps until it is woken.
 const IDLE: u32 = 40;
-/// So many pairs of handler and object are remembered as told.
+/// The number of pairs of handler and object that are remembered as reported.
 const MEMORY: usize = 1_000;
 
-/// An async call in flight, or functions of users on the operator's own thread. Dropping it ends its being watched.
+/// An async call in progress, or functions of users on the operator's own thread. Dropping it ends the observation.
 pub(super) struct Watched {
     call: Arc<Call>,
     slot: usize,
@@ -39,14 +39,14 @@ struct Call {
     code: Code,
     logger: Logger,
     uid: String,
-    /// Where the lines of this call go: the watchdog's thread has no choice of its own.
+    /// The subscriber for lines about this call, since the watchdog's thread has no subscriber of its own.
     dispatch: Option<Dispatch>,
 }
 
-/// The user code that is watched.
+/// The observed user code.
 enum Code {
     Handler(Arc<Handler>),
-    /// Some of these.
+    /// One of these functions.
     Functions(Arc<[UserCode]>),
 }
 
@@ -56,7 +56,7 @@ struct Polling<'a> {
     outer: Option<Arc<Call>>,
 }
 
-/// All calls in flight.
+/// All calls in progress.
 struct Watchdog {
     state: Mutex<State>,
     woken: Condvar,
@@ -73,7 +73,7 @@ struct Slot {
     poll: Poll,
 }
 
-/// The poll that the last look has met: the counter then, and for how many periods it has been the same.
+/// The poll that the last check has met: the counter then, and for how many periods it has been the same.
 #[derive(Default)]
 struct Poll(Option<(u64, u32)>);
 
@@ -94,14 +94,14 @@ static WATCHDOG: Watchdog = Watchdog {
 };
 
 thread_local! {
-    /// The call that is polled on this thread; a sub-handler's within its parent's.
+    /// The call that is polled on this thread; a sub-handler is polled within its parent.
     static POLLED: RefCell<Option<Arc<Call>>> = const { RefCell::new(None) };
 }
 
 // === impl Watched ===
 
 impl Watched {
-    /// Watch a call that logs in `span`.
+    /// Observes a call that logs in `span`.
     pub(super) fn new(cause: &HandlerCall, span: &Span) -> Self {
         Self::begun(Call {
             polls: AtomicU64::new(0),
@@ -118,7 +118,7 @@ impl Watched {
         Self { call, slot }
     }
 
-    /// Run a part of the call.
+    /// Runs a part of the call.
     pub(super) fn poll<T>(&self, part: impl FnOnce() -> T) -> T {
         let outer = POLLED.replace(Some(self.call.clone()));
         if let Some(outer) = &outer {
@@ -133,7 +133,8 @@ impl Watched {
     }
 }
 
-/// Run a part that may call such functions of users on this thread, the operator's own. Within a handler's call, they are its business.
+/// Runs a part that may call these functions of users on this thread, the operator's own. Within a call of a handler, the call is observed
+/// instead.
 pub(super) fn watched<T>(
     code: Vec<UserCode>,
     logger: &Logger,
@@ -171,13 +172,13 @@ impl Drop for Watched {
 }
 
 impl Call {
-    /// A poll begins or ends. A call is polled by one thread at a time: so this needs no exchange.
+    /// Marks the begin or the end of a poll. Only one thread at a time polls a call, so no atomic exchange is needed.
     fn turn(&self) {
         let polls = self.polls.load(Ordering::Relaxed);
         self.polls.store(polls.wrapping_add(1), Ordering::Relaxed);
     }
 
-    /// The handler, where it is one's call.
+    /// Returns the handler if this is a call of one.
     fn handler(&self) -> Option<Arc<str>> {
         match &self.code {
             Code::Handler(handler) => Some(handler.id.clone()),
@@ -215,7 +216,7 @@ impl Watchdog {
             Thread::Asleep => self.woken.notify_one(),
             Thread::Absent => {
                 let thread = std::thread::Builder::new().name("watchdog".to_owned());
-                // Without it, handlers are not watched; a process that can have no thread has other worries.
+                // Handlers are not observed without the thread; a process that cannot start one has greater problems.
                 let _ = thread.spawn(|| self.watch());
             }
         }
@@ -288,14 +289,14 @@ impl State {
         self.free.len() == self.slots.len()
     }
 
-    /// Nothing is in flight, and has not been for a while.
+    /// Puts the thread to sleep, since no call has been in progress for a while.
     fn rest(&mut self) {
         self.thread = Thread::Asleep;
         self.slots = Vec::new();
         self.free = Vec::new();
     }
 
-    /// The calls whose current poll has lasted for too long since this look.
+    /// Returns the calls whose current poll has just reached the limit.
     fn look(&mut self) -> Vec<Arc<Call>> {
         let mut blocking = Vec::new();
         for slot in self.slots.iter_mut().flatten() {
@@ -309,7 +310,7 @@ impl State {
 }
 
 impl Poll {
-    /// For how many periods the current poll has lasted, where there is one.
+    /// Returns for how many periods the current poll has lasted; `None` without one.
     fn look(&mut self, polls: u64) -> Option<u32> {
         let looks = match self.0 {
             Some((former, looks)) if former == polls => looks.saturating_add(1),

@@ -1,6 +1,6 @@
-//! The life of one busy object: take the newest state, plan, call, settle, write; again until nothing is due; then rest.
+//! The life cycle of one busy object: take the newest state, plan, call, settle, write; repeat until nothing is due; then become idle.
 //!
-//! Must not know what a plan is made of.
+//! Must not know what a plan contains.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -13,11 +13,11 @@ use tracing::Instrument;
 
 use crate::engine::context::WorkerContext;
 use crate::engine::invoke::Cancelled;
-use crate::engine::mailbox::{Letter, Mailbox, Origin, Pending};
+use crate::engine::mailbox::{Mailbox, Message, Pending, Snapshot};
 use crate::engine::memory::{Memory, Missing, Version};
 use crate::engine::planned_calls::PlannedCalls;
 use crate::engine::queue::WorkerStart;
-use crate::engine::reconcile_slots::SlotWish;
+use crate::engine::reconcile_slots::SlotRequest;
 use crate::engine::report::{about, report_quietly};
 use crate::engine::resource_handlers::ResourceHandlers;
 use crate::engine::shared::Shared;
@@ -31,21 +31,22 @@ use crate::handler::stopped::StopReason;
 use crate::happening::Happening;
 use crate::happening::handling::Handling;
 use crate::object::event::EventType;
-use crate::object::outline::Outline;
+use crate::object::lazy_json::Outline;
 use crate::object::patch::Patch;
 use crate::object::raw::Raw;
-use crate::reaction::member::since;
+use crate::reaction::limits::since;
 use crate::reaction::planned::Plan;
 use crate::reaction::settle::Effects;
 use crate::rt::backoff::Backoff;
 use crate::wording::Line;
 
+mod interrupted;
 mod observed;
 
-/// What is awaited as a letter is looked for that often all the same.
+/// The longest sleep of a worker that waits for a message: it checks again after this time even without one.
 const LONG: Duration = Duration::from_secs(3600);
 
-/// Work for an object until it may rest.
+/// Works for an object until it is idle.
 pub(crate) async fn work(shared: Arc<Shared>, mut start: WorkerStart) {
     let newest = |mailbox: &Mailbox| Some((mailbox.origin()?, mailbox.state().is_some()));
     loop {
@@ -53,13 +54,13 @@ pub(crate) async fn work(shared: Arc<Shared>, mut start: WorkerStart) {
             let mut worker = Worker::new(shared, start, newest);
             loop {
                 let next = worker.next().await;
-                // Boxed: a worker that waits for its next turn must be small.
+                // Boxed because a worker that waits for its next cycle must be small.
                 if !Box::pin(worker.go_on(next)).await {
                     return;
                 }
             }
         }
-        // Not watched any more before the worker could begin.
+        // The watch has ended before the worker could begin.
         match shared.queue.remove(&start.key) {
             Some(memory) => start.memory = memory,
             None => return,
@@ -67,34 +68,34 @@ pub(crate) async fn work(shared: Arc<Shared>, mut start: WorkerStart) {
     }
 }
 
-/// One object and the worker it has.
+/// The worker of one object.
 pub(super) struct Worker {
     pub(super) context: WorkerContext,
     pub(super) kind: Arc<ResourceHandlers>,
-    /// The newest state known.
+    /// The newest known state.
     pub(super) raw: Raw,
-    /// There may be a newer one, which has to be read.
+    /// A newer state may exist and has to be read.
     pub(super) outdated: bool,
     pub(super) memory: Memory,
     pub(super) writer: Writer,
     pub(super) trouble: Trouble,
     pub(super) due: Due,
-    /// What handlers have done is still to be written.
+    /// Outcomes of handlers have not been written yet.
     pub(super) unwritten_outcome: bool,
-    /// It was not found when it was last asked for, and no watch has told yet that it is gone.
+    /// The object was not found when it was last read, and no watch has reported a deletion yet.
     pub(super) missing: Option<Missing>,
-    /// Daemons and timers have gone on while handlers were called: what was planned before that is old.
+    /// Daemons and timers have made progress while handlers were called, so an earlier plan for them is outdated.
     pub(super) background_went_on: bool,
-    /// A slot for a level-triggered handler, or the wish for one.
-    pub(super) slot: SlotWish,
-    /// What is said once until there is nothing to do.
+    /// The slot, or the request for one, of a level-triggered handler.
+    pub(super) slot: SlotRequest,
+    /// Lines that are reported once, until no work is left.
     said: BTreeSet<String>,
-    /// When the change has come in that is handled, where somebody wants figures.
+    /// When the handled change arrived, if metrics or traces need it.
     changed: Option<Instant>,
     pub(super) surroundings: CauseContext,
 }
 
-/// What has gone wrong with this object since it last went well.
+/// The failures of this object since its last success.
 #[derive(Debug)]
 pub(super) struct Trouble {
     pub(super) refusals: Backoff,
@@ -106,42 +107,42 @@ pub(super) struct Trouble {
 
 /// Why there are no effects.
 enum Halt {
-    /// The operator stops; what raw-event handlers want changed.
+    /// The operator stops; the patch holds the changes of raw-event handlers.
     Stopped(Patch),
     Later(Due),
 }
 
-/// How a worker goes on.
+/// The worker's next action.
 enum Next {
     Turn(Turn),
     /// The operator stops.
     Stop,
-    /// The object rests, or is forgotten. From that moment on it may have another worker, whose letters are not to be touched.
+    /// The object is idle, or is forgotten. From then on it may have another worker, so this one must not touch its messages.
     Released,
 }
 
-/// What to do next.
+/// The next step.
 enum Turn {
-    /// Something has come in.
-    Letter(Letter),
-    /// Look again at the newest state known: a reply, or the same after a pause.
+    /// Handle a message.
+    Message(Message),
+    /// Handle the newest known state again: a reply, or the same state after a pause.
     Again,
-    /// Look after daemons and timers: all else pauses.
+    /// Serve daemons and timers while everything else pauses.
     Background,
 }
 
-/// When to look again.
+/// When to look at the object again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Due {
     Now,
     At(Timestamp),
-    /// Not earlier, whatever daemons and timers do meanwhile: something has failed, or handlers change the object again and again.
+    /// Not earlier, whatever daemons and timers do meanwhile: a failure, or self-triggered changes.
     Paused(Timestamp),
-    /// When something comes in.
+    /// When a message arrives.
     Never,
-    /// The object is no more.
+    /// The object is deleted.
     Gone,
-    /// The object is not watched any more.
+    /// The object is no longer watched.
     Unwatched,
     /// The operator stops.
     Stopped,
@@ -150,8 +151,8 @@ pub(super) enum Due {
 // === impl Worker ===
 
 impl Worker {
-    fn new(shared: Arc<Shared>, start: WorkerStart, (newest, is_state): (Origin, bool)) -> Self {
-        let Origin { raw, kind } = newest;
+    fn new(shared: Arc<Shared>, start: WorkerStart, (newest, is_state): (Snapshot, bool)) -> Self {
+        let Snapshot { raw, kind } = newest;
         let version = Version::of(&raw.facts().resource_version);
         let is_newest = is_state || version != Version::Unknown && version == start.memory.version;
         let facts = raw.facts();
@@ -172,7 +173,7 @@ impl Worker {
             memory: Memory::default(),
             trouble: Trouble::default(),
             due: Due::Never,
-            slot: SlotWish::default(),
+            slot: SlotRequest::default(),
             said: BTreeSet::new(),
             unwritten_outcome: false,
             missing: None,
@@ -183,7 +184,7 @@ impl Worker {
         worker
     }
 
-    /// Wait for the next thing to do, and for a place to do it in. What is planned is planned for the newest state.
+    /// Waits for the next work, and for the permits to do it, so that a plan always sees the newest state.
     async fn next(&mut self) -> Next {
         self.context.leave_place();
         self.slot.give_back();
@@ -197,7 +198,7 @@ impl Worker {
             if self.has_slot() {
                 self.due = Due::Now;
             }
-            let has_letter = self.let_a_storm_pass().await;
+            let has_letter = self.debounce().await;
             if has_letter || self.due == Due::Now {
                 return self.begin(has_letter).await;
             }
@@ -219,7 +220,7 @@ impl Worker {
                 self.due = Due::Now;
                 continue;
             }
-            // At rest, an object that has left its selector would have handlers again once a call returns.
+            // If it became idle now, an object that has left its selector would have handlers again after a call returns.
             let is_leaving = self.kind.has_left && self.memory.has_calls();
             if is_leaving || self.is_ticking() || self.slot.waits() {
                 let due = self.memory.due().unwrap_or(Instant::now() + LONG);
@@ -240,7 +241,7 @@ impl Worker {
         }
     }
 
-    /// The object is gone, or not watched any more. `None` where it is not there again by now.
+    /// Forgets an object that is gone or no longer watched. Returns `None` unless it is known again by now.
     fn forget(&mut self) -> Option<()> {
         let (shared, key) = (self.context.shared.clone(), self.context.key.clone());
         if self.due == Due::Gone {
@@ -249,7 +250,7 @@ impl Worker {
         } else {
             let memory = self.rested();
             let again = shared.queue.forget(&key, memory);
-            if again.is_none() && !shared.queue.is_paused() {
+            if again.is_none() && !shared.queue.remembers(&key) {
                 shared.indexing.forget(&key);
             }
             self.recall(again?);
@@ -258,7 +259,7 @@ impl Worker {
         Some(())
     }
 
-    /// Whether there is more to come.
+    /// Does the next work. Returns `false` after the last one.
     async fn go_on(&mut self, next: Next) -> bool {
         match next {
             Next::Turn(turn) => {
@@ -271,7 +272,7 @@ impl Worker {
         false
     }
 
-    /// Sleep until `at`, or something comes in, or there is something to do for daemons and timers: that alone is done then.
+    /// Sleeps until `at` or until a message arrives. If daemons or timers are due earlier, returns a step that serves only them.
     async fn pause(&mut self, at: Timestamp) -> Option<Next> {
         let at = self.shared().setup.clock.instant(at);
         let now = Instant::now();
@@ -279,12 +280,11 @@ impl Worker {
         if at <= now {
             self.due = Due::Now;
         } else if background.is_some_and(|due| due <= now) {
-            let may_begin = self.context.begin().await;
-            return Some(if may_begin {
-                Next::Turn(Turn::Background)
-            } else {
-                Next::Stop
-            });
+            if self.context.begin().await {
+                return Some(Next::Turn(Turn::Background));
+            }
+            // Otherwise a message waits, unless the operator stops.
+            return (!self.shared().gate.is_open()).then_some(Next::Stop);
         } else {
             let at = background.map_or(at, |due| at.min(due));
             self.context.sleep_until(at).await;
@@ -292,21 +292,21 @@ impl Worker {
         None
     }
 
-    /// Whether the operator is to end, and waits for timers of the object.
+    /// Returns whether the operator is to end and waits for timers of the object.
     pub(super) fn is_ticking(&self) -> bool {
         let setup = &self.shared().setup;
         setup.once && self.memory.is_ticking(setup.clock.now())
     }
 
-    /// Wait for a place; what is to be done by then. What only repeats what is known can wait for a look that is due: a handler that
-    /// changes its object with every event would hold it off for ever.
+    /// Waits for the permits, and returns the work to do by then. A message that only repeats known facts yields to a look that is due: a
+    /// handler that changes its object on every event would otherwise delay it for ever.
     async fn begin(&mut self, has_letter: bool) -> Next {
-        self.slot.step_out();
+        self.slot.cancel();
         if !has_letter {
-            // Requests in memory are answered at once: without this, a busy object would leave nobody else on its thread a turn.
+            // In-memory requests complete at once, so without this a busy object would starve the other tasks of its thread.
             tokio::task::yield_now().await;
         }
-        if !self.context.begin().await {
+        if !self.context.begin().await && !self.shared().gate.is_open() {
             return Next::Stop;
         }
         let (shared, key) = (&self.context.shared, &self.context.key);
@@ -318,11 +318,11 @@ impl Worker {
         } else {
             None
         };
-        Next::Turn(letter.map_or(Turn::Again, Turn::Letter))
+        Next::Turn(letter.map_or(Turn::Again, Turn::Message))
     }
 
-    /// Whether a letter has come in. A storm of changes is let pass first; a deletion does not wait.
-    async fn let_a_storm_pass(&mut self) -> bool {
+    /// Returns whether a message has arrived. Debounces bursts of changes first, except for deletions.
+    async fn debounce(&mut self) -> bool {
         let memory = &self.memory;
         let look = |mailbox: &Mailbox| {
             let state = mailbox.state();
@@ -333,54 +333,50 @@ impl Worker {
         let Some((false, changed)) = waiting else {
             return false;
         };
-        if let Some(pause) = changed.and_then(|arrived| self.memory.lately.pace.pause(arrived)) {
+        if let Some(pause) = changed.and_then(|arrived| self.memory.recent.pace.pause(arrived)) {
             self.context.pause(pause).await;
         }
         true
     }
 
     async fn turn(&mut self, turn: Turn) {
-        if !self.context.is_indexed().await {
-            if let Turn::Letter(Letter::Returned(calls)) = turn {
-                // What they have done is still written.
-                self.returned(calls);
-            }
-            self.due = Due::Stopped;
+        if !self.may_begin(&turn).await {
+            self.due = self.not_begun(turn);
             return;
         }
         match turn {
-            Turn::Letter(Letter::Unwatched) => self.due = self.unwatched().await,
-            Turn::Letter(Letter::State(state)) if state.is_deletion() => {
+            Turn::Message(Message::Unwatched) => self.due = self.unwatched().await,
+            Turn::Message(Message::State(state)) if state.is_deletion() => {
                 self.report_interruption();
                 self.raw = state.raw;
                 self.due = self.deleted().await;
             }
-            Turn::Letter(Letter::State(state)) if state.is_absence() => {
+            Turn::Message(Message::State(state)) if state.is_absence() => {
                 self.report_interruption();
                 self.due = self.absent(state).await;
             }
-            Turn::Letter(Letter::State(state)) if state.is_known_to(&self.memory) => {
+            Turn::Message(Message::State(state)) if self.is_echo(&state) => {
                 if self.kind.is_same(&state.kind) {
                     self.echo(&state).await;
                 } else {
                     self.look_as(state).await;
                 }
             }
-            Turn::Letter(Letter::State(state)) => {
+            Turn::Message(Message::State(state)) => {
                 self.report_interruption();
                 self.meter_state(state.arrived);
                 self.look_for_duplicates(&state.raw);
-                self.memory.lately.self_triggered.end();
+                self.memory.recent.self_triggered.end();
                 self.missing = None;
                 self.kind = state.kind;
                 self.know(state.raw);
                 self.due = self.cycle(Some(state.event)).await;
             }
-            Turn::Letter(Letter::TakenOver(origin)) => self.due = self.taken_over(origin).await,
-            Turn::Letter(Letter::Returned(calls)) => self.returned(calls),
-            Turn::Letter(Letter::ChildrenChanged(children)) => self.children_changed(&children),
+            Turn::Message(Message::TakenOver(origin)) => self.due = self.taken_over(origin).await,
+            Turn::Message(Message::Returned(calls)) => self.returned(calls),
+            Turn::Message(Message::ChildrenChanged(children)) => self.children_changed(&children),
             Turn::Background => self.due = self.background_alone().await,
-            Turn::Letter(Letter::Due(_)) | Turn::Again => {
+            Turn::Message(Message::Due(_)) | Turn::Again => {
                 self.due = match self.missing.take() {
                     Some(missing) => self.look_for_it(missing.event).await,
                     None if self.outdated => self.look_for_it(None).await,
@@ -393,27 +389,30 @@ impl Worker {
             self.due = Due::Now;
         }
         if !self.unwritten_outcome && self.missing.is_none() {
-            self.writer.wait_no_more();
+            self.writer.leave_outage();
         }
         if self.due == Due::Never {
             self.changed = None;
         }
-        self.memory.lately.pace.ended(Instant::now());
+        self.memory.recent.pace.ended(Instant::now());
     }
 
-    /// Another instance was at work until now: read what it has left, and begin as at the operator's start. What this one remembers of an
-    /// unfinished cycle is void.
-    async fn taken_over(&mut self, origin: Origin) -> Due {
+    /// Takes the object over from another instance: reads it, and begins as at the operator's start. Drops the memory of an unfinished
+    /// cycle, except for writes that are pending after a pause; in another term, the other instance has repeated that work. Returns when to
+    /// look at it again.
+    async fn taken_over(&mut self, origin: Snapshot) -> Due {
         self.kind = origin.kind;
+        self.unwritten_outcome &= self.context.term().is_none();
         let seen = std::mem::take(&mut self.memory.seen);
-        self.memory.seen = seen.before_a_pause();
+        self.memory.seen = seen.begun_anew(self.unwritten_outcome);
         self.trouble = Trouble::default();
         self.writer = Writer::new(&self.context);
-        self.unwritten_outcome = false;
+        // Other instances have changed it since.
+        self.outdated = true;
         self.look_for_it(Some(EventType::Listed)).await
     }
 
-    /// The same uid is there again: as an object that has just been seen for the first time.
+    /// Starts over with an object of the same uid, as if it had just been seen for the first time.
     fn start_over(&mut self, memory: Memory) {
         self.recall(memory);
         self.trouble = Trouble::default();
@@ -421,23 +420,23 @@ impl Worker {
         self.writer = Writer::new(&self.context);
         self.unwritten_outcome = false;
         self.missing = None;
-        self.slot = SlotWish::default();
+        self.slot = SlotRequest::default();
         self.said = BTreeSet::new();
     }
 
-    /// One pass: plan, call, settle, write.
+    /// Runs one cycle: plan, call, settle, write. Returns when to look at the object again.
     pub(super) async fn cycle(&mut self, event: Option<EventType>) -> Due {
         let plan = match self.plan(event, &self.kind.handlers) {
             Ok(plan) => plan,
             Err(why) => return self.without_plan(&why),
         };
         let span = self.span_of(&plan);
-        let carried_out = self.carry_out(plan, event.is_some());
+        let carried_out = self.execute_plan(plan, event.is_some());
         carried_out.instrument(span).await
     }
 
-    /// Call what is planned, and write what it has come to.
-    async fn carry_out(&mut self, plan: Plan, watching: bool) -> Due {
+    /// Executes a plan: makes its calls, and writes their outcomes. Returns when to look at the object again.
+    async fn execute_plan(&mut self, plan: Plan, watching: bool) -> Due {
         match self.act(plan, watching).await {
             Ok(effects) => {
                 let finished = effects.concluded && effects.wake_at.is_none();
@@ -450,14 +449,15 @@ impl Worker {
             }
             Err(Halt::Later(due)) => due,
             Err(Halt::Stopped(patch)) => {
-                // Raw-event handlers are not called again for this event: what they have asked for has no later.
+                // Raw-event handlers are not called again for this event, so their changes are written now.
                 self.deliver_extra(&patch).await;
                 Due::Stopped
             }
         }
     }
 
-    /// The object is gone: nothing can be written, but best-effort handlers may still be due.
+    /// Handles a deleted object: nothing can be written, but handlers without a finalizer may still be due. Returns [`Due::Gone`] unless the
+    /// operator stops.
     pub(super) async fn deleted(&mut self) -> Due {
         self.release_background(StopReason::RESOURCE_DELETED);
         for round in 0..=self.kind.handlers.len() {
@@ -482,12 +482,12 @@ impl Worker {
         Due::Gone
     }
 
-    /// A state that is known already: only raw-event handlers want to hear of it.
+    /// Shows a known state to raw-event handlers only.
     async fn echo(&mut self, state: &Pending) {
         if state.kind.watching.is_empty() {
             return;
         }
-        if let Some(pause) = self.memory.lately.self_triggered.pause()
+        if let Some(pause) = self.memory.recent.self_triggered.pause()
             && !(self.context.pause(pause).await && self.context.begin().await)
         {
             return;
@@ -502,20 +502,16 @@ impl Worker {
                 return;
             }
         };
-        if self.outdated && Version::of(&state.raw.facts().resource_version) == self.memory.version
-        {
-            self.know(state.raw.clone());
-        }
         let mut patch = Patch::new();
         let calls = PlannedCalls::of(&self.context);
         let calls = calls.show_event(&plan.watching, &mut patch);
-        // What is cancelled has changed nothing: what others have done is written.
+        // A cancelled call has changed nothing; the changes of the others are written.
         let _ = self.call_beside_background(calls).await;
         self.keep_identity(&mut patch);
         self.deliver_extra(&patch).await;
     }
 
-    /// Call what is planned.
+    /// Makes the calls of a plan. Returns the effects to write.
     async fn act(&mut self, mut plan: Plan, watching: bool) -> Result<Effects, Halt> {
         self.report_all(std::mem::take(&mut plan.told));
         let background = std::mem::take(&mut plan.background);
@@ -541,14 +537,14 @@ impl Worker {
         plan.background_went_on(&self.memory.seen, is_held);
         self.keep_identity(&mut patch);
         match called {
-            // The term is over, which is the next letter.
+            // The term is over, as the next message says.
             Err(Cancelled) if self.shared().gate.is_open() => Err(Halt::Later(Due::Now)),
             Err(Cancelled) => Err(Halt::Stopped(patch)),
             Ok(attempted) => self.settle(plan, attempted, patch).map_err(Halt::Later),
         }
     }
 
-    /// Whether a deletion of the object waits for the handler.
+    /// Returns whether a deletion of the object waits for the handler.
     fn is_waited_for(&self, handler: &Handler) -> bool {
         let holds = |it: &Arc<Handler>| it.id == handler.id && it.needs_finalizer();
         let finalizer = &self.shared().setup.persistence.finalizer;
@@ -558,7 +554,7 @@ impl Worker {
                 .is_some_and(|it| it.is_deleting() && it.has_finalizer(finalizer))
     }
 
-    /// `raw` is the newest state from now on.
+    /// Stores `raw` as the newest state.
     pub(super) fn know(&mut self, raw: Raw) {
         self.memory.version = Version::of(&raw.facts().resource_version);
         self.memory.trace = self.shared().trace(&self.kind, &raw);
@@ -566,21 +562,21 @@ impl Worker {
         self.outdated = false;
     }
 
-    /// The answer to an own write is the newest state from now on.
+    /// Stores the answer to an own write as the newest state.
     pub(super) fn know_reply(&mut self, reply: Raw) {
-        self.memory.lately.answered = Some(Instant::now());
+        self.memory.recent.answered = Some(Instant::now());
         self.look_for_unknown_records(&reply);
         self.know_answer(reply);
     }
 
-    /// So is what the server has said of it, before any watch does: it is to be indexed, too.
+    /// Stores a state from an answer of the server, and indexes it, since no watch has reported it yet.
     pub(super) fn know_answer(&mut self, raw: Raw) {
         let WorkerContext { shared, key, .. } = &self.context;
         shared.index_answer(key, &self.kind, &raw);
         self.know(raw);
     }
 
-    /// Leave to the server what is its own, whatever handlers have put into their patch.
+    /// Removes fields of the server from the patch of handlers.
     pub(super) fn keep_identity(&self, patch: &mut Patch) {
         self.transformer().keep_identity(&self.raw, patch);
     }
@@ -591,12 +587,14 @@ impl Worker {
             shared: self.shared(),
             about: &self.context.about,
             pruned: None,
+            rewritten: None,
+            unsure: None,
         }
     }
 
-    /// The newest state known, with the handlers that are for it.
-    pub(super) fn origin(&self) -> Origin {
-        Origin {
+    /// Returns the newest known state with its handlers.
+    pub(super) fn origin(&self) -> Snapshot {
+        Snapshot {
             raw: self.raw.clone(),
             kind: self.kind.clone(),
         }
@@ -610,7 +608,7 @@ impl Worker {
         self.context.report(&Happening::Handling(handling));
     }
 
-    /// What each look at the object finds anew is told at DEBUG once it is no news.
+    /// Reports handlings. A line that every look at the object would repeat is logged at DEBUG after the first time.
     pub(super) fn report_all(&mut self, told: Vec<Handling>) {
         for handling in told {
             let recurring = handling.recurring().map(Cow::into_owned);
@@ -635,7 +633,7 @@ impl Worker {
         }
     }
 
-    /// What has come in before the sleep began interrupts it as well, as in Kopf: whoever reads of the sleep reads of its end.
+    /// Reports the end of a sleep. As in Kopf, a message that arrived before the sleep interrupts it as well, so that the log shows both.
     fn report_interruption(&self) {
         if let Due::At(at) | Due::Paused(at) = self.due {
             let left = since(self.shared().setup.clock.now(), at);
@@ -643,16 +641,21 @@ impl Worker {
         }
     }
 
-    /// Whether an operator that is to end does not try again what has failed so many times.
+    /// Returns whether an operator that is to end stops retrying after so many failures.
     pub(super) fn gives_up(&self, times: u32) -> bool {
         const ENOUGH: u32 = 5;
         self.shared().setup.once && times >= ENOUGH
     }
 
-    /// Pause for so long.
+    /// Returns a pause from now on.
     pub(super) fn after(&self, pause: Duration) -> Due {
+        Due::Paused(self.at(pause))
+    }
+
+    /// Returns the end of a pause that begins now.
+    pub(super) fn at(&self, pause: Duration) -> Timestamp {
         let now = self.shared().setup.clock.now();
-        Due::Paused(now.checked_add(pause).unwrap_or(Timestamp::MAX))
+        now.checked_add(pause).unwrap_or(Timestamp::MAX)
     }
 
     fn recall(&mut self, mut memory: Memory) {

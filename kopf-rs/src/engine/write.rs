@@ -1,6 +1,6 @@
-//! Bringing effects to the object: what is remembered, and what is due, after each way in which a write can end.
+//! Writes effects to the object, and updates memory and schedule after each possible end of a write.
 //!
-//! A finished handler's outcome is never lost here: only the write is repeated. Must not know how it is repeated.
+//! Never loses the outcome of a finished handler: only the write is repeated. Must not know how requests are repeated.
 
 use std::sync::Arc;
 
@@ -11,32 +11,33 @@ use crate::cluster::error::ClusterError;
 use crate::cluster::pruned::PrunedPaths;
 use crate::engine::context::WorkerContext;
 use crate::engine::mailbox::{Mailbox, Pending};
-use crate::engine::memory::{SelfTriggered, Version};
+use crate::engine::memory::{Memory, SelfTriggered, Version};
 use crate::engine::resource_handlers::ResourceHandlers;
+use crate::engine::rewritten::Rewritten;
 use crate::engine::transform::{Transformer, added_by_functions};
 use crate::engine::turns::TurnPermit;
 use crate::engine::worker::{Due, Trouble, Worker};
 use crate::engine::writer::Writer;
-use crate::engine::writer::job::{Job, Written};
+use crate::engine::writer::job::{Job, Shown, Written};
 use crate::engine::writer::policy::Patience;
 use crate::happening::Happening;
 use crate::happening::handling::Handling;
 use crate::happening::patching::{PatchPart, Patching};
 use crate::object::body::Body;
-use crate::object::discreet::patch_of_secret;
 use crate::object::patch::Patch;
 use crate::object::raw::Raw;
+use crate::object::redact::patch_of_secret;
 use crate::object::resource::Resource;
 use crate::reaction::memory::ObjectMemory;
 use crate::reaction::settle::Effects;
 use crate::state::progress::shortened;
 
 impl Worker {
-    /// Write what there is to write; when to look at the object again.
+    /// Writes the effects. Returns when to look at the object again.
     pub(super) async fn deliver(&mut self, effects: Effects) -> Due {
         let wake = self.wake_at(&effects);
         let planned_for = (!self.background_went_on).then_some(&*effects.body);
-        let left = self.left_of(&effects.patch, planned_for);
+        let left = self.without_noops(&effects.patch, planned_for);
         if left.is_empty() {
             self.memory.seen = effects.seen;
             self.unwritten_outcome = false;
@@ -44,11 +45,11 @@ impl Worker {
         }
         if self.context.is_deleted() {
             self.report(Patching::Skipped);
-            // What has ended counts for the deletion that waits.
+            // Outcomes still count for the deletion that waits.
             self.memory.seen = effects.seen_if_refused;
             return Due::Never;
         }
-        self.look_into_the_mail();
+        self.check_newer_state();
         let finalizers = effects.expected_finalizers.as_deref();
         let (left, written) = self.write(left, finalizers, Patience::Endless).await;
         match written {
@@ -74,7 +75,7 @@ impl Worker {
         }
     }
 
-    /// Remember what has landed. Whether the object has changed by it.
+    /// Remembers a write that has landed. Returns whether the object has changed.
     fn has_landed(&mut self, seen: ObjectMemory, reply: Raw) -> bool {
         self.memory.seen = seen;
         self.trouble = Trouble::default();
@@ -84,7 +85,7 @@ impl Worker {
         changed
     }
 
-    /// When to look at what an own write has made of the object.
+    /// Returns when to look at the object after an own write.
     fn next_round(&self) -> Due {
         if self
             .shared()
@@ -94,11 +95,11 @@ impl Worker {
                 .report(&Happening::Handling(Handling::Unchanged));
             return Due::Never;
         }
-        let pause = self.memory.lately.self_triggered.pause();
+        let pause = self.memory.recent.self_triggered.pause();
         pause.map_or(Due::Now, |pause| self.after(pause))
     }
 
-    /// What was to be written is still to be written, unless that is pointless by now. When to look at the object again.
+    /// Keeps pending writes after a failed write, unless they are pointless by now. Returns when to look at the object again.
     pub(super) async fn is_unwritten(&mut self, written: Written) -> Due {
         match written {
             Written::Outdated(found) => {
@@ -115,23 +116,27 @@ impl Worker {
                 self.has_given_up(&error);
                 Due::Never
             }
+            Written::Interrupted => {
+                self.unwritten_outcome = true;
+                Due::Now
+            }
             Written::Void | Written::Landed(_) | Written::Refused(_) => Due::Never,
         }
     }
 
-    /// Write what raw-event handlers want changed, apart from any cycle.
+    /// Writes the changes of raw-event handlers, apart from any cycle.
     pub(super) async fn deliver_extra(&mut self, patch: &Patch) {
         if patch.is_empty() {
             return;
         }
         if self.outdated {
-            // No more than its name may be known: it is read first.
+            // Only the name of the object may be known, so it is read first.
             self.memory.seen.keep_for_later(patch.clone());
             self.unwritten_outcome = true;
             self.due = Due::Now;
             return;
         }
-        let left = self.left_of(patch, None);
+        let left = self.without_noops(patch, None);
         if left.is_empty() {
             return;
         }
@@ -155,9 +160,9 @@ impl Worker {
                 self.memory.seen.keep_for_later(patch.clone());
                 self.due = self.is_unwritten(Written::Outdated(found)).await;
             }
-            gone @ Written::Gone { .. } => {
+            later @ (Written::Gone { .. } | Written::Interrupted) => {
                 self.memory.seen.keep_for_later(patch.clone());
-                self.due = self.is_unwritten(gone).await;
+                self.due = self.is_unwritten(later).await;
             }
             written => {
                 self.is_unwritten(written).await;
@@ -165,7 +170,7 @@ impl Worker {
         }
     }
 
-    /// What handlers wanted of the object was refused: told in the report of an operator that is to end.
+    /// Records refused changes for the report of an operator that is to end.
     pub(super) fn drop_wishes(&self, handlers: &str, message: &str) {
         if self.shared().setup.once {
             let (resource, about) = (&self.kind.resource, &self.context.about);
@@ -175,7 +180,8 @@ impl Worker {
         }
     }
 
-    /// The first refusal drops what the handlers wanted, a second one the status too; then it is tried seldom.
+    /// Handles a refusal: the first one drops the changes of the handlers, the second one also their status, and later ones back off.
+    /// Returns when to look at the object again.
     async fn refused(&mut self, mut effects: Effects, message: &str) -> Due {
         let pause = self.trouble.refusals.next_pause(self.context.shared.rng());
         self.trouble.refused += 1;
@@ -201,7 +207,7 @@ impl Worker {
         effects.patch.forget_status();
         if !effects.patch.is_empty() {
             let finalizers = effects.expected_finalizers.as_deref();
-            let left = self.left_of(&effects.patch, None);
+            let left = self.without_noops(&effects.patch, None);
             if let (_, Written::Landed(reply)) =
                 self.write(left, finalizers, Patience::Endless).await
             {
@@ -213,7 +219,7 @@ impl Worker {
         self.after(pause)
     }
 
-    /// Write this patch, and what has become of it.
+    /// Writes this patch. Returns the patch as resolved, and the result.
     pub(super) async fn write(
         &mut self,
         patch: Patch,
@@ -226,38 +232,45 @@ impl Worker {
         let (shared, about) = (self.context.shared.clone(), self.context.about.clone());
         let logger = self.context.logger().clone();
         let pruned = self.pruned();
+        let definitions = shared.setup.cluster.definitions(&self.kind.resource);
+        let rewritten = believed(&self.memory, definitions);
+        let unsure = self.memory.recent.writes.as_deref().map(|it| &it.unsure);
         let plan = |state: &Raw| {
             let transformer = Transformer {
                 logger: &logger,
                 shared: &shared,
                 about: &about,
                 pruned: pruned.as_ref(),
+                rewritten,
+                unsure,
             };
             transformer.changes(state, &patch)
         };
         let replaces = patch.get(&["metadata", "finalizers"]).is_some();
         let finalizers = finalizers.filter(|_| replaces);
+        let mut shown_by_server = Shown::default();
         let written = match Job::write(&self.kind.resource, &self.raw, &plan, finalizers) {
             Err(message) => Written::Refused(message),
             Ok(mut job) => {
                 job.set_patience(patience);
-                if patience == Patience::None && self.writer.maybe_written {
-                    job.may_have_landed();
-                }
+                job.tell(&mut shown_by_server);
                 if job.is_outdated() {
                     Written::Outdated(Ok(self.raw.clone()))
                 } else {
-                    carry_out(&mut self.writer, &mut self.context, job).await
+                    run_with_permit(&mut self.writer, &mut self.context, job).await
                 }
             }
         };
+        self.learn(shown_by_server, definitions, (&patch, &written));
         let written = match written {
-            Written::Refused(message) => Written::Refused(discreet(&self.kind.resource, message)),
+            Written::Refused(message) => {
+                Written::Refused(redacted_message(&self.kind.resource, message))
+            }
             Written::Outdated(found) => {
-                let patch = self.as_told(&shown);
+                let patch = self.redacted(&shown);
                 self.report(Patching::Outdated { patch });
                 if found.is_ok() {
-                    self.memory.lately.answered = Some(Instant::now());
+                    self.memory.recent.answered = Some(Instant::now());
                 }
                 Written::Outdated(found)
             }
@@ -266,7 +279,32 @@ impl Worker {
         (shown, written)
     }
 
-    /// The patch for the object as far as it is known.
+    /// Stores the facts that the requests of a write have shown.
+    fn learn(&mut self, shown: Shown, definitions: u64, (patch, written): (&Patch, &Written)) {
+        let is_landed = matches!(written, Written::Landed(_));
+        let is_news = !(shown.rewritten.is_empty() && shown.maybe_landed.is_empty());
+        if !is_news && self.memory.recent.writes.is_none() {
+            return;
+        }
+        let is_known = believed(&self.memory, definitions).is_some();
+        let writes = self.memory.recent.writes.get_or_insert_default();
+        if is_landed {
+            writes.unsure.settle(patch);
+        } else {
+            for operations in shown.maybe_landed {
+                writes.unsure.add(operations, patch);
+            }
+        }
+        if !is_known {
+            writes.rewritten = None;
+        }
+        for seen in shown.rewritten {
+            let new = || Rewritten::new(Instant::now(), definitions);
+            writes.rewritten.get_or_insert_with(new).note(seen);
+        }
+    }
+
+    /// Returns the patch for the object as it is known.
     fn resolved(&self, patch: &Arc<Patch>) -> Arc<Patch> {
         if patch.status_edits().is_empty() {
             return patch.clone();
@@ -279,9 +317,9 @@ impl Worker {
         )
     }
 
-    /// The operator stops: write what is left, without another plan.
+    /// Writes the rest while the operator stops, without another plan.
     pub(super) async fn write_for_the_last_time(&mut self, effects: Effects) -> Written {
-        let left = self.left_of(&effects.patch, Some(&effects.body));
+        let left = self.without_noops(&effects.patch, Some(&effects.body));
         if left.is_empty() || self.context.is_deleted() {
             self.memory.seen = effects.seen;
             return Written::Void;
@@ -301,12 +339,12 @@ impl Worker {
         written
     }
 
-    /// The operator stops, and this was the last try: told in the end, with all others that failed for that reason.
+    /// Records that the last attempt has failed; one line for each outage reports that at the end.
     pub(super) fn has_given_up(&self, error: &ClusterError) {
         let resource = &self.kind.resource;
-        let text = discreet(resource, error.to_string());
+        let text = redacted_message(resource, error.to_string());
         if matches!(error, ClusterError::Fenced) {
-            // Not lost: whoever is at work makes the attempt again.
+            // Not lost: the leading instance makes the attempt again.
             self.report(Patching::NotSent);
             return;
         }
@@ -319,18 +357,18 @@ impl Worker {
         self.report(Patching::GivenUp { error: text });
     }
 
-    /// The object as it is now, seen as one of `kind`.
+    /// Reads the present object, as one of `kind`.
     pub(super) async fn read(&mut self, kind: &ResourceHandlers, patience: Patience) -> Written {
         let mut job = Job::read(&kind.resource, &self.raw);
         job.set_patience(patience);
-        let written = carry_out(&mut self.writer, &mut self.context, job).await;
+        let written = run_with_permit(&mut self.writer, &mut self.context, job).await;
         if matches!(written, Written::Outdated(Ok(_))) {
-            self.memory.lately.answered = Some(Instant::now());
+            self.memory.recent.answered = Some(Instant::now());
         }
         written
     }
 
-    /// Another state stands in the way: plan anew for that one.
+    /// Plans anew for another state that the server has. Returns when to do so.
     async fn plan_anew(&mut self, found: Result<Raw, ClusterError>) -> Due {
         if !self.writer.pause_before_plan(&mut self.context).await || self.has_news() {
             return Due::Never;
@@ -343,22 +381,22 @@ impl Worker {
             }
             Err(error) if self.gives_up(self.writer.conflicted()) => self.give_up(&error),
             Err(error) => {
-                // The watch will tell.
+                // The watch will report the state.
                 self.tell_unreadable(&error);
                 Due::Now
             }
         }
     }
 
-    /// Somebody may have written while handlers ran, even what is about to be written.
-    pub(super) fn look_into_the_mail(&mut self) {
+    /// Examines a newer state that has arrived while handlers ran, since another writer may already have made the same change.
+    pub(super) fn check_newer_state(&mut self) {
         if let Some(raw) = self.news() {
-            self.memory.lately.self_triggered.end();
+            self.memory.recent.self_triggered.end();
             self.look_for_duplicates(&raw);
         }
     }
 
-    /// The state that waits for the object, where it is a newer one.
+    /// Returns the waiting state if it is newer.
     fn news(&self) -> Option<Raw> {
         let is_news = |state: &&Pending| !state.is_absence() && !state.is_known_to(&self.memory);
         let raw = |it: &Mailbox| it.state().filter(is_news).map(|state| state.raw.clone());
@@ -370,25 +408,38 @@ impl Worker {
         queue.has_news(&self.context.key, &self.memory)
     }
 
-    /// The patch without what the object says already, as far as is known: `body`, unless something newer waits.
-    pub(super) fn left_of(&self, patch: &Patch, body: Option<&Body>) -> Patch {
-        let patch = self.that_is_kept(patch);
-        // Functions are given the state known, with all of the patch.
+    /// Returns the patch without values that the object already has: in `body`, or in a newer state that waits.
+    pub(super) fn without_noops(&self, patch: &Patch, body: Option<&Body>) -> Patch {
+        // Functions are applied to the known state together with the whole patch.
         if patch.is_empty() || !patch.functions().is_empty() {
-            return patch;
+            return self.without_pruned(patch.clone());
         }
         match (self.news(), body) {
-            (None, Some(body)) => patch.effective(body),
+            (None, Some(body)) => self.without_present(patch, body),
             (news, _) => match news.as_ref().unwrap_or(&self.raw).body() {
-                Ok(body) => patch.effective(&body),
-                Err(_) => patch,
+                Ok(body) => self.without_present(patch, &body),
+                Err(_) => self.without_pruned(patch.clone()),
             },
         }
     }
 
-    /// The patch without what the schema drops, as far as writes have shown.
-    fn that_is_kept(&self, patch: &Patch) -> Patch {
-        let patch = patch.clone();
+    /// Returns the patch without values that the object already has, in the form in which the server stores them.
+    fn without_present(&self, patch: &Patch, body: &Body) -> Patch {
+        let definitions = self.shared().setup.cluster.definitions(&self.kind.resource);
+        let rewritten = believed(&self.memory, definitions);
+        let leave_out_rewritten = |mut patch: Patch| {
+            if let Some(rewritten) = rewritten.filter(|_| !patch.is_empty()) {
+                rewritten.leave_out_of(&mut patch, body);
+            }
+            patch
+        };
+        // A value may have been sent before it was known which fields the schema prunes, or afterwards.
+        let left = leave_out_rewritten(patch.clone());
+        leave_out_rewritten(self.without_pruned(left).effective(body))
+    }
+
+    /// Returns the patch without fields that the schema is known to prune.
+    fn without_pruned(&self, patch: Patch) -> Patch {
         match self.pruned() {
             Some(pruned) => patch.without(&pruned),
             None => patch,
@@ -400,16 +451,16 @@ impl Worker {
         cluster.pruned(&self.kind.resource)
     }
 
-    /// Give the object up, since the operator is to end: told in its report.
+    /// Gives the object up because the operator is to end, and records that for its report. Returns [`Due::Never`].
     pub(super) fn give_up(&self, error: &ClusterError) -> Due {
         let what = format!("{} cannot be written: {error}", self.kind.resource);
         self.shared().give_up(what);
         Due::Never
     }
 
-    /// Nobody else has changed the object since its handlers have last done so.
+    /// Counts a round of self-triggered changes: no other writer has changed the object since its handlers last did.
     fn count_round(&mut self) {
-        if self.memory.lately.self_triggered.count()
+        if self.memory.recent.self_triggered.count()
             && self.shared().is_first_self_triggered(self.kind.id)
         {
             self.report(Patching::SelfTriggered {
@@ -441,7 +492,7 @@ impl Worker {
             (true, true) => &[PatchPart::Status],
             _ => &[PatchPart::All],
         };
-        let patch = self.as_told(patch);
+        let patch = self.redacted(patch);
         for part in parts {
             self.report(Patching::Begins {
                 patch: patch.clone(),
@@ -450,8 +501,8 @@ impl Worker {
         }
     }
 
-    /// The patch without the values of a Secret.
-    fn as_told(&self, patch: &Arc<Patch>) -> Arc<Patch> {
+    /// Returns the patch with the values of a Secret redacted.
+    fn redacted(&self, patch: &Arc<Patch>) -> Arc<Patch> {
         if is_secret(&self.kind.resource) {
             Arc::new(patch_of_secret(patch, &self.context.about.uid))
         } else {
@@ -478,10 +529,20 @@ impl Worker {
     }
 }
 
-/// Requests, which hold a turn for a while only: others wait for it.
-async fn carry_out(writer: &mut Writer, context: &mut WorkerContext, job: Job<'_>) -> Written {
+/// Returns the rewritings that are still trusted.
+fn believed(memory: &Memory, definitions: u64) -> Option<&Rewritten> {
+    let rewritten = memory.recent.writes.as_ref()?.rewritten.as_ref();
+    rewritten.filter(|it| it.is_believed(Instant::now(), definitions))
+}
+
+/// Executes a job. Releases the cycle permit if that takes long, since others wait for it.
+async fn run_with_permit(
+    writer: &mut Writer,
+    context: &mut WorkerContext,
+    job: Job<'_>,
+) -> Written {
     let turn = context.turn();
-    let written = writer.carry_out(context, job);
+    let written = writer.run_job(context, job);
     turn.held_for(TurnPermit::WRITE, written).await
 }
 
@@ -489,8 +550,8 @@ fn is_secret(resource: &Resource) -> bool {
     resource.group.is_empty() && resource.kind == "Secret"
 }
 
-/// What the server says, without what may repeat the values of a Secret.
-fn discreet(resource: &Resource, message: String) -> String {
+/// Redacts a message of the server that may repeat values of a Secret.
+fn redacted_message(resource: &Resource, message: String) -> String {
     if is_secret(resource) {
         "the server's reason is not shown, because it may contain values of the Secret".to_owned()
     } else {
@@ -498,7 +559,7 @@ fn discreet(resource: &Resource, message: String) -> String {
     }
 }
 
-/// The paths of all values of a patch.
+/// Returns the paths of all values of a patch.
 fn fields(patch: &Value) -> Vec<String> {
     fn collect(path: &str, value: &Value, found: &mut Vec<String>) {
         match value.as_object() {

@@ -1,7 +1,7 @@
-//! The writer of one object: carries out what the policy says, request by request, until a write is done, refused for good, or void.
+//! The writer of one object: sends the requests that the policy asks for until a write is done, refused or void.
 //!
-//! The one loop that repeats requests about an object. A finished handler's outcome is never lost here: only the write is repeated. Must
-//! not know what is written, nor what for.
+//! This is the only loop that repeats requests about an object. Never loses the outcome of a finished handler: only the write is repeated.
+//! Must not know the content of writes, nor their purpose.
 
 pub(super) mod job;
 pub(super) mod policy;
@@ -20,13 +20,13 @@ use crate::happening::{self, Happening};
 use crate::object::raw::Raw;
 use crate::object::resource::Resource;
 use crate::rt::backoff::Backoff;
-use crate::rt::outage::{Leaving, Membership};
+use crate::rt::outage::{Leaving, OutageGuard};
 
 /// Writes one object.
 pub(super) struct Writer {
-    /// What others fail for, too.
-    outage: Membership,
-    /// A request may have been carried out without an answer: what comes in then may be its echo.
+    /// The outage that this object shares with others.
+    outage: OutageGuard,
+    /// A request may have been executed without an answer, so the next state may be its echo.
     pub(super) maybe_written: bool,
     conflicts: Backoff,
     conflicted: u32,
@@ -36,15 +36,15 @@ impl Writer {
     pub(super) fn new(context: &WorkerContext) -> Self {
         let outages = context.shared.setup.cluster.outages().clone();
         Self {
-            outage: Membership::new(outages, report_outage_over),
+            outage: OutageGuard::new(outages, report_outage_over),
             maybe_written: false,
             conflicts: Backoff::new(Duration::from_millis(50), Duration::from_secs(10)),
             conflicted: 0,
         }
     }
 
-    /// Ask, and ask again, until the server has answered for good.
-    pub(super) async fn carry_out(
+    /// Sends the requests of a job, and repeats them until the server has given a final answer. Returns the end of the job.
+    pub(super) async fn run_job(
         &mut self,
         context: &mut WorkerContext,
         mut job: Job<'_>,
@@ -61,8 +61,12 @@ impl Writer {
                 self.landed();
                 return job.done();
             };
-            context.go_on().await;
-            let answer = send(context, &job, request).await;
+            if !context.go_on().await {
+                return Written::Interrupted;
+            }
+            let Some(answer) = send(context, &job, request).await else {
+                return Written::Interrupted;
+            };
             self.on_answer(answer.as_ref().err());
             match job.take(request, answer) {
                 Step::GoOn => backoff.reset(),
@@ -72,13 +76,15 @@ impl Writer {
                     at_least,
                     is_told,
                 } => {
-                    context.is_held_up();
+                    context.note_held_up();
                     let pause = backoff.next_pause_after(at_least, context.shared.rng());
                     let waiting = self.join_outage(job.resource, &error, is_told);
                     report_failure(context, word(request), &error, pause, waiting);
                     if !rest(context, &mut job, pause).await {
                         if context.is_deleted() {
-                            self.wait_no_more();
+                            self.leave_outage();
+                        } else if context.is_interrupted() {
+                            return Written::Interrupted;
                         }
                         return Written::Void;
                     }
@@ -87,14 +93,14 @@ impl Writer {
         }
     }
 
-    /// Wait before something is planned anew for the state that stands in the way. `false` where there is no time for that.
+    /// Pauses before planning anew for another state. Returns `false` if the pause is interrupted.
     pub(super) async fn pause_before_plan(&mut self, context: &mut WorkerContext) -> bool {
         let pause = self.conflicts.next_pause(context.shared.rng());
         self.conflicted += 1;
         context.pause(pause).await
     }
 
-    /// How often in a row something had to be planned anew.
+    /// Returns how often in a row the worker had to plan anew.
     pub(super) fn conflicted(&self) -> u32 {
         self.conflicted
     }
@@ -105,7 +111,7 @@ impl Writer {
         self.conflicted = 0;
     }
 
-    /// Reads from the answer how the server is, and what was written.
+    /// Derives from the answer whether the server works, and whether something may have been written.
     fn on_answer(&mut self, error: Option<&ClusterError>) {
         self.maybe_written |= error.is_some_and(ClusterError::may_have_landed);
         let is_served = error.is_none_or(|error| Answer::of(error).is_about_the_object());
@@ -114,12 +120,12 @@ impl Writer {
         }
     }
 
-    /// Nothing is asked for any more: the object is in no outage.
-    pub(super) fn wait_no_more(&mut self) {
+    /// Leaves the outage, since the object sends no more requests.
+    pub(super) fn leave_outage(&mut self) {
         self.outage.abandon();
     }
 
-    /// How many fail for that reason, where people are to be told: when the first object does, or many more than before.
+    /// Returns the number of objects in the outage if a line is due: for the first object, or for many more than before.
     fn join_outage(
         &self,
         resource: &Resource,
@@ -130,7 +136,7 @@ impl Writer {
         self.outage.join(&outage)
     }
 
-    /// Tell of a write that was not repeated, after so many others that failed in a row. It is made again after that pause.
+    /// Reports a write that was not repeated after consecutive `failures`. It is made again after the pause.
     pub(super) fn report_given_up(
         &self,
         context: &WorkerContext,
@@ -171,12 +177,12 @@ fn report_failure(
     }
 }
 
-/// One request, one answer.
+/// Sends one request. Returns `None` if a read is abandoned because an urgent message arrived.
 async fn send(
     context: &WorkerContext,
     job: &Job<'_>,
     request: Request,
-) -> Result<Raw, ClusterError> {
+) -> Option<Result<Raw, ClusterError>> {
     let cluster = &context.shared.setup.cluster;
     if let Request::Patch(part) = request
         && let Some(patch) = job.patch(part)
@@ -186,15 +192,19 @@ async fn send(
         }
         let answer = cluster.patch(patch, context.term()).await;
         note_status(context, job, patch, &answer);
-        return answer;
+        return Some(answer);
     }
     let facts = job.state().facts();
-    cluster
-        .get(job.resource, facts.namespace.as_deref(), &facts.name)
-        .await
+    let read = cluster.get(job.resource, facts.namespace.as_deref(), &facts.name);
+    tokio::select! {
+        biased;
+        answer = read => Some(answer),
+        // A read within a write is not abandoned, because it shows the fate of that write.
+        () = context.unwatched(), if job.is_for_reading() => None,
+    }
 }
 
-/// Notes whether the status has a subresource, and whether the answer kept it.
+/// Notes whether a status subresource exists, and whether the answer has kept the status.
 fn note_status(
     context: &WorkerContext,
     job: &Job<'_>,
@@ -205,7 +215,7 @@ fn note_status(
     let PatchRequest { resource, part, .. } = request;
     let is_again = part == Part::Status && job.tries.is_status_again;
     match answer {
-        // It is sent once more.
+        // The status is sent once more.
         Ok(reply) if job.is_status_dropped(part, reply) => {}
         Ok(reply) => {
             if is_again {
@@ -225,7 +235,7 @@ fn note_status(
     }
 }
 
-/// Tell what the server has not kept: each field once per resource.
+/// Reports pruned fields, each once per resource.
 fn report_pruned(context: &WorkerContext, request: PatchRequest<'_>, reply: &Raw) {
     let fields = context.shared.setup.cluster.news_of_pruned(request, reply);
     if !fields.is_empty() {
@@ -243,18 +253,22 @@ fn report_lost_status(cluster: &Cluster, job: &Job<'_>) {
     }
 }
 
-/// Pause before the same request is sent again. `false` where it is void by then. An operator that stops sends it once more, if need be
-/// after short pauses. A deleted object needs none.
+/// Pauses before the same request is sent again. Returns `false` if the request is void by then. An operator that stops sends it once more,
+/// if necessary after short pauses. A deleted object needs no write, and one that is no longer watched is written after the worker has
+/// handled that.
 async fn rest(context: &mut WorkerContext, job: &mut Job<'_>, pause: Duration) -> bool {
-    /// Nobody waits for longer when the operator stops.
+    /// The limit of a pause while the operator stops.
     const SHORT: Duration = Duration::from_millis(500);
     if job.tries.patience == Patience::Last {
         tokio::time::sleep(pause.min(SHORT)).await;
         return true;
     }
     if context.pause(pause).await {
-        // A state that has come in meanwhile is as good as one that is read.
+        // A state that has arrived meanwhile replaces the read.
         return !(job.is_for_reading() && context.has_state());
+    }
+    if context.is_interrupted() {
+        return false;
     }
     job.set_patience(Patience::Last);
     !context.is_deleted()

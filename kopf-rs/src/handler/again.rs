@@ -1,6 +1,6 @@
-//! When a reconcile function is called again, if nothing changes: what it returns.
+//! The return type of `#[reconcile]` functions: when to requeue the object if nothing changes before.
 //!
-//! Must not know the time.
+//! This module reads no clock.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -8,7 +8,8 @@ use std::time::Duration;
 use crate::handler::error::HandlerError;
 use crate::handler::seconds::Seconds;
 
-/// When a function with [`#[reconcile]`](macro@crate::reconcile) is called again, if nothing changes before: what it returns.
+/// The requeue request that a function with [`#[reconcile]`](macro@crate::reconcile) returns: when to call it again
+/// if the object does not change before.
 ///
 /// ```
 /// use kopf_rs::prelude::*;
@@ -25,33 +26,34 @@ use crate::handler::seconds::Seconds;
 #[must_use]
 pub struct Again(Option<Duration>);
 
-/// Where what a call has asked for is kept until it is judged.
+/// Stores the requeue request of a call until the engine evaluates the outcome.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct AgainCell(Arc<Mutex<Again>>);
 
-/// Return types of reconcile functions.
+/// Types that a reconcile function can return.
 #[diagnostic::on_unimplemented(
     message = "a reconcile function cannot return `{Self}`",
     label = "not a return type of reconcile functions",
     note = "return nothing, `Again::after(30)`, or a `Result` of one of these, such as `HandlerResult<Again>`; what is to be seen in the status is put there by `patch`"
 )]
 pub trait IntoAgain {
-    /// When the function is called again.
+    /// Returns the requeue request.
     ///
     /// # Errors
-    /// Where the function has failed.
+    /// Returns the error of the function if the function has failed.
     fn into_again(self) -> Result<Again, HandlerError>;
 }
 
 // === impl ===
 
 impl Again {
-    /// Call it again after this time: seconds, or a `Duration`. If something changes before, it is called then, and what that call returns counts.
+    /// Requeues after this time, given in seconds or as a `Duration`. A change of the object triggers an earlier
+    /// call, whose own result then applies.
     pub fn after(time: impl Into<Seconds>) -> Self {
         Self(Some(time.into().duration()))
     }
 
-    /// Call it again when something changes, or for the next resync: as if nothing were returned.
+    /// Waits for the next change or resync, as if the function had returned nothing.
     pub fn on_change() -> Self {
         Self(None)
     }

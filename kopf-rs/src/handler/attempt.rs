@@ -1,20 +1,22 @@
-//! The attempt of a handler of changes, with a key that stays the same when the attempt is made again.
+//! The argument [`Attempt`]: one attempt of a handler of changes, with an idempotency key that stays the same across
+//! retries.
 //!
-//! Must not know when an attempt is made again.
+//! This module does not decide when an attempt is retried.
 
 use std::fmt;
 
 use crate::handler::cause::{Attempt, AttemptKey, Cause};
 use crate::handler::error::{HandlerError, PermanentError};
 use crate::handler::extract::FromCause;
-use crate::handler::extract::given::ByType;
+use crate::handler::extract::extractors::ByType;
 use crate::handler::options::ChangeOptions;
 use crate::handler::registry::callback::Callback;
 use crate::handler::required::RequiredState;
 
 impl Attempt {
-    /// The key of what this attempt is to do: the same when it is made again after an error or a crash, and another one when the object has
-    /// changed since, for other objects, other handlers, and later changes. 16 letters, digits, `-` and `_`.
+    /// Returns the idempotency key of this attempt: 16 characters out of letters, digits, `-` and `_`. Retries after
+    /// an error or a crash get the same key. Another object, another handler and a later change of the object get
+    /// another key.
     #[must_use]
     pub fn key(&self) -> String {
         let key = self.key.as_ref();
@@ -23,10 +25,11 @@ impl Attempt {
 }
 
 impl Cause {
-    /// The attempt, with its key.
+    /// Returns the attempt with its key.
     ///
     /// # Errors
-    /// In handlers whose attempts have no key: closures without [`Callback::keyed`], sub-handlers, and all that are not called for changes.
+    /// Returns a permanent error if the attempt has no key: in closures without [`Callback::keyed`], in sub-handlers,
+    /// and in handlers that are not called for changes.
     pub fn attempt(&self) -> Result<Attempt, PermanentError> {
         let attempt = self.attempt;
         if attempt.key.is_some() {
@@ -40,7 +43,8 @@ impl Cause {
 }
 
 impl Callback {
-    /// For handlers of changes: each attempt has a key, [`Cause::attempt`], which survives a crash. The first attempt for a change costs a write. Default: no.
+    /// Gives each attempt of a handler of changes an idempotency key, [`Cause::attempt`], which survives a crash.
+    /// Costs one write before the first attempt for a change. Off by default.
     #[must_use]
     pub fn keyed(mut self) -> Self {
         self.options.keyed = true;
@@ -54,7 +58,7 @@ impl FromCause<'_> for Attempt {
     }
 }
 
-/// Families whose handlers keep their progress on the object.
+/// Handler families that store the progress of their handlers on the object.
 #[diagnostic::on_unimplemented(
     message = "handlers of this attribute have no `Attempt`",
     label = "only handlers of changes keep on the object how far they are",
@@ -65,14 +69,14 @@ pub trait HasAttempts {}
 impl HasAttempts for ChangeOptions {}
 
 impl<O> ByType<Attempt, O> {
-    /// Nothing, where it compiles.
+    /// Compiles only if handlers of this family have attempts.
     pub fn is_given()
     where
         O: HasAttempts,
     {
     }
 
-    /// That the attempts have keys.
+    /// Returns the requirement that attempts have keys.
     #[must_use]
     pub fn required_state() -> Option<RequiredState> {
         Some(RequiredState::of::<Attempt>())

@@ -1,8 +1,10 @@
-//! The attributes of all families, and which options a closure in the place of an annotated function may be given.
+//! Lists the attributes of all families, with the options that a closure registered in place of an annotated function
+//! may set.
 
 use crate::handler::options::CallbackOptions;
 
-/// An attribute, and what a closure in its place may be told: the methods of [`Callback`](crate::Callback).
+/// An attribute, with the [`Callback`](crate::Callback) methods that a closure in place of an annotated function may
+/// use.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Attribute {
     pub(crate) name: &'static str,
@@ -11,10 +13,10 @@ pub(crate) struct Attribute {
 
 /// The methods of [`Callback`](crate::Callback) that set the options of retries.
 const RETRY: &[&str] = &["errors", "timeout", "retries", "backoff"];
-/// Those that set the field and the filters.
+/// The methods that set the field and the filters.
 const FILTERS: &[&str] = &["field", "value", "label", "annotation", "when"];
 
-/// Those that name the kinds of children.
+/// The methods that name the kinds of children.
 const CHILDREN: &[&str] = &["owns", "reads"];
 
 pub(crate) const ON_CREATE: Attribute = Attribute {
@@ -105,7 +107,7 @@ pub(crate) const INDEX: Attribute = Attribute {
     options: &[RETRY, FILTERS],
 };
 
-/// Those of webhooks.
+/// The methods that set the options of webhooks.
 const WEBHOOK: &[&str] = &[
     "timeout",
     "operations",
@@ -147,7 +149,7 @@ const ALL: [Attribute; 17] = [
 // === impl ===
 
 impl Attribute {
-    /// What is wrong with the options of a closure that is registered in place of an annotated function.
+    /// Reports the misused options of a closure registered in place of an annotated function.
     pub(crate) fn misuse(self, options: &CallbackOptions) -> Option<String> {
         let name = self.name;
         if options.index.is_some() && name != INDEX.name {
@@ -165,7 +167,7 @@ impl Attribute {
     }
 }
 
-/// The attributes that have the option: `on_update and on_field`.
+/// Lists the attributes that have the option: `on_update and on_field`.
 fn owners(option: &str) -> String {
     let owners = ALL.iter().filter(|attribute| attribute.has(option));
     let owners: Vec<_> = owners.map(|attribute| attribute.name).collect();

@@ -1,4 +1,4 @@
-//! How the function or closure of a handler is called.
+//! Calls the function or closure of a handler.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -10,10 +10,10 @@ use crate::handler::cause::Cause;
 use crate::handler::error::HandlerError;
 use crate::object::patch::Patch;
 
-/// What a call gives: a result for `status.{id}`, nothing, or an error.
+/// The outcome of a call: a result for `status.{id}`, no result, or an error.
 pub type Returned = Result<Option<Value>, HandlerError>;
 
-/// A boxed future of a call.
+/// The boxed future of a call.
 pub type Calling<'a> = Pin<Box<dyn Future<Output = Returned> + Send + 'a>>;
 
 /// An annotated function.
@@ -25,13 +25,13 @@ pub enum Function {
     Blocking(fn(&Cause, &mut Patch) -> Returned),
 }
 
-/// A closure that is called like an `async fn`.
+/// A closure that the engine awaits, like an `async fn`.
 pub(crate) type Closure = dyn for<'a> Fn(&'a Cause, &'a mut Patch) -> Calling<'a> + Send + Sync;
 
-/// A closure that is called like a plain `fn`, on the blocking pool.
+/// A closure that the engine runs on the blocking pool, like a plain `fn`.
 pub(crate) type BlockingClosure = dyn Fn(&Cause, &mut Patch) -> Returned + Send + Sync;
 
-/// What a handler calls: a function known at compile time, or a closure of an explicit registry.
+/// The code that a handler calls: a function known at compile time, or a closure of an explicit registry.
 #[derive(Clone)]
 pub(crate) enum Callee {
     Fn(Function),
@@ -40,7 +40,7 @@ pub(crate) enum Callee {
 }
 
 impl Callee {
-    /// Whether it is called on the blocking pool, where no timeout can interrupt it.
+    /// Returns whether the code runs on the blocking pool, where no timeout can interrupt it.
     pub(crate) fn is_blocking(&self) -> bool {
         matches!(
             self,
@@ -51,7 +51,8 @@ impl Callee {
 
 // === for generated code ===
 
-/// Box the future of a handler. A function of its own so that the compiler names the bound when a future cannot be sent.
+/// Boxes the future of a handler. This is a separate function so that the compiler names the bound when a future is
+/// not `Send`.
 pub fn handler_future_must_be_send<'a, F: Future + Send + 'a>(
     future: F,
 ) -> Pin<Box<dyn Future<Output = F::Output> + Send + 'a>> {

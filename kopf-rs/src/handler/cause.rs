@@ -1,6 +1,6 @@
-//! Why a handler is called, and everything it may ask for.
+//! The context of one handler call: why the engine calls the handler, and all data that the handler can ask for.
 //!
-//! Everything an argument can be made of is also an accessor here, for closures, predicates and users' own extractors.
+//! Each argument of annotated functions also has an accessor here, for closures, predicates and custom extractors.
 
 use std::any::Any;
 use std::sync::{Arc, LazyLock};
@@ -22,12 +22,12 @@ use crate::object::labels::Labels;
 use crate::object::path::FieldPath;
 use crate::object::resource::Resource;
 
-/// One call of one handler: all the data an argument can be made from.
+/// The context of one handler call, from which the arguments of the handler are extracted.
 #[derive(Clone, Debug)]
 pub struct Cause {
     /// The id of the handler.
     pub(crate) handler_id: Arc<str>,
-    /// The value of its option `param`.
+    /// The value of the handler's option `param`.
     pub(crate) param: Option<Param>,
     pub(crate) context: CauseContext,
     pub(crate) attempt: Attempt,
@@ -37,7 +37,7 @@ pub struct Cause {
 /// The value of the argument `param`.
 pub(crate) type Param = Arc<dyn Any + Send + Sync>;
 
-/// What does not depend on the subject: the same for all calls for one object, or for one activity.
+/// The part of a cause that does not depend on the subject: all calls for one object, or for one activity, share it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CauseContext {
     pub(crate) logger: Logger,
@@ -45,7 +45,8 @@ pub(crate) struct CauseContext {
     pub(crate) extensions: Arc<Extensions>,
 }
 
-/// Which attempt this is: an argument of handlers of changes, [`Attempt::key`].
+/// The current attempt of a handler of changes. Ask for it as an argument to get an idempotency key,
+/// [`Attempt::key`].
 ///
 /// ```
 /// use kopf_rs::prelude::*;
@@ -63,26 +64,26 @@ pub(crate) struct CauseContext {
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Attempt {
-    /// From 0.
+    /// The number of attempts before this one, from 0.
     pub(crate) retry: u32,
-    /// Whether none was made before: where sub-handlers are left, another call of their parent is no retry.
+    /// True if no attempt was made before. Calling a parent handler again to finish its sub-handlers is not a retry.
     pub(crate) is_first: bool,
-    /// When the first attempt began.
+    /// When the first attempt started.
     pub(crate) started: Timestamp,
-    /// Time since then.
+    /// Time since the first attempt started.
     pub(crate) runtime: Duration,
-    /// Where the handler asks for it.
+    /// The idempotency key, if the handler asks for one.
     pub(crate) key: Option<AttemptKey>,
 }
 
-/// What tells the purpose of one attempt from that of others.
+/// A digest that identifies the purpose of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct AttemptKey(pub(super) [u8; 16]);
 
 // === impl Attempt ===
 
 impl Attempt {
-    /// One before which there was none.
+    /// Creates the first attempt, without a key.
     pub(crate) fn first(now: Timestamp) -> Self {
         Self {
             retry: 0,
@@ -97,7 +98,7 @@ impl Attempt {
 // === impl AttemptKey ===
 
 impl AttemptKey {
-    /// Of all that is the same when the attempt is made again.
+    /// Derives the key from `purpose`, which must be the same for all retries of the attempt.
     pub(crate) fn of(purpose: &Value) -> Self {
         let mut key = [b'-'; 16];
         for (place, byte) in key.iter_mut().zip(digest(purpose).bytes()) {
@@ -109,49 +110,49 @@ impl AttemptKey {
 
 // === impl Cause ===
 
-/// The data that handlers of all families may ask for. Activities have no object: there its data are empty. What only one family has is in
-/// its module.
+/// The data that handlers of all families can ask for. Activities have no object, so their object data are empty. The
+/// accessors of one family live in the module of that family.
 impl Cause {
-    /// The id of the handler being called.
+    /// Returns the id of the handler being called.
     #[must_use]
     pub fn handler_id(&self) -> &str {
         &self.handler_id
     }
-    /// The whole object.
+    /// Returns the whole object.
     #[must_use]
     pub fn body(&self) -> &Body {
         static EMPTY: LazyLock<Body> = LazyLock::new(|| Body::new(Value::Null));
         self.subject.object().map_or(&EMPTY, |object| &object.body)
     }
-    /// The stanza `spec` as a type of yours; `Value` for the JSON itself.
+    /// Deserializes the stanza `spec` into `T`; use `Value` for the plain JSON.
     ///
     /// # Errors
-    /// A permanent one that names the JSON path, where `spec` is no `T`.
+    /// Returns a permanent error that names the JSON path if `spec` does not deserialize into `T`.
     pub fn spec<T: DeserializeOwned>(&self) -> Result<T, HandlerError> {
         let at = self.at("spec");
         read::read(at, read::stanza(self.body().spec()), Absent::Empty)
     }
-    /// The whole object as a type of yours.
+    /// Deserializes the whole object into `T`.
     ///
     /// # Errors
-    /// A permanent one that names the JSON path, where the object is no `T`.
+    /// Returns a permanent error that names the JSON path if the object does not deserialize into `T`.
     pub fn object<T: DeserializeOwned>(&self) -> Result<T, HandlerError> {
         read::read(self.at(""), read::stanza(self.body()), Absent::Empty)
     }
-    /// The stanza `status` as a type of yours.
+    /// Deserializes the stanza `status` into `T`.
     ///
     /// # Errors
-    /// A permanent one that names the JSON path, where `status` is no `T`.
+    /// Returns a permanent error that names the JSON path if `status` does not deserialize into `T`.
     pub fn status<T: DeserializeOwned>(&self) -> Result<T, HandlerError> {
         let at = self.at("status");
         read::read(at, read::stanza(self.body().status()), Absent::Empty)
     }
-    /// A place in the object.
+    /// Returns a position in the object, for error messages.
     pub(super) fn at<'a>(&'a self, path: &'a str) -> At<'a> {
         let body = self.body();
         At { body, path }
     }
-    /// One field of the object as a type of yours; `Option` where it may be absent.
+    /// Deserializes one field of the object into `T`; use `Option` for a field that may be absent.
     ///
     /// ```
     /// # use kopf_rs::prelude::*;
@@ -162,7 +163,7 @@ impl Cause {
     /// ```
     ///
     /// # Errors
-    /// A permanent one that names the JSON path, where what stands there is no `T`.
+    /// Returns a permanent error that names the JSON path if the field does not deserialize into `T`.
     pub fn read<T: DeserializeOwned>(
         &self,
         field: impl Into<FieldPath>,
@@ -172,82 +173,84 @@ impl Cause {
         let value = field.resolve(self.body());
         read::read(self.at(&path), value, Absent::Null)
     }
-    /// The stanza `metadata`.
+    /// Returns the stanza `metadata`.
     #[must_use]
     pub fn meta(&self) -> &Value {
         self.body().metadata()
     }
-    /// `metadata.name`
+    /// Returns `metadata.name`.
     #[must_use]
     pub fn name(&self) -> &str {
         self.subject.name()
     }
-    /// `metadata.namespace`; `None` for cluster-scoped objects.
+    /// Returns `metadata.namespace`; `None` for cluster-scoped objects.
     #[must_use]
     pub fn namespace(&self) -> Option<&str> {
         self.subject.namespace()
     }
-    /// `metadata.uid`
+    /// Returns `metadata.uid`.
     #[must_use]
     pub fn uid(&self) -> &str {
         self.body().uid()
     }
-    /// `metadata.labels`
+    /// Returns `metadata.labels`.
     #[must_use]
     pub fn labels(&self) -> &Labels {
         self.body().labels()
     }
-    /// `metadata.annotations`
+    /// Returns `metadata.annotations`.
     #[must_use]
     pub fn annotations(&self) -> &Labels {
         self.body().annotations()
     }
-    /// The resource that the object belongs to.
+    /// Returns the resource that the object belongs to; `None` for handlers without an object, such as startup
+    /// handlers. The argument `resource` of annotated functions is never an `Option`, since a handler that asks for
+    /// it without having an object does not compile.
     #[must_use]
     pub fn resource(&self) -> Option<&Resource> {
         Some(&self.subject.object()?.resource)
     }
-    /// The values that handlers of this object keep in the process.
+    /// Returns the in-memory values that the handlers of this object share.
     #[must_use]
     pub fn memo(&self) -> &Memo {
         &self.context.memo
     }
-    /// Logs about this object.
+    /// Returns the logger of this object.
     #[must_use]
     pub fn logger(&self) -> &Logger {
         &self.context.logger
     }
-    /// The handler's `param`, where it has one and it is a `T`.
+    /// Returns the handler's `param` if it is set and is a `T`.
     #[must_use]
     pub fn param<T: Send + Sync + 'static>(&self) -> Option<&T> {
         self.param.as_deref()?.downcast_ref()
     }
-    /// Which attempt this is, from 0.
+    /// Returns the number of this attempt, from 0.
     #[must_use]
     pub fn retry(&self) -> u32 {
         self.attempt.retry
     }
-    /// When the first attempt began.
+    /// Returns when the first attempt started.
     #[must_use]
     pub fn started(&self) -> SystemTime {
         self.attempt.started.into()
     }
-    /// The time since then.
+    /// Returns the time since the first attempt started.
     #[must_use]
     pub fn runtime(&self) -> Duration {
         self.attempt.runtime
     }
-    /// The request under review, for admission handlers.
+    /// Returns the request under review; `None` unless this is an admission handler.
     pub(crate) fn review(&self) -> Option<&ReviewSubject> {
         match &self.subject {
             Subject::Review(subject) => Some(subject),
             _ => None,
         }
     }
-    /// A value that the operator was given, by its type: the client, or a value of your own.
+    /// Returns a value registered with the operator, by its type: the client, or a value of your own.
     ///
     /// # Errors
-    /// A permanent one, if no such value was given.
+    /// Returns a permanent error if no value of this type was registered.
     pub fn state<T: Send + Sync + 'static>(&self) -> Result<Arc<T>, HandlerError> {
         let given = self.context.extensions.get();
         given.ok_or_else(|| nothing_given(std::any::type_name::<T>()))

@@ -1,6 +1,7 @@
-//! What `Children` asks for on behalf of a handler: whoever runs the handlers sees to it.
+//! The interface through which `Children` sends requests on behalf of a handler. The engine
+//! implements it.
 //!
-//! Must not know how it is done.
+//! This module does not know how requests are made.
 
 use std::fmt;
 use std::pin::Pin;
@@ -18,68 +19,69 @@ use crate::object::child::taken::TakenFields;
 use crate::object::child::{ChildName, Ownership};
 use crate::object::hierarchy::Misfit;
 
-/// A request under way. It may be dropped at any time.
+/// A pending request. Dropping it at any time is safe.
 pub(crate) type ChildFuture<T> = Pin<Box<dyn Future<Output = Result<T, ChildError>> + Send>>;
 
-/// Applies children, reads them, and deletes them.
+/// Applies, reads and deletes children.
 pub(crate) trait ChildRequests: fmt::Debug + Send + Sync {
-    /// Let the object be as it is wanted, as a child of the owner.
+    /// Applies the object as a child of the owner.
     fn apply(self: Arc<Self>, wish: ChildWish) -> ChildFuture<ChildReply>;
-    /// Let all these objects be as they are wanted, and no others of the same handler and owner.
+    /// Applies all these objects, and deletes all other objects of the same handler and owner.
     fn set(self: Arc<Self>, objects: Vec<Value>, of: ChildContext) -> ChildFuture<Vec<ChildReply>>;
-    /// A child of the owner as it is; `None` where there is no such child.
+    /// Returns the current state of a child of the owner; `None` if there is no such child.
     fn read(self: Arc<Self>, wish: ChildWish) -> ChildFuture<Option<Value>>;
-    /// The object that was applied.
+    /// Returns the object that was applied.
     fn read_applied(self: Arc<Self>, api_version: String, child: ChildName) -> ChildFuture<Value>;
-    /// Let the object be deleted, if it is a child of the owner; `false` where there is no such child.
+    /// Deletes the object if it is a child of the owner; returns `false` if there is no such child.
     fn delete(self: Arc<Self>, wish: ChildWish) -> ChildFuture<bool>;
-    /// Let the object be a child of the owner no more; `false` where there is no such child.
+    /// Removes the object from the children of the owner without deleting it; returns `false` if there is no such
+    /// child.
     fn orphan(self: Arc<Self>, wish: ChildWish) -> ChildFuture<bool>;
 }
 
-/// The operator's way to children, among the values that handlers ask for by type.
+/// The operator's implementation of [`ChildRequests`], registered among the values that handlers ask for by type.
 #[derive(Clone, Debug)]
 pub(crate) struct OperatorChildren(pub(crate) Arc<dyn ChildRequests>);
 
-/// On whose behalf children are asked for.
+/// The handler and the owner on whose behalf a request is made.
 #[derive(Clone, Debug)]
 pub(crate) struct ChildContext {
     pub(crate) ownership: Ownership,
-    /// Objects that nobody controls become children, too.
+    /// Adopts objects that have no controller, so that they become children.
     pub(crate) adopts: bool,
-    /// Managers of former releases: what these have set is the operator's.
+    /// Field managers of former releases, whose fields the operator takes over.
     pub(crate) former_managers: Arc<[String]>,
-    /// As it is now, as far as it is known.
+    /// The owner, in the newest state that the operator knows.
     pub(crate) owner: Arc<Body>,
     pub(crate) handler_id: Arc<str>,
-    /// Of the owner.
+    /// The memo of the owner.
     pub(crate) memo: Memo,
     pub(crate) logger: Logger,
 }
 
-/// A child that a handler asks for.
+/// A child that a handler requests.
 #[derive(Debug)]
 pub(crate) struct ChildWish {
     pub(crate) object: Value,
-    /// It is a part of the handler's set.
+    /// True if the child is part of the set of the handler.
     pub(crate) in_set: bool,
     pub(crate) context: ChildContext,
 }
 
-/// What there is of a child now.
+/// The state of a child after it was applied.
 #[derive(Clone, Debug)]
 pub(crate) struct ChildReply {
     pub(crate) api_version: String,
     pub(crate) child: ChildName,
     pub(crate) uid: String,
     pub(crate) resource_version: String,
-    /// It was not there before.
+    /// True if the apply created the object.
     pub(crate) created: bool,
-    /// The whole object, where it was asked for.
+    /// The whole object, if the caller requested it.
     pub(crate) object: Option<Value>,
 }
 
-/// Why a child is not as it is wanted.
+/// Why a request for a child failed.
 #[derive(Clone, Debug, thiserror::Error)]
 pub(crate) enum ChildError {
     #[error(
@@ -137,13 +139,13 @@ pub(crate) enum ChildError {
     },
     #[error("no kind {kind} of {api_version} is served: is its CustomResourceDefinition applied?")]
     KindMissing { api_version: String, kind: String },
-    /// The content is at fault.
+    /// The server rejects the content of the child.
     #[error("{child} is refused: {error}")]
     Refused { child: ChildName, error: String },
-    /// A quota, a policy or a webhook is against it, or a permission is missing: it may be accepted later.
+    /// A quota, a policy or a webhook rejects the child, or a permission is missing. A later attempt may succeed.
     #[error("{child} cannot be applied now: {error}")]
     RefusedForNow { child: ChildName, error: String },
-    /// The server is busy, or does not answer.
+    /// The server is busy or does not answer.
     #[error("{child} cannot be applied now: {error}")]
     NotNow { child: ChildName, error: String },
     #[error("{child} cannot be read now: {error}")]
@@ -163,7 +165,7 @@ pub(crate) enum ChildError {
 // === impl ===
 
 impl ChildError {
-    /// After how long it is worth another try; `None`: not before something changes.
+    /// Returns the back-off before the next attempt; `None` if an attempt makes no sense before something changes.
     fn delay(&self) -> Option<Duration> {
         match self {
             Self::NotOwnable(_)
@@ -187,7 +189,7 @@ impl ChildError {
         }
     }
 
-    /// What conditions name it.
+    /// Returns the trouble that conditions report.
     fn trouble(&self) -> Option<ChildTrouble> {
         match self {
             Self::Refused { .. } | Self::RefusedForNow { .. } | Self::Undeleted { .. } => {
@@ -201,7 +203,7 @@ impl ChildError {
         }
     }
 
-    /// Of several children; `None` where none has failed.
+    /// Merges the errors of several children; `None` if no child has failed.
     pub(crate) fn several(mut failed: Vec<Self>, of: usize) -> Option<Self> {
         match failed.len() {
             0 => None,
@@ -211,7 +213,7 @@ impl ChildError {
     }
 }
 
-/// So many errors are told in full.
+/// The number of errors that a message quotes in full.
 const TOLD: usize = 3;
 
 fn first_of(failed: &[ChildError]) -> String {
@@ -229,7 +231,7 @@ impl From<ChildError> for PermanentError {
     }
 }
 
-/// As a handler passes it on by `?`.
+/// Converts the error so that a handler can pass it on with `?`.
 pub(crate) fn handler_error(error: &ChildError) -> HandlerError {
     let (text, trouble) = (error.to_string(), error.trouble());
     match error.delay() {

@@ -1,22 +1,22 @@
-//! What is wrong with a child, where an error of a handler is about one: conditions name it.
+//! Classifies errors of handlers that are about a child, so that conditions can name the reason.
 //!
-//! Must not know children, nor conditions.
+//! This module depends on neither children nor conditions.
 
-/// Why a child is not as it is wanted.
+/// Why the state of a child differs from the wanted one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ChildTrouble {
-    /// The server refuses it: its content, a quota, a policy or a webhook.
+    /// The server rejects it because of its content, a quota, a policy or a webhook.
     Refused,
-    /// Another object has its name.
+    /// An object that is not ours has the same name.
     NotOurs,
-    /// Another writer wants it to be different.
+    /// Another field manager sets a different value.
     Conflict,
-    /// Its kind is not served.
+    /// The API server does not serve its kind.
     KindMissing,
 }
 
 impl ChildTrouble {
-    /// The reason of a condition.
+    /// Returns the reason of the condition.
     pub(crate) fn reason(self) -> &'static str {
         match self {
             Self::Refused => "ChildRefused",
@@ -26,7 +26,7 @@ impl ChildTrouble {
         }
     }
 
-    /// All of them.
+    /// All variants.
     pub(crate) const ALL: [Self; 4] = [
         Self::Refused,
         Self::NotOurs,

@@ -1,6 +1,6 @@
-//! Children: what a handler wants to be there for its object, applied and kept by the operator.
+//! Children: objects that a handler wants to exist for its object, and that the operator applies and maintains.
 //!
-//! Must not know requests, nor what is remembered of children.
+//! This module depends on neither the requests nor the state that the operator stores about children.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -16,7 +16,7 @@ use crate::handler::child_requests::{
 };
 use crate::handler::error::{HandlerError, PermanentError};
 use crate::handler::extract::FromCause;
-use crate::handler::extract::given::{OfAStoredObject, OfAnObject};
+use crate::handler::extract::extractors::{OfAStoredObject, OfAnObject};
 use crate::handler::subject::Subject;
 use crate::object::body::Body;
 use crate::object::child::Ownership;
@@ -33,7 +33,7 @@ pub struct Children {
     requests: Option<Arc<dyn ChildRequests>>,
 }
 
-/// A child as it is after [`Children::apply`].
+/// A child, as [`Children::apply`] has left it.
 pub struct AppliedChild<T> {
     reply: ChildReply,
     requests: Arc<dyn ChildRequests>,
@@ -41,12 +41,12 @@ pub struct AppliedChild<T> {
 }
 
 impl Children {
-    /// Let the object be there, just as it is given, as a child of the object that is handled.
+    /// Applies the object as a child of the handled object: the operator creates it, or changes it to match.
     ///
     /// # Errors
-    /// Permanent ones where the content is at fault: Kubernetes would delete the child at once, the server refuses it, or the owner is being
-    /// deleted. Temporary ones where it may succeed later: another object has the name, a quota or a webhook refuses it, its kind is not
-    /// served.
+    /// Returns a permanent error if the content is wrong: Kubernetes would delete the child at once, the server
+    /// rejects it, or the owner is being deleted. Returns a temporary error if a later attempt may succeed: another
+    /// object has the name, a quota or a webhook rejects the child, or its kind is not served.
     pub async fn apply<T>(&self, object: &T) -> Result<AppliedChild<T>, HandlerError>
     where
         T: Serialize + DeserializeOwned,
@@ -57,15 +57,16 @@ impl Children {
         Ok(AppliedChild::new(reply, requests))
     }
 
-    /// Let all these objects be there, and delete those that an earlier call of the same handler for the same object has let be there, and that
-    /// are not among them. Objects of several types are a tuple: `children.set((&deployment, &service)).await?`. Lists may be parts of it, and so
-    /// may `None`, which is no object; `children.set(())` deletes all.
+    /// Applies all these objects, and prunes the objects that an earlier call of the same handler for the same object
+    /// applied and that are no longer in the set. Pass objects of several types as a tuple:
+    /// `children.set((&deployment, &service)).await?`. The tuple may contain lists, and `None` for an absent object.
+    /// `children.set(())` deletes all.
     ///
-    /// Nothing is deleted where one of the objects cannot be applied. The others are applied all the same.
+    /// If one object cannot be applied, the others are still applied, but nothing is pruned.
     ///
     /// # Errors
-    /// As for [`Children::apply`]: of all objects that cannot be applied, and of those that cannot be deleted. A permanent one where no handler
-    /// names the kind of an object in `owns`.
+    /// Fails as [`Children::apply`] does, with the errors of all objects that could not be applied or deleted.
+    /// Returns a permanent error if no handler names the kind of an object in `owns`.
     pub async fn set<T: Serialize>(
         &self,
         objects: T,
@@ -85,13 +86,15 @@ impl Children {
         Ok(applied.collect())
     }
 
-    /// The child of this type and name as it is now: `children.get::<Deployment>("web")`. `None` where there is none; objects of that name that
-    /// are no children of the object that is handled are not shown.
+    /// Returns the current state of the child of this type and name: `children.get::<Deployment>("web")`. Returns
+    /// `None` if there is no such child, also if an object of that name exists but is not a child of the handled
+    /// object.
     ///
-    /// It is never older than what this operator has written. Of kinds that a handler names in `reads`, it comes from memory, else by a request.
+    /// The result is never older than the operator's own last write. If a handler names the kind in `reads`, the
+    /// result comes from the informer's cache, otherwise from a request.
     ///
     /// # Errors
-    /// Where it cannot be read, or is no `T`.
+    /// Returns an error if the child cannot be read or does not deserialize into `T`.
     pub async fn get<T: HasKind + DeserializeOwned>(
         &self,
         name: &str,
@@ -101,10 +104,11 @@ impl Children {
         self.read_as(&named).await
     }
 
-    /// The same for a child of any kind, as JSON or as a type: only kind, name and namespace of `object` count.
+    /// Returns the current state of a child of any kind, as JSON or as a type. Uses only the kind, name and namespace
+    /// of `object`.
     ///
     /// # Errors
-    /// As for [`Children::get`].
+    /// Fails as [`Children::get`] does.
     pub async fn read<T>(&self, object: &T) -> Result<Option<T>, HandlerError>
     where
         T: Serialize + DeserializeOwned,
@@ -121,28 +125,30 @@ impl Children {
         Ok(found.map(typed).transpose()?)
     }
 
-    /// Delete a child, and then what it owns. `false` where there is none: objects of that name that are no children of the object that is
-    /// handled stay as they are. Only kind, name and namespace of `object` count.
+    /// Deletes a child, and then the objects that it owns. Returns `false` if there is no such child; an object of
+    /// that name that is not a child of the handled object stays untouched. Uses only the kind, name and namespace of
+    /// `object`.
     ///
     /// # Errors
-    /// As for [`Children::apply`].
+    /// Fails as [`Children::apply`] does.
     pub async fn delete<T: Serialize>(&self, object: &T) -> Result<bool, HandlerError> {
         let deleted = self.requests()?.delete(self.wish(object)?).await;
         deleted.map_err(|error| handler_error(&error))
     }
 
-    /// Let a child go: it stays as it is, without the reference to its owner and without the operator's marks, and is not deleted after its owner.
-    /// `false` where there is no such child. Only kind, name and namespace of `object` count.
+    /// Releases a child: removes the owner reference and the operator's marks, so that the object outlives its owner.
+    /// Returns `false` if there is no such child. Uses only the kind, name and namespace of `object`.
     ///
     /// # Errors
-    /// As for [`Children::apply`].
+    /// Fails as [`Children::apply`] does.
     pub async fn orphan<T: Serialize>(&self, object: &T) -> Result<bool, HandlerError> {
         let orphaned = self.requests()?.orphan(self.wish(object)?).await;
         orphaned.map_err(|error| handler_error(&error))
     }
 
-    /// The same, and an object of a child's name that nobody controls becomes a child: what it lacks is added, and what has another value
-    /// is changed. Then it is one as any other, and is deleted after its owner.
+    /// Returns a handle that also adopts objects. If an object of a child's name exists without a controller,
+    /// applying the child adds missing fields, overwrites different values, and makes the object a regular child,
+    /// which is deleted with its owner.
     #[must_use]
     pub fn adopting(&self) -> Self {
         Self {
@@ -151,8 +157,9 @@ impl Children {
         }
     }
 
-    /// The same for an operator of which former releases, or whose predecessors, have made children by other requests than applies: what these field
-    /// managers have set (by the operation `Update` of `managedFields`) is the operator's, so that a field that is wanted no more is taken out.
+    /// Returns a handle that takes over the fields of former releases or predecessors of this operator, which made
+    /// children by other requests than server-side apply. The operator owns all fields that these field managers set
+    /// (with the operation `Update` in `managedFields`), so that it can remove those it no longer wants.
     ///
     /// ```
     /// # use kopf_rs::prelude::*;
@@ -174,8 +181,9 @@ impl Children {
         }
     }
 
-    /// The same for children without a reference to their owner, which the server does not delete: cluster-scoped ones of an owner in a namespace,
-    /// and those in other namespaces. Delete them in a function with `#[on_delete]`.
+    /// Returns a handle for children without an owner reference, which Kubernetes does not garbage-collect:
+    /// cluster-scoped children of a namespaced owner, and children in other namespaces. Delete them in a function
+    /// with `#[on_delete]`.
     #[must_use]
     pub fn unowned(&self) -> Self {
         Self {
@@ -210,7 +218,7 @@ impl Children {
         }
     }
 
-    /// The object that is handled, as it is now where that is known.
+    /// Returns the handled object, in the newest state that is known.
     fn owner(&self) -> Arc<Body> {
         let subject = &self.cause.subject;
         if let Subject::Background(subject) = subject {
@@ -242,27 +250,27 @@ impl<T> AppliedChild<T> {
         }
     }
 
-    /// `metadata.name`
+    /// Returns `metadata.name`.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.reply.child.name
     }
-    /// `metadata.namespace`; `None` for cluster-scoped objects.
+    /// Returns `metadata.namespace`; `None` for cluster-scoped objects.
     #[must_use]
     pub fn namespace(&self) -> Option<&str> {
         self.reply.child.namespace.as_deref()
     }
-    /// `metadata.uid`
+    /// Returns `metadata.uid`.
     #[must_use]
     pub fn uid(&self) -> &str {
         &self.reply.uid
     }
-    /// `metadata.resourceVersion`
+    /// Returns `metadata.resourceVersion`.
     #[must_use]
     pub fn resource_version(&self) -> &str {
         &self.reply.resource_version
     }
-    /// Whether it was not there before.
+    /// Returns whether the apply created the object.
     #[must_use]
     pub fn is_created(&self) -> bool {
         self.reply.created
@@ -270,10 +278,11 @@ impl<T> AppliedChild<T> {
 }
 
 impl<T: DeserializeOwned> AppliedChild<T> {
-    /// The whole object as the server has it, its status included. Where nothing was sent because nothing would change, it is read.
+    /// Returns the whole object as the server stores it, including its status. Reads the object first if the apply
+    /// was a no-op and sent nothing.
     ///
     /// # Errors
-    /// Where it cannot be read, or is no `T`.
+    /// Returns an error if the object cannot be read or does not deserialize into `T`.
     pub async fn object(self) -> Result<T, HandlerError> {
         let Self {
             reply, requests, ..
@@ -298,10 +307,10 @@ impl<T> fmt::Debug for AppliedChild<T> {
 }
 
 impl Cause {
-    /// What is to be there for the object.
+    /// Returns a handle to the children of the object.
     ///
     /// # Errors
-    /// In activities, which have no object.
+    /// Returns an error in activities, which have no object.
     pub fn children(&self) -> Result<Children, PermanentError> {
         if self.resource().is_none() {
             return Err(PermanentError::new(

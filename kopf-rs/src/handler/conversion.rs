@@ -1,6 +1,7 @@
-//! Functions that convert objects of a kind from one version to another, as they are declared.
+//! Declares functions that convert the objects of a kind from one version to another.
 //!
-//! A conversion is no handler: nothing causes it, and it changes nothing but what it is given. Must not know ways over several versions, nor reviews.
+//! A conversion is not a handler: no event causes it, and it changes nothing except its input. This module depends on
+//! neither chains of conversions nor conversion reviews.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -29,33 +30,33 @@ pub enum ConvertedPart {
     Spec,
     /// `status`
     Status,
-    /// All of it.
+    /// The whole object.
     Object,
 }
 
-/// What an annotated function declares.
+/// The declaration of an annotated function.
 #[derive(Clone, Copy)]
 pub struct ConversionDecl {
     /// The function's name.
     pub name: &'static str,
     /// Where the function is.
     pub location: SourceLocation,
-    /// The resource, in the version that is converted from.
+    /// The resource, in the version to convert from.
     pub from: fn() -> Result<Selector, SelectorError>,
-    /// The resource, in the version that is converted to.
+    /// The resource, in the version to convert to.
     pub to: fn() -> Result<Selector, SelectorError>,
-    /// What is converted.
+    /// The part that the function converts.
     pub part: ConvertedPart,
     /// How to call the function.
     pub call: fn(&ConversionInput<'_>) -> Returned,
 }
 
-/// What a function is given: a part of an object as JSON, which may have to be completed.
+/// The input of a conversion: a part of an object as JSON, which may need missing fields filled in.
 #[derive(Debug)]
 pub struct ConversionInput<'a> {
     value: &'a Value,
     filler: Option<Filler>,
-    /// Why it is not what the function wants.
+    /// Why the input does not deserialize into the argument of the function.
     unreadable: RefCell<Option<String>>,
 }
 
@@ -75,7 +76,7 @@ type Convert = dyn Fn(&ConversionInput<'_>) -> Returned + Send + Sync;
 pub(crate) struct ConversionFunction {
     pub(crate) name: String,
     pub(crate) declared_at: DeclaredAt,
-    /// The name of the definition: `plural.group`.
+    /// The name of the CRD: `plural.group`.
     pub(crate) kind: String,
     pub(crate) group: String,
     pub(crate) from: String,
@@ -84,16 +85,17 @@ pub(crate) struct ConversionFunction {
     call: Arc<Convert>,
 }
 
-/// Why a function has given nothing.
+/// Why a conversion returned nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum NotConverted {
-    /// The part is not what the function wants: it may be incomplete.
+    /// The part does not deserialize into the argument: it may be incomplete.
     Unreadable(String),
-    /// The function has failed, or panicked.
+    /// The function returned an error or panicked.
     Failed(String),
 }
 
-/// Make a conversion of a closure, for [`Registry::on_convert`](crate::Registry::on_convert). It converts the `spec`, unless it is told otherwise.
+/// Makes a conversion from a closure, for [`Registry::on_convert`](crate::Registry::on_convert). It converts the
+/// `spec` unless you choose another part.
 ///
 /// ```
 /// use kopf_rs::prelude::*;
@@ -127,26 +129,26 @@ where
 // === impl ===
 
 impl Conversion {
-    /// It converts the `status`.
+    /// Converts the `status` instead of the `spec`.
     #[must_use]
     pub fn of_status(mut self) -> Self {
         self.part = ConvertedPart::Status;
         self
     }
 
-    /// It converts the whole object.
+    /// Converts the whole object instead of the `spec`.
     #[must_use]
     pub fn of_object(mut self) -> Self {
         self.part = ConvertedPart::Object;
         self
     }
 
-    /// Its name, and where it is.
+    /// Returns the name, and where the closure is declared.
     pub(crate) fn place(&self) -> (String, DeclaredAt) {
         (self.name.clone(), self.declared_at)
     }
 
-    /// With the versions that it is for, or what is wrong with these.
+    /// Adds the two versions; returns a message if they do not fit together.
     pub(crate) fn between(
         self,
         from: &Selector,
@@ -192,7 +194,7 @@ impl fmt::Debug for Conversion {
 }
 
 impl ConversionFunction {
-    /// Call it. With a `filler`, what is missing is filled in.
+    /// Calls the function. A `filler` fills in missing fields.
     pub(crate) fn call(
         &self,
         part: &Value,
@@ -238,7 +240,7 @@ impl fmt::Debug for ConversionFunction {
 }
 
 impl ConvertedPart {
-    /// The member of the object that it is; `None` for all of it.
+    /// Returns the object's member that this part is; `None` for the whole object.
     pub(crate) fn member(self) -> Option<&'static str> {
         match self {
             Self::Spec => Some("spec"),
@@ -249,10 +251,10 @@ impl ConvertedPart {
 }
 
 impl ConversionInput<'_> {
-    /// The part as the function wants it.
+    /// Deserializes the part into the argument of the function.
     ///
     /// # Errors
-    /// Where it is something else.
+    /// Returns an error if the part does not deserialize.
     pub fn read<A: DeserializeOwned>(&self) -> Result<A, HandlerError> {
         let read = match self.filler {
             None => serde_path_to_error::deserialize(self.value)
@@ -269,7 +271,7 @@ impl ConversionInput<'_> {
     }
 }
 
-/// A resource in a version.
+/// A resource in one version.
 struct Versioned {
     group: String,
     version: String,
@@ -294,7 +296,7 @@ fn versioned(selector: &Selector) -> Result<Versioned, String> {
     }
 }
 
-/// Members that are `null` mean that there is nothing, to whoever serializes an `Option`.
+/// Removes `null` members, since types that serialize an `Option` as `null` mean an absent field.
 fn drop_nulls(value: &mut Value) {
     match value {
         Value::Object(members) => {
@@ -314,9 +316,9 @@ fn serialized<B: Serialize>(value: &B) -> Returned {
 
 // === for generated code ===
 
-/// Says that a value is a result.
+/// Detects by method lookup that a value is a result.
 pub trait ConvertedResult {
-    /// How to convert it.
+    /// Returns the converter for results.
     fn __kopf_converted(&self) -> OfResult {
         OfResult
     }
@@ -324,9 +326,9 @@ pub trait ConvertedResult {
 
 impl<T, E> ConvertedResult for Result<T, E> {}
 
-/// Says that a value is anything else.
+/// Detects by method lookup that a value is not a result.
 pub trait ConvertedValue {
-    /// How to convert it.
+    /// Returns the converter for plain values.
     fn __kopf_converted(&self) -> OfValue {
         OfValue
     }
@@ -343,10 +345,10 @@ pub struct OfResult;
 pub struct OfValue;
 
 impl OfResult {
-    /// Convert.
+    /// Converts the returned result.
     ///
     /// # Errors
-    /// Where the function failed.
+    /// Returns the error of the function if the function has failed.
     #[expect(clippy::unused_self, reason = "found by method lookup")]
     pub fn convert<T: Serialize, E: Into<HandlerError>>(self, returned: Result<T, E>) -> Returned {
         serialized(&returned.map_err(Into::into)?)
@@ -354,10 +356,10 @@ impl OfResult {
 }
 
 impl OfValue {
-    /// Convert.
+    /// Converts the returned value.
     ///
     /// # Errors
-    /// Where it is no JSON.
+    /// Returns an error if the value cannot be written as JSON.
     #[expect(clippy::unused_self, reason = "found by method lookup")]
     pub fn convert<T: Serialize>(self, returned: T) -> Returned {
         serialized(&returned)

@@ -1,6 +1,7 @@
-//! The call that runs on this thread: for functions that need no argument to know which object is being handled.
+//! Tracks the handler call that runs on this thread, for functions that find the handled object without an argument.
 //!
-//! As with log lines, tasks and threads that a handler starts know of none. Must not know what calls handlers.
+//! Tasks and threads that a handler starts have no current call, as with log spans. This module does not know what
+//! calls handlers.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -9,34 +10,35 @@ use std::sync::Arc;
 use crate::handler::cause::Cause;
 
 thread_local! {
-    /// A sub-handler's within its parent's.
+    /// The current call; for a sub-handler, the sub-handler's own call rather than its parent's.
     static CURRENT: RefCell<Option<Arc<Cause>>> = const { RefCell::new(None) };
 }
 
-/// While it lives, a call is the current one. Dropped, the one before is again.
+/// Guard that makes a call the current one, and restores the previous one on drop.
 pub(crate) struct Entered {
     outer: Option<Arc<Cause>>,
 }
 
-/// Make this call the current one for a while: for as long as it is polled, or its function runs.
+/// Makes this call the current one until the guard is dropped. Enter it while the call's future is polled or its
+/// function runs.
 pub(crate) fn enter(cause: &Arc<Cause>) -> Entered {
     Entered {
         outer: CURRENT.replace(Some(cause.clone())),
     }
 }
 
-/// The call that runs on this thread.
+/// Returns the call that runs on this thread.
 pub(crate) fn cause() -> Option<Arc<Cause>> {
     CURRENT.with_borrow(Clone::clone)
 }
 
-/// Whether log lines are posted as Events here.
+/// Returns whether log lines of the current call are posted as Kubernetes Events.
 #[must_use]
 pub fn posts_lines() -> bool {
     CURRENT.with_borrow(|cause| cause.as_ref().is_some_and(|it| it.logger().posts_lines()))
 }
 
-/// Post a log line as an Event.
+/// Posts a log line as a Kubernetes Event.
 pub fn post_line(level: tracing::Level, line: fmt::Arguments<'_>) {
     if let Some(cause) = cause() {
         cause.logger().post_line(level, line);

@@ -1,4 +1,4 @@
-//! What attributes leave behind: a constant per annotated item.
+//! The expansion of attributes: one constant per annotated item.
 
 use std::time::Duration;
 
@@ -9,23 +9,25 @@ use crate::handler::options::CommonOptions;
 use crate::handler::seconds::Seconds;
 use crate::handler::validation_rule::RuleDecl;
 
-/// One annotated item.
+/// The declaration of one annotated item.
 #[derive(Clone, Copy)]
 pub enum Declared {
-    /// A function: what its attributes declare, the lowest attribute first, as Kopf registers them.
+    /// A function, with one entry per attribute. The lowest attribute comes first, since Kopf registers in that
+    /// order.
     Function(&'static [Decl]),
-    /// A constant: a validation rule.
+    /// A constant with a validation rule.
     Rule(RuleDecl),
 }
 
-/// What an attribute registers. Constant: everything dynamic hides behind a function pointer.
+/// The registration of one attribute. It is a constant, so all dynamic parts are function pointers.
 #[derive(Clone, Copy)]
 pub struct Decl {
-    /// The function's name: the base of the handler id.
+    /// The function's name, from which the handler id is made.
     pub name: &'static str,
-    /// Where the function is; two attributes on one function share it.
+    /// Where the function is; all attributes of one function share the location.
     pub location: SourceLocation,
-    /// Which attribute, with the options of its family. `None` is a sub-handler: its parent registers it, and here stands what it requires.
+    /// The attribute, with the options of its family. `None` for a sub-handler, which its parent registers; the entry
+    /// then only carries its requirements.
     pub declaration: Option<Declaration>,
     /// The options that all attributes have.
     pub common: fn() -> CommonOptions,
@@ -35,7 +37,7 @@ pub struct Decl {
 
 // === for generated code ===
 
-/// A span of time, however it is written.
+/// Converts a span of time, in any accepted notation.
 pub fn duration(time: impl Into<Seconds>) -> Duration {
     time.into().duration()
 }

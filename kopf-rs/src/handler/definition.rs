@@ -1,4 +1,4 @@
-//! A handler at work, and one call of it.
+//! A resolved handler, and one call of it.
 
 use std::fmt;
 use std::ops::Deref;
@@ -25,21 +25,22 @@ use crate::object::path::FieldPath;
 use crate::object::resource::Resource;
 use crate::object::selector::Selector;
 
-/// A handler at work: a declaration resolved once, at start. Displays as log lines name it: `Handler 'id'`, `Activity 'id'`.
+/// A resolved handler: the engine resolves each declaration once, at start. Displays as in log lines: `Handler 'id'`,
+/// `Activity 'id'`.
 pub(crate) struct Handler {
-    /// Kopf's id: `name`, `name/field.path`.
+    /// Kopf's id: `name` or `name/field.path`.
     pub(crate) id: Arc<str>,
-    /// What it is called for, and how it is treated.
+    /// The family's rules: when the handler is called, and how its outcome is treated.
     pub(crate) family: Box<dyn FamilyRules>,
     /// The value of the argument `param`.
     pub(crate) param: Option<Param>,
     pub(crate) declared_at: DeclaredAt,
     pub(crate) callee: Callee,
-    /// Its attempts have keys: what they are made of is written before the first one.
+    /// True if attempts have idempotency keys. Then the engine stores the input of the key before the first attempt.
     pub(crate) is_keyed: bool,
 }
 
-/// One call of a handler: dereferences to what the handler is told.
+/// One call of a handler. Dereferences to the cause of the call.
 #[derive(Clone, Debug)]
 pub(crate) struct HandlerCall {
     pub(crate) handler: Arc<Handler>,
@@ -79,167 +80,170 @@ impl Deref for HandlerCall {
     }
 }
 
-/// What a handler is for: answered by its family. Nothing outside of `handler` asks which attribute declared it.
+/// The purpose of a handler, as its family defines it. Code outside of `handler` never asks which attribute declared a
+/// handler.
 impl Handler {
-    /// Whether it is called for changes of objects.
+    /// Returns whether it handles changes of objects.
     pub(crate) fn is_for_changes(&self) -> bool {
         self.family.is_for_changes()
     }
 
-    /// Whether it is called for every watch event, whatever has changed.
+    /// Returns whether it handles every watch event, regardless of changes.
     pub(crate) fn is_for_events(&self) -> bool {
         self.family.is_for_events()
     }
 
-    /// Whether the progress of its attempts is kept on the object.
+    /// Returns whether the progress of its attempts is stored on the object.
     pub(crate) fn persists_progress(&self) -> bool {
         self.family.persists_progress()
     }
 
-    /// Whether a cycle with this reason is one it is for. `initial`: the object was listed and not handled since.
+    /// Returns whether it handles cycles with this reason. `initial`: the object was listed and has not been handled
+    /// since.
     pub(crate) fn is_for(&self, reason: Reason, initial: bool) -> bool {
         self.family.is_for(reason, initial)
     }
 
-    /// Whether it is called for differences only, one change after the other.
+    /// Returns whether it handles only differences, one change after the other.
     pub(crate) fn reacts_to_differences(&self) -> bool {
         self.family.reacts_to_differences()
     }
 
-    /// Whether it is called when the operator starts, and not for changes.
+    /// Returns whether it runs when the operator starts, rather than for changes.
     pub(crate) fn is_for_resuming(&self) -> bool {
         self.family.is_for_resuming()
     }
 
-    /// Whether an object in its scope must not vanish before it has seen the deletion.
+    /// Returns whether objects in its scope need a finalizer, so that they stay until it has handled their deletion.
     pub(crate) fn needs_finalizer(&self) -> bool {
         self.family.needs_finalizer()
     }
 
-    /// Whether it sees a deletion as well as it can, without holding it up.
+    /// Returns whether it handles deletions on a best-effort basis, without a finalizer that blocks them.
     pub(crate) fn is_optional_deletion(&self) -> bool {
         self.family.is_optional_deletion()
     }
 
-    /// Whether it is called after all others that are for the deletion of an object, and after all that runs in the background for it.
+    /// Returns whether it runs after all other deletion handlers of the object, and after its background tasks have
+    /// stopped.
     pub(crate) fn comes_last(&self) -> bool {
         self.family.comes_last()
     }
 
-    /// The resources it is for; `None` where it is for no object.
+    /// Returns the resources it handles; `None` for handlers without an object.
     pub(crate) fn selector(&self) -> Option<&Selector> {
         self.family.selector()
     }
 
-    /// The field it is for.
+    /// Returns the field it is restricted to.
     pub(crate) fn field(&self) -> Option<&FieldPath> {
         self.family.field()
     }
 
-    /// Which objects it is for.
+    /// Returns the filters that select its objects.
     pub(crate) fn filters(&self) -> &Filters {
         self.family.filters()
     }
 
-    /// Ask its filters, which may be functions of users: a panic names it.
+    /// Evaluates its filters. Filters may be user functions, so a panic names the filter's handler.
     pub(crate) fn filtered<T>(&self, ask: impl FnOnce(&Filters) -> T) -> T {
         let name = || format!("a filter of '{}'", self.id);
         named(name, || ask(self.filters()))
     }
 
-    /// Whether its field, or the object, has changed from and to what it is for.
+    /// Returns whether its field, or the object, has changed from and to the values that it accepts.
     pub(crate) fn accepts_change(&self, old: Former<'_>, new: Option<&Value>) -> bool {
         self.family.accepts_change(old, new)
     }
 
-    /// Whether functions of users are among its filters.
+    /// Returns whether its filters contain user functions.
     pub(crate) fn has_filter_functions(&self) -> bool {
         self.family.has_filter_functions()
     }
 
-    /// Total time over all attempts.
+    /// Returns the total timeout over all attempts.
     pub(crate) fn timeout(&self) -> Option<Duration> {
         self.family.retry().timeout
     }
 
-    /// Whether it is a plain `fn`, which no timeout can interrupt.
+    /// Returns whether it is a plain `fn`, which no timeout can interrupt.
     pub(crate) fn is_blocking(&self) -> bool {
         self.callee.is_blocking()
     }
 
-    /// Total number of attempts.
+    /// Returns the maximum number of attempts.
     pub(crate) fn retries(&self) -> Option<u32> {
         self.family.retry().retries
     }
 
-    /// Fixed delay after an arbitrary error.
+    /// Returns the fixed back-off after an arbitrary error.
     pub(crate) fn backoff(&self) -> Option<Duration> {
         self.family.retry().backoff
     }
 
-    /// What an arbitrary error means.
+    /// Returns how an arbitrary error is treated.
     pub(crate) fn errors(&self) -> ErrorsMode {
         let errors = self.family.retry().errors;
         errors.unwrap_or(ErrorsMode::Temporary)
     }
 
-    /// Whether it runs in the background, and when it is called there.
+    /// Returns its kind and timing if it runs in the background.
     pub(crate) fn background(&self) -> Option<(BackgroundKind, &Timing)> {
         self.family.background()
     }
 
-    /// The kinds of objects that it refers to, and does not own.
+    /// Returns the kinds of objects that it refers to but does not own.
     pub(crate) fn watches(&self) -> &[TargetKind] {
         self.family.watches()
     }
 
-    /// The kinds of the children that it makes: it is called when one of them changes.
+    /// Returns the kinds of its children; a change of a child triggers a call.
     pub(crate) fn owns(&self) -> &[OwnedKind] {
         self.family.owns()
     }
 
-    /// The kinds of children that it made in former versions.
+    /// Returns the kinds of children that former versions of it made.
     pub(crate) fn formerly_owns(&self) -> &[Selector] {
         self.family.formerly_owns()
     }
 
-    /// Whether it makes children of this resource, or has made some in former versions.
+    /// Returns whether it makes children of this resource, or former versions of it did.
     pub(crate) fn has_children_of(&self, resource: &Resource) -> bool {
         self.kinds_of_children().any(|it| it.names(resource))
     }
 
-    /// The kinds of all its children, now and in former versions.
+    /// Returns the kinds of all its children, including those of former versions.
     pub(crate) fn kinds_of_children(&self) -> impl Iterator<Item = &Selector> {
         let owns = self.owns().iter().map(|it| &it.selector);
         owns.chain(self.formerly_owns())
     }
 
-    /// The types of the index that it feeds; `None` for handlers that feed none.
+    /// Returns the types of the index that it fills; `None` for handlers that fill none.
     pub(crate) fn index(&self) -> Option<IndexType> {
         self.family.index()
     }
 
-    /// Whether its log lines become Kubernetes Events where lines are posted.
+    /// Returns whether its log lines become Kubernetes Events if the operator posts log lines.
     pub(crate) fn posts_lines(&self) -> bool {
         self.family.posts_lines()
     }
 
-    /// Whether others may have its id.
+    /// Returns whether other handlers may have the same id.
     pub(crate) fn may_share_id(&self) -> bool {
         self.family.may_share_id()
     }
 
-    /// The admission handler that it is; `None` for all others.
+    /// Returns its admission rules; `None` if it is not an admission handler.
     pub(crate) fn admission(&self) -> Option<&AdmissionHandler> {
         self.family.admission()
     }
 
-    /// The activity it is part of; `None` for handlers of objects.
+    /// Returns the activity it belongs to; `None` for handlers of objects.
     pub(crate) fn activity(&self) -> Option<Activity> {
         self.family.activity()
     }
 
-    /// The ids of handlers with the same scope must differ where their resources overlap.
+    /// Returns the scope of its id. Handlers in the same scope need different ids if their resources overlap.
     pub(crate) fn id_scope(&self) -> &'static str {
         self.family.id_scope()
     }
@@ -258,7 +262,7 @@ impl fmt::Debug for Handler {
     }
 }
 
-/// Kopf's id: the name, with the field appended where there is one.
+/// Builds Kopf's handler id: the name, followed by the field if there is one.
 pub(crate) fn id(name: &str, field: Option<&FieldPath>) -> String {
     match field {
         Some(field) => format!("{name}/{field}"),

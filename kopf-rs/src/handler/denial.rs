@@ -1,6 +1,6 @@
-//! Why a request is denied: an error with a code, or all that is wrong with the fields of an object.
+//! Errors that deny an admission request: a message with an HTTP code, or a list of invalid fields.
 //!
-//! Both keep their meaning inside other errors. Must not know how a review is answered.
+//! Both keep their meaning when another error wraps them. This module does not build the response to a review.
 
 use std::error::Error;
 use std::fmt;
@@ -10,9 +10,9 @@ use serde_json::Value;
 
 use crate::object::path::FieldPath;
 
-/// The request is denied with this message, and with this HTTP code: Kopf's `AdmissionError`. For handlers with
-/// [`#[on_validate]`](macro@crate::on_validate) and [`#[on_mutate]`](macro@crate::on_mutate); elsewhere it means the same as a
-/// [`PermanentError`](crate::PermanentError).
+/// An error that denies an admission request with a message and an HTTP code: Kopf's `AdmissionError`. Return it from
+/// handlers with [`#[on_validate]`](macro@crate::on_validate) and [`#[on_mutate]`](macro@crate::on_mutate). In other
+/// handlers, it is treated as a [`PermanentError`](crate::PermanentError).
 ///
 /// ```
 /// # use kopf_rs::prelude::*;
@@ -30,8 +30,8 @@ pub struct AdmissionError {
     denial: Denial,
 }
 
-/// All that is wrong with the fields of an object, reported together, as the API server does for its own kinds: with the code 422, the reason
-/// `Invalid`, and a cause for each field.
+/// A list of all invalid fields of an object, reported together. The response has the form that the API server uses
+/// for its own kinds: code 422, reason `Invalid`, and one cause per field.
 ///
 /// ```
 /// use kopf_rs::prelude::*;
@@ -59,23 +59,23 @@ pub struct AdmissionError {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AdmissionErrors(Denial);
 
-/// What is wrong with a field.
+/// An invalid field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FieldError {
-    /// Kubernetes' word: `FieldValueInvalid`.
+    /// The Kubernetes reason, such as `FieldValueInvalid`.
     pub reason: String,
     /// The path of the field, such as `spec.size` or `spec.ports[0].name`.
     pub field: String,
-    /// What is wrong.
+    /// The explanation for the user.
     pub message: String,
 }
 
-/// What an error says about the answer. Offered as its source, because wrappers such as `anyhow::Error` hide the type they hold but not its
-/// source.
+/// The part of an error that shapes the response. The error exposes it as its source, because wrappers such as
+/// `anyhow::Error` hide the type of the error they hold, but not its source.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Denial {
-    /// As it was given, sensible or not; `None` where none was.
+    /// The code as given, even if it is invalid; `None` if the handler gave none.
     pub(crate) code: Option<u16>,
     pub(crate) fields: Vec<FieldError>,
 }
@@ -83,7 +83,7 @@ pub(crate) struct Denial {
 // === impl AdmissionError ===
 
 impl AdmissionError {
-    /// Denied with the code 500, as in Kopf.
+    /// Creates an error with the code 500, as in Kopf.
     pub fn new(message: impl Into<String>) -> Self {
         Self {
             message: message.into(),
@@ -91,14 +91,14 @@ impl AdmissionError {
         }
     }
 
-    /// With another HTTP code, from 400 to 599. Another one counts as 500, and the log warns of it.
+    /// Sets the HTTP code, from 400 to 599. An invalid code counts as 500 and logs a warning.
     #[must_use]
     pub fn code(mut self, code: u16) -> Self {
         self.denial.code = Some(code);
         self
     }
 
-    /// Of an error that has one of ours inside.
+    /// Restores the error from another error that wraps it.
     pub(crate) fn of(message: String, denial: Denial) -> Self {
         Self { message, denial }
     }
@@ -123,13 +123,13 @@ impl Error for AdmissionError {
 // === impl AdmissionErrors ===
 
 impl AdmissionErrors {
-    /// Nothing is wrong so far.
+    /// Creates an empty list.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The value of a field is not allowed.
+    /// Adds a field whose value is not allowed.
     ///
     /// # Panics
     /// If the value cannot be JSON, such as a map whose keys are not text.
@@ -144,17 +144,17 @@ impl AdmissionErrors {
         self.add("FieldValueInvalid", field, &found, &message);
     }
 
-    /// A field must be there. The message may be empty.
+    /// Adds a required field that is missing. The message may be empty.
     pub fn required(&mut self, field: impl Into<FieldPath>, message: impl fmt::Display) {
         self.add("FieldValueRequired", field, "Required value", &message);
     }
 
-    /// A field must not be there, or must not be changed.
+    /// Adds a field that must be absent, or that must not change.
     pub fn forbidden(&mut self, field: impl Into<FieldPath>, message: impl fmt::Display) {
         self.add("FieldValueForbidden", field, "Forbidden", &message);
     }
 
-    /// The value of a field is taken already.
+    /// Adds a field whose value is already in use.
     ///
     /// # Panics
     /// If the value cannot be JSON, such as a map whose keys are not text.
@@ -164,7 +164,7 @@ impl AdmissionErrors {
         self.add("FieldValueDuplicate", field, &found, &"");
     }
 
-    /// The value of a field is none of those that are supported.
+    /// Adds a field whose value is not one of the supported values.
     ///
     /// # Panics
     /// If the value cannot be JSON, such as a map whose keys are not text.
@@ -182,21 +182,21 @@ impl AdmissionErrors {
         self.add("FieldValueNotSupported", field, &found, &message);
     }
 
-    /// Whether nothing is wrong.
+    /// Returns whether the list is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.fields.is_empty()
     }
 
-    /// What is wrong, in the order in which it was found.
+    /// Iterates over the invalid fields in the order in which they were added.
     pub fn iter(&self) -> std::slice::Iter<'_, FieldError> {
         self.0.fields.iter()
     }
 
-    /// `Ok` where nothing is wrong.
+    /// Returns `Ok` if the list is empty.
     ///
     /// # Errors
-    /// All that is wrong.
+    /// Returns the list if it has any entry.
     pub fn into_result(self) -> Result<(), Self> {
         if self.is_empty() { Ok(()) } else { Err(self) }
     }
@@ -244,7 +244,7 @@ impl Error for AdmissionErrors {
 // === impl Denial ===
 
 impl Denial {
-    /// The fields and what is wrong with them, as the API server lists them: several in brackets.
+    /// Returns the fields and their messages in the API server's notation: several entries in brackets.
     pub(crate) fn listed(&self) -> String {
         let all: Vec<_> = self.fields.iter().map(FieldError::to_string).collect();
         match all.as_slice() {

@@ -1,7 +1,7 @@
-//! How a handler says that it failed: for a while, or for good.
+//! The errors of handlers, which decide whether the engine retries a handler.
 //!
-//! `?` accepts any error a program may have; a temporary or permanent error keeps its meaning also when it travels inside another
-//! one (`anyhow`, boxes, `#[source]`). Must not know what is done about a failure.
+//! `?` accepts every error type. A temporary or permanent error keeps its meaning when another error wraps it
+//! (`anyhow`, boxes, `#[source]`). This module does not decide how failures are handled.
 
 use std::error::Error;
 use std::fmt;
@@ -11,7 +11,8 @@ use crate::handler::child_trouble::ChildTrouble;
 use crate::handler::denial::{AdmissionError, Denial};
 use crate::handler::seconds::Seconds;
 
-/// The handler is tried again after `delay` (60 s by default): its condition is expected to pass. Kopf's `TemporaryError`.
+/// An error whose cause is expected to pass: the engine retries the handler after a delay, 60 s by default. Kopf's
+/// `TemporaryError`.
 ///
 /// ```
 /// # use kopf_rs::prelude::*;
@@ -24,15 +25,15 @@ use crate::handler::seconds::Seconds;
 /// }
 /// ```
 ///
-/// [`retry!`](crate::retry) is shorter, and also works in closures and in functions without an attribute. There, the error itself needs an `.into()`:
-/// `return Err(TemporaryError::new("..").into())`.
+/// [`retry!`](crate::retry) is shorter, and also works in closures and in functions without an attribute. There, a
+/// plain error needs an `.into()`: `return Err(TemporaryError::new("..").into())`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TemporaryError {
     message: String,
     meaning: Meaning,
 }
 
-/// The handler is not tried again: Kopf's `PermanentError`. [`fail!`](crate::fail) is shorter.
+/// An error whose cause will not pass: the engine does not retry the handler. Kopf's `PermanentError`; [`fail!`](crate::fail) is shorter.
 ///
 /// ```
 /// # use kopf_rs::prelude::*;
@@ -49,37 +50,40 @@ pub struct PermanentError {
 
 /// Any failure of a handler.
 ///
-/// `?` converts every error type, `anyhow::Error`, `Box<dyn Error + Send + Sync>` and plain text into it; temporary and permanent errors keep
-/// their meaning. The text contains the chain of causes.
+/// `?` converts every error type into it, including `anyhow::Error`, `Box<dyn Error + Send + Sync>` and plain text.
+/// Temporary and permanent errors keep their meaning. The text contains the chain of causes.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum HandlerError {
-    /// The handler is tried again after the delay of the error.
+    /// The engine retries the handler after the delay of the error.
     Temporary(TemporaryError),
-    /// The handler is not tried again.
+    /// The engine does not retry the handler.
     Permanent(PermanentError),
-    /// The request is denied. Where no request is under review, the handler is not tried again.
+    /// Denies the request under review. Without such a request, it is a permanent error.
     Admission(AdmissionError),
-    /// Whatever else: treated as the handler's `errors` mode says, retried by default.
+    /// Any other error. The handler's `errors` mode decides how to treat it; by default, the engine retries.
     Arbitrary(Box<dyn Error + Send + Sync>),
 }
 
-/// What handlers return: nothing, or a result kept in `status.{handler id}`.
+/// The return type of handlers: no result, or a result that the engine stores in `status.{handler id}`.
 pub type HandlerResult<T = ()> = Result<T, HandlerError>;
 
-/// What an error says about another attempt. Offered as its source, because wrappers such as `anyhow::Error` hide the type they hold
-/// but not its source.
+/// The part of an error that decides about retries. The error exposes it as its source, because wrappers such as
+/// `anyhow::Error` hide the type of the error they hold, but not its source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Meaning {
-    /// When it is tried again; `None`: it is not.
+    /// The back-off before the retry; `None` for no retry.
     delay: Option<Duration>,
-    /// The error is about a child.
+    /// The trouble with a child, if the error is about one.
     child: Option<ChildTrouble>,
+    /// True if the object does not deserialize into the type that the handler asks for.
+    is_unfit: bool,
 }
 
-/// Return from the handler with a [`TemporaryError`]: it is called again after a delay in seconds, or a `Duration`; 60 s where none is given.
+/// Returns a [`TemporaryError`] from the handler. The engine retries it after a delay, given in seconds or as a
+/// `Duration`; the default is 60 s.
 ///
-/// For annotated functions, for closures, and for functions whose errors a `TemporaryError` can become.
+/// Works in annotated functions, in closures, and in functions whose error type implements `From<TemporaryError>`.
 ///
 /// ```
 /// use kopf_rs::prelude::*;
@@ -110,7 +114,7 @@ macro_rules! retry {
     };
 }
 
-/// Return from the handler with a [`PermanentError`]: it is not called again. See [`retry!`](crate::retry).
+/// Returns a [`PermanentError`] from the handler, which is not retried. See [`retry!`](crate::retry).
 ///
 /// ```
 /// # use kopf_rs::prelude::*;
@@ -135,17 +139,18 @@ impl TemporaryError {
     /// Kopf's default delay.
     const DELAY: Duration = Duration::from_secs(60);
 
-    /// An error that passes within 60 s.
+    /// Creates an error whose cause is expected to pass within 60 s.
     pub fn new(message: impl Into<String>) -> Self {
         Self {
             message: message.into(),
             meaning: Meaning {
                 delay: Some(Self::DELAY),
                 child: None,
+                is_unfit: false,
             },
         }
     }
-    /// With another delay, in seconds or as a `Duration`; zero means at once.
+    /// Sets the delay, in seconds or as a `Duration`; zero retries at once.
     #[must_use]
     pub fn delay(mut self, delay: impl Into<Seconds>) -> Self {
         self.meaning.delay = Some(delay.into().duration());
@@ -154,12 +159,12 @@ impl TemporaryError {
     pub(crate) fn delay_wanted(&self) -> Duration {
         self.meaning.delay.unwrap_or(Self::DELAY)
     }
-    /// It is about a child.
+    /// Marks the error as one about a child.
     pub(crate) fn about_child(mut self, child: Option<ChildTrouble>) -> Self {
         self.meaning.child = child;
         self
     }
-    /// What is wrong with a child, where it is about one.
+    /// Returns the trouble with a child, if the error is about one.
     pub(crate) fn child(&self) -> Option<ChildTrouble> {
         self.meaning.child
     }
@@ -180,22 +185,33 @@ impl Error for TemporaryError {
 // === impl PermanentError ===
 
 impl PermanentError {
-    /// An error that will not pass.
+    /// Creates an error whose cause will not pass.
     pub fn new(message: impl Into<String>) -> Self {
         Self {
             message: message.into(),
             meaning: Meaning {
                 delay: None,
                 child: None,
+                is_unfit: false,
             },
         }
     }
-    /// It is about a child.
+    /// Creates an error for an object that does not deserialize into the type that the handler asks for.
+    pub(crate) fn unfit(message: String) -> Self {
+        let mut error = Self::new(message);
+        error.meaning.is_unfit = true;
+        error
+    }
+    /// Returns whether only a change of the object or of the handler's code can fix the error.
+    pub(crate) fn is_unfit(&self) -> bool {
+        self.meaning.is_unfit
+    }
+    /// Marks the error as one about a child.
     pub(crate) fn about_child(mut self, child: Option<ChildTrouble>) -> Self {
         self.meaning.child = child;
         self
     }
-    /// What is wrong with a child, where it is about one.
+    /// Returns the trouble with a child, if the error is about one.
     pub(crate) fn child(&self) -> Option<ChildTrouble> {
         self.meaning.child
     }
@@ -245,7 +261,7 @@ impl HandlerError {
         Self::of_meaning(error.as_ref()).unwrap_or_else(|| Self::Arbitrary(error))
     }
 
-    /// Of an error that has one of ours inside: its text and its meaning.
+    /// Restores the text and the meaning from an error that wraps one of ours.
     fn of_meaning(error: &(dyn Error + 'static)) -> Option<Self> {
         if let Some(denial) = hidden::<Denial>(error) {
             let denied = AdmissionError::of(whole_text(error), denial);
@@ -260,7 +276,7 @@ impl HandlerError {
         })
     }
 
-    /// Of an error that cannot be sent to other threads: its text and its meaning.
+    /// Converts an error that is not `Send`; keeps its text and its meaning.
     pub(crate) fn from_local(error: &(dyn Error + 'static)) -> Self {
         Self::of_meaning(error).unwrap_or_else(|| Self::Arbitrary(whole_text(error).into()))
     }
@@ -287,7 +303,7 @@ fn hidden<T: Error + Clone + 'static>(error: &(dyn Error + 'static)) -> Option<T
     causes(error).find_map(|cause| cause.downcast_ref().cloned())
 }
 
-/// The error and its causes, joined by colons; a cause that its parent already quotes is not repeated.
+/// Joins the error and its causes with colons. Skips a cause that its parent already quotes.
 fn whole_text(error: &(dyn Error + 'static)) -> String {
     let mut text = error.to_string();
     let is_text = |cause: &&(dyn Error + 'static)| !cause.is::<Meaning>() && !cause.is::<Denial>();
@@ -310,7 +326,7 @@ mod tests {
     #[error("while creating the pod")]
     struct Wrapped<E: Error + 'static>(#[source] E);
 
-    /// As `anyhow` does it: another type, whose text and source are those of the error inside.
+    /// Imitates `anyhow`: a different type with the text and source of the wrapped error.
     #[derive(Debug, thiserror::Error)]
     #[error(transparent)]
     struct Hidden<E: Error + 'static>(E);

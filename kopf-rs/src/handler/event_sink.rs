@@ -1,40 +1,41 @@
-//! Where Kubernetes Events go that handlers post: whoever runs the handlers takes them.
+//! The interface that takes Kubernetes Events from handlers. The engine implements it.
 //!
-//! Must not know how they are posted.
+//! This module does not know how Events are posted.
 
 use std::fmt;
 use std::sync::Arc;
 
 use crate::object::posted_event::PostedEvent;
 
-/// How important a log line is, or what becomes an Event: [`Posting::level`](crate::Posting::level).
+/// The severity of a log line or an Event; [`Posting::level`](crate::Posting::level) sets the lowest one that is
+/// posted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum PostingLevel {
     /// For developers.
     Debug,
-    /// The normal course of things.
+    /// Normal operation.
     #[default]
     Info,
-    /// Something odd.
+    /// Something unexpected.
     Warning,
     /// A failure.
     Error,
 }
 
-/// Takes Events. Never waits.
+/// Takes Events without ever blocking.
 pub(crate) trait EventSink: fmt::Debug + Send + Sync {
-    /// Whether Events are posted at all.
+    /// Returns whether the operator posts Events at all.
     fn is_enabled(&self) -> bool;
-    /// Whether what has this level is posted.
+    /// Returns whether the operator posts Events of this level.
     fn takes(&self, level: PostingLevel) -> bool;
-    /// Whether log lines are posted, too.
+    /// Returns whether the operator also posts log lines.
     fn takes_lines(&self) -> bool;
-    /// Post an Event, now or later.
+    /// Queues an Event for posting.
     fn post(&self, event: PostedEvent);
 }
 
-/// The operator's sink, among the values that handlers ask for by type.
+/// The operator's sink, registered among the values that handlers ask for by type.
 #[derive(Clone, Debug)]
 pub(crate) struct OperatorSink(pub(crate) Arc<dyn EventSink>);
 

@@ -1,6 +1,6 @@
-//! Kubernetes Events about objects, as `kubectl describe` and `kubectl get events` show them: posted by handlers.
+//! Lets handlers post Kubernetes Events about objects, as `kubectl describe` and `kubectl get events` show them.
 //!
-//! Must not know when they are posted, nor whether the server takes them: no handler waits for that.
+//! Events are posted in the background. Handlers neither wait for the server nor learn whether it accepts them.
 
 #[cfg(test)]
 mod tests;
@@ -15,11 +15,11 @@ use crate::handler::current;
 use crate::handler::error::{HandlerError, PermanentError};
 use crate::handler::event_sink::{EventSink, OperatorSink, PostingLevel};
 use crate::handler::extract::FromCause;
-use crate::handler::extract::given::OfAnObject;
+use crate::handler::extract::extractors::OfAnObject;
 use crate::object::body::Body;
 use crate::object::posted_event::{EventKind, PostedEvent, Regarding};
 
-/// Posts Kubernetes Events: about the object that is handled, or about another one.
+/// Posts Kubernetes Events about the handled object, or about another one.
 ///
 /// ```
 /// use kopf_rs::prelude::*;
@@ -42,10 +42,12 @@ use crate::object::posted_event::{EventKind, PostedEvent, Regarding};
 /// # });
 /// ```
 ///
-/// An Event is queued and posted in the background: nothing waits for it, and nothing fails for it. The same Event once more is counted, and not
-/// posted again: it becomes a series, as for retries. Of different Events about one object, 25 are posted at a time, and one more every five
-/// minutes. Events need the right to `create` and `patch` `events` of the group `events.k8s.io`; where it is missing, that is told once.
-/// None is posted about Events. [`Settings::posting`](crate::Settings::posting) has their settings.
+/// The operator queues Events and posts them in the background: handlers never wait for an Event, and never fail
+/// because of one. A repeated Event is counted as a series instead of being posted again, as happens for retries.
+/// Different Events about one object are rate limited: a burst of 25, then one more every five minutes. Posting needs
+/// the permissions `create` and `patch` on `events` of the group `events.k8s.io`; if they are missing, the operator
+/// logs this once. Events about Events are dropped. [`Settings::posting`](crate::Settings::posting) configures
+/// posting.
 #[derive(Clone, Debug, Default)]
 pub struct Events {
     regarding: Regarding,
@@ -53,19 +55,19 @@ pub struct Events {
     sink: Option<Arc<dyn EventSink>>,
 }
 
-/// Where to get it.
+/// Constructors.
 impl Events {
-    /// Events that nobody posts, as in unit tests of handlers.
+    /// Creates a handle that drops all Events, for unit tests of handlers.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Events about the object of the handler that runs here.
+    /// Returns a handle for Events about the object of the handler that runs on this thread.
     ///
     /// # Errors
-    /// Where no handler of an object runs on this thread: in the tasks and threads that a handler starts, and in unit tests. There, take
-    /// `events: Events` as an argument of the handler.
+    /// Returns an error if no handler of an object runs on this thread, as in tasks and threads that a handler
+    /// starts, and in unit tests. There, take `events: Events` as an argument of the handler instead.
     pub fn current() -> Result<Self, PermanentError> {
         let cause = current::cause().ok_or_else(|| {
             PermanentError::new(
@@ -75,10 +77,10 @@ impl Events {
         cause.events()
     }
 
-    /// Events about another object.
+    /// Returns a handle for Events about another object.
     ///
     /// # Errors
-    /// Where it has no `apiVersion`, `kind` or `metadata.name`.
+    /// Returns an error if the object has no `apiVersion`, `kind` or `metadata.name`.
     pub fn about<T: Serialize>(&self, object: &T) -> Result<Self, PermanentError> {
         let object = serde_json::to_value(object).map_err(|error| {
             PermanentError::new(format!("the object cannot be written as JSON: {error}"))
@@ -101,7 +103,8 @@ impl Events {
         })
     }
 
-    /// What was done, or tried, in a word for programs, such as `Pulling`: by default the id of the handler.
+    /// Sets the action, a machine-readable word for the attempted operation, such as `Pulling`. The default is the id
+    /// of the handler.
     #[must_use]
     pub fn action(mut self, action: &str) -> Self {
         self.action = Some(action.into());
@@ -109,25 +112,26 @@ impl Events {
     }
 }
 
-/// What to post.
+/// Methods that post Events.
 impl Events {
-    /// All goes well: an Event of the type `Normal`. The reason is a word for programs, such as `Created`, the message is for people.
+    /// Posts an Event of the type `Normal`. The reason is a machine-readable word, such as `Created`; the message is
+    /// for people.
     ///
-    /// Posted where [`Posting::level`](crate::Posting::level) is at most `Info`.
+    /// Skipped if [`Posting::level`](crate::Posting::level) is above `Info`.
     pub fn normal(&self, reason: &str, message: impl AsRef<str>) {
         self.post_at(PostingLevel::Info, EventKind::Normal, reason, message);
     }
 
-    /// Something needs attention: an Event of the type `Warning`.
+    /// Posts an Event of the type `Warning`.
     ///
-    /// Posted where [`Posting::level`](crate::Posting::level) is at most `Warning`.
+    /// Skipped if [`Posting::level`](crate::Posting::level) is above `Warning`.
     pub fn warning(&self, reason: &str, message: impl AsRef<str>) {
         self.post_at(PostingLevel::Warning, EventKind::Warning, reason, message);
     }
 
-    /// Something has failed: an Event of the type `Warning` with the error and its causes.
+    /// Posts an Event of the type `Warning` with the error and its causes.
     ///
-    /// Posted at each [`Posting::level`](crate::Posting::level).
+    /// Never skipped, since no [`Posting::level`](crate::Posting::level) is above `Error`.
     pub fn exception(&self, reason: &str, error: &(dyn Error + 'static)) {
         if self.takes(PostingLevel::Error) {
             let text = HandlerError::from_local(error).to_string();
@@ -135,7 +139,7 @@ impl Events {
         }
     }
 
-    /// An Event of this kind, whatever the level is that Events are posted from.
+    /// Posts an Event of this kind, regardless of the configured level.
     pub fn event(&self, kind: EventKind, reason: &str, message: impl AsRef<str>) {
         let Some(sink) = self.sink.as_ref().filter(|it| it.is_enabled()) else {
             return;
@@ -164,10 +168,10 @@ impl Events {
 }
 
 impl Cause {
-    /// Posts Kubernetes Events about the object.
+    /// Returns a handle for Events about the object.
     ///
     /// # Errors
-    /// In activities, which have no object.
+    /// Returns an error in activities, which have no object.
     pub fn events(&self) -> Result<Events, PermanentError> {
         if self.resource().is_none() {
             return Err(PermanentError::new(

@@ -1,31 +1,61 @@
-//! Values handlers ask for by type: the client, the user's own context.
+//! Values that handlers ask for by type: the client, or the user's own context.
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// One value per type, shared by all handlers of an operator.
+/// A map with one value per type, shared by all handlers of an operator.
 #[derive(Clone, Default)]
-pub(crate) struct Extensions(HashMap<TypeId, Arc<dyn Any + Send + Sync>>);
+pub(crate) struct Extensions {
+    given: HashMap<TypeId, Value>,
+    /// A factory for values of one type, which only some handlers see.
+    made: Option<(TypeId, Arc<dyn Fn() -> Value + Send + Sync>)>,
+    /// The map in which all other types are looked up.
+    outer: Option<Arc<Extensions>>,
+}
+
+type Value = Arc<dyn Any + Send + Sync>;
 
 impl Extensions {
-    /// Keep `value`; the former one of its type is dropped.
+    /// Stores `value`, and drops the former value of its type.
     pub(crate) fn insert<T: Send + Sync + 'static>(&mut self, value: T) {
-        self.0.insert(TypeId::of::<T>(), Arc::new(value));
+        self.given.insert(TypeId::of::<T>(), Arc::new(value));
     }
-    /// Whether there is a value of this type.
+    /// Returns a layer on top of this map, in which every lookup of `T` calls `make`.
+    pub(crate) fn making<T: Send + Sync + 'static>(
+        self: &Arc<Self>,
+        make: impl Fn() -> T + Send + Sync + 'static,
+    ) -> Self {
+        let make: Arc<dyn Fn() -> Value + Send + Sync> =
+            Arc::new(move || -> Value { Arc::new(make()) });
+        Self {
+            given: HashMap::new(),
+            made: Some((TypeId::of::<T>(), make)),
+            outer: Some(self.clone()),
+        }
+    }
+    /// Returns whether there is a value of this type.
     pub(crate) fn has(&self, type_id: TypeId) -> bool {
-        self.0.contains_key(&type_id)
+        self.find(type_id).is_some()
     }
-    /// The value of type `T`, if one was given.
+    /// Returns the value of type `T`, if there is one.
     #[must_use]
     pub(crate) fn get<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
-        self.0.get(&TypeId::of::<T>())?.clone().downcast().ok()
+        self.find(TypeId::of::<T>())?.downcast().ok()
+    }
+    fn find(&self, type_id: TypeId) -> Option<Value> {
+        if let Some((made, make)) = &self.made
+            && *made == type_id
+        {
+            return Some(make());
+        }
+        let given = self.given.get(&type_id).cloned();
+        given.or_else(|| self.outer.as_ref()?.find(type_id))
     }
 }
 
 impl std::fmt::Debug for Extensions {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Extensions({})", self.0.len())
+        write!(f, "Extensions({})", self.given.len())
     }
 }

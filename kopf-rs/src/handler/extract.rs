@@ -1,7 +1,8 @@
-//! Arguments: the name picks the datum, the type picks the conversion.
+//! Extracts the arguments of handlers: the argument's name selects the datum, its type selects the conversion.
 //!
-//! Generated code asks `FromArg` for arguments taken by value, `LendArg` for arguments taken by reference, and the open trait
-//! [`FromCause`] for arguments whose name is none of Kopf's. Must not know macros: plain code can use these traits too.
+//! Generated code uses `GivenAs` for arguments taken by value, `LentAs` for arguments taken by reference, and the
+//! open trait [`FromCause`] for arguments whose names Kopf does not define. Plain code can use these traits too, so
+//! this module must not depend on macros.
 
 use std::any::type_name;
 use std::ops::Deref;
@@ -14,7 +15,7 @@ use crate::handler::memo::Memo;
 
 pub mod arg;
 pub(crate) mod background;
-pub(crate) mod given;
+pub(crate) mod extractors;
 pub(crate) mod index;
 pub(crate) mod json;
 pub(crate) mod plain;
@@ -27,54 +28,56 @@ pub(crate) mod plain;
 )]
 mod tests;
 
-/// Types in which the argument named `K` can be received by value.
+/// Types in which a handler can take the argument named `K` by value. The compiler quotes this trait, so its messages
+/// must read as sentences.
 #[diagnostic::on_unimplemented(
     message = "this handler argument cannot be received as `{Self}`",
     label = "unsupported type for the argument `{K}`",
     note = "the documentation of `kopf_rs::on_create` lists the types of each argument"
 )]
-pub trait FromArg<'a, K>: Sized {
-    /// Make the argument.
+pub trait GivenAs<'a, K>: Sized {
+    /// Extracts the argument.
     ///
     /// # Errors
-    /// Where the datum is absent, or is no `Self`.
+    /// Returns an error if the datum is absent or does not convert to `Self`.
     fn from_arg(cause: &'a Cause) -> Result<Self, HandlerError>;
 
-    /// Make the argument if its datum is there.
+    /// Extracts the argument if its datum is present.
     ///
     /// # Errors
-    /// Where the datum is there, but is no `Self`.
+    /// Returns an error if the datum is present but does not convert to `Self`.
     fn from_arg_if_any(cause: &'a Cause) -> Result<Option<Self>, HandlerError> {
         Self::from_arg(cause).map(Some)
     }
 }
 
-/// Types in which the argument named `K` can be received by reference: first the value is held, then it is lent.
+/// Types in which a handler can take the argument named `K` by reference: the engine first obtains a guard, then
+/// borrows from it.
 #[diagnostic::on_unimplemented(
     message = "this handler argument cannot be received as `&{Self}`",
     label = "unsupported type for the argument `{K}`",
     note = "the documentation of `kopf_rs::on_create` lists the types of each argument"
 )]
-pub trait LendArg<'a, K> {
-    /// What is kept while the handler runs, and lent to it.
+pub trait LentAs<'a, K> {
+    /// The guard that lives while the handler runs.
     type Held: Deref<Target = Self>;
 
-    /// Get hold of the datum.
+    /// Obtains the guard.
     ///
     /// # Errors
-    /// Where the datum is absent, or is no `Self`.
+    /// Returns an error if the datum is absent or does not convert to `Self`.
     fn hold(cause: &'a Cause) -> Result<Self::Held, HandlerError>;
 
-    /// Get hold of the datum if it is there.
+    /// Obtains the guard if the datum is present.
     ///
     /// # Errors
-    /// Where the datum is there, but is no `Self`.
+    /// Returns an error if the datum is present but does not convert to `Self`.
     fn hold_if_any(cause: &'a Cause) -> Result<Option<Self::Held>, HandlerError> {
         Self::hold(cause).map(Some)
     }
 }
 
-/// Types that handlers may ask for under any name: implement it for your own.
+/// Types that handlers can ask for under any argument name. Implement it for your own extractors.
 ///
 /// ```
 /// use kopf_rs::prelude::*;
@@ -102,14 +105,15 @@ pub trait LendArg<'a, K> {
     note = "another name for such an argument is given by `#[from(spec)]`; take a value that the operator was given as `State<T>`; any type that implements `kopf_rs::FromCause` can be injected"
 )]
 pub trait FromCause<'a>: Sized {
-    /// Make the argument.
+    /// Extracts the argument.
     ///
     /// # Errors
-    /// If the argument cannot be made. The handler counts as failed then, and its function is not called.
+    /// Returns an error if the argument cannot be made. The handler then counts as failed, and its function is not
+    /// called.
     fn from_cause(cause: &'a Cause) -> Result<Self, HandlerError>;
 }
 
-/// A value that the operator was given by `Operator::with`, as an argument of its type.
+/// An extractor for a value that was registered with `Operator::with`, by its type.
 ///
 /// ```
 /// use kopf_rs::prelude::*;
@@ -129,7 +133,7 @@ pub trait FromCause<'a>: Sized {
 /// ```
 #[derive(Debug, Default)]
 pub struct State<T> {
-    // Named, lest it hide the first field of a tuple struct.
+    // A named field, since a tuple field `0` would shadow the first field of a tuple struct `T` behind `Deref`.
     value: Arc<T>,
 }
 
@@ -186,19 +190,19 @@ impl FromCause<'_> for Memo {
 
 // === arguments by type: param, client, settings ===
 
-impl<'a, T: Clone + Send + Sync + 'static> FromArg<'a, arg::param> for T {
+impl<'a, T: Clone + Send + Sync + 'static> GivenAs<'a, arg::param> for T {
     fn from_arg(cause: &'a Cause) -> Result<Self, HandlerError> {
-        <T as LendArg<'a, arg::param>>::hold(cause).cloned()
+        <T as LentAs<'a, arg::param>>::hold(cause).cloned()
     }
     fn from_arg_if_any(cause: &'a Cause) -> Result<Option<Self>, HandlerError> {
-        Ok(<T as LendArg<'a, arg::param>>::hold_if_any(cause)?.cloned())
+        Ok(<T as LentAs<'a, arg::param>>::hold_if_any(cause)?.cloned())
     }
 }
 
-impl<'a, T: Send + Sync + 'static> LendArg<'a, arg::param> for T {
+impl<'a, T: Send + Sync + 'static> LentAs<'a, arg::param> for T {
     type Held = &'a T;
     fn hold(cause: &'a Cause) -> Result<&'a T, HandlerError> {
-        <T as LendArg<'a, arg::param>>::hold_if_any(cause)?.ok_or_else(no_param)
+        <T as LentAs<'a, arg::param>>::hold_if_any(cause)?.ok_or_else(no_param)
     }
     fn hold_if_any(cause: &'a Cause) -> Result<Option<&'a T>, HandlerError> {
         let Some(param) = cause.param.as_deref() else {
@@ -209,10 +213,10 @@ impl<'a, T: Send + Sync + 'static> LendArg<'a, arg::param> for T {
     }
 }
 
-impl<'a> LendArg<'a, arg::param> for str {
+impl<'a> LentAs<'a, arg::param> for str {
     type Held = &'a str;
     fn hold(cause: &'a Cause) -> Result<&'a str, HandlerError> {
-        <str as LendArg<'a, arg::param>>::hold_if_any(cause)?.ok_or_else(no_param)
+        <str as LentAs<'a, arg::param>>::hold_if_any(cause)?.ok_or_else(no_param)
     }
     fn hold_if_any(cause: &'a Cause) -> Result<Option<&'a str>, HandlerError> {
         let Some(param) = cause.param.as_deref() else {
@@ -226,7 +230,7 @@ impl<'a> LendArg<'a, arg::param> for str {
 
 macro_rules! given {
     ($($name:ident)*) => {$(
-        impl<'a, T: Clone + Send + Sync + 'static> FromArg<'a, arg::$name> for T {
+        impl<'a, T: Clone + Send + Sync + 'static> GivenAs<'a, arg::$name> for T {
             fn from_arg(cause: &'a Cause) -> Result<Self, HandlerError> {
                 cause.state().map(|given| T::clone(&given))
             }
@@ -235,7 +239,7 @@ macro_rules! given {
                 Ok(given.map(|given| T::clone(&given)))
             }
         }
-        impl<'a, T: Send + Sync + 'static> LendArg<'a, arg::$name> for T {
+        impl<'a, T: Send + Sync + 'static> LentAs<'a, arg::$name> for T {
             type Held = Arc<T>;
             fn hold(cause: &'a Cause) -> Result<Arc<T>, HandlerError> {
                 cause.state()

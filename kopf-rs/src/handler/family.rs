@@ -1,8 +1,9 @@
-//! Families of handlers. Handlers of one family have the same options, are called with the same subject, and are treated by the same rules.
+//! Families of handlers. The handlers of one family have the same options and the same subject, and follow the same
+//! rules.
 //!
-//! Each family is a module: its options, its rules, and the methods of [`Registry`](crate::Registry) and [`Cause`](crate::Cause) that only it
-//! has. Here what attributes declare becomes handlers of their families. "What a new attribute touches" in `ARCHITECTURE.md` lists the rest.
-//! Must not know how handlers are run.
+//! Each family has a module with its options, its rules, and its own methods of [`Registry`](crate::Registry) and
+//! [`Cause`](crate::Cause). This module turns declarations into handlers of their families. "What a new attribute
+//! touches" in `ARCHITECTURE.md` lists the other places to change. This module does not know how handlers run.
 
 use crate::handler::attribute::{Attribute, INDEX, ON_EVENT, RECONCILE};
 use crate::handler::family::activity::{ActivityHandler, ActivityOptions};
@@ -28,7 +29,7 @@ pub(crate) mod event;
 pub(crate) mod index;
 pub(crate) mod reconcile;
 
-/// What an annotated function declares: the family, and functions that make its selector and its options.
+/// The declaration of an annotated function: its family, and functions that build its selector and options.
 #[derive(Clone, Copy)]
 pub enum Declaration {
     /// `#[on_create]`, `#[on_update]`, `#[on_delete]`, `#[finalize]`, `#[on_resume]`, `#[on_field]`
@@ -47,13 +48,13 @@ pub enum Declaration {
     Activity(Activity, fn() -> ActivityOptions),
 }
 
-/// Which resources an annotated function is for.
+/// Builds the selector of the resources that an annotated function handles.
 pub(crate) type MakeSelector = fn() -> Result<Selector, SelectorError>;
 
 // === impl ===
 
 impl Declaration {
-    /// The attribute, and the rules of the family with selector and options made.
+    /// Returns the attribute, and the family's rules with resolved selector and options.
     pub(crate) fn resolved(self) -> (Attribute, Result<Box<dyn FamilyRules>, String>) {
         match self {
             Self::Change(kind, selector, options) => {

@@ -1,6 +1,7 @@
-//! Which objects and changes a handler is for.
+//! Filters that select the objects and changes for which a handler is called.
 //!
-//! Evaluated once per event. A value callback gets `None` for an absent field. Must not know which change is looked at.
+//! Filters are evaluated once per event. A value predicate gets `None` for an absent field. Filters do not know which
+//! change they are evaluated for.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,26 +14,26 @@ use crate::object::body::Body;
 use crate::object::diff::same;
 use crate::object::path::FieldPath;
 
-/// The criterion of a label, annotation or field that must be there, whatever its value.
+/// The criterion of a label, annotation or field that must be present, with any value.
 pub const PRESENT: Criterion = Criterion::Present;
 
-/// The criterion of a label, annotation or field that must not be there.
+/// The criterion of a label, annotation or field that must be absent.
 pub const ABSENT: Criterion = Criterion::Absent;
 
-/// Which objects a handler is for: all must hold.
+/// The filters of a handler. An object must pass all of them.
 #[derive(Clone, Default)]
 pub struct Filters {
-    /// Per label.
+    /// One criterion per label.
     pub labels: Vec<(String, Criterion)>,
-    /// Per annotation.
+    /// One criterion per annotation.
     pub annotations: Vec<(String, Criterion)>,
-    /// The field's value, on either side of the change.
+    /// The criterion on the field's value. It suffices if the value before or after the change meets it.
     pub value: Option<Criterion>,
-    /// Anything else; evaluated last.
+    /// A predicate over the whole cause, evaluated last.
     pub when: Option<When>,
 }
 
-/// For handlers of no object.
+/// The filters of handlers without an object.
 pub(crate) static NO_FILTERS: Filters = Filters {
     labels: Vec::new(),
     annotations: Vec::new(),
@@ -40,17 +41,17 @@ pub(crate) static NO_FILTERS: Filters = Filters {
     when: None,
 };
 
-/// What one value must be.
+/// A criterion that one value must meet.
 #[derive(Clone)]
 #[non_exhaustive]
 pub enum Criterion {
-    /// Exactly this value.
+    /// The value equals this one.
     Equals(Value),
-    /// Any value.
+    /// The value is present.
     Present,
-    /// No value.
+    /// The value is absent.
     Absent,
-    /// A value for which the function returns `true`; it gets `None` if there is none.
+    /// The function returns `true` for the value; it gets `None` if the value is absent.
     Matches(Predicate),
 }
 
@@ -63,11 +64,11 @@ pub(crate) type When = Arc<dyn Fn(&Cause) -> bool + Send + Sync>;
 // === impl Criterion ===
 
 impl Criterion {
-    /// Whatever `predicate` says of the value; `None` where there is none.
+    /// Creates a criterion from a predicate, which gets `None` for an absent value.
     pub fn matches(predicate: impl Fn(Option<&Value>) -> bool + Send + Sync + 'static) -> Self {
         Self::Matches(Arc::new(predicate))
     }
-    /// Whether `value` is as wanted; `None` is absence.
+    /// Returns whether `value` meets the criterion; `None` is an absent value.
     #[must_use]
     pub fn holds(&self, value: Option<&Value>) -> bool {
         match self {
@@ -107,8 +108,8 @@ impl fmt::Debug for Criterion {
     }
 }
 
-/// The former value of a field. It is unknown where only a digest of the last-handled state is left: then every criterion on it holds,
-/// for a handler called once too often does less harm than one not called.
+/// The former value of a field. It is unknown if the former state was too large to store, so that only its digest was
+/// kept. Every criterion then holds for it, since one call too many does less harm than a missed call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Former<'a> {
     Known(Option<&'a Value>),
@@ -116,7 +117,8 @@ pub(crate) enum Former<'a> {
 }
 
 impl Filters {
-    /// Whether the object is in scope: labels, annotations, and the field's presence or value on either side of the change.
+    /// Returns whether the object passes the labels, the annotations, and the field criterion on either side of the
+    /// change.
     pub(crate) fn accept_object(
         &self,
         body: &Body,
@@ -137,14 +139,14 @@ impl Filters {
             })
     }
 
-    /// Whether functions of users are among them.
+    /// Returns whether the filters contain user functions.
     pub(crate) fn has_functions(&self) -> bool {
         let named = self.labels.iter().chain(&self.annotations);
         let mut criteria = named.map(|(_, it)| it).chain(&self.value);
         self.when.is_some() || criteria.any(Criterion::is_function)
     }
 
-    /// What does not go together.
+    /// Rejects filters that contradict each other.
     pub(crate) fn check(&self, field: Option<&FieldPath>) -> Result<(), &'static str> {
         if self.value.is_some() && field.is_none() {
             return Err("`value`, `old` and `new` need a `field`");
@@ -154,12 +156,12 @@ impl Filters {
 }
 
 impl Criterion {
-    /// Whether a function of users decides.
+    /// Returns whether the criterion is a user function.
     pub(crate) fn is_function(&self) -> bool {
         matches!(self, Self::Matches(_))
     }
 
-    /// Whether a former value was as wanted.
+    /// Returns whether a former value met the criterion.
     pub(crate) fn holds_formerly(&self, value: Former<'_>) -> bool {
         match value {
             Former::Known(value) => self.holds(value),
@@ -170,20 +172,20 @@ impl Criterion {
 
 // === for generated code ===
 
-/// Written as a value, or as the name of a predicate.
+/// Marker: the criterion is written as a value or as the name of a predicate.
 pub struct AsValue;
-/// Written as a predicate.
+/// Marker: the criterion is written as a predicate.
 pub struct AsPredicate;
-/// Written as a criterion.
+/// Marker: the criterion is written as a [`Criterion`].
 pub struct AsCriterion;
 
-/// What an attribute takes for a criterion; `M` says which of the three it is.
+/// Notations that attributes accept for a criterion. The marker `M` distinguishes the three notations.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no criterion",
     label = "expected a value, `PRESENT`, `ABSENT`, or a predicate `fn(Option<&Value>) -> bool`"
 )]
 pub trait IntoCriterion<M> {
-    /// The criterion.
+    /// Converts the notation.
     fn into_criterion(self) -> Criterion;
 }
 
@@ -205,17 +207,17 @@ impl IntoCriterion<AsCriterion> for Criterion {
     }
 }
 
-/// A criterion, however it is written.
+/// Converts a criterion from any notation.
 pub fn criterion<M>(written: impl IntoCriterion<M>) -> Criterion {
     written.into_criterion()
 }
 
-/// A criterion written as a closure, whose argument needs no type.
+/// Makes a criterion from a closure, so that its argument needs no type annotation.
 pub fn matches(predicate: impl Fn(Option<&Value>) -> bool + Send + Sync + 'static) -> Criterion {
     Criterion::matches(predicate)
 }
 
-/// A predicate over the whole cause.
+/// Makes a predicate over the whole cause.
 pub fn when(predicate: impl Fn(&Cause) -> bool + Send + Sync + 'static) -> When {
     Arc::new(predicate)
 }

@@ -1,7 +1,7 @@
-//! Indices: values by keys that functions make of objects, in the memory of the operator, for all handlers to read.
+//! In-memory indices: values by keys, which user functions compute from objects, and which all handlers can read.
 //!
-//! Promises that a reader never waits for user code and never sees half of what an object has put in: a value read is a snapshot. Must not
-//! know when an object is indexed, nor what is done where its function fails.
+//! Readers never wait for user code, and never see a partial update of an object: each read returns a snapshot. This
+//! module decides neither when objects are indexed nor how failures of index functions are handled.
 
 pub(crate) mod erased;
 pub(crate) mod returned;
@@ -16,9 +16,9 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use crate::handler::index::table::{Contribution, Entry, Table};
 use crate::handler::index::values::{Values, ValuesIter};
 
-/// What an index function has made of all its objects: values by keys, for reading. Clones show the same index.
+/// The index that an index function fills: values by keys, read-only for handlers. Clones refer to the same index.
 ///
-/// A handler gets the index by the name of its argument, which is the id of the index function:
+/// A handler asks for an index by its id, which is the name of the index function, as the name of an argument:
 ///
 /// ```
 /// use kopf_rs::prelude::*;
@@ -45,23 +45,24 @@ use crate::handler::index::values::{Values, ValuesIter};
 /// # });
 /// ```
 ///
-/// What is read is a snapshot: it stays as it is while objects change, holds no lock, and can be kept across an `await`. No map is copied for it.
+/// Each read returns a snapshot, which stays unchanged while objects change, holds no lock, and can be kept across an
+/// `await`. Reading does not copy the map.
 pub struct Index<K, V> {
     table: Arc<RwLock<Table<K, V>>>,
 }
 
-/// The values under one key of an [`Index`], one for each object: as they were when they were read.
+/// A snapshot of the values under one key of an [`Index`], one per object.
 pub struct IndexValues<V> {
     values: Values<V>,
 }
 
-/// Goes through [`IndexValues`].
+/// Iterator over [`IndexValues`].
 pub struct IndexValuesIter<'a, V>(ValuesIter<'a, V>);
 
 // === impl Index ===
 
 impl<K: Eq + Hash, V> Index<K, V> {
-    /// The values under a key; none where the key is not there.
+    /// Returns the values under a key; empty if the key is absent.
     #[must_use]
     pub fn get<Q>(&self, key: &Q) -> IndexValues<V>
     where
@@ -72,7 +73,7 @@ impl<K: Eq + Hash, V> Index<K, V> {
         IndexValues { values }
     }
 
-    /// Whether there are values under a key.
+    /// Returns whether there are values under a key.
     #[must_use]
     pub fn contains<Q>(&self, key: &Q) -> bool
     where
@@ -82,19 +83,19 @@ impl<K: Eq + Hash, V> Index<K, V> {
         self.read().get(key).is_some()
     }
 
-    /// How many keys there are.
+    /// Returns the number of keys.
     #[must_use]
     pub fn len(&self) -> usize {
         self.read().len()
     }
 
-    /// Whether there are no keys.
+    /// Returns whether the index has no keys.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// All keys, in no order.
+    /// Returns all keys in arbitrary order.
     #[must_use]
     pub fn keys(&self) -> Vec<K>
     where
@@ -103,7 +104,7 @@ impl<K: Eq + Hash, V> Index<K, V> {
         self.read().iter().map(|(key, _)| key.clone()).collect()
     }
 
-    /// All keys with their values, in no order, as they are at this moment.
+    /// Returns a snapshot of all keys with their values, in arbitrary order.
     #[must_use]
     pub fn iter(&self) -> std::vec::IntoIter<(K, IndexValues<V>)>
     where
@@ -136,7 +137,7 @@ impl<K, V> Index<K, V> {
     }
 }
 
-/// For unit tests of handlers: each pair is of an object of its own.
+/// For unit tests of handlers. Each pair counts as coming from a different object.
 impl<K: Eq + Hash, V: Clone> FromIterator<(K, V)> for Index<K, V> {
     fn from_iter<T: IntoIterator<Item = (K, V)>>(pairs: T) -> Self {
         let index = Self::new();
@@ -151,7 +152,7 @@ impl<K: Eq + Hash, V: Clone> FromIterator<(K, V)> for Index<K, V> {
     }
 }
 
-/// For unit tests of handlers: each pair is of an object of its own.
+/// For unit tests of handlers. Each pair counts as coming from a different object.
 impl<K: Eq + Hash, V: Clone, const N: usize> From<[(K, V); N]> for Index<K, V> {
     fn from(pairs: [(K, V); N]) -> Self {
         pairs.into_iter().collect()
@@ -194,31 +195,31 @@ impl<K: fmt::Debug, V: fmt::Debug> fmt::Debug for Index<K, V> {
 // === impl IndexValues ===
 
 impl<V> IndexValues<V> {
-    /// How many there are.
+    /// Returns the number of values.
     #[must_use]
     pub fn len(&self) -> usize {
         self.values.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no values.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.values.is_empty()
     }
 
-    /// One after the other, those of the objects that were seen first coming first.
+    /// Iterates over the values in the order in which their objects were first seen.
     #[must_use]
     pub fn iter(&self) -> IndexValuesIter<'_, V> {
         IndexValuesIter(self.values.iter())
     }
 
-    /// That of the object that was seen first.
+    /// Returns the value of the object that was seen first.
     #[must_use]
     pub fn first(&self) -> Option<&V> {
         self.iter().next()
     }
 
-    /// Whether one of them is equal to this.
+    /// Returns whether one of the values equals this one.
     #[must_use]
     pub fn contains(&self, value: &V) -> bool
     where
@@ -227,7 +228,7 @@ impl<V> IndexValues<V> {
         self.iter().any(|it| it == value)
     }
 
-    /// All of them.
+    /// Clones all values into a `Vec`.
     #[must_use]
     pub fn to_vec(&self) -> Vec<V>
     where
@@ -335,7 +336,7 @@ mod tests {
         let clones = Arc::new(AtomicUsize::new(0));
         let index = Index::<&str, Counted>::new();
         let mut contributions = Vec::new();
-        // Each change comes while somebody holds what was there before it.
+        // A reader holds the former snapshot during each change.
         for object in 0..OBJECTS {
             let held = index.get("hot");
             let mut contribution = Contribution::default();

@@ -1,6 +1,6 @@
-//! Which of the due handlers run in one pass.
+//! Selects which of the due handlers run in one pass.
 //!
-//! Must not know what a pass is.
+//! This module does not know what a pass is.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,9 +8,10 @@ use std::sync::Arc;
 use crate::handler::named_panic::named;
 use crate::object::body::Body;
 
-/// Which of the due handlers of an object run in one pass; of an operator, or of one group of sub-handlers.
+/// Selects which of the due handlers of an object run in one pass. Applies to an operator, or to one group of
+/// sub-handlers.
 ///
-/// What has been done is written to the object after each pass. Handlers of one object never run at the same time.
+/// After each pass, the operator writes the progress to the object. Handlers of one object never run concurrently.
 ///
 /// ```
 /// use kopf_rs::{Lifecycle, Settings};
@@ -33,23 +34,23 @@ pub enum Lifecycle {
     Randomized,
     /// All handlers, in random order.
     Shuffled,
-    /// The handlers that a function of your own picks.
+    /// The handlers that a custom function picks.
     Custom(CustomLifecycle),
 }
 
-/// A function that picks handlers: made by [`Lifecycle::custom`].
+/// A function that picks handlers. Created by [`Lifecycle::custom`].
 #[derive(Clone)]
 pub struct CustomLifecycle(Arc<Picking>);
 
 type Picking = dyn Fn(&Body, &[DueHandler<'_>]) -> Vec<usize> + Send + Sync;
 
-/// A handler that could run now.
+/// A handler that is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DueHandler<'a> {
     /// The id of the handler.
     pub id: &'a str,
-    /// The number of attempts that were made.
+    /// The number of attempts so far.
     pub retries: u32,
 }
 
@@ -60,14 +61,15 @@ impl<'a> DueHandler<'a> {
 }
 
 impl Lifecycle {
-    /// Run the handlers that the function picks, in its order. It returns indices of the list of due handlers; if it returns none, the first one runs.
+    /// Runs the handlers that `pick` returns, in that order. It returns indices into the list of due handlers. If it
+    /// returns none, the first handler runs.
     pub fn custom(
         pick: impl Fn(&Body, &[DueHandler<'_>]) -> Vec<usize> + Send + Sync + 'static,
     ) -> Self {
         Self::Custom(CustomLifecycle(Arc::new(pick)))
     }
 
-    /// Places in `due`, each at most once, at least one unless there are none. `random` is in `0.0..1.0`.
+    /// Returns distinct positions in `due`, at least one unless `due` is empty. `random` lies in `0.0..1.0`.
     pub(crate) fn pick(&self, body: &Body, due: &[DueHandler<'_>], random: f64) -> Vec<usize> {
         let places = 0..due.len();
         match self {
@@ -103,7 +105,7 @@ impl fmt::Debug for CustomLifecycle {
     }
 }
 
-/// One random number decides over all places.
+/// Shuffles all positions with one random number as the seed.
 fn shuffled(count: usize, random: f64) -> Vec<usize> {
     let mut state = random.to_bits();
     let mut next = |below: usize| {

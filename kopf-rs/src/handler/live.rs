@@ -1,6 +1,7 @@
-//! The object as it is now, for handlers that run for long: what they were called with becomes old.
+//! The current state of an object, for long-running handlers, whose other arguments become outdated.
 //!
-//! The engine gives it as text, of which a tree is made when a handler asks: thousands of daemons never do. Must not know who tells of changes.
+//! The engine stores each new state as text. The first access by a handler parses it, since thousands of daemons
+//! never read it. This module does not know where changes come from.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,7 +14,8 @@ use crate::handler::read::{self, Absent, At};
 use crate::object::body::Body;
 use crate::object::raw::Raw;
 
-/// The object as it is now, as far as the operator has heard: for daemons, whose other arguments are of the moment they were called.
+/// The newest state of the object that the operator knows. Daemons need it because their other arguments are
+/// snapshots from the start of the call.
 ///
 /// ```
 /// use std::time::Duration;
@@ -32,16 +34,16 @@ use crate::object::raw::Raw;
 #[derive(Clone)]
 pub struct Live(Arc<Mutex<Newest>>);
 
-/// What is known of the object.
+/// The newest known state.
 #[derive(Default)]
 struct Newest {
     text: Option<Raw>,
-    /// Counts before the text.
+    /// The parsed tree. It takes precedence over the text.
     tree: Option<Arc<Body>>,
 }
 
 impl Live {
-    /// An object that stays as it is until [`set`](Self::set) says otherwise: for unit tests.
+    /// Creates a fixed object for unit tests; only [`set`](Self::set) changes it.
     #[must_use]
     pub fn new(body: Body) -> Self {
         Self::of(Arc::new(body))
@@ -54,7 +56,7 @@ impl Live {
         })))
     }
 
-    /// An object as the engine knows it.
+    /// Creates the handle from the engine's text.
     pub(crate) fn of_text(text: Raw) -> Self {
         Self(Arc::new(Mutex::new(Newest {
             text: Some(text),
@@ -62,7 +64,7 @@ impl Live {
         })))
     }
 
-    /// The whole object. Each call makes a tree of the newest text: keep it as long as you look at one state.
+    /// Returns the whole object. Each call parses the newest text, so keep the result while you work on one state.
     #[must_use]
     pub fn body(&self) -> Arc<Body> {
         let (text, tree) = {
@@ -75,15 +77,15 @@ impl Live {
         })
     }
 
-    /// The newest text that the engine has given.
+    /// Returns the newest text from the engine.
     pub(crate) fn text(&self) -> Option<Raw> {
         self.lock().text.clone()
     }
 
-    /// The stanza `spec` as a type of yours; `Value` for the JSON itself.
+    /// Deserializes the stanza `spec` into `T`; use `Value` for the plain JSON.
     ///
     /// # Errors
-    /// A permanent one that names the JSON path, where `spec` is no `T`.
+    /// Returns a permanent error that names the JSON path if `spec` does not deserialize into `T`.
     pub fn spec<T: DeserializeOwned>(&self) -> Result<T, HandlerError> {
         let body = self.body();
         let at = At {
@@ -93,10 +95,10 @@ impl Live {
         read::read(at, read::stanza(body.spec()), Absent::Empty)
     }
 
-    /// The stanza `status` as a type of yours.
+    /// Deserializes the stanza `status` into `T`.
     ///
     /// # Errors
-    /// A permanent one that names the JSON path, where `status` is no `T`.
+    /// Returns a permanent error that names the JSON path if `status` does not deserialize into `T`.
     pub fn status<T: DeserializeOwned>(&self) -> Result<T, HandlerError> {
         let body = self.body();
         let at = At {
@@ -106,12 +108,12 @@ impl Live {
         read::read(at, read::stanza(body.status()), Absent::Empty)
     }
 
-    /// The object has changed.
+    /// Replaces the object.
     pub fn set(&self, body: impl Into<Arc<Body>>) {
         self.lock().tree = Some(body.into());
     }
 
-    /// The object has changed, as the engine knows.
+    /// Replaces the object with the engine's newest text.
     pub(crate) fn set_text(&self, text: Raw) {
         *self.lock() = Newest {
             text: Some(text),

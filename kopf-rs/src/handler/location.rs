@@ -1,9 +1,9 @@
-//! Where a handler is declared.
+//! The source location of a handler's declaration.
 
 use std::fmt;
 use std::panic::Location;
 
-/// The position of a function's name in the sources, so that all attributes of one function share it.
+/// The position of a function's name in the sources. All attributes of one function share it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SourceLocation {
     /// `CARGO_PKG_NAME` of the crate.
@@ -18,7 +18,7 @@ pub struct SourceLocation {
     pub module: &'static str,
 }
 
-/// Where a handler is declared: two handlers declared at the same place are one function.
+/// The source location of a handler's declaration. Two handlers with the same location are the same function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DeclaredAt {
     Function(SourceLocation),
@@ -41,7 +41,7 @@ impl fmt::Display for DeclaredAt {
 }
 
 impl DeclaredAt {
-    /// The package of the annotated function.
+    /// Returns the package of the annotated function; `None` for a closure.
     pub(crate) fn package(self) -> Option<&'static str> {
         match self {
             Self::Function(location) => Some(location.package),

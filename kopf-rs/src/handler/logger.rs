@@ -1,6 +1,6 @@
-//! A logger that knows its object, so that every line can start with `[namespace/name]`.
+//! A logger that is bound to an object, so that every line can start with `[namespace/name]`.
 //!
-//! The prefix itself is made where lines are printed: here the object travels as fields.
+//! The logger attaches the object as fields. The formatter turns them into the prefix.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,29 +10,29 @@ use crate::handler::subject::Activity;
 use crate::object::posted_event::{EventKind, PostedEvent, Regarding};
 use crate::object::reference::Reference;
 
-/// Logs on behalf of one object, or of one activity, also from tasks and threads that a handler starts: `info!(logger, "...")` and its siblings.
+/// Logs about one object or one activity, also from tasks and threads that a handler starts: `info!(logger, "...")`
+/// and its siblings. In a handler itself, `info!("...")` is enough.
 ///
-/// In a handler itself `info!("...")` is enough.
-///
-/// Works without any setup, so that handlers can be called in unit tests with `Logger::new()`.
+/// Needs no setup, so unit tests can call handlers with `Logger::new()`.
 #[derive(Clone, Debug, Default)]
 pub struct Logger {
     about: Option<Arc<Reference>>,
     activity: Option<Activity>,
-    /// Where lines are posted as Events, too.
+    /// Set if the operator also posts log lines as Events.
     posting: Option<LinePosting>,
 }
 
-/// How lines about an object are posted as Kubernetes Events.
+/// How to post lines about an object as Kubernetes Events.
 #[derive(Clone, Debug)]
 struct LinePosting {
     sink: Arc<dyn EventSink>,
-    /// The handler that writes them.
+    /// The handler that writes the lines.
     action: Option<Arc<str>>,
     resource_version: Option<Arc<str>>,
 }
 
-/// One event. The target and the level of a callsite are constant: so there is one for each.
+/// Emits one event. The target and the level of a `tracing` callsite are constants, so each combination needs its own
+/// callsite.
 macro_rules! at_level {
     ($level:expr, $target:literal, $($fields:tt)+) => {
         match $level {
@@ -46,7 +46,7 @@ macro_rules! at_level {
 }
 
 impl Logger {
-    /// A logger for lines about `reference`.
+    /// Creates a logger for lines about `reference`.
     #[must_use]
     pub fn of(reference: Arc<Reference>) -> Self {
         Self {
@@ -55,12 +55,12 @@ impl Logger {
             posting: None,
         }
     }
-    /// A logger for lines about no object, as in unit tests of handlers.
+    /// Creates a logger for lines about no object, for unit tests of handlers.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
-    /// A logger for lines about an activity.
+    /// Creates a logger for lines about an activity.
     pub(crate) fn of_activity(activity: Activity) -> Self {
         Self {
             about: None,
@@ -68,11 +68,11 @@ impl Logger {
             posting: None,
         }
     }
-    /// The object that it logs about.
+    /// Returns the object that the logger is bound to.
     pub(crate) fn about(&self) -> Option<&Reference> {
         self.about.as_deref()
     }
-    /// The same, whose lines are also posted as Events where the operator posts lines.
+    /// Also posts the lines as Events if the operator posts log lines.
     pub(crate) fn posting_to(mut self, sink: Option<&OperatorSink>) -> Self {
         let sink = sink.filter(|sink| sink.0.takes_lines());
         self.posting = sink.map(|sink| LinePosting {
@@ -82,7 +82,7 @@ impl Logger {
         });
         self
     }
-    /// The same for a call of a handler for a version of the object.
+    /// Binds the logger to a call of a handler for one version of the object.
     pub(crate) fn for_call(mut self, handler: &Arc<str>, version: &str) -> Self {
         if let Some(posting) = &mut self.posting {
             posting.action = Some(handler.clone());
@@ -90,25 +90,26 @@ impl Logger {
         }
         self
     }
-    /// Whether lines are posted.
+    /// Returns whether log lines are posted as Events.
     pub(crate) fn posts_lines(&self) -> bool {
         self.posting.is_some()
     }
-    /// Write one line.
+    /// Writes one log line.
     ///
-    /// Its target is `kopf.objects`, its fields are `namespace name kind api_version uid` where there is an object. In activities
-    /// the target is `kopf.activities.startup`, or that of another activity.
+    /// The target is `kopf.objects`, with the fields `namespace name kind api_version uid`, if there is an object.
+    /// For activities, the target is `kopf.activities.startup`, or that of another activity.
     ///
-    /// With [`Posting::loggers`](crate::Posting::loggers) it is posted as a Kubernetes Event about the object, too.
+    /// With [`Posting::loggers`](crate::Posting::loggers), the line is also posted as a Kubernetes Event about the
+    /// object.
     pub fn log(&self, level: tracing::Level, line: fmt::Arguments<'_>) {
         self.print(level, line);
         self.post_line(level, line);
     }
-    /// Post one line, where lines are posted.
+    /// Posts one line if log lines are posted as Events.
     pub(crate) fn post_line(&self, level: tracing::Level, line: fmt::Arguments<'_>) {
         self.post(level, None, "Logging", line);
     }
-    /// Post an Event, where lines are posted.
+    /// Posts an Event if log lines are posted as Events.
     pub(crate) fn post(
         &self,
         level: tracing::Level,
@@ -137,7 +138,7 @@ impl Logger {
         let event = PostedEvent::new(regarding, kind, (action, reason), &note);
         posting.sink.post(event);
     }
-    /// Write one line, and post nothing.
+    /// Writes one log line without posting it.
     pub(crate) fn print(&self, level: tracing::Level, line: fmt::Arguments<'_>) {
         match self.activity {
             None => self.log_about_object(level, line),
@@ -164,9 +165,9 @@ impl Logger {
     }
 }
 
-/// One line at a level: as a macro of `tracing` takes it, or behind a [`Logger`]. What begins with a name or an expression and a comma has a logger:
-/// of all that `tracing` takes, only a field that is nothing but the name of a variable is written out here, `count = count`. Where
-/// lines are posted as Events, text is.
+/// Logs one line with the syntax of the `tracing` macros, or through a [`Logger`] if the first argument is an
+/// expression followed by a comma. One form of `tracing` is therefore not available: the shorthand field `count` must
+/// be written as `count = count`. Only lines that begin with a format string are posted as Events.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __kopf_line {
@@ -205,10 +206,11 @@ macro_rules! __kopf_line {
     };
 }
 
-/// Log a line for developers: `debug!("found {n} pods")`.
+/// Logs a line for developers: `debug!("found {n} pods")`.
 ///
-/// Within a handler the line tells which object it is about, as do those of `tracing`'s own macros, which this one stands for. A first argument
-/// that is a [`Logger`] does the same in tasks and threads that the handler starts: `debug!(logger, "..")`.
+/// Replaces `tracing::debug!`. Within a handler, the line names the handled object, as lines of `tracing`'s own
+/// macros do. In tasks and threads that the handler starts, pass a [`Logger`] as the first argument:
+/// `debug!(logger, "..")`.
 #[macro_export]
 macro_rules! debug {
     ($($line:tt)+) => {
@@ -216,10 +218,10 @@ macro_rules! debug {
     };
 }
 
-/// Log a line on the normal course of things: `info!("pod {name} created")`.
+/// Logs a line about normal operation: `info!("pod {name} created")`.
 ///
-/// Within a handler, the line names the object that it is about, as lines of `tracing`'s own macros do. In tasks and threads that the handler
-/// starts, the line needs a [`Logger`] as the first argument: `info!(logger, "..")`.
+/// Replaces `tracing::info!`. Within a handler, the line names the handled object, as lines of `tracing`'s own macros
+/// do. In tasks and threads that the handler starts, pass a [`Logger`] as the first argument: `info!(logger, "..")`.
 #[macro_export]
 macro_rules! info {
     ($($line:tt)+) => {
@@ -227,10 +229,10 @@ macro_rules! info {
     };
 }
 
-/// Log a line on something odd: `warn!("no image given, using {image}")`.
+/// Logs a line about something unexpected: `warn!("no image given, using {image}")`.
 ///
-/// Within a handler the line tells which object it is about, as do those of `tracing`'s own macros, which this one stands for. A first argument
-/// that is a [`Logger`] does the same in tasks and threads that the handler starts: `warn!(logger, "..")`.
+/// Replaces `tracing::warn!`. Within a handler, the line names the handled object, as lines of `tracing`'s own macros
+/// do. In tasks and threads that the handler starts, pass a [`Logger`] as the first argument: `warn!(logger, "..")`.
 #[macro_export]
 macro_rules! warn {
     ($($line:tt)+) => {
@@ -238,10 +240,11 @@ macro_rules! warn {
     };
 }
 
-/// Log a line on a failure: `error!("cannot create the pod: {error}")`.
+/// Logs a line about a failure: `error!("cannot create the pod: {error}")`.
 ///
-/// Within a handler the line tells which object it is about, as do those of `tracing`'s own macros, which this one stands for. A first argument
-/// that is a [`Logger`] does the same in tasks and threads that the handler starts: `error!(logger, "..")`.
+/// Replaces `tracing::error!`. Within a handler, the line names the handled object, as lines of `tracing`'s own
+/// macros do. In tasks and threads that the handler starts, pass a [`Logger`] as the first argument:
+/// `error!(logger, "..")`.
 #[macro_export]
 macro_rules! error {
     ($($line:tt)+) => {
@@ -250,7 +253,7 @@ macro_rules! error {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::fmt::Write;
     use std::sync::Mutex;
 
@@ -262,7 +265,7 @@ mod tests {
 
     /// Writes every event as one line.
     #[derive(Clone, Default)]
-    struct Lines(Arc<Mutex<Vec<String>>>);
+    pub(crate) struct Lines(pub(crate) Arc<Mutex<Vec<String>>>);
 
     struct Fields<'a>(&'a mut String);
 

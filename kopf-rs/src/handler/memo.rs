@@ -1,10 +1,10 @@
-//! What handlers of one object remember in the process, for as long as the object lives.
+//! In-memory state that the handlers of one object share while the object exists.
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Values by type, kept in memory per object (by uid), and dropped with the object. Clones share the values.
+/// In-memory values by type, one set per object (by uid), dropped with the object. Clones share the values.
 ///
 /// ```
 /// use kopf_rs::prelude::*;
@@ -20,9 +20,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// }
 /// ```
 ///
-/// The operator has a memo, too: [`Operator::memo`](crate::Operator::memo), and the memo of startup and cleanup handlers. When an object is seen for
-/// the first time, its memo begins with the values that the operator's has at that moment. What is inserted later is each memo's own. A value
-/// that all objects are to change is one that can be shared:
+/// The operator has a memo, too: [`Operator::memo`](crate::Operator::memo) and startup and cleanup handlers access
+/// it. When the operator first sees an object, the object's memo starts with a copy of the operator's values. Later
+/// inserts stay in their own memo. Use a value with shared state if all objects must change it:
 ///
 /// ```
 /// use std::sync::Mutex;
@@ -50,26 +50,26 @@ pub struct Memo(Arc<Shared>);
 #[derive(Default)]
 struct Shared {
     values: Mutex<Values>,
-    /// Held while a value is changed, so that no change is lost. The values can be read meanwhile.
+    /// Held during an update, so that no update is lost. Readers are not blocked.
     changing: Mutex<()>,
 }
 
 type Values = HashMap<TypeId, Arc<dyn Any + Send + Sync>>;
 
 impl Memo {
-    /// Keep `value`; the former one of its type is returned.
+    /// Stores `value`, and returns the former value of its type.
     pub fn insert<T: Send + Sync + 'static>(&self, value: T) -> Option<Arc<T>> {
         self.lock()
             .insert(TypeId::of::<T>(), Arc::new(value))?
             .downcast()
             .ok()
     }
-    /// The value of type `T`.
+    /// Returns the value of type `T`.
     #[must_use]
     pub fn get<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
         self.lock().get(&TypeId::of::<T>())?.clone().downcast().ok()
     }
-    /// The value of type `T`, made by default where there is none.
+    /// Returns the value of type `T`; inserts the default if there is none.
     #[must_use]
     pub fn get_or_default<T: Default + Send + Sync + 'static>(&self) -> Arc<T> {
         let mut values = self.lock();
@@ -78,10 +78,10 @@ impl Memo {
             .or_insert_with(|| Arc::new(T::default()));
         value.clone().downcast().unwrap_or_default()
     }
-    /// Change the value of type `T`, which is made by default where there is none; the changed one is returned.
+    /// Updates the value of type `T` and returns the new value. Starts from the default if there is none.
     ///
-    /// Changes come one after the other, so `|count| count.0 += 1` counts right whoever else counts. `change` may read the memo; it must not
-    /// update it.
+    /// Updates are serialized, so concurrent calls of `|count| count.0 += 1` lose no increment. `change` may read the
+    /// memo, but must not update it.
     pub fn update<T: Clone + Default + Send + Sync + 'static>(
         &self,
         change: impl FnOnce(&mut T),
@@ -93,7 +93,7 @@ impl Memo {
         self.lock().insert(TypeId::of::<T>(), value.clone());
         value
     }
-    /// A memo of its own with the same values: later ones are not shared.
+    /// Returns an independent memo with the same values.
     pub(crate) fn copied(&self) -> Self {
         let values = self.lock().clone();
         Self(Arc::new(Shared {
@@ -101,7 +101,7 @@ impl Memo {
             changing: Mutex::default(),
         }))
     }
-    /// Whether nothing would be lost with it: it is empty, and nobody else holds it.
+    /// Returns whether dropping the memo would lose nothing: it is empty, and no other clone exists.
     pub(crate) fn is_idle(&self) -> bool {
         Arc::strong_count(&self.0) == 1 && self.lock().is_empty()
     }

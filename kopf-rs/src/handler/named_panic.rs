@@ -1,12 +1,12 @@
-//! Panics of functions of users that are no handlers, named on their way up.
+//! Attaches the name of a user function to its panic, for functions that are not handlers.
 //!
-//! Must not know who catches them.
+//! This module does not know where the panic is caught.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use crate::handler::outcome::panic_text;
 
-/// What a function has panicked with, and which one it was.
+/// The payload of a panic, with the name of the function that panicked.
 #[derive(Debug)]
 pub(crate) struct NamedPanic {
     /// Such as `a filter of 'create_fn'`.
@@ -14,10 +14,10 @@ pub(crate) struct NamedPanic {
     pub(crate) text: Option<String>,
 }
 
-/// Run what may call such a function; a panic goes on with its name.
+/// Runs code that may call such a function, and adds the function's name to a panic.
 pub(crate) fn named<T>(function: impl FnOnce() -> String, run: impl FnOnce() -> T) -> T {
     catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|payload| {
-        // One that has a name already keeps it.
+        // An inner call may have added a name already.
         if payload.is::<NamedPanic>() {
             resume_unwind(payload);
         }

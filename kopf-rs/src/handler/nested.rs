@@ -1,4 +1,4 @@
-//! What `#[subhandler]` makes of a function: a callback, once it has what the function takes.
+//! Expansion of `#[subhandler]`: a callback that can be registered once it has the value that its function takes.
 //!
 //! For generated code.
 
@@ -9,7 +9,7 @@ use crate::handler::location::{DeclaredAt, SourceLocation};
 use crate::handler::options::{CallbackOptions, ChangeOptions, CommonOptions};
 use crate::handler::registry::callback::Callback;
 
-/// The sub-handler that an annotated function is, called by its name or by the id it is given.
+/// Makes a sub-handler from an annotated function, with the function's name or the given id.
 #[must_use]
 pub fn subhandler(
     (name, id): (&str, Option<String>),
@@ -31,22 +31,22 @@ pub fn subhandler(
     }
 }
 
-/// A sub-handler whose function takes a value: give it with [`param`](Self::param), then it can be registered.
+/// A sub-handler whose function takes a value: pass it with [`param`](Self::param) before registration.
 #[must_use = "a sub-handler is called where it is registered: `subs.add(handle::id(..).param(..))`"]
 #[derive(Clone, Debug)]
 pub struct NeedsParam<T>(Callback, PhantomData<T>);
 
-/// A sub-handler whose function takes a text: give it with [`param`](Self::param), then it can be registered.
+/// A sub-handler whose function takes a text: pass it with [`param`](Self::param) before registration.
 #[must_use = "a sub-handler is called where it is registered: `subs.add(handle::id(..).param(..))`"]
 #[derive(Clone, Debug)]
 pub struct NeedsText(Callback);
 
 impl<T: Send + Sync + 'static> NeedsParam<T> {
-    /// Of a sub-handler without it.
+    /// Wraps a sub-handler that still lacks the value.
     pub fn of(handler: Callback) -> Self {
         Self(handler, PhantomData)
     }
-    /// What its function is given.
+    /// Sets the value that the function takes.
     #[must_use]
     pub fn param(self, param: T) -> Callback {
         self.0.param(param)
@@ -54,11 +54,11 @@ impl<T: Send + Sync + 'static> NeedsParam<T> {
 }
 
 impl NeedsText {
-    /// Of a sub-handler without it.
+    /// Wraps a sub-handler that still lacks the text.
     pub fn of(handler: Callback) -> Self {
         Self(handler)
     }
-    /// What its function is given.
+    /// Sets the text that the function takes.
     #[must_use]
     pub fn param(self, param: impl Into<String>) -> Callback {
         self.0.param(param.into())

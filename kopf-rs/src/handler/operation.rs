@@ -1,31 +1,31 @@
-//! What somebody is about to do to an object, as the API server tells admission handlers.
+//! The operation of an admission request.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::object::words::equals_text;
+use crate::object::str_eq::equals_text;
 
-/// What somebody is about to do to an object: the argument `operation` of admission handlers. Displays, and compares with text, as
-/// Kubernetes writes it: `operation == "CREATE"`.
+/// The operation of an admission request: the argument `operation` of admission handlers. Displays and compares with
+/// text in Kubernetes notation: `operation == "CREATE"`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 #[non_exhaustive]
 pub enum Operation {
-    /// The object is to be created.
+    /// Creates the object.
     Create,
-    /// The object is to be changed.
+    /// Updates the object.
     Update,
-    /// The object is to be deleted.
+    /// Deletes the object.
     Delete,
-    /// Somebody connects to the object, as `kubectl exec` does to a pod.
+    /// Connects to the object, as `kubectl exec` does to a pod.
     Connect,
 }
 
 // === impl ===
 
 impl Operation {
-    /// `CREATE`, `UPDATE`, `DELETE` or `CONNECT`.
+    /// Returns `CREATE`, `UPDATE`, `DELETE` or `CONNECT`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {

@@ -1,6 +1,7 @@
-//! Options that several families of handlers share, and those of a closure, whose family is not known yet.
+//! Options that several families share, and the options of a closure, whose family is not known yet.
 //!
-//! What only one family has is in its module, but for the options of changes: a closure may be given all of them.
+//! Options of one family live in the module of that family. The options of changes are here, since a closure can have
+//! all of them.
 
 use std::time::Duration;
 
@@ -17,25 +18,25 @@ use crate::object::path::FieldPath;
 /// The options that all attributes have.
 #[derive(Clone, Default)]
 pub struct CommonOptions {
-    /// Another id than the function's name.
+    /// Overrides the function's name as the id.
     pub id: Option<String>,
     /// An opaque value for the argument `param`.
     pub param: Option<Param>,
-    /// What the operator must be given for the function.
+    /// The values that must be registered with the operator before it can call the function.
     pub required_state: Vec<RequiredState>,
     /// The indices that the function asks for.
     pub required_indices: Vec<RequiredIndex>,
 }
 
 impl CommonOptions {
-    /// The same for a function with an argument that requires this.
+    /// Adds the requirement of one argument.
     #[must_use]
     pub fn requiring(mut self, state: Option<RequiredState>) -> Self {
         self.required_state.extend(state);
         self
     }
 
-    /// The same for a function that asks for this index.
+    /// Adds an index that the function asks for.
     #[must_use]
     pub fn reading(mut self, index: RequiredIndex) -> Self {
         self.required_indices.push(index);
@@ -43,20 +44,20 @@ impl CommonOptions {
     }
 }
 
-/// How failed attempts are repeated.
+/// How the engine retries failed attempts.
 #[derive(Clone, Debug, Default)]
 pub struct RetryOptions {
-    /// What arbitrary errors mean.
+    /// How the engine treats arbitrary errors.
     pub errors: Option<ErrorsMode>,
-    /// Total time over all attempts; an async attempt is cancelled when it is over.
+    /// Total timeout over all attempts. Cancels an async attempt that is still running.
     pub timeout: Option<Duration>,
-    /// Total number of attempts.
+    /// Maximum number of attempts.
     pub retries: Option<u32>,
-    /// Fixed delay after an arbitrary error.
+    /// Fixed back-off after an arbitrary error.
     pub backoff: Option<Duration>,
 }
 
-/// The options of a family that has no [`RetryOptions`].
+/// The options of families without retries.
 pub(crate) static NO_RETRY: RetryOptions = RetryOptions {
     errors: None,
     timeout: None,
@@ -67,28 +68,28 @@ pub(crate) static NO_RETRY: RetryOptions = RetryOptions {
 /// The options of `on_create`, `on_update`, `on_delete`, `on_resume` and `on_field`.
 #[derive(Clone, Default)]
 pub struct ChangeOptions {
-    /// How failed attempts are repeated.
+    /// How the engine retries failed attempts.
     pub retry: RetryOptions,
-    /// The field the handler is for.
+    /// The field that the handler is restricted to.
     pub field: Option<FieldPath>,
     /// `labels annotations when value`
     pub filters: Filters,
-    /// `on_update`, `on_field`: what the field must have been.
+    /// `on_update`, `on_field`: criterion on the former value of the field.
     pub old: Option<Criterion>,
-    /// `on_update`, `on_field`: what the field must have become.
+    /// `on_update`, `on_field`: criterion on the new value of the field.
     pub new: Option<Criterion>,
-    /// `on_delete`: do not demand the finalizer.
+    /// `on_delete`: add no finalizer.
     pub optional: bool,
-    /// `on_resume`: also for objects being deleted.
+    /// `on_resume`: also call the handler for objects being deleted.
     pub deleted: bool,
-    /// The kinds of children that it makes.
+    /// The kinds of its children.
     pub owns: Kinds,
-    /// Those of them of which it reads more.
+    /// The kinds of children whose full objects it reads, beyond the fields that it applies.
     pub reads: Kinds,
 }
 
 impl ChangeOptions {
-    /// Whether functions of users are among its filters.
+    /// Returns whether the filters contain user functions.
     pub(crate) fn has_filter_functions(&self) -> bool {
         let Self {
             filters, old, new, ..
@@ -97,19 +98,19 @@ impl ChangeOptions {
     }
 }
 
-/// What an arbitrary error means.
+/// How the engine treats an arbitrary error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorsMode {
-    /// The error is logged, and the handler counts as succeeded.
+    /// Logs the error, and counts the handler as succeeded.
     Ignored,
-    /// The handler is tried again. The default.
+    /// Retries the handler. The default.
     Temporary,
-    /// The handler is not tried again.
+    /// Does not retry the handler.
     Permanent,
 }
 
-/// What was said of a closure before its family is known: it has a method for each option of each family.
+/// The options set on a closure before its family is known: there is a method for each option of each family.
 #[derive(Clone, Default)]
 pub(crate) struct CallbackOptions {
     pub(crate) param: Option<Param>,
@@ -126,14 +127,14 @@ pub(crate) struct CallbackOptions {
     pub(crate) side_effects: bool,
     pub(crate) ignore_failures: Option<bool>,
     pub(crate) watches: Vec<WatchedKind>,
-    /// Attempts have keys.
+    /// True if attempts have idempotency keys.
     pub(crate) keyed: bool,
     /// For `index`: the types of its keys and values.
     pub(crate) index: Option<IndexType>,
 }
 
 impl CallbackOptions {
-    /// The names of the methods that were called, but for `param`, which each family has.
+    /// Returns the names of the methods that were called, except `param`, which all families have.
     pub(crate) fn given(&self) -> impl Iterator<Item = &'static str> {
         let ChangeOptions {
             retry,

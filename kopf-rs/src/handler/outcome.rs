@@ -1,4 +1,4 @@
-//! How one attempt of a handler ended, as the engine saw it.
+//! The outcome of one attempt of a handler, as the engine sees it.
 
 use std::any::Any;
 use std::time::Duration;
@@ -8,36 +8,36 @@ use serde_json::Value;
 use crate::handler::child_trouble::ChildTrouble;
 use crate::handler::denial::Denial;
 
-/// The end of one attempt.
+/// The outcome of one attempt.
 #[derive(Debug)]
 pub(crate) enum Outcome {
-    /// It returned; a result goes to `status.{id}`.
+    /// The handler returned successfully; its result goes to `status.{id}`.
     Succeeded(Option<Value>),
-    /// `TemporaryError`: again after the delay.
+    /// `TemporaryError`: retried after the delay.
     Temporary {
         message: String,
         delay: Duration,
         child: Option<ChildTrouble>,
     },
-    /// `PermanentError`.
+    /// `PermanentError`: not retried.
     Permanent {
         message: String,
         child: Option<ChildTrouble>,
     },
-    /// `AdmissionError`: without a request under review, as a permanent error.
+    /// `AdmissionError`: without a request under review, treated as a permanent error.
     Denied { message: String, denial: Denial },
     /// Any other error: the handler's `errors` mode decides.
     Arbitrary { message: String },
-    /// A panic: as an arbitrary error, but in a review.
+    /// A panic: treated as an arbitrary error, except in admission reviews.
     Panicked { message: String },
     /// Cancelled at the handler's timeout.
     TimedOut { after: Duration },
-    /// Its sub-handlers are left to be done: no attempt of its own.
+    /// Some of its sub-handlers are not done. Does not count as an attempt.
     Waiting,
 }
 
 impl Outcome {
-    /// For good, and not because of a child.
+    /// A permanent failure that is not about a child.
     pub(crate) fn permanent(message: impl Into<String>) -> Self {
         Self::Permanent {
             message: message.into(),
@@ -45,7 +45,7 @@ impl Outcome {
         }
     }
 
-    /// Why it has failed, in the handler's words.
+    /// Returns the handler's message for a failure.
     pub(crate) fn message(&self) -> Option<&str> {
         match self {
             Self::Temporary { message, .. }
@@ -58,7 +58,7 @@ impl Outcome {
     }
 }
 
-/// What user code panicked with, where that is text.
+/// Returns the panic message of user code if it is text.
 pub(crate) fn panic_text(payload: &(dyn Any + Send)) -> Option<&str> {
     let literal = payload.downcast_ref::<&str>().copied();
     literal.or_else(|| payload.downcast_ref::<String>().map(String::as_str))

@@ -1,31 +1,31 @@
-//! Kinds of children: which objects beside its own a handler keeps in shape.
+//! The kinds of a handler's children.
 //!
-//! Must not know how they are watched.
+//! This module does not know how children are watched.
 
 use crate::object::selector::{Selector, SelectorError};
 
 /// Kinds as attributes name them.
 pub(crate) type Kinds = Vec<Result<Selector, SelectorError>>;
 
-/// A kind of which objects have children that a handler makes. Where one of these changes, the handler is called.
+/// A kind of children that a handler makes. A change of such a child triggers a call of the handler.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct OwnedKind {
     pub(crate) selector: Selector,
-    /// Handlers read more than what they apply: whole objects are watched and kept in memory, and not only their metadata.
+    /// True if handlers read more than they apply. Then the informer caches whole objects instead of metadata only.
     pub(crate) is_read: bool,
 }
 
-/// One of them: for generated code.
+/// Builds the selector of one kind: for generated code.
 ///
 /// # Errors
-/// Where the text names no resource.
+/// Returns an error if the text names no resource.
 pub fn kind(
     selector: impl FnOnce() -> Result<Selector, SelectorError>,
 ) -> Result<Selector, SelectorError> {
     selector()
 }
 
-/// What options say of kinds: each kind once, and whole where it is asked for as a whole.
+/// Merges the options that name kinds: each kind once, with whole objects if one option requests them.
 pub(super) fn owned_kinds(owns: Kinds, reads: Kinds) -> Result<Vec<OwnedKind>, String> {
     let mut owned: Vec<OwnedKind> = Vec::new();
     let whole = reads.into_iter().map(|kind| (kind, true));
@@ -38,7 +38,7 @@ pub(super) fn owned_kinds(owns: Kinds, reads: Kinds) -> Result<Vec<OwnedKind>, S
     Ok(owned)
 }
 
-/// The same for kinds that are owned no more.
+/// Resolves the kinds that the handler no longer owns.
 pub(super) fn former_kinds(kinds: Kinds) -> Result<Vec<Selector>, String> {
     kinds.into_iter().map(specific).collect()
 }

@@ -1,7 +1,7 @@
-//! Owners: objects that are to live and die with the one that is being handled.
+//! Owners: makes other objects belong to the handled object, so that Kubernetes deletes them with it.
 //!
-//! Kopf's toolkit for hierarchies. What an owner does to others is decided in `object::hierarchy`. Must not know the cluster: the objects
-//! are changed in memory, and are still to be sent.
+//! This is Kopf's toolkit for hierarchies; `object::hierarchy` implements the changes. This module sends no requests:
+//! it changes the objects in memory, and the caller sends them.
 
 mod dependents;
 #[cfg(test)]
@@ -16,7 +16,7 @@ use crate::handler::cause::Cause;
 use crate::handler::current;
 use crate::handler::error::{HandlerError, PermanentError};
 use crate::handler::extract::FromCause;
-use crate::handler::extract::given::OfAnObject;
+use crate::handler::extract::extractors::OfAnObject;
 use crate::handler::owner::dependents::Change;
 use crate::object::hierarchy::{self, Misfit, OwnerFacts, ReferenceFlags};
 use crate::object::labels::Labels;
@@ -24,10 +24,11 @@ use crate::object::path::FieldPath;
 
 pub use crate::handler::owner::dependents::Dependents;
 
-/// The object that others are to belong to: by default the one that is being handled.
+/// The owner that other objects should belong to: by default the handled object.
 ///
-/// In a handler, the functions [`adopt`](crate::adopt), [`label`](crate::label) and so on are enough: they are short for the methods of
-/// [`Owner::current`]. An owner is for everything else: other options, other owners, and tasks, threads and unit tests, where no handler runs.
+/// In a handler, functions such as [`adopt`](crate::adopt) and [`label`](crate::label) are enough; they are shortcuts
+/// for the methods of [`Owner::current`]. Use an `Owner` for other options, for other owners, and in tasks, threads
+/// and unit tests, where no handler runs.
 ///
 /// ```
 /// use kopf_rs::prelude::*;
@@ -46,15 +47,15 @@ pub use crate::handler::owner::dependents::Dependents;
 /// create_fn(Owner::of(&object).unwrap()).await.unwrap();
 /// # });
 /// ```
-///
-/// What is changed: one object or many, see [`Dependents`]. An object that cannot be changed as it is asked for is an error, and stays as it
+/// The methods change one object or many, see [`Dependents`]. They return an error for an object that cannot be
+/// changed as requested, and leave it unchanged; with `?`, this fails the handler permanently.
 /// was; `?` makes it a permanent failure of the handler.
 #[derive(Clone, Debug)]
 #[must_use = "an owner does nothing by itself: call `adopt`, `label` or the like"]
 pub struct Owner {
     facts: Arc<OwnerFacts>,
     flags: ReferenceFlags,
-    /// Given in place of the owner's own.
+    /// Overrides the owner's name.
     name: Option<String>,
     namespace: NamespaceToGive,
     labels: Option<Labels>,
@@ -63,20 +64,21 @@ pub struct Owner {
     nested: Vec<FieldPath>,
 }
 
-/// Where objects are put.
+/// The namespace for the objects.
 #[derive(Clone, Debug)]
 enum NamespaceToGive {
     OfOwner,
-    /// `None`: into no namespace.
+    /// `None` for no namespace.
     Other(Option<String>),
 }
 
-/// Where to find an owner, and how it goes about it.
+/// Constructors and options.
 impl Owner {
-    /// The object of the handler that runs here.
+    /// Returns the object of the handler that runs on this thread.
     ///
     /// # Errors
-    /// Where no handler of an object runs on this thread: in the tasks and threads that a handler starts, and in unit tests.
+    /// Returns an error if no handler of an object runs on this thread, as in tasks and threads that a handler
+    /// starts, and in unit tests.
     pub fn current() -> Result<Self, PermanentError> {
         let cause = current::cause().ok_or_else(|| {
             PermanentError::new(
@@ -87,10 +89,10 @@ impl Owner {
         cause.owner()
     }
 
-    /// This object.
+    /// Uses this object as the owner.
     ///
     /// # Errors
-    /// Where it is no object of Kubernetes.
+    /// Returns an error if it is not a Kubernetes object.
     pub fn of<T: Serialize>(object: &T) -> Result<Self, PermanentError> {
         let object = serde_json::to_value(object).map_err(|error| {
             PermanentError::new(format!("the owner cannot be written as JSON: {error}"))
@@ -114,61 +116,65 @@ impl Owner {
         })
     }
 
-    /// Overwrite labels, names and namespaces that the objects have already. References to owners stay as they are.
+    /// Overwrites existing labels, names and namespaces of the objects. Existing owner references stay unchanged.
     pub fn forced(mut self) -> Self {
         self.forced = true;
         self
     }
 
-    /// Give objects just the name of the owner: by default it is the beginning of theirs, and the server makes up the rest (`generateName`).
+    /// Names objects exactly like the owner. By default, the owner's name is a prefix to which the server appends a
+    /// suffix (`generateName`).
     pub fn strict(mut self) -> Self {
         self.strict = true;
         self
     }
 
-    /// Label also what stands there in the objects, such as `spec.template` of a Deployment, if it is there. May be called several times.
+    /// Also labels the object at this path if it is present, such as `spec.template` of a Deployment. Can be called
+    /// several times.
     pub fn nested(mut self, path: impl Into<FieldPath>) -> Self {
         self.nested.push(path.into());
         self
     }
 
-    /// Whether the owner is the controller of the objects, of which an object has one at most: `true` by default; `None` does not say.
+    /// Sets whether the owner is the controller of the objects; an object has at most one. `true` by default; `None`
+    /// omits the field.
     pub fn controller(mut self, controller: impl Into<Option<bool>>) -> Self {
         self.flags.controller = controller.into();
         self
     }
 
-    /// Whether a deletion of the owner in the foreground waits for the objects: `true` by default; `None` does not say.
+    /// Sets whether a foreground deletion of the owner waits for the objects. `true` by default; `None` omits the
+    /// field.
     pub fn block_owner_deletion(mut self, block: impl Into<Option<bool>>) -> Self {
         self.flags.block_owner_deletion = block.into();
         self
     }
 
-    /// Give the objects these labels, and not those of the owner.
+    /// Uses these labels instead of those of the owner.
     pub fn labels(mut self, labels: impl Into<Labels>) -> Self {
         self.labels = Some(labels.into());
         self
     }
 
-    /// Name the objects after this, and not after the owner.
+    /// Uses this name instead of that of the owner.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
         self
     }
 
-    /// Put the objects into this namespace, or into none, and not into that of the owner.
+    /// Uses this namespace, or none, instead of that of the owner.
     pub fn namespace(mut self, namespace: Option<&str>) -> Self {
         self.namespace = NamespaceToGive::Other(namespace.map(str::to_owned));
         self
     }
 }
 
-/// What an owner does to objects.
+/// Methods that change objects.
 impl Owner {
-    /// Make the objects its own: namespace, owner reference, name and labels.
+    /// Makes the objects belong to the owner: sets the namespace, the owner reference, the name and the labels.
     ///
     /// # Errors
-    /// Where one of them does not permit it.
+    /// Returns an error if one of the objects cannot be changed so.
     pub fn adopt(&self, objects: impl Dependents) -> Result<(), PermanentError> {
         objects.change(&mut Change(&mut |object| {
             self.put_into_namespace(object)?;
@@ -178,48 +184,51 @@ impl Owner {
         }))
     }
 
-    /// Own the objects: they are deleted after it. A reference to it that is there stays as it is.
+    /// Adds an owner reference, so that Kubernetes deletes the objects with the owner. An existing reference to the
+    /// owner stays unchanged.
     ///
     /// # Errors
-    /// Where the owner is not stored, an object has another controller already, or Kubernetes would delete the object at once: it looks for the
-    /// owner of an object in the object's namespace.
+    /// Returns an error if the owner lacks a part of the reference such as its uid, if an object already has another
+    /// controller, or if Kubernetes would delete the object at once, because it looks up a namespaced owner in the
+    /// object's own namespace.
     pub fn append_owner_reference(&self, objects: impl Dependents) -> Result<(), PermanentError> {
         objects.change(&mut Change(&mut |object| {
             self.facts.append_reference(object, self.flags)
         }))
     }
 
-    /// Own the objects no more.
+    /// Removes the owner reference from the objects.
     ///
     /// # Errors
-    /// Where one of them is no object of Kubernetes.
+    /// Returns an error if one of them is not a Kubernetes object.
     pub fn remove_owner_reference(&self, objects: impl Dependents) -> Result<(), PermanentError> {
         objects.change(&mut Change(&mut |object| {
             self.facts.remove_reference(object)
         }))
     }
 
-    /// Give the objects its labels: those that they lack, or all with [`forced`](Self::forced).
+    /// Adds the owner's labels to the objects: the missing ones, or all with [`forced`](Self::forced).
     ///
     /// # Errors
-    /// Where one of them is no object of Kubernetes, or a [`nested`](Self::nested) path leads through anything but objects.
+    /// Returns an error if one of them is not a Kubernetes object, or if a [`nested`](Self::nested) path leads through
+    /// something other than JSON objects.
     pub fn label(&self, objects: impl Dependents) -> Result<(), PermanentError> {
         objects.change(&mut Change(&mut |object| self.give_labels(object)))
     }
 
-    /// Name the objects after it, where they have no name, or with [`forced`](Self::forced): its name and what the server adds, or just its
-    /// name with [`strict`](Self::strict).
+    /// Names objects after the owner if they have no name, or always with [`forced`](Self::forced): the owner's name
+    /// plus a suffix from the server, or exactly its name with [`strict`](Self::strict).
     ///
     /// # Errors
-    /// Where one of them is no object of Kubernetes.
+    /// Returns an error if one of them is not a Kubernetes object.
     pub fn harmonize_naming(&self, objects: impl Dependents) -> Result<(), PermanentError> {
         objects.change(&mut Change(&mut |object| self.give_name(object)))
     }
 
-    /// Put the objects into its namespace, where they name none, or with [`forced`](Self::forced).
+    /// Moves objects into the owner's namespace if they name none, or always with [`forced`](Self::forced).
     ///
     /// # Errors
-    /// Where one of them is no object of Kubernetes.
+    /// Returns an error if one of them is not a Kubernetes object.
     pub fn adjust_namespace(&self, objects: impl Dependents) -> Result<(), PermanentError> {
         objects.change(&mut Change(&mut |object| self.put_into_namespace(object)))
     }
@@ -245,10 +254,10 @@ impl Owner {
 }
 
 impl Cause {
-    /// The object, as one that others are to belong to.
+    /// Returns the object as an owner for other objects.
     ///
     /// # Errors
-    /// In activities, which have no object.
+    /// Returns an error in activities, which have no object.
     pub fn owner(&self) -> Result<Owner, PermanentError> {
         if self.resource().is_none() {
             return Err(PermanentError::new(
@@ -269,8 +278,8 @@ impl OfAnObject for Owner {}
 
 // === for the object of the handler that runs here ===
 
-/// Make objects belong to the one that is being handled: they are deleted after it, and get its namespace, a name that begins with its
-/// name, and its labels, where they have none. They are still to be sent.
+/// Makes objects belong to the handled object: Kubernetes deletes them with it. Sets the namespace, a name that
+/// starts with the owner's name, and the labels, each only if missing. The caller still has to send the objects.
 ///
 /// ```
 /// use kopf_rs::prelude::*;
@@ -286,47 +295,49 @@ impl OfAnObject for Owner {}
 /// ```
 ///
 /// # Errors
-/// Where no handler of an object runs on this thread, and as [`Owner::adopt`].
+///
+/// If no handler of an object runs on this thread, and if [`Owner::adopt`] fails.
 pub fn adopt(objects: impl Dependents) -> Result<(), PermanentError> {
     Owner::current()?.adopt(objects)
 }
 
-/// Let the object that is being handled own these: they are deleted after it.
+/// Adds an owner reference to the handled object, so that Kubernetes deletes these objects with it.
 ///
 /// # Errors
-/// Where no handler of an object runs on this thread, and as [`Owner::append_owner_reference`].
+/// Returns an error if no handler of an object runs on this thread, and if [`Owner::append_owner_reference`] fails.
 pub fn append_owner_reference(objects: impl Dependents) -> Result<(), PermanentError> {
     Owner::current()?.append_owner_reference(objects)
 }
 
-/// Let the object that is being handled own these no more.
+/// Removes the owner reference to the handled object from these objects.
 ///
 /// # Errors
-/// Where no handler of an object runs on this thread, and as [`Owner::remove_owner_reference`].
+/// Returns an error if no handler of an object runs on this thread, and if [`Owner::remove_owner_reference`] fails.
 pub fn remove_owner_reference(objects: impl Dependents) -> Result<(), PermanentError> {
     Owner::current()?.remove_owner_reference(objects)
 }
 
-/// Give objects the labels of the one that is being handled, where they lack them. Other labels: `Owner::current()?.labels(..).label(..)`.
+/// Adds the missing labels of the handled object to these objects. For other labels:
+/// `Owner::current()?.labels(..).label(..)`.
 ///
 /// # Errors
-/// Where no handler of an object runs on this thread, and as [`Owner::label`].
+/// Returns an error if no handler of an object runs on this thread, and if [`Owner::label`] fails.
 pub fn label(objects: impl Dependents) -> Result<(), PermanentError> {
     Owner::current()?.label(objects)
 }
 
-/// Name objects after the one that is being handled, where they have no name.
+/// Names objects after the handled object if they have no name.
 ///
 /// # Errors
-/// Where no handler of an object runs on this thread, and as [`Owner::harmonize_naming`].
+/// Returns an error if no handler of an object runs on this thread, and if [`Owner::harmonize_naming`] fails.
 pub fn harmonize_naming(objects: impl Dependents) -> Result<(), PermanentError> {
     Owner::current()?.harmonize_naming(objects)
 }
 
-/// Put objects into the namespace of the one that is being handled, where they name none.
+/// Puts objects into the namespace of the handled object if they name none.
 ///
 /// # Errors
-/// Where no handler of an object runs on this thread, and as [`Owner::adjust_namespace`].
+/// Returns an error if no handler of an object runs on this thread, and if [`Owner::adjust_namespace`] fails.
 pub fn adjust_namespace(objects: impl Dependents) -> Result<(), PermanentError> {
     Owner::current()?.adjust_namespace(objects)
 }

@@ -1,7 +1,7 @@
-//! Reads JSON of an object as a type of the user's.
+//! Deserializes the JSON of an object into a user's type.
 //!
-//! A value that does not fit is a permanent error which names the path inside the object. Of a Secret, the error does not repeat the value: it
-//! goes to logs and annotations.
+//! A mismatch is a permanent error that names the path inside the object; in a deletion, `engine::invoke` changes
+//! that. For a Secret, the error redacts the value, since errors go to logs and annotations.
 
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -10,29 +10,29 @@ use crate::handler::error::{HandlerError, PermanentError};
 use crate::object::body::Body;
 use crate::object::essence::is_secret;
 
-/// A place in an object.
+/// A position in an object.
 #[derive(Clone, Copy)]
 pub(crate) struct At<'a> {
     pub(crate) body: &'a Body,
-    /// With dots; empty for the whole object.
+    /// Dotted path; empty for the whole object.
     pub(crate) path: &'a str,
 }
 
-/// What an absent datum is read as.
+/// The value that stands in for an absent datum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Absent {
-    /// `null`, or an empty map for types that refuse `null`: a missing stanza is an empty one, as in Kopf.
+    /// `null`, or an empty map for types that reject `null`. As in Kopf, a missing stanza is an empty one.
     Empty,
     /// Only `null`.
     Null,
 }
 
-/// A stanza, if it is there.
+/// Returns the stanza if it is present.
 pub(crate) fn stanza(value: &Value) -> Option<&Value> {
     (!value.is_null()).then_some(value)
 }
 
-/// Deserialize what stands there.
+/// Deserializes the value at this position.
 pub(crate) fn read<T: DeserializeOwned>(
     at: At<'_>,
     value: Option<&Value>,
@@ -64,11 +64,12 @@ fn deserialize<T: DeserializeOwned>(at: At<'_>, value: &Value) -> Result<T, Hand
         if is_secret(at.body) {
             complaint = without_value(&complaint);
         }
-        PermanentError::new(format!("{place}: {}", plain_words(&complaint))).into()
+        PermanentError::unfit(format!("{place}: {}", plain_words(&complaint))).into()
     })
 }
 
-/// The complaint without what was found. The name of a missing field is one of the type, not of the object.
+/// Redacts the value in the message. The name of a missing field stays, since it belongs to the type rather than to
+/// the object.
 fn without_value(complaint: &str) -> String {
     const FOUND: &str = "a value that is not shown, since the object is a Secret";
     if complaint.starts_with("missing field ") {
@@ -80,7 +81,7 @@ fn without_value(complaint: &str) -> String {
     }
 }
 
-/// serde's "invalid type: integer `5`, expected a string" the other way round: "expected a string, found integer `5`".
+/// Reorders serde's "invalid type: integer `5`, expected a string" to "expected a string, found integer `5`".
 fn plain_words(complaint: &str) -> String {
     let found = complaint
         .strip_prefix("invalid type: ")

@@ -1,6 +1,6 @@
-//! All handlers of an operator: collected from annotated functions, or built by hand.
+//! The registry of all handlers of an operator: collected from annotated functions, or built by hand.
 //!
-//! Resolves declarations into handlers once, at start, and reports everything wrong with them in one error.
+//! It resolves declarations into handlers once, at start, and reports all problems in one error.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ pub use crate::handler::registry::problem::RegistryError;
 
 /// Handlers in the order of their declaration.
 ///
-/// Annotated functions come with [`Registry::collected`]. Closures are added by hand:
+/// [`Registry::collected`] returns the annotated functions. Add closures by hand:
 ///
 /// ```
 /// use kopf_rs::prelude::*;
@@ -53,36 +53,36 @@ pub use crate::handler::registry::problem::RegistryError;
 #[derive(Clone, Debug, Default)]
 pub struct Registry {
     handlers: Vec<Arc<Handler>>,
-    /// What annotated functions ask the operator for, sub-handlers included.
+    /// The values that annotated functions require from the operator, including those of sub-handlers.
     requirements: Vec<Requirement>,
-    /// The indices that they ask for.
+    /// The indices that they require.
     index_requirements: Vec<IndexRequirement>,
     conversions: Vec<Arc<ConversionFunction>>,
-    /// What the API server enforces by itself.
+    /// The validation rules that the API server enforces.
     rules: Vec<Arc<DeclaredRule>>,
     problems: Vec<Problem>,
 }
 
 impl Registry {
-    /// An empty registry.
+    /// Creates an empty registry.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Whether there are no handlers, and no conversions.
+    /// Returns whether there are neither handlers nor conversions.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.handlers.is_empty() && self.conversions.is_empty()
     }
 
-    /// How many handlers and conversions there are; a function with two attributes counts twice.
+    /// Returns the number of handlers and conversions; a function with two attributes counts twice.
     #[must_use]
     pub fn len(&self) -> usize {
         self.handlers.len() + self.conversions.len()
     }
 
-    /// Put the handlers of `other` behind these.
+    /// Appends the handlers of `other`.
     #[must_use]
     pub fn and(mut self, other: Self) -> Self {
         self.handlers.extend(other.handlers);
@@ -94,23 +94,23 @@ impl Registry {
         self
     }
 
-    /// Add a validation rule, in place of a constant with [`#[validation_rule]`](macro@crate::validation_rule).
+    /// Adds a validation rule, in place of a constant with [`#[validation_rule]`](macro@crate::validation_rule).
     #[must_use]
     pub fn validation_rule(mut self, selector: impl IntoSelector, rule: ValidationRule) -> Self {
         self.declare_rule(rule.declared_at(), rule, selector.into_selector());
         self
     }
 
-    /// Everything wrong with the handlers. An operator does this at its start.
+    /// Validates all handlers. An operator calls this at its start.
     ///
     /// # Errors
-    /// Where selectors cannot be understood, or ids are used twice: one error with all of it.
+    /// Returns one error with all problems, such as invalid selectors or duplicate ids.
     pub fn check(&self) -> Result<(), RegistryError> {
         let required = &self.index_requirements;
         self.complain(problem::unknown_indices(&self.handlers, required))
     }
 
-    /// The same, where others are still to be put behind these: they may have what is asked for here.
+    /// Validates a part of a larger registry, whose missing indices another part may provide.
     fn check_as_part(&self) -> Result<(), RegistryError> {
         self.complain(Vec::new())
     }
@@ -141,7 +141,7 @@ impl Registry {
         &self.requirements
     }
 
-    /// The indices that its functions feed, empty.
+    /// Returns the indices that the handlers fill, all empty.
     pub(crate) fn indices(&self) -> Indices {
         let mut indices = Indices::default();
         for handler in &self.handlers {
@@ -152,7 +152,8 @@ impl Registry {
         indices
     }
 
-    /// Register a closure in place of a function with that attribute. `family` makes the rules of its family of the options that belong there.
+    /// Registers a closure in place of a function with that attribute. `family` builds the family's rules from the
+    /// options.
     pub(super) fn with(
         mut self,
         attribute: Attribute,
@@ -222,7 +223,7 @@ impl Registry {
     }
 }
 
-/// A handler but for its family.
+/// The parts of a handler that do not depend on its family.
 struct HandlerBase {
     name: String,
     declared_at: DeclaredAt,

@@ -1,15 +1,16 @@
-//! What an operator must be given before its handlers can be called. Must not know by whom.
+//! Values that must be registered with an operator before it can call its handlers. This module does not know how
+//! they are registered.
 
 use std::any::{TypeId, type_name};
 use std::fmt;
 
 use crate::handler::location::DeclaredAt;
 
-/// An annotated function and a value that the operator must be given for it.
+/// A value that the operator needs for an annotated function.
 #[derive(Clone, Debug)]
 pub(crate) struct Requirement {
     pub(crate) declared_at: DeclaredAt,
-    /// The function's name, or the id that its attribute gives.
+    /// The function's name, or the id from its attribute.
     pub(crate) handler: String,
     pub(crate) state: RequiredState,
 }
@@ -29,7 +30,7 @@ impl fmt::Display for Requirement {
     }
 }
 
-/// The type of a value that the operator must be given.
+/// The type of a value that must be registered with the operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequiredState {
     pub(crate) type_id: TypeId,
@@ -37,7 +38,7 @@ pub struct RequiredState {
 }
 
 impl RequiredState {
-    /// A value of this type.
+    /// Requires a value of this type.
     pub(super) fn of<T: 'static>() -> Self {
         Self {
             type_id: TypeId::of::<T>(),

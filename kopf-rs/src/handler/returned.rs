@@ -1,4 +1,4 @@
-//! What users' functions return, turned into what the engine understands.
+//! Converts the return values of user functions into the engine's form.
 
 use std::error::Error;
 
@@ -8,17 +8,17 @@ use serde_json::Value;
 use crate::handler::callee::Returned;
 use crate::handler::error::{HandlerError, PermanentError};
 
-/// Return types of handlers.
+/// Types that a handler can return.
 #[diagnostic::on_unimplemented(
     message = "a handler cannot return `{Self}`",
     label = "not a return type of handlers",
     note = "return nothing, or `HandlerResult<T>`, or any `Result<T, E>` where `T` can be serialized and `E` is an error"
 )]
 pub trait IntoReturned {
-    /// The result as JSON, or the failure.
+    /// Returns the result as JSON, or the failure.
     ///
     /// # Errors
-    /// Where the handler failed, or where its result is no JSON.
+    /// Returns an error if the handler failed, or if its result cannot be written as JSON.
     fn into_returned(self) -> Returned;
 }
 
@@ -34,7 +34,7 @@ impl<T: Serialize, E: Into<HandlerError>> IntoReturned for Result<T, E> {
     }
 }
 
-/// JSON of a handler's result; nothing where it is `null`, as with Kopf's `None`.
+/// Serializes a handler's result. `null` means no result, as Kopf's `None` does.
 fn result<T: Serialize>(value: &T) -> Returned {
     match serde_json::to_value(value) {
         Ok(Value::Null) => Ok(None),
@@ -45,12 +45,13 @@ fn result<T: Serialize>(value: &T) -> Returned {
     }
 }
 
-// `Box<dyn Error>` without `Send + Sync` cannot join the blanket implementation above, because the standard library may one day let it
-// into the other box. So generated code asks the value itself how to convert it: method lookup finds the special kind first.
+// `Box<dyn Error>` without `Send + Sync` cannot join the blanket implementation above, because the standard library
+// may one day implement the conversion into the other box. Therefore, generated code selects the conversion by method
+// lookup, which finds the more specific trait first.
 
-/// Says that a value is a result with a box that cannot be sent.
+/// Detects by method lookup that a value is a result with an error box that is not `Send`.
 pub trait LocalBoxKind {
-    /// How to convert it.
+    /// Returns the converter for such results.
     fn __kopf_kind(&self) -> LocalBox {
         LocalBox
     }
@@ -58,9 +59,9 @@ pub trait LocalBoxKind {
 
 impl<T> LocalBoxKind for Result<T, Box<dyn Error>> {}
 
-/// Says that a value is anything else.
+/// Detects by method lookup that a value has any other type.
 pub trait AnyKind {
-    /// How to convert it.
+    /// Returns the converter for other values.
     fn __kopf_kind(&self) -> AnyReturned {
         AnyReturned
     }
@@ -68,7 +69,7 @@ pub trait AnyKind {
 
 impl<T> AnyKind for &T {}
 
-/// Converts results with boxes that cannot be sent.
+/// Converts results whose error box is not `Send`.
 #[derive(Debug)]
 pub struct LocalBox;
 
@@ -77,10 +78,10 @@ pub struct LocalBox;
 pub struct AnyReturned;
 
 impl LocalBox {
-    /// Convert.
+    /// Converts the returned result.
     ///
     /// # Errors
-    /// Where the handler failed.
+    /// Returns the error of the handler.
     #[expect(clippy::unused_self, reason = "found by method lookup")]
     pub fn convert<T: Serialize>(self, returned: Result<T, Box<dyn Error>>) -> Returned {
         result(&returned.map_err(|error| HandlerError::from_local(error.as_ref()))?)
@@ -88,10 +89,10 @@ impl LocalBox {
 }
 
 impl AnyReturned {
-    /// Convert.
+    /// Converts the returned value.
     ///
     /// # Errors
-    /// Where the handler failed.
+    /// Returns the error of the handler.
     #[expect(clippy::unused_self, reason = "found by method lookup")]
     pub fn convert<T: IntoReturned>(self, returned: T) -> Returned {
         returned.into_returned()

@@ -1,6 +1,6 @@
-//! What admission handlers are told beside the object: who asks for what, and in which way. And where their warnings go.
+//! The data of an admission request beside the object: the user, the operation and the warnings.
 //!
-//! Must not know how a review travels.
+//! This module does not know how reviews are transported.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,23 +10,24 @@ use serde_json::{Map, Value};
 
 use crate::handler::operation::Operation;
 
-/// What is asked for.
+/// The data of an admission request.
 #[derive(Clone, Debug)]
 pub(crate) struct ReviewFacts {
     pub(crate) operation: Operation,
     pub(crate) subresource: Option<String>,
     pub(crate) dryrun: bool,
-    /// The name in the request: not all objects under review have one.
+    /// The name from the request, since some objects under review have no name yet.
     pub(crate) name: Option<String>,
     pub(crate) namespace: Option<String>,
     pub(crate) userinfo: Value,
-    /// Of the API server's call, by their names in lower case.
+    /// The HTTP headers of the API server's call, with names in lower case.
     pub(crate) headers: Value,
-    /// The certificate that the API server has shown, if it has.
+    /// The client certificate of the API server, if it presented one.
     pub(crate) sslpeer: Value,
 }
 
-/// Who asks: the argument `userinfo` of admission handlers as a type. Any other type that can be deserialized does as well.
+/// The user who sent the request: the argument `userinfo` of admission handlers as a type. Any other type that
+/// implements `Deserialize` works as well.
 ///
 /// ```
 /// use kopf_rs::prelude::*;
@@ -45,15 +46,16 @@ pub(crate) struct ReviewFacts {
 pub struct UserInfo {
     /// The name of the user, or of the service account: `system:serviceaccount:NAMESPACE:NAME`.
     pub username: String,
-    /// What tells the user from others of that name, where there is such a thing.
+    /// A unique id that distinguishes users of the same name, if the authenticator provides one.
     pub uid: String,
     /// The groups of the user.
     pub groups: Vec<String>,
-    /// What else the authenticator says.
+    /// Additional data from the authenticator.
     pub extra: BTreeMap<String, Vec<String>>,
 }
 
-/// Warnings for whoever has sent the request: the argument `warnings` of admission handlers. They are shown also if the request is denied.
+/// Warnings for the sender of the request: the argument `warnings` of admission handlers. The sender sees them even
+/// if the request is denied.
 ///
 /// ```
 /// use kopf_rs::prelude::*;
@@ -73,14 +75,14 @@ pub struct UserInfo {
 /// # });
 /// ```
 ///
-/// The API server shows 4096 characters in all; a warning should have less than 120. Clones share the warnings.
+/// The API server shows at most 4096 characters in total; keep each warning below 120. Clones share the warnings.
 #[derive(Clone, Debug, Default)]
 pub struct Warnings(Arc<Mutex<Vec<String>>>);
 
 // === impl ===
 
 impl ReviewFacts {
-    /// A request of nobody in particular.
+    /// Creates the data of an anonymous request.
     pub(crate) fn of(operation: Operation) -> Self {
         Self {
             operation,
@@ -96,20 +98,20 @@ impl ReviewFacts {
 }
 
 impl Warnings {
-    /// None so far.
+    /// Creates an empty list.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Add one.
+    /// Adds a warning.
     pub fn push(&self, warning: impl Into<String>) {
         let warning = warning.into();
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.push(warning);
     }
 
-    /// All of them, in order.
+    /// Returns all warnings in order.
     #[must_use]
     pub fn all(&self) -> Vec<String> {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,5 @@
-//! How handlers of a family are treated: asked wherever it matters, so that nothing outside of `handler` asks which attribute declared one.
+//! The rules of a handler family. All code asks these rules, so that no code outside of `handler` asks which
+//! attribute declared a handler.
 
 use std::any::Any;
 
@@ -14,149 +15,152 @@ use crate::handler::webhook::AdmissionHandler;
 use crate::object::path::FieldPath;
 use crate::object::selector::Selector;
 
-/// How handlers of a family are treated. The defaults are those of a handler that has nothing to do with changes.
+/// The rules of a handler family. The defaults fit a handler that does not handle changes.
 pub(crate) trait FamilyRules: Any + Send + Sync {
-    /// The attribute that declares such a handler.
+    /// Returns the attribute that declares such a handler.
     fn attribute(&self) -> Attribute;
 
-    /// The ids of handlers with the same scope must differ where their resources overlap.
+    /// Returns the scope of its id. Handlers in the same scope need different ids if their resources overlap.
     fn id_scope(&self) -> &'static str;
 
-    /// What log lines call it.
+    /// Returns the noun that log lines use for it.
     fn noun(&self) -> &'static str {
         "Handler"
     }
 
-    /// The resources it is for; `None` where it is for no object.
+    /// Returns the resources it handles; `None` for handlers without an object.
     fn selector(&self) -> Option<&Selector> {
         None
     }
 
-    /// The field it is for.
+    /// Returns the field it is restricted to.
     fn field(&self) -> Option<&FieldPath> {
         None
     }
 
-    /// Whether its field is a part of its id.
+    /// Returns whether its field is a part of its id.
     fn has_field_in_id(&self) -> bool {
         true
     }
 
-    /// Which objects it is for.
+    /// Returns the filters that select its objects.
     fn filters(&self) -> &Filters {
         &NO_FILTERS
     }
 
-    /// Whether its field, or the object, has changed from and to what it is for.
+    /// Returns whether its field, or the object, has changed from and to the values that it accepts.
     fn accepts_change(&self, _old: Former<'_>, _new: Option<&serde_json::Value>) -> bool {
         true
     }
 
-    /// Whether functions of users are among its filters.
+    /// Returns whether its filters contain user functions.
     fn has_filter_functions(&self) -> bool {
         self.filters().has_functions()
     }
 
-    /// How failed attempts are repeated.
+    /// Returns how failed attempts are retried.
     fn retry(&self) -> &RetryOptions {
         &NO_RETRY
     }
 
-    /// Whether the progress of its attempts is kept on the object, which must be patchable for it.
+    /// Returns whether the progress of its attempts is stored on the object, which requires the permission to patch
+    /// it.
     fn persists_progress(&self) -> bool {
         false
     }
 
-    /// Whether an object in its scope must not vanish before it has seen the deletion.
+    /// Returns whether objects in its scope need a finalizer, so that they stay until it has handled their deletion.
     fn needs_finalizer(&self) -> bool {
         false
     }
 
-    /// Whether it sees a deletion as well as it can, without holding it up.
+    /// Returns whether it handles deletions on a best-effort basis, without a finalizer that blocks them.
     fn is_optional_deletion(&self) -> bool {
         false
     }
 
-    /// Whether it is called after all others that are for the deletion of an object, and after all that runs in the background for it.
+    /// Returns whether it runs after all other deletion handlers of the object, and after its background tasks have
+    /// stopped.
     fn comes_last(&self) -> bool {
         false
     }
 
-    /// Whether a cycle with this reason is one it is for. `initial`: the object was listed and not handled since.
+    /// Returns whether it handles cycles with this reason. `initial`: the object was listed and has not been handled
+    /// since.
     fn is_for(&self, _reason: Reason, _initial: bool) -> bool {
         false
     }
 
-    /// Whether it is called for differences only, one change after the other.
+    /// Returns whether it handles only differences, one change after the other.
     fn reacts_to_differences(&self) -> bool {
         false
     }
 
-    /// Whether it is called when the operator starts, and not for changes.
+    /// Returns whether it runs when the operator starts, rather than for changes.
     fn is_for_resuming(&self) -> bool {
         false
     }
 
-    /// Whether it is called for changes of objects.
+    /// Returns whether it handles changes of objects.
     fn is_for_changes(&self) -> bool {
         false
     }
 
-    /// Whether it is called for every watch event, whatever has changed.
+    /// Returns whether it handles every watch event, regardless of changes.
     fn is_for_events(&self) -> bool {
         false
     }
 
-    /// Whether it runs in the background, and when it is called there.
+    /// Returns its kind and timing if it runs in the background.
     fn background(&self) -> Option<(BackgroundKind, &Timing)> {
         None
     }
 
-    /// The kinds of the children that it makes: it is called when one of them changes.
+    /// Returns the kinds of its children; a change of a child triggers a call.
     fn owns(&self) -> &[OwnedKind] {
         &[]
     }
 
-    /// The kinds of children that it made in former versions.
+    /// Returns the kinds of children that former versions of it made.
     fn formerly_owns(&self) -> &[Selector] {
         &[]
     }
 
-    /// The kinds of objects that it refers to, and does not own.
+    /// Returns the kinds of objects that it refers to but does not own.
     fn watches(&self) -> &[TargetKind] {
         &[]
     }
 
-    /// The types of the index that it feeds.
+    /// Returns the types of the index that it fills.
     fn index(&self) -> Option<IndexType> {
         None
     }
 
-    /// Whether its log lines become Kubernetes Events where lines are posted.
+    /// Returns whether its log lines become Kubernetes Events if the operator posts log lines.
     fn posts_lines(&self) -> bool {
         true
     }
 
-    /// Whether several functions may have one id, even for the same resources.
+    /// Returns whether several functions may have the same id, even for the same resources.
     fn may_share_id(&self) -> bool {
         false
     }
 
-    /// The admission handler that it is, if it is one.
+    /// Returns its admission rules; `None` if it is not an admission handler.
     fn admission(&self) -> Option<&AdmissionHandler> {
         None
     }
 
-    /// The activity it is part of; `None` for handlers of objects.
+    /// Returns the activity it belongs to; `None` for handlers of objects.
     fn activity(&self) -> Option<Activity> {
         None
     }
 
-    /// The rules of a handler within this one, with these options.
+    /// Builds the rules of a sub-handler of this handler from these options.
     fn subhandler(&self, _options: CallbackOptions) -> Result<Box<dyn FamilyRules>, String> {
         Err(NO_PARENT.to_owned())
     }
 }
 
-/// Why a handler has no sub-handlers.
+/// The error of a handler that cannot have sub-handlers.
 pub(crate) const NO_PARENT: &str = "sub-handlers need a parent that is called for a change: on_create, on_update, on_delete, on_resume or on_field";

@@ -1,9 +1,9 @@
-//! Durations as users write them: seconds as a whole or broken number, or a `Duration`.
+//! Durations as users write them: a number of seconds, integer or fractional, or a `Duration`.
 
 use std::time::Duration;
 
-/// A span of time, made of a number of seconds or of a [`Duration`]. Negative numbers, and what is no number, count as zero; what no
-/// [`Duration`] can hold, infinity above all, counts as the longest there is.
+/// A span of time, from a number of seconds or a [`Duration`]. Negative numbers and NaN count as zero. Numbers too
+/// large for a [`Duration`], such as infinity, count as the longest possible one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seconds(Duration);
 

@@ -1,6 +1,8 @@
-//! The status of an object as a value that handlers change: what differs at the end of a call becomes part of its patch.
+//! The status of an object as a value that handlers modify. The difference at the end of a call becomes part of the
+//! patch.
 //!
-//! Must not know how conditions are merged with those of others: `object::conditions` does, when the patch is sent.
+//! `object::conditions` merges conditions with those of other writers when the patch is sent; this module does not
+//! depend on it.
 
 mod declared;
 mod difference;
@@ -27,10 +29,11 @@ use crate::object::patch::Patch;
 
 const OBSERVED_GENERATION: &str = "observedGeneration";
 
-/// The status of the object as a type of yours, to be changed: `status: &mut Status<MyStatus>`.
+/// The status of the object as a user's type, for modification: `status: &mut Status<MyStatus>`.
 ///
-/// It starts as the object's status is. What the function changes of it is written with all else that the cycle writes: only the fields
-/// that differ, and nothing where none does. A change of the status calls no handler, except those with a `field` in it.
+/// It starts with the object's current status. At the end of the cycle, the operator writes the fields that differ
+/// together with its other changes; no difference means no write. Only handlers whose `field` lies in the status are
+/// called for a change of the status.
 ///
 /// ```
 /// use kopf_rs::prelude::*;
@@ -60,44 +63,48 @@ const OBSERVED_GENERATION: &str = "observedGeneration";
 /// # });
 /// ```
 ///
-/// An object has no status at first: `#[serde(default)]` makes all fields optional. A field that is `None` at the end is removed. The status can also
-/// be JSON: `status: &mut Status<Value>`, and `status["url"] = json!("..")`. To read the status only, take `status: MyStatus`, or `&Value`.
+/// A new object has no status, so use `#[serde(default)]` to make all fields optional. A field that is `None` at the
+/// end is removed. The status can also be JSON: `status: &mut Status<Value>`, and `status["url"] = json!("..")`. To
+/// only read the status, take `status: MyStatus`, or `&Value`.
 ///
-/// What the function has changed is written, too, where it fails, takes too long, or panics. Beside it, `patch: &mut Patch` works as ever; where both
-/// change a field, the status wins.
+/// The operator also writes the changes of a function that fails, times out or panics. `patch: &mut Patch` works
+/// beside it; if both change a field, the status wins.
 ///
-/// # The generation observed
+/// # Observed generation
 ///
-/// Where `MyStatus` has the field `observedGeneration`, or the object's status has it already, it is set to the `metadata.generation` that the function was called
-/// with: when the function succeeds, and when it has changed conditions. It is never set to a lower one. Conditions have theirs. Not so
-/// for resources without a status subresource, whose generation counts writes of the status, too, and not for those of Kubernetes itself.
+/// If `MyStatus` or the object's stored status has the field `observedGeneration`, the operator sets it to the
+/// `metadata.generation` that the function was called with: when the function succeeds, and when it has changed
+/// conditions. The operator never lowers it. Conditions have an `observedGeneration` of their own. Both stay unset for
+/// resources without a status subresource, whose generation also counts writes of the status, and for
+/// built-in resources of Kubernetes.
 #[derive(Debug)]
 pub struct Status<T> {
     value: T,
     known: Known,
 }
 
-/// What is known of a status beside its value.
+/// The bookkeeping of a status beside its value.
 #[derive(Debug)]
 struct Known {
-    /// As it was at first.
+    /// The status at the start of the call.
     before: Value,
-    /// The conditions, with the changes made so far; `None` where something else stands in their place.
+    /// The conditions with the changes so far; `None` if the status has no valid list of conditions.
     conditions: Option<Vec<Value>>,
     edits: StatusEdits,
-    /// What is observed, where that is to be said.
+    /// The generation to report as observed, if any.
     generation: Option<i64>,
-    /// Whether the status has a field for it.
+    /// True if the status has a field for the observed generation.
     has_generation: bool,
     mistake: Option<String>,
 }
 
-/// The conditions of a [`Status`], one of each type: by [`Status::conditions`].
+/// The conditions of a [`Status`], one per type. Obtained with [`Status::conditions`].
 ///
-/// They are as KEP-1623 describes them. Conditions of other types, their order and their times stay as they are on the server, whoever writes
-/// them meanwhile: what is changed here is merged into the newest list when it is sent. `lastTransitionTime` changes only with `status`, and
-/// `observedGeneration` is set to the generation that the handler was called with. What was said of a later generation stays. A condition that is set to what it
-/// is already causes no write: keep counters and times out of messages.
+/// They follow KEP-1623. Conditions of other types keep their order and times on the server, even if other writers
+/// change them meanwhile: the operator merges the changes into the newest list when it sends the patch.
+/// `lastTransitionTime` changes only with `status`. `observedGeneration` is set to the generation that the handler
+/// was called with; a condition that reports a later generation stays unchanged. Setting a condition to its current
+/// content causes no write, so keep counters and times out of messages.
 #[derive(Debug)]
 pub struct Conditions<'a> {
     list: Option<&'a mut Vec<Value>>,
@@ -106,33 +113,33 @@ pub struct Conditions<'a> {
     mistake: &'a mut Option<String>,
 }
 
-/// The argument `status: &mut Status<T>`, and where its changes go: for generated code.
+/// Guard behind the argument `status: &mut Status<T>`, which moves its changes into the patch: for generated code.
 pub struct StatusGuard<'a, T> {
-    /// What is lent to the function.
+    /// The status that is lent to the function.
     pub status: Status<T>,
-    /// That of the call, for a function that wants it, too.
+    /// The patch of the call, for a function that also asks for it.
     pub patch: &'a mut Patch,
     has_succeeded: bool,
-    // Kept here, so that what is not JSON is told of once.
+    // Stored here, so that a value that cannot be written as JSON is reported once.
     as_json: AsJson<T>,
 }
 
 type AsJson<T> = fn(&T) -> Result<Value, PermanentError>;
 
-/// `Status<T>`, for arguments of that type.
+/// Implemented only by `Status<T>`, to check the argument's type.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no status that a handler can change",
     label = "expected `Status<T>`, of a `T` that implements `Serialize` and `Deserialize`",
     note = "such as `#[derive(Default, Serialize, Deserialize)] #[serde(default)] struct MyStatus {{ .. }}`"
 )]
 pub trait StatusArgument: Sized {
-    /// What stands in the status.
+    /// The type of the status.
     type Content;
 
-    /// Lend it to a function. What that changes goes into the patch.
+    /// Lends the status to a function. Its changes go into the patch.
     ///
     /// # Errors
-    /// Where the object's status is none of that type.
+    /// Returns an error if the object's status does not deserialize into that type.
     fn lend<'a>(
         cause: &Cause,
         patch: &'a mut Patch,
@@ -189,7 +196,7 @@ impl<T: DeserializeOwned + Serialize + 'static> Status<T> {
 }
 
 impl<T> Status<T> {
-    /// Its conditions.
+    /// Returns the conditions.
     pub fn conditions(&mut self) -> Conditions<'_> {
         Conditions {
             list: self.known.conditions.as_mut(),
@@ -201,9 +208,9 @@ impl<T> Status<T> {
 }
 
 impl<T> Status<T> {
-    /// What has changed, as a part of `patch`.
+    /// Adds the changes to `patch`.
     fn put_into(&self, patch: &mut Patch, has_succeeded: bool, as_json: AsJson<T>) {
-        // What is no JSON any more is an error of the call.
+        // `end` reports a value that cannot be written as JSON.
         let Ok(after) = as_json(&self.value) else {
             return;
         };
@@ -240,7 +247,7 @@ impl<T> Status<T> {
     }
 }
 
-/// A status as in unit tests of handlers.
+/// For unit tests of handlers.
 impl<T: DeserializeOwned + Serialize + 'static> From<T> for Status<T> {
     fn from(value: T) -> Self {
         let stored = serde_json::to_value(&value).unwrap_or_default();
@@ -265,10 +272,11 @@ impl<T> DerefMut for Status<T> {
 // === impl Conditions ===
 
 impl Conditions<'_> {
-    /// Set the condition of this type. `status` is `true`, `false`, or a [`ConditionStatus`]; `reason` is required, one word in CamelCase; the
-    /// message, for people, may be empty.
+    /// Sets the condition of this type. `status` is `true`, `false`, or a [`ConditionStatus`]. `reason` is required,
+    /// one word in CamelCase. The message, for people, may be empty.
     ///
-    /// What the API would refuse, such as a reason of two words, makes a call that succeeds otherwise a permanent failure.
+    /// A condition that the API would reject, such as one with a reason of two words, turns a successful call into a
+    /// permanent failure.
     pub fn set(
         &mut self,
         kind: &str,
@@ -284,12 +292,12 @@ impl Conditions<'_> {
         self.edit(ConditionEdit::set(kind, wanted, self.generation));
     }
 
-    /// Remove the condition of this type.
+    /// Removes the condition of this type.
     pub fn remove(&mut self, kind: &str) {
         self.edit(ConditionEdit::remove(kind, self.generation));
     }
 
-    /// The condition of this type, with the changes made so far.
+    /// Returns the condition of this type, with the changes so far.
     #[must_use]
     pub fn get(&self, kind: &str) -> Option<Condition> {
         let mut list = self.list.iter().flat_map(|list| list.iter());
@@ -297,7 +305,7 @@ impl Conditions<'_> {
         Condition::deserialize(found).ok()
     }
 
-    /// Whether the condition of this type is there, and is true.
+    /// Returns whether the condition of this type is present and true.
     #[must_use]
     pub fn is_true(&self, kind: &str) -> bool {
         let found = self.get(kind);
@@ -323,10 +331,10 @@ impl Conditions<'_> {
 // === impl StatusGuard ===
 
 impl<T> StatusGuard<'_, T> {
-    /// The call has ended so.
+    /// Ends the call with this outcome.
     ///
     /// # Errors
-    /// That of the call, or what is wrong with the status.
+    /// Returns the error of the call, or the problem with the status.
     pub fn end(mut self, returned: Returned) -> Returned {
         let result = returned?;
         if let Some(mistake) = self.status.known.mistake.take() {
@@ -343,7 +351,7 @@ impl<T> StatusGuard<'_, T> {
     }
 }
 
-/// What was changed counts however the call ends.
+/// Keeps the changes regardless of how the call ends.
 impl<T> Drop for StatusGuard<'_, T> {
     fn drop(&mut self) {
         let has_succeeded = self.has_succeeded;
@@ -360,7 +368,7 @@ fn as_json<T: Serialize>(status: &T) -> Result<Value, PermanentError> {
     })
 }
 
-/// Why an object that has no status yet does not fit the type.
+/// Adds advice to the error if the object has no status yet.
 fn with_advice<T>(error: HandlerError, is_absent: bool) -> HandlerError {
     if !is_absent {
         return error;

@@ -1,6 +1,6 @@
-//! The stop flag of daemons and timers: why they are to end, and how they wait for that.
+//! The stop flag of daemons and timers: why the function should stop, and how it waits for that.
 //!
-//! Must not know who sets it. Whoever makes a flag lends it a way to sleep.
+//! This module depends on no runtime: the creator of a flag passes a sleep function.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -10,10 +10,11 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-/// The stop flag of a daemon or timer: once it is set, the function is to end soon.
+/// The stop flag of a daemon or timer. Once it is set, the function should return soon.
 ///
-/// It is set when the object is deleted, when the filters do not let it pass any more, and when the operator ends. An `async fn` awaits it, a
-/// blocking `fn` waits for it. An `async fn` that does not look at it is cut off where it awaits something; a blocking one cannot be.
+/// The operator sets it when the object is deleted, when the object no longer passes the filters, and when the
+/// operator exits. An `async fn` awaits the flag; a blocking `fn` waits for it. The operator cancels an `async fn`
+/// that ignores the flag at its next `await`; it cannot cancel a blocking function.
 ///
 /// ```
 /// use std::time::Duration;
@@ -45,7 +46,7 @@ use std::time::Duration;
 #[derive(Clone)]
 pub struct Stopped(Arc<Flag>);
 
-/// Why a daemon or timer is to end, and how far that has come: a set, in which reasons add up.
+/// Why a daemon or timer should stop, and how far the shutdown has progressed: a set of reasons, which accumulate.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct StopReason(u16);
 
@@ -58,22 +59,22 @@ struct Flag {
 #[derive(Default)]
 struct State {
     reason: StopReason,
-    /// Who waits, by the order of coming.
+    /// The waiting tasks, in order of arrival.
     wakers: Vec<(u64, Waker)>,
     next: u64,
 }
 
-/// Makes a future that is ready after a while.
+/// Creates a future that completes after a delay.
 pub(crate) type Sleep = fn(Duration) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Takes a waker back when nobody waits any more.
+/// Removes the waker when the wait is dropped.
 struct Waiting<'a> {
     flag: &'a Flag,
     place: Option<u64>,
 }
 
 impl Stopped {
-    /// A flag that is not set.
+    /// Creates a flag that is not set.
     pub(crate) fn unset(sleep: Option<Sleep>) -> Self {
         Self(Arc::new(Flag {
             state: Mutex::default(),
@@ -82,20 +83,20 @@ impl Stopped {
         }))
     }
 
-    /// Whether the function is to end.
+    /// Returns whether the function should stop.
     #[must_use]
     pub fn is_set(&self) -> bool {
         self.reason().is_some()
     }
 
-    /// Why it is to end; `None` as long as it is not.
+    /// Returns why the function should stop; `None` if it should not.
     #[must_use]
     pub fn reason(&self) -> Option<StopReason> {
         let reason = self.0.lock().reason;
         (reason != StopReason::NONE).then_some(reason)
     }
 
-    /// Wait until the function is to end. The reason.
+    /// Waits until the function should stop. Returns the reason.
     pub async fn wait(&self) -> StopReason {
         let mut waiting = Waiting {
             flag: &self.0,
@@ -104,9 +105,9 @@ impl Stopped {
         poll_fn(|context| waiting.poll(context)).await
     }
 
-    /// Wait until the function is to end, but not for longer than this. Whether it is to end.
+    /// Waits until the function should stop, for at most this long. Returns whether it should stop.
     ///
-    /// Longer than some centuries is for ever.
+    /// A timeout of several centuries or more never expires.
     pub async fn wait_for(&self, longest: Duration) -> bool {
         let Some(sleep) = self.0.sleep else {
             return self.is_set();
@@ -122,7 +123,7 @@ impl Stopped {
         .await
     }
 
-    /// As [`wait_for`](Self::wait_for), for a blocking `fn`: the thread waits.
+    /// Like [`wait_for`](Self::wait_for), but blocks the thread: for a blocking `fn`.
     #[must_use]
     pub fn wait_blocking(&self, longest: Duration) -> bool {
         let state = self.0.lock();
@@ -132,7 +133,7 @@ impl Stopped {
         state.reason != StopReason::NONE
     }
 
-    /// Set the flag, or one more reason of one that is set. For unit tests; nobody else listens to what a handler sets.
+    /// Sets the flag, or adds a reason to it. For unit tests: a handler that sets its own flag affects nothing else.
     pub fn set(&self, reason: StopReason) {
         if reason == StopReason::NONE {
             return;
@@ -201,30 +202,31 @@ macro_rules! reasons {
 }
 
 reasons! {
-    /// The function has ended: whoever has kept the flag is told.
+    /// The function has returned; tells tasks that still hold the flag.
     DONE = 1;
-    /// The filters do not let the object pass any more.
+    /// The object no longer passes the filters.
     FILTERS_MISMATCH = 2;
-    /// The object is deleted, or to be deleted.
+    /// The object was deleted, or is being deleted.
     RESOURCE_DELETED = 4;
     /// The operator is paused.
     OPERATOR_PAUSING = 8;
-    /// The operator ends.
+    /// The operator exits.
     OPERATOR_EXITING = 16;
-    /// The function was asked to end by itself: `cancellation_backoff` runs.
+    /// The function was asked to return: `cancellation_backoff` has started.
     DAEMON_SIGNALLED = 32;
-    /// It is cut off where it awaits something: `cancellation_timeout` runs.
+    /// The function is cancelled at its next `await`: `cancellation_timeout` has started.
     DAEMON_CANCELLED = 64;
-    /// It is not waited for any more.
+    /// The operator no longer waits for the function.
     DAEMON_ABANDONED = 128;
-    /// The object is not watched any more, and may well be there: its kind is not served, or its namespace is out of scope.
+    /// The operator no longer watches the object, which may still exist: its kind is not served, or its namespace is
+    /// out of scope.
     RESOURCE_UNWATCHED = 256;
 }
 
 impl StopReason {
     pub(crate) const NONE: Self = Self(0);
 
-    /// Whether all of `other` is in it.
+    /// Returns whether this set contains all reasons of `other`.
     #[must_use]
     pub fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0

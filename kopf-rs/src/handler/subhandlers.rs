@@ -1,6 +1,6 @@
-//! Handlers within a handler: registered while their parent runs, each with progress and retries of its own.
+//! Sub-handlers: registered while their parent runs, each with its own progress and retries.
 //!
-//! Must not know how they are called: the engine lends a runner.
+//! This module does not call them: the engine lends a runner.
 
 use std::error::Error;
 use std::fmt;
@@ -11,7 +11,7 @@ use crate::handler::cause::Cause;
 use crate::handler::definition::{Handler, id};
 use crate::handler::error::{HandlerError, HandlerResult, PermanentError};
 use crate::handler::extract::FromCause;
-use crate::handler::extract::given::ByType;
+use crate::handler::extract::extractors::ByType;
 use crate::handler::lifecycle::Lifecycle;
 use crate::handler::registry::callback::Callback;
 use crate::handler::rules::NO_PARENT;
@@ -19,9 +19,10 @@ use crate::handler::subject::Subject;
 
 /// The sub-handlers of one call: Kopf's `@kopf.subhandler` and `kopf.execute()`.
 ///
-/// The parent registers its sub-handlers in each of its calls, the same ones for the same object. They run after the parent has returned, or while
-/// it awaits [`execute`](Self::execute). The outcome of each is written to the object, and the parent is called again until all are done. Their ids
-/// are `parent/child`. The `retry` of the parent counts its own failures, and not the calls that its sub-handlers need.
+/// The parent must register the same sub-handlers in each of its calls for the same object. They run after the parent
+/// has returned, or while it awaits [`execute`](Self::execute). The operator writes the outcome of each to the
+/// object, and calls the parent again until all are done. Their ids are `parent/child`. The `retry` of the parent
+/// counts only its own failures, and not the calls that its sub-handlers need.
 ///
 /// ```
 /// use kopf_rs::prelude::*;
@@ -74,7 +75,7 @@ struct Registered {
     runner: Option<Box<dyn RunGroup>>,
 }
 
-/// What was registered since the last execution.
+/// The sub-handlers registered since the last execution.
 #[derive(Default)]
 pub(crate) struct Group {
     pub(crate) callbacks: Vec<Callback>,
@@ -92,7 +93,7 @@ impl Group {
     }
 }
 
-/// Who can run a group for one parent.
+/// Runs a group for one parent.
 pub(crate) trait RunGroup: Send + Sync {
     fn run(&self, group: Group) -> GroupFuture;
 }
@@ -105,7 +106,7 @@ pub(crate) type GroupFuture = Pin<Box<dyn Future<Output = HandlerResult> + Send>
 pub(crate) struct Unfinished;
 
 impl Subhandlers {
-    /// For unit tests of handlers: the sub-handlers are registered, and never run.
+    /// Creates a handle for unit tests of handlers, which registers sub-handlers but never runs them.
     #[must_use]
     pub fn new() -> Self {
         Self::lent(None)
@@ -118,28 +119,29 @@ impl Subhandlers {
         }))
     }
 
-    /// Register one: a closure, or a function with the attribute [`subhandler`](macro@crate::subhandler). Its id is the parent's, a slash,
-    /// and its own.
+    /// Registers a sub-handler: a closure, or a function with the attribute [`subhandler`](macro@crate::subhandler).
+    /// Its full id is `parent/child`.
     pub fn add(&self, handler: impl IntoSubhandler) {
         self.group().callbacks.push(handler.into_callback());
     }
 
-    /// Register several, as with [`Subhandlers::add`]: `subs.extend(items.iter().map(|item| fill::id(item).param(item)))`.
+    /// Registers several, as with [`Subhandlers::add`]:
+    /// `subs.extend(items.iter().map(|item| fill::id(item).param(item)))`.
     pub fn extend<T: IntoSubhandler>(&self, handlers: impl IntoIterator<Item = T>) {
         handlers.into_iter().for_each(|handler| self.add(handler));
     }
 
-    /// Failed sub-handlers do not fail the parent, as in Kopf.
+    /// Lets the parent succeed even if sub-handlers fail, as in Kopf.
     pub fn ignore_failures(&self) {
         self.group().tolerant = true;
     }
 
-    /// Run the sub-handlers by this lifecycle, instead of the operator's.
+    /// Runs the sub-handlers by this lifecycle instead of the operator's.
     pub fn lifecycle(&self, lifecycle: Lifecycle) {
         self.group().lifecycle = Some(lifecycle);
     }
 
-    /// The ids of the sub-handlers that are registered and not executed yet, without the id of the parent.
+    /// Returns the ids of the sub-handlers that are registered but not executed yet, without the parent's id.
     #[must_use]
     pub fn ids(&self) -> Vec<String> {
         let group = self.group();
@@ -147,11 +149,11 @@ impl Subhandlers {
         ids.cloned().collect()
     }
 
-    /// Run the sub-handlers that are due now. The handler continues after this call only when all of them are done.
+    /// Runs the sub-handlers that are due. Returns `Ok` only when all of them are done.
     ///
     /// # Errors
-    /// Where some are left to be done, which is no failure: hand it on with `?`, and the handler is called again. And where some have
-    /// failed for good.
+    /// Returns a marker error if some are not done. This is not a failure: pass it on with `?`, and the engine calls the
+    /// handler again. Returns a real error if some have failed permanently.
     pub async fn execute(&self) -> HandlerResult {
         let group = self.group().taken();
         match &self.0.runner {
@@ -166,13 +168,13 @@ impl Subhandlers {
     }
 }
 
-/// What can be registered as a sub-handler.
+/// Types that can be registered as a sub-handler.
 #[diagnostic::on_unimplemented(
     message = "the sub-handler cannot be registered without the value that its function takes",
     label = "expected a `Callback`, found `{Self}`: give the value with `.param(..)`"
 )]
 pub trait IntoSubhandler {
-    /// The sub-handler.
+    /// Converts it into a callback.
     fn into_callback(self) -> Callback;
 }
 
@@ -189,10 +191,11 @@ impl Default for Subhandlers {
 }
 
 impl Cause {
-    /// The sub-handlers of this call.
+    /// Returns the sub-handlers of this call.
     ///
     /// # Errors
-    /// In raw-event handlers and activities: they keep no progress, so their sub-handlers could not keep any either.
+    /// Returns an error in raw-event handlers and activities. They store no progress, so neither could their
+    /// sub-handlers.
     pub fn subhandlers(&self) -> HandlerResult<Subhandlers> {
         let lent = match &self.subject {
             Subject::Change(subject) => subject.subhandlers.clone(),
@@ -203,7 +206,7 @@ impl Cause {
         Ok(lent.ok_or_else(|| PermanentError::new(NO_PARENT))?)
     }
 
-    /// Let the handler register sub-handlers, if it is one of changes.
+    /// Lets the handler register sub-handlers if it handles changes.
     pub(crate) fn lend_subhandlers(&mut self, lent: &Subhandlers) {
         if let Subject::Change(subject) = &mut self.subject {
             let registered = Arc::clone(&lent.0);
@@ -213,7 +216,7 @@ impl Cause {
 }
 
 impl Handler {
-    /// A handler within this one, as it is registered while this one runs.
+    /// Builds a sub-handler of this handler from a callback registered while this one runs.
     pub(crate) fn subhandler(&self, callback: Callback) -> Result<Self, String> {
         let Callback { name, options, .. } = callback;
         let shown = id(&name, options.change.field.as_ref());
@@ -236,7 +239,7 @@ impl FromCause<'_> for Subhandlers {
     }
 }
 
-/// Families whose handlers may have sub-handlers.
+/// Families whose handlers can have sub-handlers.
 #[diagnostic::on_unimplemented(
     message = "handlers of this attribute have no `Subhandlers`",
     label = "sub-handlers need a parent that is called for a change",
@@ -245,7 +248,7 @@ impl FromCause<'_> for Subhandlers {
 pub trait GivesSubhandlers {}
 
 impl<O> ByType<Subhandlers, O> {
-    /// Nothing, where it compiles.
+    /// Compiles only if handlers of this family can have sub-handlers.
     pub fn is_given()
     where
         O: GivesSubhandlers,
@@ -254,7 +257,7 @@ impl<O> ByType<Subhandlers, O> {
 }
 
 impl HandlerError {
-    /// Whether it only says that sub-handlers are left.
+    /// Returns whether the error only marks unfinished sub-handlers.
     pub(crate) fn is_unfinished(&self) -> bool {
         let Self::Arbitrary(error) = self else {
             return false;

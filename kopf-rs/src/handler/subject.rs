@@ -1,6 +1,7 @@
-//! What a handler is called for: an object and what has changed of it, a watch event, an activity of the operator.
+//! The subject of a handler call: an object and its change, a watch event, or an activity of the operator.
 //!
-//! One variant per family. Must not know handlers, nor how a cause offers its subject: each family's module adds methods to `Cause`.
+//! There is one variant per family. This module depends on neither handlers nor `Cause`; the family modules add
+//! accessors to `Cause`.
 
 use std::any::Any;
 use std::sync::{Arc, OnceLock};
@@ -17,9 +18,9 @@ use crate::object::diff::Diff;
 use crate::object::event::EventType;
 use crate::object::path::FieldPath;
 use crate::object::resource::Resource;
-use crate::object::words::equals_text;
+use crate::object::str_eq::equals_text;
 
-/// What a handler is called for.
+/// The subject of a handler call.
 #[derive(Clone, Debug)]
 pub(crate) enum Subject {
     Change(ChangeSubject),
@@ -30,21 +31,21 @@ pub(crate) enum Subject {
     Activity(Activity),
 }
 
-/// The reason of a handling cycle, as Kopf names them.
+/// The reason of a handling cycle, named as in Kopf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Reason {
     /// The object is new to this operator.
     Create,
-    /// Its essence differs from what was handled last.
+    /// The object's essence differs from the one that was handled last.
     Update,
-    /// It is being deleted.
+    /// The object is being deleted.
     Delete,
-    /// The operator has started and the object is as it was handled last.
+    /// The operator has started, and the object has not changed since it was handled last.
     Resume,
 }
 
-/// The object a handler is called for.
+/// The object that a handler is called for.
 #[derive(Clone, Debug)]
 pub(crate) struct SubjectObject {
     pub(crate) resource: Arc<Resource>,
@@ -56,21 +57,22 @@ pub(crate) struct SubjectObject {
 pub(crate) struct ChangeSubject {
     pub(crate) object: SubjectObject,
     pub(crate) change: Change,
-    /// Lent by the engine while the handler runs. Filters are evaluated before, and have none.
+    /// Lent by the engine while the handler runs; `None` during the evaluation of filters.
     pub(crate) subhandlers: Option<LentSubhandlers>,
 }
 
-/// What has changed since the object was handled last; reduced to the handler's field where it has one.
+/// The change since the object was handled last, reduced to the handler's field if it has one.
 #[derive(Clone, Debug)]
 pub(crate) struct Change {
-    /// `None` where nothing is to be handled: then only filters see it.
+    /// `None` if there is nothing to handle. Then only filters see this change.
     pub(crate) reason: Option<Reason>,
     pub(crate) old: Option<Arc<Value>>,
     pub(crate) new: Option<Arc<Value>>,
     pub(crate) diff: Arc<Diff>,
 }
 
-/// The [`Subhandlers`](crate::Subhandlers) of a call. Without their type, for they hold closures that take causes, and causes hold subjects.
+/// The [`Subhandlers`](crate::Subhandlers) of a call. Type-erased, since they hold closures that take causes, and
+/// causes hold subjects.
 pub(crate) type LentSubhandlers = Arc<dyn Any + Send + Sync>;
 
 /// A watch event.
@@ -80,48 +82,48 @@ pub(crate) struct EventSubject {
     pub(crate) event: EventType,
 }
 
-/// An object that is looked after in the background.
+/// An object with a background handler.
 #[derive(Clone, Debug)]
 pub(crate) struct BackgroundSubject {
-    /// As it was when the call began.
+    /// The object at the start of the call.
     pub(crate) object: SubjectObject,
-    /// As it is now.
+    /// The newest state of the object.
     pub(crate) live: Live,
     pub(crate) stopped: Stopped,
-    /// When a reconcile function wants to be called again.
+    /// The requeue request of a reconcile function.
     pub(crate) again: AgainCell,
 }
 
-/// An object of which an index function says what is to be found by which keys.
+/// An object that an index function maps to keys and values.
 #[derive(Clone, Debug)]
 pub(crate) struct IndexSubject {
     pub(crate) object: SubjectObject,
-    /// Where that goes.
+    /// The sink for these keys and values.
     pub(crate) entries: EntriesSink,
 }
 
-/// A request about an object, which an admission handler lets pass or not.
+/// An admission request about an object, which a handler allows or denies.
 #[derive(Clone, Debug)]
 pub(crate) struct ReviewSubject {
-    /// As it is to be; where it is to be deleted, as it is.
+    /// The object after the operation; for a deletion, the object before it.
     pub(crate) object: SubjectObject,
     pub(crate) facts: Arc<ReviewFacts>,
     pub(crate) sides: Arc<Sides>,
     pub(crate) warnings: Warnings,
 }
 
-/// The object of a request, before and after.
+/// The object of a request, before and after the operation.
 #[derive(Debug, Default)]
 pub(crate) struct Sides {
-    /// The body is the object as it is: there will be none.
+    /// True for a deletion. Then the body is the object before it, since there is none after it.
     pub(crate) is_deletion: bool,
-    /// The object before it is changed to the body.
+    /// The object before the change to the body.
     pub(crate) before: Option<Value>,
-    /// Made where it is asked for.
+    /// Computed on first use.
     pub(crate) diff: OnceLock<Diff>,
 }
 
-/// What an operator does for itself.
+/// An activity of the operator itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Activity {
     /// `#[on_startup]`
@@ -137,7 +139,7 @@ pub enum Activity {
 // === impl ===
 
 impl Subject {
-    /// The object, where there is one.
+    /// Returns the object, if there is one.
     pub(crate) fn object(&self) -> Option<&SubjectObject> {
         match self {
             Self::Change(subject) => Some(&subject.object),
@@ -149,7 +151,8 @@ impl Subject {
         }
     }
 
-    /// The name of the object. Not all objects under review have one: then it is that in the request.
+    /// Returns the name of the object. An object under review may have none yet; then returns the name from the
+    /// request.
     pub(crate) fn name(&self) -> &str {
         let own = self.object().map_or("", |it| it.body.name());
         match self {
@@ -158,7 +161,7 @@ impl Subject {
         }
     }
 
-    /// Its namespace, likewise.
+    /// Returns the namespace of the object, with the same fallback.
     pub(crate) fn namespace(&self) -> Option<&str> {
         let own = self.object().and_then(|it| it.body.namespace());
         match self {
@@ -169,7 +172,7 @@ impl Subject {
 }
 
 impl ReviewSubject {
-    /// The whole object as it is.
+    /// Returns the whole object before the operation.
     pub(crate) fn before(&self) -> Option<&Value> {
         if self.sides.is_deletion {
             Some(&self.object.body)
@@ -178,7 +181,7 @@ impl ReviewSubject {
         }
     }
 
-    /// The whole object as it is to be.
+    /// Returns the whole object after the operation.
     pub(crate) fn after(&self) -> Option<&Value> {
         (!self.sides.is_deletion).then_some(&self.object.body)
     }
@@ -190,7 +193,7 @@ impl ReviewSubject {
 }
 
 impl Reason {
-    /// `create`, `update`, `delete` or `resume`.
+    /// Returns `create`, `update`, `delete` or `resume`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -211,7 +214,7 @@ impl std::fmt::Display for Reason {
 }
 
 impl Change {
-    /// The change of a field of what has changed.
+    /// Returns the change of one field.
     pub(crate) fn reduced(&self, field: &FieldPath) -> Self {
         let at = |side: &Option<Arc<Value>>| {
             let value = side.as_deref().and_then(|side| field.resolve(side));

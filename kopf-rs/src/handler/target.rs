@@ -1,6 +1,7 @@
-//! Objects that a handler refers to and does not own: functions that say whom a change of them concerns.
+//! Objects that a handler refers to but does not own, with functions that map a change of such an object to the
+//! objects to handle.
 //!
-//! Must not know how they are watched.
+//! This module does not know how they are watched.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -9,44 +10,46 @@ use std::sync::Arc;
 use crate::handler::cause::Cause;
 use crate::object::selector::{Selector, SelectorError};
 
-/// Which objects a change of another one concerns.
+/// Maps a changed object to the objects that the handler must be called for.
 pub(crate) type MapOwners = Arc<dyn Fn(&Cause) -> Vec<OwnerName> + Send + Sync>;
 
-/// A kind of objects that a handler refers to, as its options say.
+/// A kind of objects that a handler refers to, as given in its options.
 #[derive(Clone)]
 pub struct WatchedKind {
     selector: Result<Selector, SelectorError>,
     owners: MapOwners,
 }
 
-/// A kind of objects that a handler refers to. Where one of these changes, the handler is called for those whom it concerns.
+/// A kind of objects that a handler refers to. A change of such an object triggers a call for each object that it
+/// maps to.
 #[derive(Clone)]
 pub(crate) struct TargetKind {
     pub(crate) selector: Selector,
     pub(crate) owners: MapOwners,
 }
 
-/// An object that a change of another one concerns: by its name.
+/// The name of an object that a change of another one maps to.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct OwnerName {
     namespace: Option<String>,
     name: String,
 }
 
-/// What functions in `watches` return: names of objects, in the namespace of the object that has changed, or pairs of namespace and name.
+/// Return types of functions in `watches`: names of objects in the namespace of the changed object, or pairs of
+/// namespace and name.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not say whom a change concerns",
     label = "expected a name, or several",
     note = "return a `String`, a pair of namespace and name, or an `Option`, a `Vec` or an array of these"
 )]
 pub trait IntoOwners {
-    /// The names.
+    /// Converts to a list of names.
     fn into_owners(self) -> Vec<OwnerName>;
 }
 
 // === impl ===
 
-/// One of them: for generated code.
+/// Declares one such kind: for generated code.
 pub fn target<R: IntoOwners>(
     selector: Result<Selector, SelectorError>,
     owners: impl Fn(&Cause) -> R + Send + Sync + 'static,
@@ -57,7 +60,7 @@ pub fn target<R: IntoOwners>(
     }
 }
 
-/// What options say of them.
+/// Resolves these options.
 pub(super) fn target_kinds(kinds: Vec<WatchedKind>) -> Result<Vec<TargetKind>, String> {
     let kinds = kinds.into_iter();
     let resolved = kinds.map(|WatchedKind { selector, owners }| {
@@ -73,7 +76,8 @@ pub(super) fn target_kinds(kinds: Vec<WatchedKind>) -> Result<Vec<TargetKind>, S
 }
 
 impl OwnerName {
-    /// `namespace/name`, as it may be known: a name alone is that of an object in the namespace of the one that has changed, or of one in none.
+    /// Returns the keys `namespace/name` that the object may have. A bare name can refer to an object in the
+    /// namespace of the changed one, or to a cluster-scoped object.
     pub(crate) fn full_names(&self, namespace: Option<&str>) -> BTreeSet<Box<str>> {
         let Self {
             namespace: given,

@@ -1,4 +1,4 @@
-//! Causes made by hand: for unit tests of handlers, filters and extractors that take one.
+//! Causes made by hand, for unit tests of handlers, filters and extractors.
 
 use std::any::Any;
 use std::hash::Hash;
@@ -30,7 +30,7 @@ use crate::object::event::EventType;
 use crate::object::path::FieldPath;
 use crate::object::resource::Resource;
 
-/// A [`Cause`] made by hand, for unit tests: [`Cause::of`]. Dereferences to the cause.
+/// A [`Cause`] made by hand with [`Cause::of`], for unit tests. Dereferences to the cause.
 #[derive(Clone, Debug)]
 pub struct TestCause {
     cause: Cause,
@@ -38,7 +38,8 @@ pub struct TestCause {
 }
 
 impl Cause {
-    /// A cause for unit tests: the first attempt of a creation of `object`, unless the methods of the result say otherwise.
+    /// Creates a cause for unit tests: the first attempt for the creation of `object`, unless you change it with the
+    /// methods of the result.
     ///
     /// ```
     /// use kopf_rs::prelude::*;
@@ -97,38 +98,39 @@ impl Cause {
     }
 }
 
-/// Each method sets one datum of the cause. An accessor of the same name is called on the cause itself: `(*cause).retry()`.
+/// Each method sets one datum of the cause. To call the accessor of the same name, dereference first:
+/// `(*cause).retry()`.
 impl TestCause {
-    /// Why the object is handled.
+    /// Sets the reason of the cycle.
     #[must_use]
     pub fn reason(self, reason: Reason) -> Self {
         self.change(|change| change.reason = Some(reason))
     }
-    /// What was handled last: an object, or for a handler with a `field` its value.
+    /// Sets the state that was handled last: an object, or the field's value for a handler with a `field`.
     ///
     /// # Panics
-    /// Where `old` is no JSON.
+    /// Panics if `old` cannot be written as JSON.
     #[must_use]
     pub fn old(self, old: impl Serialize) -> Self {
         let old = Arc::new(json!(old));
         self.change(|change| change.old = Some(old))
     }
-    /// What is to be handled now, where it is another than the object: for a handler with a `field` its value.
+    /// Sets the state to handle now, if it differs from the object: the field's value for a handler with a `field`.
     ///
     /// # Panics
-    /// Where `new` is no JSON.
+    /// Panics if `new` cannot be written as JSON.
     #[must_use]
     pub fn new(self, new: impl Serialize) -> Self {
         let new = Arc::new(json!(new));
         self.change(|change| change.new = Some(new))
     }
-    /// As a handler with that field is told: `old`, `new` and `diff` are those of the field.
+    /// Reduces `old`, `new` and `diff` to this field, as for a handler with that field.
     #[must_use]
     pub fn field(self, field: impl Into<FieldPath>) -> Self {
         let field = field.into();
         self.change(|change| *change = change.reduced(&field))
     }
-    /// As an `on_event` handler is told.
+    /// Makes it a cause for an `on_event` handler.
     #[must_use]
     pub fn event(mut self, event: EventType) -> Self {
         if let Subject::Change(ChangeSubject { object, .. }) = &self.cause.subject {
@@ -137,7 +139,7 @@ impl TestCause {
         }
         self
     }
-    /// As a daemon or timer is told, with this stop flag.
+    /// Makes it a cause for a daemon or timer with this stop flag.
     #[must_use]
     pub fn stopped(mut self, stopped: Stopped) -> Self {
         if let Some(object) = self.cause.subject.object().cloned() {
@@ -151,7 +153,8 @@ impl TestCause {
         }
         self
     }
-    /// As an admission handler is told: the object is to be created, changed from what [`old`](Self::old) was given before, or deleted.
+    /// Makes it a cause for an admission handler: the request creates, updates or deletes the object. Call
+    /// [`old`](Self::old) before, for the state before an update.
     #[must_use]
     pub fn operation(mut self, operation: Operation) -> Self {
         let Subject::Change(ChangeSubject { object, change, .. }) = &self.cause.subject else {
@@ -170,10 +173,10 @@ impl TestCause {
         });
         self
     }
-    /// As an admission handler is told of who asks.
+    /// Sets the user of the admission request.
     ///
     /// # Panics
-    /// Where `user` is no JSON.
+    /// Panics if `user` cannot be written as JSON.
     #[must_use]
     pub fn userinfo(mut self, user: impl Serialize) -> Self {
         if let Subject::Review(review) = &mut self.cause.subject {
@@ -181,38 +184,38 @@ impl TestCause {
         }
         self
     }
-    /// Which attempt it is, from 0.
+    /// Sets the number of the attempt, from 0.
     #[must_use]
     pub fn retry(mut self, retry: u32) -> Self {
         self.cause.attempt.retry = retry;
         self.cause.attempt.is_first = retry == 0;
         self
     }
-    /// How long ago the first attempt was.
+    /// Sets the time since the first attempt.
     #[must_use]
     pub fn runtime(mut self, runtime: Duration) -> Self {
         self.cause.attempt.runtime = runtime;
         self
     }
-    /// The id of the handler.
+    /// Sets the id of the handler.
     #[must_use]
     pub fn handler_id(mut self, id: &str) -> Self {
         self.cause.handler_id = id.into();
         self
     }
-    /// The handler's `param`.
+    /// Sets the handler's `param`.
     #[must_use]
     pub fn param<T: Any + Send + Sync>(mut self, param: T) -> Self {
         self.cause.param = Some(Arc::new(param));
         self
     }
-    /// What handlers of the object remember.
+    /// Sets the memo of the object.
     #[must_use]
     pub fn memo(mut self, memo: Memo) -> Self {
         self.cause.context.memo = memo;
         self
     }
-    /// A value given to the operator, such as the client, or one for a [`State`](crate::State).
+    /// Registers a value, such as the client, or one for a [`State`](crate::State).
     #[must_use]
     pub fn with<T: Send + Sync + 'static>(mut self, value: T) -> Self {
         self.state.insert(value);
@@ -220,7 +223,7 @@ impl TestCause {
         self
     }
 
-    /// What the object's handlers find in the index of that name.
+    /// Registers an index under this name.
     #[must_use]
     pub fn index<K, V>(self, name: &str, index: Index<K, V>) -> Self
     where
@@ -256,7 +259,7 @@ impl From<TestCause> for Cause {
     }
 }
 
-/// What handlers are told of an object as `old` and `new`.
+/// Returns the part of an object that handlers get as `old` and `new`.
 fn essence(object: &Value) -> Value {
     let mut essence = object.clone();
     if let Some(members) = essence.as_object_mut() {
@@ -268,7 +271,7 @@ fn essence(object: &Value) -> Value {
     essence
 }
 
-/// As far as an object tells.
+/// Derives the resource from the object, as far as possible.
 fn resource(object: &Value) -> Resource {
     let text = |key: &str| object[key].as_str().unwrap_or_default().to_owned();
     let api_version = text("apiVersion");

@@ -1,4 +1,4 @@
-//! Causes for unit tests of this crate, and calls without an engine.
+//! Causes for unit tests of this crate, and calls of handlers without an engine.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ use crate::object::event::EventType;
 use crate::object::patch::Patch;
 use crate::object::resource::Resource;
 
-/// The object of most tests.
+/// Returns the object of most tests.
 pub(crate) fn myapp() -> Value {
     json!({
         "apiVersion": "demo.rtfm.co.ua/v1",
@@ -42,7 +42,7 @@ pub(crate) fn myapp() -> Value {
     })
 }
 
-/// A call of `handler` for `object`, as a creation or as a first listing.
+/// Creates a call of `handler` for `object`, as for a creation or a first listing.
 pub(crate) fn cause(handler: &Arc<Handler>, object: Value) -> HandlerCall {
     let spec = json!({"spec": object["spec"]});
     let object = SubjectObject {
@@ -109,7 +109,7 @@ fn subject(handler: &Handler, object: SubjectObject, spec: Value) -> Subject {
     }
 }
 
-/// Makes the call; the handler's future must not wait for anything.
+/// Calls the handler, whose future must be ready at its first poll.
 pub(crate) fn call(call: &HandlerCall) -> (Returned, Patch) {
     let cause = &call.cause;
     let mut patch = Patch::new();

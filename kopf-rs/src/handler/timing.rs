@@ -1,6 +1,6 @@
-//! When what runs in the background is called, and how it is stopped: the options that only those attributes have.
+//! The options of background handlers: when the operator calls them, and how it stops them.
 //!
-//! Must not know the time.
+//! This module reads no clock.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -12,7 +12,7 @@ use kopf_rs_schedule::Schedule;
 use crate::handler::cause::Cause;
 use crate::handler::seconds::Seconds;
 
-/// What runs in the background.
+/// The kind of a background handler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BackgroundKind {
     /// `#[daemon]`
@@ -23,7 +23,7 @@ pub enum BackgroundKind {
     Reconcile,
 }
 
-/// When it is called, and how it is stopped.
+/// When the operator calls a background handler, and how it stops it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Timing {
     pub(crate) initial_delay: Option<Pause>,
@@ -31,14 +31,14 @@ pub(crate) struct Timing {
     pub(crate) sharp: bool,
     pub(crate) idle: Option<Duration>,
     pub(crate) schedule: Option<Schedule>,
-    /// How long after a success it is called though nothing has changed.
+    /// The time after a success at which the handler is called again without any change.
     pub(crate) resync: Option<Duration>,
     pub(crate) cancellation_backoff: Option<Duration>,
     pub(crate) cancellation_timeout: Option<Duration>,
     pub(crate) cancellation_polling: Option<Duration>,
 }
 
-/// A span of time, or a function of the object that says it.
+/// A span of time, or a function of the cause that returns one.
 #[derive(Clone)]
 pub struct Pause(Length);
 
@@ -48,25 +48,26 @@ enum Length {
     Of(Arc<dyn Fn(&Cause) -> Duration + Send + Sync>),
 }
 
-/// Asks for a span of time: the span, or what the user's function has panicked with.
+/// Evaluates a pause: returns the span, or the panic message of the user's function.
 pub(crate) type AskPause = fn(&Pause, &Cause) -> Result<Duration, String>;
 
-/// What an option that is a span of time can be set to: seconds, a `Duration`, or a function of the cause that gives one of these.
+/// Values that an option for a span of time accepts: seconds, a `Duration`, or a function of the cause that returns
+/// one of these.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no span of time, nor a function that gives one",
     label = "expected seconds, a `Duration`, or a function of `&Cause`",
     note = "such as `interval = 30`, `interval = Duration::from_millis(500)`, `interval = |cause| 30`; closures given to methods need the type: `|cause: &Cause| 30`"
 )]
 pub trait IntoPause<M> {
-    /// The span of time, or the function.
+    /// Converts to a pause.
     fn into_pause(self) -> Pause;
 }
 
-/// The marker of spans of time.
+/// Marker for spans of time.
 #[derive(Debug)]
 pub enum AsItIs {}
 
-/// The marker of functions.
+/// Marker for functions.
 #[derive(Debug)]
 pub struct ByFunction<T>(PhantomData<T>);
 
@@ -82,13 +83,13 @@ impl<T: Into<Seconds>, F: Fn(&Cause) -> T + Send + Sync + 'static> IntoPause<ByF
     }
 }
 
-/// A span of time, or a function that says it: for generated code.
+/// Converts a span of time, or a function that returns one: for generated code.
 pub fn pause<M>(pause: impl IntoPause<M>) -> Pause {
     pause.into_pause()
 }
 
 impl Pause {
-    /// As long as `function` says of the object, each time it is asked.
+    /// Creates a pause whose length `function` computes for the object on each use.
     pub fn of<T: Into<Seconds>>(function: impl Fn(&Cause) -> T + Send + Sync + 'static) -> Self {
         let length = move |cause: &Cause| function(cause).into().duration();
         Self(Length::Of(Arc::new(length)))
@@ -123,10 +124,10 @@ impl fmt::Debug for Pause {
 }
 
 impl Timing {
-    /// Nobody means more: a number is in other units, or a mistake.
+    /// The longest accepted span. A larger number is a mistake, such as a wrong unit.
     const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 
-    /// What cannot be meant, or does not go together.
+    /// Rejects implausible spans, and options that contradict each other.
     pub(crate) fn check(&self) -> Result<(), String> {
         let fixed = |pause: &Option<Pause>| pause.as_ref().and_then(Pause::fixed);
         let interval = fixed(&self.interval);
@@ -180,7 +181,7 @@ impl Timing {
         Ok(())
     }
 
-    /// Whether functions of users are among them.
+    /// Returns whether the options contain user functions.
     pub(crate) fn has_functions(&self) -> bool {
         let mut pauses = self.initial_delay.iter().chain(&self.interval);
         pauses.any(Pause::is_function)

@@ -1,6 +1,6 @@
-//! Validation rules: expressions in CEL that the API server evaluates by itself, so that nobody has to answer a webhook.
+//! Validation rules: CEL expressions that the API server evaluates by itself, without a webhook.
 //!
-//! Must not know where the API server is told of them.
+//! This module does not know how rules are installed in the API server.
 
 use std::panic::Location;
 
@@ -8,18 +8,19 @@ use crate::handler::location::{DeclaredAt, SourceLocation};
 use crate::handler::operation::Operation;
 use crate::object::selector::{Selector, SelectorError};
 
-/// What a `#[validation_rule]` leaves behind. Constant: everything dynamic hides behind a function pointer.
+/// The expansion of `#[validation_rule]`. It is a constant, so all dynamic parts are function pointers.
 #[derive(Clone, Copy)]
 pub struct RuleDecl {
-    /// Where the constant is.
+    /// The source location of the constant.
     pub location: SourceLocation,
-    /// Which resources it is for.
+    /// Builds the selector of the resources that the rule applies to.
     pub selector: fn() -> Result<Selector, SelectorError>,
-    /// The rule.
+    /// Builds the rule.
     pub rule: fn() -> ValidationRule,
 }
 
-/// A rule in CEL that the API server enforces by itself. [`validation_rule`](macro@crate::validation_rule) has all about rules.
+/// A CEL rule that the API server enforces by itself. [`validation_rule`](macro@crate::validation_rule) describes
+/// rules in full.
 ///
 /// ```
 /// use kopf_rs::{Registry, ValidationRule};
@@ -36,7 +37,7 @@ pub struct ValidationRule {
     pub(crate) message: Option<String>,
     pub(crate) message_expression: Option<String>,
     pub(crate) field: Option<String>,
-    /// Empty: as the expression says.
+    /// Empty: the expression determines the operations.
     pub(crate) operations: Vec<Operation>,
     pub(crate) warns: bool,
     pub(crate) ignores_failures: bool,
@@ -44,7 +45,7 @@ pub struct ValidationRule {
     declared_at: &'static Location<'static>,
 }
 
-/// A rule, and the resources it is for.
+/// A rule, with the resources that it applies to.
 #[derive(Clone, Debug)]
 pub(crate) struct DeclaredRule {
     pub(crate) rule: ValidationRule,
@@ -53,8 +54,8 @@ pub(crate) struct DeclaredRule {
 }
 
 impl ValidationRule {
-    /// A rule of that id, with an expression that is true for all objects that are allowed: of `self`, the object, and `oldSelf`, what it was
-    /// before an update.
+    /// Creates a rule with this id. The expression must be true for all allowed objects; it can read `self`, the
+    /// object, and `oldSelf`, the object before an update.
     #[must_use]
     #[track_caller]
     pub fn new(id: impl Into<String>, expression: impl Into<String>) -> Self {
@@ -72,61 +73,65 @@ impl ValidationRule {
         }
     }
 
-    /// What is wrong with an object that is refused, in one line. By default the API server shows the expression.
+    /// Sets the message for rejected objects, in one line. By default the API server shows the expression.
     #[must_use]
     pub fn message(mut self, message: impl Into<String>) -> Self {
         self.message = Some(message.into());
         self
     }
 
-    /// The same as an expression in CEL, which may read all that the rule reads. Where it fails, `message` is told.
+    /// Sets the message as a CEL expression, which can read the same variables as the rule. If it fails, the API
+    /// server shows `message` instead.
     #[must_use]
     pub fn message_expression(mut self, expression: impl Into<String>) -> Self {
         self.message_expression = Some(expression.into());
         self
     }
 
-    /// The field that is wrong, such as `spec.storage`. By default the whole object.
+    /// Sets the invalid field, such as `spec.storage`. By default the whole object.
     #[must_use]
     pub fn field(mut self, field: impl Into<String>) -> Self {
         self.field = Some(field.into());
         self
     }
 
-    /// Enforce it for these operations. By default for updates, where the rule reads what was before, else for creations and updates.
+    /// Enforces the rule for these operations. By default for updates if the rule reads `oldSelf`, otherwise for
+    /// creations and updates.
     #[must_use]
     pub fn operations(mut self, operations: impl IntoIterator<Item = Operation>) -> Self {
         self.operations.extend(operations);
         self
     }
 
-    /// Warn the sender of the request, and let it pass.
+    /// Warns the sender of the request instead of rejecting it.
     #[must_use]
     pub fn warn(mut self) -> Self {
         self.warns = true;
         self
     }
 
-    /// Let requests pass for which the expression fails, since a field is missing for instance. By default they are refused.
+    /// Allows requests for which the evaluation of the expression fails, for instance because a field is missing. By
+    /// default they are rejected.
     #[must_use]
     pub fn ignore_failures(mut self) -> Self {
         self.ignores_failures = true;
         self
     }
 
-    /// Make it a policy, also where it could be a part of the definition: of kinds that somebody else defines.
+    /// Installs the rule as a policy even if it could be part of the CRD: use it for kinds that other projects
+    /// define.
     #[must_use]
     pub fn policy(mut self) -> Self {
         self.is_policy = true;
         self
     }
 
-    /// Where it is built.
+    /// Returns the location at which the rule is built.
     pub(crate) fn declared_at(&self) -> DeclaredAt {
         DeclaredAt::Closure(self.declared_at)
     }
 
-    /// What the API server would refuse of it, as far as it shows without parsing CEL.
+    /// Returns a reason why the API server would reject the rule, as far as it can be found without parsing CEL.
     pub(crate) fn problem(&self) -> Option<&'static str> {
         let has_lines = |text: &str| text.trim().contains(['\n', '\r']);
         if !self.id.contains(|it: char| it.is_ascii_alphanumeric()) {

@@ -1,7 +1,7 @@
-//! Admission handlers, as the configurations of their webhooks describe them: for which objects, operations and subresource each is, and what
-//! becomes of a request that it cannot answer.
+//! Admission handlers as their webhook configurations describe them: the objects, operations and subresource of each,
+//! and the policy for requests that it fails to answer.
 //!
-//! Must not know requests, nor how configurations are written.
+//! This module depends on neither requests nor the format of the configurations.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::handler::operation::Operation;
 use crate::object::path::FieldPath;
 use crate::object::selector::Selector;
 
-/// What an admission handler may do to an object.
+/// The kind of an admission handler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum AdmissionKind {
     /// `#[on_validate]`
@@ -19,39 +19,39 @@ pub enum AdmissionKind {
     Mutate,
 }
 
-/// An admission handler, as the configuration of its webhook and the selection for a review need it.
+/// An admission handler, with the data for the configuration of its webhook and for selecting it in a review.
 pub(crate) struct AdmissionHandler {
     pub(crate) kind: AdmissionKind,
     pub(crate) selector: Selector,
     pub(crate) field: Option<FieldPath>,
     pub(crate) filters: Filters,
-    /// As declared: empty for all that its kind allows, which [`operations()`](Self::operations) says.
+    /// The declared operations. Empty means all that its kind allows; see [`operations()`](Self::operations).
     pub(crate) operations: Vec<Operation>,
-    /// `None`: the main resource. `*`: that, and all its subresources.
+    /// `None`: the main resource. `*`: the main resource and all its subresources.
     pub(crate) subresource: Option<String>,
-    /// Whether it stays configured when the operator ends.
+    /// True if its webhook stays configured when the operator exits.
     pub(crate) persistent: bool,
-    /// Whether it changes anything else than the object, if it is no dry run.
+    /// True if it has side effects beyond changing the object, unless the request is a dry run.
     pub(crate) side_effects: bool,
-    /// Whether requests go through that it fails to answer.
+    /// True if the API server allows requests that the webhook fails to answer.
     pub(crate) ignore_failures: Option<bool>,
-    /// How long the API server waits for it.
+    /// The time that the API server waits for a response.
     pub(crate) timeout: Option<Duration>,
-    /// `#[on_validate]`: whether it is for updates of objects that are being deleted, too.
+    /// `#[on_validate]`: true if it also handles updates of objects being deleted.
     pub(crate) deleted: bool,
 }
 
-/// The API server's own default is 10 seconds, Kopf's is 30. Webhooks that change objects are called one after the other, and share the time
-/// of the user's request.
+/// The default timeout. The API server's own default is 10 seconds, and Kopf's is 30. Mutating webhooks run one after
+/// the other within the time of the user's request, so the default is shorter here.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The API server waits for whole seconds, and no longer.
+/// The API server accepts only whole seconds, up to this limit.
 const LONGEST_TIMEOUT: Duration = Duration::from_secs(30);
 
 // === impl ===
 
 impl AdmissionKind {
-    /// The attribute of such handlers.
+    /// Returns the name of the attribute for this kind.
     pub(crate) fn attribute_name(self) -> &'static str {
         match self {
             Self::Validate => "on_validate",
@@ -61,8 +61,8 @@ impl AdmissionKind {
 }
 
 impl AdmissionHandler {
-    /// The operations that it is for. Nothing can be changed of what is being deleted: handlers that change objects are for deletions only if
-    /// they say so.
+    /// Returns the operations it handles. A deletion cannot change the object, so mutating handlers handle deletions
+    /// only if they declare it.
     pub(crate) fn operations(&self) -> &[Operation] {
         use Operation::{Connect, Create, Delete, Update};
         match self.kind {
@@ -72,19 +72,20 @@ impl AdmissionHandler {
         }
     }
 
-    /// Whether it is for this subresource, or for the main one.
+    /// Returns whether it handles this subresource; `None` is the main resource.
     pub(crate) fn is_for_subresource(&self, subresource: Option<&str>) -> bool {
         let declared = self.subresource.as_deref();
         declared == Some("*") || declared == subresource
     }
 
-    /// Whether it is for updates of objects that are being deleted. What validates is not, unless it says so: it would keep finalizers from
-    /// being removed. What changes objects may have to change them to the end.
+    /// Returns whether it handles updates of objects being deleted. By default, validating handlers do not, since
+    /// they could prevent the removal of finalizers. Mutating handlers do, since they may have to change objects
+    /// until the end.
     pub(crate) fn is_for_dying(&self) -> bool {
         self.deleted || self.kind == AdmissionKind::Mutate
     }
 
-    /// What does not go together, and what the API server would refuse.
+    /// Rejects options that contradict each other, and values that the API server would reject.
     pub(crate) fn check(&self) -> Result<(), String> {
         self.filters.check(self.field.as_ref())?;
         let timeout = self.timeout.unwrap_or(TIMEOUT);

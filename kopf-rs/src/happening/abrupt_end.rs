@@ -1,6 +1,7 @@
-//! Abrupt ends of the operator: the calls that ran then, and the handlers that are suspended for it.
+//! Happenings after an abrupt end of the operator: the calls that were running, and the handlers that are suspended
+//! because of it.
 //!
-//! Must not know how these are found.
+//! This module does not detect such ends.
 
 use std::sync::Arc;
 
@@ -13,27 +14,29 @@ use crate::happening::user_code::UserCode;
 /// A happening of an object after an abrupt end.
 #[derive(Clone, Debug)]
 pub(crate) enum AbruptEnd {
-    /// This was being called for the object when the operator ended abruptly, so many times; so many other calls were being made.
+    /// This code was running for the object each time when the operator ended abruptly. Carries the number of such
+    /// ends, and of other calls that were running.
     Accused {
         called: Called,
         crashes: u32,
         others: usize,
     },
-    /// The same of a former life of the operator: since then this is not called for the object as it was.
+    /// The same, recorded by a former run of the operator. Since then, the code is not called for this state of the
+    /// object.
     LeftAloneSince {
         called: Called,
         crashes: u32,
         since: Timestamp,
     },
-    /// A handler is not called for the object, since the operator has ended abruptly so many times when it was. The finalizer, where a
-    /// deletion waits for it.
+    /// The handler is suspended for the object, since the operator has ended abruptly this many times while the
+    /// handler ran. Carries the finalizer if a deletion waits for it.
     HandlerSuspended {
         handler: Arc<Handler>,
         crashes: u32,
         finalizer: Option<Arc<str>>,
     },
-    /// Nothing is called for the object, since the operator has ended abruptly so many times when it ran such functions. The finalizer,
-    /// where the deletion of the object waits for the operator.
+    /// All handling of the object is suspended, since the operator has ended abruptly this many times while such user
+    /// functions ran. Carries the finalizer if the deletion of the object waits for the operator.
     ObjectLeftAlone {
         code: Vec<UserCode>,
         crashes: u32,
@@ -41,19 +44,19 @@ pub(crate) enum AbruptEnd {
     },
 }
 
-/// Code of users that is called for an object.
+/// User code that is called for an object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Called {
     Handler(Arc<str>),
-    /// Some of these.
+    /// One or more of these functions.
     Functions {
         stage: Stage,
         code: Vec<UserCode>,
     },
 }
 
-/// The part of an object's turn that runs user code on the operator's own thread.
+/// The part of an object's cycle that runs user code on the operator's own thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Stage {
@@ -63,7 +66,7 @@ pub(crate) enum Stage {
 }
 
 impl Called {
-    /// Whether the other is the same, whatever else it runs.
+    /// Returns whether both name the same handler or stage, regardless of the functions involved.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Handler(this), Self::Handler(that)) => this == that,

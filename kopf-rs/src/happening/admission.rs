@@ -1,44 +1,46 @@
-//! What happens to the endpoint for admission webhooks, and to what the API server is told of it.
+//! Happenings of the endpoint for admission webhooks, and of its configuration in the API server.
 //!
-//! Must not know any wording.
+//! This module contains no wording.
 
 use std::time::Duration;
 
-/// Something that has happened there.
+/// A happening of the endpoint or its configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum AdmissionServing {
-    /// The endpoint listens at this port, and the API server is to reach it there.
+    /// The endpoint listens on this port; the API server reaches it at this address.
     Served { port: u16, at: String },
-    /// A certificate was made: the number of its generation, and how long it is valid.
+    /// A certificate was generated. Carries its generation number and its validity.
     CertificateMade { number: u32, life: Duration },
-    /// Another certificate is served from now on.
+    /// The endpoint serves a different certificate from now on.
     CertificateServed { number: u32 },
-    /// What the Secret holds is no good: what is in memory was written back, or something new was made.
+    /// The Secret's content was invalid. The operator has written its in-memory certificate back, or has generated a
+    /// new one.
     SecretMended { secret: String, problem: String },
-    /// Certificates cannot be kept as they should be; what is served stays.
+    /// The certificates cannot be stored or renewed; the endpoint keeps the current one.
     CertificatesFailed { problem: String, pause: Duration },
-    /// The files with the certificate cannot be used; what is served stays.
+    /// The certificate files cannot be used; the endpoint keeps the current certificate.
     FilesFailed { problem: String },
-    /// A configuration was written, with so many webhooks.
+    /// A webhook configuration with this many webhooks was written.
     Configured {
         configuration: String,
         webhooks: usize,
     },
-    /// A configuration cannot be written.
+    /// A webhook configuration cannot be written.
     ConfigurationFailed {
         configuration: String,
         error: String,
         pause: Duration,
     },
-    /// A configuration could not be changed at the end: its webhooks may still be there.
+    /// A webhook configuration could not be changed at shutdown, so its webhooks may remain.
     ConfigurationLeft {
         configuration: String,
         error: String,
     },
-    /// Others change again and again what the operator keeps right: so many times in a row by now, and it pauses from now on, for so long at most.
+    /// Other writers keep changing a configuration that the operator restores. Carries the number of changes in a
+    /// row, and the maximum back-off, which applies from now on.
     Contested {
         what: String,
-        /// The field manager of the last change; empty where nobody knows.
+        /// The field manager of the last change; empty if unknown.
         by: String,
         times: u32,
         longest: Duration,

@@ -1,6 +1,6 @@
-//! Happenings of daemons and timers beside their attempts.
+//! Happenings of daemons and timers, except their attempts.
 //!
-//! Must not know any wording.
+//! This module contains no wording.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,49 +11,49 @@ use crate::handler::definition::Handler;
 use crate::handler::stopped::StopReason;
 use crate::object::path::FieldPath;
 
-/// Something that has happened to a daemon or timer.
+/// A happening of a daemon or timer.
 #[derive(Clone, Debug)]
 pub(crate) enum BackgroundHandling {
-    /// It is called no more; as it was told to, or by itself.
+    /// The handler has stopped, on request or by itself.
     Exited {
         handler: Arc<Handler>,
         requested: bool,
     },
-    /// It was cut off before it has ended.
+    /// The handler was cancelled before it returned.
     CutOff { handler: Arc<Handler> },
-    /// It is to end.
+    /// The handler is stopping.
     Exits { handler: Arc<Handler>, exit: Exit },
-    /// It was not called when its schedule said so, and is called once instead.
+    /// The handler has missed scheduled runs, and is called once to make up for them.
     MissedRuns {
         handler: Arc<Handler>,
-        /// When the first of these runs was due.
+        /// The time at which the first missed run was due.
         first: Timestamp,
-        /// It was not the only one.
+        /// True if more than one run was missed.
         more: bool,
     },
-    /// Level-triggered, it has changed what it is called for in so many calls in a row.
+    /// A reconcile function has changed its own trigger in this many calls in a row.
     ChangesItself {
         handler: Arc<Handler>,
         times: u8,
-        /// The first place that the last one has changed.
+        /// The first field that the last call changed.
         field: FieldPath,
     },
-    /// Level-triggered, its call has failed for an object that is to be deleted meanwhile.
+    /// A reconcile call has failed for an object that has been marked for deletion meanwhile.
     EndedByDeletion {
         handler: Arc<Handler>,
         message: String,
     },
-    /// Level-triggered, it wants to be called again at once.
+    /// A reconcile function has requested an immediate requeue; it is delayed by `instead`.
     AgainAtOnce {
         handler: Arc<Handler>,
         instead: Duration,
     },
-    /// Its interval, as its function says, is none.
+    /// The interval function has returned zero or less; `instead` is used.
     ZeroInterval {
         handler: Arc<Handler>,
         instead: Duration,
     },
-    /// The function that says its interval, or its initial delay, has panicked.
+    /// The function for the interval or the initial delay has panicked.
     NoPause {
         handler: Arc<Handler>,
         /// `interval` or `initial delay`
@@ -63,22 +63,22 @@ pub(crate) enum BackgroundHandling {
     },
 }
 
-/// How far the end of a daemon has come.
+/// The stages of stopping a daemon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// It was told to end.
+    /// The stop flag was set.
     Told(StopReason),
-    /// It may end by itself for a while.
+    /// The grace period for returning by itself has started.
     Signalled,
-    /// It is cut off.
+    /// The function is cancelled.
     Cancelled,
-    /// It is not waited for any more.
+    /// The operator no longer waits for the function.
     Abandoned,
-    /// It runs on, and nothing cuts it off.
+    /// The function still runs, and there is no timeout after which it is cancelled.
     Awaited {
         age: Duration,
         next: Duration,
-        /// The deletion of the object waits for it.
+        /// True if the deletion of the object waits for it.
         deletion: bool,
     },
 }

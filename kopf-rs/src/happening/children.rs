@@ -1,41 +1,41 @@
-//! Happenings about the children of an object.
+//! Happenings of an object's children.
 //!
-//! Must not know any wording.
+//! This module contains no wording.
 
 use crate::object::child::ChildName;
 use crate::object::child::taken::TakenFields;
 
-/// Something that has happened to a child.
+/// A happening of a child.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ChildHappening {
-    /// It was applied, and was not there before.
+    /// An apply has created the child.
     Created(ChildName),
-    /// It was applied, and has changed.
+    /// An apply has changed the child.
     Changed(ChildName),
-    /// It was applied, and is as it was.
+    /// An apply was a no-op.
     Unchanged(ChildName),
-    /// An apply has put right what other managers had changed.
+    /// An apply has overwritten changes of other field managers.
     TakenBack {
         child: ChildName,
         taken: Vec<TakenFields>,
     },
-    /// It is a child no more.
+    /// The child was released from its owner.
     Orphaned(ChildName),
-    /// Its deletion was asked for.
+    /// The operator has requested the deletion of the child.
     Deleted(ChildName),
-    /// So many calls in a row have wanted it to be different, while its owner was the same.
+    /// This many calls in a row have applied different content, although the owner was unchanged.
     Unstable {
         child: ChildName,
         times: u8,
-        /// Where the last two were different.
+        /// The field in which the last two differ.
         place: String,
     },
-    /// An apply has put right, so many times in a short while, what another manager changes each time.
+    /// Applies have overwritten changes of another field manager this many times within a short time.
     Contested {
         child: ChildName,
         times: u8,
         taken: TakenFields,
     },
-    /// It was to be deleted, and is no child.
+    /// The object was not deleted because it is not a child.
     NotDeleted { child: ChildName, why: String },
 }

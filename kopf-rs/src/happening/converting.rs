@@ -1,26 +1,35 @@
-//! What happens while objects are converted between versions, and to their definitions.
+//! Happenings of the conversion of objects between versions, and of their CRDs.
 //!
-//! Must not know any wording.
+//! This module contains no wording.
 
 use std::time::Duration;
 
-/// Something that has happened there.
+/// A happening of a conversion or a CRD.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Converting {
-    /// A part of the object is empty in this version. What it should be is kept in an annotation.
+    /// A part of the object does not fit into this version and is left empty. Its content is preserved in an
+    /// annotation.
     Kept { version: String, problem: String },
-    /// The object is not shown in this version, nor stored: something would be lost.
+    /// The object is shown in this version without a part that is too large to preserve.
+    Omitted { version: String, omitted: String },
+    /// The object cannot be shown in this version or stored, since data would be lost.
     Refused { version: String, problem: String },
-    /// Objects of a kind were not converted in time.
+    /// Objects of a kind were not converted within the timeout.
     OutOfTime { kind: String, within: Duration },
-    /// A definition tells the API server from now on who converts.
+    /// A CRD now points the API server to the operator's conversion webhook.
     Configured { definition: String },
-    /// A definition is not written as it should be.
+    /// A CRD cannot be written as required.
     DefinitionFailed {
         definition: String,
         error: String,
         pause: Duration,
     },
-    /// A definition has versions that nobody converts: it is left as it is.
+    /// A CRD cannot be read, so its schemas are unknown.
+    DefinitionUnread {
+        definition: String,
+        error: String,
+        pause: Duration,
+    },
+    /// A CRD has versions that this release cannot convert; it converts the others.
     Unreachable { definition: String, missing: String },
 }

@@ -1,6 +1,6 @@
-//! Another operator of the same name that was noticed.
+//! The detection of another operator with the same name.
 //!
-//! Must not know any wording.
+//! This module contains no wording.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,13 +8,13 @@ use std::time::Duration;
 use crate::object::reference::Reference;
 use crate::object::resource::Resource;
 
-/// Another operator keeps its state under this one's name.
+/// Another operator stores its state under this operator's name.
 #[derive(Clone, Debug)]
 pub(crate) struct DuplicateOperator {
     pub(crate) severity: Severity,
-    /// The annotation that it has written.
+    /// The annotation that the other operator wrote.
     pub(crate) found: String,
-    /// Where both keep their state.
+    /// The prefix under which both operators store their state.
     pub(crate) prefix: String,
     pub(crate) resource: Resource,
     pub(crate) object: Arc<Reference>,
@@ -22,13 +22,13 @@ pub(crate) struct DuplicateOperator {
     pub(crate) handlers: Vec<Arc<str>>,
 }
 
-/// How sure it is, and how bad.
+/// The certainty and severity of the finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Severity {
-    /// There may be another instance.
+    /// There may be a second instance.
     Possible,
-    /// There is another instance, for so long now.
+    /// There has been a second instance for this long.
     Lasting(Duration),
-    /// There is another operator, or another version.
+    /// There is a different operator, or a different version of this one.
     Certain,
 }

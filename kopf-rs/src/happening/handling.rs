@@ -1,6 +1,6 @@
-//! Happenings while the changes of an object are handled.
+//! Happenings of the handling of an object's changes.
 //!
-//! Must not know any wording.
+//! This module contains no wording.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -17,26 +17,26 @@ use crate::object::diff::Diff;
 use crate::state::Damaged;
 use crate::state::changes::WriteTrouble;
 
-/// Something that has happened to an object, or to one of its handlers. Cheap to make: what is large is shared.
+/// A happening of an object or one of its handlers. Cheap to create, since large parts are shared.
 #[derive(Clone, Debug)]
 pub(crate) enum Handling {
     // === attempts ===
-    /// An attempt has ended, or a handler has reached its limits without one.
+    /// An attempt has ended, or a handler has reached its limits before another attempt.
     Attempted {
         handler: Arc<Handler>,
         end: AttemptEnd,
     },
-    /// Sub-handlers of it are left to be called.
+    /// The handler waits for its sub-handlers.
     WaitsForSubhandlers { handler: Arc<Handler> },
-    /// The deletion does not wait for it.
+    /// The deletion does not wait for the handler.
     LeftUndone { handler: Arc<Handler> },
 
     // === cycles ===
-    /// Handlers are called for that reason, or waited for.
+    /// Handlers are called or awaited for this reason.
     InProgress { reason: Reason, body: Arc<Body> },
-    /// The difference between the last handled state and the present one.
+    /// The difference between the last-handled state and the current one.
     Differs { reason: Reason, diff: Arc<Diff> },
-    /// The cycle for another reason has been put an end to by one for `reason`: so many handlers of it.
+    /// A cycle for `reason` has superseded the cycle for another reason, with these counts of its handlers.
     Superseded {
         ended: Reason,
         reason: Reason,
@@ -44,74 +44,78 @@ pub(crate) enum Handling {
         failed: usize,
         left: usize,
     },
-    /// All handlers are done: so many.
+    /// All handlers are done, with these counts.
     Processed {
         reason: Reason,
         succeeded: usize,
         failed: usize,
     },
-    /// Nothing that counts has changed.
+    /// The essence of the object has not changed.
     Unchanged,
-    /// Nothing is left to do until something changes.
+    /// The cycle is complete; the next change starts another one.
     CycleFinished,
-    /// The next attempt is due after that time.
+    /// The next attempt is due after this pause.
     Sleeps { pause: Duration },
-    /// Something has come in before that, so much earlier.
+    /// An event arrived this long before the end of the pause.
     SleepInterrupted { left: Duration },
-    /// A filter, or the framework itself, has panicked: the object is looked at again after a pause.
+    /// A filter, or the framework itself, has panicked. The object is handled again after a pause.
     Throttled { panic: String, pause: Duration },
 
     // === daemons and timers ===
-    /// Beside attempts.
+    /// A happening of daemons and timers.
     Background(BackgroundHandling),
 
     // === deletion ===
-    /// Handlers want to see the deletion.
+    /// Handlers need to see the deletion.
     FinalizerAdded,
-    /// No handler wants to see the deletion.
+    /// No handler needs to see the deletion.
     FinalizerNotNeeded,
     /// All deletion handlers are done.
     FinalizerReleased,
-    /// It is deleted, and the finalizer is not on it.
+    /// The object is being deleted, but has no finalizer of this operator.
     DeletionOfOthers,
-    /// It is no more.
+    /// The object no longer exists.
     Deleted,
-    /// Daemons and timers that are to end hold it up.
+    /// Daemons and timers that must stop first block the deletion.
     DeletionAwaitsBackground,
-    /// Deletion handlers that are not served now hold it up.
+    /// Deletion handlers that cannot run now block the deletion.
     DeletionWithheld { handlers: Vec<Arc<str>> },
 
     // === state on the object ===
-    /// Something about the operator's state on the object.
+    /// A problem with the operator's state on the object.
     State(StateTrouble),
 }
 
-/// Damage of the operator's state on an object.
+/// A problem with the operator's state on an object.
 #[derive(Clone, Debug)]
 pub(crate) enum StateTrouble {
-    /// The target of the cycle cannot be read.
+    /// The target of the cycle cannot be decoded.
     TargetLost(Damaged),
-    /// The last handled state cannot be read.
+    /// The last-handled state cannot be decoded.
     LastHandledLost(Damaged),
-    /// A handler's record cannot be read; it may be in memory.
+    /// A handler's record cannot be decoded; it may still be in memory.
     ProgressLost {
         id: Arc<str>,
         damage: Damaged,
         is_in_memory: bool,
     },
-    /// A handler's next attempt is later than anybody has asked for: it is made after that pause.
+    /// The stored time of a handler's next attempt is implausibly far in the future; the attempt is made after this
+    /// pause instead.
     NextAttemptAhead {
         id: Arc<str>,
         at: Option<Timestamp>,
         pause: Duration,
     },
-    /// A handler's first attempt lies ahead: its time counts from now.
+    /// The stored time of a handler's first attempt lies in the future; its timeout counts from now.
     FirstAttemptAhead { id: Arc<str>, at: Timestamp },
-    /// Not all of it could be written.
+    /// The state that a handler saw was not stored because it was too large, so the handler is called without its
+    /// `old`.
+    FormerTooLarge { id: Arc<str> },
+    /// A part of the state could not be written.
     Write(WriteTrouble),
 }
 
-/// How an attempt has ended.
+/// The end of an attempt.
 #[derive(Clone, Debug)]
 pub(crate) enum AttemptEnd {
     Succeeded,
@@ -136,23 +140,23 @@ pub(crate) enum AttemptEnd {
     },
 }
 
-/// What follows for a handler that has failed.
+/// The consequence of a handler's failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     Retried {
         delay: Duration,
     },
-    /// Its errors count as a success.
+    /// The errors count as a success.
     Ignored,
     Stopped,
-    /// Another attempt would be beyond its timeout.
+    /// Another attempt would exceed the timeout.
     WouldTimeOut(Duration),
-    /// Another attempt would be beyond its retries.
+    /// Another attempt would exceed the number of retries.
     WouldExceed(u32),
 }
 
 impl AttemptEnd {
-    /// For good, and not because of a child.
+    /// A permanent failure that is not about a child.
     pub(crate) fn permanent(message: String) -> Self {
         Self::Permanent {
             message,
@@ -162,8 +166,8 @@ impl AttemptEnd {
 }
 
 impl Handling {
-    /// Where each look at the object finds it anew, so that it is news for the first time only: the same without what may be another number
-    /// each time.
+    /// Returns a stable form of a happening that each cycle finds again, so that it is reported only once: the same
+    /// value without the parts that vary. `None` for happenings that do not recur.
     pub(crate) fn recurring(&self) -> Option<Cow<'_, Self>> {
         let recurs = match self {
             Self::DeletionWithheld { .. } => true,
@@ -178,6 +182,7 @@ impl Handling {
                 | StateTrouble::ProgressLost { .. }
                 | StateTrouble::NextAttemptAhead { .. }
                 | StateTrouble::FirstAttemptAhead { .. }
+                | StateTrouble::FormerTooLarge { .. }
                 | StateTrouble::Write(WriteTrouble::NotKept(_)) => true,
                 StateTrouble::Write(_) => false,
             },

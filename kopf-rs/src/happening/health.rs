@@ -1,20 +1,20 @@
-//! What happens to the endpoints that say how the operator is.
+//! Happenings of the health endpoints.
 //!
-//! Must not know any wording.
+//! This module contains no wording.
 
-/// Something that has happened to an endpoint.
+/// A happening of a health endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Health {
-    /// Probes are answered there.
+    /// The endpoint for probes listens.
     Served { url: String },
-    /// Figures are there to be scraped.
+    /// The endpoint for metrics listens.
     #[cfg(feature = "metrics")]
     MetricsServed { url: String },
-    /// Asked, it has said that something is wrong: what, and why. Before, nothing was.
+    /// The endpoint has reported a failure for the first time. Carries the failing checks with their reasons.
     Fails {
         endpoint: String,
         failing: Vec<String>,
     },
-    /// Nothing is wrong any more.
+    /// All checks pass again.
     Passes { endpoint: String },
 }

@@ -1,38 +1,40 @@
 //! Happenings of an operator whose instances share a Lease.
 //!
-//! Must not know any wording.
+//! This module contains no wording.
 
 use std::time::Duration;
 
-/// Something that has happened to the Lease of that name (`namespace/name`), or to what this instance knows of it.
+/// A happening of the Lease with this name (`namespace/name`), or of this instance's view of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Leasing {
-    /// This instance is at work.
+    /// This instance is the leader.
     Holds { lease: String },
-    /// It is about to be: it has made the Lease, and whoever held a former one is given so long to notice.
+    /// This instance has created the Lease and will lead after a wait, so that the holder of a former Lease can
+    /// notice.
     Begins { lease: String, wait: Duration },
-    /// It stands by for this one.
+    /// This instance stands by for the current leader.
     StandsBy { lease: String, holder: String },
-    /// It has had no answer for so long, and is not at work until it has one.
+    /// The Lease could not be renewed for this long, so this instance is not the leader until it gets a response.
     Lapsed { lease: String, after: Duration },
-    /// Somebody else has it by now.
+    /// Another instance has taken the Lease.
     Lost { lease: String, holder: String },
-    /// Somebody has deleted it; it is made anew after so long.
+    /// The Lease was deleted; this instance recreates it after a wait.
     Deleted { lease: String, wait: Duration },
-    /// It belongs to another operator.
+    /// The Lease belongs to another operator.
     OfOther { lease: String, operator: String },
-    /// Somebody else decides who has it.
+    /// The Lease has a `strategy`, so an external controller selects its holder, and handlers stay paused.
     Given { lease: String },
-    /// It cannot be read or written, with the rule that would permit it; empty where RBAC is not the reason.
+    /// The Lease cannot be read or written. Carries the RBAC rule that would permit it, or an empty text for other
+    /// causes.
     Refused {
         lease: String,
         error: String,
         rule: String,
     },
-    /// The term is over while a handler (`Handler 'id'`) is called, whose outcome is dropped.
+    /// The term has ended during a call of a handler (`Handler 'id'`), whose outcome is dropped.
     CutOff { handler: String },
-    /// It is given back.
+    /// This instance has released the Lease.
     Released { lease: String },
-    /// It could not be given back.
+    /// This instance could not release the Lease.
     Kept { lease: String, after: Duration },
 }

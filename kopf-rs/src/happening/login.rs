@@ -1,25 +1,25 @@
-//! What happens when the operator logs in by handlers of users.
+//! Happenings of logins by user-defined handlers.
 //!
-//! Must not know any wording.
+//! This module contains no wording.
 
 use std::time::Duration;
 
 use crate::object::login::{LoginReason, LoginSetback};
 
-/// Something that has happened to a login.
+/// A happening of a login.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Login {
-    /// Login handlers are called.
+    /// The operator calls the login handlers.
     Initiated(LoginReason),
-    /// There are new credentials.
+    /// The handlers have returned new credentials.
     Finished(LoginReason),
-    /// The handlers have returned none.
+    /// The handlers have returned no credentials.
     Empty(LoginReason),
-    /// What they have returned is no good: they are called again after a pause.
+    /// The handlers' result cannot be used; they are called again after a pause.
     Setback {
         setback: LoginSetback,
         pause: Duration,
     },
-    /// There are no credentials, and there will be none: cleanup handlers that fail are not called again.
+    /// There are no credentials during shutdown, so failing cleanup handlers are not retried.
     CleanupWithout,
 }

@@ -1,6 +1,6 @@
-//! What figures are made of where no happening tells it: how long calls, requests and waiting have taken.
+//! Measurements beside the happenings: durations of calls, requests and waits.
 //!
-//! Must not know the figures, nor for whom they are.
+//! This module knows neither the metrics nor who reads them.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,24 +9,25 @@ use std::time::Duration;
 use crate::happening::Happening;
 use crate::object::resource::Resource;
 
-/// Keeps figures. It is told of everything at once, so it must not block.
+/// Receives measurements. Callers report them inline, so implementations must not block.
 pub(crate) trait Meter: fmt::Debug + Send + Sync {
-    /// Something has happened to an object or to the operator.
+    /// Reports a happening of an object or of the operator.
     fn happened(&self, happening: &Happening);
-    /// A call of the handler of that id begins. The number stands for the call when it ends.
+    /// Reports the start of a handler call; returns a number that identifies the call when it ends.
     fn call_begins(&self, handler: &str) -> u64;
-    /// A call ends that was made for that reason; without an end, its sub-handlers are left to be done, and it was no attempt of its own.
+    /// Reports the end of a call that was made for this reason. `end` is `None` if sub-handlers remain, so that the
+    /// call was not an attempt of its own.
     fn call_ends(&self, number: u64, reason: &'static str, end: Option<CallEnd>);
-    /// A state of an object is taken up after it has waited for so long.
+    /// Reports that a state of an object is processed after it has waited this long.
     fn state_taken(&self, waited: Duration);
-    /// All handlers of a change of an object are done, so long after the operator has first seen the change.
+    /// Reports that all handlers of a change are done, this long after the operator first saw the change.
     fn change_handled(&self, resource: &Resource, took: Duration);
-    /// A review of a request is answered.
+    /// Reports the response to an admission review.
     fn review_ends(&self, handler: &str, allowed: bool, code: u16, took: Duration);
-    /// A request is about to be sent.
+    /// Reports that a request is about to be sent.
     fn request_begins(&self);
-    /// The server has begun to answer it with that code, or does not answer. It was for a resource, or one of its subresources, or for a path
-    /// outside of all resources, such as discovery.
+    /// Reports the status code of a response, or the lack of a response. The request was for a resource, for one of
+    /// its subresources, or for a path outside of all resources, such as discovery.
     fn request_ends(
         &self,
         verb: &'static str,
@@ -34,22 +35,23 @@ pub(crate) trait Meter: fmt::Debug + Send + Sync {
         code: Option<u16>,
         took: Duration,
     );
-    /// The server wants to be left alone for so long.
+    /// Reports that the server has requested a back-off of this duration.
     fn throttled(&self, pause: Duration);
-    /// An Event was posted.
+    /// Reports that a Kubernetes Event was posted.
     fn event_posted(&self);
-    /// Instances share the Lease of that name (`namespace/name`).
+    /// Reports that instances share the Lease with this name (`namespace/name`).
     fn leased(&self, lease: &str);
-    /// The Lease was taken or renewed, so long after it was asked for.
+    /// Reports that the Lease was acquired or renewed, with the duration of the request.
     fn lease_renewed(&self, lease: &str, took: Duration);
-    /// A request was not sent, since the term of this instance may be over: it was not made (`start`), or not handed to its connection (`send`).
+    /// Reports that a request was not sent because the term of this instance may be over: before it was made
+    /// (`start`), or before it was passed to its connection (`send`).
     fn fenced(&self, point: &'static str);
 }
 
-/// A meter that parts of the operator share; nobody wants figures where there is none.
+/// A meter that all parts of the operator share; `None` without metrics.
 pub(crate) type SharedMeter = Option<Arc<dyn Meter>>;
 
-/// How a call has ended.
+/// The end of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CallEnd {
     Success,
@@ -58,4 +60,21 @@ pub(crate) enum CallEnd {
     Error,
     Timeout,
     Cancelled,
+    /// The admission handler has denied the request, which is a regular outcome.
+    Denied,
+}
+
+impl CallEnd {
+    /// Returns the word for metrics and traces.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Success => "success",
+            Self::Temporary => "temporary",
+            Self::Permanent => "permanent",
+            Self::Error => "error",
+            Self::Timeout => "timeout",
+            Self::Cancelled => "cancelled",
+            Self::Denied => "denied",
+        }
+    }
 }

@@ -1,38 +1,41 @@
-//! What happens while objects are written again, so that they are stored in the newest version.
+//! Happenings of storage migrations, which rewrite objects so that they are stored in the newest version.
 //!
-//! Must not know any wording.
+//! This module contains no wording.
 
 use std::time::Duration;
 
-/// Something that has happened there.
+/// A happening of a storage migration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Migrating {
-    /// The name of the definition.
+    /// The name of the CRD.
     pub(crate) definition: String,
-    /// The version that objects are to be stored in.
+    /// The storage version; empty if the CRD cannot be read.
     pub(crate) version: String,
     pub(crate) news: MigrationNews,
 }
 
-/// What it is.
+/// The stages and problems of a migration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum MigrationNews {
-    /// It begins after a while: so many objects a second.
+    /// The migration starts after a delay, and rewrites this many objects per second.
     Planned {
         from: Vec<String>,
         after: Duration,
         rate: u32,
     },
-    /// The cluster does it by itself.
+    /// The cluster migrates by itself.
     LeftToCluster,
-    /// So many were looked at; all are stored in the version.
+    /// This many objects were checked; all are stored in the storage version.
     Done { objects: usize },
-    /// The definition was changed meanwhile: it begins anew.
+    /// The CRD has changed meanwhile; the migration starts again.
     Changed,
+    /// The server has dropped the list's continuation after this many objects. The migration lists again and
+    /// continues after the last object.
+    Listed { objects: usize },
     /// One object cannot be written.
     ObjectFailed { object: String, error: String },
-    /// So many objects could not be written: others may still be stored in former versions.
+    /// This many objects could not be written, so others may remain in former versions.
     Incomplete { failed: usize, pause: Duration },
-    /// Nothing is known of objects.
+    /// The objects cannot be listed.
     Failed { error: String, pause: Duration },
 }

@@ -1,6 +1,6 @@
-//! Happenings while an object is written.
+//! Happenings of writes to an object.
 //!
-//! Must not know any wording.
+//! This module contains no wording.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::object::inconsistency::Inconsistency;
 use crate::object::patch::Patch;
 use crate::object::resource::Resource;
 
-/// Something that has happened to a write.
+/// A happening of a write.
 #[derive(Clone, Debug)]
 pub(crate) enum Patching {
     /// This part of the patch is about to be sent.
@@ -16,59 +16,59 @@ pub(crate) enum Patching {
         patch: Arc<Patch>,
         part: PatchPart,
     },
-    /// Others have changed the object: what is to be written is planned anew.
+    /// Another writer has changed the object; the write is planned again.
     Outdated {
         patch: Arc<Patch>,
     },
-    /// The object is not there, or not in this version any more.
+    /// The object no longer exists, or the server no longer serves its API version.
     Skipped,
-    /// The server refuses the content, which is cut short here.
+    /// The server rejects the content, which is truncated here.
     Refused {
         message: String,
         patch: String,
     },
-    /// The operator stops before the write was done.
-    /// Another instance may be at work: what was to be written is dropped.
+    /// Another instance may be the leader, so the operator drops the write.
     NotSent,
+    // The operator stops before it could complete the write.
     GivenUp {
         error: String,
     },
-    /// A handler wants to change fields that are not its own.
+    /// A handler has tried to change fields that it must not change.
     Foreign {
         fields: Vec<String>,
         owner: Owner,
     },
-    /// A function that this handler has put into its patch.
+    /// A function in the patch has panicked. Carries the handler that added it.
     FunctionPanicked {
         handler: Option<Arc<str>>,
         panic: String,
     },
-    /// The server has not kept these fields, as a schema without them makes it. Each is told once per resource.
+    /// The server has pruned these fields, because the schema lacks them. Reported once per field and resource.
     Pruned {
         resource: Box<Resource>,
         fields: Vec<Inconsistency>,
     },
-    /// The definition has lost its status subresource. Told once per resource.
+    /// The CRD no longer has the status subresource. Reported once per resource.
     StatusSubresourceLost {
         resource: Box<Resource>,
     },
-    /// The handlers of one kind have changed an object so often in a row that there are pauses from now on.
+    /// The handlers of one kind have changed an object so often in a row that the operator backs off from now on.
     SelfTriggered {
         resource: Box<Resource>,
         times: u8,
     },
 }
 
-/// The part of a patch that goes into a request.
+/// The part of a patch that one request sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PatchPart {
     All,
     Status,
-    /// All but the status.
+    /// All parts except the status.
     Rest,
 }
 
-/// The only owner of a field, who alone may change it.
+/// The sole owner of a field, which no other writer may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Owner {
     Server,

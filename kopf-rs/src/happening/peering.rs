@@ -1,35 +1,36 @@
-//! Happenings among several operators for the same objects.
+//! Happenings among several operators of the same objects.
 //!
-//! Must not know any wording.
+//! This module contains no wording.
 
 use std::sync::Arc;
 
 use crate::object::collection::Collection;
 
-/// Something that has happened to a peering.
+/// A happening of a peering.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Peering {
-    /// The operator is paused for these peers.
+    /// The operator is paused in favour of these peers.
     Paused { in_favour_of: Vec<String> },
-    /// The operator is paused until there is a peering object of that name.
+    /// The operator is paused until the peering object with this name exists.
     Awaited { name: String },
-    /// The operator is paused no more.
+    /// The operator is no longer paused.
     Resumed,
-    /// Kopf operators have the same priority as this one.
+    /// Kopf operators with the same priority are running.
     Rivals { peers: Vec<String> },
-    /// A sign of life was sent, to an object that is there or not.
+    /// The operator has sent a keep-alive to the peering object, which may not exist.
     KeptAlive {
         name: String,
         of: Arc<Collection>,
         is_there: bool,
     },
-    /// The server refuses a sign of life, with the rule that would permit it; empty where RBAC is not the reason.
+    /// The server rejects a keep-alive. Carries the RBAC rule that would permit it, or an empty text for other
+    /// causes.
     Refused {
         name: String,
         of: Arc<Collection>,
         error: String,
         rule: String,
     },
-    /// The operator's record could not be taken away at its end.
+    /// The operator could not remove its record at shutdown.
     Left { name: String, error: String },
 }

@@ -1,27 +1,27 @@
-//! Happenings while Kubernetes Events are posted.
+//! Happenings of posting Kubernetes Events.
 //!
-//! Must not know any wording.
+//! This module contains no wording.
 
-/// Something that has happened to Events.
+/// A happening of posting Events.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Posting {
-    /// The server does not take one.
+    /// The server rejects an Event.
     Refused { error: String },
-    /// Where it would go, nothing is taken any more: its namespace ends, or what is counted was deleted.
+    /// The Event has no valid destination any more: its namespace is terminating, or the Event to update was deleted.
     Vain { error: String },
-    /// The right to post them is missing. The rule that would give it.
+    /// The permission to post Events is missing. Carries the RBAC rule that would grant it.
     Forbidden { error: String, rule: String },
-    /// So many were left out for that reason.
+    /// This many Events were dropped for this reason.
     LeftOut { events: u64, why: WhyLeftOut },
 }
 
-/// Why Events were left out.
+/// Why Events were dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WhyLeftOut {
-    /// More come than the server takes.
+    /// The operator produces more than the server accepts.
     QueueFull,
-    /// There are too many about one object.
+    /// There are too many Events about one object.
     TooMany,
-    /// The operator ends.
+    /// The operator is shutting down.
     Stop,
 }

@@ -1,21 +1,28 @@
-//! What happens while requests are reviewed, beside the attempts themselves.
+//! Happenings of admission reviews, except the attempts themselves.
 //!
-//! Must not know any wording.
+//! This module contains no wording.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::handler::definition::Handler;
 
-/// Something about the review of a request, and the admission handler.
+/// A happening of a review and its admission handler.
 #[derive(Clone, Debug)]
 pub(crate) enum Reviewing {
-    /// It has not returned in time, and was cut off, or goes on for nobody.
+    /// The handler has denied the request, which is a regular outcome.
+    Denied {
+        handler: Arc<Handler>,
+        message: String,
+    },
+    /// The handler has exceeded the deadline. It was cancelled, or continues without effect.
     OutOfTime {
         handler: Arc<Handler>,
         after: Duration,
+        /// Describes the request that the handler was waiting for, if that request in turn waits for the handler.
+        awaits: Option<String>,
     },
-    /// It has changed what it must not.
+    /// The handler has changed fields that it must not change.
     ChangeRefused {
         handler: Arc<Handler>,
         reason: String,
@@ -25,6 +32,6 @@ pub(crate) enum Reviewing {
         handler: Arc<Handler>,
         panic: String,
     },
-    /// It has denied the request with a code that is none of an error.
+    /// The handler has denied the request with an HTTP code that is not an error code.
     OddCode { handler: Arc<Handler>, code: u16 },
 }

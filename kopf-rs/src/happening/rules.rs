@@ -1,20 +1,20 @@
-//! What happens to the policies and definitions that enforce validation rules.
+//! Happenings of the policies and CRDs that enforce validation rules.
 //!
-//! Must not know any wording.
+//! This module contains no wording.
 
 use std::time::Duration;
 
-/// Something that has happened there.
+/// A happening of a policy or a CRD.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum RuleServing {
-    /// A policy or a binding was written, or one that was another.
+    /// A policy or a binding was created or updated.
     Written { policy: String, is_new: bool },
-    /// It was deleted, since no rule has its name any more.
+    /// A policy was deleted, since no rule has its name any more.
     Deleted { policy: String },
-    /// The policy of a rule is there, and was not made by this operator.
+    /// A policy with the name of a rule exists, but was not created by this operator.
     Taken { rule: String, policy: String },
-    /// A definition lacks a rule.
+    /// A CRD lacks a rule.
     Missing { rule: String, definition: String },
-    /// Policies cannot be written.
+    /// The policies cannot be written.
     Failed { error: String, pause: Duration },
 }

@@ -1,6 +1,6 @@
 //! Happenings of API discovery and of watches.
 //!
-//! Must not know any wording.
+//! This module contains no wording.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,109 +8,127 @@ use std::time::Duration;
 use crate::object::collection::Collection;
 use crate::object::resource::Resource;
 
-/// Something that has happened to discovery or to a watch.
+/// A happening of discovery or of a watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Serving {
-    /// API discovery failed; it is repeated after a pause. News: nothing else fails for that reason yet.
+    /// API discovery has failed and is retried after a pause. `is_news`: nothing else has failed for the same reason
+    /// yet.
     DiscoveryFailed {
         error: String,
         pause: Duration,
         is_news: bool,
     },
-    /// API discovery succeeds again. News: this alone had failed.
+    /// API discovery succeeds again. `is_news`: nothing else had failed for the same reason.
     DiscoveryResumed { is_news: bool },
-    /// Handlers are for resources that are not served.
+    /// The API server does not serve the resources of some handlers.
     Unresolved { selectors: Vec<String> },
-    /// Several resources match the name that a handler's selector gives.
+    /// Several resources match a handler's selector.
     Ambiguous {
         selector: String,
         resources: Vec<Resource>,
     },
-    /// Handlers are for another version of a resource than the one that is served to other handlers.
+    /// Handlers select a different version of a resource than the one served to other handlers.
     OtherVersion {
         handlers: Vec<Arc<str>>,
         resource: Box<Resource>,
         served: Box<Resource>,
     },
-    /// The function that selects resources for a handler has panicked when it was asked about this one, and maybe about others.
+    /// A handler's selector function has panicked for this resource, and maybe for others.
     SelectorPanicked {
         handler: Arc<str>,
         resource: Box<Resource>,
         panic: String,
     },
-    /// The function that says whom a change of such an object concerns has panicked.
+    /// The function that maps a changed object of this kind to its owners has panicked.
     OwnersPanicked {
         handler: Arc<str>,
         resource: Box<Resource>,
         panic: String,
     },
-    /// A function among the selectors of the settings has panicked when it was asked about this resource.
+    /// A selector function in the settings has panicked for this resource.
     SelectionPanicked {
         resource: Box<Resource>,
         panic: String,
     },
-    /// The server offers no watches of them.
+    /// The API server does not support watches of these resources.
     Unwatchable { resources: Vec<Resource> },
-    /// The resources have no verb `patch`: the progress of handlers cannot be kept.
+    /// The resources lack the verb `patch`, so the progress of handlers cannot be stored.
     Unpatchable { resources: Vec<Resource> },
-    /// Definitions of resources cannot be watched: discovery is repeated at an interval.
-    DefinitionsUnwatchable { interval: Duration },
-    /// Namespaces cannot be listed: those that the patterns name are taken for existing.
+    /// CRDs cannot be watched; discovery is repeated at an interval instead.
+    DefinitionsUnwatchable {
+        interval: Duration,
+        /// True if handlers select custom kinds, or kinds that may be defined later.
+        is_needed: bool,
+    },
+    /// Namespaces cannot be listed; the namespaces that the patterns name are assumed to exist.
     NamespacesAssumed {
         names: Vec<String>,
-        /// No others are asked for.
+        /// True if the patterns select no other namespaces.
         is_all: bool,
     },
-    /// The operator has begun to serve these to its handlers.
+    /// The operator has started to serve these resources to its handlers.
     Begun { resources: Vec<Resource> },
-    /// All objects that were there at the start are indexed, but for what is missing in these: handlers may be called.
+    /// All objects found at startup are indexed, except those listed in `missing`, so handlers may run.
     Indexed { missing: Vec<MissingIndex> },
-    /// A key or a value of an index has panicked: the object that has put it in has nothing there, or what it has had.
+    /// A key or a value of an index has panicked. The entries of its object are missing or outdated.
     IndexIncomplete { index: Arc<str>, panic: String },
-    /// A value of an index or, without one, of a memo has panicked when it was dropped.
+    /// A value of an index, or of a memo if there is no index, has panicked when it was dropped.
     DropPanicked {
         index: Option<Arc<str>>,
         panic: String,
     },
-    /// Something has happened to the watch of a collection.
+    /// A happening of a collection's watch.
     Watch(Arc<Collection>, Watching),
 }
 
-/// An index that is not complete.
+/// An incomplete index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct MissingIndex {
     pub(crate) index: Arc<str>,
-    /// The resource that cannot be listed, and why; `None` where no resource that the index is for is served.
+    /// The resource that cannot be listed, with the error; `None` if no resource of the index is served.
     pub(crate) because: Option<(Arc<Resource>, String)>,
 }
 
-/// Something that has happened to a watch.
+/// The purpose of a watch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// The watch serves handlers, which are not called without it.
+    Handlers,
+    /// The watch serves the operator itself, which can do without it: it uses the named namespaces, and polls for new
+    /// kinds.
+    Operator,
+    /// The watch serves the operator itself, but all handlers select built-in kinds, so its failure has no effect.
+    Spare,
+}
+
+/// A happening of a watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Watching {
     Started,
     Stopped,
-    /// Nothing has come for too long: the watch is renewed.
+    /// The watch was silent for too long and is renewed.
     Silent,
-    /// It cannot go on, and tries again by itself. News: nothing else fails for that reason yet.
+    /// The watch has failed and retries by itself. `is_news`: nothing else has failed for the same reason yet.
     Failed {
         trouble: Trouble,
+        purpose: Purpose,
         is_news: bool,
     },
-    /// It goes on. News: it alone had failed for its reason.
+    /// The watch continues. `is_news`: nothing else had failed for the same reason.
     Resumed {
         is_news: bool,
     },
-    /// A defect of this framework: the watch is started again after a pause.
+    /// The watch has panicked, which is a defect of this framework. It is restarted after a pause.
     Panicked {
         panic: String,
         pause: Duration,
     },
 }
 
-/// The trouble of a watch that cannot go on.
+/// Why a watch cannot continue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Trouble {
-    /// With the rule that would permit it; empty where RBAC is not the reason.
+    /// Carries the RBAC rule that would permit it, or an empty text for other causes.
     Forbidden {
         message: String,
         rule: String,

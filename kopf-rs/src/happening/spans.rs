@@ -1,8 +1,11 @@
-//! Spans for traces: a handling cycle, a call of a handler, a request.
+//! Tracing spans of a handling cycle, a handler call and a request.
 //!
-//! Their target is `kopf_rs::trace` and their level TRACE, which nobody enables but who collects traces: without that they cost a comparison
-//! each, and subscribers that write lines do not repeat their attributes on each. Names of
-//! attributes are those of OpenTelemetry where it has some. Must not know who collects them.
+//! Their target is `kopf_rs::trace` and their level is TRACE, which only trace collectors enable. Without a
+//! collector, each span costs one comparison, and log subscribers do not repeat its attributes on each line.
+//! Attribute names follow OpenTelemetry where it defines them. This module does not know who collects traces.
+
+#[cfg(feature = "otel")]
+mod links;
 
 use std::time::Duration;
 
@@ -12,10 +15,15 @@ use crate::happening::meter::CallEnd;
 use crate::object::reference::Reference;
 use crate::object::resource::Resource;
 
-/// The root of a trace: handlers are called for a state of an object. The age is of the change that they are called for, since the operator
-/// has first seen it.
-pub(crate) fn cycle(resource: &Resource, about: &Reference, age: Option<Duration>) -> Span {
-    tracing::trace_span!(
+/// Creates the root span of a trace: handlers are called for a state of an object. `age` is the time since the
+/// operator first saw the change. A retry is linked to the trace of the previous attempt.
+pub(crate) fn cycle(
+    resource: &Resource,
+    about: &Reference,
+    age: Option<Duration>,
+    is_retry: bool,
+) -> Span {
+    let span = tracing::trace_span!(
         target: "kopf_rs::trace",
         parent: None,
         "handle",
@@ -28,15 +36,20 @@ pub(crate) fn cycle(resource: &Resource, about: &Reference, age: Option<Duration
         kopf_rs.object.name = about.name,
         kopf_rs.object.uid = about.uid,
         kopf_rs.change.age_ms = age.map(milliseconds),
-    )
+    );
+    #[cfg(feature = "otel")]
+    links::begin(&span, &about.uid, is_retry);
+    #[cfg(not(feature = "otel"))]
+    let _ = is_retry;
+    span
 }
 
-/// Whether somebody collects traces.
+/// Returns whether traces are collected.
 pub(crate) fn are_collected() -> bool {
     tracing::span_enabled!(target: "kopf_rs::trace", tracing::Level::TRACE)
 }
 
-/// One call of a handler, within a cycle or by itself: `retry` counts from 0.
+/// Creates the span of one handler call, within a cycle or on its own; `retry` counts from 0.
 pub(crate) fn call(handler: &str, reason: &'static str, retry: u32) -> Span {
     tracing::trace_span!(
         target: "kopf_rs::trace",
@@ -52,19 +65,11 @@ pub(crate) fn call(handler: &str, reason: &'static str, retry: u32) -> Span {
     )
 }
 
-/// What a call has come to; without an end, its sub-handlers are left to be done.
+/// Records the end of a call; `None` if sub-handlers remain.
 pub(crate) fn call_ended(span: &Span, end: Option<CallEnd>, message: Option<&str>) {
-    let word = match end {
-        None => "unfinished",
-        Some(CallEnd::Success) => "success",
-        Some(CallEnd::Temporary) => "temporary",
-        Some(CallEnd::Permanent) => "permanent",
-        Some(CallEnd::Error) => "error",
-        Some(CallEnd::Timeout) => "timeout",
-        Some(CallEnd::Cancelled) => "cancelled",
-    };
+    let word = end.map_or("unfinished", CallEnd::word);
     span.record("kopf_rs.outcome", word);
-    if !matches!(end, None | Some(CallEnd::Success)) {
+    if !matches!(end, None | Some(CallEnd::Success | CallEnd::Denied)) {
         span.record("error.type", word);
         span.record("otel.status_code", "ERROR");
         if let Some(message) = message {
@@ -73,7 +78,8 @@ pub(crate) fn call_ended(span: &Span, end: Option<CallEnd>, message: Option<&str
     }
 }
 
-/// A request to the API server, where it is a part of a trace; of what nobody has begun, such as watches, there is none.
+/// Creates the span of a request to the API server as a part of a trace. Requests outside of traces, such as watches,
+/// get none.
 pub(crate) fn request(method: &str, path: &str, server: &str) -> Span {
     if Span::current().is_none() || !are_collected() {
         return Span::none();
@@ -94,7 +100,7 @@ pub(crate) fn request(method: &str, path: &str, server: &str) -> Span {
     )
 }
 
-/// The server has begun to answer with that code, or has not.
+/// Records the status code of the response; `None` if there was no response.
 pub(crate) fn answered(span: &Span, code: Option<u16>) {
     if let Some(code) = code {
         span.record("http.response.status_code", u64::from(code));
@@ -106,7 +112,7 @@ pub(crate) fn answered(span: &Span, code: Option<u16>) {
     }
 }
 
-/// The value of the header `traceparent` for a request in that span (W3C Trace Context), where traces are collected.
+/// Returns the header `traceparent` (W3C Trace Context) for a request in this span, if traces are collected.
 #[cfg(feature = "otel")]
 pub(crate) fn traceparent(span: &Span) -> Option<String> {
     use opentelemetry::trace::TraceContextExt as _;
@@ -123,7 +129,8 @@ fn milliseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// The path of a resource without the names in it, of which there are too many to tell apart by: `/api/v1/namespaces/{namespace}/pods/{name}`.
+/// Replaces the names in a request path by placeholders to limit cardinality:
+/// `/api/v1/namespaces/{namespace}/pods/{name}`.
 fn template(path: &str) -> String {
     let parts: Vec<&str> = path.split('/').collect();
     let head = match parts.get(1) {
@@ -179,8 +186,12 @@ mod tests {
 
     #[test]
     fn there_are_no_spans_where_nobody_collects_them() {
-        assert!(!are_collected());
-        assert!(call("make", "create", 0).is_disabled());
-        assert!(request("GET", "/version", "localhost").is_disabled());
+        // Without a subscriber of its own, this thread would see the interest of a concurrent test's subscriber.
+        let nobody = tracing::subscriber::NoSubscriber::new();
+        tracing::subscriber::with_default(nobody, || {
+            assert!(!are_collected());
+            assert!(call("make", "create", 0).is_disabled());
+            assert!(request("GET", "/version", "localhost").is_disabled());
+        });
     }
 }

@@ -1,23 +1,23 @@
-//! The liveness URL: where the operator listens, and the path at which probes are answered.
+//! The liveness URL: the address on which the operator listens, and the path for probes.
 
 use std::fmt;
 use std::io::ErrorKind;
 use std::net::{TcpListener, ToSocketAddrs};
 
-/// The paths of the operator's own answers.
-pub(crate) const OWN_PATHS: [&str; 3] = ["/livez", "/readyz", "/statusz"];
+/// The paths of the operator's built-in endpoints.
+pub(crate) const OWN_PATHS: [&str; 4] = ["/livez", "/readyz", "/readyz/webhooks", "/statusz"];
 
-/// A liveness URL, taken apart. Displays as one.
+/// A parsed liveness URL. Displays as the URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Address {
-    /// Of what it is the endpoint.
+    /// The endpoint's purpose, for messages.
     noun: &'static str,
     host: String,
     port: u16,
     pub(crate) path: String,
 }
 
-/// Why a liveness URL cannot be used.
+/// The error for an invalid liveness URL.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the liveness URL `{url}` cannot be used: {problem}; expected http://HOST:PORT/PATH, such as http://0.0.0.0:8080/healthz"
@@ -27,11 +27,11 @@ pub struct BadLiveness {
     problem: String,
 }
 
-/// Where figures are.
+/// The path of the metrics.
 #[cfg(feature = "metrics")]
 pub(crate) const METRICS: &str = "/metrics";
 
-/// Why there can be no metrics at an address.
+/// The error for an invalid metrics address.
 #[cfg(feature = "metrics")]
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
@@ -43,7 +43,7 @@ pub struct BadMetricsAddress {
 }
 
 impl Address {
-    /// Read a URL as Kopf has it: the host is `localhost` unless it is said, and the port is 80.
+    /// Parses a URL by Kopf's rules: the host defaults to `localhost`, and the port to 80.
     pub(crate) fn parse(url: &str) -> Result<Self, BadLiveness> {
         Self::read(url).map_err(|problem| BadLiveness {
             url: url.to_owned(),
@@ -75,7 +75,7 @@ impl Address {
         })
     }
 
-    /// The port of this machine or of all its addresses where figures are, as `HOST:PORT` or as the whole URL.
+    /// Parses the address of the metrics, as `HOST:PORT` or as the whole URL, on one or all addresses of this machine.
     #[cfg(feature = "metrics")]
     pub(crate) fn of_metrics(text: &str) -> Result<Self, BadMetricsAddress> {
         let refused = |problem: String| BadMetricsAddress {
@@ -99,13 +99,13 @@ impl Address {
         })
     }
 
-    /// Whether this is the same port of the same host.
+    /// Returns true if both have the same host and port.
     #[cfg(feature = "metrics")]
     pub(crate) fn is_at(&self, other: &Self) -> bool {
         self.port != 0 && (&self.host, self.port) == (&other.host, other.port)
     }
 
-    /// Listen there: at all addresses that the host has. The error says what to do.
+    /// Listens on all addresses of the host. The error describes the remedy.
     pub(crate) fn bind(&self) -> Result<Vec<TcpListener>, String> {
         let failed = |error: &std::io::Error| {
             let hint = match error.kind() {
@@ -126,12 +126,12 @@ impl Address {
                 .and_then(|socket| socket.set_nonblocking(true).map(|()| socket));
             match bound {
                 Ok(socket) => sockets.push(socket),
-                // A host may have an address of a sort that this machine has not.
+                // A host may have an address of a family that this machine lacks.
                 Err(error) if error.kind() == ErrorKind::AddrInUse => return Err(failed(&error)),
                 Err(error) => first_error = first_error.or(Some(error)),
             }
             if self.port == 0 && !sockets.is_empty() {
-                // Each would get a port of its own.
+                // Each further socket would get a different port.
                 break;
             }
         }
@@ -141,7 +141,7 @@ impl Address {
         }
     }
 
-    /// The same with the port that was chosen where any would do.
+    /// Returns the address with the actual port if the system has chosen it.
     pub(crate) fn chosen(&self, sockets: &[TcpListener]) -> Self {
         let chosen = sockets.first().and_then(|it| it.local_addr().ok());
         Self {
@@ -152,7 +152,7 @@ impl Address {
 }
 
 fn host_and_port(authority: &str) -> Result<(&str, u16), String> {
-    // An IPv6 address has colons of its own, and brackets for that.
+    // An IPv6 address contains colons and is therefore in brackets.
     let (host, port) = match authority.strip_prefix('[') {
         Some(rest) => {
             let (host, port) = rest.split_once(']').ok_or("its bracket is not closed")?;

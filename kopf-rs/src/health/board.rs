@@ -1,6 +1,6 @@
-//! What is known of the operator, told by those who know it: its phase, what it serves, and each of its watches.
+//! The facts about the operator, collected from its components: its phase, the served resources, and each of its watches.
 //!
-//! Must not know what the facts mean for anybody.
+//! Must not know the meaning of the facts for health checks.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,7 +15,7 @@ use crate::happening::serving::Serving;
 use crate::object::collection::Collection;
 use crate::object::event::EventType;
 
-/// What is known. Clones share it.
+/// The collected facts. Clones share them.
 #[derive(Clone)]
 pub(crate) struct Board(Arc<Mutex<Known>>);
 
@@ -25,99 +25,118 @@ pub(crate) struct Known {
     pub(crate) begun: Instant,
     pub(crate) bounds: Bounds,
     pub(crate) phase: Phase,
-    /// Other operators are at work in its place.
+    pub(crate) reviews: Reviews,
+    /// The state of the policies for validation rules; `None` if there are no rules or it is still unknown.
+    pub(crate) rules: Option<RuleFacts>,
+    /// True while other operators with a higher priority work in its place.
     pub(crate) is_paused: bool,
-    /// The Lease that its instances share, where they do.
+    /// The Lease that the operator's instances share, if any.
     pub(crate) lease: Option<LeaseFacts>,
     pub(crate) engine: Option<Engine>,
-    /// The cluster has said what it serves.
+    /// True once discovery has completed.
     pub(crate) discovered: bool,
-    /// It is known which namespaces there are.
+    /// True once the namespaces are known.
     pub(crate) knows_namespaces: bool,
-    /// What handlers are for and is not served, and why.
+    /// The handlers' resources that are not served, with the reasons.
     pub(crate) unserved: Vec<(String, &'static str)>,
-    /// By their numbers, which are never used again.
+    /// The watches by number. Numbers are never reused.
     watches: BTreeMap<u64, Arc<Mutex<WatchFacts>>>,
     next_watch: u64,
-    /// What watches that have ended have told, by resource.
+    /// The counts of ended watches by resource.
     past: BTreeMap<String, WatchCounts>,
 }
 
-/// What is known of the Lease that the instances of an operator share.
+/// The facts about the Lease that the instances of an operator share.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LeaseFacts {
     /// `namespace/name`
     pub(crate) lease: String,
-    /// How this instance is called in it.
+    /// The identity of this instance in the Lease.
     pub(crate) identity: String,
-    /// How this instance stands, in a word.
+    /// The state of this instance in one word.
     pub(crate) state: &'static str,
     pub(crate) holder: Option<String>,
-    /// How often it has changed hands.
+    /// The number of changes of the holder.
     pub(crate) transitions: u64,
-    /// How many terms this instance has had.
+    /// The number of terms that this instance has held.
     pub(crate) terms: u64,
-    /// When it was last taken or renewed by this instance.
+    /// The time when this instance last acquired or renewed the Lease.
     pub(crate) renewed: Option<Instant>,
-    /// When the task that keeps it was last alive; `None` once it has ended.
+    /// The time when the task that renews it last ran; `None` once it has ended.
     pub(crate) beat: Option<Instant>,
-    /// Why this instance will not be at work, whatever others do.
+    /// The reason why this instance cannot become the leader, regardless of others.
     pub(crate) lacks: Option<String>,
 }
 
 impl LeaseFacts {
-    /// Whether this instance is at work.
+    /// Returns true if this instance is the leader.
     pub(crate) fn is_held(&self) -> bool {
         self.state == HOLDS
     }
 }
 
-/// The state of the instance at work.
+/// The state of the leader.
 pub(crate) const HOLDS: &str = "holds";
 
-/// How long things may take, and what may be known.
+/// The limits for health checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Bounds {
-    /// All probes together.
+    /// The time limit for all probes together.
     pub(crate) probes: Duration,
-    /// A runtime, until it answers.
+    /// The time limit for a runtime to respond.
     pub(crate) beat: Duration,
-    /// An object that waits, until the operator is not ready.
+    /// The delay of an object after which the operator is not ready.
     pub(crate) late: Duration,
-    /// And until it does not live, unless the server keeps it waiting.
+    /// The delay of an object after which the operator is not alive, unless the server causes the delay.
     pub(crate) stuck: Duration,
-    /// Whether anybody may know what the operator does.
+    /// True if clients may read the operator's activity.
     pub(crate) status: bool,
 }
 
-/// What the operator is at.
+/// The phase of the operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// Startup handlers are called.
+    /// Startup handlers run.
     Starting,
     Serving,
-    /// Nothing begins any more.
+    /// No new work starts.
     Stopping,
 }
 
-/// What is known of one watch.
+/// Indicates whether the API server should send reviews to this instance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reviews {
+    /// The endpoint is available, or the operator needs none.
+    Answered,
+    /// The endpoint is not available yet, or will soon be gone.
+    SentElsewhere,
+}
+
+/// The facts about validation rules.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RuleFacts {
+    /// The reason why they are not enforced.
+    pub(crate) trouble: Option<String>,
+}
+
+/// The facts about one watch.
 #[derive(Clone, Debug)]
 pub(crate) struct WatchFacts {
     pub(crate) collection: Arc<Collection>,
-    /// A silence that long ends a stream.
+    /// The maximum silence of a stream.
     pub(crate) deadline: Duration,
-    /// When the server was last heard.
+    /// The time of the last message from the server.
     pub(crate) heard: Instant,
-    /// The server tells now and then that nothing has changed.
+    /// True if the server sends bookmarks.
     pub(crate) has_bookmarks: bool,
-    /// A silence has ended a stream, though the server would have told that nothing has changed.
+    /// True if a silence has ended a stream although the server sends bookmarks.
     pub(crate) is_silent: bool,
     pub(crate) listing: Listing,
     pub(crate) trouble: Option<Trouble>,
     pub(crate) counts: WatchCounts,
 }
 
-/// What watches have told so far.
+/// The counted events of watches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct WatchCounts {
     pub(crate) listed: u64,
@@ -125,37 +144,37 @@ pub(crate) struct WatchCounts {
     pub(crate) modified: u64,
     pub(crate) deleted: u64,
     pub(crate) bookmarks: u64,
-    /// Listings that have begun.
+    /// The number of started listings.
     pub(crate) listings: u64,
-    /// Times that a watch could not go on.
+    /// The number of failures.
     pub(crate) failures: u64,
-    /// Times that a watch was renewed because nothing has come.
+    /// The number of renewals after a silence.
     pub(crate) silences: u64,
 }
 
-/// Whether all objects were listed.
+/// The completeness of the listing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Listing {
     Incomplete,
     Complete,
 }
 
-/// What keeps a watch from going on.
+/// The reason why a watch fails.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Trouble {
-    /// In a few words that hold no names.
+    /// A short text without names.
     pub(crate) reason: String,
     pub(crate) error: String,
 }
 
-/// The place of a watch on the board; it is taken off when this is dropped.
+/// A watch's entry on the board. Dropping it removes the entry.
 pub(crate) struct WatchOnBoard {
     board: Board,
     number: u64,
     facts: Arc<Mutex<WatchFacts>>,
 }
 
-/// Tells the board of a watch.
+/// Reports the events of a watch to the board.
 #[derive(Clone)]
 pub(crate) struct WatchTeller(Arc<Mutex<WatchFacts>>);
 
@@ -168,6 +187,8 @@ impl Board {
             begun: Instant::now(),
             bounds,
             phase: Phase::Starting,
+            reviews: Reviews::SentElsewhere,
+            rules: None,
             is_paused: false,
             lease: None,
             engine: None,
@@ -180,7 +201,7 @@ impl Board {
         })))
     }
 
-    /// The operator begins to serve.
+    /// Records that the operator has started to serve.
     pub(crate) fn serves(&self, engine: Engine, bounds: Bounds) {
         let mut known = self.known();
         known.phase = Phase::Serving;
@@ -188,24 +209,35 @@ impl Board {
         known.bounds = bounds;
     }
 
-    /// Nothing begins any more.
+    /// Records that the endpoint for admission webhooks is available or not needed.
+    pub(crate) fn answers_reviews(&self) {
+        self.known().reviews = Reviews::Answered;
+    }
+
+    /// Records that the policies of validation rules are written, or the reason why not.
+    pub(crate) fn enforces_rules(&self, trouble: Option<String>) {
+        self.known().rules = Some(RuleFacts { trouble });
+    }
+
+    /// Records that no new work starts. Reviews are still answered, but should be sent to other instances.
     pub(crate) fn stops(&self) {
         let mut known = self.known();
+        known.reviews = Reviews::SentElsewhere;
         known.phase = Phase::Stopping;
         known.engine = None;
     }
 
-    /// Other operators are at work in its place, or are not any more.
+    /// Records whether other operators with a higher priority work in its place.
     pub(crate) fn pauses(&self, is_paused: bool) {
         self.known().is_paused = is_paused;
     }
 
-    /// The Lease is like this.
+    /// Records the state of the Lease.
     pub(crate) fn leases(&self, lease: LeaseFacts) {
         self.known().lease = Some(lease);
     }
 
-    /// The cluster has said what it serves.
+    /// Records the result of discovery.
     pub(crate) fn discovered(&self, unserved: &[Serving], knows_namespaces: bool) {
         let mut known = self.known();
         known.discovered = true;
@@ -213,7 +245,7 @@ impl Board {
         known.unserved = unserved.iter().flat_map(not_served).collect();
     }
 
-    /// A watch is about to start. Its streams end after a silence of `inactivity`.
+    /// Adds a watch before its start. Its streams end after a silence of `inactivity`.
     pub(crate) fn watch(&self, collection: Arc<Collection>, inactivity: Duration) -> WatchOnBoard {
         let facts = Arc::new(Mutex::new(WatchFacts {
             collection,
@@ -252,7 +284,7 @@ impl Known {
         watches.map(|facts| locked(facts).clone()).collect()
     }
 
-    /// What all watches have told so far, by resource (`plural.group`).
+    /// Returns the counts of all watches by resource (`plural.group`).
     pub(crate) fn counts(&self) -> BTreeMap<String, WatchCounts> {
         let mut counts = self.past.clone();
         for watch in self.watches.values() {
@@ -308,7 +340,7 @@ impl Drop for WatchOnBoard {
 }
 
 impl WatchTeller {
-    /// The watch tells of something.
+    /// Records an event of the watch.
     pub(crate) fn on_event(&self, event: &WatchEvent) {
         locked(&self.0).on_event(event, Instant::now());
     }
@@ -342,7 +374,7 @@ fn locked(facts: &Mutex<WatchFacts>) -> MutexGuard<'_, WatchFacts> {
     facts.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What is wrong, in a few words that hold no names.
+/// Returns a short description of the error without names.
 pub(crate) fn reason(error: &ClusterError) -> String {
     match error {
         ClusterError::Denied { .. } => "forbidden".to_owned(),
@@ -354,7 +386,7 @@ pub(crate) fn reason(error: &ClusterError) -> String {
     }
 }
 
-/// What this happening says is not served, and why.
+/// Returns the resources that are not served according to this event, with the reasons.
 fn not_served(serving: &Serving) -> Vec<(String, &'static str)> {
     let named = |names: Vec<String>, why| names.into_iter().map(|name| (name, why)).collect();
     match serving {

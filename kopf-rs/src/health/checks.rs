@@ -1,7 +1,7 @@
-//! What the facts mean: the checks behind `/livez` and `/readyz`, and how they are worded, as Kubernetes words its own.
+//! The checks behind `/livez`, `/readyz` and `/readyz/webhooks`, in the format of Kubernetes' own endpoints.
 //!
-//! Functions of facts and the time. To live means that a new start would mend nothing: a server that is away, or a right that is missing, is
-//! a matter of readiness.
+//! Pure functions of facts and the time. Liveness means that a restart would not help: an unreachable server or a missing permission affects
+//! only the readiness.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,35 +11,39 @@ use tokio::time::Instant;
 use crate::engine::calls_in_flight::CallInFlight;
 use crate::engine::indexing::objects::facts::{IndexFacts, IndexLack};
 use crate::engine::queue::facts::{QueueFacts, Waiting};
-use crate::health::board::{Bounds, LeaseFacts, Listing, Phase, WatchCounts, WatchFacts, reason};
+use crate::health::board::{
+    Bounds, LeaseFacts, Listing, Phase, Reviews, RuleFacts, WatchCounts, WatchFacts, reason,
+};
 
-/// All that is known at a moment.
+/// All facts at one time.
 #[derive(Clone, Debug)]
 pub(crate) struct Facts {
     pub(crate) bounds: Bounds,
     pub(crate) phase: Phase,
+    pub(crate) reviews: Reviews,
+    pub(crate) rules: Option<RuleFacts>,
     pub(crate) is_paused: bool,
     pub(crate) lease: Option<LeaseFacts>,
     pub(crate) discovered: bool,
     pub(crate) knows_namespaces: bool,
     pub(crate) unserved: Vec<(String, &'static str)>,
     pub(crate) watches: Vec<WatchFacts>,
-    /// What watches have told so far, by resource.
+    /// The counts of all watches by resource.
     pub(crate) counts: BTreeMap<String, WatchCounts>,
     pub(crate) indices: Vec<IndexFacts>,
     pub(crate) queue: QueueFacts,
     pub(crate) calls: Vec<CallInFlight>,
 }
 
-/// One thing that is looked at.
+/// The result of one check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Check {
     pub(crate) name: String,
-    /// What is wrong with it.
+    /// The problem, if any.
     pub(crate) trouble: Option<String>,
 }
 
-/// What is asked of an endpoint beside its path.
+/// The query parameters of a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Query {
     verbose: bool,
@@ -47,14 +51,14 @@ pub(crate) struct Query {
     uid: Option<String>,
 }
 
-/// What an endpoint answers.
+/// The response of an endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Answer {
     pub(crate) is_well: bool,
     pub(crate) text: String,
 }
 
-/// The task of the Lease looks at its clocks each second.
+/// The maximum pause of the Lease's task, which checks its clocks every second.
 const BEAT: Duration = Duration::from_secs(10);
 
 impl Check {
@@ -67,7 +71,7 @@ impl Check {
 }
 
 impl Facts {
-    /// Whether the operator lives.
+    /// Returns the checks for liveness.
     pub(crate) fn live(&self, now: Instant) -> Vec<Check> {
         let mut checks = vec![
             Check::new("watches", self.stale_watch(now)),
@@ -82,7 +86,7 @@ impl Facts {
         checks
     }
 
-    /// Whether it does its work.
+    /// Returns the checks for readiness.
     pub(crate) fn ready(&self, now: Instant) -> Vec<Check> {
         let unless = |is_well: bool, trouble: &str| (!is_well).then(|| trouble.to_owned());
         let is_starting = self.phase == Phase::Starting;
@@ -111,6 +115,11 @@ impl Facts {
             checks.push(Check::new("namespaces", namespaces));
         }
         checks.extend(self.kinds());
+        if let Some(rules) = &self.rules {
+            let trouble = rules.trouble.as_ref();
+            let trouble = trouble.map(|why| format!("validation rules are not enforced: {why}"));
+            checks.push(Check::new("rules", trouble));
+        }
         let indices = self.indices.iter().map(IndexFacts::check);
         checks.extend(indices);
         let late = self.waits_beyond(self.queue.oldest.as_ref(), self.bounds.late, now);
@@ -118,7 +127,18 @@ impl Facts {
         checks
     }
 
-    /// One check for each resource, wherever it is watched, and for what is not served.
+    /// Returns the check for the Service's endpoint. It must depend on nothing else: to list objects of a converted kind, the API server
+    /// calls this endpoint, so an endpoint that waits for the listing would deadlock.
+    pub(crate) fn webhooks(&self) -> Vec<Check> {
+        let trouble = match self.phase {
+            _ if self.reviews == Reviews::Answered => None,
+            Phase::Stopping => Some("the operator stops, and others are to be asked"),
+            Phase::Starting | Phase::Serving => Some("the endpoint is not there yet"),
+        };
+        vec![Check::new("webhooks", trouble.map(str::to_owned))]
+    }
+
+    /// Returns one check for each watched resource, and for those that are not served.
     fn kinds(&self) -> Vec<Check> {
         let mut kinds: BTreeMap<String, (usize, Vec<String>)> = BTreeMap::new();
         for watch in &self.watches {
@@ -144,7 +164,7 @@ impl Facts {
         checks
     }
 
-    /// The watch that has heard nothing for longest, where that is too long.
+    /// Returns the longest-silent watch if its silence is too long.
     fn stale_watch(&self, now: Instant) -> Option<String> {
         let stale = self.watches.iter().filter(|watch| watch.is_stale(now));
         let watch = stale.min_by_key(|watch| watch.heard)?;
@@ -156,7 +176,7 @@ impl Facts {
         ))
     }
 
-    /// The object that waits for longest, where that is longer than `bound`.
+    /// Returns the longest-waiting object if it waits longer than `bound`.
     fn waits_beyond(
         &self,
         longest: Option<&Waiting>,
@@ -193,7 +213,8 @@ impl Facts {
 }
 
 impl LeaseFacts {
-    /// Nobody looks after it, though this instance takes part. To have no Lease, or no answer, is a matter of the others.
+    /// Returns the problem if the Lease's task does not run although this instance takes part. A Lease held by another instance or an
+    /// unreachable server is not this instance's fault.
     fn is_left_alone(&self, now: Instant) -> Option<String> {
         let silence = now.saturating_duration_since(self.beat?);
         (silence >= BEAT).then(|| {
@@ -229,8 +250,8 @@ impl IndexFacts {
 }
 
 impl WatchFacts {
-    /// Silent for two deadlines, and not in a trouble that is known. Without bookmarks a silence says nothing: streams that a proxy cuts,
-    /// or `watching.client_timeout`, may all end before the first one.
+    /// Returns true if the watch is silent for two deadlines without a known failure. Without bookmarks a silence proves nothing: streams
+    /// that a proxy or `watching.client_timeout` cuts may all end before the first bookmark.
     fn is_stale(&self, now: Instant) -> bool {
         let silence = now.saturating_duration_since(self.heard);
         self.trouble.is_none() && self.has_bookmarks && silence > self.deadline.saturating_mul(2)
@@ -261,13 +282,13 @@ impl Query {
         asked
     }
 
-    /// The object that is asked about.
+    /// Returns the requested object.
     pub(crate) fn uid(&self) -> Option<&str> {
         self.uid.as_deref()
     }
 }
 
-/// What the endpoint of that name answers: one word where all is well and nobody wants to know more.
+/// Returns the response of an endpoint: one word if all checks pass and the client wants no details.
 pub(crate) fn answer(endpoint: &str, checks: &[Check], asked: &Query) -> Answer {
     let mut is_well = true;
     let mut lines = Vec::new();

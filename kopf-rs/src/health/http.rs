@@ -1,6 +1,6 @@
-//! HTTP for those who ask how the operator is: one request for each connection, answered as a server says, within bounds.
+//! A minimal HTTP server for health endpoints: one request per connection, with limits on connections and time.
 //!
-//! Must not know what is asked.
+//! Must not know the endpoints.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -19,34 +19,35 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpStream;
 use tokio::runtime::{Builder, Runtime};
-use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tracing::dispatcher;
 
-/// Connections at a time.
+use crate::rt::places::{Place, Places};
+
+/// The maximum number of connections. A further one replaces the longest-silent one.
 const CONNECTIONS: usize = 64;
-/// For a request's head.
+/// The time limit for the head of a request.
 const HEAD: Duration = Duration::from_secs(5);
-/// For all of a connection.
+/// The time limit for a connection.
 const CONNECTION: Duration = Duration::from_secs(60);
 
-/// A thread that listens. Dropping it ends it, and frees the port.
+/// A thread that listens. Dropping this ends the thread and frees the port.
 #[derive(Debug)]
 pub(crate) struct Listener {
     stop: CancellationToken,
     thread: Option<JoinHandle<()>>,
 }
 
-/// The addresses of a connection: whoever asks, and what was asked.
+/// The addresses of a connection: the client's and the server's.
 pub(super) type Ends = [Option<SocketAddr>; 2];
 
-/// What answers.
+/// A handler of requests.
 pub(super) trait Answers: Send + Sync + 'static {
     fn answer(self: Arc<Self>, request: Request<Incoming>, ends: Ends)
     -> BoxFuture<'static, Reply>;
 }
 
-/// An answer.
+/// A response.
 pub(super) struct Reply {
     pub(super) code: StatusCode,
     pub(super) kind: &'static str,
@@ -54,7 +55,7 @@ pub(super) struct Reply {
 }
 
 impl Listener {
-    /// Serve on a thread of that name until the listener is dropped. The error says what could not be served.
+    /// Serves on a thread with that name until the listener is dropped. The error names the endpoint that could not be served.
     pub(super) fn start(
         what: &str,
         name: &str,
@@ -81,15 +82,15 @@ impl Drop for Listener {
     fn drop(&mut self) {
         self.stop.cancel();
         if let Some(thread) = self.thread.take() {
-            // Nothing on that thread blocks, and whoever starts anew needs the port.
+            // Code on that thread never blocks, and a restart needs the port.
             let _ = thread.join();
         }
     }
 }
 
-/// Answer whoever connects, for ever.
+/// Accepts and serves connections forever.
 pub(super) async fn accept_all(sockets: Vec<std::net::TcpListener>, server: Arc<impl Answers>) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS));
+    let places = Places::new(CONNECTIONS);
     let sockets = sockets.into_iter().filter_map(|socket| {
         let socket = tokio::net::TcpListener::from_std(socket).ok()?;
         Some(accept(socket, places.clone(), server.clone()))
@@ -97,37 +98,44 @@ pub(super) async fn accept_all(sockets: Vec<std::net::TcpListener>, server: Arc<
     join_all(sockets).await;
 }
 
-async fn accept(
-    socket: tokio::net::TcpListener,
-    places: Arc<Semaphore>,
-    server: Arc<impl Answers>,
-) {
-    while let Ok(place) = places.clone().acquire_owned().await {
-        // Out of file descriptors, mostly: some are freed in a while.
+async fn accept(socket: tokio::net::TcpListener, places: Places, server: Arc<impl Answers>) {
+    loop {
+        // The usual reason is a lack of file descriptors, some of which are freed after a while.
         let Ok((stream, peer)) = socket.accept().await else {
             tokio::time::sleep(Duration::from_millis(100)).await;
             continue;
         };
-        let server = server.clone();
+        let (server, place) = (server.clone(), Arc::new(places.take().await));
         tokio::spawn(async move {
-            let _place = place;
-            let _ = tokio::time::timeout(CONNECTION, converse(stream, peer, server)).await;
+            let conversation = serve_connection(stream, peer, (server, &place));
+            tokio::select! {
+                _ = tokio::time::timeout(CONNECTION, conversation) => {}
+                () = place.lost() => {}
+            }
         });
     }
 }
 
-/// One request: kubelets open a connection for each.
-async fn converse(stream: TcpStream, peer: SocketAddr, server: Arc<impl Answers>) {
+/// Serves one request, because kubelets open a connection for each.
+async fn serve_connection(
+    stream: TcpStream,
+    peer: SocketAddr,
+    (server, place): (Arc<impl Answers>, &Arc<Place>),
+) {
     let ends = [Some(peer), stream.local_addr().ok()];
     let service = service_fn(|request: Request<Incoming>| {
-        let server = server.clone();
-        async move { Ok::<_, Infallible>(server.answer(request, ends).await.response()) }
+        let (server, working) = (server.clone(), place.work());
+        async move {
+            let reply = server.answer(request, ends).await;
+            drop(working);
+            Ok::<_, Infallible>(reply.response())
+        }
     });
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new())
         .header_read_timeout(HEAD)
         .keep_alive(false);
-    // Who hangs up hears nothing.
+    // A client that has disconnected gets no response.
     let _ = http.serve_connection(TokioIo::new(stream), service).await;
 }
 

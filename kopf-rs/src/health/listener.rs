@@ -1,6 +1,6 @@
-//! The HTTP endpoints, on a thread of their own: they answer whatever the operator's other threads do, and say so where those do not answer.
+//! The HTTP endpoints, on a thread of their own: they respond even if the operator's other threads are blocked, and report that.
 //!
-//! Promises bounds for whoever asks: of connections, of their heads, of their time. Must not know what makes an operator well.
+//! Guarantees limits for clients: on connections, on request heads, and on time. Must not know the criteria for health.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr, TcpListener};
@@ -32,18 +32,18 @@ use crate::health::responder::{Ask, Desk};
 #[cfg(feature = "metrics")]
 use crate::health::scrape::Scraper;
 
-/// Whom the endpoints ask.
+/// The sources of the endpoints' facts.
 pub(crate) struct Asked {
     pub(crate) desk: Desk,
     pub(crate) board: Board,
-    /// The runtime of handlers, where they have one of their own.
+    /// The runtime of handlers, if it is separate.
     pub(crate) handlers: Option<Handle>,
-    /// What is scraped at the same port.
+    /// The metrics at the same port.
     #[cfg(feature = "metrics")]
     pub(crate) metrics: Option<Arc<Scraper>>,
 }
 
-/// Begin to listen. The error says what keeps it from that, and what to do.
+/// Starts to listen. The error describes the problem and the remedy.
 pub(crate) fn listen(address: &Address, asked: Asked) -> Result<Listener, String> {
     let what = format!("the liveness endpoint {address}");
     let sockets = address.bind()?;
@@ -84,7 +84,7 @@ fn serve(
         board,
         pulse,
         handlers,
-        failing: Mutex::new(BTreeSet::from([READYZ.to_owned()])),
+        failing: Mutex::new(BTreeSet::from([READYZ, WEBHOOKS].map(str::to_owned))),
         #[cfg(feature = "metrics")]
         metrics,
     });
@@ -109,16 +109,17 @@ fn serve(
 
 const LIVEZ: &str = "/livez";
 const READYZ: &str = "/readyz";
+const WEBHOOKS: &str = "/readyz/webhooks";
 const STATUSZ: &str = "/statusz";
 
 struct Server {
-    /// Of the probes of users.
+    /// The path of users' probes.
     path: String,
     desk: Desk,
     board: Board,
     pulse: Pulse,
     handlers: Option<Pulse>,
-    /// The endpoints that have failed when they were asked last.
+    /// The endpoints that failed at their last request.
     failing: Mutex<BTreeSet<String>>,
     #[cfg(feature = "metrics")]
     metrics: Option<Arc<Scraper>>,
@@ -149,6 +150,7 @@ impl Server {
         match request.uri().path() {
             LIVEZ => self.checked(LIVEZ, &self.asked(Ask::Live).await, &asked),
             READYZ => self.checked(READYZ, &self.asked(Ask::Ready).await, &asked),
+            WEBHOOKS => self.checked(WEBHOOKS, &self.asked(Ask::Webhooks).await, &asked),
             STATUSZ if is_from_here(request.headers(), ends) => self.status(asked.uid()).await,
             STATUSZ => forbidden("for this machine only: use kubectl port-forward"),
             path if path == self.path => self.probe(&asked).await,
@@ -156,7 +158,7 @@ impl Server {
         }
     }
 
-    /// The checks of the operator's runtime, and whether the runtimes go on.
+    /// Returns the checks from the operator's runtime, and checks that the runtimes respond.
     async fn asked(&self, ask: fn(oneshot::Sender<Vec<Check>>) -> Ask) -> Vec<Check> {
         let mut checks = Vec::new();
         let (runtime, more) = match self.ask(ask).await {
@@ -216,7 +218,7 @@ impl Server {
         Reply::text(code, answer.text)
     }
 
-    /// Tell of an endpoint that begins to fail, or ends to.
+    /// Reports an endpoint that starts or stops failing.
     fn tell(&self, endpoint: &str, checks: &[Check]) {
         let failing = checks.iter().filter_map(|check| {
             let trouble = check.trouble.as_ref()?;
@@ -259,9 +261,9 @@ fn forbidden(why: &str) -> Reply {
     Reply::text(StatusCode::FORBIDDEN, format!("{STATUSZ} is {why}\n"))
 }
 
-/// Whether whoever asks is on this machine, which may know the names of objects. Everybody in the cluster can reach a Pod's port, and a proxy
-/// beside the operator may hand on what comes from there: with the Pod's own address, with the name that was asked for, or with a header that
-/// says so.
+/// Returns true if the client is on this machine and may therefore see the names of objects. All Pods in the cluster can reach a Pod's port,
+/// and a proxy beside the operator may forward their requests: with the Pod's own address, with the original host name, or with a forwarding
+/// header.
 fn is_from_here(headers: &HeaderMap, ends: Ends) -> bool {
     let is_here = |end: &Option<SocketAddr>| {
         end.is_some_and(|address| address.ip().to_canonical().is_loopback())
@@ -276,7 +278,7 @@ fn is_from_here(headers: &HeaderMap, ends: Ends) -> bool {
     ends.iter().all(is_here) && host.is_some_and(is_own) && !headers.keys().any(is_handed_on)
 }
 
-/// Whether this name, maybe with a port, is each machine's own.
+/// Returns true if this name, possibly with a port, always means the local machine.
 fn is_own(host: &str) -> bool {
     let Ok(authority) = host.parse::<Authority>() else {
         return false;

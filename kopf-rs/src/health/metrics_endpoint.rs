@@ -1,6 +1,6 @@
-//! `/metrics`: at a port of its own, or at that of the liveness endpoint.
+//! `/metrics`, at a port of its own or at that of the liveness endpoint.
 //!
-//! Promises that a scrape is answered as a whole or not at all, and within a bound. Must not know what is written.
+//! Guarantees that a scrape gets a complete response or none, within a time limit. Must not know the metrics.
 
 use std::net::TcpListener;
 use std::sync::Arc;
@@ -22,12 +22,12 @@ use crate::health::http::{Answers, Ends, Listener, Reply, accept_all};
 use crate::health::scrape::Scraper;
 use crate::metrics::exposition::Format;
 
-/// A scrape takes no longer.
+/// The time limit for a scrape.
 const BUDGET: Duration = Duration::from_secs(5);
 
 struct Server(Arc<Scraper>);
 
-/// Begin to listen there. The error says what keeps it from that, and what to do.
+/// Starts to listen. The error describes the problem and the remedy.
 pub(crate) fn listen(address: &Address, scraper: Arc<Scraper>) -> Result<Listener, String> {
     let what = format!("the metrics endpoint {address}");
     let sockets = address.bind()?;
@@ -39,7 +39,7 @@ pub(crate) fn listen(address: &Address, scraper: Arc<Scraper>) -> Result<Listene
     Ok(listener)
 }
 
-/// Say where figures are.
+/// Reports the URL of the metrics.
 pub(crate) fn told(url: String) {
     report_of_operator(&Happening::Health(Health::MetricsServed { url }));
 }
@@ -72,7 +72,7 @@ impl Answers for Server {
     }
 }
 
-/// Beside the thread that answers: what goes over all objects may take a while.
+/// Builds the response outside of the serving thread, because iterating over all objects may take a while.
 pub(super) async fn scraped(scraper: &Arc<Scraper>, request: &Request<Incoming>) -> Reply {
     if ![Method::GET, Method::HEAD].contains(request.method()) {
         return Reply::text(StatusCode::METHOD_NOT_ALLOWED, "only GET is answered\n");

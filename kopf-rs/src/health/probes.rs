@@ -1,6 +1,6 @@
-//! Calls the probes of users: one after the other, once each, within one bound.
+//! Calls users' probes one after the other, once each, within one time limit.
 //!
-//! Promises that a probe that hangs is called no second time before its call has ended. Must not know who asks.
+//! Guarantees that a hanging probe is not called again before its call has ended. Must not know the clients.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -25,30 +25,30 @@ use crate::object::patch::Patch;
 use crate::object::reference::Reference;
 use crate::rt::clock::Clock;
 
-/// What probes are called with.
+/// The parameters of probes.
 pub(crate) struct ProbeSetup {
-    /// In the order of their calls.
+    /// The probes in the order of their calls.
     pub(crate) handlers: Vec<Arc<Handler>>,
     pub(crate) invoker: Arc<Invoker>,
     pub(crate) clock: Clock,
-    /// With the logger of probes.
+    /// The context with the logger of probes.
     pub(crate) context: CauseContext,
 }
 
 /// Calls probes.
 pub(crate) struct Prober {
     setup: ProbeSetup,
-    /// Calls that have not ended in time, by the place of their handler.
+    /// Calls that have exceeded the time limit, by the position of their handler.
     hanging: HashMap<usize, Call>,
 }
 
-/// A call as a task of its own.
+/// A call in a task of its own.
 type Call = AbortOnDropHandle<Result<Outcome, Cancelled>>;
 
-/// What all probes have come to.
+/// The results of all probes.
 #[derive(Clone, Debug)]
 pub(crate) struct Probed {
-    /// Results by id; nothing of those that have none.
+    /// The results by id, without empty ones.
     pub(crate) results: Map<String, Value>,
     pub(crate) checks: Vec<Check>,
 }
@@ -61,7 +61,7 @@ impl Prober {
         }
     }
 
-    /// Call all probes. Those that were not called when the time is over have failed as well.
+    /// Calls all probes. Probes that were not called in time count as failed.
     pub(crate) async fn collect(&mut self, bound: Duration) -> Probed {
         let deadline = Instant::now() + bound;
         let mut probed = Probed {
@@ -77,7 +77,7 @@ impl Prober {
             if let Some(result) = result {
                 probed.results.insert(handler.id.to_string(), result);
             }
-            // What has gone wrong may be a secret, and everybody may ask.
+            // The reason may be secret, and every client can read the response.
             let trouble = (!is_well).then(|| "reason withheld".to_owned());
             probed.checks.push(Check::new(&*handler.id, trouble));
         }
@@ -143,7 +143,7 @@ impl Prober {
         let happening = Happening::Handling(Handling::Attempted { handler, end });
         let logger = &self.setup.context.logger;
         if is_well {
-            // Every few seconds, for as long as the operator lives.
+            // Probes succeed every few seconds for the operator's lifetime, so this is reported quietly.
             report_quietly(logger, &happening);
         } else {
             report(logger, &happening);
@@ -151,7 +151,7 @@ impl Prober {
     }
 }
 
-/// What a call means: nothing is tried again within a request.
+/// Evaluates an outcome: a probe is not retried within a request.
 fn judged(handler: &Handler, outcome: Outcome) -> (Option<Value>, AttemptEnd) {
     let end = match outcome {
         Outcome::Succeeded(result) => {

@@ -1,30 +1,30 @@
-//! What the system knows of this process: its memory, its time, its files. On Linux; elsewhere nothing is known.
+//! Reads facts about this process from the system: memory, time and files. Available only on Linux.
 
 use std::fs;
 
-/// Known of the process.
+/// Facts about the process.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Process {
     pub(crate) resident: Option<f64>,
     pub(crate) virtually: Option<f64>,
-    /// Seconds of processors.
+    /// Processor time in seconds.
     pub(crate) processors: Option<f64>,
-    /// Since the epoch.
+    /// Seconds since the epoch.
     pub(crate) begun: Option<f64>,
     pub(crate) files: Option<f64>,
     pub(crate) most_files: Option<f64>,
 }
 
-/// The system counts time in these, whatever its clock does.
+/// The unit of time in `/proc`, independent of the kernel's timer frequency.
 const TICKS: f64 = 100.0;
 
 impl Process {
-    /// As things are now.
+    /// Reads the current facts.
     pub(crate) fn read() -> Self {
         let text = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let (status, stat) = (text("/proc/self/status"), text("/proc/self/stat"));
         let files = fs::read_dir("/proc/self/fd").ok();
-        // One of them is the folder that is read.
+        // One of them is the directory being read.
         let files = files.map(|it| it.count().saturating_sub(1));
         Self {
             resident: kibibytes(&status, "VmRSS:"),
@@ -43,7 +43,7 @@ fn kibibytes(status: &str, name: &str) -> Option<f64> {
     Some(number * 1024.0)
 }
 
-/// A field of `/proc/self/stat` by its number there: the name of the program, which is the second, may hold anything.
+/// Returns a field of `/proc/self/stat` by its number. The second one, the program's name, may contain any characters.
 fn field(stat: &str, number: usize) -> Option<f64> {
     let (_, rest) = stat.rsplit_once(')')?;
     rest.split_whitespace().nth(number - 3)?.parse().ok()

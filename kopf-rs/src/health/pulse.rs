@@ -1,25 +1,25 @@
-//! Whether a runtime answers: a message to it and back, every second, and since when one is not answered.
+//! Checks that a runtime responds: sends a message every second, and records since when one is unanswered.
 //!
-//! Runs elsewhere, under real time: a runtime that is blocked cannot tell so itself.
+//! Runs on another runtime under real time, because a blocked runtime cannot report that itself.
 
 use std::time::Duration;
 
 use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, sleep, sleep_until};
 
-/// Between two messages.
+/// The interval between messages.
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// What is known of one runtime. Clones share it.
+/// The pulse of one runtime. Clones share it.
 #[derive(Clone, Debug)]
 pub(super) struct Pulse(watch::Receiver<Option<Instant>>);
 
-/// It has not answered for so long.
+/// A runtime that has not responded for this duration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stuck(pub(super) Duration);
 
 impl Pulse {
-    /// A pulse, and what keeps it up: `send` sends a message to the runtime, which is to answer.
+    /// Returns a pulse, and the future that maintains it: `send` sends a message to the runtime, which is to respond.
     pub(super) fn new(
         send: impl Fn(oneshot::Sender<()>) + Send,
     ) -> (Self, impl Future<Output = ()> + Send) {
@@ -40,13 +40,13 @@ impl Pulse {
         (Self(told), beating)
     }
 
-    /// For how long the runtime has not answered, where that is longer than `bound`.
+    /// Returns the duration without a response if it is longer than `bound`.
     pub(super) fn stuck_beyond(&self, bound: Duration) -> Option<Stuck> {
         let silent = self.0.borrow().as_ref().map(Instant::elapsed)?;
         (silent >= bound).then_some(Stuck(silent))
     }
 
-    /// Wait for an answer of the runtime, unless it is stuck, or becomes so.
+    /// Waits for a response of the runtime, unless it is or becomes stuck.
     pub(super) async fn unless_stuck<T>(
         &self,
         bound: Duration,
@@ -74,7 +74,7 @@ impl Pulse {
             tokio::select! {
                 () = is_over => {}
                 changed = self.0.changed() => if changed.is_err() {
-                    // Nobody looks after it any more: the runtime has ended.
+                    // The maintaining future is gone, because the runtime has ended.
                     std::future::pending::<()>().await;
                 }
             }

@@ -1,6 +1,6 @@
-//! Answers what the listener asks, on the operator's own runtime and under its time.
+//! Answers the listener's requests on the operator's own runtime and in its time.
 //!
-//! That it answers at all says that the runtime goes on. Must not know HTTP.
+//! A response also proves that the runtime is running. Must not know HTTP.
 
 use std::future::pending;
 use std::sync::Arc;
@@ -19,32 +19,34 @@ use crate::health::checks::{Check, Facts};
 use crate::health::probes::{Probed, Prober};
 use crate::health::status::{status, status_of};
 
-/// Results of probes are good for so long, as in Kopf.
+/// Results of probes are cached for this long, as in Kopf.
 const FRESH: Duration = Duration::from_secs(10);
-/// What was seen is good for so long: a look goes over all objects, and anybody may ask.
+/// Facts are cached for this long, because collecting them iterates over all objects, and every client may request them.
 const SEEN: Duration = Duration::from_secs(1);
-/// So many questions may wait; who asks more waits with them.
+/// The maximum number of queued requests; further clients wait.
 const WAITING: usize = 16;
 
-/// What is asked, and where the answer goes.
+/// A request, with the channel for the response.
 pub(super) enum Ask {
     Live(oneshot::Sender<Vec<Check>>),
     Ready(oneshot::Sender<Vec<Check>>),
-    /// Of all, or of the object of this uid.
+    /// Asks if reviews should be sent to this instance.
+    Webhooks(oneshot::Sender<Vec<Check>>),
+    /// The status of the operator, or of the object with this uid.
     Status(Option<String>, oneshot::Sender<Value>),
-    /// `None` while startup handlers are called: probes may need what these make.
+    /// `None` while startup handlers run, because probes may need their results.
     Probes(oneshot::Sender<Option<Arc<Probed>>>),
 }
 
-/// Where to ask. Clones ask the same responder.
+/// The channel for requests. Clones use the same responder.
 #[derive(Clone)]
 pub(crate) struct Desk {
     asks: Sender<Ask>,
-    /// Apart from the questions: however many of these wait, one asks whether the runtime goes on.
+    /// Liveness messages, separate from requests: however many of those are queued, one message checks that the runtime is running.
     beats: Sender<oneshot::Sender<()>>,
 }
 
-/// Answers. Runs for as long as anybody may ask.
+/// Answers requests. Runs as long as there are clients.
 pub(crate) struct Responder {
     asks: Receiver<Ask>,
     beats: Receiver<oneshot::Sender<()>>,
@@ -58,12 +60,12 @@ pub(crate) struct Responder {
 }
 
 impl Desk {
-    /// Ask; where nobody is there any more, the answer never comes.
+    /// Sends a request. If the responder is gone, no response follows.
     pub(super) async fn ask(&self, ask: Ask) {
         let _ = self.asks.send(ask).await;
     }
 
-    /// Ask whether the runtime goes on. One question at a time: the next one is asked when this one is answered.
+    /// Checks that the runtime is running. The next message is sent after this one is answered.
     pub(super) fn beat(&self, answer: oneshot::Sender<()>) {
         let _ = self.beats.try_send(answer);
     }
@@ -86,7 +88,7 @@ impl Responder {
         (Desk { asks, beats }, responder)
     }
 
-    /// Answer until nobody can ask any more.
+    /// Answers requests until all clients are gone.
     pub(crate) async fn run(mut self) {
         loop {
             let collected = async {
@@ -107,12 +109,14 @@ impl Responder {
         }
     }
 
-    /// Who has asked may have gone meanwhile.
+    /// Answers a request. The client may be gone already.
     fn answer(&mut self, ask: Ask) {
         let now = Instant::now();
         match ask {
             Ask::Live(answer) => drop(answer.send(self.facts(now).live(now))),
             Ask::Ready(answer) => drop(answer.send(self.facts(now).ready(now))),
+            // The webhooks check bypasses the cache, because each second counts after SIGTERM.
+            Ask::Webhooks(answer) => drop(answer.send(look(&self.board).webhooks())),
             Ask::Status(uid, answer) => {
                 let board = self.board.clone();
                 let facts = self.facts(now);
@@ -154,14 +158,14 @@ impl Responder {
         self.prober = Some(prober);
         let found = Arc::new(found);
         let is_well = found.checks.iter().all(|check| check.trouble.is_none());
-        // A failure is no answer to whoever asks later.
+        // A failure is not cached for later requests.
         self.probed = is_well.then(|| (Instant::now(), found.clone()));
         for answer in self.waiting.drain(..) {
             drop(answer.send(Some(found.clone())));
         }
     }
 
-    /// How things are, as they were seen a moment ago at most.
+    /// Returns recent facts, possibly from the cache.
     fn facts(&mut self, now: Instant) -> &Facts {
         let seen = self.seen.take();
         let is_fresh = |at: &Instant| now.saturating_duration_since(*at) < SEEN;
@@ -173,7 +177,7 @@ impl Responder {
     }
 }
 
-/// How things are.
+/// Collects the current facts.
 pub(super) fn look(board: &Board) -> Facts {
     let known = board.known();
     let engine = known.engine.as_ref();
@@ -181,6 +185,8 @@ pub(super) fn look(board: &Board) -> Facts {
     Facts {
         bounds: known.bounds,
         phase: known.phase,
+        reviews: known.reviews,
+        rules: known.rules.clone(),
         is_paused: known.is_paused,
         lease: known.lease.clone(),
         discovered: known.discovered,

@@ -1,7 +1,7 @@
-//! Answers a scrape: what was counted, and what is read at this moment, from the board and from the process.
+//! Answers a scrape with counted metrics and with current values from the board and from the process.
 //!
-//! Asks no other runtime, so that an operator whose own thread is blocked is scraped as well. One scrape at a time; what goes over all objects is
-//! good for a moment.
+//! Uses no other runtime, so that an operator with a blocked main thread can still be scraped. Serves one scrape at a time, and briefly
+//! caches facts that require an iteration over all objects.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -26,18 +26,18 @@ use crate::metrics::own::Metrics;
 use crate::metrics::reading::{Reading, Readings};
 use crate::rt::clock::Clock;
 
-/// What was seen is good for so long.
+/// Facts are cached for this long.
 const SEEN: Duration = Duration::from_millis(100);
 
-/// Makes the text for those who scrape.
+/// Builds the text of a scrape.
 #[derive(Debug)]
 pub(crate) struct Scraper {
     setup: ScraperSetup,
-    /// Held for as long as one scrape takes.
+    /// Locked during a scrape.
     seen: Mutex<Option<(Instant, Arc<Seen>)>>,
 }
 
-/// Where figures are.
+/// The sources of the metrics.
 pub(crate) struct ScraperSetup {
     pub(crate) operator: String,
     pub(crate) counted: Arc<Counted>,
@@ -47,7 +47,7 @@ pub(crate) struct ScraperSetup {
     pub(crate) runtimes: Vec<(&'static str, Handle)>,
 }
 
-/// What goes over all objects.
+/// Facts that require an iteration over all objects.
 struct Seen {
     facts: Facts,
     daemons: BTreeMap<Arc<str>, u32>,
@@ -62,7 +62,7 @@ impl Scraper {
         }
     }
 
-    /// All figures as text.
+    /// Returns all metrics as text.
     pub(crate) fn text(&self, format: Format) -> Result<String, fmt::Error> {
         let ScraperSetup { counted, own, .. } = &self.setup;
         let mut latest = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
@@ -348,7 +348,7 @@ fn amount(count: usize) -> f64 {
     f64::from(u32::try_from(count).unwrap_or(u32::MAX))
 }
 
-/// Exact up to 2 to the power of 53, as all figures of Prometheus.
+/// Converts a count. Exact up to 2 to the power of 53, like all values in Prometheus.
 fn total(count: u64) -> f64 {
     const HALF: f64 = 4_294_967_296.0;
     let (high, low) = (count >> 32, count & u64::from(u32::MAX));
@@ -356,7 +356,7 @@ fn total(count: u64) -> f64 {
     part(high) * HALF + part(low)
 }
 
-/// A moment on both clocks.
+/// One time on both clocks.
 #[derive(Clone, Copy)]
 struct WallTime {
     steady: Instant,
@@ -372,7 +372,7 @@ impl WallTime {
         }
     }
 
-    /// Seconds since the epoch; 0 where there is nothing.
+    /// Returns seconds since the epoch, or 0 without a time.
     fn of(self, then: Option<Instant>) -> f64 {
         then.map_or(0.0, |then| {
             let ago = self.steady.saturating_duration_since(then);

@@ -1,6 +1,6 @@
-//! What the operator does, and what it does for one object, as JSON for people and programs: `/statusz`.
+//! The operator's current activity, in total and for one object, as JSON: `/statusz`.
 //!
-//! Names objects and errors, so it is for this machine only: the listener sees to that.
+//! Contains names of objects and error messages, so the listener serves it to local clients only.
 
 use std::time::Duration;
 
@@ -67,13 +67,13 @@ pub(super) fn status(known: &Known, facts: &Facts, now: Instant) -> Value {
     })
 }
 
-/// The same of one object: what is done for it now, and what it waits for.
+/// Returns the activity for one object, including its waiting states.
 pub(super) fn status_of(known: &Known, facts: &Facts, uid: &str, now: Instant) -> Value {
     let engine = known.engine.as_ref();
     let of_object = engine.and_then(|it| it.object_facts(uid));
     let calls = facts.calls.iter().filter(|it| it.uid == uid);
     let waits = of_object.as_ref().and_then(|it| it.waits.as_ref());
-    // What one of the running calls was given does not wait.
+    // A version that was passed to one of the running calls does not wait.
     let is_given = |version: &Version| calls.clone().any(|it| it.version.covers(version));
     let waits = waits.filter(|(_, version)| !is_given(version));
     let name = of_object.as_ref().map(|it| &*it.object.name);
@@ -89,6 +89,7 @@ pub(super) fn status_of(known: &Known, facts: &Facts, uid: &str, now: Instant) -
         "uid": uid,
         "isKnown": of_object.is_some(),
         "paused": facts.is_paused,
+        "lease": facts.lease.as_ref().map(|it| lease(it, now)),
         "resource": of_object.as_ref().map(|it| &it.object.resource),
         "object": name,
         "watches": facts.watches.iter().map(|it| watch(it, now)).collect::<Vec<_>>(),
@@ -182,7 +183,7 @@ fn errors(engine: &Engine) -> Vec<Value> {
     error.collect()
 }
 
-/// The last ones first.
+/// Returns the recent failures, the last ones first.
 fn failures(engine: &Engine) -> Vec<Value> {
     const SHOWN: usize = 20;
     let failures = engine.failures();
@@ -208,7 +209,7 @@ fn since(then: Instant, now: Instant) -> f64 {
     rounded(now.saturating_duration_since(then))
 }
 
-/// To milliseconds.
+/// Rounds to milliseconds.
 fn rounded(time: Duration) -> f64 {
     (time.as_secs_f64() * 1000.0).round() / 1000.0
 }

@@ -1,6 +1,7 @@
-//! Figures that are counted while the operator works.
+//! Metrics that are counted while the operator works.
 //!
-//! Each combination of labels that is known at the start is there from then on, with 0: the first failure is an increase.
+//! Each label combination that is known at startup exists from then on with the value 0, so that the first failure
+//! shows as an increase.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,16 +23,16 @@ use crate::happening::posting::{Posting, WhyLeftOut};
 use crate::metrics::{OTHER, Series};
 use crate::object::resource::Resource;
 
-/// A handler as figures know it from the start: its id, and all reasons for which it may be called.
+/// A handler as metrics know it from startup: its id, and all reasons of its calls.
 #[derive(Clone, Debug)]
 pub(crate) struct DeclaredHandler {
     pub(crate) id: Arc<str>,
     pub(crate) reasons: Vec<&'static str>,
-    /// Requests are reviewed by it.
+    /// True for admission handlers.
     pub(crate) is_webhook: bool,
 }
 
-/// All of them.
+/// All counted metrics.
 #[derive(Debug)]
 pub(crate) struct Counted {
     registry: Registry,
@@ -61,26 +62,26 @@ pub(crate) struct Counted {
 type Counters = Family<Series, Counter>;
 type Histograms = Family<Series, Histogram, fn() -> Histogram>;
 
-/// Calls that have begun and not ended.
+/// Calls that have started and not ended.
 #[derive(Debug, Default)]
 struct Calls {
     begun: BTreeMap<u64, (Arc<str>, Instant)>,
     next: u64,
 }
 
-/// The calls of one handler that run now.
+/// The running calls of one handler.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RunningCalls {
     pub(crate) count: u32,
     pub(crate) oldest: Option<Instant>,
 }
 
-/// From 5 milliseconds to 5 minutes.
+/// Bucket limits from 5 milliseconds to 5 minutes.
 const BUCKETS: [f64; 14] = [
     0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0,
 ];
 
-/// What a write of an object may come to.
+/// The possible results of writing an object.
 const RESULTS: [&str; 6] = ["ok", "conflict", "invalid", "denied", "gone", "failed"];
 
 const VERBS: [&str; 7] = [
@@ -89,7 +90,7 @@ const VERBS: [&str; 7] = [
 
 const DROPPED: [&str; 3] = ["queue_full", "too_many", "stop"];
 
-/// Where a request is kept back for want of a term.
+/// The points at which a request is held back without leadership.
 const FENCED: [&str; 2] = ["start", "send"];
 
 fn histogram() -> Histogram {
@@ -256,7 +257,8 @@ impl Counted {
         ];
         for handler in declared.iter().filter(|it| !it.reasons.is_empty()) {
             for reason in &handler.reasons {
-                for end in ends {
+                let denied = handler.is_webhook.then_some(CallEnd::Denied);
+                for end in ends.into_iter().chain(denied) {
                     let labels = attempt_labels(&handler.id, reason, end);
                     drop(self.attempts.get_or_create(&labels));
                 }
@@ -268,7 +270,7 @@ impl Counted {
             if handler.is_webhook {
                 let labels = webhook_label(&handler.id);
                 drop(self.review_durations.get_or_create(&labels));
-                for (allowed, code) in [(true, 200), (false, 200), (false, 500)] {
+                for (allowed, code) in [(true, 200), (false, 422), (false, 500)] {
                     let labels = review_labels(&handler.id, allowed, code);
                     drop(self.reviews.get_or_create(&labels));
                 }
@@ -283,7 +285,7 @@ impl Counted {
         }
     }
 
-    /// A resource is served: its figures begin at 0.
+    /// Initializes the metrics of a resource with 0 when it is served.
     pub(crate) fn serves(&self, resource: &Resource) {
         let name = resource.group_resource();
         let labels = series([("resource", name.clone().into())]);
@@ -298,14 +300,14 @@ impl Counted {
         &self.registry
     }
 
-    /// The handlers of this reason.
+    /// Returns the handlers that have this reason.
     pub(crate) fn handlers_for(&self, reason: &str) -> impl Iterator<Item = &Arc<str>> {
         let declared = self.declared.iter();
         let of_reason = declared.filter(move |it| it.reasons.contains(&reason));
         of_reason.map(|it| &it.id)
     }
 
-    /// The calls that run now, by handler: all handlers that were declared, and what runs of others.
+    /// Returns the running calls by handler: all declared handlers, plus undeclared ones with running calls.
     pub(crate) fn running(&self) -> BTreeMap<Arc<str>, RunningCalls> {
         let none = RunningCalls {
             count: 0,
@@ -325,7 +327,8 @@ impl Counted {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The handler under whose id figures count it: a sub-handler under its parent's, for its own id may be made of anything.
+    /// Returns the handler id under which metrics count a handler. Sub-handlers count under their parents, since
+    /// their ids would make the cardinality unbounded.
     fn counted_as(&self, id: &str) -> Arc<str> {
         let mut counted = id;
         loop {
@@ -493,18 +496,10 @@ impl Meter for Counted {
 }
 
 fn attempt_labels(handler: &Arc<str>, reason: &'static str, end: CallEnd) -> Series {
-    let outcome = match end {
-        CallEnd::Success => "success",
-        CallEnd::Temporary => "temporary",
-        CallEnd::Permanent => "permanent",
-        CallEnd::Error => "error",
-        CallEnd::Timeout => "timeout",
-        CallEnd::Cancelled => "cancelled",
-    };
     series([
         ("handler", handler.to_string().into()),
         ("reason", reason.into()),
-        ("outcome", outcome.into()),
+        ("outcome", end.word().into()),
     ])
 }
 

@@ -1,6 +1,7 @@
-//! Both text formats: which of them is wanted, and the older one made of `OpenMetrics`.
+//! Negotiates between the two text formats, and derives the older one from `OpenMetrics`.
 //!
-//! `prometheus-client` writes `OpenMetrics` only, and scrapers that do not ask for it may take its counters and its end for errors.
+//! `prometheus-client` writes only `OpenMetrics`. Scrapers that did not request it may treat its counters and its end
+//! marker as errors.
 
 use std::fmt::{self, Write};
 
@@ -17,7 +18,8 @@ pub(crate) enum Format {
 }
 
 impl Format {
-    /// What the header `Accept` wants: `OpenMetrics` where it names that, and does not prefer plain text.
+    /// Returns the format that the header `Accept` requests: `OpenMetrics` if it is named, and plain text is not
+    /// preferred.
     pub(crate) fn accepted(accept: &str) -> Self {
         let (mut open, mut plain) = (0.0_f32, 0.0_f32);
         for range in accept.split(',') {
@@ -45,7 +47,7 @@ impl Format {
         }
     }
 
-    /// Write these one after the other.
+    /// Encodes the registries one after the other.
     pub(crate) fn write(self, registries: &[&Registry]) -> Result<String, fmt::Error> {
         let mut text = String::new();
         for registry in registries {
@@ -61,7 +63,8 @@ impl Format {
     }
 }
 
-/// The same in the older format: types have the names of their samples, and there are no units and no end.
+/// Converts to the older format, in which types have the names of their samples, and which has no units and no end
+/// marker.
 fn plain(open: &str) -> Result<String, fmt::Error> {
     let mut text = String::with_capacity(open.len());
     let mut help = None;

@@ -1,6 +1,6 @@
-//! Figures of users, beside those of the framework: written with them, and bounded.
+//! User-defined metrics, written beside those of the framework.
 //!
-//! Promises that no value of a label, however many there are, makes more than a bounded number of series.
+//! Any number of label values makes only a bounded number of series.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,8 +15,9 @@ use prometheus_client::registry::Registry;
 
 use crate::metrics::OTHER;
 
-/// Figures of your own: they are written beside the operator's at `/metrics`, if [`Operator::metrics`](crate::Operator::metrics) or `--metrics`
-/// asks for that. Handlers take it as `State<Metrics>`; each operator has one, and a test makes its own. Clones share all figures.
+/// User-defined metrics, written beside the operator's own at `/metrics` if
+/// [`Operator::metrics`](crate::Operator::metrics) or `--metrics` enables it. Handlers take it as `State<Metrics>`.
+/// Each operator has one; a test creates its own. Clones share all metrics.
 ///
 /// ```
 /// use kopf_rs::prelude::*;
@@ -30,25 +31,26 @@ use crate::metrics::OTHER;
 /// }
 /// ```
 ///
-/// A figure is made when it is first asked for, and is the same from then on. Of one figure at most 1,000 combinations of label values are kept apart:
-/// all others are counted under `__other__`, and `kopf_rs_metrics_overflow_total` says how often. Values of labels are cut after 128 bytes. So a
-/// label may hold what users write; it should not, for each combination is a series that Prometheus keeps.
+/// The first request creates a metric; later requests return the same one. Each metric has at most 1,000 label
+/// combinations: all others are counted under `__other__`, and `kopf_rs_metrics_overflow_total` counts how often.
+/// Label values are truncated to 128 bytes. Labels with user input are therefore safe, but should be avoided, since
+/// Prometheus stores a series for each combination.
 #[derive(Clone, Debug, Default)]
 pub struct Metrics(Arc<Mutex<Figures>>);
 
-/// A figure that only grows, such as "orders made": see [`Metrics::counter`].
+/// A value that only increases, such as "orders made". See [`Metrics::counter`].
 #[derive(Clone)]
 pub struct Counter<const N: usize>(Bounded<N, CounterSeries>);
 
-/// A figure that goes up and down, such as "free places": see [`Metrics::gauge`].
+/// A value that increases and decreases, such as "free places". See [`Metrics::gauge`].
 #[derive(Clone)]
 pub struct Gauge<const N: usize>(Bounded<N, GaugeSeries<f64, AtomicU64>>);
 
-/// How values are distributed, such as "seconds that an order takes": see [`Metrics::histogram`].
+/// A distribution of values, such as "seconds per order". See [`Metrics::histogram`].
 #[derive(Clone)]
 pub struct Histogram<const N: usize>(Bounded<N, HistogramSeries, Buckets>);
 
-/// A figure that cannot be made, with the reason.
+/// The error for a metric that cannot be created.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the metric `{name}` cannot be made: {problem}")]
 pub struct MetricError {
@@ -56,11 +58,11 @@ pub struct MetricError {
     problem: String,
 }
 
-/// So many series of one figure are kept apart.
+/// The maximum number of series per metric.
 const SERIES: usize = 1000;
-/// Bytes of a label's value.
+/// The maximum length of a label value in bytes.
 const LONGEST: usize = 128;
-/// What the names of the framework's own figures begin with.
+/// The prefixes of the framework's own metrics.
 const RESERVED: [&str; 3] = ["kopf_rs_", "process_", "tokio_"];
 
 #[derive(Debug)]
@@ -86,7 +88,7 @@ enum Figure {
 
 type Labels = Vec<(&'static str, String)>;
 
-/// The upper ends of a histogram's buckets.
+/// The upper limits of a histogram's buckets.
 #[derive(Clone, Debug)]
 struct Buckets(Arc<[f64]>);
 
@@ -96,27 +98,27 @@ impl MetricConstructor<HistogramSeries> for Buckets {
     }
 }
 
-/// A family with a bounded number of series.
+/// A metric family with a bounded number of series.
 #[derive(Clone)]
 struct Bounded<const N: usize, M, C = fn() -> M> {
     labels: [&'static str; N],
     family: Family<Labels, M, C>,
-    /// How many series were added.
+    /// The number of series so far.
     added: Arc<Mutex<usize>>,
     overflow: CounterSeries,
 }
 
 impl Metrics {
-    /// Without any figures.
+    /// Creates an empty set of metrics.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A counter of that name, which is written with `_total` after it, and of these labels.
+    /// Returns the counter with this name and these labels. The output appends `_total` to the name.
     ///
     /// # Errors
-    /// If the name or a label cannot be used, or another figure has the name.
+    /// Returns an error if the name or a label is invalid, or if another kind of metric has the name.
     pub fn counter<const N: usize>(
         &self,
         name: &str,
@@ -132,10 +134,10 @@ impl Metrics {
         .map(Counter)
     }
 
-    /// A gauge of that name and of these labels.
+    /// Returns the gauge with this name and these labels.
     ///
     /// # Errors
-    /// If the name or a label cannot be used, or another figure has the name.
+    /// Returns an error if the name or a label is invalid, or if another kind of metric has the name.
     pub fn gauge<const N: usize>(
         &self,
         name: &str,
@@ -150,10 +152,11 @@ impl Metrics {
         .map(Gauge)
     }
 
-    /// A histogram of that name and of these labels; `buckets` are the upper ends of its buckets, from the smallest to the largest.
+    /// Returns the histogram with this name and these labels; `buckets` are the upper limits of its buckets in
+    /// ascending order.
     ///
     /// # Errors
-    /// If the name, a label or a bucket cannot be used, or another figure has the name.
+    /// Returns an error if the name, a label or a bucket is invalid, or if another kind of metric has the name.
     pub fn histogram<const N: usize>(
         &self,
         name: &str,
@@ -203,7 +206,7 @@ impl Metrics {
         })
     }
 
-    /// Whatever there is by now.
+    /// Calls `read` with the metrics so far.
     pub(crate) fn with_registry<T>(&self, read: impl FnOnce(&Registry) -> T) -> T {
         read(&self.figures().registry)
     }
@@ -271,31 +274,31 @@ impl<const N: usize, M: Clone, C: MetricConstructor<M>> Bounded<N, M, C> {
 }
 
 impl<const N: usize> Counter<N> {
-    /// One more, under these values of the labels.
+    /// Increments the counter with these label values by one.
     pub fn inc<V: Into<String>>(&self, values: [V; N]) {
         self.add(values, 1);
     }
 
-    /// So many more.
+    /// Increments the counter with these label values by `count`.
     pub fn add<V: Into<String>>(&self, values: [V; N], count: u64) {
         self.0.at(values).inc_by(count);
     }
 }
 
 impl<const N: usize> Gauge<N> {
-    /// It is this, under these values of the labels.
+    /// Sets the gauge with these label values.
     pub fn set<V: Into<String>>(&self, values: [V; N], value: f64) {
         self.0.at(values).set(value);
     }
 
-    /// It is more by this, or less where this is negative.
+    /// Adds `more`, which may be negative, to the gauge with these label values.
     pub fn add<V: Into<String>>(&self, values: [V; N], more: f64) {
         self.0.at(values).inc_by(more);
     }
 }
 
 impl<const N: usize> Histogram<N> {
-    /// One value, under these values of the labels.
+    /// Records one value in the histogram with these label values.
     pub fn observe<V: Into<String>>(&self, values: [V; N], value: f64) {
         self.0.at(values).observe(value);
     }

@@ -1,6 +1,6 @@
-//! Figures that are read when somebody asks for them, as data, and how they are encoded.
+//! Metrics that are read on each scrape, as data, and their encoding.
 //!
-//! Must not know where they are read.
+//! This module does not know where the values come from.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use prometheus_client::registry::{Registry, Unit};
 
 use crate::metrics::Series;
 
-/// One figure, with all its series.
+/// One metric with all its series.
 #[derive(Debug)]
 pub(crate) struct Reading {
     name: &'static str,
@@ -21,12 +21,12 @@ pub(crate) struct Reading {
     series: Vec<(Series, f64)>,
 }
 
-/// All that was read at once.
+/// A set of metrics that were read at the same time.
 #[derive(Debug, Default)]
 pub(crate) struct Readings(Vec<Reading>);
 
 impl Reading {
-    /// A figure that goes up and down. The name has the unit.
+    /// Creates a gauge. `name` includes the unit.
     pub(crate) fn gauge(name: &'static str, help: &'static str) -> Self {
         Self {
             name,
@@ -37,7 +37,7 @@ impl Reading {
         }
     }
 
-    /// A figure that only goes up, and is written with `_total`.
+    /// Creates a counter, whose name the output extends by `_total`.
     pub(crate) fn counter(name: &'static str, help: &'static str) -> Self {
         Self {
             is_counter: true,
@@ -45,7 +45,7 @@ impl Reading {
         }
     }
 
-    /// The unit, which comes after the name.
+    /// Sets the unit, which the output appends to the name.
     pub(crate) fn in_unit(mut self, unit: Unit) -> Self {
         self.unit = Some(unit);
         self
@@ -55,7 +55,7 @@ impl Reading {
         self.series.push((labels, value));
     }
 
-    /// With one series that has no labels.
+    /// Adds one series without labels.
     pub(crate) fn of(mut self, value: f64) -> Self {
         self.put(Series::new(), value);
         self
@@ -67,7 +67,7 @@ impl Readings {
         self.0.push(reading);
     }
 
-    /// As a registry that can be encoded.
+    /// Converts the metrics into a registry for encoding.
     pub(crate) fn registry(self) -> Registry {
         let mut registry = Registry::default();
         registry.register_collector(Box::new(self));
@@ -86,7 +86,7 @@ impl Collector for Readings {
             let unit = reading.unit.as_ref();
             let mut metric = encoder.encode_descriptor(reading.name, reading.help, unit, kind)?;
             for (labels, value) in &reading.series {
-                // Without labels there are no braces.
+                // Without labels, the output has no braces.
                 if labels.is_empty() {
                     encode(&mut metric, reading.is_counter, *value)?;
                 } else {

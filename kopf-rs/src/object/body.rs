@@ -10,19 +10,19 @@ use crate::object::labels::Labels;
 use crate::object::reference::Reference;
 use crate::object::skim::{find, members};
 
-/// A whole Kubernetes object. Dereferences to its JSON; an absent stanza reads as `null` or empty.
+/// A complete Kubernetes object. Dereferences to its JSON; an absent stanza reads as `null` or empty.
 #[derive(Clone, Debug)]
 pub struct Body {
     tree: OnceLock<Value>,
-    /// What the tree is made of where it is first asked for: thousands of daemons may keep an object of which they want but the name.
+    /// The text that the tree is parsed from on first use: thousands of daemons may hold an object and need only its name.
     text: Option<Arc<str>>,
-    /// Made where they are asked for.
+    /// Parsed on first use.
     labels: OnceLock<Labels>,
     annotations: OnceLock<Labels>,
 }
 
 impl Body {
-    /// Wrap the JSON of an object.
+    /// Wraps the JSON of an object.
     #[must_use]
     pub fn new(value: Value) -> Self {
         Self {
@@ -32,7 +32,7 @@ impl Body {
             annotations: OnceLock::new(),
         }
     }
-    /// Of text of which a tree can be made.
+    /// Wraps text that is known to parse.
     pub(crate) fn of_text(text: Arc<str>) -> Self {
         Self {
             tree: OnceLock::new(),
@@ -47,7 +47,7 @@ impl Body {
             serde_json::from_str(text).unwrap_or_default()
         })
     }
-    /// A text in the metadata, for which no tree is made.
+    /// Returns a string of the metadata without parsing the tree.
     fn metadata_text(&self, key: &str) -> Option<&str> {
         if self.tree.get().is_none()
             && let Some(text) = &self.text
@@ -62,65 +62,65 @@ impl Body {
         }
         self.metadata()[key].as_str()
     }
-    /// The stanza `spec`.
+    /// Returns the stanza `spec`.
     #[must_use]
     pub fn spec(&self) -> &Value {
         &self.tree()["spec"]
     }
-    /// The stanza `status`.
+    /// Returns the stanza `status`.
     #[must_use]
     pub fn status(&self) -> &Value {
         &self.tree()["status"]
     }
-    /// The stanza `metadata`.
+    /// Returns the stanza `metadata`.
     #[must_use]
     pub fn metadata(&self) -> &Value {
         &self.tree()["metadata"]
     }
-    /// `metadata.name`, empty where absent.
+    /// Returns `metadata.name`, or an empty string if absent.
     #[must_use]
     pub fn name(&self) -> &str {
         self.metadata_text("name").unwrap_or_default()
     }
-    /// `metadata.namespace`; `None` for cluster-scoped objects.
+    /// Returns `metadata.namespace`; `None` for cluster-scoped objects.
     #[must_use]
     pub fn namespace(&self) -> Option<&str> {
         self.metadata_text("namespace")
     }
-    /// `metadata.uid`, empty where absent.
+    /// Returns `metadata.uid`, or an empty string if absent.
     #[must_use]
     pub fn uid(&self) -> &str {
         self.metadata_text("uid").unwrap_or_default()
     }
-    /// `metadata.resourceVersion`, empty where absent.
+    /// Returns `metadata.resourceVersion`, or an empty string if absent.
     #[must_use]
     pub fn resource_version(&self) -> &str {
         self.metadata_text("resourceVersion").unwrap_or_default()
     }
-    /// `metadata.labels`.
+    /// Returns `metadata.labels`.
     pub fn labels(&self) -> &Labels {
         self.labels
             .get_or_init(|| Labels::of(&self.metadata()["labels"]))
     }
-    /// `metadata.annotations`.
+    /// Returns `metadata.annotations`.
     pub fn annotations(&self) -> &Labels {
         self.annotations
             .get_or_init(|| Labels::of(&self.metadata()["annotations"]))
     }
-    /// `metadata.labels` as they stand in the object.
+    /// Returns `metadata.labels` as raw JSON.
     pub(crate) fn label_map(&self) -> &Map<String, Value> {
         map(&self.metadata()["labels"])
     }
-    /// `metadata.annotations` as they stand in the object.
+    /// Returns `metadata.annotations` as raw JSON.
     pub(crate) fn annotation_map(&self) -> &Map<String, Value> {
         map(&self.metadata()["annotations"])
     }
-    /// Whether `metadata.deletionTimestamp` is set.
+    /// Returns true if `metadata.deletionTimestamp` is set.
     #[must_use]
     pub fn is_deleting(&self) -> bool {
         !self.metadata()["deletionTimestamp"].is_null()
     }
-    /// `metadata.finalizers`.
+    /// Returns `metadata.finalizers`.
     pub fn finalizers(&self) -> impl Iterator<Item = &str> {
         self.metadata()["finalizers"]
             .as_array()
@@ -128,7 +128,7 @@ impl Body {
             .flatten()
             .filter_map(Value::as_str)
     }
-    /// What others need to name this object.
+    /// Returns a reference by which other objects can name this object.
     #[must_use]
     pub fn reference(&self) -> Reference {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();

@@ -1,7 +1,7 @@
-//! Children: objects that a handler wants to be there for the one that is handled, as they are sent to the server.
+//! Children: objects that a handler declares for its own object, in the form in which they are sent to the server.
 //!
-//! The desired state is completed (namespace, name, owner, labels) and freed of all that is the server's. What the server says of an object of
-//! that name decides whether it is a child. Must not know requests, nor what was applied before.
+//! Completes the desired state (namespace, name, owner, labels) and removes all fields that the server owns. Decides by the server's version
+//! of an object whether it is a child. Must not know requests or earlier applies.
 
 pub(crate) mod former;
 pub(crate) mod taken;
@@ -16,7 +16,7 @@ use serde_json::{Map, Value, json};
 use crate::object::essence::digest;
 use crate::object::hierarchy::{self, Misfit, OwnerFacts, ReferenceFlags, given, shown};
 
-/// Which child is meant, whatever the version of its kind.
+/// The identity of a child, regardless of the version of its kind.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct ChildName {
     pub(crate) group: String,
@@ -25,32 +25,32 @@ pub(crate) struct ChildName {
     pub(crate) name: String,
 }
 
-/// How a child belongs to its owner.
+/// The relation of a child to its owner.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Ownership {
-    /// The owner is its controller: it is deleted after the owner.
+    /// The owner is its controller: garbage collection deletes the child after the owner.
     #[default]
     Controller,
-    /// No reference to the owner: the operator deletes it.
+    /// No reference to the owner: the operator deletes the child.
     Unowned,
 }
 
-/// What a child is to its owner.
+/// The relation of a child to its owner and to a set.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Belonging<'a> {
     pub(crate) ownership: Ownership,
-    /// The set of children that it is a part of.
+    /// The set of children that it belongs to.
     pub(crate) set: Option<&'a str>,
 }
 
-/// How an operator marks what it applies.
+/// The marks by which an operator recognises the objects that it applies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ChildMarks {
-    /// The field manager, which is the prefix of labels and annotations, too.
+    /// The field manager, which is also the prefix of labels and annotations.
     pub(crate) manager: String,
 }
 
-/// What the metadata of a child say of it.
+/// The facts in the metadata of a child.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ChildSight {
     pub(crate) name: String,
@@ -59,29 +59,37 @@ pub(crate) struct ChildSight {
     pub(crate) version: String,
     /// The uids of its owners.
     pub(crate) owners: Vec<String>,
-    /// The uid of the owner that it is a child of: of its controller, or the one that its label names.
+    /// The uid of the owner whose child it is: from the controller reference or from the operator's label.
     pub(crate) owner: Option<String>,
-    /// The set of children that this operator has applied it with.
+    /// The set of children with which this operator has applied it.
     pub(crate) set: Option<String>,
-    /// A digest of all that concerns its owners: what is noted of the operator's applies, the references, the operator's labels, the deletion.
+    /// A digest of everything related to its owners: the `managedFields` entry of the operator's applies, the labels and annotations that it
+    /// has applied, the owner references, the operator's labels, and the deletion mark.
     pub(crate) state: String,
+    /// A digest of the `managedFields` entry of the operator's applies. Each effective apply changes it, except for a second one within the
+    /// same second.
+    pub(crate) noted: String,
+    /// A digest of the `managedFields` entries of other managers.
+    pub(crate) others: String,
+    /// Its `generation`, which kinds without a status lack.
+    pub(crate) generation: Option<i64>,
     pub(crate) terminating: bool,
     /// Its `managedFields`.
     pub(crate) managers: Option<Value>,
-    /// The whole object without them.
+    /// The complete object without `managedFields`.
     pub(crate) body: Option<Arc<str>>,
 }
 
-/// What there is of a child's name.
+/// The state of the object that has a child's name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Claim {
-    /// A child of this owner, or one that is taken over from an owner of that name.
+    /// A child of this owner, or one to take over from a former owner of the same name.
     Ours,
-    /// It is not applied to: it is being deleted.
+    /// An object that is being deleted and is therefore not applied to.
     Terminating,
-    /// Nobody controls it, and this operator has not made it: those that manage it.
+    /// An object without a controller that this operator has not made, with its managers.
     Unclaimed(String),
-    /// Somebody else's, with the reason.
+    /// An object of another owner, with the reason.
     Stranger(String),
 }
 
@@ -109,17 +117,17 @@ impl ChildName {
 }
 
 impl ChildMarks {
-    /// The label of all children.
+    /// Returns the label of all children.
     pub(crate) fn label(&self) -> String {
         format!("{}/owned", self.manager)
     }
 
-    /// The label of children without a reference to their owner.
+    /// Returns the label of children without a reference to their owner.
     fn owner_label(&self) -> String {
         format!("{}/owner-uid", self.manager)
     }
 
-    /// The annotation of children that are a part of a set.
+    /// Returns the annotation of children that belong to a set.
     fn set(&self) -> String {
         format!("{}/set", self.manager)
     }
@@ -134,11 +142,13 @@ impl ChildSight {
         let labels = &metadata["labels"];
         let labelled = &labels[&*marks.owner_label()];
         let entry = entry(found, marks);
-        let noted = entry.map(|entry| [&entry["fieldsV1"], &entry["apiVersion"]]);
+        let noted = digest_of(entry);
+        let others = entries(found).iter().filter(|it| !is_ours(it, marks));
         let deletion = &metadata["deletionTimestamp"];
         let label = &labels[&*marks.label()];
         let state = json!([
             noted,
+            entry.map(|entry| applied_metadata(metadata, entry)),
             metadata["ownerReferences"],
             label,
             labelled,
@@ -160,13 +170,29 @@ impl ChildSight {
             owner: owner.map(str::to_owned),
             set: set.map(str::to_owned),
             state: digest(&state),
+            noted,
+            others: digest(&others.cloned().collect()),
+            generation: metadata["generation"].as_i64(),
             terminating: !deletion.is_null(),
             managers: Some(metadata["managedFields"].clone()),
             body: None,
         }
     }
 
-    /// The same with the whole object.
+    /// Returns true if another client may have applied other values under the operator's name between these two observations of a child,
+    /// although both have the same state. `managedFields` has a resolution of seconds: two applies within one second differ only in
+    /// `generation` or `resourceVersion`. Writes of other managers change the version, too, but also their own entries. `is_gap`: several
+    /// writes may have happened in between.
+    pub(crate) fn hides_an_apply(&self, former: &Self, is_gap: bool) -> bool {
+        let is_foreign = !is_gap && self.others != former.others;
+        let is_written = match self.generation {
+            Some(_) => self.generation != former.generation,
+            None => self.version != former.version,
+        };
+        is_written && !is_foreign
+    }
+
+    /// Returns the same with the complete object.
     pub(crate) fn with_body(self, found: &Value) -> Self {
         let mut body = found.clone();
         if let Some(metadata) = body["metadata"].as_object_mut() {
@@ -179,7 +205,7 @@ impl ChildSight {
     }
 }
 
-/// The `apiVersion` and the `kind` of an object.
+/// Returns the `apiVersion` and the `kind` of an object.
 pub(crate) fn type_of(object: &Value) -> Result<(&str, &str), Misfit> {
     let text = |key: &'static str| {
         let missing = || Misfit::NoKind(shown(object), key);
@@ -188,7 +214,7 @@ pub(crate) fn type_of(object: &Value) -> Result<(&str, &str), Misfit> {
     Ok((text("apiVersion")?, text("kind")?))
 }
 
-/// The object as it is to be applied, and its name. Nothing of it is the server's.
+/// Returns the object in the form to apply, and its name, without fields that the server owns.
 pub(crate) fn prepared(
     mut object: Value,
     namespaced: bool,
@@ -238,7 +264,7 @@ fn own(object: &mut Value, namespaced: bool, owner: &OwnerFacts) -> Result<(), M
     owner.append_reference(object, flags)
 }
 
-/// A name where it has none: that of the owner; and one that begins as it asks for, which is the same each time.
+/// Sets a missing name: that of the owner, or a deterministic one with the prefix in `generateName`.
 fn name(object: &mut Value, owner: &OwnerFacts) -> Result<(), Misfit> {
     let (kind, beginning) = {
         let metadata = &object["metadata"];
@@ -259,7 +285,7 @@ fn name(object: &mut Value, owner: &OwnerFacts) -> Result<(), Misfit> {
     hierarchy::harmonize_naming(object, &name, true, true)
 }
 
-/// Take out what is the server's, and what says nothing.
+/// Removes the fields that the server owns, and fields without content.
 fn strip(object: &mut Value) {
     without_nulls(object);
     let Some(members) = object.as_object_mut() else {
@@ -293,7 +319,7 @@ fn without_nulls(value: &mut Value) {
     }
 }
 
-/// Whether an object of a child's name is a child of this owner. Its metadata are enough.
+/// Decides whether an existing object is a child of this owner. Needs only the metadata.
 pub(crate) fn claim(
     found: &Value,
     owner: &OwnerFacts,
@@ -326,8 +352,8 @@ pub(crate) fn claim(
     }
 }
 
-/// Whether the answer to a first apply without force shows an object that was there before, and that nobody controlled: somebody else manages more of
-/// it than its metadata.
+/// Checks the response to a first apply without force. Returns the managers if the object already existed without a controller, which shows
+/// because other managers own more than its metadata.
 pub(crate) fn was_there(found: &Value, marks: &ChildMarks) -> Option<String> {
     let content = |entry: &&Value| {
         let fields = entry["fieldsV1"].as_object();
@@ -340,7 +366,7 @@ pub(crate) fn was_there(found: &Value, marks: &ChildMarks) -> Option<String> {
     is_there.then(|| authors(found, marks))
 }
 
-/// The object as it is released again: everything that only we have applied goes.
+/// Returns the object to apply in order to release it: all fields that only the operator has applied disappear.
 pub(crate) fn released(found: &Value) -> Value {
     let metadata = &found["metadata"];
     let mut bare = json!({
@@ -352,8 +378,8 @@ pub(crate) fn released(found: &Value) -> Value {
     bare
 }
 
-/// The merge patch by which a child is one no more: its reference to the owner and the operator's marks go, and all else stays. It is bound to the
-/// object as it was found. `None` where nothing of these is there.
+/// Returns the merge patch that turns a child into an independent object: it removes the reference to the owner and the operator's marks, and
+/// is bound to the version that was read. Returns `None` if there is nothing to remove.
 pub(crate) fn orphaned(found: &Value, owner: &OwnerFacts, marks: &ChildMarks) -> Option<Value> {
     let metadata = &found["metadata"];
     let mut left = json!({});
@@ -381,7 +407,7 @@ pub(crate) fn orphaned(found: &Value, owner: &OwnerFacts, marks: &ChildMarks) ->
     Some(json!({"metadata": left}))
 }
 
-/// What the server notes of our applies to the object.
+/// Returns the `managedFields` entry of our applies.
 fn entry<'a>(found: &'a Value, marks: &ChildMarks) -> Option<&'a Value> {
     entry_of(&found["metadata"]["managedFields"], marks)
 }
@@ -402,12 +428,36 @@ fn entries(found: &Value) -> &[Value] {
     entries.map_or(&[], Vec::as_slice)
 }
 
+/// Returns the values of the labels and annotations that the operator has applied, because they do not change the `generation`.
+fn applied_metadata(metadata: &Value, entry: &Value) -> Value {
+    let fields = &entry["fieldsV1"]["f:metadata"];
+    let values = ["labels", "annotations"].map(|stanza| {
+        let names = fields[format!("f:{stanza}")].as_object();
+        let names = names.into_iter().flat_map(Map::keys);
+        let names = names.filter_map(|name| name.strip_prefix("f:"));
+        let values = names.map(|name| metadata[stanza][name].clone());
+        values.collect::<Value>()
+    });
+    json!(values)
+}
+
+/// Returns a digest of the entry for the operator's applies in `managedFields`.
+pub(crate) fn noted_in(managers: &Value, marks: &ChildMarks) -> String {
+    digest_of(entry_of(managers, marks))
+}
+
+/// Includes the time, because the paths alone stay the same after another apply with other values.
+fn digest_of(entry: Option<&Value>) -> String {
+    let noted = |it: &Value| json!([it["fieldsV1"], it["apiVersion"], it["time"]]);
+    digest(&entry.map(noted).unwrap_or_default())
+}
+
 fn controller(found: &Value) -> Option<&Value> {
     let references = found["metadata"]["ownerReferences"].as_array()?;
     references.iter().find(|it| it["controller"] == true)
 }
 
-/// Whether the reference is to an object of the owner's kind and name that it has taken the place of.
+/// Returns true if the reference names a former object of the owner's kind and name.
 fn is_former(controller: &Value, owner: &OwnerFacts) -> bool {
     let group = |version: &str| version.split_once('/').map(|(group, _)| group.to_owned());
     let text = |key: &str| controller[key].as_str().unwrap_or_default();
@@ -421,13 +471,13 @@ fn named(controller: &Value) -> String {
     format!("{} `{}`", text("kind"), text("name"))
 }
 
-/// Who manages the object, in words.
+/// Returns the managers of the object, for messages.
 fn authors(found: &Value, marks: &ChildMarks) -> String {
     let others = others_of(&found["metadata"]["managedFields"], marks);
     others.unwrap_or_else(|| "not made by this operator".to_owned())
 }
 
-/// Who else manages an object, by its `managedFields`.
+/// Returns the other managers of an object, by its `managedFields`.
 pub(crate) fn others_of(managers: &Value, marks: &ChildMarks) -> Option<String> {
     let entries = managers.as_array().into_iter().flatten();
     let others = entries.filter(|it| !is_ours(it, marks));

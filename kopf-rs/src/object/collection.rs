@@ -1,4 +1,4 @@
-//! All objects of a resource, or those in one namespace. Displays as log lines name it: resource and place.
+//! All objects of a resource, or those in one namespace. Displays as resource and place, for log lines.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,12 +9,12 @@ use crate::object::resource::Resource;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Collection {
     pub(crate) resource: Arc<Resource>,
-    /// `None`: cluster-wide.
+    /// `None` for the whole cluster.
     pub(crate) namespace: Option<String>,
 }
 
 impl Collection {
-    /// Path of the collection.
+    /// Returns the path of the collection.
     pub(crate) fn path(&self) -> String {
         self.resource.path(self.namespace.as_deref(), None, None)
     }

@@ -1,7 +1,7 @@
-//! Conditions of a status, as Kubernetes' KEP-1623 describes them: what handlers want of them, and what that makes of the newest list.
+//! Conditions of a status as described by Kubernetes' KEP-1623: merges the changes that handlers request into the newest list.
 //!
-//! Promises that conditions of other types, their order and their times stay as they are, and that the time of a condition changes only with
-//! its status. Must not know who wants them changed, nor how the list is sent.
+//! Guarantees that conditions of other types, their order and their times stay unchanged, and that the transition time of a condition changes
+//! only with its status. Must not know who requests changes or how the list is sent.
 
 use std::collections::BTreeSet;
 
@@ -9,29 +9,31 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// The most characters of a message.
+/// The maximum length of a message, in characters.
 const LONGEST_MESSAGE: usize = 32_768;
-/// The most bytes of a type.
+/// The maximum length of a type, in bytes.
 const LONGEST_TYPE: usize = 316;
-/// The most bytes of a reason.
+/// The maximum length of a reason, in bytes.
 const LONGEST_REASON: usize = 1024;
 
-/// Whether a condition holds. `true` and `false` are the first two of these.
+/// The status of a condition. `true` and `false` convert to the first two variants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub enum ConditionStatus {
-    /// It does.
+    /// The condition holds.
     True,
-    /// It does not.
+    /// The condition does not hold.
     False,
-    /// That cannot be said.
+    /// The state is unknown.
     Unknown,
 }
 
-/// One condition, as it stands in the status of an object.
+/// One condition in the status of an object.
 ///
-/// A type of yours that describes the whole status has `conditions: Vec<Condition>`, so that the schema made from it keeps them (with the cargo
-/// feature `schemars`); [`Status::conditions`](crate::Status::conditions) changes them.
+/// A type of yours that describes the whole status can have `conditions: Vec<Condition>`, so that the schema generated from it keeps them
+/// (with the cargo feature `schemars`); [`Status::conditions`](crate::Status::conditions) changes them. For clients that apply single
+/// conditions, declare the list's key, as Kubernetes does for its own types, by this attribute on the field:
+/// `#[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(
     feature = "schemars",
@@ -43,29 +45,29 @@ pub enum ConditionStatus {
 pub struct Condition {
     /// Its type, such as `Ready`.
     pub r#type: String,
-    /// Whether it holds.
+    /// The status of the condition.
     pub status: ConditionStatus,
-    /// Why, in one word, such as `MinimumReplicasAvailable`.
+    /// The reason in one word, such as `MinimumReplicasAvailable`.
     #[serde(default)]
     pub reason: String,
-    /// Why, for people.
+    /// The reason for human readers.
     #[serde(default)]
     pub message: String,
-    /// The generation of the object that this was said of.
+    /// The generation of the object that this condition was computed from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// When `status` has changed last, in RFC 3339.
+    /// The time when `status` last changed, in RFC 3339.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_transition_time: Option<String>,
 }
 
-/// What handlers want of the status that depends on what the server has.
+/// The status changes that handlers request and whose result depends on the server's state.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct StatusEdits {
     conditions: Vec<ConditionEdit>,
-    /// The generation of the object that was seen.
+    /// The generation of the object that was observed.
     observed_generation: Option<i64>,
-    /// Keys of conditions that the schema does not have.
+    /// Keys of conditions that the schema lacks.
     left_out: BTreeSet<String>,
 }
 
@@ -73,13 +75,13 @@ pub(crate) struct StatusEdits {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ConditionEdit {
     pub(crate) kind: String,
-    /// `None` where it is to be removed.
+    /// `None` to remove the condition.
     pub(crate) wanted: Option<WantedCondition>,
-    /// The generation of the object that this is said of.
+    /// The generation of the object that the change was computed from.
     pub(crate) generation: Option<i64>,
 }
 
-/// A condition as it is to be.
+/// The desired state of a condition.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct WantedCondition {
     pub(crate) status: ConditionStatus,
@@ -87,30 +89,30 @@ pub(crate) struct WantedCondition {
     pub(crate) message: String,
 }
 
-/// What stands on the object.
+/// The current status of the object.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FoundStatus<'a> {
-    /// Its conditions.
+    /// The object's conditions.
     pub(crate) conditions: Option<&'a Value>,
     pub(crate) observed_generation: Option<i64>,
-    /// That of the object.
+    /// The object's generation.
     pub(crate) generation: Option<i64>,
 }
 
-/// What counts when changes are sent.
+/// The context in which changes are sent.
 #[derive(Clone, Copy)]
 struct Sending<'a> {
     now: Timestamp,
-    /// That of the object.
+    /// The object's generation.
     generation: Option<i64>,
-    /// Keys that the schema does not have.
+    /// Keys that the schema lacks.
     left_out: &'a BTreeSet<String>,
 }
 
 // === impl ConditionStatus ===
 
 impl ConditionStatus {
-    /// `True`, `False` or `Unknown`.
+    /// Returns `True`, `False` or `Unknown`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -127,7 +129,7 @@ impl From<bool> for ConditionStatus {
     }
 }
 
-/// `None` is [`ConditionStatus::Unknown`].
+/// `None` converts to [`ConditionStatus::Unknown`].
 impl From<Option<bool>> for ConditionStatus {
     fn from(holds: Option<bool>) -> Self {
         holds.map_or(Self::Unknown, Self::from)
@@ -143,7 +145,7 @@ impl std::fmt::Display for ConditionStatus {
 // === impl ConditionEdit ===
 
 impl ConditionEdit {
-    /// A condition is to be so. The message is cut where it is longer than the API allows.
+    /// Sets a condition. A message that exceeds the API's limit is shortened.
     pub(crate) fn set(kind: &str, wanted: WantedCondition, generation: Option<i64>) -> Self {
         let WantedCondition {
             status,
@@ -163,7 +165,7 @@ impl ConditionEdit {
         }
     }
 
-    /// A condition is to go.
+    /// Removes a condition.
     pub(crate) fn remove(kind: &str, generation: Option<i64>) -> Self {
         Self {
             kind: kind.to_owned(),
@@ -172,7 +174,7 @@ impl ConditionEdit {
         }
     }
 
-    /// What the API server would refuse of it.
+    /// Checks for mistakes that the API server would refuse.
     pub(crate) fn check(&self) -> Result<(), String> {
         let kind = &self.kind;
         if !is_type(kind) {
@@ -198,7 +200,7 @@ impl ConditionEdit {
         ))
     }
 
-    /// Make it so in a list that is not written.
+    /// Applies the change to a list that is only shown, not written.
     pub(crate) fn show_in(&self, list: &mut Vec<Value>) {
         let sending = Sending {
             now: Timestamp::UNIX_EPOCH,
@@ -208,7 +210,7 @@ impl ConditionEdit {
         self.apply(list, sending);
     }
 
-    /// Make it so in a list. Whether that has changed anything.
+    /// Applies the change to a list, and returns true if the list has changed.
     fn apply(&self, list: &mut Vec<Value>, sending: Sending<'_>) -> bool {
         let found = list.iter().position(|it| it["type"] == *self.kind);
         if found.is_some_and(|at| self.is_older_than(&list[at], sending.generation)) {
@@ -235,7 +237,8 @@ impl ConditionEdit {
         }
     }
 
-    /// Whether the condition speaks of a later generation. One that the object has not reached yet is of another life: of a backup.
+    /// Returns true if the existing condition was computed from a later generation. A generation that the object has not reached yet stems
+    /// from a backup and does not count.
     fn is_older_than(&self, entry: &Value, generation: Option<i64>) -> bool {
         let said_of = entry["observedGeneration"].as_i64();
         let said_of = said_of.filter(|it| generation.is_none_or(|newest| *it <= newest));
@@ -272,24 +275,24 @@ impl StatusEdits {
         self.conditions.is_empty() && self.observed_generation.is_none()
     }
 
-    /// What is wanted of the condition of this type.
+    /// Returns the requested change of the condition of this type.
     pub(crate) fn condition(&self, kind: &str) -> Option<&ConditionEdit> {
         self.conditions.iter().find(|it| it.kind == kind)
     }
 
-    /// Change a condition; this replaces an earlier change of it.
+    /// Requests a change of a condition, replacing an earlier one.
     pub(crate) fn edit(&mut self, edit: ConditionEdit) {
         self.conditions.retain(|it| it.kind != edit.kind);
         self.conditions.push(edit);
     }
 
-    /// This generation of the object was seen.
+    /// Records that this generation of the object was observed.
     pub(crate) fn observe(&mut self, generation: i64) {
         let before = self.observed_generation.unwrap_or(generation);
         self.observed_generation = Some(generation.max(before));
     }
 
-    /// Add all of others, which win.
+    /// Adds all changes of `others`, which take precedence.
     pub(crate) fn absorb(&mut self, others: Self) {
         for edit in others.conditions {
             self.edit(edit);
@@ -300,7 +303,7 @@ impl StatusEdits {
         self.left_out.extend(others.left_out);
     }
 
-    /// Leave out what the schema does not have at these paths.
+    /// Leaves out the fields at these paths, which the schema lacks.
     pub(crate) fn leave_out(&mut self, paths: &BTreeSet<Vec<String>>) {
         for path in paths {
             let path: Vec<_> = path.iter().map(String::as_str).collect();
@@ -315,7 +318,7 @@ impl StatusEdits {
         }
     }
 
-    /// The list as it is to become; nothing where it stays as it is, and where it is no list.
+    /// Returns the new list, or `None` if it stays unchanged or is not a list.
     pub(crate) fn conditions(&self, found: FoundStatus<'_>, now: Timestamp) -> Option<Value> {
         let mut list = match found.conditions {
             Some(Value::Array(list)) => list.clone(),
@@ -334,7 +337,7 @@ impl StatusEdits {
         changes.then(|| list.into())
     }
 
-    /// The generation to be written as the one observed; nothing where that would lower it.
+    /// Returns the observed generation to write, or `None` if writing would not increase it.
     pub(crate) fn observed_generation(&self, found: FoundStatus<'_>) -> Option<i64> {
         let FoundStatus { generation, .. } = found;
         let before = found.observed_generation;
@@ -343,7 +346,7 @@ impl StatusEdits {
         self.observed_generation.filter(is_news)
     }
 
-    /// Without those that the object fulfils.
+    /// Removes the changes that the object already has.
     pub(crate) fn effective(mut self, found: FoundStatus<'_>) -> Self {
         self.observed_generation = self.observed_generation(found);
         if self.conditions(found, Timestamp::UNIX_EPOCH).is_none() {
@@ -379,7 +382,7 @@ fn is_reason(reason: &str) -> bool {
         && !reason.ends_with([',', ':'])
 }
 
-/// `not ready` as `NotReady`.
+/// Converts words to camel case: `not ready` becomes `NotReady`.
 fn camel_case(text: &str) -> String {
     let words = text.split(|it: char| !it.is_ascii_alphanumeric());
     let words = words.filter(|it| !it.is_empty()).map(|word| {

@@ -1,7 +1,7 @@
 //! Structural differences of two JSON trees, in Kopf's form.
 //!
-//! `null` is absence, lists are atomic, numbers are compared by value. Displays as Kopf's log lines show it. Total functions;
-//! must not know which trees are compared.
+//! `null` equals absence, lists are atomic, and numbers compare by value. Displays as in Kopf's log lines. All functions are total. Must not
+//! know which trees are compared.
 
 use std::fmt;
 
@@ -9,29 +9,29 @@ use serde_json::Value;
 
 use crate::object::path::FieldPath;
 use crate::object::python::Python;
-use crate::object::words::equals_text;
+use crate::object::str_eq::equals_text;
 
-/// What happened to a field. Of two states there is no fourth possibility: a `match` may name all three.
+/// The kind of a difference. There is no fourth kind, so a `match` may list all three.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DiffOp {
     /// The field appeared.
     Add,
     /// The field has another value.
     Change,
-    /// The field is gone.
+    /// The field disappeared.
     Remove,
 }
 
-/// One difference. These are all its parts: `let DiffItem { op, field, old, new } = item`.
+/// One difference. It can be taken apart: `let DiffItem { op, field, old, new } = item`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DiffItem {
-    /// What happened.
+    /// The kind of difference.
     pub op: DiffOp,
-    /// Where.
+    /// The path of the field.
     pub field: FieldPath,
-    /// The value before; `None` where absent.
+    /// The value before; `None` if absent.
     pub old: Option<Value>,
-    /// The value after; `None` where absent.
+    /// The value after; `None` if absent.
     pub new: Option<Value>,
 }
 
@@ -56,16 +56,16 @@ pub struct DiffItem {
 pub struct Diff(Vec<DiffItem>);
 
 impl Diff {
-    /// Compare two states; `None` is absence.
+    /// Compares two states; `None` is absence.
     #[must_use]
     pub fn between(old: Option<&Value>, new: Option<&Value>) -> Self {
         let mut items = Vec::new();
         compare(old, new, &mut Vec::new(), &mut items);
         Self(items)
     }
-    /// The differences at or under `field`, with relative paths.
+    /// Returns the differences at or under `field`, with relative paths.
     ///
-    /// A difference above it is compared anew: where `spec` appeared, so did `spec.size`.
+    /// A difference above `field` is compared anew: if `spec` appeared, so did `spec.size`.
     #[must_use]
     pub fn reduced(&self, field: &FieldPath) -> Self {
         let mut items = Vec::new();
@@ -87,7 +87,7 @@ impl Diff {
         }
         Self(items)
     }
-    /// The same differences with other values, such as may be told.
+    /// Returns the same differences with transformed values, for example redacted ones.
     pub(crate) fn told_as(&self, tell: impl Fn(&FieldPath, &Value) -> Value) -> Self {
         let items = self.0.iter().map(|item| {
             let told = |side: &Option<Value>| side.as_ref().map(|it| tell(&item.field, it));
@@ -100,17 +100,17 @@ impl Diff {
         });
         Self(items.collect())
     }
-    /// Whether anything differs at `field` or under it: dotted text, or an array of names.
+    /// Returns true if anything differs at `field` or under it. The field is dotted text or an array of names.
     #[must_use]
     pub fn touches(&self, field: impl Into<FieldPath>) -> bool {
         !self.reduced(&field.into()).is_empty()
     }
-    /// Whether nothing differs.
+    /// Returns true if there are no differences.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
-    /// The differences, in order.
+    /// Returns the differences in order.
     pub fn iter(&self) -> std::slice::Iter<'_, DiffItem> {
         self.0.iter()
     }
@@ -125,7 +125,7 @@ impl<'a> IntoIterator for &'a Diff {
 }
 
 impl DiffOp {
-    /// `add`, `change` or `remove`.
+    /// Returns `add`, `change` or `remove`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -174,7 +174,7 @@ impl fmt::Display for Diff {
     }
 }
 
-/// Whether two values mean the same: `null` is absence, and a number is a number however it is written.
+/// Returns true if two values are equivalent: `null` equals absence, and numbers compare by value.
 pub(crate) fn same(a: Option<&Value>, b: Option<&Value>) -> bool {
     let (a, b) = (present(a), present(b));
     match (a, b) {
@@ -191,7 +191,7 @@ pub(crate) fn same(a: Option<&Value>, b: Option<&Value>) -> bool {
     }
 }
 
-/// A float may lose its last bit on the way through text and back; that is no change.
+/// Tolerates the last bit of a float, which a round trip through text may change.
 fn same_number(a: &serde_json::Number, b: &serde_json::Number) -> bool {
     if !a.is_f64() && !b.is_f64() {
         return false;

@@ -1,9 +1,10 @@
 //! The part of an object that counts for change detection.
 //!
-//! Everything but system metadata, status, and the annotations operators keep for themselves. Values of Secrets are digests where the
-//! essence is stored, for more eyes see it there, and themselves where it is shown to handlers. Must not know who stores it.
+//! It excludes system metadata, the status, and the annotations that operators keep for themselves. Values of Secrets are stored as digests,
+//! because more readers can see the stored essence, but handlers see the values. Must not know the storage.
 
 use std::borrow::Cow;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, OnceLock};
 
 use base64::Engine as _;
@@ -17,20 +18,20 @@ use crate::object::body::Body;
 use crate::object::diff::same;
 use crate::object::path::FieldPath;
 
-/// An essence, cheap to clone, with its digest made at most once.
+/// An essence. It is cheap to clone and computes its digest at most once.
 #[derive(Clone, Debug)]
 pub(crate) struct Essence {
-    /// As it is stored and compared.
+    /// The stored and compared form.
     value: Arc<Value>,
-    /// As handlers see it, where that is something else.
+    /// The form that handlers see, if it differs.
     shown: Option<Arc<Value>>,
     digest: Arc<OnceLock<String>>,
 }
 
-/// What somebody has seen of a field, or of everything: by digests, made when they are compared with others or written.
+/// An observation of a field or of the whole essence. Its digest is computed when it is compared or written.
 #[derive(Clone, Debug)]
 pub(crate) enum Sight {
-    /// As it was written.
+    /// The stored form: a digest, or the value itself after [`SPELLED`].
     Read(String),
     Of {
         essence: Essence,
@@ -38,20 +39,29 @@ pub(crate) enum Sight {
     },
 }
 
-/// The stanzas of Secrets with their values.
+/// The stanzas of Secrets that contain values.
 pub(super) const HIDDEN: [&str; 2] = ["data", "stringData"];
 
-/// What `kubectl apply` keeps for itself.
+/// The substitute for the digest of an absent field.
+const ABSENT: &str = "absent";
+/// The prefix of a value that is written in place of its digest. Digests do not contain this character.
+const SPELLED: char = '=';
+/// The maximum size of a field's value; longer ones are written as digests.
+const LONGEST_FIELD: usize = 1024;
+/// The maximum size of a whole state; longer ones are written as digests.
+const LONGEST_WHOLE: usize = 16 * 1024;
+
+/// The annotation of `kubectl apply`.
 const KUBECTL: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// Annotations of operators, which are nobody's intention; and how Secrets are seen.
+/// Identifies the annotations of operators, which do not count as changes, and defines how Secrets are stored.
 #[derive(Clone, Debug)]
 pub(crate) struct Marks {
     own: String,
     secrets: Secrets,
 }
 
-/// How values of Secrets appear in their essence where it is stored.
+/// The form of Secret values in stored essences.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Secrets {
     AsDigests,
@@ -59,7 +69,7 @@ pub(crate) enum Secrets {
 }
 
 impl Essence {
-    /// The essence of `body`, with the `extra` fields that handlers opted into, without what `clear` takes out.
+    /// Returns the essence of `body`, with the `extra` fields that handlers have opted into, without the parts that `clear` removes.
     pub(crate) fn of<'a>(
         body: &Body,
         extra: impl IntoIterator<Item = &'a FieldPath>,
@@ -78,16 +88,16 @@ impl Essence {
             ..Self::from(make(marks.secrets))
         }
     }
-    /// As it is stored and compared.
+    /// Returns the stored and compared form.
     pub(crate) fn value(&self) -> &Arc<Value> {
         &self.value
     }
-    /// As handlers see it.
+    /// Returns the form that handlers see.
     pub(crate) fn shown(&self) -> &Arc<Value> {
         self.shown.as_ref().unwrap_or(&self.value)
     }
-    /// An `older` essence of the same object as handlers see it, as far as this one tells what its digests stand for: a value that is
-    /// another one now is known no more.
+    /// Returns an `older` essence of the same object in the form that handlers see. Digests are replaced by this essence's values where both
+    /// agree; a changed value is unknown.
     pub(crate) fn shown_of(&self, older: &Self) -> Arc<Value> {
         let (Some(shown), None) = (&self.shown, &older.shown) else {
             return older.shown().clone();
@@ -103,7 +113,7 @@ impl Essence {
         }
         Arc::new(known)
     }
-    /// The same, shown to handlers as far as this `newest` essence of the object tells what its digests stand for.
+    /// Returns the same essence in the form that handlers see, with digests replaced by values from the `newest` essence of the object.
     pub(crate) fn shown_as_in(self, newest: &Self) -> Self {
         if self.shown.is_some() || newest.shown.is_none() {
             return self;
@@ -113,36 +123,60 @@ impl Essence {
             ..self
         }
     }
-    /// As compact JSON.
+    /// Returns compact JSON.
     pub(crate) fn text(&self) -> String {
         text(&self.value)
     }
-    /// A short name of this very essence.
+    /// Returns the digest of this essence.
     pub(crate) fn digest(&self) -> &str {
         self.digest.get_or_init(|| digest(&self.value))
     }
-    /// A short name of what is at `field`, or of everything.
+    /// Returns a hash that is equal for equivalent essences. It is for in-process use, and ten times cheaper than a digest.
+    pub(crate) fn fingerprint(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        let meaning = serde_json::to_string(&Meaning(&self.value));
+        meaning.unwrap_or_default().hash(&mut hasher);
+        hasher.finish()
+    }
+    /// Returns the digest of the value at `field`, or of the whole essence.
     pub(crate) fn digest_at(&self, field: Option<&FieldPath>) -> String {
         match field.filter(|field| !field.parts().is_empty()) {
             None => self.digest().to_owned(),
             Some(field) => field
                 .resolve(&self.value)
                 .filter(|value| !value.is_null())
-                .map_or_else(|| "absent".to_owned(), digest),
+                .map_or_else(|| ABSENT.to_owned(), digest),
         }
     }
-    /// Whether nothing that counts differs.
+    /// Returns the same essence with `value` at `field`, or without the field if `value` is `null`. Without a field, `value` replaces
+    /// everything.
+    pub(crate) fn but_for(&self, field: Option<&FieldPath>, value: Value) -> Self {
+        let Some(field) = field.filter(|field| !field.parts().is_empty()) else {
+            return Self::from(value);
+        };
+        let mut essence = Value::clone(&self.value);
+        let mut at = &mut essence;
+        for key in field.parts() {
+            if !at.is_object() {
+                *at = Value::Object(Map::new());
+            }
+            at = &mut at[key.as_str()];
+        }
+        *at = value;
+        Self::from(essence)
+    }
+    /// Returns true if both essences are equivalent.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         self.is(other) || same(Some(&self.value), Some(&other.value))
     }
-    /// Whether they are one.
+    /// Returns true if both share one allocation.
     fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.value, &other.value)
     }
 }
 
 impl Sight {
-    /// Whether it is of nothing but `essence`, at `field`.
+    /// Returns true if the observation equals `essence` at `field`.
     pub(crate) fn is_of(&self, essence: &Essence, field: Option<&FieldPath>) -> bool {
         let is_it = match self {
             Self::Read(_) => false,
@@ -151,20 +185,67 @@ impl Sight {
                 field: of,
             } => seen.is(essence) && of.as_ref() == field,
         };
-        is_it || self.text() == essence.digest_at(field)
+        is_it || self.digest() == essence.digest_at(field)
     }
-    /// The digest of what was seen.
+    /// Returns the digest of the observed value.
+    pub(crate) fn digest(&self) -> Cow<'_, str> {
+        match (self, self.spelled()) {
+            (_, Some(Value::Null)) => ABSENT.into(),
+            (_, Some(value)) => digest(&value).into(),
+            (Self::Read(text), None) => text.into(),
+            (Self::Of { essence, field }, None) => essence.digest_at(field.as_ref()).into(),
+        }
+    }
+    /// Returns the stored form: the value if it is spelled out, or else its digest.
     pub(crate) fn text(&self) -> Cow<'_, str> {
         match self {
             Self::Read(text) => text.into(),
-            Self::Of { essence, field } => essence.digest_at(field.as_ref()).into(),
+            Self::Of { .. } => self.digest(),
+        }
+    }
+    /// Returns the observed value if it is known; `null` means absent.
+    pub(crate) fn value(&self) -> Option<Value> {
+        match self {
+            Self::Read(_) => self.spelled(),
+            Self::Of { essence, field } => {
+                let field = field.as_ref().filter(|field| !field.parts().is_empty());
+                let value = field.map_or(Some(&*essence.value), |it| it.resolve(&essence.value));
+                Some(value.cloned().unwrap_or_default())
+            }
+        }
+    }
+    /// Returns the observation with its value spelled out, so that another process can compute a diff for a handler. Returns `None` if the
+    /// value is already spelled out, is too long, or equals the `kept` state. `even_whole` allows a whole state, not only the value of a
+    /// field.
+    pub(crate) fn spelling(&self, kept: Option<&Essence>, even_whole: bool) -> Option<Self> {
+        let Self::Of { field, .. } = self else {
+            return None;
+        };
+        let (field, is_whole) = (field.as_ref(), field.is_none());
+        let longest = if is_whole {
+            LONGEST_WHOLE
+        } else {
+            LONGEST_FIELD
+        };
+        let is_kept = kept.is_some_and(|kept| self.is_of(kept, field));
+        let value = self.value().filter(|_| !is_kept)?;
+        if is_whole && !even_whole {
+            return None;
+        }
+        let text = format!("{SPELLED}{}", text(&value));
+        (text.len() <= longest).then_some(Self::Read(text))
+    }
+    fn spelled(&self) -> Option<Value> {
+        match self {
+            Self::Read(text) => serde_json::from_str(text.strip_prefix(SPELLED)?).ok(),
+            Self::Of { .. } => None,
         }
     }
 }
 
 impl PartialEq for Sight {
     fn eq(&self, other: &Self) -> bool {
-        self.text() == other.text()
+        self.digest() == other.digest()
     }
 }
 
@@ -181,23 +262,25 @@ impl From<Value> for Essence {
 }
 
 impl Marks {
-    /// The prefix of this operator is `own`.
+    /// Creates the marks of an operator with the prefix `own`.
     pub(crate) fn new(own: impl Into<String>) -> Self {
         Self {
             own: own.into(),
             secrets: Secrets::AsDigests,
         }
     }
-    /// The same, with another view of Secrets.
+    /// Returns the same marks with another form for Secrets.
     pub(crate) fn seeing(self, secrets: Secrets) -> Self {
         Self { secrets, ..self }
     }
-    /// Whether an annotation is somebody's intention: neither `kubectl`'s own nor an operator's. `is_there`: which others the object has.
+    /// Returns true if an annotation counts as a user's change: it belongs neither to `kubectl` nor to an operator. `is_there` looks up other
+    /// annotations of the object.
     pub(super) fn counts(&self, key: &str, is_there: impl Fn(&str) -> bool) -> bool {
         let prefix = key.split_once('/').map(|(prefix, _)| prefix);
         key != KUBECTL && prefix.is_none_or(|prefix| !self.covers(prefix, is_there))
     }
-    /// Whether annotations under `prefix` belong to some operator: to us, to Kopf, to another one of our kind, or to one that says so.
+    /// Returns true if annotations under `prefix` belong to an operator: to this one, to Kopf, to another kopf-rs operator, or to one with a
+    /// `kopf-managed` annotation.
     fn covers(&self, prefix: &str, is_there: impl Fn(&str) -> bool) -> bool {
         let of = |domain: &str| {
             prefix
@@ -211,7 +294,7 @@ impl Marks {
     }
 }
 
-/// The digest of a JSON value: 16 characters of base64. The same for values that mean the same.
+/// Returns the digest of a JSON value: 16 characters of base64, equal for equivalent values.
 pub(crate) fn digest(value: &Value) -> String {
     hash(
         serde_json::to_string(&Meaning(value))
@@ -220,7 +303,7 @@ pub(crate) fn digest(value: &Value) -> String {
     )
 }
 
-/// A JSON value as the same text however it was written: without members that are `null`, and with whole numbers as integers.
+/// Serializes a JSON value canonically: without `null` members, and with whole numbers as integers.
 struct Meaning<'a>(&'a Value);
 
 impl Serialize for Meaning<'_> {
@@ -240,7 +323,7 @@ impl Serialize for Meaning<'_> {
     }
 }
 
-/// The integer that a float is, where it is one.
+/// Returns the integer that equals the float, if there is one.
 fn whole(number: &Number) -> Option<i64> {
     if !number.is_f64() {
         return None;
@@ -250,7 +333,7 @@ fn whole(number: &Number) -> Option<i64> {
     same(Some(&whole.into()), Some(&number.clone().into())).then_some(whole)
 }
 
-/// Twice as fast as by way of `Display`, and it cannot fail either.
+/// Serializes a value. This is twice as fast as `Display`, and cannot fail.
 fn text(value: &Value) -> String {
     serde_json::to_string(value).unwrap_or_default()
 }
@@ -279,7 +362,7 @@ pub(crate) fn is_secret(body: &Body) -> bool {
     body["apiVersion"] == "v1" && body["kind"] == "Secret"
 }
 
-/// All stanzas but the system's; of Secrets, digests of the values.
+/// Returns all stanzas except the system's. Values of Secrets become digests.
 fn stanzas(body: &Body, secrets: Secrets) -> Map<String, Value> {
     let secret = secrets == Secrets::AsDigests && is_secret(body);
     let system = ["apiVersion", "kind", "metadata", "status"];
@@ -298,7 +381,7 @@ fn stanzas(body: &Body, secrets: Secrets) -> Map<String, Value> {
         .collect()
 }
 
-/// Digests in place of values; salted, so that equal values of two Secrets do not look equal.
+/// Replaces values by digests. The salt hides that two Secrets have equal values.
 pub(super) fn conceal(values: &Value, salt: &str) -> Value {
     let Some(members) = values.as_object() else {
         return values.clone();
@@ -316,7 +399,7 @@ pub(super) fn conceal(values: &Value, salt: &str) -> Value {
         .into()
 }
 
-/// Put an extra field in, unless it changes with every write: such a field would make every write a reason for the next.
+/// Adds an extra field, unless it changes with every write: such a field would turn every write into the next change.
 fn place(essence: &mut Map<String, Value>, field: &FieldPath, value: &Value) {
     let [first, rest @ ..] = field.parts() else {
         return;
@@ -327,7 +410,7 @@ fn place(essence: &mut Map<String, Value>, field: &FieldPath, value: &Value) {
             .is_some_and(|it| it == "resourceVersion" || it == "managedFields");
     let is_partial = first == "metadata" || first == "status";
     if system || (!is_partial && essence.contains_key(first)) {
-        return; // Other stanzas are in the essence already, whole.
+        return; // The essence already contains other stanzas completely.
     }
     let mut at = essence.entry(first.clone()).or_insert(Value::Null);
     for key in rest {
@@ -339,7 +422,7 @@ fn place(essence: &mut Map<String, Value>, field: &FieldPath, value: &Value) {
     *at = value.clone();
 }
 
-/// Labels, and annotations without operators' own and `kubectl`'s.
+/// Adds labels, and annotations that belong neither to operators nor to `kubectl`.
 fn clean_metadata(essence: &mut Map<String, Value>, body: &Body, marks: &Marks) {
     let all = body.annotation_map();
     let opted = essence
@@ -521,7 +604,7 @@ mod tests {
         assert_ne!(of(json!({"a": {}})), of(json!({})));
     }
 
-    /// What is stored as text comes back as it was, so that who has seen it is known to have seen it.
+    /// An essence survives storage as text unchanged, so that its digest still matches earlier observations.
     #[test]
     fn an_essence_that_was_stored_has_the_same_digest() {
         for share in 1..2000_u32 {

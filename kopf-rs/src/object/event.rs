@@ -1,8 +1,8 @@
-//! What a watch says has become of an object.
+//! The types of watch events.
 //!
-//! Must not know what follows from it.
+//! Must not know how they are handled.
 
-use crate::object::words::equals_text;
+use crate::object::str_eq::equals_text;
 
 /// The type of a watch event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -19,7 +19,7 @@ pub enum EventType {
 }
 
 impl EventType {
-    /// `ADDED`, `MODIFIED`, `DELETED`, or `None` for a listing.
+    /// Returns `ADDED`, `MODIFIED`, `DELETED`, or `None` for a listing.
     #[must_use]
     pub fn as_str(self) -> Option<&'static str> {
         match self {

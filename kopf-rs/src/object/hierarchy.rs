@@ -1,6 +1,6 @@
-//! Owners and dependents: what makes an object belong to another one, in JSON.
+//! Owners and dependents: owner references, labels and names of dependents, in JSON.
 //!
-//! Promises that an object whose change fails is as it was. Must not know where the objects come from, nor of which types they are.
+//! Guarantees that an object stays unchanged if its change fails. Must not know where the objects come from or their types.
 
 mod scopes;
 #[cfg(test)]
@@ -11,26 +11,26 @@ use serde_json::{Map, Value, json};
 use crate::object::hierarchy::scopes::is_cluster_scoped;
 use crate::object::path::FieldPath;
 
-/// What dependents are given of their owner.
+/// The facts about an owner that dependents receive.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct OwnerFacts {
     pub(crate) api_version: String,
     pub(crate) kind: String,
     pub(crate) name: String,
-    /// `None`: it is cluster-scoped.
+    /// `None` for a cluster-scoped owner.
     pub(crate) namespace: Option<String>,
     pub(crate) uid: String,
     pub(crate) labels: Map<String, Value>,
 }
 
-/// The flags of an owner reference; `None` leaves one out.
+/// The flags of an owner reference; `None` omits a flag.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReferenceFlags {
     pub(crate) controller: Option<bool>,
     pub(crate) block_owner_deletion: Option<bool>,
 }
 
-/// Why an object cannot be changed as it is asked for.
+/// The reason why an object cannot be changed as requested.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Misfit {
     #[error("expected an object, found {0}")]
@@ -77,7 +77,7 @@ pub(crate) enum Misfit {
 // === impl ===
 
 impl OwnerFacts {
-    /// Of an object; an error where it is none.
+    /// Reads the facts of an object. Fails if the value is not an object.
     pub(crate) fn of(object: &Value) -> Result<Self, Misfit> {
         if !object.is_object() {
             return Err(Misfit::NoObject(kind_of(object)));
@@ -98,7 +98,7 @@ impl OwnerFacts {
         format!("{} `{}`", self.kind, self.name)
     }
 
-    /// Let it own the object, unless it does already: a reference to it that is there stays as it is.
+    /// Adds a reference to this owner, unless the object already has one, which stays as it is.
     pub(crate) fn append_reference(
         &self,
         object: &mut Value,
@@ -145,7 +145,7 @@ impl OwnerFacts {
         Ok(())
     }
 
-    /// Whether Kubernetes lets it own the object, as far as that can be told.
+    /// Checks whether Kubernetes allows this owner for the object, as far as that is known.
     fn check_scope(&self, object: &Value) -> Result<(), Misfit> {
         let metadata = &object["metadata"];
         if metadata["uid"] == *self.uid {
@@ -171,7 +171,7 @@ impl OwnerFacts {
         }
     }
 
-    /// Let it own the object no more.
+    /// Removes the references to this owner.
     pub(crate) fn remove_reference(&self, object: &mut Value) -> Result<(), Misfit> {
         if self.uid.is_empty() {
             return Err(Misfit::Unstored("metadata.uid"));
@@ -183,7 +183,7 @@ impl OwnerFacts {
     }
 }
 
-/// Give the object, and what is `nested` in it, these labels: those that it lacks, or all where they are `forced`.
+/// Sets these labels on the object and on the objects at the `nested` paths: only missing labels, or all if `forced`.
 pub(crate) fn label(
     object: &mut Value,
     labels: &Map<String, Value>,
@@ -209,7 +209,7 @@ pub(crate) fn label(
     Ok(())
 }
 
-/// The object at the path; `None` where there is none, an error with path and kind where something else is in the way.
+/// Returns the object at the path, or `None` if there is none. Fails with path and kind if another value is in the way.
 fn nested_stanza<'a>(
     object: &'a mut Value,
     path: &FieldPath,
@@ -233,12 +233,12 @@ fn nested_stanza<'a>(
     }
 }
 
-/// Give the object these annotations, whatever it had of the same names.
+/// Sets these annotations on the object, replacing existing values.
 pub(crate) fn annotate(object: &mut Value, annotations: &Map<String, Value>) -> Result<(), Misfit> {
     put_pairs(object, "annotations", annotations, true)
 }
 
-/// Put pairs into a stanza of the metadata.
+/// Adds pairs to a stanza of the metadata.
 fn put_pairs(
     object: &mut Value,
     stanza: &'static str,
@@ -268,8 +268,7 @@ fn put_pairs(
     Ok(())
 }
 
-/// Name the object after `name`, where it has no name, or where that is `forced`: just so where that is `strict`, else with a suffix that the
-/// server adds.
+/// Names the object after `name` if it has no name or if `forced`: exactly if `strict`, or else as a prefix that the server completes.
 pub(crate) fn harmonize_naming(
     object: &mut Value,
     name: &str,
@@ -291,7 +290,7 @@ pub(crate) fn harmonize_naming(
     Ok(())
 }
 
-/// Put the object into the namespace, where it is in none, or where that is `forced`; `None` takes it out of any.
+/// Sets the namespace of the object if it has none or if `forced`; `None` removes the namespace.
 pub(crate) fn adjust_namespace(
     object: &mut Value,
     namespace: Option<&str>,
@@ -307,7 +306,7 @@ pub(crate) fn adjust_namespace(
     Ok(())
 }
 
-/// Call `change` for each object: the value itself, or those in it where it is a list, however deep. What is `null` is left out.
+/// Calls `change` for each object: for the value itself, or for the items of arbitrarily nested lists. Skips `null`.
 pub(crate) fn each(
     objects: &mut Value,
     change: &mut dyn FnMut(&mut Value) -> Result<(), Misfit>,
@@ -320,7 +319,7 @@ pub(crate) fn each(
     }
 }
 
-/// The first of the changes from `before` to `after` that `kept` lacks: where it is. An absent value is as good as an empty one.
+/// Returns the path of the first change from `before` to `after` that `kept` lacks. Absent and empty values are equivalent.
 pub(crate) fn lost(before: &Value, after: &Value, kept: &Value) -> Option<String> {
     let mut way = Vec::new();
     is_lost(before, after, kept, &mut way).then(|| way.join("."))
@@ -363,7 +362,7 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-/// The stanza `metadata`, made where it is absent.
+/// Returns the stanza `metadata`, and creates it if absent.
 pub(super) fn metadata(object: &mut Value) -> Result<&mut Map<String, Value>, Misfit> {
     let shown = shown(object);
     let found = kind_of(object);
@@ -383,7 +382,7 @@ pub(super) fn metadata(object: &mut Value) -> Result<&mut Map<String, Value>, Mi
     })
 }
 
-/// A list in `metadata`, made where it is absent.
+/// Returns a list in `metadata`, and creates it if absent.
 fn list<'a>(object: &'a mut Value, key: &str) -> Result<&'a mut Vec<Value>, Misfit> {
     let shown = shown(object);
     let stanza = metadata(object)?.entry(key).or_insert(Value::Null);
@@ -399,12 +398,12 @@ fn list<'a>(object: &'a mut Value, key: &str) -> Result<&'a mut Vec<Value>, Misf
     })
 }
 
-/// Text that is more than nothing.
+/// Returns the text if it is not empty.
 pub(super) fn given(value: &Value) -> Option<&str> {
     value.as_str().filter(|text| !text.is_empty())
 }
 
-/// How a message names an object, which may have no name yet.
+/// Returns the name of an object for messages. The object may have no name yet.
 pub(super) fn shown(object: &Value) -> String {
     let kind = given(&object["kind"]).unwrap_or("the object");
     let metadata = &object["metadata"];

@@ -1,15 +1,15 @@
-//! What the server has not kept as it was sent, as a schema without the field makes it.
+//! Detects fields that the server has not stored as sent, for example because the schema lacks them.
 //!
-//! Must not know what was sent it for, nor what is made of it.
+//! Must not know the purpose of the write or the use of the result.
 
 use std::fmt;
 
 use serde_json::Value;
 
-/// In a path, the items of a list.
+/// The path element that stands for the items of a list.
 pub(crate) const ITEMS: &str = "[]";
 
-/// A field that the server has not kept as it was sent.
+/// A field that the server has not stored as sent.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Inconsistency {
     path: Vec<String>,
@@ -18,15 +18,15 @@ pub(crate) struct Inconsistency {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum How {
-    /// It is not there. What was sent is of this type, as schemas call it.
+    /// The field is absent. Contains the schema type of the sent value.
     Missing(&'static str),
-    /// The same of an empty value: servers may leave such out of what they show, though they keep the field.
+    /// The field is absent, but the sent value is empty: servers may omit empty values in responses although they store the field.
     MissingAndEmpty(&'static str),
     StillThere,
     Different,
 }
 
-/// Where `found` is not as `sent`, a merge patch of what stands at `key`.
+/// Returns the fields in which `found` differs from `sent`, a merge patch of the value at `key`.
 pub(crate) fn inconsistencies(
     key: &str,
     sent: &Value,
@@ -38,17 +38,17 @@ pub(crate) fn inconsistencies(
 }
 
 impl Inconsistency {
-    /// Where it is, if the schema does not have the field: something was sent, and there is nothing.
+    /// Returns the path if the schema lacks the field: a value was sent, and none is stored.
     pub(crate) fn missing(&self) -> Option<&[String]> {
         matches!(self.how, How::Missing(_)).then_some(&self.path)
     }
 
-    /// Whether only an empty value is missing, which types of Kubernetes itself leave out.
+    /// Returns true if only an empty value is absent, which built-in types omit.
     pub(crate) fn is_of_empty_value(&self) -> bool {
         matches!(self.how, How::MissingAndEmpty(_))
     }
 
-    /// What a schema lacks that would keep the field.
+    /// Returns the schema line that would preserve the field.
     pub(crate) fn schema_line(&self) -> Option<String> {
         let (How::Missing(ty) | How::MissingAndEmpty(ty)) = self.how else {
             return None;
@@ -73,7 +73,7 @@ impl Inconsistency {
     }
 }
 
-/// As `status.url is missing`.
+/// Displays as `status.url is missing`.
 impl fmt::Display for Inconsistency {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let how = match self.how {
@@ -85,12 +85,12 @@ impl fmt::Display for Inconsistency {
     }
 }
 
-/// A path, as people write it.
+/// Returns a path in readable form.
 fn shown(path: &[String]) -> String {
     path.join(".").replace(".[]", "[]")
 }
 
-/// Note every leaf of `sent` that is not in `found`.
+/// Records every leaf of `sent` that `found` lacks.
 fn compare(
     path: &mut Vec<String>,
     sent: &Value,
@@ -120,7 +120,7 @@ fn compare(
             path.pop();
             return;
         }
-        (sent, Some(found)) if same(sent, found) => return,
+        (sent, Some(found)) if is_kept(sent, found) => return,
         _ => How::Different,
     };
     let path = path.clone();
@@ -130,18 +130,44 @@ fn compare(
     }
 }
 
-/// Whether these are objects, one beside the other.
+/// Returns true if both lists have the same number of items and all are objects.
 fn are_alike(sent: &[Value], found: &[Value]) -> bool {
     let all = || sent.iter().chain(found);
     sent.len() == found.len() && all().all(Value::is_object)
 }
 
-/// Numbers are compared by value: the server may write `1.0` as `1`.
-fn same(sent: &Value, found: &Value) -> bool {
-    sent == found || (sent.is_number() && sent.as_f64() == found.as_f64())
+/// Returns true if `found` equals `sent`. Numbers compare by value, because the server may write `1.0` as `1`.
+pub(crate) fn is_kept(sent: &Value, found: &Value) -> bool {
+    is_like(sent, found, false)
 }
 
-/// Whether Go calls it the zero value of its type.
+/// Returns true if `found` contains everything that was `sent`. The server may add defaults, also in place of `null`.
+pub(crate) fn is_within(sent: &Value, found: &Value) -> bool {
+    is_like(sent, found, true)
+}
+
+fn is_like(sent: &Value, found: &Value, with_more: bool) -> bool {
+    match (sent, found) {
+        (Value::Number(sent), Value::Number(found)) => {
+            let is_float = sent.is_f64() || found.is_f64();
+            sent == found || is_float && sent.as_f64() == found.as_f64()
+        }
+        (Value::Array(sent), Value::Array(found)) => {
+            let mut pairs = sent.iter().zip(found);
+            sent.len() == found.len() && pairs.all(|(sent, found)| is_like(sent, found, with_more))
+        }
+        (Value::Object(sent), Value::Object(found)) => {
+            let is_member = |(key, sent): (&String, &Value)| {
+                let is_like = |it| is_like(sent, it, with_more);
+                found.get(key).is_some_and(is_like) || with_more && sent.is_null()
+            };
+            (with_more || sent.len() == found.len()) && sent.iter().all(is_member)
+        }
+        (sent, found) => sent == found,
+    }
+}
+
+/// Returns true for values that are zero values in Go.
 fn is_empty(value: &Value) -> bool {
     match value {
         Value::Null => true,
@@ -181,6 +207,16 @@ mod tests {
     fn leaves_are_compared_and_what_others_wrote_is_not() {
         check(&json!({"a": 1}), &json!({"a": 1, "b": 2}), &[]);
         check(&json!({"a": 1.0, "gone": null}), &json!({"a": 1}), &[]);
+        check(
+            &json!({"a": [1.0, {"b": 2}]}),
+            &json!({"a": [1, {"b": 2.0}]}),
+            &[],
+        );
+        check(
+            &json!({"a": 9_007_199_254_740_993_u64}),
+            &json!({"a": 9_007_199_254_740_992_u64}),
+            &["status.a is different"],
+        );
         check(
             &json!({"a": {"b": 1}}),
             &json!({}),

@@ -1,8 +1,8 @@
-//! The syntax of label and field selectors, as the server takes them: a mistake is told before anything is sent.
+//! Validates label and field selectors by the server's syntax, so that mistakes show before a request is sent.
 //!
-//! Must not know what is selected.
+//! Must not know the objects.
 
-/// What is wrong with a label selector, such as `app=web,tier in (a, b),!test`.
+/// Checks a label selector, such as `app=web,tier in (a, b),!test`.
 pub(crate) fn check_label_selector(text: &str) -> Result<(), String> {
     for requirement in requirements(text)? {
         check_requirement(requirement.trim())?;
@@ -10,7 +10,7 @@ pub(crate) fn check_label_selector(text: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// What is wrong with a field selector, such as `metadata.namespace!=kube-system,spec.nodeName=a`.
+/// Checks a field selector, such as `metadata.namespace!=kube-system,spec.nodeName=a`.
 pub(crate) fn check_field_selector(text: &str) -> Result<(), String> {
     for term in text.split(',') {
         let (path, _) = term.split_once('=').ok_or_else(|| {
@@ -27,7 +27,7 @@ pub(crate) fn check_field_selector(text: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether this may be the name of a label: `name`, or `example.com/name`.
+/// Returns true for a valid label name: `name` or `example.com/name`.
 pub(crate) fn is_label_key(key: &str) -> bool {
     let (prefix, name) = key
         .split_once('/')
@@ -42,7 +42,7 @@ pub(crate) fn is_label_key(key: &str) -> bool {
     prefix.is_none_or(is_prefix) && !name.is_empty() && is_label_value(name)
 }
 
-/// Whether this may be the value of a label.
+/// Returns true for a valid label value.
 pub(crate) fn is_label_value(value: &str) -> bool {
     let is_letter = |it: u8| it.is_ascii_alphanumeric() || b"-_.".contains(&it);
     value.is_empty() || value.len() <= 63 && value.bytes().all(is_letter) && has_word_ends(value)
@@ -53,7 +53,7 @@ fn has_word_ends(text: &str) -> bool {
     is_word(text.as_bytes().first()) && is_word(text.as_bytes().last())
 }
 
-/// The parts between commas that are not in brackets.
+/// Splits the text at commas outside of brackets.
 fn requirements(text: &str) -> Result<Vec<&str>, String> {
     let (mut parts, mut start, mut is_within) = (Vec::new(), 0, false);
     for (at, letter) in text.char_indices() {

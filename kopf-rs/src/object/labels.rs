@@ -1,13 +1,13 @@
-//! Labels, or annotations: text by name.
+//! Labels or annotations: text by name.
 
 use std::ops::Index;
 
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
-/// Labels or annotations of an object.
+/// The labels or annotations of an object.
 ///
-/// An absent one is `None`, or `null` where it is read by indexing, as in `spec`:
+/// An absent one is `None`, or `null` if read by indexing, as in `spec`:
 ///
 /// ```
 /// use kopf_rs::prelude::*;
@@ -28,41 +28,41 @@ use serde_json::{Map, Value};
 pub struct Labels(Map<String, Value>);
 
 impl Labels {
-    /// None at all.
+    /// Creates an empty set of labels.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
-    /// The value of the label called `name`.
+    /// Returns the value of the label called `name`.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name)?.as_str()
     }
-    /// Whether there is a label called `name`.
+    /// Returns true if there is a label called `name`.
     #[must_use]
     pub fn contains_key(&self, name: &str) -> bool {
         self.0.contains_key(name)
     }
-    /// Names and values, in the order of the names.
+    /// Returns names and values, ordered by name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         let all = self.0.iter();
         all.map(|(name, value)| (name.as_str(), value.as_str().unwrap_or_default()))
     }
-    /// How many there are.
+    /// Returns the number of labels.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
     }
-    /// Whether there are none.
+    /// Returns true if there are no labels.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
-    /// As they stand in `metadata`.
+    /// Returns the labels as raw JSON.
     pub(crate) fn map(&self) -> &Map<String, Value> {
         &self.0
     }
-    /// Of a stanza of `metadata`; anything but a map is none.
+    /// Reads a stanza of `metadata`; a value that is not a map yields no labels.
     pub(crate) fn of(stanza: &Value) -> Self {
         Self(stanza.as_object().cloned().unwrap_or_default())
     }

@@ -1,67 +1,70 @@
-//! A Lease as data: what its record says, and the term that it gives to whoever holds it.
+//! A Lease as data: its record, and the term that it grants to its holder.
 //!
-//! Times are given by the caller. Must not know who reads or writes the Lease.
+//! The caller provides times. Must not know which component reads or writes the Lease.
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::Value;
 
-/// A moment by the clocks of one instance. The first two count from some moment of their own, which is the same for all moments that are
-/// compared.
+/// A point in time by the clocks of one instance. The first two clocks count from an arbitrary origin, which is the same for all compared
+/// moments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Moment {
     /// May stop while the machine is suspended.
     pub(crate) mono: Duration,
-    /// Counts while the machine is suspended, where the system has such a clock.
+    /// Continues while the machine is suspended, if the system has such a clock.
     pub(crate) boot: Duration,
-    /// For what is written only: anybody may set it.
+    /// Only written to records, never compared, because it can be changed at any time.
     pub(crate) wall: Timestamp,
 }
 
-/// How long terms last, and how often they are renewed.
+/// The duration of terms and the interval of renewals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LeaseTimes {
-    /// What the record says: others take the Lease when it has not changed for so long.
+    /// The duration in the record: other instances take the Lease if it has not changed for this long.
     pub(crate) duration: Duration,
-    /// After so long without a renewal, the holder begins nothing any more.
+    /// After this long without a renewal, the holder starts no new attempts.
     pub(crate) renew_deadline: Duration,
-    /// Between two renewals, and between two looks of who waits.
+    /// The interval between two renewals, and between two checks by a waiting instance.
     pub(crate) retry: Duration,
 }
 
-/// The right to write, for as long as it is not too old.
+/// The permission to write, while the term is young enough.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Term {
-    /// Which term of this process it is: it grows with every acquisition, and not with renewals.
+    /// The sequence number of the term in this process. It increases with every acquisition, but not with renewals.
     pub(crate) number: u64,
-    /// Just before the request was sent that has given or renewed it.
+    /// The time just before the request was sent that has granted or renewed the term.
     pub(crate) stamp: Moment,
     pub(crate) times: LeaseTimes,
 }
 
-/// Who has a Lease, as its record says.
+/// The record of a Lease.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LeaseRecord {
-    /// Empty: nobody.
+    /// Empty if there is no holder.
     pub(crate) holder: String,
     pub(crate) acquired: String,
     pub(crate) renewed: String,
-    /// `None` where the record tells no sensible time.
+    /// `None` if the record has no valid duration.
     pub(crate) duration: Option<Duration>,
     pub(crate) transitions: u64,
-    /// Somebody else decides who has it.
+    /// True if an external coordinator assigns the holder.
     pub(crate) is_given: bool,
 }
 
+/// The largest integer of the API: larger numbers count as this one and are never written.
+pub(crate) const LARGEST: u64 = i32::MAX as u64;
+
 impl Moment {
-    /// How long ago `earlier` was: as long as any of the clocks says.
+    /// Returns the time since `earlier`: the maximum of both clocks.
     pub(crate) fn since(&self, earlier: &Self) -> Duration {
         let mono = self.mono.saturating_sub(earlier.mono);
         mono.max(self.boot.saturating_sub(earlier.boot))
     }
 
-    /// How long ago `earlier` was at least: as long as all of the clocks say.
+    /// Returns the minimum time since `earlier`: the minimum of both clocks.
     pub(crate) fn surely_since(&self, earlier: &Self) -> Duration {
         let mono = self.mono.saturating_sub(earlier.mono);
         mono.min(self.boot.saturating_sub(earlier.boot))
@@ -69,42 +72,42 @@ impl Moment {
 }
 
 impl LeaseTimes {
-    /// From this age of a term on, nothing is sent, and what was sent before is answered or given up: two fifths of the time between the
-    /// renew deadline and the end are left to the network and to clocks of other speed.
+    /// Returns the age of a term from which on no request is sent, and requests in flight are abandoned. Two fifths of the time between the
+    /// renew deadline and the end remain for the network and for clocks that run at a different speed.
     pub(crate) fn last_write(&self) -> Duration {
         let rest = self.duration.saturating_sub(self.renew_deadline);
         self.renew_deadline + rest * 2 / 5
     }
 
-    /// For so long may a request wait for its connection.
+    /// Returns how long a request may wait for its connection.
     fn slack(&self) -> Duration {
         self.duration * 2 / 15
     }
 
-    /// A request that the server has less time for is not sent.
+    /// Returns the minimum server timeout; requests with less time are not sent.
     fn least(&self) -> Duration {
         self.duration / 30
     }
 }
 
 impl Term {
-    /// Whether attempts of handlers may begin.
+    /// Returns true if new attempts of handlers may start.
     pub(crate) fn may_begin(&self, now: &Moment) -> bool {
         now.since(&self.stamp) < self.times.renew_deadline
     }
 
-    /// How much time the server may be given for a request that is made now; `None` where none may be made.
+    /// Returns the server timeout for a request that is made now, or `None` if there is too little time.
     pub(crate) fn time_for_request(&self, now: &Moment) -> Option<Duration> {
         let left = self.left(now).checked_sub(self.times.slack())?;
         Some(left).filter(|left| *left >= self.times.least())
     }
 
-    /// Whether a request that gives the server so much time may be sent now.
+    /// Returns true if a request with this server timeout may be sent now.
     pub(crate) fn may_send(&self, timeout: Duration, now: &Moment) -> bool {
         self.left(now) >= timeout
     }
 
-    /// For how long at most an answer may be waited for.
+    /// Returns how long a response may be waited for.
     pub(crate) fn left(&self, now: &Moment) -> Duration {
         let age = now.since(&self.stamp);
         self.times.last_write().saturating_sub(age)
@@ -112,16 +115,25 @@ impl Term {
 }
 
 impl LeaseRecord {
+    /// Returns true if no instance can hold a term of this Lease: its holder has released it by setting a duration of one second, as this
+    /// operator and client-go do, or there never was a holder.
+    pub(crate) fn is_given_back(&self) -> bool {
+        let second = Duration::from_secs(1);
+        let is_short = self.duration.is_some_and(|it| it <= second);
+        self.holder.is_empty() && (is_short || self.renewed.is_empty())
+    }
+
     pub(crate) fn of(lease: &Value) -> Self {
         let spec = &lease["spec"];
         let text = |key: &str| spec[key].as_str().unwrap_or_default().to_owned();
-        let seconds = spec["leaseDurationSeconds"].as_u64().filter(|it| *it > 0);
+        let number = |key: &str| spec[key].as_u64().map(|it| it.min(LARGEST));
+        let seconds = number("leaseDurationSeconds").filter(|it| *it > 0);
         Self {
             holder: text("holderIdentity"),
             acquired: text("acquireTime"),
             renewed: text("renewTime"),
             duration: seconds.map(Duration::from_secs),
-            transitions: spec["leaseTransitions"].as_u64().unwrap_or_default(),
+            transitions: number("leaseTransitions").unwrap_or_default(),
             is_given: spec["strategy"].as_str().is_some_and(|it| !it.is_empty()),
         }
     }
@@ -160,7 +172,7 @@ mod tests {
             (at(110, 110), false, None),
             (at(100, 111), false, None),
             (at(160, 100), false, None),
-            // A clock that goes back takes nothing back.
+            // A clock that is set back has no effect.
             (at(90, 90), true, Some(10)),
         ] {
             let seconds = term.time_for_request(&now).map(|it| it.as_secs());
@@ -174,6 +186,14 @@ mod tests {
         assert!(term.may_send(five, &at(107, 107)));
         assert!(!term.may_send(five, &at(108, 108)));
         assert_eq!(at(110, 170).surely_since(&at(100, 100)).as_secs(), 10);
+    }
+
+    #[test]
+    fn no_number_is_beyond_those_of_the_api() {
+        let lease = serde_json::json!({"spec": {"leaseDurationSeconds": u64::MAX, "leaseTransitions": u64::MAX}});
+        let record = LeaseRecord::of(&lease);
+        assert_eq!(record.duration, Some(Duration::from_secs(LARGEST)));
+        assert_eq!(record.transitions, LARGEST);
     }
 
     #[test]

@@ -1,33 +1,33 @@
-//! Why credentials for the API server are asked for, and what is wrong with those that were given.
+//! The reasons for a login, and the problems with the credentials of a login.
 //!
-//! Those who ask and those who tell of it share these values. Must not know the credentials.
+//! The requesting and the reporting side share these values. Must not know the credentials.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Why credentials are asked for.
+/// The reason for a login.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum LoginReason {
     First,
-    /// Those of this handler have expired.
+    /// The credentials of this handler have expired.
     Expired(Arc<str>),
-    /// The server has refused those of this handler.
+    /// The server has refused the credentials of this handler.
     Refused(Arc<str>),
-    /// The certificate of the server is signed by none of the authorities that this handler has given.
+    /// The server's certificate is not signed by any authority that this handler has returned.
     Distrusted(Arc<str>),
 }
 
 /// Credentials that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum LoginSetback {
-    /// The server has refused those of this handler, as it has refused the ones before: so many times in a row.
+    /// The server has repeatedly refused the credentials of this handler.
     Refused { id: Arc<str>, times: u32 },
-    /// Those of this handler have expired after so short a time, as the ones before: so many times in a row.
+    /// The credentials of this handler have repeatedly expired after a short time.
     ShortLived {
         id: Arc<str>,
         times: u32,
         lived: Duration,
     },
-    /// Those that the login has given cannot be used at all: why, and what to do.
+    /// The credentials of the login cannot be used at all. Contains the reason and the remedy.
     Unusable(String),
 }

@@ -1,51 +1,58 @@
-//! The difference of two states of an object, as a JSON patch (RFC 6902).
+//! The difference between two states of an object, as a JSON patch (RFC 6902).
 //!
-//! Lists are replaced whole. Total; must not know what the patch is bound to.
+//! Lists are replaced completely. All functions are total. Must not know the preconditions of the patch.
 
 use std::fmt;
 
 use serde_json::{Map, Value, json};
 
+use crate::object::inconsistency::{is_kept, is_within};
+
 /// Changes from one state to another.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Operations(Vec<Value>);
+pub(crate) struct Operations {
+    all: Vec<Value>,
+    /// True if a change only removes content of a list's items: the former state then contains everything that is wanted.
+    narrow: bool,
+}
 
 impl Operations {
     pub(crate) fn between(found: &Value, wanted: &Value) -> Self {
-        let mut operations = Vec::new();
-        compare("", found, wanted, &mut operations);
-        Self(operations)
+        let mut operations = Self::default();
+        operations.compare("", found, wanted);
+        operations
     }
 
-    /// Those of the status, or all others.
+    /// Returns the operations on the status, or all others.
     fn of(&self, of_status: bool) -> impl Iterator<Item = &Value> {
         let is_of_status = |operation: &Value| {
             let path = path_of(operation);
             path == "/status" || path.starts_with("/status/")
         };
-        self.0
+        self.all
             .iter()
             .filter(move |it| is_of_status(it) == of_status)
     }
 
-    /// Whether there are any of the status, or any others.
+    /// Returns true if there are operations on the status, or any others.
     pub(crate) fn has(&self, of_status: bool) -> bool {
         self.of(of_status).next().is_some()
     }
 
-    /// Whether `found` is as these operations make it, as far as they go: those of the parts that are wanted.
+    /// Returns true if `found` already has the result of the selected operations, plus possible additions of the server.
     pub(crate) fn hold_in(&self, status: bool, others: bool, found: &Value) -> bool {
         self.parts(status, others).all(|operation| {
             let there = found.pointer(path_of(operation));
             match operation.get("value") {
                 None | Some(Value::Null) => there.is_none_or(Value::is_null),
-                wanted => there == wanted,
+                Some(wanted) if self.narrow => there.is_some_and(|there| is_kept(wanted, there)),
+                Some(wanted) => there.is_some_and(|there| is_within(wanted, there)),
             }
         })
     }
 
-    /// Those of the parts that are wanted as a document, good for one version of one object only: on another one the server answers with
-    /// a conflict.
+    /// Returns the selected operations as a patch document that is valid for one version of one object only: for any other version, the
+    /// server responds with a conflict.
     pub(crate) fn bound_to(&self, status: bool, others: bool, uid: &str, version: &str) -> Value {
         let replace = |key: &str, value: &str| json!({"op": "replace", "path": format!("/metadata/{key}"), "value": value});
         let bonds = [replace("uid", uid), replace("resourceVersion", version)];
@@ -53,57 +60,73 @@ impl Operations {
         bonds.into_iter().chain(parts).collect()
     }
 
-    /// Whether nothing is changed.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+    /// Returns the paths of the selected operations, and the values to be there, if any.
+    pub(crate) fn values(
+        &self,
+        status: bool,
+        others: bool,
+    ) -> impl Iterator<Item = (&str, Option<&Value>)> {
+        let parts = self.parts(status, others);
+        parts.map(|operation| (path_of(operation), operation.get("value")))
     }
 
-    /// Where something is changed, as JSON pointers.
+    /// Keeps the operations for which `is_wanted` returns true. It receives the path and the value to be there, if any.
+    pub(crate) fn retain(&mut self, is_wanted: impl Fn(&str, Option<&Value>) -> bool) {
+        self.all
+            .retain(|operation| is_wanted(path_of(operation), operation.get("value")));
+    }
+
+    /// Returns true if there are no changes.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    /// Returns the changed paths as JSON pointers.
     pub(crate) fn paths(&self) -> impl Iterator<Item = &str> {
-        self.0.iter().map(path_of)
+        self.all.iter().map(path_of)
     }
 
     fn parts(&self, status: bool, others: bool) -> impl Iterator<Item = &Value> {
         let of_status = self.of(true).filter(move |_| status);
         of_status.chain(self.of(false).filter(move |_| others))
     }
+
+    fn compare(&mut self, path: &str, found: &Value, wanted: &Value) {
+        match (found, wanted) {
+            (Value::Object(found), Value::Object(wanted)) => self.members(path, found, wanted),
+            (found, wanted) if is_kept(wanted, found) => {}
+            _ => {
+                self.narrow |= is_within(wanted, found);
+                let operation = json!({"op": "replace", "path": path, "value": wanted});
+                self.all.push(operation);
+            }
+        }
+    }
+
+    fn members(&mut self, path: &str, found: &Map<String, Value>, wanted: &Map<String, Value>) {
+        let at = |key: &str| format!("{path}/{}", key.replace('~', "~0").replace('/', "~1"));
+        for (key, value) in found {
+            match wanted.get(key) {
+                Some(wanted) => self.compare(&at(key), value, wanted),
+                None => self.all.push(json!({"op": "remove", "path": at(key)})),
+            }
+        }
+        for (key, value) in wanted.iter().filter(|(key, _)| !found.contains_key(*key)) {
+            let operation = json!({"op": "add", "path": at(key), "value": value});
+            self.all.push(operation);
+        }
+    }
 }
 
 impl fmt::Display for Operations {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let operations: Vec<String> = self.0.iter().map(Value::to_string).collect();
+        let operations: Vec<String> = self.all.iter().map(Value::to_string).collect();
         write!(f, "[{}]", operations.join(","))
     }
 }
 
 fn path_of(operation: &Value) -> &str {
     operation["path"].as_str().unwrap_or_default()
-}
-
-fn compare(path: &str, found: &Value, wanted: &Value, operations: &mut Vec<Value>) {
-    match (found, wanted) {
-        (Value::Object(found), Value::Object(wanted)) => members(path, found, wanted, operations),
-        (found, wanted) if found == wanted => {}
-        _ => operations.push(json!({"op": "replace", "path": path, "value": wanted})),
-    }
-}
-
-fn members(
-    path: &str,
-    found: &Map<String, Value>,
-    wanted: &Map<String, Value>,
-    operations: &mut Vec<Value>,
-) {
-    let at = |key: &str| format!("{path}/{}", key.replace('~', "~0").replace('/', "~1"));
-    for (key, value) in found {
-        match wanted.get(key) {
-            Some(wanted) => compare(&at(key), value, wanted, operations),
-            None => operations.push(json!({"op": "remove", "path": at(key)})),
-        }
-    }
-    for (key, value) in wanted.iter().filter(|(key, _)| !found.contains_key(*key)) {
-        operations.push(json!({"op": "add", "path": at(key), "value": value}));
-    }
 }
 
 #[cfg(test)]
@@ -116,7 +139,7 @@ mod tests {
             json!({"a": 1, "l": [1, 2], "gone": {"x": 1}, "same": {"y": [1]}, "m/~": {"k": "v"}});
         let wanted = json!({"a": 2, "l": [1], "same": {"y": [1]}, "m/~": {"k": "w"}, "new": null});
         assert_eq!(
-            Operations::between(&found, &wanted).0,
+            Operations::between(&found, &wanted).all,
             [
                 json!({"op": "replace", "path": "/a", "value": 2}),
                 json!({"op": "remove", "path": "/gone"}),
@@ -125,7 +148,9 @@ mod tests {
                 json!({"op": "add", "path": "/new", "value": null}),
             ]
         );
-        assert_eq!(Operations::between(&found, &found).0, [json!(null); 0]);
+        assert_eq!(Operations::between(&found, &found).all, [json!(null); 0]);
+        let (stored, meant) = (json!({"n": [50, 0.5]}), json!({"n": [50.0, 0.5]}));
+        assert!(Operations::between(&stored, &meant).is_empty());
     }
 
     #[test]
@@ -160,5 +185,49 @@ mod tests {
         assert_eq!(holds(&half), [true, false]);
         let overwritten = json!({"spec": {"items": ["a", "b", "c"]}, "status": {"n": 2}});
         assert_eq!(holds(&overwritten), [true, false]);
+    }
+
+    #[test]
+    fn what_they_have_made_is_recognised_beside_defaults() {
+        for (before, after, kept) in [
+            (
+                json!({}),
+                json!({"x": {"n": 1}}),
+                json!({"x": {"n": 1, "d": 2}}),
+            ),
+            (
+                json!({}),
+                json!({"x": {"n": 1, "d": null}}),
+                json!({"x": {"n": 1, "d": 2}}),
+            ),
+            (
+                json!({"l": [{"n": 1, "d": 2}]}),
+                json!({"l": [{"n": 1, "d": 2}, {"n": 3}]}),
+                json!({"l": [{"n": 1, "d": 2}, {"n": 3, "d": 2}]}),
+            ),
+        ] {
+            let operations = Operations::between(&before, &after);
+            assert!(operations.hold_in(true, true, &after), "{operations}");
+            assert!(operations.hold_in(true, true, &kept), "{operations}");
+            assert!(!operations.hold_in(true, true, &before), "{operations}");
+        }
+    }
+
+    /// If a change only removes members of items, the former list already contains everything that is wanted.
+    #[test]
+    fn what_they_have_not_made_is_not_taken_for_a_default() {
+        for (before, after) in [
+            (json!({"l": [{"n": 1, "d": 2}]}), json!({"l": [{"n": 1}]})),
+            (
+                json!({"l": [{"n": [{"d": 2}]}], "m": 1}),
+                json!({"l": [{"n": [{}]}], "m": 1}),
+            ),
+            (json!({"x": null}), json!({"x": {}})),
+            (json!({"x": [1]}), json!({"x": {}})),
+        ] {
+            let operations = Operations::between(&before, &after);
+            assert!(operations.hold_in(true, true, &after), "{operations}");
+            assert!(!operations.hold_in(true, true, &before), "{operations}");
+        }
     }
 }

@@ -1,6 +1,6 @@
-//! What a handler, or the framework, wants changed on the object: a merge patch in the making.
+//! The changes to an object that a handler or the framework requests: a merge patch under construction.
 //!
-//! Promises to stay a JSON object whatever is put in. Must not know how it is sent.
+//! Guarantees to stay a JSON object with any input. Must not know how it is sent.
 
 use std::collections::BTreeSet;
 use std::ops::{Index, IndexMut};
@@ -11,20 +11,23 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::object::conditions::{FoundStatus, StatusEdits};
-use crate::object::inconsistency::ITEMS;
+use crate::object::inconsistency::{ITEMS, is_kept};
 use crate::object::path::FieldPath;
 
 const CONDITIONS: [&str; 2] = ["status", "conditions"];
 const OBSERVED_GENERATION: [&str; 2] = ["status", "observedGeneration"];
 
-/// A merge patch (RFC 7386): `patch.set("status.address", "10.0.0.1")`, or `patch["status"]["address"] = json!("10.0.0.1")`; `null` removes a key.
+/// A merge patch (RFC 7386): `patch.set("status.address", "10.0.0.1")`, or `patch["status"]["address"] = json!("10.0.0.1")`; `null` removes a
+/// key.
 ///
-/// Writing to an absent key creates it. Lists are replaced as a whole. Values that the object already has are not sent.
+/// Writing to an absent key creates it. Lists are replaced as a whole. Values that the object already has are not sent. Values that the
+/// server has stored in another form, such as list items with their defaults, are not sent again for an hour or until the value or the
+/// definition changes.
 ///
 /// A change of `status` calls no handlers, except those with a `field` in it. A change of labels, annotations or `spec` does: a handler that
 /// patches them on its own object causes an update, for itself and for handlers that were called before it in the cycle, as in Kopf.
 ///
-/// A function of the object can change lists, and does not overwrite what other writers change meanwhile:
+/// A function of the object can change lists, and does not overwrite concurrent changes of other writers:
 ///
 /// ```
 /// use kopf_rs::prelude::*;
@@ -45,24 +48,28 @@ const OBSERVED_GENERATION: [&str; 2] = ["status", "observedGeneration"];
 pub struct Patch {
     merge: Value,
     functions: Vec<Transformation>,
-    /// Changes of conditions and the like: what they come to depends on what the object has.
+    /// Changes of conditions and the like, whose result depends on the current object.
     status: StatusEdits,
 }
 
-/// A change of the object as it will be then.
+/// A function that changes the object at the time of sending.
 #[derive(Clone)]
 pub(crate) struct Transformation {
     function: Arc<dyn Fn(&mut Value) + Send + Sync>,
-    /// Whose it is, once that is known.
+    /// The handler that has added it, once known.
     handler: Option<Arc<str>>,
 }
 
 impl Transformation {
-    /// Do it.
+    /// Applies the function.
     pub(crate) fn to(&self, object: &mut Value) {
         (self.function)(object);
     }
-    /// The handler that wants it.
+    /// Returns true if both are the same function.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.function, &other.function)
+    }
+    /// Returns the handler that has added the function.
     pub(crate) fn handler(&self) -> Option<&Arc<str>> {
         self.handler.as_ref()
     }
@@ -76,9 +83,7 @@ impl std::fmt::Debug for Transformation {
 
 impl PartialEq for Patch {
     fn eq(&self, other: &Self) -> bool {
-        let same = |(one, other): (&Transformation, &Transformation)| {
-            Arc::ptr_eq(&one.function, &other.function)
-        };
+        let same = |(one, other): (&Transformation, &Transformation)| one.is(other);
         self.merge == other.merge
             && self.status == other.status
             && self.functions.len() == other.functions.len()
@@ -87,30 +92,30 @@ impl PartialEq for Patch {
 }
 
 impl Patch {
-    /// An empty patch.
+    /// Creates an empty patch.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
-    /// Whether the patch changes nothing.
+    /// Returns true if the patch changes nothing.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.functions.is_empty()
             && self.status.is_empty()
             && self.merge.as_object().is_none_or(Map::is_empty)
     }
-    /// The patch as JSON.
+    /// Returns the patch as JSON.
     #[must_use]
     pub fn as_value(&self) -> &Value {
         &self.merge
     }
-    /// Add another merge patch, whose values take precedence. A value that is not a JSON object changes nothing.
+    /// Adds another merge patch, whose values take precedence. Ignores a value that is not a JSON object.
     pub fn merge(&mut self, other: Value) {
         if other.is_object() {
             compose(&mut self.merge, other);
         }
     }
-    /// Set a field to a value that can be serialized; `None` and `null` remove the field. The field is dotted text, or an array of names:
+    /// Sets a field to a value that can be serialized; `None` and `null` remove the field. The field is dotted text, or an array of names:
     ///
     /// ```
     /// use kopf_rs::prelude::*;
@@ -124,25 +129,27 @@ impl Patch {
     /// }
     /// ```
     ///
-    /// If an earlier value of the patch is in the way, such as text where an object is needed, it is replaced; indexing panics there.
+    /// If an earlier value of the patch is in the way, such as text where an object is needed, it is replaced. Indexing panics in this case.
     ///
     /// # Panics
-    /// If the value cannot be JSON, such as a map whose keys are not text; `json!` panics there, too.
+    /// If the value cannot be represented in JSON, such as a map whose keys are not text; `json!` panics in this case, too.
     pub fn set(&mut self, field: impl Into<FieldPath>, value: impl Serialize) {
         let field = field.into();
         let path: Vec<_> = field.parts().iter().map(String::as_str).collect();
         self.put(&path, json!(value));
     }
-    /// Change the object by a function, after everything else in this patch.
+    /// Changes the object by a function, after everything else in this patch.
     ///
     /// The patch is then sent as a JSON patch, bound to the version of the object that the function was called with. If another writer was
-    /// faster, the function is called again with the newer object. So it may be called several times, and must depend only on its argument.
+    /// faster, the function is called again with the newer object. It may therefore be called several times, and must depend only on its
+    /// argument.
     ///
-    /// If the answer of the server is lost, the operator compares the object with the patch, and sends the patch again only if they differ. If
-    /// another writer changes the same fields at that moment, the function gets an object that it has already changed. Therefore it should
-    /// check first whether there is anything left to do.
+    /// If the response of the server is lost, the operator compares the object with the patch, and sends the patch again only if they differ.
+    /// If another writer changes the same fields at that moment, the function gets an object that it has already changed. It should therefore
+    /// check first whether any change is left to make.
     ///
-    /// The object comes without `metadata.managedFields`. A function that panics is skipped, and the log says so. No function can change or
+    /// The object comes without `metadata.managedFields`. A function that panics is skipped and logged. Functions cannot change or remove the
+    /// operator's own annotations and its finalizer.
     /// remove the operator's own annotations and its finalizer.
     pub fn transform(&mut self, function: impl Fn(&mut Value) + Send + Sync + 'static) {
         self.functions.push(Transformation {
@@ -150,31 +157,31 @@ impl Patch {
             handler: None,
         });
     }
-    /// Functions that nobody has put his name to are those of `handler`.
+    /// Assigns functions without a handler to `handler`.
     pub(crate) fn sign(&mut self, handler: &Arc<str>) {
         for function in &mut self.functions {
             function.handler.get_or_insert_with(|| handler.clone());
         }
     }
-    /// The functions, in order.
+    /// Returns the functions in order.
     pub(crate) fn functions(&self) -> &[Transformation] {
         &self.functions
     }
-    /// Add all of another patch, which wins where both speak.
+    /// Adds all of another patch, which takes precedence.
     pub(crate) fn absorb(&mut self, other: Self) {
         self.merge(other.merge);
         self.functions.extend(other.functions);
         self.status.absorb(other.status);
     }
-    /// Change conditions and the like.
+    /// Requests changes of conditions and the like.
     pub(crate) fn edit_status(&mut self, edits: StatusEdits) {
         self.status.absorb(edits);
     }
-    /// Changes of conditions and the like.
+    /// Returns the requested changes of conditions and the like.
     pub(crate) fn status_edits(&self) -> &StatusEdits {
         &self.status
     }
-    /// The patch for an object that is as `found`: changes of conditions are part of the merge patch, too.
+    /// Returns the patch for the object `found`, with changes of conditions converted to parts of the merge patch.
     pub(crate) fn resolved(&self, found: &Value, now: Timestamp) -> Self {
         let mut resolved = self.clone();
         if self.status.is_empty() {
@@ -189,7 +196,7 @@ impl Patch {
         }
         resolved
     }
-    /// What changes of conditions are made on: the object with this patch.
+    /// Returns the status to which changes of conditions apply: that of the object with this patch.
     fn found_status<'a>(&'a self, found: &'a Value) -> FoundStatus<'a> {
         let at = |path: [&'static str; 2]| {
             let own = self.get(&path);
@@ -201,18 +208,18 @@ impl Patch {
             generation: at(["metadata", "generation"]).and_then(Value::as_i64),
         }
     }
-    /// Return the patch, and leave an empty one.
+    /// Returns the patch, and leaves an empty one.
     #[must_use]
     pub fn take(&mut self) -> Self {
         std::mem::take(self)
     }
 
-    /// What stands at `path`.
+    /// Returns the value at `path`.
     pub(crate) fn get(&self, path: &[&str]) -> Option<&Value> {
         path.iter()
             .try_fold(&self.merge, |value, key| value.as_object()?.get(*key))
     }
-    /// Put `value` at `path`. Unlike indexing it cannot fail: what is no object on the way is replaced.
+    /// Sets `value` at `path`. Unlike indexing it cannot fail: values on the path that are not objects are replaced.
     pub(crate) fn put(&mut self, path: &[&str], value: Value) {
         let mut at = &mut self.merge;
         for key in path {
@@ -220,16 +227,16 @@ impl Patch {
         }
         *at = value;
     }
-    /// Forget what is wanted at `path`, and the parents that are empty then.
+    /// Removes the change at `path`, and parents that become empty.
     pub(crate) fn unset(&mut self, path: &[&str]) {
         unset(&mut self.merge, path);
     }
-    /// Forget what is wanted of the status.
+    /// Removes all changes of the status.
     pub(crate) fn forget_status(&mut self) {
         self.unset(&["status"]);
         self.status = StatusEdits::default();
     }
-    /// Without what is to be set at these paths.
+    /// Returns the patch without changes at these paths.
     pub(crate) fn without(mut self, paths: &BTreeSet<Vec<String>>) -> Self {
         for path in paths {
             remove(&mut self.merge, path);
@@ -237,7 +244,7 @@ impl Patch {
         self.status.leave_out(paths);
         self
     }
-    /// Without the parts that `body` already fulfils.
+    /// Removes the parts that `body` already fulfils.
     pub(crate) fn effective(mut self, body: &Value) -> Self {
         let edits = std::mem::take(&mut self.status);
         self.status = edits.effective(self.found_status(body));
@@ -271,7 +278,7 @@ impl IndexMut<&str> for Patch {
     }
 }
 
-/// Apply a merge patch to a document, as a server does.
+/// Applies a merge patch to a document, as a server does.
 pub(crate) fn apply(document: &mut Value, patch: &Value) {
     let Value::Object(members) = patch else {
         *document = patch.clone();
@@ -287,7 +294,7 @@ pub(crate) fn apply(document: &mut Value, patch: &Value) {
     }
 }
 
-/// Take out what stands at `path`, but for `null`, and the parents that are empty then. The part [`ITEMS`] is all items of a list.
+/// Removes the value at `path` unless it is `null`, and parents that become empty. The part [`ITEMS`] stands for all items of a list.
 pub(crate) fn remove(value: &mut Value, path: &[String]) {
     let Some((key, rest)) = path.split_first() else {
         return;
@@ -311,7 +318,7 @@ pub(crate) fn remove(value: &mut Value, path: &[String]) {
     }
 }
 
-/// Two merge patches into one: as [`apply`], but `null` is kept, for it still has to remove something.
+/// Combines two merge patches: like [`apply`], but keeps `null`, because it still has to remove a field on the server.
 fn compose(first: &mut Value, second: Value) {
     match (first, second) {
         (Value::Object(first), Value::Object(second)) => {
@@ -344,7 +351,7 @@ fn drop_fulfilled(wanted: &mut Map<String, Value>, found: &Value) {
             !wanted.is_empty()
         }
         (Value::Object(wanted), Some(Value::Object(_))) => !wanted.is_empty(),
-        (wanted, found) => found != Some(&*wanted),
+        (wanted, found) => !found.is_some_and(|found| is_kept(wanted, found)),
     });
 }
 
@@ -435,6 +442,7 @@ mod tests {
             (json!({"spec": {}, "other": {}}), json!({"other": {}})),
             (json!({"spec": {"x": 1}}), json!({"spec": {"x": 1}})),
             (json!({"a": {"b": null}}), json!({"a": {"b": null}})),
+            (json!({"status": {"a": 1.0, "l": [1.0, 2]}}), json!({})),
         ] {
             assert_eq!(*patch(wanted).effective(&body).as_value(), left);
         }

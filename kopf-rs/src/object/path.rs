@@ -4,11 +4,11 @@ use std::fmt;
 
 use serde_json::Value;
 
-use crate::object::words::equals_text;
+use crate::object::str_eq::equals_text;
 
-/// Where a field is in an object. Empty = the whole object. Missing keys, lists and scalars on the way read as absent.
+/// The path of a field in an object. An empty path is the whole object. Missing keys, lists and scalars on the path read as absent.
 ///
-/// Made of dotted text, or of names where a name has dots itself. Compares with dotted text:
+/// Created from dotted text, or from names if a name contains dots. Compares with dotted text:
 ///
 /// ```
 /// use kopf_rs::FieldPath;
@@ -21,7 +21,7 @@ use crate::object::words::equals_text;
 pub struct FieldPath(Vec<String>);
 
 impl FieldPath {
-    /// Split `text` at dots; not within the name of a label or annotation, which may have dots: `metadata.labels.example.com/app`.
+    /// Splits `text` at dots, except within the name of a label or annotation, which may contain dots: `metadata.labels.example.com/app`.
     #[must_use]
     pub fn parse(text: &str) -> Self {
         let mut parts: Vec<String> = Vec::new();
@@ -40,16 +40,16 @@ impl FieldPath {
         }
         Self(parts)
     }
-    /// Take the parts as they are: for keys with dots.
+    /// Uses the parts as they are, for keys with dots.
     pub fn from_parts<S: Into<String>>(parts: impl IntoIterator<Item = S>) -> Self {
         Self(parts.into_iter().map(Into::into).collect())
     }
-    /// The keys from the root on.
+    /// Returns the keys from the root on.
     #[must_use]
     pub fn parts(&self) -> &[String] {
         &self.0
     }
-    /// What stands there.
+    /// Returns the value at the path.
     #[must_use]
     pub fn resolve<'a>(&self, root: &'a Value) -> Option<&'a Value> {
         self.0

@@ -1,6 +1,6 @@
-//! Kubernetes Events that are posted about objects: what they say, within the limits of the API.
+//! Kubernetes Events about objects: their content, within the limits of the API.
 //!
-//! Not to be confused with watch events. Must not know who posts them, nor when.
+//! Unrelated to watch events. Must not know when they are posted, or by which component.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -10,20 +10,20 @@ use serde_json::{Value, json};
 
 use crate::object::reference::Reference;
 
-/// The most bytes of a note.
+/// The maximum length of a note, in bytes.
 const NOTE: usize = 1024;
-/// The most bytes of a reason, an action, and the name of an instance.
+/// The maximum length of a reason, an action, and the name of an instance, in bytes.
 const WORD: usize = 128;
-/// What stands for what was cut out.
+/// The replacement for removed text.
 const CUT: &str = "...";
-/// Where Events about cluster-scoped objects are.
+/// The namespace of Events about cluster-scoped objects.
 const DEFAULT_NAMESPACE: &str = "default";
 
-/// What people should make of it.
+/// The severity of an Event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum EventKind {
-    /// All goes well.
+    /// Normal operation.
     Normal,
     /// Something needs attention.
     Warning,
@@ -33,11 +33,11 @@ pub enum EventKind {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Regarding {
     pub(crate) object: Arc<Reference>,
-    /// The version that it is about, where that is known.
+    /// The version that the Event is about, if known.
     pub(crate) resource_version: Option<Arc<str>>,
 }
 
-/// An Event that is to be posted. Made within the limits: what is too long is cut.
+/// An Event to post. Its fields are shortened to the limits of the API.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PostedEvent {
     pub(crate) regarding: Regarding,
@@ -47,7 +47,7 @@ pub(crate) struct PostedEvent {
     pub(crate) note: String,
 }
 
-/// Who posts.
+/// The reporting component.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Reporter {
     pub(crate) controller: String,
@@ -64,7 +64,7 @@ impl EventKind {
 }
 
 impl Regarding {
-    /// The namespace in which its Events are.
+    /// Returns the namespace of its Events.
     pub(crate) fn namespace(&self) -> &str {
         self.object
             .namespace
@@ -72,12 +72,12 @@ impl Regarding {
             .unwrap_or(DEFAULT_NAMESPACE)
     }
 
-    /// Whether it is an Event itself: none are posted about those.
+    /// Returns true if the object is itself an Event: no Events are posted about those.
     pub(crate) fn is_event(&self) -> bool {
         self.object.kind == "Event" && matches!(self.object.group(), "" | "events.k8s.io")
     }
 
-    /// What tells it from other objects.
+    /// Returns a hash of the object's identity.
     pub(crate) fn key(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         self.object.hash(&mut hasher);
@@ -92,7 +92,7 @@ impl PostedEvent {
         (action, reason): (&str, &str),
         note: &str,
     ) -> Self {
-        // The API wants both.
+        // The API requires both.
         let word = |text: &str, otherwise: &str| {
             let text = if text.is_empty() { otherwise } else { text };
             cut_end(text, WORD).to_owned()
@@ -106,7 +106,7 @@ impl PostedEvent {
         }
     }
 
-    /// What tells it from other Events: the same once more is one more of its series.
+    /// Returns a hash of the Event's identity: an equal Event continues its series.
     pub(crate) fn key(&self) -> u64 {
         let Self {
             regarding,
@@ -120,7 +120,7 @@ impl PostedEvent {
         hasher.finish()
     }
 
-    /// As `events.k8s.io/v1` takes it.
+    /// Returns the Event in the form of `events.k8s.io/v1`.
     pub(crate) fn body(&self, name: &str, reporter: &Reporter, at: Timestamp) -> Value {
         json!({
             "apiVersion": "events.k8s.io/v1",
@@ -165,7 +165,7 @@ impl Regarding {
     }
 }
 
-/// What makes a series of an Event that is there: it was observed so often.
+/// Returns the patch that turns an existing Event into a series with this count.
 pub(crate) fn series_patch(count: u32, last_observed: Timestamp) -> Value {
     json!({"series": {"count": count, "lastObservedTime": micro_time(last_observed)}})
 }
@@ -174,12 +174,12 @@ fn micro_time(at: Timestamp) -> String {
     at.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string()
 }
 
-/// The first bytes of a text, as whole characters.
+/// Returns the beginning of a text, cut at a character boundary.
 fn cut_end(text: &str, longest: usize) -> &str {
     &text[..floor(text, longest)]
 }
 
-/// A text without its middle, where it is too long.
+/// Removes the middle of a text that is too long.
 fn cut_middle(text: &str, longest: usize) -> String {
     if text.len() <= longest {
         return text.to_owned();
@@ -193,7 +193,7 @@ fn cut_middle(text: &str, longest: usize) -> String {
     format!("{head}{CUT}{}", &text[tail..])
 }
 
-/// The last boundary between characters up to a byte.
+/// Returns the last character boundary up to a byte.
 fn floor(text: &str, mut at: usize) -> usize {
     if at >= text.len() {
         return text.len();
@@ -273,7 +273,7 @@ mod tests {
             long.note,
             format!("{}...{}", "x".repeat(511), "x".repeat(510))
         );
-        // Bytes count, and no character is cut in two.
+        // Limits count bytes, and no character is split.
         let wide = event(&"я".repeat(100), &"🚀".repeat(300));
         assert_eq!(wide.reason, "я".repeat(64));
         assert_eq!(

@@ -1,27 +1,27 @@
-//! JSON as Python would print it: Kopf's log lines show bodies and diffs so, and alerts match on them.
+//! Formats JSON as Python prints it, because Kopf's log lines show bodies and diffs in this form, and alerts match on them.
 //!
-//! Must not be used for anything a program reads.
+//! Must not be used for output that a program reads.
 
 use std::fmt::{self, Write as _};
 use std::time::Duration;
 
 use serde_json::Value;
 
-/// A value, displayed as Python's `repr` would.
+/// A value that displays like Python's `repr`.
 pub(crate) struct Python<'a> {
     value: &'a Value,
     tuple: bool,
 }
 
 impl<'a> Python<'a> {
-    /// As it is.
+    /// Displays the value as it is.
     pub(crate) fn value(value: &'a Value) -> Self {
         Self {
             value,
             tuple: false,
         }
     }
-    /// The outermost list as a tuple.
+    /// Displays the outermost list as a tuple.
     pub(crate) fn tuple(value: &'a Value) -> Self {
         Self { value, tuple: true }
     }
@@ -60,12 +60,12 @@ impl fmt::Display for Python<'_> {
     }
 }
 
-/// Seconds as Python prints a number: `60`, `0.5`.
+/// Formats seconds as Python prints a number: `60`, `0.5`.
 pub(crate) fn seconds(duration: Duration) -> String {
     format!("{}", (duration.as_secs_f64() * 1e6).round() / 1e6)
 }
 
-/// A span as Python prints a `timedelta`: `0:01:00`, `1 day, 0:00:00.500000`.
+/// Formats a duration as Python prints a `timedelta`: `0:01:00`, `1 day, 0:00:00.500000`.
 pub(crate) fn timedelta(duration: Duration) -> String {
     let (all, micros) = (duration.as_secs(), duration.subsec_micros());
     let (days, rest) = (all / 86_400, all % 86_400);

@@ -1,7 +1,7 @@
-//! An object as it travels: its JSON text without `managedFields`, and the few facts every hop needs.
+//! An object in transit: its JSON text without `managedFields`, and the few facts that every stage needs.
 //!
-//! Text costs a tenth of a tree; the tree is made once per handling cycle, by [`Raw::body`]. Parsing promises to build no tree
-//! and to copy the text once, into an allocation of exactly its size. Must not know what the object means.
+//! Text costs a tenth of a tree; the tree is built once per handling cycle, by [`Raw::body`]. Guarantees that parsing builds no tree and
+//! copies the text once, into an allocation of the exact size. Must not know the meaning of the object.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,14 +12,14 @@ use serde_json::{Map, Value};
 use crate::object::body::Body;
 use crate::object::skim::{Members, find, members};
 
-/// JSON text of one object plus slim metadata. Cloning copies pointers only.
+/// The JSON text of one object plus slim metadata. Cloning copies only pointers.
 #[derive(Clone, Debug)]
 pub(crate) struct Raw {
     text: Arc<str>,
     facts: Arc<Facts>,
 }
 
-/// What the engine needs to know of an object without parsing all of it.
+/// The facts about an object that the engine needs without a full parse.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Facts {
     pub(crate) uid: String,
@@ -28,18 +28,18 @@ pub(crate) struct Facts {
     pub(crate) resource_version: String,
 }
 
-/// Text that is no Kubernetes object.
+/// The error for text that is not a Kubernetes object.
 #[derive(Debug, thiserror::Error)]
 #[error("expected a Kubernetes object in JSON: {0}")]
 pub(crate) struct NotAnObject(#[from] serde_json::Error);
 
 impl Raw {
-    /// Skim `text` once: take the facts, cut `managedFields` out.
+    /// Scans `text` once: extracts the facts and removes `managedFields`.
     pub(crate) fn parse(text: &str) -> Result<Self, NotAnObject> {
         Skimmed::of(text)?.raw("")
     }
 
-    /// As [`Raw::parse`], for an item of a list: items come without `apiVersion` and `kind`, so they are put in where absent.
+    /// Like [`Raw::parse`], for an item of a list: items lack `apiVersion` and `kind`, which are added if absent.
     pub(crate) fn parse_item(
         text: &str,
         api_version: &str,
@@ -59,7 +59,7 @@ impl Raw {
         skimmed.raw(&head)
     }
 
-    /// As [`Raw::parse`], with `managedFields`.
+    /// Like [`Raw::parse`], but keeps `managedFields`.
     pub(crate) fn parse_whole(text: &str) -> Result<Self, NotAnObject> {
         let skimmed = Skimmed::of(text)?;
         Ok(Self {
@@ -76,21 +76,28 @@ impl Raw {
         &self.facts
     }
 
-    /// The object as a tree. Parsed anew on every call: call it once per cycle.
+    /// Returns a stanza as a tree if it exists.
+    pub(crate) fn stanza(&self, key: &str) -> Option<Value> {
+        let levels = members(&self.text, &[])?;
+        let found = find(levels.first()?, key)?;
+        serde_json::from_str(found.value).ok()
+    }
+
+    /// Returns the object as a tree. Parses anew on every call: call it once per cycle.
     ///
     /// # Errors
-    /// Where the text is JSON, but no tree can be made of it: nested deeper than 128 levels.
+    /// If the text is JSON but too deeply nested for a tree: more than 128 levels.
     pub(crate) fn body(&self) -> Result<Body, NotAnObject> {
         Ok(Body::new(serde_json::from_str(&self.text)?))
     }
 
-    /// The object as a tree that is made when somebody asks for what is in it. Only of what [`Raw::body`] has read.
+    /// Returns the object with a tree that is parsed on first use. Only for text that [`Raw::body`] has parsed successfully.
     pub(crate) fn body_later(&self) -> Body {
         Body::of_text(self.text.clone())
     }
 }
 
-/// The joints of a text.
+/// The member positions of a text.
 struct Skimmed<'a> {
     /// Without surrounding white space.
     text: &'a str,
@@ -114,7 +121,7 @@ impl<'a> Skimmed<'a> {
         })
     }
 
-    /// The text without `managedFields` and with `head` behind its first brace.
+    /// Returns the text without `managedFields` and with `head` after its first brace.
     fn raw(&self, head: &str) -> Result<Raw, NotAnObject> {
         Ok(Raw {
             text: joined(self.text, head, self.cut()),
@@ -135,7 +142,7 @@ impl<'a> Skimmed<'a> {
         })
     }
 
-    /// Where the member `managedFields` stands, one comma included. Nothing where it is absent or spelled with escapes.
+    /// Returns the range of the member `managedFields` including one comma, or `None` if it is absent or its key is escaped.
     fn cut(&self) -> Option<Range<usize>> {
         let all = &self.metadata;
         let found = all
@@ -149,14 +156,14 @@ impl<'a> Skimmed<'a> {
     }
 }
 
-/// Why `text` is no object.
+/// Returns the reason why `text` is not an object.
 fn refusal(text: &str) -> NotAnObject {
     let read = serde_json::from_str::<Map<String, Value>>(text);
     let unusual = || serde_json::Error::custom("the metadata are no JSON object");
     read.err().unwrap_or_else(unusual).into()
 }
 
-/// `text` with `head` behind its first brace and without `cut`.
+/// Returns `text` with `head` after its first brace and without the range `cut`.
 fn joined(text: &str, head: &str, cut: Option<Range<usize>>) -> Arc<str> {
     let cut = cut.unwrap_or(text.len()..text.len());
     if head.is_empty() && cut.is_empty() {

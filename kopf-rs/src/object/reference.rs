@@ -1,9 +1,9 @@
-//! Naming an object to others: log lines, events, owner references.
+//! References to objects, for log lines, events and owner references.
 
 use std::fmt;
 
-/// Which object is meant. Displays as `namespace/name`, or `name` where cluster-scoped. [`Body::reference`](crate::Body::reference) makes one of an
-/// object; by hand:
+/// A reference to an object. Displays as `namespace/name`, or as `name` if cluster-scoped. [`Body::reference`](crate::Body::reference)
+/// creates one from an object; by hand:
 ///
 /// ```
 /// use kopf_rs::Reference;
@@ -29,7 +29,7 @@ pub struct Reference {
 }
 
 impl Reference {
-    /// The group of its kind; empty for the core group.
+    /// Returns the group of its kind; empty for the core group.
     pub(crate) fn group(&self) -> &str {
         let parts = self.api_version.split_once('/');
         parts.map_or("", |(group, _)| group)

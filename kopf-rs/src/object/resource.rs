@@ -1,4 +1,4 @@
-//! A served kind, as discovery describes it.
+//! A resource that the cluster serves, as discovery describes it.
 
 use std::fmt;
 
@@ -24,16 +24,16 @@ pub struct Resource {
     pub categories: Vec<String>,
     /// Names of subresources, such as `status`.
     pub subresources: Vec<String>,
-    /// Whether objects live in namespaces.
+    /// True if objects belong to namespaces.
     pub namespaced: bool,
-    /// Whether this version is the preferred one of its group.
+    /// True if this version is the preferred one of its group.
     pub preferred: bool,
-    /// Verbs the server offers.
+    /// Verbs that the server supports.
     pub verbs: Vec<String>,
 }
 
 impl Resource {
-    /// A resource of Kubernetes' own in its version `v1`, which needs no discovery.
+    /// Creates a built-in resource of Kubernetes in its version `v1`, which needs no discovery.
     pub(crate) fn built_in(group: &str, kind: &str, namespaced: bool) -> Self {
         let singular = kind.to_lowercase();
         Self {
@@ -48,7 +48,7 @@ impl Resource {
         }
     }
 
-    /// `v1` or `group/version`.
+    /// Returns `v1` or `group/version`.
     #[must_use]
     pub fn api_version(&self) -> String {
         if self.group.is_empty() {
@@ -58,8 +58,7 @@ impl Resource {
         }
     }
 
-    /// What tells its objects from those of other resources, whatever the version: group and plural. Events are the same in both of
-    /// their groups.
+    /// Returns the identity of the resource regardless of its version: group and plural. Events are the same in both of their groups.
     pub(crate) fn identity(&self) -> (&str, &str) {
         match (self.group.as_str(), self.plural.as_str()) {
             ("events.k8s.io", "events") => ("", "events"),
@@ -67,7 +66,7 @@ impl Resource {
         }
     }
 
-    /// `plural.group`, as Kubernetes names a resource whatever its version.
+    /// Returns `plural.group`, Kubernetes' name of a resource regardless of its version.
     pub(crate) fn group_resource(&self) -> String {
         match self.identity() {
             ("", plural) => plural.to_owned(),
@@ -75,7 +74,7 @@ impl Resource {
         }
     }
 
-    /// Path of the collection, or of one object, or of its subresource.
+    /// Returns the path of the collection, of one object, or of a subresource.
     pub(crate) fn path(
         &self,
         namespace: Option<&str>,
@@ -101,19 +100,20 @@ impl Resource {
         path
     }
 
-    /// Whether a definition of the cluster's users makes it, and not Kubernetes itself.
+    /// Returns true if the resource is custom rather than built into Kubernetes.
     pub(crate) fn is_custom(&self) -> bool {
         self.group.contains('.') && !self.group.ends_with(".k8s.io")
     }
 
-    /// The generation of an object that conditions may speak of. Without a status subresource, each write of the status makes a new one.
+    /// Returns the generation of an object that conditions may refer to. Without a status subresource there is none, because each status
+    /// write creates a new generation.
     pub(crate) fn generation_of(&self, body: &Body) -> Option<i64> {
         let counts = self.is_custom() && self.has_status_subresource();
         let generation = body.metadata()["generation"].as_i64();
         generation.filter(|_| counts)
     }
 
-    /// Whether `status` is a subresource.
+    /// Returns true if `status` is a subresource.
     #[must_use]
     pub fn has_status_subresource(&self) -> bool {
         self.subresources.iter().any(|name| name == "status")

@@ -1,7 +1,7 @@
-//! Which resources a handler is for.
+//! Selects the resources that a handler applies to.
 //!
-//! A selector is understood once, then matched against what discovery found, anew on every discovery. Must not know how
-//! resources are discovered.
+//! A selector is parsed once, then matched against the discovered resources after every discovery. Must not know how resources are
+//! discovered.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,23 +10,24 @@ use crate::object::resource::Resource;
 
 pub(crate) mod named;
 
-/// A resource selector: made of text, such as `"myapps"` or `("example.com", "v1", "myapps")` where one is expected, or by its functions.
+/// A resource selector. Created from text, such as `"myapps"` or `("example.com", "v1", "myapps")`, wherever a selector is expected, or by
+/// its functions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Selector {
-    /// Group, if it matters; empty for core.
+    /// The group, if it matters; empty for core.
     pub group: Option<String>,
-    /// Version, if it matters; else the preferred one.
+    /// The version, if it matters; otherwise the preferred one.
     pub version: Option<String>,
-    /// How the resource is named.
+    /// The name of the resource.
     pub name: SelectorName,
 }
 
-/// The naming part of a selector.
+/// The name part of a selector.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SelectorName {
-    /// Kind, plural, singular or short name.
+    /// By kind, plural, singular or short name.
     Any(String),
     /// By kind.
     Kind(String),
@@ -38,13 +39,13 @@ pub enum SelectorName {
     Shortcut(String),
     /// By category.
     Category(String),
-    /// All resources but events.
+    /// All resources except events.
     Everything,
-    /// Those for which a function says so, but no events: made by [`Selector::matching`].
+    /// All resources except events for which a function returns true: see [`Selector::matching`].
     Matching(ResourcePredicate),
 }
 
-/// A function that says which resources are meant: see [`Selector::matching`].
+/// A function that selects resources: see [`Selector::matching`].
 #[derive(Clone)]
 pub struct ResourcePredicate(Arc<dyn Fn(&Resource) -> bool + Send + Sync>);
 
@@ -63,23 +64,23 @@ impl PartialEq for ResourcePredicate {
 
 impl Eq for ResourcePredicate {}
 
-/// A selector that cannot be understood.
+/// The error for a selector that cannot be parsed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct SelectorError(String);
 
 impl SelectorError {
-    /// With what was expected and what was found, for an [`IntoSelector`](crate::IntoSelector) of yours.
+    /// Creates an error with the expectation and the finding, for an [`IntoSelector`](crate::IntoSelector) of yours.
     pub fn new(message: impl Into<String>) -> Self {
         Self(message.into())
     }
 }
 
 impl Selector {
-    /// Kopf's positional forms: `["group", "version", "plural"]`, `["group/version", "plural"]`, `["plural.group"]`, `["plural"]`.
+    /// Parses Kopf's positional forms: `["group", "version", "plural"]`, `["group/version", "plural"]`, `["plural.group"]`, `["plural"]`.
     ///
     /// # Errors
-    /// Where the parts name no resource.
+    /// If the parts do not name a resource.
     pub fn positional(parts: &[&str]) -> Result<Self, SelectorError> {
         let (name, place) = match parts {
             [name] => return Self::dotted(name),
@@ -94,17 +95,17 @@ impl Selector {
         Self::named(group, version, SelectorName::Any(name.into()))
     }
 
-    /// All resources (but events) of `[]`, `["group"]`, `["group/version"]`, `["v1"]` or `["group", "version"]`.
+    /// Selects all resources except events of `[]`, `["group"]`, `["group/version"]`, `["v1"]` or `["group", "version"]`.
     ///
     /// # Errors
-    /// Where there are more parts than that.
+    /// If there are more parts than that.
     pub fn everything(place: &[&str]) -> Result<Self, SelectorError> {
         let (group, version) = Self::place(place)?;
         Self::named(group, version, SelectorName::Everything)
     }
 
-    /// All resources for which the function returns `true`, but events. It is asked about every version of a resource, and also about those
-    /// that become known later; each resource is served in one version, as for other handlers.
+    /// Selects all resources except events for which the function returns `true`. The function is called for every version of a resource, and
+    /// also for resources that are discovered later. Each resource is served in one version, as for other handlers.
     ///
     /// ```
     /// use kopf_rs::Selector;
@@ -120,10 +121,10 @@ impl Selector {
         }
     }
 
-    /// From keywords.
+    /// Creates a selector from its parts.
     ///
     /// # Errors
-    /// Where the name is empty.
+    /// If the name is empty.
     pub fn named(
         group: Option<String>,
         version: Option<String>,
@@ -141,7 +142,7 @@ impl Selector {
         })
     }
 
-    /// `name`, `name.group`, `name.version.group`, `name.version.` (core), `name.v1` (core).
+    /// Parses `name`, `name.group`, `name.version.group`, `name.version.` (core), `name.v1` (core).
     fn dotted(text: &str) -> Result<Self, SelectorError> {
         let mut parts = text.splitn(3, '.');
         let name = parts.next().unwrap_or_default();
@@ -159,7 +160,7 @@ impl Selector {
         )
     }
 
-    /// Group and version of the leading positional parts.
+    /// Returns the group and version of the leading positional parts.
     fn place(parts: &[&str]) -> Result<(Option<String>, Option<String>), SelectorError> {
         let (group, version) = match parts {
             [] => (None, None),
@@ -179,7 +180,7 @@ impl Selector {
         Ok((group.map(str::to_owned), version.map(str::to_owned)))
     }
 
-    /// Whether `resource` is meant.
+    /// Returns true if the selector matches `resource`.
     #[must_use]
     pub fn matches(&self, resource: &Resource) -> bool {
         let is_of_version = match &self.version {
@@ -189,13 +190,13 @@ impl Selector {
         is_of_version && self.names(resource)
     }
 
-    /// Whether `resource` is meant, in whatever version it is served unless one is named.
+    /// Returns true if the selector matches `resource` in any version, or in the given one if the selector has a version.
     pub(crate) fn means(&self, resource: &Resource) -> bool {
         let version = self.version.as_ref();
         version.is_none_or(|version| *version == resource.version) && self.names(resource)
     }
 
-    /// Whether `resource` is meant, whatever its version.
+    /// Returns true if the selector matches `resource`, regardless of its version.
     pub(crate) fn names(&self, resource: &Resource) -> bool {
         let has = |names: &[String], name: &String| names.contains(name);
         self.group.as_ref().is_none_or(|it| *it == resource.group)
@@ -216,12 +217,12 @@ impl Selector {
             }
     }
 
-    /// Whether a function says which resources are meant.
+    /// Returns true if a function selects the resources.
     pub(crate) fn is_function(&self) -> bool {
         matches!(self.name, SelectorName::Matching(_))
     }
 
-    /// Whether one resource is meant, rather than any number of them.
+    /// Returns true if the selector stands for one resource rather than for any number of them.
     #[must_use]
     pub fn is_specific(&self) -> bool {
         !matches!(
@@ -230,7 +231,7 @@ impl Selector {
         )
     }
 
-    /// What the selector means among `resources`. Like `kubectl`, a name of a core resource means that one. Several resources for a
+    /// Returns the selected resources among `resources`. Like in `kubectl`, core resources take precedence. Several results for a
     /// [specific](Self::is_specific) selector mean that it is ambiguous.
     pub(crate) fn select<'a>(&self, resources: &'a [Resource]) -> Vec<&'a Resource> {
         let mut found: Vec<&Resource> = resources.iter().filter(|it| self.matches(it)).collect();
@@ -242,7 +243,7 @@ impl Selector {
 }
 
 impl SelectorName {
-    /// The name, where there is one.
+    /// Returns the name if there is one.
     fn text(&self) -> Option<&str> {
         match self {
             Self::Any(name)
@@ -257,7 +258,7 @@ impl SelectorName {
 }
 
 impl fmt::Display for Selector {
-    /// As a user may write it: `plural.version.group`.
+    /// Displays in the form that users write: `plural.version.group`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.name {
             SelectorName::Category(name) => write!(f, "category={name}")?,
@@ -296,7 +297,7 @@ impl TryFrom<(&str, &str, &str)> for Selector {
 }
 
 impl From<&Resource> for Selector {
-    /// Exactly this resource in this version.
+    /// Selects exactly this resource in this version.
     fn from(resource: &Resource) -> Self {
         Self {
             group: Some(resource.group.clone()),
@@ -306,7 +307,7 @@ impl From<&Resource> for Selector {
     }
 }
 
-/// `v1`, `v2beta1`: what can be told from a group by its looks.
+/// Returns true for version-like text such as `v1` or `v2beta1`, as opposed to a group.
 fn is_version(text: &str) -> bool {
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|it| it.is_ascii_digit());
     let Some(rest) = text.strip_prefix('v') else {
@@ -319,12 +320,12 @@ fn is_version(text: &str) -> bool {
             .any(|(major, minor)| digits(major) && digits(minor))
 }
 
-/// A function is asked about all versions, and events are the same objects in both of their groups.
+/// Returns true for events in any version: functions are called for all versions, and events are the same objects in both of their groups.
 fn is_events_of_any_version(resource: &Resource) -> bool {
     resource.identity() == ("", "events")
 }
 
-/// Events are not objects people mean when they say everything.
+/// Returns true for events, which users do not mean when they select everything.
 fn is_events(resource: &Resource) -> bool {
     resource.plural == "events"
         && match resource.group.as_str() {

@@ -1,8 +1,8 @@
 //! Rust types for objects of one kind.
 //!
-//! Must not know which types these are.
+//! Must not know the concrete types.
 
-/// A Rust type for objects of one kind: each type that implements `kube::Resource`, such as those of `k8s-openapi`, and those that derive
+/// A Rust type for objects of one kind: every type that implements `kube::Resource`, such as those of `k8s-openapi` and those that derive
 /// `kube::CustomResource`.
 pub trait HasKind {
     /// `apiVersion`

@@ -1,6 +1,7 @@
-//! Startup and cleanup: handlers of the operator itself, retried in memory until all have ended.
+//! Runs the startup, cleanup and login handlers of the operator itself, and retries them in memory until all have ended.
 //!
-//! What an attempt means is judged as for handlers of objects, but that nothing is tried again where requests can have no credentials. Must not know when activities are due.
+//! Outcomes are judged as for handlers of objects, except that nothing is retried when requests can get no credentials. Must not know when
+//! activities are due.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +24,7 @@ use crate::happening::handling::{AttemptEnd, Fate, Handling};
 use crate::object::patch::Patch;
 use crate::object::reference::Reference;
 use crate::reaction::judge::Judge;
-use crate::reaction::member::{Exhausted, attempt};
+use crate::reaction::limits::{Exhausted, attempt};
 use crate::rt::clock::Clock;
 use crate::rt::rng::Rng;
 use crate::state::progress::Record;
@@ -34,30 +35,34 @@ pub(crate) struct Activities<'a> {
     pub(crate) invoker: &'a Invoker,
     pub(crate) clock: Clock,
     pub(crate) rng: &'a Rng,
-    /// With the logger of the activity.
+    /// The context of the calls, with the logger of the activity.
     pub(crate) context: CauseContext,
-    /// First and longest delay after arbitrary errors.
+    /// The first and the longest back-off after arbitrary errors.
     pub(crate) backoff: (Duration, Duration),
-    /// After so long, an async call without a timeout of its own is cut off, and has failed.
+    /// The time limit of an async call without a timeout of its own. A call that exceeds it has failed.
     pub(crate) patience: Option<Duration>,
-    /// Where their requests have credentials from. Without hope for these, nothing is tried again.
+    /// The source of credentials for requests of the handlers. If no credentials can be had, nothing is retried.
     pub(crate) vault: Option<&'a Vault>,
 }
 
-/// What an activity has come to.
+/// The result of an activity.
 #[derive(Debug, Default)]
 pub(crate) struct Ended {
-    /// By handler, of those that have one.
+    /// The results by handler, for handlers that returned one.
     pub(crate) results: Vec<(Arc<str>, Value)>,
-    /// The handlers that have failed for good.
+    /// The handlers that failed permanently.
     pub(crate) failed: Vec<Arc<str>>,
 }
 
-/// A handler, its progress, and what it has returned.
+/// A handler, its progress, and its result.
 type Run = (Arc<Handler>, Record, Option<Value>);
 
 impl Activities<'_> {
-    /// Call `handlers`, again and again as they want, until each has succeeded or failed for good. Which have failed?
+    /// Calls `handlers`, with retries, until each has succeeded or failed permanently.
+    ///
+    /// # Errors
+    ///
+    /// Returns the ids of the handlers that failed.
     pub(crate) async fn run(&self, handlers: Vec<Arc<Handler>>) -> Result<(), Vec<Arc<str>>> {
         let Ended { failed, .. } = self.results(handlers).await;
         if failed.is_empty() {
@@ -67,7 +72,7 @@ impl Activities<'_> {
         }
     }
 
-    /// The same, with what they return.
+    /// Calls `handlers` like [`Self::run`]. Returns their results and the failed ones.
     pub(crate) async fn results(&self, handlers: Vec<Arc<Handler>>) -> Ended {
         let now = self.clock.now();
         let begun = |handler| (handler, Record::begun(now), None);
@@ -107,7 +112,7 @@ impl Activities<'_> {
             record.begin(self.clock.now());
             match self.call(handler, record).await {
                 Ok(outcome) => {
-                    // There is no object whose status could keep a result: logins alone have a use for it.
+                    // There is no object whose status could keep a result: only logins use it.
                     result = self.judge().attempted(handler, record, outcome, &mut told);
                 }
                 Err(Cancelled) => record.failure = true,
@@ -152,7 +157,7 @@ impl Activities<'_> {
         ended.unwrap_or_else(|_| Ok(cut_off()))
     }
 
-    /// Wait until there is no hope for credentials any more.
+    /// Waits until no credentials can be had any more.
     async fn no_credentials(&self) {
         match self.vault {
             Some(vault) => drop(vault.failed().await),
@@ -169,7 +174,7 @@ impl Activities<'_> {
     }
 }
 
-/// The handler is not called again after all.
+/// Marks a failed attempt as the last one, since the handler is not called again.
 fn stop(handling: &mut Handling) {
     if let Handling::Attempted {
         end: AttemptEnd::Arbitrary { fate, .. } | AttemptEnd::Temporary { fate, .. },

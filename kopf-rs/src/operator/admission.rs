@@ -1,21 +1,23 @@
-//! Admission webhooks of an operator: the endpoint, its certificates, and what the API server is told of both.
+//! Admission webhooks of an operator: the endpoint, its certificates, and the objects that configure the API server.
 //!
-//! Decides their order: first there is a certificate, then somebody answers, then the API server is told; at the end the other way round. Must
-//! not know what handlers are asked.
+//! Decides their order: first the certificate, then the endpoint, then the configuration of the API server; at the end in reverse. Must not
+//! know which handlers are called.
 
-use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use futures_util::future::{BoxFuture, select_all};
+use futures_util::future::{BoxFuture, OptionFuture, join, join_all, select_all};
 use tokio::sync::watch;
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::admission::configuration::{ClientConfig, shared_path};
 use crate::cluster::Cluster;
 use crate::cluster::watch::WatchPace;
 use crate::conversion::graph::Conversions;
+use crate::engine::conversion::Definitions;
 use crate::engine::report::report_of_operator;
 use crate::handler::definition::Handler;
 use crate::happening::Happening;
@@ -27,30 +29,36 @@ use crate::operator::admission::files::{
     CertificateFiles, ClientAuthorities, FollowedFiles, Publication,
 };
 use crate::operator::admission::keeper::{Keeper, KeeperSetup};
-use crate::operator::admission::looked_after::KeptObject;
 use crate::operator::admission::managed::{Found, Managed, ManagedSetup};
+use crate::operator::admission::managed_object::KeptObject;
 use crate::operator::admission::migration::{MigrationSetup, StorageMigration};
 use crate::operator::admission::publishing::{Published, Publishing, Trust};
+use crate::operator::admission::sharing::Sharing;
 use crate::operator::settings::Settings;
 use crate::operator::settings::admission::{Admission, AdmissionServer};
+use crate::operator::settings::host_name;
 use crate::rt::clock::Clock;
+use crate::state::naming;
 
+#[cfg(feature = "cli")]
+pub(crate) mod cleaning;
 mod contest;
 mod definitions;
 pub(crate) mod endpoint;
 mod files;
 mod keeper;
-mod looked_after;
 mod making;
 pub(crate) mod managed;
+mod managed_object;
 mod migration;
 pub(crate) mod policies;
 #[cfg(any(feature = "cli", test))]
 pub(crate) mod printed;
 mod publishing;
+mod sharing;
 mod tls;
 
-/// What admission webhooks are made of.
+/// The parts that admission webhooks need.
 pub(crate) struct AdmissionSetup<'a> {
     pub(crate) operator: &'a str,
     pub(crate) handlers: Vec<Arc<Handler>>,
@@ -58,27 +66,37 @@ pub(crate) struct AdmissionSetup<'a> {
     pub(crate) settings: &'a Settings,
     pub(crate) cluster: Cluster,
     pub(crate) clock: Clock,
-    /// What the cluster serves, once that is known.
+    /// The served resources; `None` until discovery has reported them.
     pub(crate) found: watch::Receiver<Option<Found>>,
-    /// The operator ends when there is nothing left to do: it waits for nothing that may never come.
+    /// The operator ends when no work is left, so it must not wait without limit.
     pub(crate) once: bool,
+    /// Passes the definitions of converted kinds to the converter.
+    pub(crate) definitions: Definitions,
 }
 
-/// Admission webhooks at work. Dropping it ends them at once.
+/// Running admission webhooks. Dropping it ends them at once.
 pub(crate) struct AdmissionWebhooks {
     endpoint: Endpoint,
     managed: Option<Managed>,
     definitions: Vec<Definition>,
     migrations: Vec<StorageMigration>,
     propagation: Duration,
+    /// The certificate generation that all configurations contain, after which the API server can call all webhooks.
+    published: watch::Receiver<Published>,
+    /// The time for which the endpoint goes on answering after the request to end, if instances of the operator are replaced behind a Service.
+    grace: Option<Duration>,
     _certificates: AbortOnDropHandle<()>,
 }
 
-/// The end waits so long at most until API servers have seen that webhooks are gone.
+/// The longest wait at the end for API servers to notice that webhooks are gone.
 const LONGEST_END: Duration = Duration::from_secs(5);
 
 impl AdmissionWebhooks {
-    /// Begin to answer, with a certificate; `None` where there is nothing to serve. The error says what keeps it from that, and what to do.
+    /// Starts to answer, with a certificate. Returns `None` if there is nothing to serve.
+    ///
+    /// # Errors
+    ///
+    /// Returns the reason why webhooks cannot be served, and the remedy.
     pub(crate) async fn start(
         setup: AdmissionSetup<'_>,
         responder: Responder,
@@ -88,8 +106,7 @@ impl AdmissionWebhooks {
             return Ok(None);
         };
         let socket = bind(server, admission)?;
-        let port = socket.local_addr().map_err(|error| error.to_string())?;
-        let port = port.port();
+        let port = port_of(&socket)?;
         let trust = watch::Sender::new(Trust::default());
         let publishing = Publishing::new();
         let trusted = trust.subscribe();
@@ -104,9 +121,15 @@ impl AdmissionWebhooks {
         };
         let endpoint = Endpoint::start(endpoint).map_err(|error| error.to_string())?;
         let at = server.to_string();
-        let told = AdmissionServing::Served { port, at };
-        report_of_operator(&Happening::Admission(told));
-        let definitions = definitions(&setup, &server.client_config(port), &trusted, &publishing);
+        report_of_operator(&Happening::Admission(AdmissionServing::Served { port, at }));
+        let persists = persists(&setup, server);
+        let sharing = sharing(&setup, port);
+        let definitions = definitions(
+            &setup,
+            &server.client_config(port),
+            (&trusted, &publishing),
+            &sharing,
+        );
         let migrations = migrations(&setup);
         let is_asked = !setup.handlers.is_empty() || setup.conversions.is_empty();
         let managed = admission.managed.clone().filter(|_| is_asked);
@@ -115,6 +138,8 @@ impl AdmissionWebhooks {
                 name,
                 client: server.client_config(port),
                 own_namespace: own_namespace(server, &setup.cluster),
+                sharing,
+                persists,
                 backoff: backoff(setup.settings),
                 pace: WatchPace::default(),
                 found: setup.found,
@@ -130,11 +155,25 @@ impl AdmissionWebhooks {
             definitions,
             migrations,
             propagation: admission.propagation.min(LONGEST_END),
+            published: publishing.subscribe(),
+            grace: persists.then_some(admission.shutdown_grace),
             _certificates: certificates,
         }))
     }
 
-    /// Keep configurations and definitions right. Ends only where they would do harm, or may not be written: why.
+    /// Completes when all webhooks that the operator manages are configured; [`Self::run`] configures them.
+    pub(crate) fn are_told(&self) -> impl Future<Output = ()> + use<> {
+        let is_managed = self.managed.is_some() || !self.definitions.is_empty();
+        let mut published = self.published.clone();
+        async move {
+            if is_managed {
+                // Fails only if there is no publisher any more.
+                let _ = published.wait_for(Option::is_some).await;
+            }
+        }
+    }
+
+    /// Keeps configurations and definitions up to date. Returns only if they would do harm or may not be written, with the reason.
     pub(crate) async fn run(&mut self) -> String {
         let definitions = self.definitions.iter_mut();
         let mut all: Vec<BoxFuture<'_, String>> = definitions.map(|it| it.run().boxed()).collect();
@@ -147,19 +186,26 @@ impl AdmissionWebhooks {
         why
     }
 
-    /// End: the API server is told first, so that nobody asks in vain.
+    /// Ends the webhooks. In a cluster, the Service leads to this instance until all nodes know that it is no longer ready, so the endpoint
+    /// answers for that long. Elsewhere, the configuration of the API server is removed first, so that it does not call in vain.
     pub(crate) async fn finish(mut self) {
+        let begun = Instant::now();
         self.endpoint.leave();
-        if let Some(managed) = &mut self.managed
-            && managed.leave().await
-        {
-            tokio::time::sleep(self.propagation).await;
+        let managed = self.managed.as_mut();
+        let leaving = OptionFuture::from(managed.map(Managed::leave));
+        let definitions = join_all(self.definitions.iter_mut().map(Definition::leave));
+        let definitions = timeout(LONGEST_END, definitions);
+        let (taken, _) = join(leaving, definitions).await;
+        match self.grace {
+            Some(grace) => sleep_until(begun + grace).await,
+            None if taken == Some(true) => sleep(self.propagation).await,
+            None => {}
         }
         self.endpoint.finish().await;
     }
 }
 
-/// The server to be, or why there cannot be one.
+/// Returns the server to start; `None` if none is needed.
 fn server_of<'a>(setup: &AdmissionSetup<'a>) -> Result<Option<&'a AdmissionServer>, String> {
     if let Some(problem) = shared_path(&setup.handlers) {
         return Err(problem);
@@ -168,9 +214,11 @@ fn server_of<'a>(setup: &AdmissionSetup<'a>) -> Result<Option<&'a AdmissionServe
     match &admission.server {
         None if setup.handlers.is_empty() && setup.conversions.is_empty() => Ok(None),
         None => Err(
-            "there are admission handlers or conversions, and nothing says how the API server is to reach them: set `settings.admission.server`, such as \
-             `AdmissionServer::local()` for an API server on this machine, or `AdmissionServer::service(\"namespace\", \"name\")` for a \
-             Service in the cluster, and `settings.admission.managed` to the name of the configurations that are to be written"
+            "there are admission handlers or conversions, and nothing says how the API server is to reach them: expected the setting `admission.server`: \
+             `local` for an API server on this machine, or `service:NAMESPACE/NAME` for a Service in the cluster; and in `admission.managed` the \
+             name of the configurations that the operator is to write. In a settings file (--settings): \
+             `admission: {server: local, managed: my-operator.example.com}`; as variables: KOPF_RS_ADMISSION_SERVER and KOPF_RS_ADMISSION_MANAGED; in \
+             code: `settings.admission.server = Some(AdmissionServer::local())` and `settings.admission.managed = Some(name)`"
                 .to_owned(),
         ),
         Some(server) => match server.problem() {
@@ -190,10 +238,14 @@ fn bind(server: &AdmissionServer, admission: &Admission) -> Result<TcpListener, 
     })
 }
 
-/// Where to listen.
+/// Returns the addresses to listen on.
 fn addresses(server: &AdmissionServer, admission: &Admission) -> Result<Vec<SocketAddr>, String> {
     let Some(listen) = &admission.listen else {
-        return Ok(vec![server.default_address()]);
+        let address = server.default_address();
+        // A host without IPv6 refuses to listen at `::`.
+        let is_any = address.ip().is_unspecified();
+        let ipv4 = is_any.then(|| (Ipv4Addr::UNSPECIFIED, address.port()).into());
+        return Ok([address].into_iter().chain(ipv4).collect());
     };
     let found = listen.to_socket_addrs();
     let found = found.map_err(|error| not_served_at(listen, &error))?;
@@ -206,7 +258,7 @@ fn not_served_at(address: &str, error: &std::io::Error) -> String {
     )
 }
 
-/// The port of an endpoint that is not there yet.
+/// Returns the port of an endpoint that is not started yet.
 #[cfg(any(feature = "cli", test))]
 fn port_to_be(server: &AdmissionServer, admission: &Admission) -> Result<u16, String> {
     let addresses = addresses(server, admission)?;
@@ -220,7 +272,7 @@ fn port_to_be(server: &AdmissionServer, admission: &Admission) -> Result<u16, St
     }
 }
 
-/// The first certificate, and what looks after it.
+/// Returns the first certificate, and the task that renews it.
 async fn certificates(
     setup: &AdmissionSetup<'_>,
     server: &AdmissionServer,
@@ -273,16 +325,14 @@ async fn certificates(
     Ok((identity, keeping))
 }
 
-/// What keeps the definitions of converted kinds right, if that is for the operator to do.
+/// Returns the tasks that read the definitions of converted kinds and, if the operator manages them, keep them up to date.
 fn definitions(
     setup: &AdmissionSetup<'_>,
     client: &ClientConfig,
-    trust: &watch::Receiver<Trust>,
-    publishing: &Arc<Publishing>,
+    (trust, publishing): (&watch::Receiver<Trust>, &Arc<Publishing>),
+    sharing: &Sharing,
 ) -> Vec<Definition> {
-    if setup.settings.admission.managed.is_none() {
-        return Vec::new();
-    }
+    let is_managed = setup.settings.admission.managed.is_some();
     let kinds = setup.conversions.kinds().iter();
     let definitions = kinds.map(|kind| {
         Definition::new(DefinitionSetup {
@@ -292,13 +342,34 @@ fn definitions(
             backoff: backoff(setup.settings),
             pace: WatchPace::default(),
             trust: trust.clone(),
-            publisher: publishing.publisher(),
+            publisher: is_managed.then(|| publishing.publisher()),
+            known: setup.definitions.clone(),
+            sharing: sharing.clone(),
         })
     });
     definitions.collect()
 }
 
-/// What writes objects of converted kinds again, if that is wanted.
+fn port_of(socket: &TcpListener) -> Result<u16, String> {
+    let address = socket.local_addr().map_err(|error| error.to_string())?;
+    Ok(address.port())
+}
+
+/// Returns whether the operator runs in a cluster, where other instances or a restarted one need its webhooks.
+fn persists(setup: &AdmissionSetup<'_>, server: &AdmissionServer) -> bool {
+    !setup.once && (server.namespace().is_some() || setup.cluster.own_namespace().is_some())
+}
+
+/// Identifies this instance among those that share configurations. The name of a Pod and the id of its process stay when its containers restart.
+/// A port alone does not identify a process on one machine: a later process may get the port of a killed one, and would inherit its age.
+fn sharing(setup: &AdmissionSetup<'_>, port: u16) -> Sharing {
+    let host = host_name().filter(|it| !it.is_empty());
+    let host = host.as_deref().unwrap_or("operator");
+    let name = format!("{host}:{port}-{}", std::process::id());
+    Sharing::new(&naming::prefix(setup.operator), &name, setup.clock)
+}
+
+/// Returns the storage migrations, if they are enabled.
 fn migrations(setup: &AdmissionSetup<'_>) -> Vec<StorageMigration> {
     let admission = &setup.settings.admission;
     if !admission.storage_migration {
@@ -318,7 +389,7 @@ fn migrations(setup: &AdmissionSetup<'_>) -> Vec<StorageMigration> {
     migrations.collect()
 }
 
-/// Where certificates are kept, unless that is in memory.
+/// Returns the Secret that stores the certificates; `None` if they are kept in memory.
 fn secret_of(setup: &AdmissionSetup<'_>) -> Option<KeptObject> {
     let admission = &setup.settings.admission;
     let namespace = admission.server.as_ref()?.namespace()?;
@@ -330,7 +401,7 @@ fn secret_of(setup: &AdmissionSetup<'_>) -> Option<KeptObject> {
     })
 }
 
-/// The namespace that the operator is in, as far as it is known.
+/// Returns the namespace of the operator, as far as it is known.
 fn own_namespace(server: &AdmissionServer, cluster: &Cluster) -> Option<String> {
     let service = server.namespace().map(str::to_owned);
     service.or_else(|| cluster.own_namespace().map(str::to_owned))
@@ -339,4 +410,40 @@ fn own_namespace(server: &AdmissionServer, cluster: &Cluster) -> Option<String> 
 fn backoff(settings: &Settings) -> (Duration, Duration) {
     let networking = &settings.networking;
     (networking.first_backoff, networking.longest_backoff)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv6Addr, TcpStream};
+
+    use super::*;
+
+    fn server(text: &str) -> AdmissionServer {
+        AdmissionServer::parse(text).unwrap()
+    }
+
+    #[test]
+    fn what_others_reach_listens_at_addresses_of_both_families() {
+        let listening = |text: &str| {
+            let found = addresses(&server(text), &Admission::default()).unwrap();
+            found.iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        let hooks = ["[::]:9443", "0.0.0.0:9443"];
+        assert_eq!(listening("service:team/hooks"), hooks);
+        let hooks = ["[::]:8443", "0.0.0.0:8443"];
+        assert_eq!(listening("https://[fd00::7]:8443/a"), hooks);
+        assert_eq!(listening("host:fd00::7"), ["[::]:0", "0.0.0.0:0"]);
+        assert_eq!(listening("local"), ["127.0.0.1:0"]);
+    }
+
+    #[test]
+    fn whoever_asks_comes_by_any_family_that_the_host_has() {
+        let socket = bind(&server("k3d"), &Admission::default()).unwrap();
+        let port = port_of(&socket).unwrap();
+        TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap();
+        let has_ipv6 = TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).is_ok();
+        if has_ipv6 {
+            TcpStream::connect((Ipv6Addr::LOCALHOST, port)).unwrap();
+        }
+    }
 }

@@ -1,7 +1,7 @@
-//! Settings from outside of the code: a file, then the environment.
+//! Reads settings from a file, then from the environment.
 //!
-//! Promises that nothing is overlooked: a name that is no setting, and a value of another kind than its setting, are errors that say where
-//! they are, and what was expected. Must not know what anything is set for.
+//! Guarantees that no mistake goes unnoticed: an unknown name and a value of the wrong type are errors that name the place and the expected
+//! value. Must not know the purpose of any setting.
 
 #[cfg(feature = "cli")]
 mod file;
@@ -19,18 +19,20 @@ use crate::operator::configuration::written::Written;
 use crate::operator::settings::{Settings, SettingsError};
 
 impl Settings {
-    /// Take what the environment says: `KOPF_RS_QUEUEING_WORKER_LIMIT=10` sets `queueing.worker_limit`, and so on. Numbers, `true`, `false`
-    /// and maps are written as in JSON; `null` takes a setting back that may be left out. Where a setting is text, a variable is taken as it is.
+    /// Reads settings from the environment: `KOPF_RS_QUEUEING_WORKER_LIMIT=10` sets `queueing.worker_limit`, and so on.
     ///
-    /// Programs of `kopf_rs::main!()` do so by themselves.
+    /// Numbers, `true`, `false` and maps are written as in JSON; `null` unsets an optional setting. If a setting is text, the value of its
+    /// variable is taken literally.
+    ///
+    /// Programs of `kopf_rs::main!()` call this by themselves.
     ///
     /// # Errors
-    /// For a variable that looks like a setting and is none, and for a value that is not as expected.
+    /// Returns an error for a variable that looks like a setting but is none, and for a value that is not as expected.
     pub fn read_environment(&mut self) -> Result<(), SettingsError> {
         read_variables(self, env::vars_os())
     }
 
-    /// Take what a YAML file says: a map of the groups, each a map of settings.
+    /// Reads settings from a YAML file: a map of the groups, each a map of settings.
     ///
     /// ```yaml
     /// queueing:
@@ -41,7 +43,8 @@ impl Settings {
     /// ```
     ///
     /// # Errors
-    /// If the file cannot be read, for a name that is no setting, and for a value that is not as expected: with the line.
+    /// Returns an error if the file cannot be read, for an unknown setting, and for a value that is not as expected. The error names the
+    /// line.
     #[cfg(feature = "cli")]
     pub fn read_file(&mut self, path: impl AsRef<std::path::Path>) -> Result<(), SettingsError> {
         file::read(self, path.as_ref())
@@ -73,8 +76,8 @@ fn read_variables(
     Ok(())
 }
 
-/// Whether Kubernetes has set it: each Pod has such variables for each Service of its namespace, and a Service may be called
-/// `kopf-rs-health`.
+/// Returns whether Kubernetes has set this variable: each Pod has such variables for each Service of its namespace, and a Service may be
+/// called `kopf-rs-health`.
 fn is_of_a_service(name: &str) -> bool {
     let port = |rest: &str| {
         let digits = rest.trim_start_matches(|c: char| c.is_ascii_digit());
@@ -86,7 +89,8 @@ fn is_of_a_service(name: &str) -> bool {
         || name.split("_PORT_").skip(1).any(port)
 }
 
-/// Other programs have variables that begin alike: only what is in a group of settings, or nearly a setting, is a mistake.
+/// Refuses a misspelt variable: one in a group of settings, or one that is nearly a setting. Other variables may belong to other programs
+/// with the same prefix.
 fn refuse_near_misses(name: &str) -> Result<(), SettingsError> {
     if is_of_a_service(name) {
         return Ok(());
@@ -139,7 +143,7 @@ mod tests {
             ("KOPF_RS_POSTING_LEVEL", "warning"),
             ("KOPF_RS_EXECUTION_DEFAULT_BACKOFF", "null"),
             ("KOPF_RS_PERSISTENCE_SERVICE_HOST", "10.0.0.1"),
-            // Of others.
+            // Variables of other programs.
             ("KOPF_RS_NAME", "x"),
             ("KOPF_RS_SETTINGS", "settings.yaml"),
             ("KOPF_RS_RUN_DIR", "x"),

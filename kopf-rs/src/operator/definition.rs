@@ -1,4 +1,4 @@
-//! The kind of an operator, registered by itself.
+//! Registers the kinds of an operator, by itself.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -10,10 +10,10 @@ use crate::handler::error::{HandlerResult, PermanentError, TemporaryError};
 use crate::handler::registry::Registry;
 use crate::handler::registry::collect::rules_in_order;
 
-/// Register a kind: apply its `CustomResourceDefinition`, for a function with [`#[on_startup]`](macro@crate::on_startup).
+/// Registers a kind: applies its `CustomResourceDefinition`. Call it in a function with [`#[on_startup]`](macro@crate::on_startup).
 ///
-/// The definition is a type of `k8s-openapi`, such as `MyApp::crd()` of a type that derives `kube::CustomResource`, or a `Value` from YAML. Handlers of
-/// the kind are called as soon as the server serves it.
+/// The definition is a type of `k8s-openapi`, such as `MyApp::crd()` of a type that derives `kube::CustomResource`, or a `Value` from YAML.
+/// Handlers of the kind are called as soon as the server serves it.
 ///
 /// ```
 /// use kopf_rs::prelude::*;
@@ -32,12 +32,13 @@ use crate::handler::registry::collect::rules_in_order;
 /// }
 /// ```
 ///
-/// The definition gets the [validation rules](macro@crate::validation_rule) of its kind that this program declares, as far as a definition can enforce them.
+/// The definition gets the [validation rules](macro@crate::validation_rule) of its kind that this program declares, as far as a definition
+/// can enforce them.
 ///
 /// The operator needs `create` and `patch` for `customresourcedefinitions`.
 ///
 /// # Errors
-/// A temporary one until the server has accepted it, a permanent one where it is refused.
+/// Returns a temporary error until the server has accepted the definition, and a permanent one if the server refuses it.
 pub async fn register_crd(client: &Client, definition: &impl Serialize) -> HandlerResult {
     let definition = with_rules(&json_of(definition)?, &rules_in_order());
     let name = definition["metadata"]["name"].as_str();
@@ -56,8 +57,8 @@ pub async fn register_crd(client: &Client, definition: &impl Serialize) -> Handl
 }
 
 impl Registry {
-    /// A `CustomResourceDefinition` with the [validation rules](macro@crate::validation_rule) of its kind, as far as a definition can enforce them:
-    /// for a file, or for [`register_crd`] with rules that are added by hand.
+    /// Returns a `CustomResourceDefinition` with the [validation rules](macro@crate::validation_rule) of its kind, as far as a definition
+    /// can enforce them: for a file, or for [`register_crd`] with rules that are added by hand.
     ///
     /// ```
     /// use kopf_rs::{Registry, ValidationRule};
@@ -77,7 +78,7 @@ impl Registry {
     /// ```
     ///
     /// # Errors
-    /// Where the definition is no JSON.
+    /// Returns an error if the definition cannot be converted to JSON.
     pub fn definition(&self, definition: &impl Serialize) -> HandlerResult<Value> {
         Ok(with_rules(&json_of(definition)?, self.rules()))
     }

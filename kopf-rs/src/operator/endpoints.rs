@@ -1,6 +1,6 @@
-//! The endpoints that an operator is to have: where it is asked how it is, and where its figures are.
+//! The requested endpoints of an operator: liveness and metrics.
 //!
-//! Without the feature `metrics` there are no figures. Must not know what answers.
+//! Without the feature `metrics`, there are no metrics. Must not know the servers behind the endpoints.
 
 use std::any::TypeId;
 use std::sync::Arc;
@@ -19,19 +19,19 @@ use crate::metrics::counted::{Counted, DeclaredHandler};
 #[cfg(feature = "metrics")]
 use crate::metrics::own::Metrics;
 
-/// Whether handlers may ask for a value of this type though nobody has given it.
+/// Returns whether handlers may ask for a value of this type that the program has not given.
 #[cfg(feature = "metrics")]
 pub(super) fn is_given_by_itself(type_id: TypeId) -> bool {
     type_id == TypeId::of::<Metrics>()
 }
 
-/// Whether handlers may ask for a value of this type though nobody has given it.
+/// Returns whether handlers may ask for a value of this type that the program has not given.
 #[cfg(not(feature = "metrics"))]
 pub(super) fn is_given_by_itself(_: TypeId) -> bool {
     false
 }
 
-/// What was asked for.
+/// The endpoints as requested, not checked yet.
 #[derive(Clone, Debug)]
 pub(super) struct WantedEndpoints {
     pub(super) liveness: Result<Option<Address>, BadLiveness>,
@@ -39,14 +39,14 @@ pub(super) struct WantedEndpoints {
     pub(super) metrics: Result<Option<Address>, BadMetricsAddress>,
 }
 
-/// What there is to be.
+/// The checked endpoints.
 pub(super) struct Endpoints {
     pub(super) liveness: Option<Address>,
     #[cfg(feature = "metrics")]
     pub(super) figures: Option<Figures>,
 }
 
-/// Where figures are to be, and what is counted.
+/// The address of the metrics endpoint, and the counters.
 #[cfg(feature = "metrics")]
 pub(super) struct Figures {
     pub(super) address: Address,
@@ -54,7 +54,7 @@ pub(super) struct Figures {
     pub(super) own: Metrics,
 }
 
-/// An endpoint that there cannot be.
+/// An endpoint that cannot be served.
 #[derive(Clone, Debug)]
 pub(super) enum BadEndpoint {
     Liveness(BadLiveness),
@@ -84,7 +84,7 @@ impl WantedEndpoints {
         Ok(())
     }
 
-    /// With what handlers ask for to keep figures of their own.
+    /// Checks the endpoints, and gives handlers access to metrics of their own.
     #[cfg(feature = "metrics")]
     pub(super) fn checked(
         self,
@@ -125,19 +125,19 @@ impl WantedEndpoints {
 }
 
 impl Endpoints {
-    /// Whether somebody may ask.
+    /// Returns whether any endpoint is requested.
     pub(super) fn are_wanted(&self) -> bool {
         self.liveness.is_some() || self.meter().is_some()
     }
 
-    /// Who makes figures of what happens.
+    /// Returns the meter that counts happenings.
     #[cfg(feature = "metrics")]
     pub(super) fn meter(&self) -> SharedMeter {
         let figures = self.figures.as_ref();
         figures.map(|figures| figures.counted.clone() as _)
     }
 
-    /// Nobody makes figures.
+    /// Returns no meter, since the feature `metrics` is disabled.
     #[cfg(not(feature = "metrics"))]
     #[expect(clippy::unused_self, reason = "the same as with the feature")]
     pub(super) fn meter(&self) -> SharedMeter {

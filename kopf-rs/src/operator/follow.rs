@@ -1,6 +1,6 @@
-//! One watch as a task: hands its events on, tells of its troubles, and goes on after a panic.
+//! Runs one watch as a task: passes its events on, reports its failures, and restarts it after a panic.
 //!
-//! Must not know what is watched for.
+//! Must not know the purpose of the watch.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -13,28 +13,38 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::cluster::Cluster;
 use crate::cluster::error::ClusterError;
 use crate::cluster::watch::{WatchEvent, Watched};
-use crate::engine::report::report_outage_over;
 use crate::handler::outcome::panic_text;
-use crate::happening::serving::{Serving, Trouble, Watching};
+use crate::happening::serving::{Purpose, Serving, Trouble, Watching};
 use crate::object::collection::Collection;
 use crate::operator::report::{report_resumed, report_serving};
 use crate::rt::backoff::Backoff;
-use crate::rt::outage::Membership;
+use crate::rt::outage::OutageGuard;
 
-/// A watch that went on for that long before it panicked had recovered from the last panic.
+/// A watch that worked for this long before a panic had recovered from the previous panic.
 const CALM: Duration = Duration::from_secs(60);
 
-/// Watch for ever. `outage` survives this watch: another watch of the same collection goes on with it.
+/// Watches for ever. `outage` outlives this watch: a watch of the same collection that replaces it continues the outage.
 pub(crate) async fn follow(
     cluster: Cluster,
     watched: Watched,
-    outage: Membership,
+    outage: OutageGuard,
+    sink: impl FnMut(WatchEvent) + Send,
+) {
+    follow_for(Purpose::Handlers, cluster, watched, outage, sink).await;
+}
+
+async fn follow_for(
+    purpose: Purpose,
+    cluster: Cluster,
+    watched: Watched,
+    outage: OutageGuard,
     mut sink: impl FnMut(WatchEvent) + Send,
 ) {
     let (first, longest) = watched.pace.backoff;
     let mut panics = Backoff::new(first, longest);
     let mut health = Health {
         collection: watched.collection.clone(),
+        purpose,
         outage,
         is_in_trouble: false,
         was_in_trouble: false,
@@ -62,41 +72,68 @@ pub(crate) async fn follow(
     }
 }
 
-/// The same as a task with an outage of its own. Dropping the handle ends the watch.
+/// Spawns a watch with an outage of its own. Dropping the handle ends the watch.
 pub(crate) fn follow_in_task(
     cluster: &Cluster,
     watched: Watched,
     sink: impl FnMut(WatchEvent) + Send + 'static,
 ) -> AbortOnDropHandle<()> {
-    let outage = Membership::new(cluster.outages().clone(), report_outage_over);
-    let following = follow(cluster.clone(), watched, outage, sink);
+    spawn(Purpose::Handlers, cluster, watched, sink)
+}
+
+/// Returns the link of a watch to outages. A watch that ends during an outage reports nothing, because no object has waited for it.
+pub(super) fn membership(cluster: &Cluster) -> OutageGuard {
+    OutageGuard::new(cluster.outages().clone(), |_| ())
+}
+
+/// Spawns a watch for any purpose.
+pub(super) fn spawn(
+    purpose: Purpose,
+    cluster: &Cluster,
+    watched: Watched,
+    sink: impl FnMut(WatchEvent) + Send + 'static,
+) -> AbortOnDropHandle<()> {
+    let outage = membership(cluster);
+    let following = follow_for(purpose, cluster.clone(), watched, outage, sink);
     AbortOnDropHandle::new(tokio::spawn(following))
 }
 
-/// Whether the watch goes on as it should, as far as it has told.
+/// The health of a watch, judged by its events.
 struct Health {
     collection: Arc<Collection>,
-    outage: Membership,
-    /// This watch itself has told of it, and will tell of its end: a listing alone is none, for it may be one that no watch can follow.
+    purpose: Purpose,
+    outage: OutageGuard,
+    /// This watch has reported the failure itself, and will report its end. A listing alone does not end it, since watching may still fail
+    /// after it.
     is_in_trouble: bool,
-    /// It was in trouble when it panicked: the one that is started again cannot tell of the end.
+    /// The watch was failing when it panicked, so the restarted one cannot report the end of the failure.
     was_in_trouble: bool,
 }
 
 impl Health {
-    /// Take in what the watch tells. Whether the trouble of one that has panicked is over by that, which nobody else tells.
+    /// Takes in an event. Returns whether it ends the failure of a watch that has panicked, which no other event would report.
     fn on_event(&mut self, event: &WatchEvent) -> bool {
         let collection = &self.collection;
         match event {
             WatchEvent::Trouble(error) => {
                 self.is_in_trouble = true;
-                let outage = error.outage(&collection.resource);
-                let is_news = self.outage.join(&outage).is_some();
                 let trouble = trouble_of(error);
-                tell_of(collection, Watching::Failed { trouble, is_news });
+                let purpose = self.purpose;
+                let mut outage = error.outage(&collection.resource);
+                if matches!(trouble, Trouble::Forbidden { .. }) && purpose != Purpose::Handlers {
+                    // A separate outage, because the operator works without this watch and handlers do not depend on it.
+                    outage = format!("the operator's own watch is {outage}");
+                }
+                let is_news = self.outage.join(&outage).is_some();
+                let failed = Watching::Failed {
+                    trouble,
+                    purpose,
+                    is_news,
+                };
+                tell_of(collection, failed);
             }
             WatchEvent::Resumed => self.recovered(),
-            // A watch that takes over from one in trouble does not know that it has resumed anything.
+            // A watch that replaces a failing one does not know that it has resumed anything.
             WatchEvent::Synced if !self.is_in_trouble => {
                 let is_of_former = self.was_in_trouble;
                 self.recovered();

@@ -1,6 +1,6 @@
-//! The name of this operator among its peers, as Kopf makes it.
+//! The name of this operator among its peers, in Kopf's form.
 //!
-//! Must not know what it is used for.
+//! Must not know its use.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use jiff::Timestamp;
 use crate::operator::settings::host_name;
 use crate::rt::rng::Rng;
 
-/// The variable that says it; a Pod's name, by the downward API.
+/// The environment variable with the identity; usually a Pod's name by the downward API.
 const VARIABLE: &str = "POD_ID";
 
-/// `$POD_ID`, else `user@host/time of the start/three characters`.
+/// Returns `$POD_ID`, or else `user@host/start time/three characters`.
 pub(super) fn identity(started: Timestamp, rng: &Rng) -> String {
     told().unwrap_or_else(|| {
         let time = started.strftime("%Y%m%d%H%M%S");
@@ -21,7 +21,7 @@ pub(super) fn identity(started: Timestamp, rng: &Rng) -> String {
     })
 }
 
-/// The name of who is no operator, and is to be known again: `$POD_ID`, else `user@host`.
+/// Returns the recognisable name of a user who runs a command: `$POD_ID`, or else `user@host`.
 #[cfg(feature = "cli")]
 pub(crate) fn person() -> String {
     told().unwrap_or_else(user_at_host)
@@ -43,7 +43,7 @@ fn user_at_host() -> String {
     format!("{user}@{host}")
 }
 
-/// A letter or a digit, at random.
+/// Returns a random letter or digit.
 pub(super) fn character(rng: &Rng) -> char {
     const CHARACTERS: &[u8; 36] = b"abcdefghijklmnopqrstuvwxyz0123456789";
     let at = rng.jitter(Duration::from_secs(36)).as_secs();

@@ -1,7 +1,7 @@
-//! The Lease of an operator whose instances take turns: asked for and renewed in a task of its own, which nobody holds up.
+//! Acquires and renews the Lease of an operator with several instances, in a task that no other work delays.
 //!
-//! Promises that the gate before all writes knows of a lost term before anybody else does, that a server which is away ends nothing, and that the
-//! Lease is given back only after the gate is closed. Must not know what is done in a term.
+//! Guarantees that the fence before all writes learns of a lost term first, that an unreachable server ends no task, and that the Lease is
+//! released only after the fence is closed. Must not know the work of a term.
 
 use std::time::Duration;
 
@@ -29,22 +29,22 @@ use crate::object::raw::Raw;
 use crate::operator::follow::follow_in_task;
 use crate::reaction::election::{Answer, Candidate, Election, Sent, Standing, Wish};
 
-/// So often who has the Lease looks at its clocks, at least.
+/// The longest interval at which the holder of the Lease checks its clocks.
 const PULSE: Duration = Duration::from_secs(1);
 
-/// Whether this instance is at work.
+/// The role of this instance in the election.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// Another one is, or nobody knows.
+    /// Another instance leads, or the leader is unknown.
     #[default]
     StandsBy,
-    /// In the term of that number.
+    /// This instance leads, in the term of this number.
     Works(u64),
 }
 
-/// What taking part in the election needs.
+/// The parts that the election needs.
 pub(crate) struct LeaseSetup {
-    /// With no gate, and with a patience of its own.
+    /// Without a fence, and with a time limit of its own.
     pub(crate) cluster: Cluster,
     pub(crate) fence: Fence,
     pub(crate) candidate: Candidate,
@@ -53,7 +53,7 @@ pub(crate) struct LeaseSetup {
     pub(crate) meter: SharedMeter,
 }
 
-/// Taking part in the election. Dropping it ends that at once: the Lease is kept until its time is over.
+/// The task that takes part in the election. Dropping it ends it at once: the Lease stays until it expires.
 pub(crate) struct LeaseTask {
     pub(crate) role: watch::Receiver<Role>,
     leaving: CancellationToken,
@@ -62,31 +62,31 @@ pub(crate) struct LeaseTask {
     lease: String,
 }
 
-/// The Lease, as its watch tells.
+/// A report of the Lease's watch.
 enum News {
-    /// As it is; or as it was when it was deleted.
+    /// The present Lease, or the last state of a deleted one.
     Lease(Value, EventType),
-    /// A listing lacks it.
+    /// A listing lacks the Lease.
     Unlisted,
 }
 
-/// Owns the Lease: nobody else reads or writes it.
+/// The only reader and writer of the Lease.
 struct Keeper {
     setup: LeaseSetup,
     election: Election,
     role: watch::Sender<Role>,
     asking: Option<(Sent, BoxFuture<'static, Result<Value, ClusterError>>)>,
     standing: Standing,
-    /// Why requests are refused, as it was told.
+    /// The refusal of requests that was last reported.
     refusal: Option<String>,
-    /// When it was last taken or renewed.
+    /// When the Lease was last acquired or renewed.
     renewed: Option<Instant>,
 }
 
 // === impl LeaseTask ===
 
 impl LeaseTask {
-    /// Needs a tokio runtime.
+    /// Starts the task. Needs a tokio runtime.
     pub(crate) fn start(setup: LeaseSetup) -> Self {
         let (tell, role) = watch::channel(Role::StandsBy);
         let leaving = CancellationToken::new();
@@ -120,7 +120,7 @@ impl LeaseTask {
         }
     }
 
-    /// Give it back, once nothing is written any more.
+    /// Releases the Lease; call it after the last write.
     pub(crate) async fn give_back(self) {
         self.leaving.cancel();
         if timeout(self.patience, self.task).await.is_err() {
@@ -142,15 +142,26 @@ impl Keeper {
             }
             let due = self.election.due();
             let due = due.saturating_sub(self.setup.fence.now().mono);
+            let pulse = self.pulse();
             tokio::select! {
                 biased;
                 () = leaving.cancelled(), if !self.election.is_leaving() => self.leave(),
                 Some(news) = news.recv() => self.take_in(news),
                 answer = answer(&mut self.asking) => self.answered(answer),
                 () = sleep(due), if self.asking.is_none() => self.ask(),
-                () = sleep(PULSE) => {}
+                () = sleep(pulse) => {}
             }
         }
+    }
+
+    /// Returns the time until the next check of the clocks: at the latest when the own term lapses, because daemons then have only a short
+    /// time to end.
+    fn pulse(&self) -> Duration {
+        let now = self.setup.fence.now();
+        let term = self.election.term();
+        let left = term.map(|it| it.times.renew_deadline.saturating_sub(now.since(&it.stamp)));
+        let left = left.filter(|it| !it.is_zero());
+        left.map_or(PULSE, |left| left.min(PULSE))
     }
 
     fn watch(&self) -> (AbortOnDropHandle<()>, UnboundedReceiver<News>) {
@@ -178,7 +189,7 @@ impl Keeper {
                 | WatchEvent::Bookmark
                 | WatchEvent::Silent => None,
             };
-            // The keeper is gone only when this watch is about to be.
+            // Fails only if the keeper is gone, and then this watch is about to end.
             drop(news.map(|news| tell.send(news)));
         });
         (watch, news)
@@ -195,7 +206,7 @@ impl Keeper {
 
     fn leave(&mut self) {
         if let Some((sent, _)) = self.asking.take() {
-            // It may well be carried out.
+            // The request may still be executed.
             let now = self.setup.fence.now();
             let failed = Answer::Failed { retry_after: None };
             self.election.answered(&sent, failed, &now);
@@ -213,7 +224,7 @@ impl Keeper {
             match wish {
                 Wish::Read => cluster.lease(&namespace, &name).await,
                 Wish::Create(lease) => match cluster.create_lease(&namespace, &lease).await {
-                    // The namespace is not there.
+                    // The namespace does not exist.
                     Err(ClusterError::NotFound(why)) => Err(ClusterError::Invalid(why.to_string())),
                     created => created,
                 },
@@ -254,9 +265,9 @@ impl Keeper {
         }
     }
 
-    // === telling ===
+    // === reporting ===
 
-    /// The gate first, then the log, the board and whoever works.
+    /// Updates the fence first, then the log, the status page and the receivers of the role.
     fn tell(&mut self) {
         let now = self.setup.fence.now();
         self.setup.fence.set(self.election.term());
@@ -308,7 +319,7 @@ impl Keeper {
         report(told);
     }
 
-    /// Once, until an answer is another one.
+    /// Reports a refusal once, until an answer differs.
     fn tell_refusal(&mut self, refusal: Option<&ClusterError>, is_error: bool) {
         let Some(error) = refusal else {
             self.refusal.take_if(|_| !is_error);
@@ -368,7 +379,7 @@ impl Keeper {
     }
 }
 
-/// Wait for the answer to what was asked, if anything was.
+/// Waits for the answer to the pending request, if there is one.
 async fn answer(
     asking: &mut Option<(Sent, BoxFuture<'static, Result<Value, ClusterError>>)>,
 ) -> (Sent, Result<Value, ClusterError>) {
@@ -382,7 +393,7 @@ async fn answer(
     }
 }
 
-/// How an instance stands, in one word for programs.
+/// Returns the standing of an instance as one word for programs.
 fn word(standing: &Standing) -> &'static str {
     match standing {
         Standing::Unknown => "unknown",
@@ -397,7 +408,7 @@ fn word(standing: &Standing) -> &'static str {
     }
 }
 
-/// All of it: what others have put into it is to stay.
+/// Returns the whole object, because entries of other writers must be preserved.
 fn whole(raw: &Raw) -> Option<Value> {
     let body = raw.body().ok()?;
     Some((*body).clone())
@@ -407,7 +418,7 @@ fn report(leasing: Leasing) {
     report_of_operator(&Happening::Leasing(leasing));
 }
 
-/// Wait until the role is another one. For ever, where there is no election; the one of an election that has ended is to stand by.
+/// Waits until the role changes: for ever without an election. After the end of an election, the role is standby.
 pub(crate) async fn changed(role: &mut Option<watch::Receiver<Role>>) -> Role {
     let Some(receiver) = role else {
         return std::future::pending().await;

@@ -1,6 +1,6 @@
 //! Login handlers as a source of credentials.
 //!
-//! Must not know when a login is wanted, nor what is done with what they return.
+//! Must not know when a login is required, or how the credentials are used.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,12 +30,12 @@ pub(crate) struct LoginHandlers {
     pub(crate) invoker: Arc<Invoker>,
     pub(crate) clock: Clock,
     pub(crate) rng: Arc<Rng>,
-    /// With the logger of logins, and without a client: that one waits for the login.
+    /// The context with the logger of logins and without a client, because that client waits for the login.
     pub(crate) context: CauseContext,
     pub(crate) settings: StartupSettings,
 }
 
-/// All requests wait for a login: a call that takes longer, without a timeout of its own, is cut off and made again.
+/// The time limit for a call without a timeout of its own, after which it is cancelled and repeated, because all requests wait for the login.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 impl LoginSource for LoginHandlers {
@@ -86,7 +86,7 @@ impl LoginHandlers {
     }
 }
 
-/// What it has returned is not shown: it may be a secret.
+/// Parses the result of a handler. The error does not quote it, because it may be secret.
 fn candidate(id: Arc<str>, result: Value) -> Result<Candidate, String> {
     match serde_json::from_value::<ConnectionInfo>(result) {
         Ok(info) => Ok(Candidate { id, info }),

@@ -1,7 +1,8 @@
-//! Which of the discovered resources are served, in which version, and by which handlers.
+//! Decides which discovered resources are served, in which version, and by which handlers.
 //!
-//! Pure: resources and handlers in, resources with their handlers and what is not served out. Promises at most one version per resource, and
-//! one group of Events: an object has one uid in all its versions, and two watches of it would be two operators on one object.
+//! Pure: takes resources and handlers, returns resources with their handlers, and the rest. Guarantees at most one version per resource, and
+//! only one of the two groups of Events: an object has the same uid in all versions, so two watches of it would act like two operators on
+//! one object.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -13,27 +14,27 @@ use crate::happening::serving::Serving;
 use crate::object::resource::Resource;
 use crate::object::selector::Selector;
 
-/// What is to be served, and what is not.
+/// The resources to serve, and those that cannot be served.
 #[derive(Debug, Default)]
 pub(crate) struct Matched {
     pub(crate) resources: Vec<ServedResource>,
     pub(crate) unserved: Vec<Serving>,
-    /// Some handlers are for resources that do not exist, or that are ambiguous: as things are now.
+    /// Some handlers are at present for resources that do not exist or are ambiguous.
     pub(crate) is_unresolved: bool,
 }
 
-/// A resource in the version that is served, and the handlers for it.
+/// A resource in the version that is served, and its handlers.
 #[derive(Debug)]
 pub(crate) struct ServedResource {
     pub(crate) resource: Resource,
     pub(crate) handlers: Vec<Arc<Handler>>,
-    /// Deletion handlers that are for its objects too, that are not served as things are now, and that may be served again: as ambiguous
-    /// as they are now, or for another version that is there, or of which nothing is known.
+    /// Deletion handlers that apply to its objects but are not served at present, and may be served again: they are ambiguous, or for
+    /// another version that exists or about which nothing is known.
     pub(crate) withheld: Vec<Arc<Handler>>,
 }
 
 impl Matched {
-    /// Kinds that handlers own are not served either.
+    /// Adds kinds that handlers own and that are not served either.
     pub(crate) fn unresolved_too(&mut self, kinds: &BTreeSet<String>) {
         if !kinds.is_empty() {
             let selectors = kinds.iter().cloned().collect();
@@ -42,8 +43,8 @@ impl Matched {
         }
     }
 
-    /// Leave out the resources for which `choose` fails because a function in the settings has panicked: it may be there to keep objects away
-    /// from this operator.
+    /// Removes the resources for which `choose` fails because a function in the settings has panicked. That function may exist to keep
+    /// objects away from this operator.
     pub(crate) fn drop_unselected<T>(
         &mut self,
         choose: impl Fn(&ServedResource) -> Result<T, String>,
@@ -60,27 +61,27 @@ impl Matched {
     }
 }
 
-/// A resource that a handler is for, in the version that it takes.
+/// A resource that a handler applies to, in the version that it takes.
 struct Demand<'a> {
     handler: &'a Arc<Handler>,
     resource: &'a Resource,
     version: VersionDemand,
 }
 
-/// Which version of a resource a handler takes.
+/// The version of a resource that a handler takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum VersionDemand {
-    /// The one that it names.
+    /// The version that the handler names.
     Named,
-    /// The preferred one, since it names none.
+    /// The preferred version, since the handler names none.
     Preferred,
-    /// Any, since it is for many resources and names no version: the preferred one unless other handlers take another.
+    /// Any version, since the handler is for many resources and names no version: the preferred one unless other handlers take another.
     Any,
-    /// One of those that its function accepts.
+    /// One of the versions that the handler's function accepts.
     Accepted,
 }
 
-/// Match handlers with resources; of the versions `unknown` (`group/version`) nobody knows what they serve.
+/// Matches handlers with resources. The contents of the versions `unknown` (`group/version`) are not known.
 pub(crate) fn match_handlers(
     handlers: &[Arc<Handler>],
     resources: &[Resource],
@@ -103,7 +104,7 @@ pub(crate) fn match_handlers(
         } else if found.len() > 1 && selector.is_specific() {
             matched.ambiguous(selector, &found);
         } else {
-            // A handler for whatever there is leaves out what cannot be served.
+            // A handler for all resources leaves out those that cannot be served.
             let fits = |it: &&Resource| selector.is_specific() || is_fit(it, handler);
             let version = VersionDemand::of(selector);
             demands.extend(found.into_iter().filter(fits).map(|resource| Demand {
@@ -125,7 +126,7 @@ pub(crate) fn match_handlers(
 }
 
 impl Matched {
-    /// The resources that a function of the user selects: none of those for which it panics.
+    /// Returns the resources that a function of the user selects: none of those for which it panics.
     fn accepted<'a>(
         &mut self,
         handler: &Handler,
@@ -165,7 +166,7 @@ impl Matched {
         }
     }
 
-    /// Choose a version of each resource, and give it its handlers.
+    /// Chooses a version of each resource, and assigns the handlers.
     fn serve(&mut self, demands: &[Demand<'_>], resources: &[Resource]) {
         for demand in demands {
             let Some(chosen) = chosen_version(demand.resource, demands, resources) else {
@@ -178,7 +179,7 @@ impl Matched {
             if demand.version == VersionDemand::Any || demand.resource == chosen {
                 self.add(chosen, demand.handler);
             } else if demand.version == VersionDemand::Accepted && accepts() {
-                // Another demand of the same handler is for the version that is served.
+                // Another demand of the same handler is for the served version.
             } else {
                 self.not_in_this_version(demand, chosen);
             }
@@ -202,10 +203,11 @@ impl Matched {
         }
     }
 
-    /// Note what deletion handlers may have held when they were served, or will hold.
+    /// Records deletion handlers that may have put finalizers on objects while they were served, or will do so.
     ///
-    /// One that names another version than the one served holds nothing where a deletion handler is called in the version that is served:
-    /// that is how the operator cleans up there. Nor where the server does not serve its version any more: nobody would ever be called.
+    /// A handler that names another version than the served one holds nothing if a deletion handler is called in the served version, because
+    /// the operator then cleans up there. It holds nothing either if the server no longer serves its version, because it would never be
+    /// called.
     fn withhold(
         &mut self,
         handlers: &[Arc<Handler>],
@@ -285,14 +287,14 @@ impl VersionDemand {
     }
 }
 
-/// The version in which a resource is served: the preferred one where a handler takes it, else the highest that handlers name, else, for
-/// handlers that take any, the preferred one.
+/// Returns the version in which a resource is served: the preferred one if a handler takes it, else the highest that handlers name, else,
+/// for handlers that take any, the preferred one.
 fn chosen_version<'a>(
     resource: &Resource,
     demands: &[Demand<'a>],
     resources: &'a [Resource],
 ) -> Option<&'a Resource> {
-    // Of the groups of Events, the core one.
+    // Prefers the core group of Events to the other one.
     let rank = |it: &&'a Resource| {
         let is_core = it.group.is_empty();
         (it.preferred, is_core, priority(&it.version))
@@ -312,7 +314,8 @@ fn chosen_version<'a>(
     wanted.or_else(any)
 }
 
-/// Whether the selector means the resource in a version of which nothing is known: no news of it is no news of its end.
+/// Returns whether the selector names a version of the resource whose contents are unknown. A failed discovery does not prove that the
+/// resource is gone.
 fn is_version_unknown(
     selector: &Selector,
     resource: &Resource,
@@ -328,12 +331,12 @@ fn is_version_unknown(
     selector.matches(&named) && unknown.contains(&named.api_version())
 }
 
-/// Whether these show the same objects.
+/// Returns whether two resources contain the same objects.
 fn is_same(one: &Resource, other: &Resource) -> bool {
     one.identity() == other.identity()
 }
 
-/// Kubernetes' order of versions: stable ones, then beta, then alpha ones, each by their numbers; all others follow, by their names.
+/// Returns the rank of a version in Kubernetes' order: stable, beta, alpha, each by number; then all others by name.
 fn priority(version: &str) -> (u8, u32, u32, Reverse<&str>) {
     let number = |text: &str| {
         let is_number = !text.is_empty() && text.bytes().all(|it| it.is_ascii_digit());
@@ -362,14 +365,14 @@ fn is_unwatchable(resource: &Resource) -> bool {
     lacks(resource, "list") || lacks(resource, "watch")
 }
 
-/// Whether the handler's progress cannot be kept on such objects.
+/// Returns whether the handler's progress cannot be stored on such objects.
 fn is_unpatchable(resource: &Resource, handler: &Handler) -> bool {
     let writes = handler.persists_progress() || handler.background().is_some();
     lacks(resource, "patch") && !is_being_deleted(resource) && writes
 }
 
-/// Whether its definition is being deleted. Discovery names no verb that writes then, though only creations are refused: the objects that
-/// finalizers hold must be released by a PATCH.
+/// Returns whether the definition of the resource is being deleted. Discovery then lists no writing verbs, although only creations are
+/// refused: objects with finalizers must be released by a PATCH.
 fn is_being_deleted(resource: &Resource) -> bool {
     let writes = ["create", "update", "patch"];
     !lacks(resource, "deletecollection") && writes.iter().all(|verb| lacks(resource, verb))

@@ -1,4 +1,4 @@
-//! What `kopf_rs::main!` says without the feature `cli`.
+//! The message of `kopf_rs::main!` without the feature `cli`.
 
 /// Needs the feature `cli`: `cargo add kopf-rs --features cli,mimalloc`.
 #[macro_export]
@@ -8,7 +8,7 @@ macro_rules! main {
             "`kopf_rs::main!` needs the feature `cli` of kopf-rs, and `--embedded` the feature `embedded`: cargo add kopf-rs --features cli,embedded,mimalloc"
         );
 
-        // Lest the compiler complain that there is none.
+        // Avoids a second error of the compiler, that there is no `main`.
         fn main() {}
     };
 }

@@ -1,8 +1,8 @@
-//! Which resources and namespaces exist, and a watch for each that is served: kept right while the cluster changes.
+//! Keeps track of resources and namespaces, and keeps a watch for each one to serve while the cluster changes.
 //!
-//! Promises that a resource that is missing at first, goes away or comes back is followed, that objects stay with their workers when their
-//! resource is served in another version, and that each trouble stays with the watch it is about. Must not know what the engine does with
-//! objects.
+//! Guarantees that a resource that is missing at first, disappears or comes back is followed, that objects stay with their workers when
+//! their resource is served in another version, and that each failure is attributed to its own watch. Must not know what the engine does
+//! with objects.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::future::pending;
@@ -21,17 +21,15 @@ use crate::cluster::error::ClusterError;
 use crate::cluster::watch::{Selection, WatchEvent, WatchPace, Watched};
 use crate::engine::Engine;
 use crate::engine::queue::StreamId;
-use crate::engine::report::{report_of_operator, report_outage_over};
 use crate::engine::resource_handlers::ResourceHandlers;
 use crate::handler::definition::Handler;
-use crate::happening::Happening;
-use crate::happening::serving::{Serving, Watching};
+use crate::happening::serving::{Purpose, Serving, Watching};
 use crate::health::board::{Board, WatchOnBoard};
 use crate::object::collection::Collection;
 use crate::object::event::EventType;
 use crate::object::resource::Resource;
 use crate::operator::admission::managed::Found;
-use crate::operator::follow::{follow, follow_in_task};
+use crate::operator::follow::{follow, membership, spawn};
 use crate::operator::leasing::Role;
 use crate::operator::matching::{ServedResource, match_handlers};
 use crate::operator::report::{report_resumed, report_serving};
@@ -41,26 +39,28 @@ use crate::operator::settings::Settings;
 use crate::reaction::peering::OwnPeer;
 use crate::rt::backoff::Backoff;
 use crate::rt::clock::Clock;
-use crate::rt::outage::Membership;
-use crate::wording::Line;
+use crate::rt::outage::OutageGuard;
 
 mod backbone;
 mod children;
 mod leading;
+mod new_kinds;
 pub(crate) mod peering;
 mod schedule;
 #[cfg(test)]
 mod tests;
 mod turns;
+mod unserved;
 
 use children::{ChildWatches, OwnedKinds, WatchWith};
 
-use backbone::{Namespaces, custom_resource_definitions, namespaces, places};
+use backbone::{Namespaces, custom_resource_definitions, generation, namespaces, places};
 use leading::Leading;
 use peering::{PeeringSetup, Peerings};
 use schedule::{DiscoverySchedule, Event, is_served};
+use unserved::Unserved;
 
-/// What the observer needs.
+/// The parts that the observer needs.
 pub(crate) struct ObserverSetup {
     pub(crate) engine: Engine,
     pub(crate) cluster: Cluster,
@@ -68,85 +68,86 @@ pub(crate) struct ObserverSetup {
     pub(crate) scope: Scope,
     pub(crate) settings: Settings,
     pub(crate) clock: Clock,
-    /// What it says of itself to other operators; `None`: nothing.
+    /// The operator's own record for other operators; `None` for a standalone operator.
     pub(crate) peer: Option<OwnPeer>,
-    /// Whether this instance is at work, where instances share a Lease.
+    /// The role of this instance, if instances share a Lease.
     pub(crate) role: Option<watch::Receiver<Role>>,
-    /// Where it tells what it serves, if somebody may ask.
+    /// Receives the served resources for status pages, if they are enabled.
     pub(crate) board: Option<Board>,
-    /// Those that the API server asks: it is told where their kinds are not served.
+    /// The admission handlers, for which the observer reports kinds that are not served.
     pub(crate) admission_handlers: Vec<Arc<Handler>>,
-    /// Where it tells what the cluster serves.
+    /// Publishes the resources and namespaces of the cluster.
     pub(crate) found: watch::Sender<Option<Found>>,
 }
 
-/// Keeps the watches right. Dropping it ends them all.
+/// Keeps the watches up to date. Dropping it ends them all.
 pub(crate) struct Observer {
     setup: ObserverSetup,
     pace: WatchPace,
-    /// What the last discovery has found.
+    /// The result of the last discovery.
     resources: Vec<Resource>,
     ids: HashMap<[String; 2], u32>,
-    watches: BTreeMap<Place, Watch>,
+    watches: BTreeMap<WatchKey, Watch>,
     children: ChildWatches,
     peerings: Peerings,
     is_paused: bool,
     leading: Leading,
     /// The streams of watches that were ended for a pause.
-    suspended: BTreeMap<Place, StreamId>,
-    /// Those of namespaces that are gone, until then.
-    ending: VecDeque<(Instant, Place, Watch)>,
-    /// Those of namespaces and definitions.
+    suspended: BTreeMap<WatchKey, StreamId>,
+    /// The watches of deleted namespaces, with the time at which they end.
+    ending: VecDeque<(Instant, WatchKey, Watch)>,
+    /// The watches of namespaces and definitions.
     own_watches: Vec<AbortOnDropHandle<()>>,
     next_stream: StreamId,
     namespaces: Namespaces,
     schedule: DiscoverySchedule,
     discovery: Discovery,
-    /// What cannot be served, as things are now, as it was told.
-    unserved: BTreeSet<String>,
-    /// The resources that are served, by name.
+    /// The last known generations of the definitions.
+    generations: HashMap<String, Option<i64>>,
+    unserved: Unserved,
+    /// The names of the served resources.
     served: BTreeSet<String>,
     tell: UnboundedSender<News>,
     news: UnboundedReceiver<News>,
 }
 
-/// So long is the watch of a namespace that is gone kept open: what the server says of its objects may be later than what it says of the
-/// namespace, and they are deleted, not only out of sight.
+/// The time for which the watch of a deleted namespace stays open. The server may report the deletion of its objects later than that of the
+/// namespace, and they have to count as deleted, not just as no longer watched.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// A resource, whatever its version, and where it is watched: in one namespace, or cluster-wide.
-type Place = (u32, Option<String>);
+/// A resource in any version, and its scope: one namespace, or the whole cluster.
+type WatchKey = (u32, Option<String>);
 
-/// A watch that there should be: for which handlers, and of which objects.
+/// A watch to keep: its handlers, and the selection of its objects.
 type WantedWatch = (Arc<ResourceHandlers>, Selection);
 
 struct Watch {
     stream: StreamId,
     kind: Arc<ResourceHandlers>,
     collection: Arc<Collection>,
-    outage: Membership,
-    /// What keeps it from going on, until it does.
+    outage: OutageGuard,
+    /// The present failure of the watch.
     trouble: Option<ClusterError>,
     _on_board: Option<WatchOnBoard>,
     _task: AbortOnDropHandle<()>,
 }
 
-/// Asking the cluster what it serves, beside everything else.
+/// Runs discovery beside everything else.
 struct Discovery {
     running: Option<BoxFuture<'static, Discovered>>,
     next: Option<Instant>,
     failures: Backoff,
-    outage: Membership,
+    outage: OutageGuard,
 }
 
 type Discovered = Result<Vec<Resource>, ClusterError>;
 
-/// What watches tell the observer.
+/// A report of a watch to the observer.
 enum News {
     Definitions(WatchEvent),
     Namespaces(WatchEvent),
-    /// The watch at a place is in trouble, or out of it; the stream tells it from former watches at that place.
-    Health(Place, StreamId, Option<ClusterError>),
+    /// The watch at a place has failed or recovered; the stream distinguishes it from earlier watches at that place.
+    Health(WatchKey, StreamId, Option<ClusterError>),
 }
 
 impl Observer {
@@ -187,19 +188,19 @@ impl Observer {
                 running: None,
                 next: None,
                 failures: Backoff::new(networking.first_backoff, networking.longest_backoff),
-                outage: Membership::new(setup.cluster.outages().clone(), report_outage_over),
+                outage: membership(&setup.cluster),
             },
+            generations: HashMap::new(),
             served: BTreeSet::new(),
-            unserved: BTreeSet::new(),
+            unserved: Unserved::default(),
             setup,
             tell,
             news,
         }
     }
 
-    /// Observe for ever; with `once` until nothing is left to do, to say what could not be served.
-    ///
-    /// Ends with an error only where the cluster refuses to say at all what it serves.
+    /// Observes for ever; with `once`, until no work is left. Returns the resources that could not be served. Fails only if discovery is
+    /// refused.
     pub(crate) async fn run(&mut self, once: bool) -> Result<Vec<String>, ClusterError> {
         self.discover_at_first().await?;
         self.watch_backbone();
@@ -231,7 +232,7 @@ impl Observer {
                     return Ok(());
                 }
                 Err(error) if error.is_transient() => {
-                    let pause = self.discovery.has_failed(&error, &self.setup.cluster);
+                    let pause = self.discovery.note_failure(&error, &self.setup.cluster);
                     tokio::time::sleep(pause).await;
                 }
                 Err(error) => return Err(error),
@@ -241,22 +242,38 @@ impl Observer {
 
     fn watch_backbone(&mut self) {
         if self.namespaces.are_watched() {
-            self.watch_for_self(namespaces(), News::Namespaces);
+            self.watch_for_self(namespaces(), Purpose::Operator, News::Namespaces);
         }
         if !self.setup.settings.scanning.disabled {
-            self.watch_for_self(custom_resource_definitions(), News::Definitions);
+            let purpose = self.purpose_of_definitions();
+            self.watch_for_self(custom_resource_definitions(), purpose, News::Definitions);
         }
     }
 
-    fn watch_for_self(&mut self, resource: Resource, news: fn(WatchEvent) -> News) {
+    fn purpose_of_definitions(&self) -> Purpose {
+        let handlers = self.setup.handlers.iter();
+        let handlers = handlers.chain(&self.setup.admission_handlers);
+        if new_kinds::may_matter(handlers.map(|it| &**it), &self.resources) {
+            Purpose::Operator
+        } else {
+            Purpose::Spare
+        }
+    }
+
+    fn watch_for_self(
+        &mut self,
+        resource: Resource,
+        purpose: Purpose,
+        news: fn(WatchEvent) -> News,
+    ) {
         let tell = self.tell.clone();
-        // Namespaces and definitions belong to nobody: of these, all are seen where a function fails.
+        // Namespaces and definitions are never sharded, so all of them are watched if the function fails.
         let selection = selection(&self.setup.settings.watching, &resource, &[]);
         let selection = selection.unwrap_or_default();
         let watched = Watched::new(Arc::new(resource), None, self.pace.clone());
         let watched = watched.selecting(selection);
-        let task = follow_in_task(&self.setup.cluster, watched, move |event| {
-            // The observer is gone only when this task is about to be.
+        let task = spawn(purpose, &self.setup.cluster, watched, move |event| {
+            // Fails only if the observer is gone, and then this task is about to end.
             let _ = tell.send(news(event));
         });
         self.own_watches.push(task);
@@ -274,7 +291,7 @@ impl Observer {
         }
     }
 
-    fn on_health(&mut self, place: &Place, stream: StreamId, trouble: Option<ClusterError>) {
+    fn on_health(&mut self, place: &WatchKey, stream: StreamId, trouble: Option<ClusterError>) {
         let watch = self.watches.get_mut(place);
         if let Some(watch) = watch.filter(|watch| watch.stream == stream) {
             watch.trouble = trouble;
@@ -289,20 +306,32 @@ impl Observer {
             WatchEvent::Listing(_) => self.schedule(&Event::DefinitionsListing),
             WatchEvent::Object(EventType::Deleted, raw) => {
                 let name = raw.facts().name.clone();
+                self.generations.remove(&name);
                 self.setup.cluster.forget_pruned(&name, true);
                 self.schedule(&Event::DefinitionDeleted { name: &name });
             }
             WatchEvent::Object(event, raw) => {
                 let name = &raw.facts().name;
+                let is_served = is_served(name, &self.resources);
+                let generation = generation(raw);
+                let known = self.generations.insert(name.clone(), generation);
+                let is_same = generation.is_some() && known == Some(generation);
+                // Instances that share a definition write their heartbeats into its metadata, which changes no schema.
+                if is_same && is_served && *event == EventType::Modified {
+                    return;
+                }
                 let has_changed = *event != EventType::Listed;
                 self.setup.cluster.forget_pruned(name, has_changed);
-                let is_served = is_served(name, &self.resources);
                 self.schedule(&Event::DefinitionExists { name, is_served });
             }
             WatchEvent::Synced => self.schedule(&Event::DefinitionsListed),
             WatchEvent::Trouble(ClusterError::Denied { .. } | ClusterError::NotFound(_)) => {
                 let interval = self.setup.settings.scanning.interval;
-                report_serving(Serving::DefinitionsUnwatchable { interval });
+                let is_needed = self.purpose_of_definitions() != Purpose::Spare;
+                report_serving(Serving::DefinitionsUnwatchable {
+                    interval,
+                    is_needed,
+                });
                 self.schedule(&Event::DefinitionsUnwatchable);
             }
             WatchEvent::Trouble(_)
@@ -316,7 +345,7 @@ impl Observer {
         self.discovery.next = self.schedule.on(event, Instant::now());
     }
 
-    /// A discovery is due, or has ended.
+    /// Starts a discovery that is due, or takes in one that has ended.
     fn on_discovery(&mut self, ended: Option<Discovered>) {
         match ended {
             None => {
@@ -331,7 +360,7 @@ impl Observer {
                 self.take_in_discovered();
             }
             Some(Err(error)) => {
-                let pause = self.discovery.has_failed(&error, &self.setup.cluster);
+                let pause = self.discovery.note_failure(&error, &self.setup.cluster);
                 let is_transient = error.is_transient();
                 self.schedule(&Event::Failed {
                     pause,
@@ -341,7 +370,7 @@ impl Observer {
         }
     }
 
-    /// Serve what was discovered.
+    /// Serves the discovered resources.
     fn take_in_discovered(&mut self) {
         let is_unresolved = self.reconcile();
         let discovered = Event::Discovered {
@@ -351,7 +380,7 @@ impl Observer {
         self.discovery.next = self.schedule.on(&discovered, Instant::now());
     }
 
-    /// Pause, or go on, where the peers have changed.
+    /// Pauses or resumes after a change of the peers.
     fn look_at_peers(&mut self) {
         if self.leading.leads() && self.peerings.is_paused() != self.is_paused {
             self.reconcile();
@@ -363,9 +392,9 @@ impl Observer {
         let namespaces = self.namespaces.some();
         let are_known = self.namespaces.are_known();
         let leads = self.leading.leads();
-        // Who stands by is no peer: all instances of an operator have one record.
-        let kinds = if leads { &*self.resources } else { &[] };
-        self.peerings.reconcile(kinds, namespaces, are_known);
+        // A standby instance is no peer: all instances of an operator share one record.
+        self.peerings
+            .reconcile((&self.resources, leads), namespaces, are_known);
         let is_paused = leads && self.peerings.is_paused();
         match (self.is_paused, is_paused) {
             (false, true) => self.setup.engine.pause(),
@@ -378,29 +407,30 @@ impl Observer {
         }
     }
 
-    /// The end of its watches. The others are to be told of it once nothing is written any more.
+    /// Ends all watches. Returns the peerings, which the caller leaves after the last write.
     pub(crate) fn into_peerings(self) -> Peerings {
         self.peerings
     }
 
-    /// Nothing is missing that is known to be coming.
+    /// Returns whether all resources that are known to be coming have arrived.
     fn is_complete(&self) -> bool {
         let is_idle = self.discovery.running.is_none();
         is_idle && self.schedule.is_settled() && self.namespaces.are_known()
     }
 
-    /// What has handlers and is not served, or cannot be watched: one line each.
+    /// Returns one line for each resource that has handlers but is not served or cannot be watched.
     fn report_of_unserved(&self) -> Vec<String> {
         let troubled = self.watches.values().filter_map(|watch| {
             let error = watch.trouble.as_ref()?;
             Some(format!("{} cannot be watched: {error}", watch.collection))
         });
-        let mut unserved: Vec<_> = self.unserved.iter().cloned().chain(troubled).collect();
+        let mut unserved: Vec<_> = self.unserved.lines().cloned().chain(troubled).collect();
         unserved.sort();
         unserved
     }
 
-    /// Start and stop watches until they are those that should be. Whether some handlers are for what is not served, or not clear.
+    /// Starts and stops watches until they are the wanted ones. Returns whether some handlers are for resources that are not served or
+    /// ambiguous.
     fn reconcile(&mut self) -> bool {
         self.pause_for_peers();
         let unknown = self.setup.cluster.unknown_versions();
@@ -425,13 +455,13 @@ impl Observer {
         if let Some(board) = &self.setup.board {
             board.discovered(&matched.unserved, self.namespaces.are_known());
         }
-        self.tell_unserved(matched.unserved);
+        self.unserved.replace(matched.unserved);
         let wanted = if self.is_paused {
             BTreeMap::new()
         } else {
             self.wanted(matched.resources)
         };
-        let unwanted: Vec<Place> = self
+        let unwanted: Vec<WatchKey> = self
             .watches
             .keys()
             .filter(|place| !wanted.contains_key(*place))
@@ -460,8 +490,8 @@ impl Observer {
         matched.is_unresolved
     }
 
-    /// End a watch: at once, or a little later where its namespace is gone.
-    fn end(&mut self, place: Place) {
+    /// Ends a watch: at once, or a little later if its namespace is deleted.
+    fn end(&mut self, place: WatchKey) {
         let Some(watch) = self.watches.remove(&place) else {
             return;
         };
@@ -486,8 +516,8 @@ impl Observer {
         }
     }
 
-    /// The watch at a place whose namespace is there again before it was ended.
-    fn take_ending(&mut self, place: &Place) -> Option<Watch> {
+    /// Takes the watch at a place whose namespace exists again before the watch was ended.
+    fn take_ending(&mut self, place: &WatchKey) -> Option<Watch> {
         let found = self.ending.iter().position(|(_, it, _)| it == place)?;
         self.ending.remove(found).map(|(_, _, watch)| watch)
     }
@@ -497,7 +527,7 @@ impl Observer {
         self.setup.engine.close(watch.stream);
     }
 
-    /// The kinds of admission handlers that are not served. What a function selects may be nothing.
+    /// Returns the kinds of admission handlers that are not served. A function may select nothing, so functions do not count.
     fn never_asked(&self) -> BTreeSet<String> {
         let selectors = self.setup.admission_handlers.iter();
         let selectors = selectors.filter_map(|it| it.selector());
@@ -506,7 +536,7 @@ impl Observer {
         unserved.map(ToString::to_string).collect()
     }
 
-    /// Tell whoever follows it, if anybody does.
+    /// Publishes the resources and namespaces, if there is a receiver.
     fn tell_found(&self) {
         if self.setup.found.receiver_count() == 0 || !self.namespaces.are_known() {
             return;
@@ -522,7 +552,8 @@ impl Observer {
         });
     }
 
-    /// One line at the start, so that an operator that has found what it is for says so, and one for what is served later, or again.
+    /// Reports the served resources: in one line at the start, so that the log shows a working operator, and in one for resources that are served
+    /// later or again.
     fn tell_served(&mut self, resources: &[ServedResource]) {
         let all = resources.iter().map(|served| &served.resource);
         let begun = all
@@ -535,20 +566,7 @@ impl Observer {
         }
     }
 
-    /// Each once, for as long as it lasts.
-    fn tell_unserved(&mut self, unserved: Vec<Serving>) {
-        let mut told = BTreeSet::new();
-        for happening in unserved.into_iter().map(Happening::Serving) {
-            let line = Line(&happening).to_string();
-            if !self.unserved.contains(&line) {
-                report_of_operator(&happening);
-            }
-            told.insert(line);
-        }
-        self.unserved = told;
-    }
-
-    fn wanted(&mut self, resources: Vec<ServedResource>) -> BTreeMap<Place, WantedWatch> {
+    fn wanted(&mut self, resources: Vec<ServedResource>) -> BTreeMap<WatchKey, WantedWatch> {
         let mut wanted = BTreeMap::new();
         for served in resources {
             let id = self.id(&served.resource);
@@ -568,7 +586,7 @@ impl Observer {
         wanted
     }
 
-    /// The same for all versions of a resource.
+    /// Returns a number that is the same for all versions of a resource.
     fn id(&mut self, resource: &Resource) -> u32 {
         let next = u32::try_from(self.ids.len()).unwrap_or(u32::MAX);
         let (group, plural) = resource.identity();
@@ -576,21 +594,18 @@ impl Observer {
         *self.ids.entry(name).or_insert(next)
     }
 
-    /// Start a watch, which takes over the objects of the former one at that place.
-    fn start(&mut self, place: Place, wanted: WantedWatch, former: Option<Watch>) {
+    /// Starts a watch, which takes over the objects of the former one at that place.
+    fn start(&mut self, place: WatchKey, wanted: WantedWatch, former: Option<Watch>) {
         let (kind, selection) = wanted;
         let stream = self.next_stream;
         self.next_stream += 1;
         let (engine, cluster) = (self.setup.engine.clone(), self.setup.cluster.clone());
         let suspended = self.suspended.remove(&place);
         let replaces = former.as_ref().map(|former| former.stream).or(suspended);
-        engine.open(stream, kind.clone(), replaces);
-        let outage = former.map_or_else(
-            || Membership::new(cluster.outages().clone(), report_outage_over),
-            |former| former.outage,
-        );
+        let flow = engine.open(stream, kind.clone(), replaces);
+        let outage = former.map_or_else(|| membership(&cluster), |former| former.outage);
         let watched = Watched::new(kind.resource.clone(), place.1.clone(), self.pace.clone());
-        let watched = watched.selecting(selection);
+        let watched = watched.selecting(selection).into_flow(flow);
         let collection = watched.collection.clone();
         let on_board = self
             .setup
@@ -610,7 +625,7 @@ impl Observer {
                 _ => None,
             };
             if let Some(trouble) = trouble {
-                // The observer is gone only when this task is about to be.
+                // Fails only if the observer is gone, and then this task is about to end.
                 let _ = tell.send(News::Health(here.clone(), stream, trouble));
             }
             let is_listed = matches!(event, WatchEvent::Synced);
@@ -632,22 +647,22 @@ impl Observer {
     }
 }
 
-/// Wait until the first of these watches is to be ended; `None` where there is none. Cancel-safe.
-async fn end_of_grace(ending: &VecDeque<(Instant, Place, Watch)>) -> Option<()> {
+/// Waits for the end of the first of these watches; `None` if there is none. Cancel-safe.
+async fn end_of_grace(ending: &VecDeque<(Instant, WatchKey, Watch)>) -> Option<()> {
     let (end, _, _) = ending.front()?;
     tokio::time::sleep_until(*end).await;
     Some(())
 }
 
 impl Watch {
-    /// Its resource was not found when it was last asked for.
+    /// Returns whether the resource was not found at the last request.
     fn is_missing(&self) -> bool {
         matches!(self.trouble, Some(ClusterError::NotFound(_)))
     }
 }
 
 impl Discovery {
-    /// `None` when a discovery is due, its outcome when it has ended. Cancel-safe.
+    /// Returns `None` when a discovery is due, or the outcome of one that has ended. Cancel-safe.
     async fn event(&mut self) -> Option<Discovered> {
         if let Some(running) = &mut self.running {
             let outcome = running.await;
@@ -661,11 +676,11 @@ impl Discovery {
         None
     }
 
-    /// How long to wait before the next try.
-    fn has_failed(&mut self, error: &ClusterError, cluster: &Cluster) -> Duration {
+    /// Reports a failed discovery. Returns the pause before the next attempt.
+    fn note_failure(&mut self, error: &ClusterError, cluster: &Cluster) -> Duration {
         let asked_for = error.retry_after().unwrap_or_default();
         let pause = self.failures.next_pause_after(asked_for, cluster.rng());
-        // Discovery is about no resource.
+        // A discovery concerns no single resource.
         let name = error.outage(&Resource::default());
         report_serving(Serving::DiscoveryFailed {
             error: error.to_string(),

@@ -1,6 +1,6 @@
-//! Asking running operators to pause, and to go on: records in their peering objects, which nobody renews.
+//! Asks running operators to pause or to resume, by records in their peering objects that are not renewed.
 //!
-//! Must not know who asks, nor how it is told.
+//! Must not know the caller, nor the output.
 
 use std::time::Duration;
 
@@ -14,28 +14,28 @@ use crate::object::resource::Resource;
 use crate::operator::scope::Scope;
 use crate::reaction::peering::{PauseRequest, farewell, is_peering, plural};
 
-/// Who asks whom for what.
+/// A request to the operators of a scope.
 pub(crate) struct PeeringQuestion {
     /// The name of the peering objects.
     pub(crate) name: String,
     /// The key of the record.
     pub(crate) identity: String,
     pub(crate) scope: Scope,
-    /// `None`: what was asked for is taken back.
+    /// `None` revokes an earlier request.
     pub(crate) pause: Option<PauseRequest>,
 }
 
-/// A peering object that is there, and what has become of it.
+/// An existing peering object, and the result for it.
 pub(crate) struct Asked {
-    /// `None`: of the whole cluster.
+    /// `None` for the object of the whole cluster.
     pub(crate) namespace: Option<String>,
-    /// Whether the record is there now, or is gone now. `false`: there was none to be taken back.
+    /// The record now exists, or is now gone. `false` if there was none to revoke.
     pub(crate) is_done: bool,
-    /// Whose records are there beside.
+    /// The identities of the other records in the object.
     pub(crate) others: Vec<String>,
 }
 
-/// Why nobody could be asked.
+/// Why a request failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PausingError {
     #[error("the cluster cannot be asked: {0}")]
@@ -58,7 +58,7 @@ pub(crate) enum PausingError {
 }
 
 impl PeeringQuestion {
-    /// Ask for a pause.
+    /// Turns the request into one for a pause.
     pub(crate) fn pausing(
         mut self,
         priority: i64,
@@ -73,7 +73,7 @@ impl PeeringQuestion {
         self
     }
 
-    /// Ask: the objects that were there, and an error where one that was named is not, or none is.
+    /// Sends the request. Returns the objects found, and an error if a named object does not exist or none exists at all.
     pub(crate) async fn ask(
         &self,
         cluster: &Cluster,
@@ -111,7 +111,7 @@ impl PeeringQuestion {
         Ok((asked, missing))
     }
 
-    /// Those that are named, else all matching ones that have such an object.
+    /// Returns the named namespaces, or all matching ones that have such an object.
     async fn namespaces(
         &self,
         cluster: &Cluster,
@@ -198,7 +198,7 @@ impl PeeringQuestion {
     }
 }
 
-/// With the rule that is missing.
+/// Adds the missing RBAC rule to an error.
 fn told(error: ClusterError) -> PausingError {
     match error {
         ClusterError::Denied { message, rule } if !rule.is_empty() => {

@@ -1,10 +1,10 @@
-//! What instances that share a Lease need of the cluster, as objects for whoever may grant it.
+//! The permissions that instances with a shared Lease need, as objects for a cluster administrator.
 //!
-//! Must not know how they are printed, nor who is asked.
+//! Must not know how the objects are printed.
 
 use serde_json::{Value, json};
 
-/// A Lease, and the operator whose instances share it. Their `ServiceAccount` is called like the operator, and is in the Lease's namespace.
+/// A Lease, and the operator whose instances share it. Their `ServiceAccount` has the operator's name and is in the Lease's namespace.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SharedLease<'a> {
     pub(crate) operator: &'a str,
@@ -14,13 +14,13 @@ pub(crate) struct SharedLease<'a> {
 
 const RBAC: &str = "rbac.authorization.k8s.io";
 
-/// The rights, and a place of their own in the API server's queues: where all requests of the operator share one, its own writes would keep
-/// renewals waiting.
+/// Returns the permissions, and a separate flow schema: with a queue of their own in the API server, renewals do not wait behind the
+/// operator's writes.
 pub(crate) fn rights(lease: SharedLease<'_>) -> Vec<Value> {
     vec![role(lease), binding(lease), flow_schema(lease)]
 }
 
-/// Nobody can be permitted to create an object of one name only.
+/// Returns the role. RBAC cannot restrict the creation of objects by name.
 fn role(lease: SharedLease<'_>) -> Value {
     let rule = |verbs: Value| json!({"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": verbs});
     let mut of_one = rule(json!(["get", "list", "watch", "update"]));

@@ -1,12 +1,12 @@
-//! An operator from start to end: check, start up, observe, stop, clean up.
+//! Runs an operator from start to end: check, start up, observe, stop, clean up.
 //!
-//! Puts the parts together and decides their order; what they do is theirs.
+//! Assembles the parts and decides their order. It does not implement their work.
 
 use std::any::TypeId;
 use std::future::Future;
 use std::sync::Arc;
 
-use futures_util::future::{OptionFuture, join};
+use futures_util::future::{OptionFuture, join3};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
@@ -15,6 +15,7 @@ use crate::cluster::error::ClusterError;
 use crate::cluster::login::Vault;
 use crate::cluster::{Client, Cluster, ClusterSettings};
 use crate::conversion::graph::Conversions;
+use crate::engine::Engine;
 use crate::engine::children::ChildApplier;
 use crate::engine::failures::Failure;
 use crate::engine::invoke::Invoker;
@@ -33,16 +34,17 @@ use crate::health::address::BadLiveness;
 #[cfg(feature = "metrics")]
 use crate::health::address::BadMetricsAddress;
 use crate::health::board::Board;
-use crate::operator::amounts::{bounded, check_amounts};
+use crate::operator::crash_notes_path::NotesAt;
 use crate::operator::endpoints::{Endpoints, WantedEndpoints, is_given_by_itself};
-use crate::operator::leasing::LeaseTask;
-use crate::operator::noting::NotesAt;
+use crate::operator::leasing::{LeaseTask, Role, changed};
+use crate::operator::run::preparation::Preparation;
 use crate::operator::scope::{BadPattern, Patterns, Scope};
 use crate::operator::selection::check_selectors;
 use crate::operator::settings::{Settings, SettingsError, StartupSettings};
-use crate::rt::clock::Clock;
+use crate::operator::validation::{bounded, check_amounts};
 #[cfg(feature = "cli")]
-use crate::rt::printed::own_streams;
+use crate::rt::broken_pipe::own_streams;
+use crate::rt::clock::Clock;
 use crate::rt::rng::Rng;
 use crate::state::naming;
 use crate::state::{BadPersistence, Persistence};
@@ -57,6 +59,8 @@ mod parts;
 mod peer;
 mod policies;
 mod posting;
+pub(crate) mod preparation;
+mod preparing;
 #[cfg(feature = "testing")]
 pub(crate) mod reviewing;
 mod why;
@@ -84,17 +88,18 @@ pub struct Operator {
     handlers_on: Option<Handle>,
     notes: Option<NotesAt>,
     on_mimalloc: bool,
+    preparation: Option<Preparation>,
     endpoints: WantedEndpoints,
 }
 
-/// How an operator has ended.
+/// The result of an operator that has ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Report {
-    /// Handlers that failed for good.
+    /// Permanent failures of handlers.
     pub failed: Vec<Failure>,
-    /// With [`Operator::once`], one line of text for each resource that has handlers but is not served or not permitted, for each change of a
-    /// handler that the server refused, and for each object whose handlers had not finished when the operator was stopped.
+    /// With [`Operator::once`], one line of text for each resource that has handlers but is not served or not permitted, for each change of
+    /// a handler that the server refused, and for each object whose handlers had not finished when the operator was stopped.
     pub unserved: Vec<String>,
 }
 
@@ -110,16 +115,16 @@ pub enum OperatorError {
          the other one (see `cargo tree --duplicates`)"
     )]
     NoHandlers,
-    /// Handlers that cannot be told apart, or whose selectors cannot be understood.
+    /// Handlers have duplicate ids, or their selectors are invalid.
     #[error(transparent)]
     Registry(#[from] RegistryError),
-    /// Handlers ask for values that the operator was not given. One line each.
+    /// Handlers ask for values that the operator was not given. One line for each.
     #[error(
         "{}\n  give it one by `kopf_rs::main!(state = ..)` in the program, or by `Operator::with`; `kopf-rs run` cannot give values to a \
          library or a single file: write a program with `kopf_rs::main!`, which `kopf-rs run` can run", .0.join("\n")
     )]
     MissingState(Vec<String>),
-    /// A namespace pattern cannot be understood.
+    /// A namespace pattern is invalid.
     #[error(transparent)]
     Namespaces(#[from] BadPattern),
     /// The operator's name cannot be part of annotation names.
@@ -127,41 +132,44 @@ pub enum OperatorError {
         "the operator's name `{0}` cannot be used: expected at most 63 letters, digits, dashes and dots, with a letter or a digit at both ends of what is between dots, such as `my-operator`"
     )]
     Name(String),
-    /// The settings keep state on objects in a way that the server would refuse.
+    /// The settings store state on objects in a way that the server would refuse.
     #[error(transparent)]
     Persistence(#[from] BadPersistence),
-    /// A setting cannot be understood.
+    /// A setting is invalid.
     #[error(transparent)]
     Settings(#[from] SettingsError),
-    /// The liveness URL cannot be used.
+    /// The liveness URL is invalid.
     #[error(transparent)]
     Liveness(#[from] BadLiveness),
-    /// The address of metrics cannot be used.
+    /// The address of the metrics endpoint is invalid.
     #[cfg(feature = "metrics")]
     #[error(transparent)]
     Metrics(#[from] BadMetricsAddress),
-    /// There is no liveness endpoint at the URL: its port is in use, for instance. Nothing has been started.
+    /// The liveness endpoint cannot listen at its URL; for instance, the port is in use. The operator has not started.
     #[error("{0}")]
     Endpoint(String),
-    /// Admission webhooks cannot be served, or would block the operator itself: why, and what to do.
+    /// Admission webhooks cannot be served, or would block the operator itself. The text gives the reason and the remedy.
     #[error("{0}")]
     Admission(String),
-    /// Startup handlers failed for good: nothing has been started.
+    /// A preparation step has failed, for instance because the server refused objects to apply. No handler was called.
+    #[error("{0}")]
+    Preparation(String),
+    /// Startup handlers failed permanently. The operator has not started.
     #[error("startup has failed: {}", .0.join(", "))]
     Startup(Vec<String>),
-    /// Cleanup handlers failed for good: everything else has ended.
+    /// Cleanup handlers failed permanently. Everything else has ended.
     #[error("cleanup has failed: {}", .0.join(", "))]
     Cleanup(Vec<String>),
-    /// Login handlers give no credentials, or none that the server accepts: which handlers, and what to do.
+    /// Login handlers return no credentials, or none that the server accepts. The text names the handlers and the remedy.
     #[error("{0}")]
     Login(String),
-    /// API discovery is refused.
+    /// The cluster refuses API discovery.
     #[error("the cluster has refused API discovery: {0}")]
     Refused(String),
 }
 
 impl Operator {
-    /// An operator of these handlers, for all namespaces.
+    /// Creates an operator with these handlers, for all namespaces.
     #[must_use]
     pub fn new(registry: Registry) -> Self {
         Self {
@@ -176,77 +184,79 @@ impl Operator {
             handlers_on: None,
             notes: None,
             on_mimalloc: false,
+            preparation: None,
             endpoints: WantedEndpoints::default(),
         }
     }
 
-    /// The operator's name: what it keeps on objects is under `{name}.kopf.rs`. At most 63 letters, digits, dashes and dots;
-    /// by default the name of the handlers' package.
+    /// Sets the operator's name: it stores its state on objects under `{name}.kopf.rs`. At most 63 letters, digits, dashes and dots; by
+    /// default the name of the handlers' package.
     #[must_use]
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
         self
     }
 
-    /// Settings in place of the defaults, such as `Settings::with(|settings| settings.queueing.worker_limit = Some(10))`.
+    /// Replaces the default settings, for example by `Settings::with(|settings| settings.queueing.worker_limit = Some(10))`.
     #[must_use]
     pub fn settings(mut self, settings: Settings) -> Self {
         self.settings = settings;
         self
     }
 
-    /// A value for handlers that ask for `State<T>`. If a function asks for a value that is not given, the operator does not start.
+    /// Adds a value for handlers that ask for `State<T>`. The operator does not start if a handler asks for a missing value.
     #[must_use]
     pub fn with<T: Send + Sync + 'static>(mut self, value: T) -> Self {
         self.extensions.insert(value);
         self
     }
 
-    /// The operator's memo: activities get it, and every object's memo starts as a copy of it. Default: an empty one.
+    /// Sets the operator's memo: activities get it, and every object's memo starts as a copy of it. The default is an empty memo.
     #[must_use]
     pub fn memo(mut self, memo: Memo) -> Self {
         self.memo = memo;
         self
     }
 
-    /// Only namespaces that match: names, globs, comma-separated lists of them, `!` to exclude. Default: all namespaces.
+    /// Limits the operator to matching namespaces: names, globs, comma-separated lists of them, `!` to exclude. The default is all
+    /// namespaces.
     #[must_use]
     pub fn namespaces<S: AsRef<str>>(mut self, patterns: impl IntoIterator<Item = S>) -> Self {
         self.scope = Patterns::parse(patterns).map(Scope::Some);
         self
     }
 
-    /// All namespaces, through cluster-wide watches. The default.
+    /// Serves all namespaces, through cluster-wide watches. This is the default.
     #[must_use]
     pub fn all_namespaces(mut self) -> Self {
         self.scope = Ok(Scope::All);
         self
     }
 
-    /// Make all random choices depend on a number: the exact length of pauses, and the order in the lifecycles `randomized` and `shuffled`.
-    /// This is for tests that must be repeatable. By default no two runs make the same choices.
+    /// Makes all random choices depend on a number: the exact length of pauses, and the order in the lifecycles `randomized` and `shuffled`.
+    /// For tests that must be repeatable. By default no two runs make the same choices.
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = Some(seed);
         self
     }
 
-    /// Call handlers on this runtime, and do everything else on the one that the operator runs on.
+    /// Calls handlers on this runtime, and does everything else on the runtime that the operator runs on.
     #[cfg(feature = "cli")]
     pub(crate) fn handlers_on(mut self, runtime: Handle) -> Self {
         self.handlers_on = Some(runtime);
         self
     }
 
-    /// Note calls where the operator has ended abruptly before.
+    /// Notes calls after a crash.
     #[cfg(feature = "cli")]
     pub(crate) fn notes(mut self, at: NotesAt) -> Self {
         self.notes = Some(at);
         self
     }
 
-    /// The process is nothing but this operator: panics of handlers are told as their errors only, and a full or closed standard output is
-    /// led to nowhere.
+    /// Declares that the process runs nothing but this operator: panics of handlers appear only in their error reports, and output to a full
+    /// or closed standard output is discarded.
     #[cfg(feature = "cli")]
     pub(crate) fn owning_the_process(self) -> Self {
         take_over_panics();
@@ -254,18 +264,19 @@ impl Operator {
         self
     }
 
-    /// The program's allocator is mimalloc: give back what bursts of events leave free, on the thread that the operator runs on.
+    /// Declares that the program's allocator is mimalloc, so that memory freed after bursts of events can be returned on the operator's
+    /// thread.
     #[cfg(feature = "cli")]
     pub(crate) fn on_mimalloc(mut self) -> Self {
         self.on_mimalloc = true;
         self
     }
 
-    /// Handle all existing objects, retry what has to be retried, then end. By default an operator runs until it is stopped.
+    /// Handles all existing objects, makes the necessary retries, then ends. By default an operator runs until it is stopped.
     ///
-    /// A timer is called at once for each existing object, and the operator waits until these calls have succeeded or failed for good, retries
-    /// included. It does not wait for an `initial_delay`, for `idle`, nor for the next call after an interval. It does not wait for daemons: they run
-    /// until everything else is done, and are then stopped as by the end of any operator.
+    /// A timer is called at once for each existing object, and the operator waits until these calls have succeeded or failed permanently,
+    /// retries included. It does not wait for an `initial_delay`, for `idle`, nor for the next call after an interval. It does not wait for
+    /// daemons: they run until everything else is done, and are then stopped as by the end of any operator.
     ///
     /// The operator does not wait for resources that are not served or may not be watched: [`Report::unserved`] lists them.
     #[must_use]
@@ -274,16 +285,16 @@ impl Operator {
         self
     }
 
-    /// Run until `until` is ready. From then on no handler is called any more, running handlers can finish within
-    /// [`Queueing::exit_timeout`](crate::Queueing::exit_timeout), their outcomes are written, and cleanup handlers are called.
+    /// Runs until `until` is ready. From then on it calls no further handlers, lets running handlers finish within
+    /// [`Queueing::exit_timeout`](crate::Queueing::exit_timeout), writes their outcomes, and calls cleanup handlers.
     ///
     /// Dropping the future ends everything at once.
     ///
     /// # The client
     ///
-    /// Any [`Client`] works. A client that kube makes from a configuration repeats requests that the server answers with 429, 503 or 504, up to
-    /// 15 times and without a log line. The operator has its own back-off for that, which logs the failure and ends when the operator stops.
-    /// To leave these answers to the operator:
+    /// Any [`Client`] works. A client that kube creates from a configuration repeats requests that the server answers with 429, 503 or 504,
+    /// up to 15 times and without a log line. The operator has its own back-off for that, which logs the failure and ends when the operator
+    /// stops. To leave these answers to the operator:
     ///
     /// ```no_run
     /// # async fn example(operator: kopf_rs::Operator) -> Result<(), Box<dyn std::error::Error>> {
@@ -296,12 +307,12 @@ impl Operator {
     ///
     /// # The process
     ///
-    /// Nothing of the process is changed: not its panic hook, its signals, its logging or its streams. A handler that panics has failed with an
-    /// arbitrary error, and is tried again; the process's own panic hook tells the place, on standard error unless it is another one. A panic that
-    /// aborts (`panic = "abort"`) ends the process.
+    /// The operator does not change the process: neither its panic hook nor its signals, its logging or its streams. A handler that panics
+    /// has failed with an arbitrary error and is retried; the panic hook of the process reports the location, by default on standard error.
+    /// A panic that aborts (`panic = "abort"`) ends the process.
     ///
     /// # Errors
-    /// If the operator cannot start, or its cleanup fails.
+    /// Returns an error if the operator cannot start, or its cleanup fails.
     pub async fn run(self, client: Client, until: impl Future) -> Result<Report, OperatorError> {
         let name = self.check()?;
         self.check_state()?;
@@ -315,13 +326,13 @@ impl Operator {
             .await
     }
 
-    /// Whatever is wrong with it that needs no cluster to be seen; else its name.
+    /// Checks everything that needs no cluster. Returns the operator's name.
     pub(crate) fn check(&self) -> Result<String, OperatorError> {
         if let Err(bad) = &self.scope {
             return Err(bad.clone().into());
         }
         self.endpoints.check()?;
-        // First: where all handlers are wrong, none is left.
+        // First, because a registry in which all handlers are invalid is empty.
         self.registry.check()?;
         if self.registry.is_empty() && self.registry.rules().is_empty() {
             return Err(OperatorError::NoHandlers);
@@ -330,7 +341,7 @@ impl Operator {
         self.checked_name()
     }
 
-    /// Whether handlers ask for values that it was not given.
+    /// Returns an error if handlers ask for values that the operator was not given.
     pub(crate) fn check_state(&self) -> Result<(), OperatorError> {
         let own = [TypeId::of::<Client>(), TypeId::of::<StartupSettings>()];
         let is_given =
@@ -357,7 +368,7 @@ impl Operator {
         };
         let name = self.name.as_deref().or_else(package);
         let name = name.unwrap_or("operator").to_lowercase().replace('_', "-");
-        // Longer names would be cut, and others changed, so that two operators might share their annotations.
+        // Longer names would be truncated, and invalid ones altered, so two operators might share their annotations.
         if name.len() <= 63 && naming::is_valid_prefix(&name) {
             Ok(name)
         } else {
@@ -367,7 +378,7 @@ impl Operator {
 }
 
 impl From<Registry> for Operator {
-    /// An operator of these handlers, for all namespaces.
+    /// Creates an operator with these handlers, for all namespaces.
     fn from(registry: Registry) -> Self {
         Self::new(registry)
     }
@@ -377,10 +388,10 @@ impl From<Registry> for Operator {
 pub(super) struct CheckedOperator {
     name: String,
     handlers: Vec<Arc<Handler>>,
-    /// Those that the API server asks.
+    /// The handlers of admission webhooks.
     admission_handlers: Vec<Arc<Handler>>,
     conversions: Arc<Conversions>,
-    /// What the API server enforces by itself.
+    /// The rules that the API server enforces itself.
     rules: Vec<Arc<DeclaredRule>>,
     settings: StartupSettings,
     scope: Scope,
@@ -392,15 +403,16 @@ pub(super) struct CheckedOperator {
     handlers_on: Option<Handle>,
     notes: Option<Arc<NotedCalls>>,
     on_mimalloc: bool,
+    preparation: Option<Preparation>,
     invoker: Arc<Invoker>,
     posting: EventPosting,
     children: Arc<ChildApplier>,
     endpoints: Endpoints,
-    /// Where parts of it tell how they are, if somebody may ask.
+    /// Collects the state of the parts for status pages, if they are enabled.
     board: Option<Board>,
-    /// What login handlers are given: there is no client yet.
+    /// The extensions for login handlers, which run before there is a client.
     without_client: Arc<Extensions>,
-    /// Where its credentials are, if they come from handlers.
+    /// Holds the credentials if they come from handlers.
     vault: Option<Vault>,
 }
 
@@ -438,6 +450,7 @@ impl CheckedOperator {
             name,
             notes,
             on_mimalloc: operator.on_mimalloc,
+            preparation: operator.preparation,
             handlers,
             admission_handlers,
             conversions: Arc::new(Conversions::of(operator.registry.conversions())),
@@ -467,7 +480,7 @@ impl CheckedOperator {
         })
     }
 
-    /// From startup to cleanup, with calls noted where that is wanted.
+    /// Runs from startup to cleanup, and notes calls if that is enabled.
     async fn run_noted(self, until: impl Future) -> Result<Report, OperatorError> {
         let notes = self.notes.clone();
         let _looked_after = notes.clone().map(|notes| {
@@ -489,7 +502,7 @@ impl CheckedOperator {
         ended
     }
 
-    /// From startup to cleanup.
+    /// Runs from startup to cleanup.
     async fn run(&self, until: impl Future) -> Result<Report, OperatorError> {
         let _endpoints = self.endpoints()?;
         let mut until = std::pin::pin!(until);
@@ -509,14 +522,14 @@ impl CheckedOperator {
         let cleaned = self.cleanup().await;
         let patience = self.settings.get().queueing.exit_timeout;
         self.posting.finish(patience).await;
-        // Nothing is called or written any more.
+        // No handler is called and nothing is written from here on.
         OptionFuture::from(lease.map(LeaseTask::give_back)).await;
         let report = served?;
         cleaned.map_err(OperatorError::Cleanup)?;
         Ok(report)
     }
 
-    /// From the first request to the last, but for those of `lease`, which outlives all others.
+    /// Runs from the first request to the last, except for those of `lease`, which outlives all others.
     async fn serve(
         &self,
         until: impl Future,
@@ -526,8 +539,6 @@ impl CheckedOperator {
         check(&settings)?;
         let cluster = self.cluster(&settings);
         self.post_events(&settings, &cluster);
-        let (fenced, role) = self.elect(&settings, &cluster, lease);
-        self.children.start(&fenced);
         let bounds = settings.health.bounds();
         let found = watch::Sender::new(None);
         let mut until = std::pin::pin!(until);
@@ -540,7 +551,18 @@ impl CheckedOperator {
             failed = self.login_failed() => return Err(failed),
             begun = self.admission(&settings, &cluster, found.subscribe()) => begun?,
         };
-        let _policies = self.keep_policies(&settings, &cluster, found.subscribe());
+        if let Some(board) = &self.board {
+            board.answers_reviews();
+        }
+        let policies = self.keep_policies(&settings, &cluster, found.subscribe());
+        let prepared = self.prepare(&cluster, &found, &mut admission, until.as_mut());
+        if let Some(ended) = Box::pin(prepared).await {
+            return ended;
+        }
+        // Elected last, because an instance that cannot start would keep the Lease from those that can.
+        let (fenced, role) = self.elect(&settings, &cluster, lease);
+        self.children.start(&fenced);
+        let told = role.clone();
         let (engine, mut observer) = self.parts(settings, fenced, found, role);
         let _dies_with_this = engine.guard();
         if let Some(board) = &self.board {
@@ -563,7 +585,7 @@ impl CheckedOperator {
         }
         let answered = admission.map(|webhooks| Box::pin(webhooks.finish()));
         let answered = OptionFuture::from(answered);
-        join(engine.drain(), answered).await;
+        join3(drain(&engine, told), answered, policies.finish()).await;
         peerings.leave().await;
         let mut unserved = ended?;
         unserved.extend(engine.gave_up());
@@ -582,6 +604,24 @@ impl CheckedOperator {
             meter: self.endpoints.meter(),
         };
         Cluster::with_settings(self.client.clone(), &settings)
+    }
+}
+
+/// Lets calls end, and writes their outcomes. If the term ends meanwhile, cuts the calls off, since another instance may lead soon.
+async fn drain(engine: &Engine, mut role: Option<watch::Receiver<Role>>) {
+    // The role may have changed since the observer last read it.
+    if let Some(role) = &mut role {
+        role.mark_changed();
+    }
+    let mut draining = std::pin::pin!(engine.drain());
+    loop {
+        tokio::select! {
+            biased;
+            () = &mut draining => return,
+            role = changed(&mut role) => if role == Role::StandsBy {
+                engine.stand_by();
+            },
+        }
     }
 }
 

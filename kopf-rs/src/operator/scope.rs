@@ -1,8 +1,8 @@
-//! Which namespaces an operator is for: all of them, or those that match patterns.
+//! The namespaces that an operator serves: all of them, or those that match patterns.
 //!
-//! A pattern is a comma-separated list of globs; `!` negates. The globs before the first negation are a union and say
-//! what is matched at all; from then on the last word wins, a later glob re-including only what that union had.
-//! A pattern of negations alone takes away from all other patterns.
+//! A pattern is a comma-separated list of globs; `!` negates. The globs before the first negation are a union that limits all matches. For
+//! the globs after it, the last match decides, and a later glob can re-include only members of that union. A pattern of negations only
+//! excludes namespaces from all other patterns.
 
 use globset::{Glob, GlobMatcher};
 
@@ -14,7 +14,7 @@ pub(crate) enum Scope {
     Some(Patterns),
 }
 
-/// Several patterns: what any of them matches.
+/// Several patterns. A namespace must match at least one of them, and must not be excluded by one that has only negations.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Patterns(Vec<Pattern>);
 
@@ -30,7 +30,7 @@ struct Part {
     glob: GlobMatcher,
 }
 
-/// A pattern that no namespace could match, or that cannot be read.
+/// The error for a pattern that cannot match any namespace or cannot be parsed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "namespace pattern `{pattern}`: {reason}; expected comma-separated names or globs such as `prod-*,!prod-test`"
@@ -62,12 +62,24 @@ impl Patterns {
         taken && exclusions.iter().all(|pattern| pattern.matches(namespace))
     }
 
-    /// The names among the patterns: all that is left where namespaces cannot be listed.
+    /// Returns the plain names among the patterns, which remain usable if namespaces cannot be listed.
     pub(crate) fn literals(&self) -> impl Iterator<Item = &str> {
         self.parts().filter(|part| is_name(part))
     }
 
-    /// Whether all of them are names.
+    /// Returns the patterns as a CEL expression about the given name, for components that are not notified of new namespaces.
+    #[cfg(any(feature = "cli", test))]
+    pub(crate) fn expression(&self, namespace: &str) -> String {
+        let (exclusions, patterns): (Vec<_>, Vec<_>) =
+            self.0.iter().partition(|pattern| pattern.only_excludes());
+        let expressions =
+            |all: Vec<&Pattern>| all.into_iter().map(|it| it.expression(namespace)).collect();
+        let taken = joined(expressions(patterns), " || ");
+        let left = expressions(exclusions);
+        joined([taken].into_iter().flatten().chain(left).collect(), " && ").unwrap_or_default()
+    }
+
+    /// Returns true if all patterns are plain names.
     pub(crate) fn are_names(&self) -> bool {
         self.parts().all(is_name)
     }
@@ -125,6 +137,40 @@ impl Pattern {
         let taken = first.is_empty() || first.iter().any(|part| part.glob.is_match(namespace));
         let last_word = rest.iter().rfind(|part| part.glob.is_match(namespace));
         taken && last_word.is_none_or(|part| !part.negative)
+    }
+
+    #[cfg(any(feature = "cli", test))]
+    fn expression(&self, namespace: &str) -> String {
+        let union = self.globs.iter().take_while(|part| !part.negative).count();
+        let (first, rest) = self.globs.split_at(union);
+        let matches = |part: &Part| part.expression(namespace);
+        let taken = joined(first.iter().map(matches).collect(), " || ");
+        let others = (!rest.is_empty()).then(|| {
+            rest.iter().fold("true".to_owned(), |before, part| {
+                format!("({} ? {} : {before})", matches(part), !part.negative)
+            })
+        });
+        joined(taken.into_iter().chain(others).collect(), " && ").unwrap_or_default()
+    }
+}
+
+impl Part {
+    #[cfg(any(feature = "cli", test))]
+    fn expression(&self, namespace: &str) -> String {
+        // CEL's RE2 does not support the Unicode switch, and names of namespaces are ASCII.
+        let regex = self.glob.glob().regex().replace("(?-u)", "");
+        let regex = regex.replace('\\', "\\\\");
+        format!("{namespace}.matches('{regex}')")
+    }
+}
+
+/// Joins these expressions; `None` if there are none.
+#[cfg(any(feature = "cli", test))]
+fn joined(expressions: Vec<String>, operator: &str) -> Option<String> {
+    match expressions.len() {
+        0 => None,
+        1 => expressions.into_iter().next(),
+        _ => Some(format!("({})", expressions.join(operator))),
     }
 }
 

@@ -1,6 +1,6 @@
-//! Which objects of a resource are watched at all: what the settings say, and what all handlers of the resource agree on.
+//! Decides which objects of a resource to watch: by the settings, and by the filters that all handlers of the resource share.
 //!
-//! Promises that no handler misses an object by it. Must not know how a selection is sent.
+//! Guarantees that no handler misses an object. Must not know how a selection is sent.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::object::label_selector::{
 use crate::object::resource::Resource;
 use crate::operator::settings::{SettingsError, Watching};
 
-/// What is wrong with the selectors of the settings.
+/// Checks the selectors in the settings.
 pub(super) fn check_selectors(watching: &Watching) -> Result<(), SettingsError> {
     let Watching {
         label_selectors,
@@ -38,7 +38,7 @@ pub(super) fn check_selectors(watching: &Watching) -> Result<(), SettingsError> 
     Ok(())
 }
 
-/// What is watched of a resource for these handlers. The error is what a function among the selectors has panicked with.
+/// Returns the selection of a resource for these handlers. The error is the panic message of a function among the selectors.
 pub(super) fn selection(
     watching: &Watching,
     resource: &Resource,
@@ -56,10 +56,10 @@ pub(super) fn selection(
     })
 }
 
-/// The filters on labels that all handlers have, as the server takes them.
+/// Returns the label filters that all handlers share, in the server's syntax.
 ///
-/// Only where all handlers are for raw events, or feed indices. What other handlers keep on an object, their finalizer above all, is looked after while the
-/// object is in nobody's scope, too: it has to be watched.
+/// Applies only if all handlers are for raw events or feed indices. Other handlers keep state on objects, in particular the finalizer, which
+/// must be maintained even while an object matches no handler, so the object must be watched.
 fn agreed_labels(handlers: &[Arc<Handler>]) -> Vec<String> {
     let Some((first, others)) = handlers.split_first() else {
         return Vec::new();
@@ -80,7 +80,7 @@ fn agreed_labels(handlers: &[Arc<Handler>]) -> Vec<String> {
         .collect()
 }
 
-/// A filter on a label; `None` where the server has no word for it.
+/// Returns a filter on a label in the server's syntax; `None` if the server cannot express it.
 fn requirement(key: &str, criterion: &Criterion) -> Option<String> {
     if !is_label_key(key) {
         return None;
@@ -138,7 +138,7 @@ mod tests {
         );
         let all = of_events.clone().on_event("pods", callback("all"));
         assert_eq!(selected(&all), "");
-        // Finalizers and progress would be left on what goes out of sight.
+        // Finalizers and progress would remain on objects that leave the selection.
         let of_changes = of_events.on_create("pods", web());
         assert_eq!(selected(&of_changes), "");
         assert_eq!(selected(&Registry::new()), "");

@@ -1,13 +1,14 @@
-//! Selectors for resources, as settings have them: [`SelectorMap`].
+//! Selectors for resources in settings: [`SelectorMap`].
 //!
-//! Must not know what they are sent for.
+//! Must not know the purpose of the selectors.
 
 use crate::engine::invoke::guarded;
 use crate::handler::registry::selectors::IntoSelector;
 use crate::object::resource::Resource;
 use crate::object::selector::{Selector, SelectorError};
 
-/// Selectors that are sent with the lists and watches of resources: [`Watching::label_selectors`](crate::Watching::label_selectors) and its siblings.
+/// Selectors that are sent with the lists and watches of resources: [`Watching::label_selectors`](crate::Watching::label_selectors) and
+/// related settings.
 ///
 /// ```
 /// use kopf_rs::Settings;
@@ -28,10 +29,10 @@ struct Entry {
 }
 
 impl SelectorMap {
-    /// Select objects of these resources, named as in handlers. It takes the place of what was said of the same words before; of several
-    /// entries for one resource, an object must satisfy all.
+    /// Selects objects of these resources, which are named as in handlers. Replaces an earlier entry with the same name. If several entries
+    /// apply to one resource, an object must satisfy all.
     ///
-    /// What cannot be understood is told when the operator starts.
+    /// Invalid selectors are reported when the operator starts.
     pub fn insert(&mut self, resources: impl IntoSelector, selector: impl Into<String>) {
         let resources = resources.into_selector();
         if resources.is_ok() {
@@ -43,13 +44,13 @@ impl SelectorMap {
         });
     }
 
-    /// Whether nothing is selected.
+    /// Returns true if there are no selectors.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// What is said of a resource. The error is what a function of the user has panicked with.
+    /// Returns the selectors for a resource. The error is the panic message of a user's function.
     pub(super) fn of(&self, resource: &Resource) -> Result<Vec<&str>, String> {
         let mut found = Vec::new();
         for Entry {
@@ -66,7 +67,7 @@ impl SelectorMap {
         Ok(found)
     }
 
-    /// What is wrong with them, as `check` says of each selector.
+    /// Checks all selectors with the function `check`.
     pub(super) fn check(&self, check: impl Fn(&str) -> Result<(), String>) -> Result<(), String> {
         for Entry {
             resources,

@@ -1,6 +1,6 @@
-//! Settings: plain values under Kopf's names, with defaults that need no thought.
+//! Settings: plain values under Kopf's names, with sensible defaults.
 //!
-//! Must not know what anything is set for.
+//! Must not know the components that use them.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -18,9 +18,9 @@ use crate::state::Persistence;
 
 pub(crate) mod admission;
 
-/// All settings of an operator. A program of `kopf_rs::main!()` takes them from several places, of which the later ones count: the defaults, a
-/// file (`--settings`, `Settings::read_file`), the environment ([`Settings::read_environment`]), the flags, and its startup handlers, which
-/// change them through [`StartupSettings`]. A program of its own gives them to [`Operator::settings`](crate::Operator::settings).
+/// All settings of an operator. A program of `kopf_rs::main!()` reads them from several sources, of which later ones take precedence: the
+/// defaults, a file (`--settings`, `Settings::read_file`), the environment ([`Settings::read_environment`]), the flags, and its startup
+/// handlers, which change them through [`StartupSettings`]. Other programs pass them to [`Operator::settings`](crate::Operator::settings).
 ///
 /// ```
 /// use kopf_rs::Settings;
@@ -31,157 +31,161 @@ pub(crate) mod admission;
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Settings {
-    /// How handlers are picked, retried and run.
+    /// Settings for selecting, retrying and executing handlers.
     pub execution: Execution,
-    /// How daemons and timers are stopped.
+    /// Settings for stopping daemons and timers.
     pub background: Background,
-    /// How many objects are handled at the same time, and for how long they may be handled while the operator stops.
+    /// Settings for the number of objects that are handled concurrently, and for handlers that run while the operator stops.
     pub queueing: Queueing,
-    /// How resources are watched.
+    /// Settings for watching resources.
     pub watching: Watching,
-    /// How requests are repeated and limited.
+    /// Settings for retries and limits of requests.
     pub networking: Networking,
-    /// How new kinds and namespaces are found.
+    /// Settings for discovering new kinds and namespaces.
     pub scanning: Scanning,
-    /// Which Kubernetes Events are posted.
+    /// Settings for posting Kubernetes Events.
     pub posting: Posting,
-    /// What the operator says in the status of objects.
+    /// Settings for the operator's conditions in the status of objects.
     pub status: StatusSettings,
-    /// Which of several operators for the same objects handles them.
+    /// Settings for the coordination of several operators for the same objects.
     pub peering: Peering,
-    /// Whether one instance of the operator is at work at a time.
+    /// Settings for the leader election among the operator's instances.
     pub lease: LeaseSettings,
-    /// When the operator says that it is not well.
+    /// Settings for health checks.
     pub health: Health,
-    /// How the API server asks admission handlers.
+    /// Settings for admission webhooks.
     pub admission: Admission,
-    /// Where the state is kept on objects. Default: `None`, for annotations under `{operator's name}.kopf.rs`.
+    /// The storage of the operator's state on objects. Default: `None`, for annotations under `{operator's name}.kopf.rs`.
     pub persistence: Option<Persistence>,
 }
 
-/// Which of several operators for the same objects handles them: the one with the highest priority; the others are paused meanwhile.
+/// Settings for the coordination of several operators for the same objects: the one with the highest priority handles them, and the others
+/// pause meanwhile.
 ///
-/// They tell of themselves in the status of an object of Kopf's kinds `ClusterKopfPeering` or, if they serve some namespaces only,
-/// `KopfPeering` in each of them. Kopf operators take part, too. Where these kinds are not there, or no object has the name, an operator runs as if
-/// it were alone.
+/// Each operator announces itself in the status of an object of Kopf's kinds: `ClusterKopfPeering`, or `KopfPeering` in each namespace if it
+/// serves only some namespaces. Kopf operators participate, too. If these kinds do not exist, or no object has the name, an operator runs as
+/// if it were alone.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Peering {
-    /// Take no part: no object is read or written. Default: `false`.
+    /// Do not participate: no peering object is read or written. Default: `false`.
     pub standalone: bool,
     /// The name of the peering object. Default: `default`.
     pub name: String,
-    /// Be paused as long as there is no object of that name. Default: `false`.
+    /// Pause as long as there is no object of that name. Default: `false`.
     pub mandatory: bool,
-    /// Operators with a lower priority are paused. Of equal operators, the one goes on that was started first. Default: 0.
+    /// Operators with a lower priority pause. Among operators with equal priority, the one that was started first continues. Default: 0.
     pub priority: i64,
-    /// After how long without a sign of life the others take this operator for dead, in whole seconds. It gives one five to ten seconds
-    /// earlier. Default: 60 seconds.
+    /// The time without a keep-alive after which the other operators consider this one dead, in whole seconds. It writes a keep-alive five to
+    /// ten seconds earlier. Default: 60 seconds.
     pub lifetime: Duration,
-    /// Write no log lines about signs of life. Default: `false`.
+    /// Write no log lines about keep-alives. Default: `false`.
     pub stealth: bool,
 }
 
-/// Whether one instance of the operator is at work at a time: the one that holds a Lease (`coordination.k8s.io/v1`). The others stand by.
+/// Settings for the leader election among the operator's instances: only the instance that holds a Lease (`coordination.k8s.io/v1`) is
+/// active, and the others stand by.
 ///
-/// An instance that could not renew the Lease writes nothing any more, however long it was frozen. Clocks of instances may be apart, but must
-/// not run at speeds that differ by a tenth. `docs/replicas.md` tells the rest.
+/// An instance that could not renew the Lease writes nothing more, even after it was frozen. The clocks of instances may differ, but their
+/// speeds must not differ by a tenth. `docs/replicas.md` describes the details.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct LeaseSettings {
-    /// Take part: no handler is called before this instance holds the Lease. Default: `false`.
+    /// Participate: no handler is called before this instance holds the Lease. Default: `false`.
     pub enabled: bool,
     /// The name of the Lease. Default: `None`, for the operator's name.
     pub name: Option<String>,
     /// The namespace of the Lease. Default: `None`, for that of the operator's Pod, or that of the kubeconfig's context.
     pub namespace: Option<String>,
-    /// Others take the Lease when it was not renewed for this time, in whole seconds, at least 5. Default: 15 seconds.
+    /// The time without a renewal after which other instances take the Lease, in whole seconds, at least 5. Default: 15 seconds.
     pub duration: Duration,
-    /// After this time without a renewal, the holder calls no handler any more; after two fifths of the rest of `duration`, it writes
-    /// nothing. Less than `duration`. Default: 10 seconds.
+    /// The time without a renewal after which the holder calls no more handlers. It stops writing after another two fifths of the time
+    /// that remains until `duration`. Less than `duration`. Default: 10 seconds.
     pub renew_deadline: Duration,
-    /// The time between two renewals, and between two looks of those that stand by, who see it sooner where they may watch the Lease. At most
-    /// half of `renew_deadline`. Default: 2 seconds.
+    /// The interval between renewals, and between checks by standby instances, which notice changes sooner if they may watch the Lease. At
+    /// most half of `renew_deadline`. Default: 2 seconds.
     pub retry_period: Duration,
 }
 
-/// How handlers are picked, retried and run.
+/// Settings for selecting, retrying and executing handlers.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Execution {
-    /// Which of the due handlers of an object run in one pass. Default: [`Lifecycle::Asap`].
+    /// Selects the due handlers of an object that run in one pass. Default: [`Lifecycle::Asap`].
     pub lifecycle: Lifecycle,
     /// The delay after each arbitrary error of a handler without `backoff`. Default: `None`, for a delay that grows from `first_backoff` to
     /// `longest_backoff`.
     pub default_backoff: Option<Duration>,
-    /// The delay after the first arbitrary error of a handler without `backoff`. It doubles with every further error, and is up to a fifth
-    /// longer at random. Default: 1 second.
+    /// The delay after the first arbitrary error of a handler without `backoff`. It doubles with every further error, and is randomly up to a
+    /// fifth longer. Default: 1 second.
     pub first_backoff: Duration,
     /// The longest such delay. Default: 60 seconds.
     pub longest_backoff: Duration,
-    /// How many blocking handlers run at the same time. Default: the number of processors and 4 more, at most 32.
+    /// The maximum number of concurrent blocking handlers. Default: the number of processors plus 4, at most 32.
     pub max_workers: usize,
-    /// How many calls of `#[reconcile]` functions run at the same time, for each kind of objects. The others wait: for each of them, the text of
-    /// its object is in memory, where a call that runs takes about ten times that. Default: 100.
+    /// The maximum number of concurrent calls of `#[reconcile]` functions for each kind of objects. Further calls wait: each of them needs
+    /// only the text of its object in memory, while a running call needs about ten times as much. Default: 100.
     pub max_reconciles: usize,
 }
 
-/// How daemons and timers are stopped.
+/// Settings for stopping daemons and timers.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Background {
-    /// How often a log line names a daemon that still runs while its object is being deleted, if it has no `cancellation_polling` of its own.
-    /// Default: 60 seconds.
+    /// The interval of log lines about a daemon that still runs while its object is being deleted, if it has no `cancellation_polling` of its
+    /// own. Default: 60 seconds.
     pub cancellation_polling: Duration,
 }
 
-/// How many objects are handled at the same time, and for how long they may be handled while the operator stops.
+/// Settings for the number of objects that are handled concurrently, and for handlers that run while the operator stops.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Queueing {
-    /// How many objects may have running handlers or requests at the same time. Default: `None`, for any number.
+    /// The maximum number of objects with running handlers or requests. Default: `None`, for no limit.
     ///
     /// While the handlers of an object run, the whole object is in memory, and takes about ten times the size of its JSON text. If handlers
-    /// take long, and are called for thousands of objects at the same time, only this limit bounds that memory.
+    /// take long and are called for thousands of objects concurrently, only this setting limits that memory.
     pub worker_limit: Option<usize>,
-    /// How long handlers may continue to run when the operator stops, before they are cancelled. Default: 2 seconds.
+    /// The time for which handlers may continue when the operator stops, before they are cancelled. Default: 2 seconds.
     pub exit_timeout: Duration,
 }
 
-/// How resources are watched.
+/// Settings for watching resources.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Watching {
-    /// After how long the server ends a watch, which is then renewed; varied at random. Default: 235 seconds.
+    /// The time after which the server ends a watch, which is then renewed; varied at random. Default: 235 seconds.
     pub server_timeout: Duration,
-    /// A watch without any event or bookmark for this time is renewed. Default: 70 seconds.
+    /// The time without any event or bookmark after which a watch is renewed. Default: 70 seconds.
     pub inactivity_timeout: Duration,
     /// The pause after the first failure of a watch. It doubles with every further failure. Default: 800 milliseconds.
     pub reconnect_backoff: Duration,
     /// The longest such pause. Default: 30 seconds.
     pub longest_backoff: Duration,
-    /// How many objects a page of a listing has, where the server has no streaming lists. Default: 500.
+    /// The number of objects per page of a listing, if the server has no streaming lists. Default: 500.
     pub chunk_size: u32,
-    /// After how long a watch is renewed by the operator, whatever comes. Default: `None`, for a watch that the server ends.
+    /// The time after which the operator renews a watch in any case. Default: `None`: only the server ends it.
     pub client_timeout: Option<Duration>,
-    /// List by streaming, which spares both sides the pages. Where a server does not know it, pages are used in any case. Default: `true`.
+    /// List by streaming, which avoids pages on both sides. Pages are used in any case if a server does not support streaming. Default:
+    /// `true`.
     pub initial_streaming: bool,
     /// Label selectors that are sent to the server, per resource: objects that do not satisfy them are not watched. Default: none.
     ///
-    /// An object that no longer satisfies its selector is one without handlers: the operator's finalizer is taken off, its daemons and timers
-    /// are stopped, and no deletion handler is called. What changes while the operator is down goes unseen: the finalizer stays on it.
+    /// An object that no longer satisfies its selector is treated as one without handlers: the operator's finalizer is removed, its daemons
+    /// and timers are stopped, and no deletion handler is called. Changes while the operator is down remain unnoticed: the finalizer then
+    /// stays on the object.
     pub label_selectors: SelectorMap,
-    /// The same by field selectors, such as `metadata.namespace!=kube-system`.
+    /// Field selectors such as `metadata.namespace!=kube-system`, with the same effect.
     pub field_selectors: SelectorMap,
-    /// Shard selectors, which let several operators share the objects of a resource; of several for one resource, the first one counts. The
-    /// server must know them, which is an alpha feature of Kubernetes: others ignore them, and show all objects. Default: none.
+    /// Shard selectors, by which several operators share the objects of a resource; of several for one resource, the first one counts. This
+    /// is an alpha feature of Kubernetes: servers without it ignore the selectors and return all objects. Default: none.
     pub shard_selectors: SelectorMap,
-    /// Send the `labels` filters of handlers to the server, as far as all handlers of a resource have them, and all are for raw events. An
-    /// object that gets its labels later is then told of as `ADDED`. Default: `true`.
+    /// Send the `labels` filters that all handlers of a resource share to the server, provided that all of these are for raw events or
+    /// indices. An object that gets its labels later is then reported as `ADDED`. Default: `true`.
     pub label_filters: bool,
 }
 
-/// How requests are repeated and limited.
+/// Settings for retries and limits of requests.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Networking {
@@ -189,82 +193,84 @@ pub struct Networking {
     pub first_backoff: Duration,
     /// The longest such pause. Default: 30 seconds.
     pub longest_backoff: Duration,
-    /// For how long the complete answer to a request that is no watch is waited for. A server gives up after 60 seconds by itself. Default: 65
+    /// The time limit for the complete response to a request other than a watch. A server gives up after 60 seconds by itself. Default: 65
     /// seconds.
     pub request_timeout: Duration,
-    /// How many writes may be in flight at the same time. Default: 16.
+    /// The maximum number of concurrent writes. Default: 16.
     pub concurrent_writes: usize,
 }
 
-/// How new kinds and namespaces are found.
+/// Settings for discovering new kinds and namespaces.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Scanning {
     /// Do not look for new kinds and namespaces: the operator serves only those that exist at its start. Default: `false`.
     pub disabled: bool,
-    /// How often the operator looks for new kinds, if it may not watch definitions of custom resources. Default: 60 seconds.
+    /// The interval of looking for new kinds, if the operator may not watch definitions of custom resources. Default: 60 seconds.
     pub interval: Duration,
 }
 
-/// Which Kubernetes Events are posted: what handlers post through [`Events`](crate::Events), and log lines where that is asked for.
+/// Settings for posting Kubernetes Events: those that handlers post through [`Events`](crate::Events), and optionally log lines.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Posting {
     /// Post Events at all. Default: yes.
     pub enabled: bool,
-    /// Post log lines of handlers of changes as Events, too: those that they write by `info!` and the like, and those on how their attempts and
-    /// the handling of their objects have ended. Default: no.
+    /// Post log lines of change handlers as Events, too: those that they write by `info!` and similar macros, and those about the results of
+    /// their attempts and of the handling of their objects. Default: no.
     pub loggers: bool,
-    /// Post only what is at least that important; `Events::event` posts whatever the level is. Default: `Info`.
+    /// The minimum level of posted Events; `Events::event` posts regardless of it. Default: `Info`.
     pub level: PostingLevel,
-    /// Which controller the Events are of (`reportingController`). `None`: the operator's name.
+    /// The controller name of Events (`reportingController`). `None`: the operator's name.
     pub reporting_component: Option<String>,
-    /// Which instance of it has posted them (`reportingInstance`). `None`: the name of the host, which is that of the Pod.
+    /// The instance name of Events (`reportingInstance`). `None`: the name of the host, which is that of the Pod.
     pub reporting_instance: Option<String>,
-    /// What the names of Events begin with. Default: `kopf-event-`.
+    /// The prefix of the names of Events. Default: `kopf-event-`.
     pub event_name_prefix: String,
 }
 
-/// What the operator says in the status of objects.
+/// Settings for the operator's conditions in the status of objects.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct StatusSettings {
-    /// Show what handlers have come to as conditions of their object: `Ready`, which is true when all handlers of changes and all `#[reconcile]` functions
-    /// have succeeded, and no daemon or timer has failed since it has last succeeded, and `Stalled` where one has failed for good. Then `kubectl wait --for=condition=Ready` works. Default: no.
+    /// Show the outcomes of handlers as conditions of their object: `Ready`, which is true when all change handlers and all `#[reconcile]`
+    /// functions have succeeded, and no daemon or timer has failed since its last success; and `Stalled` if a handler has failed permanently.
+    /// `kubectl wait --for=condition=Ready` then works. Default: no.
     ///
-    /// While a handler fails, `Ready` is false, its reason is the class of the error (`TemporaryError`, `PermanentError`, `UnexpectedError`, `TimedOut`,
-    /// `RetriesExceeded`), or what is wrong with a child (`ChildRefused`, `ChildNotOurs`, `ChildConflict`, `ChildKindMissing`), and its message tells the errors. A `Ready` that a handler sets itself, with a reason of its own, stays as it is. Objects of
-    /// Kubernetes' own kinds get no such conditions. A status subresource costs one more request for each change of a condition, unless the status is
-    /// written in any case.
+    /// While a handler fails, `Ready` is false, its reason is the class of the error (`TemporaryError`, `PermanentError`, `UnexpectedError`,
+    /// `TimedOut`, `RetriesExceeded`) or the problem with a child (`ChildRefused`, `ChildNotOurs`, `ChildConflict`, `ChildKindMissing`), and
+    /// its message contains the errors. A `Ready` condition that a handler sets itself, with a reason of its own, is not changed. Objects of
+    /// built-in kinds get no such conditions. With a status subresource, each change of a condition costs one more request, unless the status
+    /// is written anyway.
     pub conditions: bool,
 }
 
-/// When the operator says that it is not well, where it is asked: see [`Operator::liveness`](crate::Operator::liveness).
+/// Settings for health checks: see [`Operator::liveness`](crate::Operator::liveness).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Health {
-    /// How long all probes (`#[on_probe]`) together may take. Default: 5 seconds.
+    /// The time limit for all probes (`#[on_probe]`) together. Default: 5 seconds.
     pub probe_timeout: Duration,
     /// `/livez` fails when the operator's own thread, or all threads of its handlers, are blocked for this time. Default: 10 seconds.
     pub beat_timeout: Duration,
-    /// `/readyz` fails when a change of an object waits for this time, because a handler of that object runs on and on, or because none of
-    /// the places of `queueing.worker_limit` is free. Default: 10 minutes.
+    /// `/readyz` fails when a change of an object waits for this time, because a handler of that object does not end, or because no worker of
+    /// `queueing.worker_limit` is free. Default: 10 minutes.
     pub late_after: Duration,
-    /// `/livez` fails when a change of an object waits for this time: Kubernetes will then start the operator anew, which cuts the handlers
-    /// that run. Where handlers may take longer, this must be longer, too. What waits because the server does not take the operator's writes
-    /// does not count: a new start would not mend that. Default: 1 hour.
+    /// `/livez` fails when a change of an object waits for this time: Kubernetes then restarts the operator, which interrupts running
+    /// handlers. If handlers may take longer, this time must be longer, too. Changes that wait because the server does not accept the
+    /// operator's writes do not count, because a restart would not help. Default: 1 hour.
     pub stuck_after: Duration,
-    /// Answer at `/statusz`, for those who ask from the same machine. Default: `true`.
+    /// Serve `/statusz` for clients on the same machine. Default: `true`.
     ///
-    /// The containers of a Pod are one machine to each other. Requests that a proxy among them hands on are refused, as far as they show it: by
-    /// the Pod's own address, by another host name than `localhost`, or by a header such as `X-Forwarded-For`. Switch it off beside a proxy
-    /// that hides all of this.
+    /// The containers of a Pod count as one machine. Requests that a proxy among them forwards are refused if they are recognisable: by the
+    /// Pod's own address, by another host name than `localhost`, or by a header such as `X-Forwarded-For`. Disable the endpoint beside a
+    /// proxy that hides all of this.
     pub status: bool,
 }
 
-/// The operator's settings in the hands of its startup handlers, which may change them: the argument `settings`. Clones share them.
+/// The operator's settings for its startup handlers, which may change them: the argument `settings`. Clones share them.
 ///
-/// The operator takes them as they are when the last startup handler has succeeded. Who changes them later changes nothing for objects.
+/// The operator applies them when the last startup handler has succeeded. Later changes have no effect on the handling of objects.
 ///
 /// ```
 /// use kopf_rs::prelude::*;
@@ -282,7 +288,7 @@ pub struct Health {
 #[derive(Clone, Debug, Default)]
 pub struct StartupSettings(Arc<Mutex<Settings>>);
 
-/// A setting that cannot be understood, with where it was found and what was expected.
+/// The error for an invalid setting, with its place and the expected form.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct SettingsError(String);
@@ -294,7 +300,7 @@ impl SettingsError {
 }
 
 impl Settings {
-    /// The default settings but for what `change` sets.
+    /// Returns the default settings with the changes that `change` makes.
     #[must_use]
     pub fn with<T>(change: impl FnOnce(&mut Self) -> T) -> Self {
         let mut settings = Self::default();
@@ -308,14 +314,14 @@ impl StartupSettings {
         Self(Arc::new(Mutex::new(settings)))
     }
 
-    /// A copy of the current settings.
+    /// Returns a copy of the current settings.
     #[must_use]
     pub fn get(&self) -> Settings {
         self.lock().clone()
     }
 
-    /// Change the settings: `settings.change(|settings| settings.queueing.worker_limit = Some(10))`. The function may also
-    /// read them, as they were before the change.
+    /// Changes the settings: `settings.change(|settings| settings.queueing.worker_limit = Some(10))`. The function may also read them, as
+    /// they were before the change.
     pub fn change<T>(&self, change: impl FnOnce(&mut Settings) -> T) -> T {
         let mut settings = self.get();
         let result = change(&mut settings);
@@ -329,7 +335,7 @@ impl StartupSettings {
 }
 
 impl Execution {
-    /// The first and the longest delay after arbitrary errors.
+    /// Returns the first and the longest delay after arbitrary errors.
     pub(super) fn backoff(&self) -> (Duration, Duration) {
         let growing = (self.first_backoff, self.longest_backoff);
         self.default_backoff.map_or(growing, |fixed| (fixed, fixed))
@@ -398,7 +404,7 @@ impl Default for Networking {
 }
 
 impl Posting {
-    /// Which Events are taken; `None`: none at all.
+    /// Returns which Events are accepted; `None` if none are.
     pub(super) fn gates(&self) -> Option<PostingGates> {
         self.enabled.then_some(PostingGates {
             level: self.level,
@@ -406,7 +412,7 @@ impl Posting {
         })
     }
 
-    /// Who posts, for an operator of that name.
+    /// Returns the reporting component for an operator of that name.
     pub(super) fn reporter(&self, operator: &str) -> Reporter {
         let or = |given: &Option<String>, default: &dyn Fn() -> Option<String>| {
             let given = given.clone().or_else(default);
@@ -421,7 +427,7 @@ impl Posting {
     }
 }
 
-/// The name of this host, as far as it is easily told.
+/// Returns the name of this host, if it is easily available.
 pub(super) fn host_name() -> Option<String> {
     let told = std::env::var("HOSTNAME").ok();
     let read = || std::fs::read_to_string("/etc/hostname").ok();

@@ -1,7 +1,7 @@
-//! What is remembered of an object's daemons and timers, and what becomes of them when a call has ended.
+//! The memory of an object's daemons and timers, and the transitions after their calls.
 //!
-//! All of it is in the process only. Promises that none is called while it runs, and that a tick that takes long delays the next one. Must
-//! not know the object, nor how anything is called.
+//! Kept only in this process. Guarantees that no handler is called while it runs, and that a slow call of a timer delays the next one. Must
+//! not know the object or how handlers are called.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,21 +19,21 @@ use crate::handler::timing::{AskPause, BackgroundKind, Timing};
 use crate::happening::background::BackgroundHandling;
 use crate::happening::handling::{AttemptEnd, Fate, Handling};
 use crate::reaction::error_class::class_of;
-use crate::reaction::exiting::Exiting;
 use crate::reaction::judge::Judge;
-use crate::reaction::member::since;
+use crate::reaction::limits::since;
 use crate::reaction::moment::Moment;
+use crate::reaction::shutdown_stages::Exiting;
 use crate::state::progress::Record;
 
-/// What is remembered of an object's daemons and timers.
+/// The memory of an object's daemons and timers.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct BackgroundMemory {
     pub(super) runs: Box<[BackgroundRun]>,
-    /// What tells one essence from another.
+    /// The fingerprint of the object's essence.
     pub(super) essence: u64,
-    /// When that has changed last, as far as this process has seen.
+    /// The time when the essence last changed, as observed by this process.
     pub(super) changed: Moment,
-    /// Those that are level-triggered let handlers of changes go first, or wait until one of them may be called.
+    /// True while reconcilers are on hold, because change handlers take precedence or no reconcile slot is free.
     pub(super) reconcilers_wait: bool,
 }
 
@@ -42,119 +42,119 @@ pub(crate) struct BackgroundMemory {
 pub(super) struct BackgroundRun {
     pub(super) handler: Arc<Handler>,
     pub(super) phase: Phase,
-    /// Those since the last success. Boxed, as is all that does not rest: thousands do.
+    /// The attempts since the last success. Boxed like all state that an idle handler lacks, because thousands are idle.
     pub(super) attempts: Option<Box<Attempts>>,
 }
 
-/// Attempts of one call.
+/// The attempts of one call.
 #[derive(Clone, Debug)]
 pub(super) struct Attempts {
-    /// How many have failed.
+    /// The number of failed attempts.
     pub(super) failed: u32,
-    /// When the first one was made.
+    /// The time of the first attempt.
     pub(super) started: Timestamp,
-    /// Of a level-triggered handler: they are over, and the next attempt is a first one.
+    /// For reconcilers: the result of the completed attempts; the next attempt then starts a new series.
     pub(super) end: Option<AttemptsEnd>,
-    /// Of a level-triggered handler: how many calls in a row have changed what it is called for.
+    /// For reconcilers: the number of consecutive calls that have changed the state that triggers them.
     pub(super) own_changes: u8,
-    /// What tells the essence that the last of them wanted from others.
+    /// The fingerprint of the essence that the last of these calls requested.
     pub(super) own_essence: u64,
-    /// Of a level-triggered handler: it wants to be called again at once, as was told.
+    /// For reconcilers: true if it requested an immediate call, which was reported.
     pub(super) at_once: bool,
-    /// What the last one has come to, where that is an error.
+    /// The last attempt's error, if it failed.
     pub(super) error: Option<Box<AttemptError>>,
 }
 
-/// What has gone wrong.
+/// The error of an attempt.
 #[derive(Clone, Debug)]
 pub(super) struct AttemptError {
     pub(super) class: &'static str,
     pub(super) message: String,
 }
 
-/// How the attempts of a level-triggered handler have ended that are remembered.
+/// The result of a completed series of a reconciler's attempts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AttemptsEnd {
     Succeeded,
-    /// They have failed for good, for the object as it is.
+    /// They have failed permanently for the current object.
     GaveUp,
 }
 
-/// A call that runs.
+/// A running call.
 #[derive(Clone, Debug)]
 pub(super) struct Running {
     pub(super) since: Moment,
-    /// It is to end.
+    /// Set if the call is to end.
     pub(super) exiting: Option<Exiting>,
-    /// Of a level-triggered handler: what has changed since the call began.
+    /// For reconcilers: the changes since the call began.
     pub(super) dirty: Dirty,
 }
 
-/// What has changed since the last call of a level-triggered handler began.
+/// The changes since the last call of a reconciler began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Dirty {
     #[default]
     Clean,
-    /// A child.
+    /// A child has changed.
     Child,
-    /// The object itself.
+    /// The object itself has changed.
     Object,
 }
 
-/// How far a daemon or timer has come.
+/// The state of a daemon or timer.
 #[derive(Clone, Debug)]
 pub(super) enum Phase {
-    /// It is called then, or once the object has been unchanged for long enough.
+    /// It is called at that time, or later when the object has been unchanged for long enough.
     Waits(Moment),
-    /// The same, at that time of the wall clock: as its schedule says.
+    /// It is called at that time of the wall clock, according to its schedule.
     Scheduled(Moment),
     /// It is called once after each change, and has been called after the last one.
     AwaitsChange,
     Runs(Box<Running>),
-    /// It is called no more; a timer that has failed is, once the object has changed, but not before that time: it may have changed the
-    /// object itself.
+    /// It is not called again, except for a failed timer: a change of the object revives it, but not before that time, because the timer may
+    /// have changed the object itself.
     Ended {
-        /// A time of the wall clock where the timer has a schedule.
+        /// A time of the wall clock if the timer has a schedule.
         revives: Option<Moment>,
     },
 }
 
-/// When it is, and who says how long something waits.
+/// The clocks, and the function that evaluates users' delays.
 #[derive(Clone, Copy)]
 pub(crate) struct Times {
-    /// Goes on steadily.
+    /// A monotonic time.
     pub(crate) now: Timestamp,
-    /// How far the wall clock is ahead of that.
+    /// The lead of the wall clock over that time.
     pub(crate) wall_ahead: SignedDuration,
     pub(crate) ask: AskPause,
 }
 
-/// What has come of a call.
+/// The result of a call.
 #[derive(Debug, Default)]
 pub(crate) struct Returned {
     pub(crate) result: Option<Value>,
-    /// It has failed for good.
+    /// The handler has failed permanently.
     pub(crate) failed: bool,
-    /// It is called no more: the object may not be held any longer, or may have it again.
+    /// The handler is not called any more: it no longer holds the object, or may be started again for it.
     pub(crate) is_over: bool,
-    /// When the run began, where a later process has to know.
+    /// The start time of the run, if a later process needs it.
     pub(crate) ran: Option<Timestamp>,
 }
 
-/// In place of a span of time that a function has panicked over.
+/// The duration to use if a user's function for a duration panics.
 const INSTEAD_OF_A_PANIC: Duration = Duration::from_secs(60);
-/// So long after it has failed for good, a change calls a timer again that has no interval.
+/// The time after a permanent failure before a change revives a timer without an interval.
 const WITHOUT_AN_INTERVAL: Duration = Duration::from_secs(60);
-/// In place of an interval of zero that a function has given.
+/// The interval to use if a user's function returns zero.
 pub(super) const SHORTEST_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Whether both are the same to their object: attributes on one function declare it once.
+/// Returns true if both are the same for their object: several attributes on one function declare it once.
 pub(crate) fn is_same(one: &Handler, other: &Handler) -> bool {
     let kind = |it: &Handler| it.background().map(|(kind, _)| kind);
     one.id == other.id && kind(one) == kind(other)
 }
 
-/// Whether it is level-triggered.
+/// Returns true if the handler is a reconciler.
 pub(crate) fn is_reconcile(handler: &Handler) -> bool {
     matches!(handler.background(), Some((BackgroundKind::Reconcile, _)))
 }
@@ -167,28 +167,28 @@ pub(super) fn schedule(handler: &Handler) -> Option<&Schedule> {
     timing(handler)?.schedule.as_ref()
 }
 
-/// The run after `time`, both of the wall clock.
+/// Returns the next run after `time`, both by the wall clock.
 pub(super) fn next_run(schedule: &Schedule, time: Timestamp) -> Timestamp {
     schedule.next(time).unwrap_or(Timestamp::MAX)
 }
 
-// === what is asked ===
+// === queries ===
 
 impl BackgroundMemory {
-    /// What one timer at rest takes.
+    /// The memory size of one idle timer.
     #[cfg(test)]
     pub(crate) const SIZE_OF_A_TIMER: usize = size_of::<BackgroundRun>();
 
-    /// Whether there is nothing to remember.
+    /// Returns true if there is no state.
     pub(crate) fn is_empty(&self) -> bool {
         self.runs.is_empty()
     }
 
-    /// Whether the object has to stay for its daemons and timers.
+    /// Returns true if daemons and timers block the deletion of the object.
     pub(crate) fn holds(&self, is_living: bool) -> bool {
         let mut runs = self.runs.iter();
         runs.any(|run| match &run.phase {
-            // Calls of a reconciler are waited for, and no more: without them, the object needs none of them.
+            // A reconciler blocks it only during a call: without calls, the object does not need it.
             Phase::Waits(_) | Phase::AwaitsChange if is_reconcile(&run.handler) => false,
             Phase::Runs(_) if is_living && is_reconcile(&run.handler) => false,
             Phase::Waits(_) | Phase::Scheduled(_) | Phase::AwaitsChange => true,
@@ -197,13 +197,13 @@ impl BackgroundMemory {
         })
     }
 
-    /// Whether it is remembered, as what is called, or as what is called no more.
+    /// Returns true if the memory contains the handler, in any phase.
     #[cfg(test)]
     pub(crate) fn knows(&self, handler: &Handler) -> bool {
         self.runs.iter().any(|run| is_same(&run.handler, handler))
     }
 
-    /// When to look at them again, where nothing changes.
+    /// Returns the next time to plan without a change.
     pub(crate) fn due(&self, wall_ahead: SignedDuration) -> Option<Timestamp> {
         let due = |run: &BackgroundRun| match &run.phase {
             Phase::Waits(_) if self.holds_reconcilers_back(run) => None,
@@ -218,12 +218,12 @@ impl BackgroundMemory {
         self.runs.iter().filter_map(due).min()
     }
 
-    /// Whether timers and reconcilers are being called, are to be called now, or are to be tried again: what an operator that is to end waits for.
+    /// Returns true if timers or reconcilers are running, due, or about to be retried. An operator that is to end waits for these.
     pub(crate) fn is_ticking(&self, now: Timestamp) -> bool {
         self.ticking_runs(now).next().is_some()
     }
 
-    /// The ids of those, and what they have complained about.
+    /// Returns the ids of these timers and reconcilers, with their last errors.
     pub(crate) fn ticking(
         &self,
         now: Timestamp,
@@ -241,7 +241,7 @@ impl BackgroundMemory {
             !is_daemon
                 && match &run.phase {
                     Phase::Runs(running) => running.exiting.is_none(),
-                    // An operator that is to end is there for a moment: no clock is set meanwhile.
+                    // The operator ends soon, so changes of the wall clock are ignored.
                     Phase::Waits(at) | Phase::Scheduled(at) => {
                         run.failed_attempts() > 0 || self.not_before(run, at.time()) <= now
                     }
@@ -250,7 +250,7 @@ impl BackgroundMemory {
         })
     }
 
-    /// When it is called that waits until `at`.
+    /// Returns the time of the call for a handler that waits until `at`, considering its idle time.
     pub(super) fn not_before(&self, run: &BackgroundRun, at: Timestamp) -> Timestamp {
         let idle = timing(&run.handler).and_then(|timing| timing.idle);
         idle.map_or(at, |idle| at.max(after(self.changed.time(), idle)))
@@ -258,7 +258,7 @@ impl BackgroundMemory {
 }
 
 impl Attempts {
-    /// Whether the last call has failed.
+    /// Returns true if the last call has failed.
     pub(super) fn has_failed(&self) -> bool {
         self.failed > 0 || self.end == Some(AttemptsEnd::GaveUp)
     }
@@ -277,22 +277,22 @@ impl BackgroundRun {
         record
     }
 
-    /// How many attempts have failed since the last success.
+    /// Returns the number of failed attempts since the last success.
     pub(super) fn failed_attempts(&self) -> u32 {
         self.counted().map_or(0, |it| it.failed)
     }
 
-    /// When the first attempt since the last success was made.
+    /// Returns the time of the first attempt since the last success.
     fn started(&self) -> Option<Timestamp> {
         Some(self.counted()?.started)
     }
 
-    /// The attempts that the next one belongs to.
+    /// Returns the attempts that the next one continues.
     fn counted(&self) -> Option<&Attempts> {
         self.attempts.as_deref().filter(|it| it.end.is_none())
     }
 
-    /// An attempt is made. When the first one was.
+    /// Records an attempt, and returns the time of the first one.
     pub(super) fn attempted(&mut self, now: Timestamp) -> Timestamp {
         let (own_changes, at_once) = (self.own_changes(), self.asks_at_once());
         let own_essence = self.attempts.as_ref().map_or(0, |it| it.own_essence);
@@ -311,7 +311,7 @@ impl BackgroundRun {
         attempts.started
     }
 
-    /// What an attempt has come to that was told last.
+    /// Records the error of the attempt that was last reported.
     pub(super) fn note_error(&mut self, record: &Record, told: &[Handling]) {
         let class = told.last().and_then(class_of);
         if let Some(attempts) = &mut self.attempts {
@@ -321,7 +321,7 @@ impl BackgroundRun {
         }
     }
 
-    /// It has failed for good: from when on a change of the object calls it again; nothing where it does not.
+    /// Returns the time from which a change of the object revives the permanently failed handler, or `None` if changes do not.
     pub(super) fn revives(
         &self,
         cause: &Cause,
@@ -344,7 +344,7 @@ impl BackgroundRun {
         Some(after(times.now, pause.max(SHORTEST_INTERVAL)))
     }
 
-    /// It is called at `at`: at that time of the wall clock where it has a schedule.
+    /// Returns the phase in which it waits until `at`, by the wall clock if it has a schedule.
     pub(super) fn waits_until(&self, at: Timestamp) -> Phase {
         match schedule(&self.handler) {
             Some(_) => Phase::Scheduled(at.into()),
@@ -354,13 +354,13 @@ impl BackgroundRun {
 }
 
 impl Times {
-    /// What the wall clock says.
+    /// Returns the time of the wall clock.
     pub(super) fn wall(&self) -> Timestamp {
         later(self.now, self.wall_ahead)
     }
 }
 
-/// The answer of a user's function, or what takes its place.
+/// Returns the result of a user's function, or its substitute after a panic.
 pub(super) fn asked(
     (handler, option): (&Arc<Handler>, &'static str),
     answer: Result<Duration, String>,
@@ -377,10 +377,10 @@ pub(super) fn asked(
     })
 }
 
-// === what comes back ===
+// === results ===
 
 impl BackgroundMemory {
-    /// It was to be called, and could not be: it waits until `at`.
+    /// Postpones a planned call until `at`, because it could not be made.
     pub(crate) fn put_off(&mut self, handler: &Handler, at: Timestamp) {
         let mut runs = self.runs.iter_mut();
         if let Some(run) = runs.find(|run| is_same(&run.handler, handler)) {
@@ -391,7 +391,7 @@ impl BackgroundMemory {
         }
     }
 
-    /// A call has ended; without an outcome where it was cut off. Nothing where none was running.
+    /// Handles the end of a call; the outcome is missing if the call was cancelled. Returns `None` if no call was running.
     pub(crate) fn returned(
         &mut self,
         call: &HandlerCall,
@@ -427,8 +427,8 @@ impl BackgroundMemory {
         }
     }
 
-    /// All that runs is told to end, and nothing is called any more; who does so goes through the stages. What has ended by itself is still known
-    /// then, should the object be watched again.
+    /// Signals all running calls to end, and prevents further ones. The caller performs the later stages. Handlers that have ended by
+    /// themselves are remembered, in case the object is watched again.
     pub(crate) fn stop(&mut self, reason: StopReason, now: Timestamp) {
         let mut runs = std::mem::take(&mut self.runs).into_vec();
         runs.retain(|run| matches!(run.phase, Phase::Runs(_) | Phase::Ended { .. }));
@@ -443,13 +443,13 @@ impl BackgroundMemory {
 }
 
 impl BackgroundRun {
-    /// When, by the wall clock, the attempts began of which the last one began at `since`, where a later process has to know.
+    /// Returns the start time, by the wall clock, of the series of attempts whose last one began at `since`, if a later process needs it.
     fn ran_since(&self, since: Timestamp, times: Times) -> Option<Timestamp> {
         schedule(&self.handler)?;
         Some(later(self.started().unwrap_or(since), times.wall_ahead))
     }
 
-    /// A call has ended by itself.
+    /// Handles the end of a call that has ended by itself.
     fn judged(
         &mut self,
         call: &HandlerCall,
@@ -516,7 +516,8 @@ pub(super) fn exited(handler: &Arc<Handler>, requested: bool) -> Handling {
     Handling::Background(BackgroundHandling::Exited { handler, requested })
 }
 
-/// What a level-triggered handler complains about, where its object is to be deleted meanwhile: nobody can do what it wants any more.
+/// Returns the error of a reconciler whose object was marked for deletion meanwhile. The error is then meaningless, because the reconciler's
+/// goal cannot be reached any more.
 fn error_of_deleted<'a>(call: &HandlerCall, outcome: &'a Outcome) -> Option<&'a str> {
     let Subject::Background(subject) = &call.subject else {
         return None;
@@ -535,7 +536,7 @@ fn ended_by_deletion(handler: &Arc<Handler>, message: &str) -> Handling {
     })
 }
 
-/// The outcome of a call that is not repeated, since it was to end; `None` where the call was cut off. Returns the result.
+/// Evaluates the outcome of a call that was to end and is not repeated, or `None` for a cancelled one. Returns the result.
 fn judge_the_last(
     call: &HandlerCall,
     outcome: Option<Outcome>,
@@ -579,7 +580,7 @@ fn judge_the_last(
     result
 }
 
-/// When a timer that has succeeded is called next; nothing for a daemon, and for a timer that is called once.
+/// Returns the next call of a timer after a success, or `None` for a daemon and for a timer without further calls.
 fn next_tick(
     call: &HandlerCall,
     (began, times): (Timestamp, Times),
@@ -621,7 +622,7 @@ fn next_tick(
     Some(Phase::Waits(next.into()))
 }
 
-/// The first time after `now` that is whole intervals after `began`.
+/// Returns the first time after `now` that is a whole number of intervals after `began`.
 fn on_the_grid(began: Timestamp, interval: Duration, now: Timestamp) -> Timestamp {
     let elapsed = since(began, now).as_nanos();
     let whole = elapsed / interval.as_nanos().max(1) + 1;
@@ -636,7 +637,7 @@ pub(super) fn after(time: Timestamp, pause: Duration) -> Timestamp {
     time.checked_add(pause).unwrap_or(Timestamp::MAX)
 }
 
-/// So much later, or earlier.
+/// Shifts a time by a positive or negative duration.
 pub(super) fn later(time: Timestamp, by: SignedDuration) -> Timestamp {
     time.checked_add(by).unwrap_or(Timestamp::MAX)
 }

@@ -1,9 +1,7 @@
-//! What runs in the background for an object: which daemons and timers it should have now, which are called, and which are to end.
+//! Plans the daemons and timers of an object: which it should have now, which to call, and which to end.
 //!
-//! Filters of daemons and timers are asked here, once per plan. Must not know how anything is called or cut off, nor the object's other
-//! handlers.
+//! Evaluates their filters once per plan. Must not know how handlers are called or cancelled, nor the object's other handlers.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,65 +18,66 @@ use crate::handler::subject::{BackgroundSubject, Subject};
 use crate::handler::timing::{Pause, Timing};
 use crate::happening::background::BackgroundHandling;
 use crate::happening::handling::Handling;
-use crate::object::essence::Essence;
 use crate::object::patch::Patch;
 use crate::reaction::background::{
     BackgroundMemory, BackgroundRun, Dirty, Phase, Running, after, asked, exited, is_reconcile,
     is_same, later, next_run, schedule, timing,
 };
 use crate::reaction::comparison::{first_attempt, object};
-use crate::reaction::exiting::{Exiting, Look, Order};
 use crate::reaction::input::Input;
 use crate::reaction::judge::{Judge, next_random};
-use crate::reaction::member::{Exhausted, Standing, since};
+use crate::reaction::limits::Exhausted;
+use crate::reaction::limits::since;
 use crate::reaction::moment::Moment;
+use crate::reaction::shutdown_stages::{Exiting, Look, Order};
+use crate::reaction::standing::Standing;
 
-/// What is to be done.
+/// The plan for daemons and timers.
 #[derive(Debug, Default)]
 pub(crate) struct BackgroundPlan {
-    /// What is to be remembered once that is done.
+    /// The memory after the plan was executed.
     pub(crate) memory: BackgroundMemory,
     pub(crate) steps: Vec<Step>,
-    /// Daemons and timers that are not called for the object as it is.
+    /// Daemons and timers that are suspended for the current object.
     pub(crate) suspended: Vec<Arc<Handler>>,
-    /// Those that have failed for good without a call.
+    /// Handlers that have failed permanently without a call.
     pub(crate) failed: Vec<Arc<Handler>>,
-    /// What a later process has to know of timers with a schedule that are there from now on.
+    /// The data that a later process needs about new timers with a schedule.
     pub(crate) patch: Patch,
 }
 
 impl BackgroundPlan {
-    /// Whether the object has or had daemons or timers.
+    /// Returns true if the object has or had daemons or timers.
     pub(super) fn is_any(&self) -> bool {
         !self.memory.is_empty()
     }
 }
 
-/// One thing to be done.
+/// One step of the plan.
 #[derive(Debug)]
 pub(crate) enum Step {
-    /// Call it.
+    /// Call the handler.
     Call {
         handler: Arc<Handler>,
         attempt: Attempt,
     },
-    /// Set the stop flag of what runs.
+    /// Set the stop flag of a running call.
     Signal {
         handler: Arc<Handler>,
         reason: StopReason,
     },
-    /// Cut it off.
+    /// Cancel the running call.
     Cancel { handler: Arc<Handler> },
 }
 
-/// For the objects that are there when the operator starts, first calls of timers are spread over at most that long.
+/// At the start of the operator, first calls of timers for existing objects are spread over at most this long.
 const LONGEST_SPREAD: Duration = Duration::from_secs(60);
 const A_DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// One look at an object's daemons and timers.
+/// The state of planning an object's daemons and timers.
 struct Looking<'a, 'b> {
     input: &'a Input<'a>,
-    /// What they are called with, for filters and for functions that say how long to wait.
+    /// The subject for filters and for functions that return durations.
     subject: Subject,
     lives: bool,
     random: f64,
@@ -89,7 +88,7 @@ struct Looking<'a, 'b> {
     told: &'b mut Vec<Handling>,
 }
 
-/// What the object should have now. `lives`: it is not to be deleted.
+/// Plans the daemons and timers that the object should have now. `lives` is false for an object that is marked for deletion.
 pub(super) fn background(
     input: &Input<'_>,
     lives: bool,
@@ -121,7 +120,7 @@ pub(super) fn background(
     looking.planned(suspended)
 }
 
-/// Call the reconcilers that are due: whatever comes before them is done.
+/// Adds the calls of due reconcilers, after everything that takes precedence is done.
 pub(super) fn reconcile(input: &Input<'_>, plan: &mut BackgroundPlan, told: &mut Vec<Handling>) {
     if !plan.memory.has_reconcilers() {
         return;
@@ -142,17 +141,11 @@ pub(super) fn reconcile(input: &Input<'_>, plan: &mut BackgroundPlan, told: &mut
     *plan = looking.planned(planned.suspended);
 }
 
-/// What tells the essence from others, fields of daemons and timers included.
+/// Returns the fingerprint of the essence, including the fields of daemons and timers.
 fn essence(input: &Input<'_>, handlers: &[&Arc<Handler>]) -> u64 {
     let fields = handlers.iter().filter_map(|it| it.field());
-    digest(&input.persistence.essence_of(input.body, fields))
-}
-
-/// What tells an essence from others.
-pub(super) fn digest(essence: &Essence) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    essence.digest().hash(&mut hasher);
-    hasher.finish()
+    let essence = input.persistence.essence_of(input.body, fields);
+    essence.fingerprint()
 }
 
 impl<'a, 'b> Looking<'a, 'b> {
@@ -216,7 +209,7 @@ impl Looking<'_, '_> {
             let run = match (known, wanted) {
                 (Some(run), _) => {
                     let mut run = self.go_on(run, wanted.is_some(), has_changed);
-                    // Of the attributes of one function, the first that lets the object through says how it is called from now on.
+                    // If a function has several attributes, the first one that matches the object determines the further calls.
                     if let (Some(run), Some(handler)) = (&mut run, wanted)
                         && !matches!(run.phase, Phase::Runs(_))
                     {
@@ -230,7 +223,7 @@ impl Looking<'_, '_> {
             let run = run.map(|run| self.called_if_due(run));
             runs.extend(run);
         }
-        // Nobody declares these any more.
+        // These handlers are no longer declared.
         for run in left {
             let run = self.go_on(run, false, has_changed);
             runs.extend(run);
@@ -260,7 +253,7 @@ impl Looking<'_, '_> {
         )
     }
 
-    /// It is there from now on.
+    /// Starts a daemon or timer for the object.
     fn begun(&mut self, handler: &Arc<Handler>) -> BackgroundRun {
         let phase = if let Some(schedule) = schedule(handler) {
             self.first_run(handler, schedule)
@@ -275,7 +268,7 @@ impl Looking<'_, '_> {
         }
     }
 
-    /// How long its first call waits.
+    /// Returns the delay of its first call.
     fn delay(&mut self, handler: &Arc<Handler>, timing: &Timing) -> Duration {
         if let Some(delay) = &timing.initial_delay {
             return self.ask((handler, "initial delay"), delay);
@@ -289,12 +282,13 @@ impl Looking<'_, '_> {
             return Duration::ZERO;
         };
         let spread = self.random_part(span.min(LONGEST_SPREAD));
-        // The object counts as changed now: idle timers would all be called at once.
+        // The delay includes the idle time, because the object counts as changed now: a spread that ends within the idle time would have no
+        // effect, and all idle timers would be called at once.
         timing.idle.unwrap_or_default().saturating_add(spread)
     }
 
-    /// The first run of a timer with a schedule: soon, where a former process has noted a run, and another one was due since then. What has
-    /// matched the filters only since then has missed nothing.
+    /// Returns the first run of a timer with a schedule: soon, if a former process has recorded a run and another one was due since. An
+    /// object that has started to match the filters only since then has missed no run.
     fn first_run(&mut self, handler: &Arc<Handler>, schedule: &Schedule) -> Phase {
         let Input {
             now,
@@ -332,7 +326,7 @@ impl Looking<'_, '_> {
         Phase::Waits(after(now, spread).into())
     }
 
-    /// When the run was noted that was made last, by whomever.
+    /// Returns the recorded time of the last run, by any instance.
     fn last_run(&self, handler: &Handler) -> Option<Timestamp> {
         let Input {
             persistence, body, ..
@@ -340,7 +334,7 @@ impl Looking<'_, '_> {
         persistence.last_run(&handler.id, body)
     }
 
-    /// Where the run that is due now was made by another instance of the operator: the one after it.
+    /// If another instance of the operator has already made the due run, returns the one after it.
     fn next_after_others(&self, run: &BackgroundRun) -> Option<Timestamp> {
         let schedule = schedule(&run.handler).filter(|_| run.failed_attempts() == 0)?;
         let wall = self.input.times().wall();
@@ -348,8 +342,8 @@ impl Looking<'_, '_> {
         Some(next_run(schedule, noted)).filter(|next| *next > wall)
     }
 
-    /// When a timer with a schedule is called that waits until `at`. A clock that is set back a little makes no run twice; one that was
-    /// ahead by more than a day was wrong.
+    /// Returns the time of the call for a timer with a schedule that waits until `at`. A clock that is set back slightly must not repeat a
+    /// run, but a recorded run more than a day ahead means that the clock was wrong.
     fn scheduled(&self, handler: &Handler, at: Timestamp) -> Timestamp {
         let wall = self.input.times().wall();
         let was_ahead = |noted: Timestamp| after(wall, A_DAY) < noted;
@@ -372,7 +366,7 @@ impl Looking<'_, '_> {
         asked(whose, answer, self.told)
     }
 
-    /// What becomes of it; nothing where it ends without another call.
+    /// Continues a handler in its phase; `None` if it ends without another call.
     fn go_on(
         &mut self,
         mut run: BackgroundRun,
@@ -422,7 +416,7 @@ impl Looking<'_, '_> {
         Some(run)
     }
 
-    /// Why what is not wanted is to end; nothing where it has been told already, and is wanted again.
+    /// Returns the reason why an unwanted handler is to end, or no new reason if it is wanted again.
     fn reason(&self, is_wanted: bool) -> StopReason {
         match (self.lives, is_wanted) {
             (false, _) => StopReason::RESOURCE_DELETED,
@@ -431,7 +425,7 @@ impl Looking<'_, '_> {
         }
     }
 
-    /// The next stage of its end, where it is time for that.
+    /// Performs the next stage of ending the call, if it is due.
     fn exit(&mut self, handler: &Arc<Handler>, exiting: &mut Exiting, reason: StopReason) {
         let polling = self.input.policy.cancellation_polling;
         let look = Look {
@@ -452,7 +446,7 @@ impl Looking<'_, '_> {
         }
     }
 
-    /// Call it, where it is time for that.
+    /// Calls the handler if it is due.
     fn called_if_due(&mut self, mut run: BackgroundRun) -> BackgroundRun {
         let at = match run.phase {
             Phase::Waits(at) => at.time(),
@@ -463,7 +457,7 @@ impl Looking<'_, '_> {
             return run;
         }
         let now = self.input.now;
-        // What a former attempt wants changed is to be seen by the next one.
+        // The next attempt must see the changes that a former attempt has requested.
         let is_to_be_written = self.input.seen.wanted_in_background().is_some();
         if self.memory.not_before(&run, at) > now || is_to_be_written {
             return run;

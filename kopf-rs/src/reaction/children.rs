@@ -1,41 +1,45 @@
-//! What to ask the server for a child: a first apply, one of a child that is known, or to look first.
+//! Decides on the request for a child: a first apply, an apply of a known child, or a read.
 //!
-//! A first apply takes nothing from other managers, but it would take a child from another owner of the same operator: all have one manager. So
-//! it is made only where nothing has the name. An apply of a known child takes what it needs, and is bound to its uid, so that it never makes again
-//! what was deleted. Must not know requests.
+//! A first apply takes no fields from other managers. But all owners of one operator share a manager, so it could take a child from another
+//! owner, and is made only if no object has the name. An apply of a known child takes the fields that it needs, and is bound to the uid, so
+//! that it never recreates a deleted child. Must not know requests.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::object::child::ChildName;
 
-/// What is remembered of the children of one object.
+/// The known children of one object.
 #[derive(Debug, Default)]
 pub(crate) struct ChildrenMemory(BTreeMap<ChildName, Known>);
 
-/// What is known of one name.
+/// The knowledge about one name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Known {
-    /// Nothing was sent yet.
+    /// No request was sent yet.
     Met,
-    /// An apply was sent, and nothing is known of what became of it.
+    /// An apply was sent, and its result is unknown.
     Attempted,
     Applied(AppliedFacts),
 }
 
-/// A child that was applied.
+/// The facts about an applied child.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct AppliedFacts {
     pub(crate) uid: String,
     pub(crate) resource_version: String,
-    /// Of its metadata, as far as they concern its owner: after the last apply.
+    /// The digest of its owner-related metadata after the last apply.
     pub(crate) state: String,
-    /// Of what was wanted.
+    /// The digest of the `managedFields` entry of the operator's applies.
+    pub(crate) noted: String,
+    /// The digest of the desired state.
     pub(crate) digest: String,
+    /// False if an apply was sent since whose response is missing: it may have been or may still be executed.
+    pub(crate) is_sure: bool,
     pub(crate) author: Author,
 }
 
-/// The handler that has applied a child, and for which state of the owner.
+/// The handler that has applied a child, and the owner's state for which it did.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Author {
     pub(crate) handler: Arc<str>,
@@ -43,21 +47,21 @@ pub(crate) struct Author {
     pub(crate) state: String,
 }
 
-/// What to ask for.
+/// The request to make.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// An apply without force, which makes the child or shows a stranger.
+    /// An apply without force, which creates the child or reveals a foreign object.
     First,
-    /// The metadata of what has the name: whether it is a child is not known.
+    /// A read of the metadata, because it is unknown whether the object is a child.
     Look,
-    /// An apply with force, to this uid.
+    /// An apply with force, bound to this uid.
     Again { uid: String },
-    /// None: another handler wants it to be different for the same state of the owner.
+    /// None: another handler wants a different child for the same state of the owner.
     TwoAuthors { first: Arc<str> },
 }
 
 impl ChildrenMemory {
-    /// The first request for a child that is to be as `digest` says.
+    /// Returns the first request for a child whose desired state has this digest.
     pub(crate) fn step(&self, child: &ChildName, digest: &str, author: &Author) -> Step {
         match self.0.get(child) {
             None | Some(Known::Met | Known::Attempted) => Step::Look,
@@ -74,35 +78,44 @@ impl ChildrenMemory {
         }
     }
 
-    /// A handler asks for this child.
+    /// Records that a handler wants this child.
     pub(crate) fn met(&mut self, child: &ChildName) {
         self.0.entry(child.clone()).or_insert(Known::Met);
     }
 
-    /// A first apply is about to be sent.
+    /// Records that a first apply is about to be sent.
     pub(crate) fn attempted(&mut self, child: &ChildName) {
         self.0.insert(child.clone(), Known::Attempted);
     }
 
-    /// It is as it was wanted. Whether that has changed it: `None` where nothing was known of it.
-    pub(crate) fn applied(&mut self, child: &ChildName, facts: AppliedFacts) -> Option<bool> {
-        let version = facts.resource_version.clone();
-        let former = self.0.insert(child.clone(), Known::Applied(facts));
-        match former? {
-            Known::Met | Known::Attempted => None,
-            Known::Applied(former) => Some(former.resource_version != version),
+    /// Records that an apply of a known child is about to be sent. Its state is unknown until the response arrives.
+    pub(crate) fn sends(&mut self, child: &ChildName) {
+        if let Some(Known::Applied(facts)) = self.0.get_mut(child) {
+            facts.is_sure = false;
         }
     }
 
-    /// The child as it was applied last, where it was just as it is wanted now.
+    /// Records a successful apply, and returns the former facts.
+    pub(crate) fn applied(
+        &mut self,
+        child: &ChildName,
+        facts: AppliedFacts,
+    ) -> Option<AppliedFacts> {
+        match self.0.insert(child.clone(), Known::Applied(facts))? {
+            Known::Met | Known::Attempted => None,
+            Known::Applied(former) => Some(former),
+        }
+    }
+
+    /// Returns the last applied state if it certainly equals the desired one.
     pub(crate) fn as_wanted(&self, child: &ChildName, digest: &str) -> Option<&AppliedFacts> {
         match self.0.get(child)? {
-            Known::Applied(facts) if facts.digest == digest => Some(facts),
+            Known::Applied(facts) if facts.is_sure && facts.digest == digest => Some(facts),
             _ => None,
         }
     }
 
-    /// The child as it was applied last, where that is known.
+    /// Returns the last applied state if it is known.
     pub(crate) fn last(&self, child: &ChildName) -> Option<&AppliedFacts> {
         match self.0.get(child)? {
             Known::Applied(facts) => Some(facts),
@@ -110,17 +123,17 @@ impl ChildrenMemory {
         }
     }
 
-    /// The names that were met.
+    /// Returns the known names.
     pub(crate) fn names(&self) -> impl Iterator<Item = &ChildName> {
         self.0.keys()
     }
 
-    /// The child is no more: it is met anew.
+    /// Records that the child no longer exists, so that the next request starts anew.
     pub(crate) fn forget(&mut self, child: &ChildName) {
         self.0.insert(child.clone(), Known::Attempted);
     }
 
-    /// What has the name is not ours.
+    /// Records that the object with this name is foreign.
     pub(crate) fn release(&mut self, child: &ChildName) {
         self.0.remove(child);
     }
@@ -151,6 +164,8 @@ mod tests {
             uid: "u".to_owned(),
             resource_version: version.to_owned(),
             state: "s".to_owned(),
+            noted: "n".to_owned(),
+            is_sure: true,
             digest: "d".to_owned(),
             author: author("a", "1"),
         }
@@ -169,13 +184,24 @@ mod tests {
             uid: "u".to_owned(),
         };
         assert_eq!(step(&memory), again);
-        assert_eq!(memory.applied(&child(), applied("1")), Some(false));
-        assert_eq!(memory.applied(&child(), applied("2")), Some(true));
+        assert_eq!(memory.applied(&child(), applied("2")), Some(applied("1")));
         memory.forget(&child());
         assert_eq!(step(&memory), Step::Look);
         assert_eq!(memory.names().count(), 1);
         memory.release(&child());
         assert_eq!(memory.names().count(), 0);
+    }
+
+    #[test]
+    fn nothing_is_skipped_after_an_apply_without_an_answer() {
+        let mut memory = ChildrenMemory::default();
+        memory.applied(&child(), applied("1"));
+        assert_eq!(memory.as_wanted(&child(), "d"), Some(&applied("1")));
+        assert_eq!(memory.as_wanted(&child(), "other"), None);
+        memory.sends(&child());
+        assert_eq!(memory.as_wanted(&child(), "d"), None);
+        memory.applied(&child(), applied("2"));
+        assert_eq!(memory.as_wanted(&child(), "d"), Some(&applied("2")));
     }
 
     #[test]

@@ -1,6 +1,6 @@
-//! What was handled last compared with the object as it is: which reason a change has, and for which handlers it is one.
+//! Compares the last-handled state with the current object: determines the reason for a change and the affected handlers.
 //!
-//! Must not know what was attempted before, but for the marks it is told of.
+//! Must not know former attempts, except for the given marks.
 
 use std::sync::Arc;
 
@@ -16,58 +16,59 @@ use crate::object::diff::{Diff, same};
 use crate::object::essence::{Essence, Sight};
 use crate::object::path::FieldPath;
 use crate::reaction::input::Input;
-use crate::reaction::ledger::Ledger;
 use crate::reaction::memory::Target;
+use crate::reaction::progress_table::Ledger;
 use crate::state::diffbase::KnownEssence;
 use crate::state::progress::Record;
 
-/// What was handled last compared with the object as it is now. And the target of the cycle, which the object may have
-/// left behind.
+/// The last-handled state compared with the current object, and the target of the cycle, from which the object may have moved on.
 #[derive(Clone, Debug)]
 pub(super) struct Comparison {
     last: Option<KnownEssence>,
-    /// What was handled last, as handlers see it.
+    /// The last-handled state as handlers see it.
     old: Option<Arc<Value>>,
-    /// Something was handled last, but only its digest is left.
+    /// True if only a digest of the last-handled state is left.
     pub(super) unknown: bool,
     pub(super) target: Target,
     pub(super) newest: Essence,
-    /// What handlers are told of: as it is now.
+    /// The difference to the current object, as handlers see it.
     pub(super) diff: Arc<Diff>,
-    /// Whether the target is to be stored as last handled in the end.
+    /// True if the target is to be stored as last-handled at the end.
     pub(super) changed: bool,
     created: bool,
-    /// In a deletion: the comparison for handlers that have handled the target of the cycle which the deletion has ended.
+    /// For a deletion: the comparison for handlers that have handled the target of the cycle which the deletion has ended.
     handled: Option<Box<Comparison>>,
 }
 
-/// The target of the cycle, which the object has left behind: it will be stored as handled.
+/// A target that the object has moved on from, but that will be stored as last-handled.
 pub(super) enum PassedTarget {
-    /// What a handler would have been told is new.
+    /// The new value that the handler would have seen.
     Known(Option<Arc<Value>>),
-    /// Only its digest is left.
+    /// Only the target's digest is left.
     Unknown,
 }
 
-/// A handler, and what its filters say.
+/// A handler with the results of its filters.
 #[derive(Clone, Debug)]
 pub(super) struct Candidate {
     pub(super) handler: Arc<Handler>,
-    /// The object is in its scope.
+    /// True if the filters match the object.
     pub(super) applies: bool,
-    /// The change is one it is for, whatever the reason.
+    /// True if the handler reacts to the change, regardless of the reason.
     pub(super) concerned: bool,
-    /// It has seen another state than what is handled: to be called whatever has changed.
+    /// True if the handler has seen another state than the handled one, and must be called regardless of changes.
     pub(super) marked: bool,
     pub(super) children: Children,
+    /// The change since its own last attempt, if that is the one to call it for.
+    pub(super) own: Option<Arc<Comparison>>,
 }
 
-/// Whether a handler is to look after children that it owns.
+/// Tells if a handler must reconsider the children that it owns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Children {
-    /// It owns none, or none of them has changed.
+    /// It owns none, or none has changed.
     AtRest,
-    /// At the start, and where one has changed.
+    /// At the start, and after a child has changed.
     ToLookAfter,
 }
 
@@ -76,7 +77,7 @@ impl Comparison {
         let created = last.is_none();
         let is_target = |last: &KnownEssence| last.is_same(&target.essence);
         let changed = !last.as_ref().is_some_and(is_target);
-        // Of a digest, all is known where it is that of the target or of the object.
+        // A digest is replaced by the full state if it matches the target or the current object.
         let recognised = |last: KnownEssence| {
             let KnownEssence::Digest(digest) = &last else {
                 return last;
@@ -109,7 +110,7 @@ impl Comparison {
         }
     }
 
-    /// The same for a deletion.
+    /// Extends the comparison for a deletion.
     pub(super) fn of_deletion(self) -> Self {
         let handled = match &self.target.essence {
             KnownEssence::Whole(target) if self.target.is_fixed => {
@@ -124,7 +125,7 @@ impl Comparison {
         }
     }
 
-    /// The comparison for a handler with that record.
+    /// Returns the comparison for a handler with that record.
     pub(super) fn of(&self, handler: &Handler, record: Option<&Record>) -> &Self {
         let has_handled_target = |record: &Record| {
             let succeeded = record.success || record.purpose == Some(Reason::Delete);
@@ -136,12 +137,12 @@ impl Comparison {
         since_target.unwrap_or(self)
     }
 
-    /// Whether the object has changed since the cycle began.
+    /// Returns true if the object has changed since the cycle began.
     pub(super) fn target_is_superseded(&self) -> bool {
         !self.target.essence.is(&self.newest)
     }
 
-    /// As they were when the target was fixed, where all of it is known.
+    /// Returns the comparison at the time when the target was fixed, if the full target is known.
     fn at_target(&self) -> Option<Self> {
         let KnownEssence::Whole(target) = self.target.essence.clone() else {
             return None;
@@ -150,7 +151,7 @@ impl Comparison {
         Some(Self::new(last, self.target.clone(), newest))
     }
 
-    /// The target, where the object has left it behind, as the handler would have been told of it.
+    /// Returns the target as the handler would have seen it, if the object has moved on from it.
     pub(super) fn passed_target(&self, handler: &Handler) -> Option<PassedTarget> {
         self.target_is_superseded().then(|| match self.at_target() {
             Some(then) => PassedTarget::Known(then.change(None, handler.field()).new),
@@ -158,7 +159,7 @@ impl Comparison {
         })
     }
 
-    /// What a handler called now gets to see, and is told of: its field, or everything.
+    /// Returns the state that a handler called now observes: its field, or everything.
     pub(super) fn observed_by(&self, handler: &Handler) -> Sight {
         Sight::Of {
             essence: self.newest.clone(),
@@ -166,7 +167,7 @@ impl Comparison {
         }
     }
 
-    /// The decision list. `marked`: some handler has to be called again; `initial`: not handled yet since it was listed.
+    /// Determines the reason. `marked`: some handler must be called again; `initial`: the object was listed and not handled since.
     pub(super) fn reason(&self, deleting: bool, marked: bool, initial: bool) -> Option<Reason> {
         if deleting {
             Some(Reason::Delete)
@@ -179,7 +180,7 @@ impl Comparison {
         }
     }
 
-    /// What a handler is told of the change.
+    /// Returns the change as a handler sees it.
     pub(super) fn change(&self, reason: Option<Reason>, field: Option<&FieldPath>) -> Change {
         let Some(field) = field.filter(|field| !field.parts().is_empty()) else {
             return Change {
@@ -214,7 +215,7 @@ impl Comparison {
         field.map_or(Some(new), |field| field.resolve(new))
     }
 
-    /// Whether the handler is to look after its children.
+    /// Returns true if the handler must reconsider its children.
     fn resumes(&self, input: &Input<'_>, handler: &Arc<Handler>) -> bool {
         let seen = input.seen;
         let is_time = || seen.is_initial() || seen.has_drifted(handler, input.handlers);
@@ -223,19 +224,15 @@ impl Comparison {
         !handler.owns().is_empty() && is_time() && accepts()
     }
 
-    /// Evaluate the filters of one handler.
+    /// Evaluates the filters of one handler.
     pub(super) fn candidate(
         &self,
         input: &Input<'_>,
         handler: &Arc<Handler>,
         reason: Option<Reason>,
-        marked: bool,
     ) -> Candidate {
         let field = handler.field();
-        let (mut old, new) = (self.former(field), self.latter(field));
-        if marked {
-            old = Former::Unknown;
-        }
+        let (old, new) = (self.former(field), self.latter(field));
         let applies = handler.filtered(|filters| {
             filters.accept_object(input.body, field, old, new)
                 && filters.when.as_ref().is_none_or(|when| {
@@ -243,12 +240,12 @@ impl Comparison {
                     when(&cause(input, handler, change, first_attempt(input)))
                 })
         });
-        // Who is to be called again is so for what its filters let through: a change that has passed by is no more its business.
         Candidate {
             handler: handler.clone(),
             applies,
             concerned: is_concerned(handler, old, new),
-            marked: marked && handler.filtered(|_| handler.accepts_change(old, new)),
+            marked: false,
+            own: None,
             children: if self.resumes(input, handler) {
                 Children::ToLookAfter
             } else {
@@ -256,9 +253,71 @@ impl Comparison {
             },
         }
     }
+
+    /// Evaluates the filters of a handler whose `record` shows that it has seen another state than the last-handled one. If its filters
+    /// exclude the change since the last-handled state, or there is none, it may still be called for the change since the state that it has
+    /// seen, if its filters match that.
+    pub(super) fn marked_candidate(
+        &self,
+        input: &Input<'_>,
+        handler: &Arc<Handler>,
+        reason: Option<Reason>,
+        record: &Record,
+    ) -> Candidate {
+        let since_handled = self.candidate(input, handler, reason);
+        if since_handled.applies && since_handled.concerned {
+            return Candidate {
+                marked: true,
+                ..since_handled
+            };
+        }
+        let field = handler.field().filter(|it| !it.parts().is_empty());
+        let is_owed = record.is_owed || record.is_mark();
+        // A marked handler that has seen the newest state has a sub-handler that has not.
+        let is_for_subhandlers = !record.subrefs.is_empty() && record.saw(&self.newest, field);
+        let tells_change = (field.is_some() || is_owed) && !is_for_subhandlers;
+        let Some(seen) = record.target.as_ref().filter(|_| tells_change) else {
+            // It has no filters on former values, and its attempts are not final: it gets the remaining change, which may be empty.
+            return Candidate {
+                marked: true,
+                concerned: true,
+                ..since_handled
+            };
+        };
+        let own = self.since(seen, field);
+        let since_seen = own.candidate(input, handler, reason);
+        if since_seen.applies && since_seen.concerned {
+            return Candidate {
+                marked: true,
+                own: Some(Arc::new(own)),
+                ..since_seen
+            };
+        }
+        since_handled
+    }
+
+    /// Returns the comparison with the state that was `seen` at `field`, which may no longer be known.
+    fn since(&self, seen: &Sight, field: Option<&FieldPath>) -> Self {
+        let target = match &self.target.essence {
+            KnownEssence::Whole(target) => Some(target),
+            KnownEssence::Digest(_) => None,
+        };
+        let whole = match &self.last {
+            Some(KnownEssence::Whole(last)) => Some(last),
+            _ => None,
+        };
+        let mut known = target.into_iter().chain(whole).chain([&self.newest]);
+        let known = known.find(|it| seen.is_of(it, field)).cloned();
+        let last = known.or_else(|| Some(self.newest.but_for(field, seen.value()?)));
+        let last = last.map_or_else(
+            || KnownEssence::Digest(seen.digest().into_owned()),
+            KnownEssence::Whole,
+        );
+        Self::new(Some(last), self.target.clone(), self.newest.clone())
+    }
 }
 
-/// Whether a change from `old` to `new` is one that the handler is for.
+/// Returns true if the handler reacts to a change from `old` to `new`.
 pub(super) fn is_concerned(handler: &Handler, old: Former<'_>, new: Option<&Value>) -> bool {
     let differs = match old {
         Former::Known(old) => !same(old, new),
@@ -269,28 +328,28 @@ pub(super) fn is_concerned(handler: &Handler, old: Former<'_>, new: Option<&Valu
 }
 
 impl Candidate {
-    /// Whether it is to look after its children.
+    /// Returns true if it must reconsider its children.
     pub(super) fn resumes(&self) -> bool {
         self.children == Children::ToLookAfter
     }
-    /// Whether the handler is to be called for `reason`. `initial`: the object was listed and not handled since.
+    /// Returns true if the handler is to be called for `reason`. `initial`: the object was listed and not handled since.
     pub(super) fn is_selected(&self, reason: Reason, initial: bool) -> bool {
         let is_concerned = self.handler.is_for(reason, initial) && self.concerned;
         let resumes = self.resumes() && !matches!(reason, Reason::Create | Reason::Delete);
         self.applies && (is_concerned || resumes)
     }
-    /// Whether the object must not vanish before the handler has seen its deletion.
+    /// Returns true if the handler requires a finalizer to see the deletion.
     pub(super) fn needs_finalizer(&self) -> bool {
         self.applies && self.handler.needs_finalizer()
     }
-    /// Whether the handler wants to see a deletion, but not to hold it up.
+    /// Returns true if the handler wants to see a deletion without blocking it.
     pub(super) fn is_optional_deletion(&self) -> bool {
         self.applies && self.handler.is_optional_deletion()
     }
 }
 
-/// The marks of handlers for which the target is a change, but the object as it is now is none. Those of them that have not seen the
-/// target must hear of it should it come back: by then it is stored as handled.
+/// Returns the marks of handlers for which the target is a change but the current object is not. A handler that has not seen the target must
+/// be called if the object returns to it, because the target will be stored as last-handled.
 pub(super) fn left_behind(
     input: &Input<'_>,
     comparison: &Comparison,
@@ -303,11 +362,8 @@ pub(super) fn left_behind(
     }
     let then = comparison.at_target();
     let was_for = |handler: &Arc<Handler>| {
-        // Where only the digest of the target is left, it may have been a change for anybody.
-        let (then, marked) = then
-            .as_ref()
-            .map_or((comparison, true), |then| (then, false));
-        let candidate = then.candidate(input, handler, Some(reason), marked);
+        let then = then.as_ref().unwrap_or(comparison);
+        let candidate = then.candidate(input, handler, Some(reason));
         candidate.is_selected(reason, input.seen.is_initial())
     };
     let mark = |handler: &Arc<Handler>| {
@@ -316,7 +372,7 @@ pub(super) fn left_behind(
         let saw_target = |it: &Record| it.saw_known(&comparison.target.essence, field);
         match done {
             Some(record) if ledger.all(record, saw_target) => return None,
-            // Done with what is now: it counts as long as that is.
+            // The handler is done with the current state; the mark is valid as long as that lasts.
             Some(record) if ledger.all(record, |it| it.saw(&comparison.newest, field)) => {
                 Some(record.as_mark())
             }
@@ -336,7 +392,7 @@ pub(super) fn left_behind(
     left.filter_map(mark).collect()
 }
 
-/// A call for a change.
+/// Creates the call for a change.
 pub(super) fn cause(
     input: &Input<'_>,
     handler: &Arc<Handler>,
@@ -356,7 +412,7 @@ pub(super) fn cause(
     )
 }
 
-/// The object as it is now.
+/// Returns the current object.
 pub(super) fn object(input: &Input<'_>) -> SubjectObject {
     SubjectObject {
         resource: input.resource.clone(),
@@ -364,7 +420,7 @@ pub(super) fn object(input: &Input<'_>) -> SubjectObject {
     }
 }
 
-/// What a handler without a record is told of its attempts.
+/// Returns the attempt information for a handler without a record.
 pub(super) fn first_attempt(input: &Input<'_>) -> Attempt {
     Attempt::first(input.now)
 }

@@ -1,6 +1,7 @@
-//! Children that another manager changes each time they are put right: told with the manager and the fields, and put right ever later.
+//! Detects children that another manager changes after every correction: reports the manager and the fields, and corrects them with growing
+//! delays.
 //!
-//! Two operators that apply the same field would answer each other as fast as they can. Must not know requests.
+//! Without this, two operators that apply the same field would overwrite each other as fast as possible. Must not know requests.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,28 +9,28 @@ use std::time::Duration;
 use crate::object::child::ChildName;
 use crate::object::child::taken::TakenFields;
 
-/// So often a child may be put right at once.
+/// The number of corrections without a delay.
 const FREE: u8 = 3;
-/// What was put right longer ago belongs to no contest any more.
+/// Older corrections do not count as part of a contest.
 const WINDOW: Duration = Duration::from_secs(300);
 const FIRST_PAUSE: Duration = Duration::from_secs(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 
-/// The children of one object that others change each time.
+/// The contested children of one object.
 #[derive(Debug, Default)]
 pub(crate) struct ContestedChildren(BTreeMap<ChildName, Contest>);
 
 #[derive(Debug)]
 struct Contest {
-    /// How often it was put right.
+    /// The number of corrections.
     times: u8,
-    /// When that was the last time, by the age of the operator.
+    /// The time of the last correction, as the operator's uptime.
     last: Duration,
-    /// What another manager had changed then.
+    /// The fields that another manager had changed.
     taken: TakenFields,
 }
 
-/// A child that is not to be put right now.
+/// A child that must not be corrected now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Withheld {
     pub(crate) taken: TakenFields,
@@ -37,7 +38,7 @@ pub(crate) struct Withheld {
 }
 
 impl ContestedChildren {
-    /// An apply has put this right, `now` by the age of the operator: how often, and what, where that is news.
+    /// Records a correction at the uptime `now`. Returns the number of corrections and the fields if they are to be reported.
     pub(crate) fn put_right(
         &mut self,
         child: &ChildName,
@@ -61,7 +62,7 @@ impl ContestedChildren {
         (contest.times == FREE).then(|| (FREE, contest.taken.clone()))
     }
 
-    /// Whether a child that is to be put right is to stay as it is for now.
+    /// Returns the remaining delay if a child must not be corrected yet.
     pub(crate) fn withheld(&self, child: &ChildName, now: Duration) -> Option<Withheld> {
         let contest = self.0.get(child)?;
         let wait = (contest.last + contest.pause()?).saturating_sub(now);
@@ -73,7 +74,7 @@ impl ContestedChildren {
 }
 
 impl Contest {
-    /// Whether the same manager has changed the same field again, soon after it was put right.
+    /// Returns true if the same manager has changed the same field again soon after a correction.
     fn goes_on(&self, taken: &[TakenFields], now: Duration) -> bool {
         let is_soon = now.saturating_sub(self.last) <= WINDOW + self.pause().unwrap_or_default();
         let has = |it: &TakenFields| {
@@ -83,7 +84,7 @@ impl Contest {
         is_soon && taken.iter().any(has)
     }
 
-    /// How long it is left alone after it was put right.
+    /// Returns the delay after a correction.
     fn pause(&self) -> Option<Duration> {
         let over = self.times.checked_sub(FREE)?;
         Some((FIRST_PAUSE * 2_u32.pow(u32::from(over).min(6))).min(LONGEST_PAUSE))

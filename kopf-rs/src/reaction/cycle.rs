@@ -1,6 +1,6 @@
-//! A handling cycle in progress: its handlers with their records, and which of them are due.
+//! A handling cycle in progress: its handlers with their records, and the due ones among them.
 //!
-//! Merges what the object carries, what memory holds, and what the cause selects. Must not know outcomes.
+//! Merges the records of the object and of memory with the selected handlers. Must not know outcomes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,28 +13,29 @@ use crate::handler::subject::Reason;
 use crate::happening::handling::Handling;
 use crate::reaction::comparison::Comparison;
 use crate::reaction::decision::Mode;
+use crate::reaction::handler_progress::{Declared, Member, Openness};
 use crate::reaction::input::Input;
-use crate::reaction::ledger::Ledger;
-use crate::reaction::member::{Declared, Member, Standing};
+use crate::reaction::progress_table::Ledger;
+use crate::reaction::standing::Standing;
 use crate::reaction::turn::Turn;
 use crate::state::progress::Record;
 
-/// All that `settle` has to know of the cycle.
+/// The facts about a cycle that `settle` needs.
 #[derive(Clone, Debug)]
 pub(super) struct Cycle {
     pub(super) reason: Reason,
     pub(super) mode: Mode,
     pub(super) comparison: Comparison,
     pub(super) members: Vec<Member>,
-    /// Marks of handlers that are no members any more, and have not seen the target.
+    /// Marks of handlers that have left the cycle without having seen the target.
     pub(super) left_behind: Vec<(Arc<str>, Record)>,
-    /// This process has begun the cycle.
+    /// True if this process has begun the cycle.
     pub(super) ongoing: bool,
     pub(super) ledger: Ledger,
 }
 
 impl Cycle {
-    /// `selected` may name an id several times: the first one counts.
+    /// Creates a cycle. `selected` may contain an id several times: the first one counts.
     pub(super) fn new(
         input: &Input<'_>,
         (reason, mode): (Reason, Mode),
@@ -77,6 +78,7 @@ impl Cycle {
                 holds: declared.holds,
                 only_resumes: declared.only_resumes,
                 exhausted: None,
+                own: None,
                 standing: match input.standing(handler) {
                     Standing::Callable | Standing::Released if awaits_record => {
                         Standing::AwaitsRecord
@@ -90,23 +92,23 @@ impl Cycle {
         cycle
     }
 
-    /// The turn of its members.
+    /// Returns the shared facts for its members.
     pub(super) fn turn(&self, now: Timestamp) -> Turn {
         Turn {
             reason: self.reason,
             goes_on: self.goes_on(),
-            is_persisted_deletion: self.is_persisted_deletion(),
+            openness: self.openness(),
             is_last: self.mode == Mode::Gone,
             now,
         }
     }
 
-    /// Whether what was done for the reason of this cycle was done in this cycle, whatever state it has seen.
+    /// Returns true if records with this cycle's reason belong to this cycle, regardless of the states that they have seen.
     pub(super) fn goes_on(&self) -> bool {
         self.ongoing || self.comparison.target.is_fixed
     }
 
-    /// The record as it is in this cycle.
+    /// Returns a record in the form for this cycle.
     fn continued(
         &self,
         input: &Input<'_>,
@@ -126,8 +128,8 @@ impl Cycle {
         turn.continued(record, declared.only_resumes, saw_newest)
     }
 
-    /// The record of another cycle at the begin of a deletion. It keeps what the handler has last succeeded on, for that is what it is
-    /// told the change from.
+    /// Converts a record of another cycle at the beginning of a deletion. Keeps the state on which the handler last succeeded, because its
+    /// change is computed from that state.
     fn deleting(
         &self,
         input: &Input<'_>,
@@ -149,25 +151,42 @@ impl Cycle {
         }
     }
 
-    /// The records of its members and of their sub-handlers.
+    /// Returns the records of members and of their sub-handlers.
     pub(super) fn records(&self) -> impl Iterator<Item = &Record> {
         let members = self.members.iter().map(|member| &member.record);
         members.chain(self.ledger.of_subhandlers())
     }
 
-    /// Whether all is done.
+    /// Returns true if all members are done.
     pub(super) fn is_over(&self) -> bool {
         self.left().next().is_none()
     }
 
-    /// The members that are still to be attempted.
+    /// Returns the members that the cycle waits for. A deletion waits for deletion handlers only; other handlers get one last call during it.
     pub(super) fn left(&self) -> impl Iterator<Item = &Member> {
-        let is_persisted_deletion = self.is_persisted_deletion();
-        let members = self.members.iter();
-        members.filter(move |member| member.is_left(is_persisted_deletion))
+        self.open(match self.openness() {
+            Openness::Held => Openness::LastChance,
+            openness => openness,
+        })
     }
 
-    /// Those who would have something more to attempt and are not to be called.
+    fn open(&self, openness: Openness) -> impl Iterator<Item = &Member> {
+        let members = self.members.iter();
+        members.filter(move |member| member.is_open(openness))
+    }
+
+    fn openness(&self) -> Openness {
+        let is_holding = |member: &Member| member.holds && !member.record.is_final();
+        if !self.is_persisted_deletion() {
+            Openness::All
+        } else if self.members.iter().any(is_holding) {
+            Openness::Held
+        } else {
+            Openness::LastChance
+        }
+    }
+
+    /// Returns unfinished members that are suspended.
     pub(super) fn suspended(&self) -> impl Iterator<Item = Arc<Handler>> {
         let suspended = self.left().filter(|member| member.is_suspended());
         suspended.map(|member| member.handler.clone())
@@ -177,25 +196,26 @@ impl Cycle {
         self.reason == Reason::Delete && self.mode == Mode::Persisted
     }
 
-    /// Those who would be called, now or later. Those that come last are not, as long as something else is left or runs in the background.
+    /// Returns the members to call, now or later. Handlers that come last are excluded while other work is left or runs in the background.
     pub(super) fn callable(&self, is_held_in_background: bool) -> impl Iterator<Item = &Member> {
         let last_wait = self.last_wait(is_held_in_background);
-        let left = self.left().filter(|member| !member.is_suspended());
-        left.filter(move |member| !(last_wait && member.handler.comes_last()))
+        let open = self.open(self.openness());
+        let open = open.filter(|member| !member.is_suspended());
+        open.filter(move |member| !(last_wait && member.handler.comes_last()))
     }
 
-    /// Whether those that come last wait for others.
+    /// Returns true if handlers that come last wait for others.
     fn last_wait(&self, is_held_in_background: bool) -> bool {
         is_held_in_background || self.left().any(|member| !member.handler.comes_last())
     }
 
-    /// Whether something has to be written before anything is called: the keys of attempts are made of it.
+    /// Returns true if a record must be written before any call, because the keys of attempts are derived from it.
     pub(super) fn awaits_records(&self) -> bool {
         let mut left = self.left();
         left.any(|member| member.standing == Standing::AwaitsRecord)
     }
 
-    /// Find those whose limits are reached, and pick those to call now.
+    /// Detects members that have reached their limits, and picks those to call now.
     pub(super) fn pick(&mut self, input: &Input<'_>, is_held_in_background: bool) -> Vec<&Member> {
         if self.awaits_records() {
             return Vec::new();
@@ -215,7 +235,7 @@ impl Cycle {
         picked.map(|place| &self.members[place]).collect()
     }
 
-    /// Takes in the results of the members.
+    /// Enters the records of members into the ledger.
     pub(super) fn enter_members(&mut self) {
         for member in &self.members {
             self.ledger.enter(&member.handler.id, member.record.clone());
@@ -227,7 +247,7 @@ fn is_among(members: &[Member], id: &str) -> bool {
     members.iter().any(|it| *it.handler.id == *id)
 }
 
-/// The cycles that one for `reason` puts an end to.
+/// Returns the reports about cycles that a cycle for `reason` supersedes.
 pub(super) fn supersession(reason: Reason, ledger: &Ledger) -> Vec<Handling> {
     let mut ended: BTreeMap<Reason, [usize; 3]> = BTreeMap::new();
     for record in ledger.of_handlers() {

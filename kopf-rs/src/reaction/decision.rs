@@ -1,41 +1,41 @@
-//! Decides how an object is handled now: one table.
+//! Decides how an object is handled now, by one table.
 //!
-//! | The object | Handlers whose filters let it pass | What is done |
+//! | The object | Handlers whose filters match it | Action |
 //! |---|---|---|
-//! | lives | one needs the finalizer, or runs in the background; it is not on | add the finalizer |
-//! | lives | none needs the finalizer, or runs in the background; it is on, and nothing keeps it there | remove the finalizer |
-//! | lives | none | nothing: what is remembered stays remembered |
-//! | lives | some, and there is a reason: creation, update, resuming | handle that |
-//! | lives | some, and nothing that counts has changed | take off what is left of former cycles |
-//! | is terminating, with the finalizer | some that are not served now | wait for them |
-//! | is terminating, with the finalizer | none is for deletions, some have not ended in the background | wait for them |
+//! | lives | one needs the finalizer, or runs in the background; the finalizer is missing | add the finalizer |
+//! | lives | none needs the finalizer or runs in the background; the finalizer is present and not needed otherwise | remove the finalizer |
+//! | lives | none | nothing; the memory is kept |
+//! | lives | some, and there is a reason: creation, update, resuming | handle that reason |
+//! | lives | some, and the essence is unchanged | remove leftovers of former cycles |
+//! | is terminating, with the finalizer | some are not served now | wait for them |
+//! | is terminating, with the finalizer | none is for deletions, some still run in the background | wait for them |
 //! | is terminating, with the finalizer | none is for deletions | remove the finalizer |
 //! | is terminating, with the finalizer | some are for deletions | handle the deletion |
-//! | is terminating without the finalizer, or gone | some optional ones for deletions, not called yet | handle the deletion as well as that goes |
-//! | is terminating without the finalizer, or gone | none of these | forget it |
+//! | is terminating without the finalizer, or gone | some optional ones for deletions, not called yet | handle the deletion as far as possible |
+//! | is terminating without the finalizer, or gone | none of these | forget the object |
 //!
-//! The first row that fits counts. The finalizer is kept on a living object where another operator would add it again and again, and where a
-//! deletion handler that needs it is not served now. Must not know how the facts were found.
+//! The first matching row applies. The finalizer stays on a living object if another operator would add it again and again, or if a deletion
+//! handler that needs it is not served now. Must not know how the facts were found.
 
 use crate::handler::subject::Reason;
 use crate::reaction::facts::{Facts, Life};
 
-/// How an object is handled now.
+/// The way in which an object is handled now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Decision {
-    /// Nothing, and nothing is forgotten: no handler's filters select the object.
+    /// No action, and the memory is kept: no handler's filters match the object.
     Nothing,
-    /// Nothing until the deletion handlers are served again.
+    /// Wait until the deletion handlers are served again.
     AwaitDeletionHandlers,
-    /// Nothing until daemons and timers have ended.
+    /// Wait until daemons and timers have ended.
     AwaitBackground,
-    /// Forget an object whose deletion no handler is for.
+    /// Forget an object that no deletion handler applies to.
     Forget,
-    /// Take off what is left of former cycles.
+    /// Remove leftovers of former cycles.
     Purge,
     AddFinalizer,
     RemoveFinalizer,
-    /// Call handlers, or wait for them, or finish.
+    /// Call handlers, wait for them, or finish.
     Handle {
         reason: Reason,
         mode: Mode,
@@ -45,11 +45,11 @@ pub(super) enum Decision {
 /// The writes that are permitted while handlers are called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
-    /// Everything.
+    /// All writes.
     Persisted,
-    /// Best effort for a terminating object without the finalizer: no record is written.
+    /// Best effort for a terminating object without the finalizer: no records are written.
     Terminating,
-    /// Best effort for an object that is no more: nothing can be written, and there is no later.
+    /// Best effort for an object that no longer exists: no writes are possible, and there is no later attempt.
     Gone,
 }
 

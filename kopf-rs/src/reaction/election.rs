@@ -1,56 +1,56 @@
-//! Which of several instances of an operator is at work: the one that holds a Lease.
+//! Leader election among the instances of an operator: the leader is the instance that holds a Lease.
 //!
-//! Objects and answers go in, requests and the own term come out; the clocks are given by the caller. Who waits measures by its own clocks
-//! how long the record has not changed, and never reads a time in it: clocks that are apart mean nothing. A term counts from the moment
-//! before the request was sent that has given it, and is prolonged by evidence only: an answer, or the record as that request has written
-//! it. Every write replaces the version that was read, so of two who try, one is refused. Promises that a record of somebody else ends the
-//! own term at once. Must not know what a term is good for.
+//! Objects and responses go in, requests and the own term come out; the caller provides the clocks. A waiting instance measures with its own
+//! clocks how long the record has not changed, and never evaluates times in it, so differing clocks do no harm. A term starts just before the
+//! request was sent that has granted it, and is extended only by evidence: a response, or the record as that request has written it. Every
+//! write replaces the version that was read, so if two instances try, one is refused. Guarantees that another instance's record ends the own
+//! term at once. Must not know the purpose of a term.
 
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use crate::object::lease::{LeaseRecord, LeaseTimes, Moment, Term};
+use crate::object::lease::{LARGEST, LeaseRecord, LeaseTimes, Moment, Term};
 
-/// The label that says whose Lease it is.
+/// The label that names the operator to which a Lease belongs.
 const OPERATOR: &str = "kopf.rs/operator";
 
-/// After a failure, at first and at most.
+/// The first and the longest pause after failures.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(1));
 
-/// Where a right is missing, it is asked for seldom.
+/// The interval of attempts without the required permission.
 const UNPERMITTED: Duration = Duration::from_secs(30);
 
-/// So many requests without an answer are remembered.
+/// The maximum number of remembered requests without a response.
 const UNANSWERED: usize = 32;
 
 /// This instance.
 #[derive(Clone, Debug)]
 pub(crate) struct Candidate {
-    /// Nobody else's, not even that of a former process of the same Pod.
+    /// Unique, even among former processes of the same Pod.
     pub(crate) identity: String,
     /// The operator that it is an instance of.
     pub(crate) operator: String,
     pub(crate) name: String,
     pub(crate) namespace: String,
     pub(crate) times: LeaseTimes,
-    /// How much later than others it takes a Lease that is free.
+    /// The additional delay before it takes a free Lease.
     pub(crate) delay: Duration,
 }
 
-/// What this instance knows and does about the Lease.
+/// The state of this instance in the election.
 #[derive(Debug)]
 pub(crate) struct Election {
     own: Candidate,
     view: View,
     mine: Option<Mine>,
     terms: u64,
-    /// What was sent and may have been carried out.
+    /// Records that were sent and may have been stored.
     unanswered: Vec<Written>,
-    /// When to ask next, by the first clock.
+    /// The time of the next request, by the first clock.
     next: Duration,
-    /// What is known may be old.
+    /// True if the view may be outdated.
     must_read: bool,
     failures: u32,
     is_refused: bool,
@@ -58,13 +58,13 @@ pub(crate) struct Election {
     last_written: Timestamp,
 }
 
-/// The Lease as it was seen last.
+/// The last observed state of the Lease.
 #[derive(Debug)]
 enum View {
     Unknown,
     Absent {
         since: Moment,
-        /// How long its last holder may go on; `None` where it was never seen.
+        /// The time for which its last holder may continue; `None` if the Lease was never seen.
         wait: Option<Duration>,
     },
     There(Box<Seen>),
@@ -74,21 +74,21 @@ enum View {
 struct Seen {
     lease: Value,
     record: LeaseRecord,
-    /// When the record was first seen like this.
+    /// The time when this record was first seen.
     changed: Moment,
-    /// When it was last read, and not only told of by a watch.
+    /// The time of the last read, as opposed to a watch event.
     read: Option<Moment>,
-    /// When it was last heard of.
+    /// The time of the last information.
     told: Moment,
 }
 
-/// The term of this instance: over, too, as long as nobody else has had the Lease.
+/// The term of this instance. It is kept after its end until another instance has held the Lease.
 #[derive(Debug)]
 struct Mine {
     number: u64,
     acquired: String,
     stamp: Moment,
-    /// It was created without knowing of an older one, so a holder of that may learn of it only now.
+    /// Set if the Lease was created without knowledge of an older one, whose holder may learn of the new one only now.
     created: Option<Moment>,
 }
 
@@ -97,7 +97,7 @@ struct Mine {
 struct Written {
     acquired: String,
     renewed: String,
-    /// Just before.
+    /// The time just before sending.
     at: Moment,
     is_first: bool,
 }
@@ -107,11 +107,11 @@ struct Written {
 pub(crate) enum Wish {
     Read,
     Create(Value),
-    /// Bound to the version that was seen.
+    /// Bound to the version that was read.
     Replace(Value),
 }
 
-/// What was asked for, to be given back with the answer.
+/// A sent request, to be passed back with its response.
 #[derive(Debug)]
 pub(crate) struct Sent {
     at: Moment,
@@ -120,54 +120,54 @@ pub(crate) struct Sent {
 }
 
 impl Sent {
-    /// Just before.
+    /// Returns the time just before sending.
     pub(crate) fn at(&self) -> Moment {
         self.at
     }
 
-    /// It is to take the Lease, or to renew it.
+    /// Returns true if the request acquires or renews the Lease.
     pub(crate) fn is_renewal(&self) -> bool {
         self.written.is_some()
     }
 }
 
-/// What the server has said.
+/// The response of the server.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Answer {
     Lease(Value),
     Absent,
-    /// It is in another version, or there already.
+    /// The Lease has another version, or already exists.
     Conflict,
-    /// For want of a right, or because it makes no sense: the same again is pointless for a while.
+    /// The permission is missing or the request is invalid, so repeating it soon is pointless.
     Refused,
-    /// No answer, or not now.
+    /// No response, or the server asks to retry later.
     Failed {
         retry_after: Option<Duration>,
     },
 }
 
-/// How this instance stands.
+/// The standing of this instance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
-    /// Nothing is known of the Lease.
+    /// The Lease is unknown.
     Unknown,
-    /// At work.
+    /// This instance is the leader.
     Holds,
-    /// It has the Lease, and waits until a former holder knows.
+    /// It has the Lease, and waits until a former holder must know.
     Begins,
-    /// It has had no answer for so long that others may have taken it.
+    /// It got no response for so long that other instances may have taken the Lease.
     Lapsed,
-    /// Somebody else has it.
+    /// Another instance holds the Lease.
     HeldBy { holder: String },
-    /// Nobody has it.
+    /// The Lease has no holder.
     Free,
-    /// There is none.
+    /// The Lease does not exist.
     Absent,
-    /// It belongs to another operator.
+    /// The Lease belongs to another operator.
     OfOther { operator: String },
-    /// Somebody else decides who has it.
+    /// An external coordinator assigns the holder.
     Given,
-    /// It is given back.
+    /// This instance has released the Lease.
     Left,
 }
 
@@ -188,12 +188,12 @@ impl Election {
         }
     }
 
-    /// The term, where this instance has one.
+    /// Returns the term if this instance has one.
     pub(crate) fn term(&self) -> Option<Term> {
         self.held().filter(|_| !self.is_leaving)
     }
 
-    /// The same, though it may be about to be given back.
+    /// Returns the term even while the Lease is being released.
     fn held(&self) -> Option<Term> {
         let mine = self.mine.as_ref().filter(|it| it.created.is_none())?;
         Some(Term {
@@ -229,7 +229,7 @@ impl Election {
         }
     }
 
-    /// How often the Lease has changed hands, as it says itself.
+    /// Returns the number of changes of the holder, according to the Lease.
     pub(crate) fn transitions(&self) -> u64 {
         match &self.view {
             View::There(seen) => seen.record.transitions,
@@ -237,20 +237,20 @@ impl Election {
         }
     }
 
-    /// How many terms this instance has had.
+    /// Returns the number of terms that this instance has held.
     pub(crate) fn terms(&self) -> u64 {
         self.terms
     }
 
-    /// When to ask next, by the first clock.
+    /// Returns the time of the next request, by the first clock.
     pub(crate) fn due(&self) -> Duration {
         self.next
     }
 
-    /// Give the Lease back from now on.
+    /// Starts to release the Lease.
     pub(crate) fn leave(&mut self) {
         self.is_leaving = true;
-        // What is known as the own record is replaced in that version, or not at all.
+        // A known own record is replaced in its version or not at all.
         self.must_read |= self.mine.is_none();
         self.next = Duration::ZERO;
     }
@@ -259,12 +259,12 @@ impl Election {
         self.is_leaving
     }
 
-    /// It is given back, or another's.
+    /// Returns true if the Lease is released or belongs to another instance.
     pub(crate) fn has_left(&self) -> bool {
         self.is_leaving && self.mine.is_none() && self.unanswered.is_empty()
     }
 
-    /// What to ask now. The answer is to be given to [`Election::answered`].
+    /// Returns the request to send now. Pass its response to [`Election::answered`].
     pub(crate) fn wish(&mut self, now: &Moment) -> (Wish, Sent) {
         match &self.view {
             _ if self.must_read => Self::read(now),
@@ -290,7 +290,7 @@ impl Election {
         }
     }
 
-    /// Take in the answer to what was asked.
+    /// Handles the response to a request.
     pub(crate) fn answered(&mut self, sent: &Sent, answer: Answer, now: &Moment) {
         let is_failed = matches!(answer, Answer::Failed { .. });
         if !is_failed {
@@ -299,7 +299,7 @@ impl Election {
         }
         let is_done = matches!(answer, Answer::Lease(_));
         if let (Some(written), false, false) = (&sent.written, is_done, is_failed) {
-            // The server has said no.
+            // The server has refused the request.
             self.unanswered.retain(|it| it != written);
         }
         match answer {
@@ -347,26 +347,26 @@ impl Election {
         }
     }
 
-    /// A watch has told of it.
+    /// Handles a watch event.
     pub(crate) fn watched(&mut self, lease: Value, now: &Moment) {
         if self.is_older(&lease) {
             return;
         }
         self.look_at(lease, now, false);
-        // What a request was refused for, or has failed for, is asked again in its time.
+        // Refused or failed requests keep their pause.
         if self.failures == 0 && !self.is_refused && !self.must_read {
             self.schedule(now);
         }
     }
 
-    /// A watch has told that it is deleted, in this last state.
+    /// Handles a watch event of a deletion, with the last state.
     pub(crate) fn deleted(&mut self, lease: &Value, now: &Moment) {
         if !self.is_older(lease) {
             self.is_gone(now);
         }
     }
 
-    /// A listing lacks it, which may be older than what is known.
+    /// Handles a listing without the Lease, which may be older than the known state.
     pub(crate) fn unlisted(&mut self, now: &Moment) {
         self.read_soon(now);
     }
@@ -376,8 +376,8 @@ impl Election {
         self.next = now.mono;
     }
 
-    /// Whether something newer has been heard of since it was asked for. What is older and was asked for later is the truth: the server was
-    /// restored.
+    /// Returns true if newer information has arrived since the request was sent. An older state in a response to a later request is valid:
+    /// the server was restored from a backup.
     fn is_overtaken(&self, sent: &Sent, lease: &Value) -> bool {
         let View::There(seen) = &self.view else {
             return false;
@@ -413,7 +413,7 @@ impl Election {
         }));
     }
 
-    /// Whether the record is the own one, and what it is evidence of.
+    /// Evaluates whether the record is this instance's own, and which of its requests it proves.
     fn claim(&mut self, record: &LeaseRecord) {
         let is_own = record.holder == self.own.identity;
         let mut mine = self.mine.take().filter(|it| it.acquired == record.acquired);
@@ -454,14 +454,14 @@ impl Election {
                 return;
             }
             View::Unknown => None,
-            View::There(seen) if seen.record.holder.is_empty() => Some(Duration::ZERO),
+            View::There(seen) if seen.record.is_given_back() => Some(Duration::ZERO),
             View::There(seen) => Some(self.duration_of(&seen.record)),
         };
         self.view = View::Absent { since: *now, wait };
         self.schedule(now);
     }
 
-    /// While another has it, its record counts.
+    /// Returns the duration in the record, which applies while another instance holds the Lease.
     fn duration_of(&self, record: &LeaseRecord) -> Duration {
         record.duration.unwrap_or(self.own.times.duration)
     }
@@ -471,14 +471,15 @@ impl Election {
         (named != self.own.operator).then(|| named.to_owned())
     }
 
-    /// Whether it is free, or has been read when its holder's time was over.
+    /// Returns true if the Lease was released, or was read after its holder's time had expired. If another client has merely removed the
+    /// holder, that one may still write until its time expires.
     fn may_take(&self, seen: &Seen) -> bool {
         if seen.record.is_given || self.other_operator(&seen.lease).is_some() {
             return false;
         }
         let duration = self.duration_of(&seen.record);
         let is_over = |read: Moment| read.surely_since(&seen.changed) >= duration;
-        seen.record.holder.is_empty() || seen.read.is_some_and(is_over)
+        seen.record.is_given_back() || seen.read.is_some_and(is_over)
     }
 
     fn schedule(&mut self, now: &Moment) {
@@ -518,7 +519,7 @@ impl Election {
         (Wish::Read, sent)
     }
 
-    /// Take it, or renew it.
+    /// Builds a request that acquires or renews the Lease.
     fn write(&mut self, lease: Option<Value>, now: &Moment, is_first: bool) -> (Wish, Sent) {
         let renewed = self.stamp_to_write(now);
         let acquired = match &self.mine {
@@ -539,12 +540,13 @@ impl Election {
         let is_another = lease.is_some() && former.holder != self.own.identity;
         let is_new = lease.is_none();
         let mut lease = lease.unwrap_or_else(|| self.new_lease());
+        complete(&mut lease);
         let spec = &mut lease["spec"];
         spec["holderIdentity"] = json!(self.own.identity);
         spec["leaseDurationSeconds"] = json!(self.own.times.duration.as_secs());
         spec["acquireTime"] = json!(acquired);
         spec["renewTime"] = json!(renewed);
-        spec["leaseTransitions"] = json!(former.transitions + u64::from(is_another));
+        spec["leaseTransitions"] = json!((former.transitions + u64::from(is_another)).min(LARGEST));
         self.label(&mut lease);
         let sent = Sent {
             at: *now,
@@ -558,14 +560,14 @@ impl Election {
         }
     }
 
-    /// The time, as it is written; each one once.
+    /// Returns the time for a record. Times never repeat.
     fn stamp_to_write(&mut self, now: &Moment) -> String {
         let later = self
             .last_written
             .checked_add(SignedDuration::from_micros(1))
             .unwrap_or(now.wall);
         let at = now.wall.max(later);
-        // A clock that was set back by much is believed, or the record would show the future for ever.
+        // A clock that was set back far is accepted, because the record would otherwise show a future time forever.
         let is_far = at.duration_since(now.wall) > SignedDuration::from_secs(60);
         let at = if is_far { now.wall } else { at };
         self.last_written = at;
@@ -579,10 +581,10 @@ impl Election {
         })
     }
 
-    /// A Lease that nobody has labelled yet is this operator's from now on.
+    /// Labels a Lease without an owner as belonging to this operator.
     fn label(&self, lease: &mut Value) {
-        complete(lease);
         let labels = &mut lease["metadata"]["labels"];
+        make_object(labels);
         labels[OPERATOR] = json!(self.own.operator);
     }
 
@@ -590,7 +592,7 @@ impl Election {
         let mut lease = seen.lease.clone();
         complete(&mut lease);
         lease["spec"]["holderIdentity"] = json!("");
-        // What others do with a second: client-go takes none for no time at all.
+        // client-go treats a duration of zero as missing, so releases use one second.
         lease["spec"]["leaseDurationSeconds"] = json!(1);
         lease["spec"]["renewTime"] = json!(written(now.wall));
         let sent = Sent {
@@ -602,8 +604,12 @@ impl Election {
     }
 }
 
-/// As it is sent: what a listing has told of lacks its kind.
+/// Completes the object for sending: objects from listings lack their kind, and invalid stanzas become empty objects.
 fn complete(lease: &mut Value) {
+    make_object(lease);
+    for stanza in ["metadata", "spec"] {
+        make_object(&mut lease[stanza]);
+    }
     lease["apiVersion"] = json!("coordination.k8s.io/v1");
     lease["kind"] = json!("Lease");
     if let Some(metadata) = lease["metadata"].as_object_mut() {
@@ -611,7 +617,13 @@ fn complete(lease: &mut Value) {
     }
 }
 
-/// As Go writes a `MicroTime`.
+fn make_object(value: &mut Value) {
+    if !value.is_object() {
+        *value = json!({});
+    }
+}
+
+/// Formats a time like a `MicroTime` in Go.
 fn written(at: Timestamp) -> String {
     at.strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string()
 }

@@ -1,4 +1,4 @@
-//! Classes of errors, as conditions name them.
+//! The classes of errors, as used in conditions.
 //!
 //! Must not know conditions.
 
@@ -11,7 +11,7 @@ pub(super) const UNEXPECTED: &str = "UnexpectedError";
 pub(super) const TIMED_OUT: &str = "TimedOut";
 pub(super) const RETRIES_EXCEEDED: &str = "RetriesExceeded";
 
-/// The class of the error that an attempt has ended with.
+/// Returns the class of the error of a failed attempt.
 pub(super) fn class_of(handling: &Handling) -> Option<&'static str> {
     let Handling::Attempted { end, .. } = handling else {
         return None;

@@ -1,8 +1,9 @@
-//! Which Kubernetes Events are posted, which only make others count more, and which are too many.
+//! Decides which Kubernetes Events to post, which to count in a series, and which to drop by a rate limit.
 //!
-//! The same Event about the same object is posted once, and counted: a series, whose count is told soon at first, then once a minute. So is
-//! each of a hundred retries that fail alike. A series that has been quiet for six minutes is over: the next such Event is posted anew.
-//! Different Events about one object are posted 25 at a time, and one more every five minutes. Pure: the time is an argument.
+//! Equal Events about the same object are posted once and then counted as a series. The count is updated soon at first, then once per minute.
+//! Retries that fail with the same message therefore form one series. A series ends after six minutes of silence, and the next equal Event is
+//! posted anew. For different Events about one object, the rate limit is a burst of 25, plus one Event every five minutes. Pure: the time is
+//! a parameter.
 
 #[cfg(test)]
 mod tests;
@@ -14,46 +15,46 @@ use jiff::Timestamp;
 
 use crate::object::posted_event::PostedEvent;
 
-/// A series ends when nothing was added for so long.
+/// A series ends after this long without an Event.
 const QUIET: Duration = Duration::from_secs(360);
-/// The first pause between two tellings of a count; doubled with each.
+/// The first pause between two updates of a count. It doubles with each update.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
-/// The longest such pause.
+/// The longest pause between updates.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-/// So many Events about an object may come at a time.
+/// The maximum burst of Events about an object.
 const BURST: u32 = 25;
-/// One more may come after each such time.
+/// The interval after which one more Event is allowed.
 const REFILL: Duration = Duration::from_secs(300);
-/// So many series are remembered, and so many objects with Events of late. Of more, those that were longest ago are forgotten.
+/// The maximum number of remembered series, and of objects with recent Events. The oldest are forgotten first.
 const MOST: usize = 4_096;
 
-/// All series that go on.
+/// All current series.
 #[derive(Debug, Default)]
 pub(crate) struct EventSeries {
     series: HashMap<u64, Series>,
-    /// By the object.
+    /// By the hash of the object.
     budgets: HashMap<u64, Budget>,
-    /// When those that are over were last forgotten.
+    /// The time when ended series were last removed.
     forgotten: Option<Timestamp>,
 }
 
-/// How an Event is posted.
+/// The decision about an Event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// It is to be posted.
+    /// Post the Event.
     Post,
-    /// It is one more of a series.
+    /// Count it in a series.
     Counted,
-    /// There are too many about its object.
+    /// Drop it: there are too many Events about its object.
     TooMany,
 }
 
-/// A count that is to be told to the server.
+/// A count to send to the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SeriesUpdate {
     pub(crate) key: u64,
     pub(crate) namespace: String,
-    /// Of the Event that is there.
+    /// The name of the existing Event.
     pub(crate) name: String,
     pub(crate) count: u32,
     pub(crate) last_observed: Timestamp,
@@ -62,18 +63,18 @@ pub(crate) struct SeriesUpdate {
 #[derive(Debug)]
 struct Series {
     namespace: String,
-    /// `None` until the server has taken the first one.
+    /// `None` until the server has stored the first Event.
     name: Option<String>,
     count: u32,
     /// The count that the server has.
     told: u32,
     last_observed: Timestamp,
     pause: Duration,
-    /// No telling before that.
+    /// The earliest time of the next update.
     next: Timestamp,
 }
 
-/// The Events that may still be posted about an object.
+/// The number of Events that may still be posted about an object.
 #[derive(Debug)]
 struct Budget {
     left: u32,
@@ -81,7 +82,7 @@ struct Budget {
 }
 
 impl EventSeries {
-    /// Take in an Event.
+    /// Records an Event, and decides what to do with it.
     pub(crate) fn observe(&mut self, event: &PostedEvent, now: Timestamp) -> Verdict {
         let key = event.key();
         if let Some(series) = self.series.get_mut(&key)
@@ -109,19 +110,19 @@ impl EventSeries {
         Verdict::Post
     }
 
-    /// The server has taken the first Event of a series, under that name.
+    /// Records that the server has stored the first Event of a series under that name.
     pub(crate) fn posted(&mut self, key: u64, name: &str) {
         if let Some(series) = self.series.get_mut(&key) {
             series.name = Some(name.to_owned());
         }
     }
 
-    /// The series is not on the server, or not any more: such an Event is posted anew.
+    /// Forgets a series that is missing on the server, so that the next such Event is posted anew.
     pub(crate) fn forget(&mut self, key: u64) {
         self.series.remove(&key);
     }
 
-    /// A count that is to be told now; at the end of the operator, each that is not told.
+    /// Returns a count that is due for an update. At the end of the operator, every unsent count is due.
     pub(crate) fn due(&mut self, now: Timestamp, is_end: bool) -> Option<SeriesUpdate> {
         let is_due = |series: &Series| is_end || series.next <= now;
         let mut untold = self.series.iter_mut().filter(|(_, it)| !it.is_told());
@@ -138,14 +139,14 @@ impl EventSeries {
         })
     }
 
-    /// When the next count is to be told, where there is one.
+    /// Returns the time of the next update, if any.
     pub(crate) fn next_due(&self) -> Option<Timestamp> {
         let series = self.series.values();
         let untold = series.filter(|it| it.name.is_some() && !it.is_told());
         untold.map(|it| it.next).min()
     }
 
-    /// Where there is much to look at, seldom.
+    /// Removes ended series, but rarely, because it iterates over all of them.
     fn forget_what_is_over(&mut self, now: Timestamp) {
         if self
             .forgotten
@@ -162,7 +163,7 @@ impl EventSeries {
         });
     }
 
-    /// Whether one more may be posted about the object.
+    /// Returns true if one more Event may be posted about the object.
     fn spend(&mut self, object: u64, now: Timestamp) -> bool {
         make_room(&mut self.budgets, |it| it.refilled);
         let budget = self.budgets.entry(object).or_insert(Budget {
@@ -198,7 +199,7 @@ impl Budget {
     }
 }
 
-/// Forget the oldest quarter where no more are remembered.
+/// Removes the oldest quarter if the limit is reached.
 fn make_room<T>(all: &mut HashMap<u64, T>, time: impl Fn(&T) -> Timestamp) {
     if all.len() < MOST {
         return;

@@ -1,6 +1,6 @@
-//! The facts of a plan in the hands of those who explain it: nothing is called, and nothing is to be written.
+//! The facts of a plan for explaining it, without calls or writes.
 //!
-//! Looks at the object as [`plan`](crate::reaction::plan::plan) does, through the same functions. Must not know any wording.
+//! Inspects the object through the same functions as [`plan`](crate::reaction::plan::plan). Must not know any wording.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,21 +11,21 @@ use crate::object::diff::Diff;
 use crate::reaction::comparison::Candidate;
 use crate::reaction::facts::{Life, observe};
 use crate::reaction::input::Input;
-use crate::reaction::ledger::Ledger;
+use crate::reaction::progress_table::Ledger;
 use crate::state::progress::Record;
 
 /// The facts.
 pub(crate) struct Explained {
-    /// The reason for which handlers of changes are called; `None` where nothing that counts has changed.
+    /// The reason for calling handlers of changes; `None` if the essence is unchanged.
     pub(crate) reason: Option<Reason>,
     pub(crate) has_finalizer: bool,
-    /// Between what was handled last and the present; empty for an object that is new.
+    /// The difference between the last-handled and the current state; empty for a new object.
     pub(crate) diff: Arc<Diff>,
-    /// Something was handled last, of which only a digest is left.
+    /// True if only a digest of the last-handled state is left.
     pub(crate) old_is_unknown: bool,
-    /// The handlers of changes, in order of declaration.
+    /// The handlers of changes in the order of declaration.
     pub(crate) handlers: Vec<ExplainedHandler>,
-    /// The records of sub-handlers, by id.
+    /// The records of sub-handlers by id.
     pub(crate) subhandlers: BTreeMap<Arc<str>, Record>,
 }
 
@@ -33,15 +33,15 @@ pub(crate) struct Explained {
 pub(crate) struct ExplainedHandler {
     pub(crate) handler: Arc<Handler>,
     pub(crate) record: Option<Record>,
-    /// Its filters let the object pass.
+    /// True if its filters match the object.
     pub(crate) applies: bool,
-    /// The reason is one it is for.
+    /// True if it is declared for the reason.
     pub(crate) is_for_reason: bool,
-    /// It is called for the reason, or has been.
+    /// True if it is to be called for the reason, or has been.
     pub(crate) is_selected: bool,
 }
 
-/// Look at the object.
+/// Inspects the object.
 pub(crate) fn explain(input: &Input<'_>) -> Explained {
     let facts = observe(input, &mut Vec::new());
     let has_finalizer = matches!(

@@ -1,6 +1,6 @@
-//! The facts about an object: its life, its changes since it was handled last, and which handlers' filters select it.
+//! The facts about an object: its life-cycle state, its changes since it was last handled, and the handlers whose filters match it.
 //!
-//! Filters are evaluated here, once per plan and reason. Must not know what follows from the facts.
+//! Filters are evaluated here, once per plan and reason. Must not know the decision.
 
 use std::sync::Arc;
 
@@ -10,23 +10,24 @@ use crate::happening::handling::{Handling, StateTrouble};
 use crate::object::event::EventType;
 use crate::reaction::comparison::{Candidate, Comparison};
 use crate::reaction::input::Input;
-use crate::reaction::ledger::Ledger;
 use crate::reaction::memory::Target;
+use crate::reaction::progress_table::Ledger;
 use crate::state::finalizer;
+use crate::state::progress::Record;
 
-/// All that a decision depends on.
+/// All facts that a decision depends on.
 pub(super) struct Facts {
     pub(super) life: Life,
-    /// The reason to handle it; `None` where its essence is unchanged.
+    /// The reason to handle it; `None` if its essence is unchanged.
     pub(super) reason: Option<Reason>,
-    /// Nothing where no handler could be concerned, whatever has changed.
+    /// `None` if no handler could be affected by any change.
     pub(super) change: Option<ChangeFacts>,
-    /// Those of the deletion handlers that are not served now for which the object has to stay.
+    /// The deletion handlers for which the object must stay although they are not served now.
     pub(super) withheld: Vec<Arc<str>>,
-    /// Another operator adds the finalizer again and again.
+    /// True if another operator adds the finalizer again and again.
     pub(super) finalizer_is_contested: bool,
     pub(super) deletion_was_handled: bool,
-    /// It has to stay for its daemons and timers.
+    /// True if daemons and timers block its deletion.
     pub(super) is_held_in_background: bool,
 }
 
@@ -37,7 +38,7 @@ pub(super) struct ChangeFacts {
     pub(super) candidates: Vec<Candidate>,
 }
 
-/// Whether the object is to stay, and whether the operator's finalizer is on it.
+/// The life-cycle state of the object, and the presence of the operator's finalizer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Life {
     Living {
@@ -51,18 +52,18 @@ pub(super) enum Life {
 }
 
 impl Facts {
-    /// Whether the filters of some handler let the object pass.
+    /// Returns true if the filters of some handler match the object.
     pub(super) fn is_in_scope(&self) -> bool {
         self.candidates().any(|it| it.applies)
     }
     pub(super) fn needs_finalizer(&self) -> bool {
         self.candidates().any(Candidate::needs_finalizer)
     }
-    /// Whether the object must not vanish before it has been let go.
+    /// Returns true if the object needs the finalizer.
     pub(super) fn is_held(&self) -> bool {
         self.needs_finalizer() || self.is_held_in_background
     }
-    /// Whether some handler wants to see the deletion without holding it up.
+    /// Returns true if some handler wants to see the deletion without blocking it.
     pub(super) fn wants_to_see_deletion(&self) -> bool {
         self.candidates().any(Candidate::is_optional_deletion)
     }
@@ -71,7 +72,7 @@ impl Facts {
     }
 }
 
-/// Find out what is the case.
+/// Collects the facts.
 pub(super) fn observe(input: &Input<'_>, told: &mut Vec<Handling>) -> Facts {
     let life = life(input);
     let handlers = input.handlers.iter();
@@ -131,21 +132,21 @@ pub(super) fn life(input: &Input<'_>) -> Life {
 
 fn withheld(input: &Input<'_>, comparison: &Comparison, reason: Option<Reason>) -> Vec<Arc<str>> {
     let holds = |handler: &&Arc<Handler>| {
-        let candidate = comparison.candidate(input, handler, reason, false);
+        let candidate = comparison.candidate(input, handler, reason);
         candidate.needs_finalizer()
     };
     let withheld = input.withheld.iter().filter(holds);
     withheld.map(|handler| handler.id.clone()).collect()
 }
 
-/// The last handled essence, the present one, and the target of the cycle.
+/// Compares the last-handled essence, the current one, and the target of the cycle.
 fn comparison(
     input: &Input<'_>,
     changing: &[&Arc<Handler>],
     ledger: &Ledger,
     told: &mut Vec<Handling>,
 ) -> Comparison {
-    // Memory has it where the object could not take it: what the object carries then is older, or damaged.
+    // Memory has the essence if the object could not hold it: the object then carries an older or a damaged one.
     let in_progress = input.seen.in_progress.as_ref();
     let last = in_progress
         .and_then(|in_progress| in_progress.last.clone())
@@ -169,7 +170,7 @@ fn comparison(
     }
 }
 
-/// The reason, and the handlers with what their filters say.
+/// Returns the reason, and the handlers with the results of their filters.
 fn candidates(
     input: &Input<'_>,
     changing: &[&Arc<Handler>],
@@ -177,28 +178,37 @@ fn candidates(
     ledger: &Ledger,
 ) -> (Option<Reason>, Vec<Candidate>) {
     let is_living = matches!(life(input), Life::Living { .. });
-    let is_marked = |handler: &Handler| {
-        is_living
+    let marked = |handler: &Handler| {
+        let field = handler.field();
+        let is_marked = is_living
             && handler.reacts_to_differences()
-            && ledger.is_marked(&handler.id, &comparison.newest, handler.field())
+            && ledger.is_marked(&handler.id, &comparison.newest, field);
+        ledger.record(&handler.id).filter(|_| is_marked)
     };
-    let marked: Vec<bool> = changing.iter().map(|it| is_marked(it)).collect();
+    let marked: Vec<Option<&Record>> = changing.iter().map(|it| marked(it)).collect();
     let reason = |marked, resumes| {
         let initial = input.seen.is_initial() || resumes;
         comparison.reason(!is_living, marked, initial)
     };
     let mut owning = changing.iter();
     let drifted = owning.any(|it| input.seen.has_drifted(it, input.handlers));
-    let supposed = reason(marked.contains(&true), drifted);
+    let supposed = reason(marked.iter().any(Option::is_some), drifted);
     let candidates_for = |reason| -> Vec<Candidate> {
-        let candidate = |(handler, marked): (&&Arc<Handler>, &bool)| {
+        let candidate = |(handler, marked): (&&Arc<Handler>, Option<&Record>)| {
             let comparison = comparison.of(handler, ledger.record(&handler.id));
-            comparison.candidate(input, handler, reason, *marked)
+            match marked {
+                Some(record) => comparison.marked_candidate(input, handler, reason, record),
+                None => comparison.candidate(input, handler, reason),
+            }
         };
-        changing.iter().zip(&marked).map(candidate).collect()
+        changing
+            .iter()
+            .zip(marked.iter().copied())
+            .map(candidate)
+            .collect()
     };
     let candidates = candidates_for(supposed);
-    // Where no filter lets such a handler through, the reason is another one: the filters are asked about that.
+    // If the filters exclude the marked handlers, the reason is a different one, and the filters are evaluated for that.
     let real = reason(
         candidates.iter().any(|it| it.marked && it.applies),
         candidates.iter().any(|it| it.resumes() && it.applies),

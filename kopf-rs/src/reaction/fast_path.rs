@@ -1,19 +1,19 @@
-//! The fast path: most states that come in ask for nothing, and that can be told from their text, without a tree.
+//! The fast path: recognises from the text, without a tree, that a state requires no action. This holds for most incoming states.
 //!
-//! Own writes come back as replies and as watch lines, a start lists what was handled before, and others write statuses. Promises that
-//! [`FastPath::is_already_handled`] never holds where `plan` would find something to do or to remember; that it fails to hold means nothing.
+//! Own writes return as responses and as watch events, a start lists handled objects, and other clients write statuses. Guarantees that
+//! [`FastPath::is_already_handled`] is false whenever `plan` would find an action or something to remember; the reverse is not guaranteed.
 
 use std::sync::Arc;
 
 use crate::handler::definition::Handler;
-use crate::object::outline::Outline;
+use crate::object::lazy_json::Outline;
 use crate::object::path::FieldPath;
 use crate::object::raw::Raw;
 use crate::object::resource::Resource;
 use crate::reaction::memory::ObjectMemory;
 use crate::state::Persistence;
 
-/// The facts beside a state that decide what it means.
+/// The facts besides the state that determine its meaning.
 pub(crate) struct FastPath<'a> {
     pub(crate) handlers: &'a [Arc<Handler>],
     pub(crate) persistence: &'a Persistence,
@@ -22,14 +22,14 @@ pub(crate) struct FastPath<'a> {
 }
 
 impl FastPath<'_> {
-    /// Whether no handler of changes is to be called for this state, nothing to be written, and nothing to be remembered.
+    /// Returns true if the state requires no call of change handlers, no write, and no change of the memory.
     pub(crate) fn is_already_handled(&self, raw: &Raw) -> bool {
         Outline::of(raw).is_some_and(|outline| self.is_already_handled_as(&outline))
     }
 
-    /// The same for a text that is taken apart already.
+    /// Like [`FastPath::is_already_handled`], for text that is already split.
     pub(crate) fn is_already_handled_as(&self, outline: &Outline<'_>) -> bool {
-        // A digest would have to be made of Secrets; annotations of Deployments are not those of their ReplicaSets.
+        // Secrets would require digests, and a `ReplicaSet` has its Deployment's annotations.
         let special = matches!(self.resource.kind.as_str(), "Secret" | "ReplicaSet");
         if special || self.seen.in_progress.is_some() || self.seen.drift.is_any() {
             return false;
@@ -42,7 +42,7 @@ impl FastPath<'_> {
             && self.persistence.is_handled(outline)
     }
 
-    /// Whether an object that was handled carries the finalizer; `None` where that, or the essence, depends on more than its text tells.
+    /// Returns whether a handled object has the finalizer; `None` if that, or the essence, depends on more than the object's text.
     fn held(&self) -> Option<bool> {
         let mut held = false;
         for handler in self.handlers {
@@ -51,7 +51,7 @@ impl FastPath<'_> {
             {
                 return None;
             }
-            // Daemons and timers go by the last state that was planned for, which need not be the one that was handled last.
+            // Daemons and timers depend on the last planned state, which may differ from the last-handled one.
             if handler.background().is_some() {
                 return None;
             }
@@ -70,12 +70,12 @@ impl FastPath<'_> {
     }
 }
 
-/// Whether it is called when the operator starts.
+/// Returns true if the handler is called at the start of the operator.
 fn is_at_start(handler: &Handler) -> bool {
     handler.is_for_resuming() || !handler.owns().is_empty()
 }
 
-/// Whether the field is no part of the essence by itself.
+/// Returns true if the field is not part of the essence by default.
 fn is_extra(field: &FieldPath) -> bool {
     let first = field.parts().first().map(String::as_str);
     matches!(first, Some("metadata" | "status" | "apiVersion" | "kind"))

@@ -1,14 +1,14 @@
-//! Indexing an object: which of its index functions are called, and what becomes of what the object has in the index of each.
+//! Indexing an object: decides which index functions to call, and how their results change the object's entries in each index.
 //!
-//! | The attempt | What the object has there | Later |
+//! | The attempt | The object's entries in the index | Later |
 //! |---|---|---|
-//! | succeeds | what the function has returned | each new state is a first attempt |
-//! | the filters do not let the object pass | nothing | |
-//! | an arbitrary error, ignored (the default) | stays as it is | each new state is a first attempt |
-//! | a temporary error, or an arbitrary one with `errors = temporary` | nothing | attempted with the first state that comes once the delay is over |
-//! | a permanent error, or too many attempts, or too late | nothing | never attempted for this object again |
+//! | succeeds | the returned entries | each new state is a first attempt |
+//! | the filters do not match the object | none | |
+//! | an arbitrary error, ignored (the default) | unchanged | each new state is a first attempt |
+//! | a temporary error, or an arbitrary one with `errors = temporary` | none | the next attempt uses the first state after the delay |
+//! | a permanent error, too many attempts, or a timeout | none | never attempted for this object again |
 //!
-//! Nothing wakes an object up to be indexed: only states do. Pure. Must not know how functions are called, nor where indices are.
+//! Only new states trigger indexing; there are no wake-ups. Pure. Must not know how functions are called, or where indices are stored.
 
 use std::sync::Arc;
 
@@ -20,24 +20,24 @@ use crate::handler::outcome::Outcome;
 use crate::handler::subject::{IndexSubject, Subject, SubjectObject};
 use crate::happening::handling::Handling;
 use crate::reaction::judge::Judge;
-use crate::reaction::member::{Exhausted, attempt};
+use crate::reaction::limits::{Exhausted, attempt};
 use crate::state::progress::Record;
 
-/// What becomes of what the object has in an index.
+/// The effect on the object's entries in an index.
 pub(crate) enum Effect {
-    /// It stays as it is.
+    /// Keep the entries.
     Keep,
-    /// It is taken out.
+    /// Remove the entries.
     Clear,
-    /// This takes its place.
+    /// Replace the entries.
     Replace(NewEntries),
 }
 
-/// How the attempts for one object and one index go: nothing as long as they go well.
+/// The attempts for one object and one index; `None` as long as they succeed.
 #[derive(Debug, Default)]
 pub(crate) struct IndexAttempts(Option<Box<Record>>);
 
-/// One state of an object, at one moment.
+/// One state of an object at one time.
 pub(crate) struct IndexLook<'a> {
     pub(crate) object: &'a SubjectObject,
     pub(crate) context: &'a CauseContext,
@@ -51,7 +51,8 @@ pub(crate) struct IndexCall {
 }
 
 impl IndexLook<'_> {
-    /// The call to be made for an index that has these functions: of the first that is for the object. None: what it has there is taken out.
+    /// Returns the call for an index with these functions: of the first function that matches the object. Without a call, the object's
+    /// entries are removed.
     pub(crate) fn call(
         &self,
         functions: &[Arc<Handler>],
@@ -98,7 +99,7 @@ impl IndexLook<'_> {
         })
     }
 
-    /// The call has ended.
+    /// Handles the end of a call.
     pub(crate) fn ended(
         &self,
         IndexCall { call, entries }: IndexCall,
@@ -128,7 +129,7 @@ impl IndexLook<'_> {
         Effect::Clear
     }
 
-    /// A filter has panicked: an error like any other of the first function.
+    /// Handles a panic of a filter as an error of the first function.
     pub(crate) fn panicked(
         &self,
         functions: &[Arc<Handler>],
@@ -165,7 +166,7 @@ mod tests {
     use crate::object::body::Body;
     use crate::object::resource::Resource;
 
-    /// An object and the attempts made for it, at a time that goes by.
+    /// An object with its attempts and a clock.
     struct Tried {
         functions: Vec<Arc<Handler>>,
         attempts: IndexAttempts,
@@ -173,7 +174,7 @@ mod tests {
         lines: usize,
     }
 
-    /// An index function that does what `spec.does` says.
+    /// An index function whose result `spec.does` controls.
     fn function() -> Callback {
         indexer("by_size", |cause| {
             let spec = cause.body().spec();
@@ -199,7 +200,7 @@ mod tests {
             }
         }
 
-        /// What becomes of what the object has there when it is found so.
+        /// Returns the effect on the object's entries for this state.
         fn found(&mut self, object: Value) -> String {
             let object = SubjectObject {
                 resource: Arc::new(Resource::default()),

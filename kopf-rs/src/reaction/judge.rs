@@ -1,6 +1,6 @@
-//! What one attempt means: the outcome table (rows 6 and 14 of `docs/coming-from-kopf.md`).
+//! Evaluates the outcome of an attempt by the outcome table (rows 6 and 14 of `docs/coming-from-kopf.md`).
 //!
-//! Must not know other handlers, nor what is written.
+//! Must not know other handlers or the writes.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -13,30 +13,30 @@ use crate::handler::definition::Handler;
 use crate::handler::options::ErrorsMode;
 use crate::handler::outcome::Outcome;
 use crate::happening::handling::{AttemptEnd, Fate, Handling};
-use crate::reaction::member::{Exhausted, since};
+use crate::reaction::limits::{Exhausted, since};
 use crate::state::progress::{Record, micros, shortened};
 use crate::wording::handling::Attempt;
 
-/// Longer messages are cut in the middle: they are kept on the object.
+/// The maximum length of messages, which are stored on the object. Longer ones are shortened in the middle.
 const LONGEST_MESSAGE: usize = 4096;
 
-/// The random number for the next attempt: one has to do for all, and a golden step keeps them apart.
+/// Derives the random number for the next attempt: a plan has only one, and steps of the golden ratio spread the derived ones.
 pub(super) fn next_random(random: f64) -> f64 {
     (random + 0.618).fract()
 }
 
-/// Judges attempts made at one moment.
+/// Evaluates attempts made at one time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Judge {
     pub(crate) now: Timestamp,
-    /// First and longest delay after arbitrary errors.
+    /// The first and the longest delay after arbitrary errors.
     pub(crate) backoff: (Duration, Duration),
     /// In `0.0..1.0`.
     pub(crate) random: f64,
 }
 
 impl Judge {
-    /// Enter the outcome of an attempt into the record. Gives the result, if there is one.
+    /// Enters the outcome of an attempt into the record, and returns the result, if any.
     pub(crate) fn attempted(
         &self,
         handler: &Arc<Handler>,
@@ -74,7 +74,7 @@ impl Judge {
         result
     }
 
-    /// Fail a handler whose limits are reached, without a call.
+    /// Fails a handler that has reached its limits, without a call.
     pub(crate) fn exhausted(
         &self,
         handler: &Arc<Handler>,
@@ -89,7 +89,7 @@ impl Judge {
         self.enter(handler, record, end, told);
     }
 
-    /// What becomes of a handler after an arbitrary error.
+    /// Determines what follows an arbitrary error.
     fn fate(&self, handler: &Handler, record: &Record) -> Fate {
         match handler.errors() {
             ErrorsMode::Ignored => Fate::Ignored,
@@ -102,7 +102,7 @@ impl Judge {
         }
     }
 
-    /// Another attempt after `delay`, unless that would be beyond the handler's limits.
+    /// Schedules another attempt after `delay`, unless that would exceed the handler's limits.
     fn look_ahead(&self, handler: &Handler, record: &Record, delay: Duration) -> Fate {
         let runtime = since(record.started, self.now).saturating_add(delay);
         if let Some(timeout) = handler.timeout().filter(|it| runtime >= *it) {
@@ -115,7 +115,7 @@ impl Judge {
         }
     }
 
-    /// Doubled with every attempt, and up to a fifth longer; never below the first delay, nor above the longest.
+    /// Returns a delay that doubles with every attempt, plus up to a fifth. It is never below the first or above the longest delay.
     pub(super) fn growing(&self, retries: u32) -> Duration {
         const SPREAD: f64 = 0.2;
         let (first, longest) = self.backoff;
@@ -150,7 +150,7 @@ impl Judge {
     }
 }
 
-/// What becomes of a handler whose attempt has ended so; nothing where it has succeeded.
+/// Returns what follows an attempt with this end; `None` after a success.
 fn fate(end: &AttemptEnd) -> Option<Fate> {
     match end {
         AttemptEnd::Succeeded => None,
@@ -161,7 +161,7 @@ fn fate(end: &AttemptEnd) -> Option<Fate> {
     }
 }
 
-/// What the record says of it: the error, or all of the line where a limit is reached, as Kopf has it.
+/// Returns the message for the record: the error, or the whole log line if a limit is reached, as in Kopf.
 fn message<'a>(handler: &Handler, end: &'a AttemptEnd) -> Option<Cow<'a, str>> {
     match end {
         AttemptEnd::Succeeded
@@ -183,7 +183,7 @@ fn message<'a>(handler: &Handler, end: &'a AttemptEnd) -> Option<Cow<'a, str>> {
     }
 }
 
-/// What has gone wrong, of a record's message that may be a whole line.
+/// Returns the error in a record's message, which may be a whole log line.
 pub(super) fn bare<'a>(handler: &Handler, message: &'a str) -> &'a str {
     let line = message
         .strip_prefix(&handler.to_string())

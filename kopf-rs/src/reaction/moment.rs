@@ -1,18 +1,18 @@
-//! Times as daemons and timers remember them: thousands rest, and each time takes eight bytes.
+//! Compact times for daemons and timers: thousands are idle, and each time takes eight bytes.
 //!
-//! Must not know what they are times of.
+//! Must not know the meaning of the times.
 
 use std::num::NonZeroI64;
 
 use jiff::Timestamp;
 
-/// In place of zero.
+/// The replacement for zero.
 const FIRST: NonZeroI64 = match NonZeroI64::new(1) {
     Some(one) => one,
     None => NonZeroI64::MAX,
 };
 
-/// A time to the microsecond, rounded down.
+/// A time with microsecond precision, rounded down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Moment(NonZeroI64);
 
@@ -24,7 +24,7 @@ impl Moment {
 
 impl From<Timestamp> for Moment {
     fn from(time: Timestamp) -> Self {
-        // The begin of 1970 is a microsecond late.
+        // The beginning of 1970 becomes a microsecond later.
         Self(NonZeroI64::new(time.as_microsecond()).unwrap_or(FIRST))
     }
 }

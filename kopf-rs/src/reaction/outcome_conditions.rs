@@ -1,7 +1,7 @@
-//! What handlers of changes, daemons, timers and level-triggered handlers have come to as conditions of their object: Ready, and Stalled where it takes
-//! somebody to go on.
+//! Shows the outcomes of change handlers, daemons, timers and reconcilers as conditions of their object: Ready, and Stalled if a user's
+//! action is required.
 //!
-//! Texts have neither counters nor times: each retry would be a write. Must not know how conditions are written.
+//! Messages contain no counters or times, because each retry would cause a write. Must not know how conditions are written.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ use crate::state::progress::Record;
 const READY: &str = "Ready";
 const STALLED: &str = "Stalled";
 
-/// The reasons that are given here, beside those of children. A condition with any other one is a handler's, and stays as it is.
+/// The reasons used here, in addition to those for children. A condition with any other reason belongs to a handler and stays unchanged.
 const REASONS: [&str; 7] = [
     SUCCEEDED,
     RECONCILING,
@@ -38,39 +38,39 @@ const REASONS: [&str; 7] = [
     RETRIES_EXCEEDED,
 ];
 const SUCCEEDED: &str = "HandlersSucceeded";
-/// Handlers of changes have succeeded that had failed, and those that are level-triggered are yet to be called.
+/// Failed change handlers have succeeded, and reconcilers are still to be called.
 const RECONCILING: &str = "Reconciling";
 
-/// So many errors are told; of the others, how many there are.
+/// The maximum number of listed errors; further ones are counted.
 const TOLD: usize = 3;
 
-/// Tells outcomes of one object.
+/// Computes the conditions of one object.
 #[derive(Clone, Debug)]
 pub(super) struct OutcomeConditions {
-    /// The generation that is told of.
+    /// The observed generation.
     generation: Option<i64>,
-    /// The ids of handlers of changes.
+    /// The ids of change handlers.
     changing: Vec<Arc<str>>,
     background: BackgroundOutcomes,
 }
 
-/// What has become of all that runs in the background for the object.
+/// The outcomes of everything that runs in the background for the object.
 #[derive(Clone, Debug, Default)]
 struct BackgroundOutcomes {
     is_any: bool,
-    /// All that is level-triggered has succeeded for the object as it is.
+    /// True if all reconcilers have succeeded for the current object.
     is_settled: bool,
     failing: Vec<Failing>,
 }
 
-/// A handler that has failed, or is to be tried again after an error.
+/// A handler that has failed, or is to be retried after an error.
 #[derive(Clone, Debug)]
 struct Failing {
     id: Arc<str>,
     message: String,
-    /// Nobody tries it again.
+    /// True if it is not retried.
     for_good: bool,
-    /// The class of the error, where that is remembered.
+    /// The class of the error, if known.
     class: Option<&'static str>,
 }
 
@@ -101,7 +101,7 @@ impl BackgroundOutcomes {
 }
 
 impl OutcomeConditions {
-    /// Nothing for resources of Kubernetes itself, whose conditions are the word of others.
+    /// Returns `None` for built-in resources, whose conditions belong to others.
     pub(super) fn of(input: &Input<'_>, background: &BackgroundMemory) -> Option<Self> {
         let changing = input.handlers.iter().filter(|it| it.is_for_changes());
         input.resource.is_custom().then(|| Self {
@@ -111,7 +111,8 @@ impl OutcomeConditions {
         })
     }
 
-    /// The conditions after a pass, of a cycle where there is one, beside what handlers `wanted`. `told` is what the pass has come to.
+    /// Returns the changes of conditions after a pass, with its cycle if there is one, beside the changes that handlers `wanted`. `told` are
+    /// the reports of the pass.
     pub(super) fn after(
         &self,
         cycle: Option<&Cycle>,
@@ -123,7 +124,7 @@ impl OutcomeConditions {
         let mut failing = cycle.map(failing).unwrap_or_default();
         let changes_fail = !failing.is_empty();
         failing.extend(self.background.failing.iter().cloned());
-        // Those that nobody tries again come first.
+        // Handlers that are not retried come first.
         failing.sort_by_key(|it| !it.for_good);
         let is_stalled = failing.iter().any(|it| it.for_good);
         let stands = self.has_failed_before(stored);
@@ -170,13 +171,13 @@ impl OutcomeConditions {
         edits
     }
 
-    /// Whether the object is as its handlers want it, where none is failing.
+    /// Returns true if the object is in the state that its handlers want, provided that none is failing.
     fn can_be_ready(&self, cycle: Option<&Cycle>, stored: Option<&Value>) -> bool {
         let Some(cycle) = cycle else {
             return self.background.is_any && !self.has_failed_before(stored);
         };
         let is_true = |it: &Value| it["status"] == "True";
-        // Nobody is called for some changes: what was ready stays so.
+        // Some changes call no handler: the condition then stays as it was.
         let was_ready = || stored.is_some_and(is_true);
         cycle.reason != Reason::Delete
             && cycle.is_over()
@@ -184,7 +185,7 @@ impl OutcomeConditions {
             && (!cycle.members.is_empty() || was_ready())
     }
 
-    /// Whether a handler of changes has failed, as the condition says: those that have failed for good are told first.
+    /// Returns true if a change handler has failed according to the condition, which lists permanently failed ones first.
     fn has_failed_before(&self, stored: Option<&Value>) -> bool {
         let Some(stored) = stored.filter(|it| it["status"] == "False") else {
             return false;
@@ -199,7 +200,7 @@ impl OutcomeConditions {
     }
 }
 
-/// Handlers and sub-handlers of the cycle that are failing.
+/// Returns the failing handlers and sub-handlers of the cycle.
 fn failing(cycle: &Cycle) -> Vec<Failing> {
     let records = cycle.ledger.records();
     let of_cycle = records.iter();
@@ -215,7 +216,7 @@ fn failing(cycle: &Cycle) -> Vec<Failing> {
     failing.collect()
 }
 
-/// What has gone wrong; nothing where nothing has.
+/// Returns the errors as text, or `None` if there are none.
 fn text(failing: &[Failing]) -> Option<String> {
     if failing.is_empty() {
         return None;
@@ -229,7 +230,7 @@ fn text(failing: &[Failing]) -> Option<String> {
     })
 }
 
-/// The condition of this type, as it stands on the object.
+/// Returns the object's condition of this type.
 fn stored<'a>(body: &'a Body, kind: &str) -> Option<&'a Value> {
     in_list(body.status().get("conditions")?, kind)
 }
@@ -243,17 +244,17 @@ fn own_reasons() -> impl Iterator<Item = &'static str> {
     REASONS.into_iter().chain(of_children)
 }
 
-/// The reason of a condition, where it was given here.
+/// Returns the reason of a condition if it is one of those used here.
 fn own_reason(condition: &Value) -> Option<&'static str> {
     own_reasons().find(|it| condition["reason"] == **it)
 }
 
-/// Whether handlers set the condition of this type, now or before.
+/// Returns true if handlers set the condition of this type, now or before.
 fn is_users(kind: &str, body: &Body, wanted: &Patch) -> bool {
     let is_own = |reason: &str| own_reasons().any(|it| it == reason);
     let is_foreign = |reason: Option<&str>| reason.is_none_or(|it| !is_own(it));
     if let Some(edit) = wanted.status_edits().condition(kind) {
-        // It may be ours, of a pass that could not be written.
+        // It may be ours, from a pass that could not be written.
         return is_foreign(edit.wanted.as_ref().map(|it| &*it.reason)) && edit.wanted.is_some();
     }
     let listed = wanted.get(&["status", "conditions"]);

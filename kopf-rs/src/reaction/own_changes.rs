@@ -1,6 +1,6 @@
-//! Level-triggered handlers that change what they are called for, in call after call: told with the place, and called ever later.
+//! Detects reconcilers whose calls repeatedly change the state that triggers them: reports the field, and delays the calls increasingly.
 //!
-//! Must not know how anything is written.
+//! Must not know how changes are written.
 
 use std::time::Duration;
 
@@ -14,16 +14,15 @@ use crate::object::diff::Diff;
 use crate::object::patch::{Patch, apply};
 use crate::object::path::FieldPath;
 use crate::reaction::background::{BackgroundMemory, BackgroundRun, is_reconcile, is_same};
-use crate::reaction::background_plan::digest;
 use crate::state::Persistence;
 
-/// So many such calls may follow each other at once, as for other handlers (row 30 of `docs/coming-from-kopf.md`).
+/// The number of consecutive calls of this kind without a delay, as for other handlers (row 30 of `docs/coming-from-kopf.md`).
 const FREE: u8 = 20;
 pub(super) const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 impl BackgroundMemory {
-    /// A call is about to be judged, and wants this changed. Where a level-triggered handler is called for that again, it is counted.
+    /// Examines the changes that a call has requested, before it is evaluated. Counts calls of a reconciler whose changes trigger it again.
     pub(crate) fn wanted(
         &mut self,
         call: &HandlerCall,
@@ -55,7 +54,7 @@ impl BackgroundMemory {
         }
     }
 
-    /// Where the patch changes what handlers are called for, and what tells the essence that it wants from others.
+    /// Returns the first field in which the patch changes the triggering state, and the fingerprint of the requested essence.
     fn own_change(
         &self,
         body: &Body,
@@ -81,17 +80,17 @@ impl BackgroundMemory {
         let after = persistence.essence_of(&Body::new(wanted), fields());
         let diff = Diff::between(Some(before.value()), Some(after.value()));
         let first = diff.iter().next()?;
-        Some((first.field.clone(), digest(&after)))
+        Some((first.field.clone(), after.fingerprint()))
     }
 }
 
 impl BackgroundRun {
-    /// How many calls in a row have changed what they were made for.
+    /// Returns the number of consecutive calls that have changed their triggering state.
     pub(super) fn own_changes(&self) -> u8 {
         self.attempts.as_ref().map_or(0, |it| it.own_changes)
     }
 
-    /// How long it waits before it is called for its own change.
+    /// Returns the delay before a call that its own change has triggered.
     pub(super) fn own_pause(&self) -> Duration {
         let Some(over) = self.own_changes().checked_sub(FREE) else {
             return Duration::ZERO;

@@ -1,8 +1,11 @@
-//! The children of one kind, as their watch tells of them: whose they are, and which changes concern their owners.
+//! The children of one kind as observed by their watch: their owners, and the changes that affect these.
 //!
-//! A change concerns the owners where it touches what the operator has applied, its marks, the references, or the deletion: what is noted of the
-//! operator's own applies (`managedFields`) tells that without a look at any value. Nobody is woken by the echo of an own apply. Must not know
-//! requests, nor what an owner wants.
+//! A change affects the owners if it touches the fields that the operator has applied, its marks, the owner references, or the deletion. The
+//! operator's entry in `managedFields` shows that without a comparison of values. The echo of an own apply wakes no owner. Must not know
+//! requests or the desired state of an owner.
+
+#[cfg(test)]
+mod tests;
 
 use std::cmp::Ordering;
 use std::collections::{BTreeSet, HashMap};
@@ -13,9 +16,10 @@ use serde_json::Value;
 
 use crate::object::child::ChildSight;
 use crate::object::event::EventType;
+use crate::reaction::children::AppliedFacts;
 
-/// So many own applies of one child are remembered until the watch tells of them. Of a child whose watch is in trouble there may be any number, and an
-/// echo that is not known as one costs a call.
+/// The maximum number of own applies per child that are remembered until the watch shows them. While a watch fails, there may be arbitrarily
+/// many, and an unrecognised echo only costs a call.
 const OWN: usize = 16;
 
 /// The children of a kind, in one namespace or in all.
@@ -23,19 +27,25 @@ const OWN: usize = 16;
 pub(crate) struct OwnedObjects {
     /// By uid.
     objects: HashMap<String, Seen>,
-    /// The uids of the children of each owner, by its uid.
+    /// The uids of the children of each owner, by the owner's uid.
     by_owner: HashMap<String, BTreeSet<String>>,
-    /// The uids of those that the operator has let go, until the watch tells so.
+    /// The uids of children that the operator has released, until the watch shows that.
     gone: BTreeSet<String>,
-    /// What a listing under way has shown so far.
+    /// The uids seen by the current listing.
     listed: Option<BTreeSet<String>>,
-    /// How many listings have begun.
+    /// The number of started listings.
     listings: u32,
-    /// All that are there have been listed once.
+    /// True after a complete listing.
     was_listed: bool,
-    /// The watch cannot go on for now.
+    /// True while the watch fails.
     is_in_trouble: bool,
-    /// Handlers read whole objects: they are kept, and owners are told of every change.
+    /// The number of times that the operator has taken over from another instance.
+    term: u32,
+    /// The term in which the last complete listing began: objects that it lacks have not existed since.
+    complete_in: Option<u32>,
+    /// The term in which the last listing began.
+    listed_in: u32,
+    /// True if handlers read complete objects: these are then kept, and owners are notified of every change.
     is_read: bool,
 }
 
@@ -44,22 +54,75 @@ struct Seen {
     sight: ChildSight,
     /// The state after the last own apply.
     applied: Option<String>,
-    /// The versions of own applies that the watch has not told of yet.
+    /// True if another client may have applied other values since.
+    is_doubted: bool,
+    /// The versions of own applies that the watch has not shown yet.
     own: Vec<String>,
-    /// How many listings had begun by then.
+    /// True if the state is known from a response and not from the watch yet, and its writer is unknown.
+    is_untold: bool,
+    /// The number of started listings at that time.
     listings: u32,
+    /// The object is at least as new as the beginning of this term.
+    term: u32,
 }
 
-/// A whole child, where that is known.
+/// The state of a child after an own apply.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct AppliedState {
+    /// The digest of its owner-related metadata.
+    pub(crate) state: String,
+    pub(crate) version: String,
+}
+
+/// A notification for an owner.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct ChildNews {
+    /// The owner's uid.
+    pub(crate) owner: String,
+    pub(crate) child: ChildVersion,
+}
+
+/// A version of a child.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct ChildVersion {
+    pub(crate) uid: String,
+    /// `None` if the child is gone.
+    pub(crate) version: Option<String>,
+}
+
+/// A complete child, if known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum KnownBody {
-    /// The server has to say.
+    /// It must be read from the server.
     Unknown,
     Absent,
     There(Arc<str>),
 }
 
 // === impl ===
+
+impl AppliedState {
+    pub(crate) fn of(facts: &AppliedFacts) -> Self {
+        Self {
+            state: facts.state.clone(),
+            version: facts.resource_version.clone(),
+        }
+    }
+}
+
+impl Seen {
+    fn of(sight: ChildSight, term: u32) -> Self {
+        Self {
+            sight,
+            applied: None,
+            is_doubted: false,
+            own: Vec::new(),
+            is_untold: false,
+            listings: 0,
+            term,
+        }
+    }
+}
 
 impl OwnedObjects {
     pub(crate) fn new(is_read: bool) -> Self {
@@ -69,41 +132,48 @@ impl OwnedObjects {
         }
     }
 
-    /// Whether whole objects are kept.
+    /// Returns true if complete objects are kept.
     pub(crate) fn is_read(&self) -> bool {
         self.is_read
     }
 
-    /// A listing begins.
+    /// Begins a listing.
     pub(crate) fn listing(&mut self) {
         self.listed = Some(BTreeSet::new());
         self.listings += 1;
+        self.listed_in = self.term;
     }
 
-    /// A listing is complete: the owners of those that it lacks.
-    pub(crate) fn synced(&mut self) -> Vec<String> {
+    /// Begins a term: the operator has taken over from another instance, whose writes the watch may not have shown yet.
+    pub(crate) fn begin_term(&mut self) {
+        self.term += 1;
+    }
+
+    /// Completes a listing, and returns notifications about children that it lacks.
+    pub(crate) fn synced(&mut self) -> Vec<ChildNews> {
         self.was_listed = true;
         let Some(listed) = self.listed.take() else {
             return Vec::new();
         };
+        self.complete_in = Some(self.listed_in);
         self.gone.retain(|uid| listed.contains(uid));
         let uids = self.objects.keys();
         let lacking: Vec<String> = uids.filter(|uid| !listed.contains(*uid)).cloned().collect();
         let mut woken = BTreeSet::new();
         for uid in lacking {
             let former = self.take(&uid);
-            woken.extend(former.into_iter().flat_map(|seen| seen.sight.owners));
+            woken.extend(former.into_iter().flat_map(|seen| seen.sight.when_gone()));
         }
         woken.into_iter().collect()
     }
 
-    /// Whether the watch goes on.
+    /// Records whether the watch fails.
     pub(crate) fn trouble(&mut self, is_in_trouble: bool) {
         self.is_in_trouble = is_in_trouble;
     }
 
-    /// A child as the watch shows it: the owners that it concerns.
-    pub(crate) fn seen(&mut self, event: EventType, sight: ChildSight) -> Vec<String> {
+    /// Records a child as shown by the watch, and returns notifications for the affected owners.
+    pub(crate) fn seen(&mut self, event: EventType, sight: ChildSight) -> Vec<ChildNews> {
         if event == EventType::Deleted {
             return self.left(&sight);
         }
@@ -114,83 +184,126 @@ impl OwnedObjects {
             return Vec::new();
         }
         let Some(mut known) = self.take(&sight.uid) else {
-            // Owners are called for themselves at first.
-            let woken = if self.was_listed {
-                sight.owners.clone()
+            // At first, owners are called for themselves and apply their children. But the state that they have read may be older than this
+            // listing.
+            let woken = if self.was_listed || self.is_read {
+                both(None, &sight)
             } else {
                 Vec::new()
             };
-            self.put(sight, None, Vec::new());
+            self.put(Seen::of(sight, self.listed_in));
             return woken;
         };
         let is_echo = known.own.contains(&sight.version);
         known
             .own
             .retain(|own| order(own, &sight.version) == Ordering::Greater);
-        // A foreign write that came in before an own one, of which the answer was there first.
+        // A foreign write that preceded an own one, whose response arrived first.
         let is_older = order(&sight.version, &known.sight.version) == Ordering::Less;
         if is_older && event == EventType::Listed && known.listings < self.listings {
-            // The listing has begun since: the server was restored from a copy, and what was written later is no more.
+            // The listing has begun later: the server was restored from a backup, and later writes are lost.
             let woken = both(Some(&known), &sight);
-            self.put(sight, known.applied, Vec::new());
+            self.put(Seen {
+                applied: known.applied,
+                is_doubted: true,
+                ..Seen::of(sight, self.listed_in)
+            });
             return woken;
         }
-        let is_other = is_older
-            || sight.state != known.sight.state
-            || self.is_read && sight.version != known.sight.version;
+        let is_gap = event == EventType::Listed;
+        let is_doubtful = !is_older && sight.hides_an_apply(&known.sight, is_gap);
+        let is_news = sight.version != known.sight.version || known.is_untold;
+        let is_other =
+            is_older || is_doubtful || sight.state != known.sight.state || self.is_read && is_news;
         let woken = if is_other && !is_echo {
             both(Some(&known), &sight)
         } else {
             Vec::new()
         };
-        let newest = if is_older { known.sight } else { sight };
-        self.put(newest, known.applied, known.own);
+        if !is_older {
+            (known.sight, known.is_untold) = (sight, false);
+            known.is_doubted |= is_doubtful;
+            // Late watch events may be older than the term. A listing is as new as its beginning, and the following events are newer.
+            known.term = known.term.max(self.listed_in);
+        }
+        self.put(known);
         woken
     }
 
-    /// A child that is gone, or has left the selector of the watch.
-    fn left(&mut self, sight: &ChildSight) -> Vec<String> {
+    /// Records a child that was deleted or has left the selector of the watch.
+    fn left(&mut self, sight: &ChildSight) -> Vec<ChildNews> {
         let was_let_go = self.gone.remove(&sight.uid);
         let is_back = |known: &Seen| {
             let is_older = order(&sight.version, &known.sight.version) == Ordering::Less;
-            is_older && !known.own.is_empty()
+            is_older && (known.is_untold || !known.own.is_empty())
         };
-        // Its label was taken out, and an own apply has brought it back since.
+        // Its label was removed, and an own apply has restored it since.
         if self.objects.get(&sight.uid).is_some_and(is_back) {
             return Vec::new();
         }
         let former = self.take(&sight.uid);
         if was_let_go {
-            Vec::new()
-        } else {
-            both(former.as_ref(), sight)
+            return Vec::new();
         }
+        let mut woken = both(former.as_ref(), sight);
+        for news in &mut woken {
+            news.child.version = None;
+        }
+        woken
     }
 
-    /// The answer to an own apply, which has changed the child or not.
-    pub(crate) fn replied(&mut self, sight: ChildSight, changed: bool) {
+    /// Records the response to an own apply, and whether the apply has changed the child. Returns notifications for owners that may read the
+    /// change in other ways.
+    pub(crate) fn replied(&mut self, sight: ChildSight, changed: bool) -> Vec<ChildNews> {
+        let news = if changed && self.is_read {
+            both(None, &sight)
+        } else {
+            Vec::new()
+        };
+        self.is_applied(sight, changed);
+        news
+    }
+
+    fn is_applied(&mut self, sight: ChildSight, changed: bool) {
         if let Some(listed) = &mut self.listed {
             listed.insert(sight.uid.clone());
         }
         self.gone.remove(&sight.uid);
-        let mut own: Vec<String> = changed.then(|| sight.version.clone()).into_iter().collect();
         let applied = Some(sight.state.clone());
-        match self.take(&sight.uid) {
+        let known = match self.take(&sight.uid) {
             Some(known) if order(&sight.version, &known.sight.version) == Ordering::Less => {
-                self.put(known.sight, applied, known.own);
+                self.put(Seen {
+                    applied,
+                    term: self.term,
+                    ..known
+                });
+                return;
             }
-            known => {
-                own.extend(known.into_iter().flat_map(|seen| seen.own));
-                own.truncate(OWN);
-                self.put(sight, applied, own);
-            }
-        }
+            known => known,
+        };
+        let mut own: Vec<String> = changed.then(|| sight.version.clone()).into_iter().collect();
+        let is_told = |it: &Seen| it.sight.version == sight.version && !it.is_untold;
+        let is_untold = !changed && !known.as_ref().is_some_and(is_told);
+        own.extend(known.into_iter().flat_map(|seen| seen.own));
+        own.truncate(OWN);
+        self.put(Seen {
+            applied,
+            own,
+            is_untold,
+            ..Seen::of(sight, self.term)
+        });
     }
 
-    /// The operator has deleted a child, or has let it go: the watch may show it for a while.
-    pub(crate) fn let_go(&mut self, uid: &str) {
-        drop(self.take(uid));
-        self.gone.insert(uid.to_owned());
+    /// Records that the operator has deleted or released a child, which the watch may still show for a while. Returns notifications for
+    /// owners that may still read it in other ways.
+    pub(crate) fn let_go(&mut self, uid: &str) -> Vec<ChildNews> {
+        let former = self.take(uid).filter(|_| self.is_read);
+        // A failing watch may never recover. If it does, it may wake an owner unnecessarily.
+        if !self.is_in_trouble {
+            self.gone.insert(uid.to_owned());
+        }
+        let news = former.into_iter().flat_map(|seen| seen.sight.when_gone());
+        news.collect()
     }
 
     fn take(&mut self, uid: &str) -> Option<Seen> {
@@ -206,9 +319,10 @@ impl OwnedObjects {
         Some(seen)
     }
 
-    fn put(&mut self, mut sight: ChildSight, applied: Option<String>, own: Vec<String>) {
-        // Whose fields these are is asked only of a child that is not as it was applied.
-        if applied.as_ref().is_none_or(|state| *state == sight.state) {
+    fn put(&mut self, mut seen: Seen) {
+        let sight = &mut seen.sight;
+        // The managers matter only for a child that differs from its applied state.
+        if seen.applied.as_ref().is_none_or(|it| *it == sight.state) {
             sight.managers = None;
         }
         if !self.is_read {
@@ -219,32 +333,37 @@ impl OwnedObjects {
             let children = self.by_owner.entry(owner).or_default();
             children.insert(uid.clone());
         }
-        let seen = Seen {
-            sight,
-            applied,
-            own,
-            listings: self.listings,
-        };
+        seen.listings = self.listings;
         self.objects.insert(uid, seen);
     }
 
-    /// Whether all children are known as they are, but for what is on its way.
+    /// Returns true if all children are known, except for events in transit.
     pub(crate) fn is_current(&self) -> bool {
         self.was_listed && !self.is_in_trouble
     }
 
-    /// A child, where it is known.
+    /// Returns a child if it is known.
     pub(crate) fn get(&self, uid: &str) -> Option<&ChildSight> {
         self.objects.get(uid).map(|seen| &seen.sight)
     }
 
-    /// The managers of a child that is not as it was applied.
+    /// Returns true if a child is still in the state of an own apply, so that all applied fields have the same values. Observations from
+    /// before another instance's term do not count.
+    pub(crate) fn is_intact(&self, uid: &str, applied: &AppliedState) -> bool {
+        let seen = self.objects.get(uid).filter(|it| it.term == self.term);
+        seen.is_some_and(|it| {
+            let is_last = !it.is_doubted && it.applied.as_ref() == Some(&applied.state);
+            it.sight.state == applied.state && (is_last || it.sight.version == applied.version)
+        })
+    }
+
+    /// Returns the managers of a child that differs from its applied state.
     pub(crate) fn take_managers(&mut self, uid: &str) -> Option<Value> {
         let seen = self.objects.get_mut(uid)?;
         mem::take(&mut seen.sight.managers)
     }
 
-    /// The children of an owner that were applied with this set.
+    /// Returns the children of an owner that were applied with this set.
     pub(crate) fn of_set<'a>(
         &'a self,
         owner: &str,
@@ -254,23 +373,31 @@ impl OwnedObjects {
         self.of_owner(owner).map(|it| &it.sight).filter(of_set)
     }
 
-    /// A child of an owner, never older than an own write.
+    /// Returns a child of an owner that is never older than an own write, or than a write of the instance that was active before.
     pub(crate) fn body(&self, owner: &str, namespace: Option<&str>, name: &str) -> KnownBody {
         if !self.is_current() {
             return KnownBody::Unknown;
         }
         let Some(seen) = self.child(owner, namespace, name) else {
-            return KnownBody::Absent;
+            return if self.complete_in == Some(self.term) {
+                KnownBody::Absent
+            } else {
+                KnownBody::Unknown
+            };
         };
-        // Of two versions that are no numbers, nobody can tell the newer one.
-        let is_sure = seen.own.is_empty() || is_number(&seen.sight.version);
+        if seen.term != self.term {
+            return KnownBody::Unknown;
+        }
+        // Versions that are not numbers cannot be ordered.
+        let is_told = seen.own.is_empty() && !seen.is_untold;
+        let is_sure = is_told || is_number(&seen.sight.version);
         match &seen.sight.body {
             Some(body) if is_sure => KnownBody::There(body.clone()),
             _ => KnownBody::Unknown,
         }
     }
 
-    /// A child of an owner.
+    /// Returns a child of an owner.
     pub(crate) fn named(
         &self,
         owner: &str,
@@ -291,14 +418,35 @@ impl OwnedObjects {
     }
 }
 
-/// The owners of a child before and now.
-fn both(former: Option<&Seen>, sight: &ChildSight) -> Vec<String> {
-    let former = former.into_iter().flat_map(|seen| &seen.sight.owners);
-    let owners: BTreeSet<&String> = former.chain(&sight.owners).collect();
-    owners.into_iter().cloned().collect()
+impl ChildSight {
+    /// Returns the notifications for its owners when it is gone.
+    fn when_gone(self) -> impl Iterator<Item = ChildNews> {
+        let uid = self.uid;
+        self.owners.into_iter().map(move |owner| ChildNews {
+            owner,
+            child: ChildVersion {
+                uid: uid.clone(),
+                version: None,
+            },
+        })
+    }
 }
 
-/// Versions are decimal numbers of any length; of others, only the same one is not newer.
+/// Returns notifications for the former and current owners of a child.
+fn both(former: Option<&Seen>, sight: &ChildSight) -> Vec<ChildNews> {
+    let former = former.into_iter().flat_map(|seen| &seen.sight.owners);
+    let owners: BTreeSet<&String> = former.chain(&sight.owners).collect();
+    let news = |owner: &String| ChildNews {
+        owner: owner.clone(),
+        child: ChildVersion {
+            uid: sight.uid.clone(),
+            version: Some(sight.version.clone()),
+        },
+    };
+    owners.into_iter().map(news).collect()
+}
+
+/// Compares versions, which are decimal numbers of any length. Other versions count as newer unless they are equal.
 fn order(one: &str, other: &str) -> Ordering {
     if one == other {
         Ordering::Equal
@@ -311,190 +459,4 @@ fn order(one: &str, other: &str) -> Ordering {
 
 fn is_number(version: &str) -> bool {
     !version.is_empty() && version.bytes().all(|it| it.is_ascii_digit())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn sight(version: &str, state: &str, owner: &str) -> ChildSight {
-        ChildSight {
-            name: "child".to_owned(),
-            namespace: None,
-            uid: "c".to_owned(),
-            version: version.to_owned(),
-            owners: vec![owner.to_owned()],
-            owner: Some(owner.to_owned()),
-            set: Some("keep".to_owned()),
-            state: state.to_owned(),
-            terminating: false,
-            managers: Some(Value::Null),
-            body: Some(version.into()),
-        }
-    }
-
-    /// A kind with one child, at version 5.
-    fn settled() -> OwnedObjects {
-        let mut owned = OwnedObjects::new(false);
-        owned.listing();
-        assert!(
-            owned
-                .seen(EventType::Listed, sight("5", "a", "o"))
-                .is_empty()
-        );
-        assert!(owned.synced().is_empty() && owned.is_current());
-        owned
-    }
-
-    #[test]
-    fn owners_are_told_of_what_concerns_them() {
-        use EventType::{Added, Deleted, Modified};
-        for (event, seen, expected) in [
-            // Its status, say.
-            (Modified, sight("6", "a", "o"), &[][..]),
-            (Modified, sight("6", "b", "o"), &["o"]),
-            (Modified, sight("6", "b", "p"), &["o", "p"]),
-            (Deleted, sight("6", "a", "o"), &["o"]),
-            (Added, sight("6", "a", "o"), &[]),
-        ] {
-            assert_eq!(settled().seen(event, seen.clone()), expected, "{seen:?}");
-        }
-        let mut read = OwnedObjects::new(true);
-        read.listing();
-        read.seen(EventType::Listed, sight("5", "a", "o"));
-        read.synced();
-        assert_eq!(read.seen(Modified, sight("6", "a", "o")), ["o"]);
-    }
-
-    #[test]
-    fn an_own_apply_has_no_echo_and_hides_nothing_else() {
-        use EventType::Modified;
-        let mut owned = settled();
-        owned.replied(sight("7", "b", "o"), true);
-        // Somebody else was in between.
-        assert_eq!(owned.seen(Modified, sight("6", "x", "o")), ["o"]);
-        assert!(owned.seen(Modified, sight("7", "b", "o")).is_empty());
-        assert_eq!(owned.seen(Modified, sight("8", "a", "o")), ["o"]);
-        // An apply that changes nothing is answered with the version of somebody else's write.
-        let mut owned = settled();
-        owned.replied(sight("6", "a", "o"), false);
-        assert!(owned.seen(Modified, sight("6", "a", "o")).is_empty());
-        let mut owned = settled();
-        owned.replied(sight("10", "b", "o"), true);
-        assert!(owned.seen(Modified, sight("10", "b", "o")).is_empty());
-    }
-
-    #[test]
-    fn a_watch_in_trouble_does_not_let_memory_grow() {
-        let mut owned = settled();
-        owned.trouble(true);
-        for version in 6..1006 {
-            owned.replied(sight(&version.to_string(), "b", "o"), true);
-        }
-        assert_eq!(owned.objects["c"].own.len(), OWN);
-        owned.trouble(false);
-        let newest = sight("1005", "b", "o");
-        assert!(owned.seen(EventType::Modified, newest).is_empty());
-    }
-
-    #[test]
-    fn a_listing_of_a_restored_server_counts_although_its_versions_are_older() {
-        let mut owned = OwnedObjects::new(true);
-        owned.listing();
-        owned.synced();
-        owned.replied(sight("70", "b", "o"), true);
-        // One that was under way may be older than the write.
-        owned.listing();
-        owned.replied(sight("71", "b", "o"), true);
-        owned.seen(EventType::Listed, sight("60", "a", "o"));
-        owned.synced();
-        assert_eq!(
-            owned.body("o", None, "child"),
-            KnownBody::There("71".into())
-        );
-        owned.listing();
-        assert_eq!(owned.seen(EventType::Listed, sight("50", "a", "o")), ["o"]);
-        owned.synced();
-        assert_eq!(
-            owned.body("o", None, "child"),
-            KnownBody::There("50".into())
-        );
-        assert_eq!(owned.get("c").map(|it| &*it.state), Some("a"));
-    }
-
-    #[test]
-    fn what_a_listing_lacks_is_gone() {
-        let mut owned = settled();
-        owned.trouble(true);
-        assert!(!owned.is_current());
-        owned.trouble(false);
-        owned.listing();
-        let mut made = sight("9", "a", "p");
-        made.uid = "d".to_owned();
-        owned.replied(made, true);
-        assert_eq!(owned.synced(), ["o"]);
-        assert!(owned.get("c").is_none() && owned.get("d").is_some());
-    }
-
-    #[test]
-    fn a_child_that_was_let_go_is_seen_no_more() {
-        use EventType::{Added, Deleted, Modified};
-        let mut owned = settled();
-        owned.let_go("c");
-        assert_eq!(owned.of_set("o", "keep").count(), 0);
-        for (event, version) in [(Modified, "6"), (Deleted, "7")] {
-            assert!(owned.seen(event, sight(version, "b", "o")).is_empty());
-            assert!(owned.get("c").is_none());
-        }
-        // Whatever else has this uid now is somebody's again.
-        assert_eq!(owned.seen(Added, sight("8", "a", "o")), ["o"]);
-        assert_eq!(owned.of_set("o", "keep").count(), 1);
-        assert_eq!(owned.of_set("o", "other").count(), 0);
-    }
-
-    #[test]
-    fn a_child_that_was_labelled_again_has_not_gone() {
-        use EventType::{Added, Deleted};
-        let mut owned = settled();
-        owned.replied(sight("7", "a", "o"), true);
-        assert!(owned.seen(Deleted, sight("6", "a", "o")).is_empty());
-        assert!(owned.get("c").is_some());
-        assert!(owned.seen(Added, sight("7", "a", "o")).is_empty());
-    }
-
-    #[test]
-    fn what_is_read_is_never_older_than_an_own_write() {
-        use EventType::{Deleted, Modified};
-        let read = |owned: &OwnedObjects| owned.body("o", None, "child");
-        assert_eq!(read(&settled()), KnownBody::Unknown);
-        let mut owned = OwnedObjects::new(true);
-        assert_eq!(read(&owned), KnownBody::Unknown);
-        owned.listing();
-        owned.seen(EventType::Listed, sight("5", "a", "o"));
-        owned.synced();
-        assert_eq!(read(&owned), KnownBody::There("5".into()));
-        owned.replied(sight("9", "b", "o"), true);
-        owned.seen(Modified, sight("6", "x", "o"));
-        assert_eq!(read(&owned), KnownBody::There("9".into()));
-        owned.trouble(true);
-        assert_eq!(read(&owned), KnownBody::Unknown);
-        owned.trouble(false);
-        owned.replied(sight("b5", "b", "o"), true);
-        owned.seen(Modified, sight("a9", "x", "o"));
-        assert_eq!(read(&owned), KnownBody::Unknown);
-        owned.seen(Deleted, sight("c", "x", "o"));
-        assert_eq!(read(&owned), KnownBody::Absent);
-    }
-
-    #[test]
-    fn managers_are_kept_while_a_child_is_not_as_it_was_applied() {
-        use EventType::Modified;
-        let mut owned = settled();
-        assert_eq!(owned.take_managers("c"), None);
-        owned.replied(sight("7", "b", "o"), true);
-        assert_eq!(owned.take_managers("c"), None);
-        owned.seen(Modified, sight("8", "x", "o"));
-        assert_eq!(owned.take_managers("c"), Some(Value::Null));
-        assert_eq!(owned.take_managers("c"), None);
-    }
 }

@@ -1,8 +1,8 @@
-//! Which of several operators handles the objects: what their records in a peering object say, and what follows for this operator.
+//! Decides which of several operators handles the objects, from their records in a peering object.
 //!
-//! Kopf keeps one record per operator in the object's status: `{priority, lifetime, lastseen}`. This operator adds `engine` and `started`, which
-//! Kopf ignores. A peer is dead once its record has not changed for its lifetime, as measured here: clocks that differ by minutes neither
-//! end a peer nor keep it alive. Times are given by the caller, as time since the operator's start. Must not know where the object is.
+//! Kopf keeps one record per operator in the object's status: `{priority, lifetime, lastseen}`. This operator adds `engine` and `started`,
+//! which Kopf ignores. A peer is dead once its record has not changed for its lifetime as measured here, so that clock differences of minutes
+//! neither end a peer nor keep it alive. The caller provides times as the operator's uptime. Must not know where the object is stored.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
@@ -13,27 +13,35 @@ use serde_json::{Map, Value, json};
 
 use crate::object::resource::Resource;
 
-/// Kopf's group, and the one that its kinds had first.
+/// Kopf's group, and its former group.
 const GROUPS: [&str; 2] = ["kopf.dev", "zalando.org"];
 
 /// The value of `engine` in the records of this framework.
 const ENGINE: &str = "kopf-rs";
 
-/// A record that is older than its lifetime by so much is dead at first sight, since no clocks differ by that much.
+/// A record that is older than its lifetime by more than this is dead at first sight, because clocks do not differ by that much.
 const SKEW: SignedDuration = SignedDuration::from_mins(5);
 
-/// What this operator says of itself.
+/// The maximum lifetime, some hundred years, because clocks cannot represent arbitrary sums of times.
+const LONGEST: Duration = Duration::from_secs(u32::MAX as u64);
+
+/// The lifetime of a shared record after its instance has ended: the next instance takes it over meanwhile.
+const HAND_OVER: Duration = Duration::from_secs(5);
+
+/// The record of this operator.
 #[derive(Clone, Debug)]
 pub(crate) struct OwnPeer {
     pub(crate) identity: String,
     pub(crate) priority: i64,
     pub(crate) lifetime: Duration,
     pub(crate) started: Timestamp,
-    /// It handles a part of the objects only: peers of the same priority handle the other parts.
+    /// True if it handles only a part of the objects: peers of the same priority handle the other parts.
     pub(crate) is_sharded: bool,
+    /// True if instances that share a Lease have one record.
+    pub(crate) is_shared: bool,
 }
 
-/// The peers that one peering object names.
+/// The peers in one peering object.
 #[derive(Debug, Default)]
 pub(crate) struct Peers(BTreeMap<String, Sighting>);
 
@@ -42,25 +50,25 @@ struct Sighting {
     written: Value,
     record: Record,
     dead_at: Duration,
-    /// It was dead when it was first seen, by what it says itself.
+    /// True if it was already dead when first seen, by its own times.
     is_old: bool,
 }
 
-/// What a peer says of itself.
+/// The record of a peer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Record {
     priority: i64,
     lifetime: Duration,
     lastseen: Option<Timestamp>,
-    /// Whether this framework has written it.
+    /// True if this framework has written it.
     is_of_this_engine: bool,
-    /// When the operator was started; absent in records that only ask others to pause.
+    /// The start time of the operator; absent in requests to pause.
     started: Option<Timestamp>,
-    /// Why others are asked to pause, in a person's words.
+    /// The reason for a requested pause, as a user wrote it.
     message: Option<String>,
 }
 
-/// What a person asks of operators, who is none.
+/// A user's request that operators pause.
 #[derive(Clone, Debug)]
 #[cfg(feature = "cli")]
 pub(crate) struct PauseRequest {
@@ -69,27 +77,28 @@ pub(crate) struct PauseRequest {
     pub(crate) message: Option<String>,
 }
 
-/// What follows from the records.
+/// The conclusions from the records.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Verdict {
-    /// The peers that this operator pauses for, as Kopf shows them.
+    /// The peers that this operator pauses for, in Kopf's format.
     pub(crate) in_favour_of: Vec<String>,
     /// Kopf operators of the same priority, which pause as soon as they see this one.
     pub(crate) rivals: Vec<String>,
     /// The identities of dead peers.
     pub(crate) dead: Vec<String>,
-    /// Of these, this operator has paused for so many, and no more than their silence says that they are dead: whoever sees nothing hears nothing.
+    /// The number of dead peers for which this operator has paused and whose death is concluded only from their silence. An operator that
+    /// receives no updates would observe the same silence.
     pub(crate) silent: usize,
-    /// When the first peer that this operator pauses for is dead, if its record stays as it is.
+    /// The time when the first peer that this operator pauses for is dead, if its record does not change.
     pub(crate) until: Option<Duration>,
-    /// The object has no record of this operator.
+    /// True if the object lacks the record of this operator.
     pub(crate) lacks_own: bool,
 }
 
 // === impl OwnPeer ===
 
 impl OwnPeer {
-    /// The change that says that it is alive.
+    /// Returns the keep-alive change.
     pub(crate) fn keep_alive(&self, now: Timestamp) -> Value {
         let record = json!({
             "priority": self.priority,
@@ -101,12 +110,17 @@ impl OwnPeer {
         change(&self.identity, record)
     }
 
-    /// The change that takes its record away.
-    pub(crate) fn farewell(&self) -> Value {
-        farewell(&self.identity)
+    /// Returns the change that removes the record. A shared record, which the next instance takes over, instead gets a short lifetime.
+    pub(crate) fn farewell(&self, now: Timestamp) -> Value {
+        if !self.is_shared {
+            return farewell(&self.identity);
+        }
+        let mut soon = self.clone();
+        soon.lifetime = HAND_OVER.min(self.lifetime);
+        soon.keep_alive(now)
     }
 
-    /// Whether this operator pauses for a live peer.
+    /// Returns true if this operator pauses for a live peer.
     fn yields_to(&self, identity: &str, peer: &Record) -> bool {
         if peer.priority != self.priority {
             return peer.priority > self.priority;
@@ -115,7 +129,7 @@ impl OwnPeer {
             return false;
         }
         match peer.started {
-            // The one that has worked for longer goes on.
+            // The operator that has run longer continues.
             Some(started) => (started, identity) < (self.started, &self.identity),
             None => true,
         }
@@ -126,7 +140,7 @@ impl OwnPeer {
 
 #[cfg(feature = "cli")]
 impl PauseRequest {
-    /// The change that asks for it under this name. It names no start: operators of the same priority pause, too.
+    /// Returns the change that requests a pause under this name. It has no start time, so operators of the same priority pause, too.
     pub(crate) fn change(&self, identity: &str, now: Timestamp) -> Value {
         let mut record = json!({
             "priority": self.priority,
@@ -141,7 +155,7 @@ impl PauseRequest {
     }
 }
 
-/// The kind of the peering objects of operators for the whole cluster, or for some namespaces.
+/// Returns the plural of the peering kind for the whole cluster or for some namespaces.
 pub(crate) fn plural(is_clusterwide: bool) -> &'static str {
     if is_clusterwide {
         "clusterkopfpeerings"
@@ -150,14 +164,14 @@ pub(crate) fn plural(is_clusterwide: bool) -> &'static str {
     }
 }
 
-/// Whether the resource is that kind, of either group.
+/// Returns true if the resource is that kind, in either group.
 pub(crate) fn is_peering(resource: &Resource, is_clusterwide: bool) -> bool {
     resource.plural == plural(is_clusterwide)
         && resource.version == "v1"
         && GROUPS.contains(&&*resource.group)
 }
 
-/// The change that takes the record of that name away.
+/// Returns the change that removes the record of that name.
 pub(crate) fn farewell(identity: &str) -> Value {
     change(identity, Value::Null)
 }
@@ -167,7 +181,7 @@ fn change(identity: &str, record: Value) -> Value {
     json!({"status": records})
 }
 
-/// The change that takes the records of dead peers away from the object, if it is still in this version.
+/// Returns the change that removes the records of dead peers if the object is still in this version.
 pub(crate) fn without(dead: &[String], resource_version: &str) -> Value {
     let records: Map<String, Value> = dead.iter().map(|it| (it.clone(), Value::Null)).collect();
     json!({"metadata": {"resourceVersion": resource_version}, "status": records})
@@ -176,7 +190,7 @@ pub(crate) fn without(dead: &[String], resource_version: &str) -> Value {
 // === impl Peers ===
 
 impl Peers {
-    /// Take in the object's status.
+    /// Reads the object's status.
     pub(crate) fn take_in(&mut self, status: &Value, now: Duration, wall: Timestamp) {
         let mut former = std::mem::take(&mut self.0);
         for (identity, written) in status.as_object().into_iter().flatten() {
@@ -186,7 +200,7 @@ impl Peers {
         }
     }
 
-    /// What follows for this operator.
+    /// Returns the conclusions for this operator.
     pub(crate) fn judge(&self, own: &OwnPeer, now: Duration) -> Verdict {
         let mut verdict = Verdict {
             lacks_own: !self.0.contains_key(&own.identity),
@@ -212,7 +226,7 @@ impl Peers {
 }
 
 impl Sighting {
-    /// `None` where it is no record.
+    /// Returns `None` if the value is not a record.
     fn of(written: &Value, now: Duration, wall: Timestamp) -> Option<Self> {
         let record = Record::read(written.as_object()?);
         let age = record.lastseen.map(|it| wall.duration_since(it));
@@ -233,7 +247,7 @@ impl Sighting {
 }
 
 impl Record {
-    /// What is absent, or cannot be understood, is as in Kopf.
+    /// Reads a record; missing or invalid values get Kopf's defaults.
     fn read(written: &Map<String, Value>) -> Self {
         let number = |key: &str| {
             let value = written.get(key)?;
@@ -242,9 +256,10 @@ impl Record {
         };
         let time = |key: &str| written.get(key)?.as_str()?.parse().ok();
         let lifetime = number("lifetime").unwrap_or(60);
+        let lifetime = Duration::from_secs(u64::try_from(lifetime).unwrap_or(0));
         Self {
             priority: number("priority").unwrap_or(0),
-            lifetime: Duration::from_secs(u64::try_from(lifetime).unwrap_or(0)),
+            lifetime: lifetime.min(LONGEST),
             lastseen: time("lastseen"),
             is_of_this_engine: written.get("engine").is_some_and(|it| it == ENGINE),
             started: time("started"),
@@ -256,7 +271,7 @@ impl Record {
     }
 }
 
-/// A peer as Kopf shows it.
+/// A peer in Kopf's format.
 struct Shown<'a>(&'a str, &'a Record);
 
 impl Display for Shown<'_> {
@@ -278,6 +293,9 @@ impl Display for Shown<'_> {
 }
 
 #[cfg(test)]
+mod fuzz;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
@@ -292,6 +310,7 @@ mod tests {
             lifetime: Duration::from_secs(60),
             started: wall(),
             is_sharded: false,
+            is_shared: false,
         }
     }
 
@@ -299,7 +318,7 @@ mod tests {
         Duration::from_secs(seconds)
     }
 
-    /// What an operator of priority 5 concludes of this record at once.
+    /// Returns the immediate conclusions of an operator of priority 5 from this record.
     fn at_once(record: &Value) -> Verdict {
         let mut peers = Peers::default();
         peers.take_in(&json!({"other": record}), seconds(100), wall());
@@ -344,9 +363,9 @@ mod tests {
         let engine = |started: &str| json!({"engine": "kopf-rs", "started": started});
         assert_eq!(equal(engine("2026-01-01T11:59:59Z")), (1, 0));
         assert_eq!(equal(engine("2026-01-01T12:00:01Z")), (0, 0));
-        // Started at the same moment: "me" comes before "other".
+        // Started at the same time: "me" comes before "other".
         assert_eq!(equal(engine("2026-01-01T12:00:00Z")), (0, 0));
-        // A request to pause, by no operator.
+        // A request to pause by a user.
         assert_eq!(equal(json!({"engine": "kopf-rs"})), (1, 0));
     }
 
@@ -381,16 +400,16 @@ mod tests {
         assert_eq!(peers.judge(&own(5), seconds(19)).until, Some(seconds(20)));
         let silent = peers.judge(&own(5), seconds(20));
         assert_eq!((silent.dead.len(), silent.silent), (1, 1));
-        // One of a lower priority is of no importance.
+        // A peer of lower priority does not matter.
         assert_eq!(peers.judge(&own(10), seconds(20)).silent, 0);
         peers.take_in(&record("2026-01-01T11:57:19Z"), seconds(19), wall());
         assert_eq!(peers.judge(&own(5), seconds(20)).until, Some(seconds(39)));
-        // Of last night.
+        // From the previous day.
         let mut peers = Peers::default();
         peers.take_in(&record("2025-12-31T12:00:00Z"), seconds(0), wall());
         let old = peers.judge(&own(5), seconds(0));
         assert_eq!((old.dead.len(), old.silent), (1, 0));
-        // One that has no lifetime.
+        // A peer without a lifetime.
         let mut peers = Peers::default();
         peers.take_in(
             &json!({"other": {"priority": 9, "lifetime": -1}}),
@@ -430,7 +449,13 @@ mod tests {
             "started": "2026-01-01T12:00:00Z",
         }}});
         assert_eq!(alive, expected);
-        assert_eq!(own.farewell(), json!({"status": {"me": null}}));
+        let now = "2026-01-01T12:00:30Z".parse().unwrap();
+        assert_eq!(own.farewell(now), json!({"status": {"me": null}}));
+        let shared = OwnPeer {
+            is_shared: true,
+            ..own
+        };
+        assert_eq!(shared.farewell(now)["status"]["me"]["lifetime"], 5);
         let expected = json!({"metadata": {"resourceVersion": "7"}, "status": {"a": null}});
         assert_eq!(without(&["a".to_owned()], "7"), expected);
     }

@@ -1,7 +1,7 @@
-//! From what is seen to what is to be called.
+//! Plans the calls for an observed state.
 //!
-//! [`observe`] finds the facts, [`decide`] is one table, and what it says is prepared here. Changes nothing: [`settle`](crate::reaction::settle::settle) says
-//! what is to be written afterwards. Must not know how handlers are called.
+//! [`observe`] collects the facts, [`decide`] is one table, and this module prepares the result. Changes nothing:
+//! [`settle`](crate::reaction::settle::settle) determines the writes afterwards. Must not know how handlers are called.
 
 use std::sync::Arc;
 
@@ -14,8 +14,8 @@ use crate::handler::filter::Former;
 use crate::handler::subject::EventSubject;
 use crate::handler::subject::Reason;
 use crate::handler::subject::Subject;
-use crate::happening::handling::Handling;
-use crate::object::discreet;
+use crate::happening::handling::{Handling, StateTrouble};
+use crate::object::redact;
 use crate::reaction::background_plan::{BackgroundPlan, background, reconcile};
 use crate::reaction::comparison::{
     Candidate, Comparison, cause, first_attempt, left_behind, object,
@@ -23,14 +23,15 @@ use crate::reaction::comparison::{
 use crate::reaction::cycle::{Cycle, supersession};
 use crate::reaction::decision::{Decision, Mode, decide};
 use crate::reaction::facts::{ChangeFacts, Facts, Life, life, observe};
+use crate::reaction::handler_progress::Member;
 use crate::reaction::input::Input;
-use crate::reaction::ledger::Ledger;
-use crate::reaction::member::{Member, Standing};
 use crate::reaction::memory::{Background, ObjectMemory};
 use crate::reaction::outcome_conditions::OutcomeConditions;
 use crate::reaction::planned::{Plan, PlanContext};
+use crate::reaction::progress_table::Ledger;
+use crate::reaction::standing::Standing;
 
-/// Detect the cause, pick the due calls, decide on the finalizer.
+/// Detects the cause, picks the due calls, and decides on the finalizer.
 pub(crate) fn plan(input: &Input<'_>) -> Plan {
     let mut told = Vec::new();
     let lives = matches!(life(input), Life::Living { .. });
@@ -86,7 +87,7 @@ pub(crate) fn plan(input: &Input<'_>) -> Plan {
     plan
 }
 
-/// The part of a plan that is about daemons and timers; what is to be told of it.
+/// Plans only daemons and timers. Returns the plan and the reports.
 pub(crate) fn plan_background(input: &Input<'_>) -> (BackgroundPlan, Vec<Handling>) {
     let mut told = Vec::new();
     let lives = matches!(life(input), Life::Living { .. });
@@ -94,7 +95,7 @@ pub(crate) fn plan_background(input: &Input<'_>) -> (BackgroundPlan, Vec<Handlin
     (planned, told)
 }
 
-/// What the decision asks for.
+/// Prepares the result of the decision.
 fn prepare(input: &Input<'_>, facts: Facts, plan: &mut Plan) {
     let told = &mut plan.told;
     match plan.decision {
@@ -120,7 +121,7 @@ fn prepare(input: &Input<'_>, facts: Facts, plan: &mut Plan) {
     plan.left = facts.change.map(|it| it.ledger).unwrap_or_default();
 }
 
-/// Select the handlers, and pick those to call now.
+/// Selects the handlers, and picks those to call now.
 fn handle(input: &Input<'_>, (reason, mode): (Reason, Mode), change: ChangeFacts, plan: &mut Plan) {
     let ChangeFacts {
         comparison,
@@ -133,11 +134,11 @@ fn handle(input: &Input<'_>, (reason, mode): (Reason, Mode), change: ChangeFacts
     };
     let selected = candidates.iter().filter(is_selected);
     let selected: Vec<_> = selected.map(|it| it.handler.clone()).collect();
-    let body = discreet::body(input.body);
+    let body = redact::body(input.body);
     plan.told.push(Handling::InProgress { reason, body });
     let is_known = reason != Reason::Create && !comparison.unknown;
     if is_known && !comparison.diff.is_empty() {
-        let diff = discreet::diff(&comparison.diff, input.body);
+        let diff = redact::diff(&comparison.diff, input.body);
         plan.told.push(Handling::Differs { reason, diff });
     }
     if mode == Mode::Persisted {
@@ -146,6 +147,17 @@ fn handle(input: &Input<'_>, (reason, mode): (Reason, Mode), change: ChangeFacts
     let left_behind = left_behind(input, &comparison, reason, &selected, &ledger);
     let mut cycle = Cycle::new(input, (reason, mode), comparison, &selected, ledger);
     cycle.left_behind = left_behind;
+    for member in &mut cycle.members {
+        let mut candidates = candidates.iter();
+        let candidate = candidates.find(|it| Arc::ptr_eq(&it.handler, &member.handler));
+        member.own = candidate.and_then(|it| it.own.clone());
+        let is_untold = member.own.as_ref().is_some_and(|own| own.unknown);
+        if is_untold && !member.record.is_final() {
+            let id = member.handler.id.clone();
+            plan.told
+                .push(Handling::State(StateTrouble::FormerTooLarge { id }));
+        }
+    }
     let comparison = cycle.comparison.clone();
     let call = |member: &Member| {
         let handler = &member.handler;
@@ -153,7 +165,8 @@ fn handle(input: &Input<'_>, (reason, mode): (Reason, Mode), change: ChangeFacts
         if handler.is_keyed {
             attempt.key = Some(key(input, reason, member, &comparison));
         }
-        let comparison = comparison.of(handler, Some(&member.record));
+        let own = member.own.as_deref();
+        let comparison = own.unwrap_or_else(|| comparison.of(handler, Some(&member.record)));
         let change = comparison.change(Some(reason), handler.field());
         cause(input, handler, change, attempt)
     };
@@ -163,7 +176,7 @@ fn handle(input: &Input<'_>, (reason, mode): (Reason, Mode), change: ChangeFacts
     plan.cycle = Some(Box::new(cycle));
 }
 
-/// The same for whoever makes this attempt again for the object as it is, and for nothing else.
+/// Returns the key of an attempt: equal for repetitions of this attempt for the same object state, and different otherwise.
 fn key(input: &Input<'_>, reason: Reason, member: &Member, comparison: &Comparison) -> AttemptKey {
     AttemptKey::of(&json!([
         input.body.uid(),
@@ -175,7 +188,7 @@ fn key(input: &Input<'_>, reason: Reason, member: &Member, comparison: &Comparis
     ]))
 }
 
-/// The calls of raw-event handlers whose filters let the event pass.
+/// Returns the calls of raw-event handlers whose filters match the event.
 fn watching(input: &Input<'_>) -> Vec<HandlerCall> {
     let Some(event) = input.event else {
         return Vec::new();

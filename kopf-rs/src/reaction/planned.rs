@@ -1,4 +1,4 @@
-//! A plan: what to call now, and what `settle` has to know of it.
+//! A plan: the calls to make now, and the data that `settle` needs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,33 +11,33 @@ use crate::object::body::Body;
 use crate::reaction::background_plan::BackgroundPlan;
 use crate::reaction::cycle::Cycle;
 use crate::reaction::decision::{Decision, Mode};
-use crate::reaction::ledger::Ledger;
 use crate::reaction::memory::ObjectMemory;
 use crate::reaction::outcome_conditions::OutcomeConditions;
+use crate::reaction::progress_table::Ledger;
 use crate::reaction::subhandlers::{Difference, SubhandlerPlan};
 use crate::state::Persistence;
 
 /// A plan. Calls are made in order: first `watching`, then `changing`.
 pub(crate) struct Plan {
-    /// To be told before the calls.
+    /// Reports to make before the calls.
     pub(crate) told: Vec<Handling>,
     /// The steps for daemons and timers.
     pub(crate) background: BackgroundPlan,
-    /// Raw-event handlers: each is called once, its failure only logged.
+    /// Raw-event handlers: each is called once, and a failure is only logged.
     pub(crate) watching: Vec<HandlerCall>,
-    /// Changing handlers that are due and picked.
+    /// Change handlers that are due and picked.
     pub(crate) changing: Vec<HandlerCall>,
-    /// Handlers that would be called, now or later, and are not to be for the object as it is.
+    /// Handlers that would be called, now or later, but are suspended for the current object.
     pub(crate) suspended: Vec<Arc<Handler>>,
     pub(super) decision: Decision,
-    /// The records of former cycles, where no handler is called.
+    /// The records of former cycles, if no handler is called.
     pub(super) left: Ledger,
-    /// Where handlers are called, or waited for, or finished.
+    /// The cycle, if handlers are called, waited for, or finished.
     pub(super) cycle: Option<Box<Cycle>>,
     pub(super) context: PlanContext,
 }
 
-/// The part of the plan that `settle` needs, whatever the decision is.
+/// The part of the plan that `settle` needs for every decision.
 pub(super) struct PlanContext {
     pub(super) persistence: Persistence,
     pub(super) lifecycle: Lifecycle,
@@ -45,31 +45,32 @@ pub(super) struct PlanContext {
     pub(super) random: f64,
     pub(super) body: Arc<Body>,
     pub(super) gone: bool,
-    /// The object has to stay for its daemons and timers.
+    /// True if daemons and timers block the deletion of the object.
     pub(super) is_held_in_background: bool,
-    /// Where the outcome of handlers is to be shown as conditions.
+    /// Set if the outcomes of handlers are shown as conditions.
     pub(super) outcomes: Option<OutcomeConditions>,
     pub(super) seen: ObjectMemory,
 }
 
 impl Plan {
-    /// Daemons and timers have gone on while handlers were called: what they want changed by now, and whether the object has to stay for them.
+    /// Updates the plan after daemons and timers have continued during the calls: with their requested changes, and whether they block the
+    /// object's deletion.
     pub(crate) fn background_went_on(&mut self, seen: &ObjectMemory, is_held: bool) {
         self.context.seen.want_in_background_as(seen);
         self.context.is_held_in_background = is_held;
     }
 
-    /// Whether the object is no more.
+    /// Returns true if the object no longer exists.
     pub(crate) fn is_of_gone_object(&self) -> bool {
         self.context.gone
     }
 
-    /// The object as it was when this was planned.
+    /// Returns the object for which this was planned.
     pub(crate) fn body(&self) -> &Arc<Body> {
         &self.context.body
     }
 
-    /// The plan of the sub-handlers of one call of [`changing`](Self::changing).
+    /// Returns the plan for the sub-handlers of one call of [`changing`](Self::changing).
     pub(crate) fn subhandler_plan(&self, parent: &Handler) -> Option<SubhandlerPlan> {
         let cycle = self.cycle.as_ref()?;
         let mut members = cycle.members.iter();

@@ -1,7 +1,7 @@
-//! When a level-triggered handler is called: what makes an object dirty for it, and what follows a call.
+//! Decides when a reconciler is called: which changes make an object dirty, and what follows a call.
 //!
-//! What it is told of is the object as it is, never what has changed. So changes need not be counted: those that come in during a call are one
-//! more call, those that come in between attempts are the next attempt. Must not know the object, nor how anything is called.
+//! A reconciler gets the current object, never the change. Changes therefore need not be counted: those during a call cause one more call,
+//! and those between attempts join the next attempt. Must not know the object or how handlers are called.
 
 use std::time::Duration;
 
@@ -20,13 +20,14 @@ use crate::reaction::judge::Judge;
 use crate::reaction::own_changes::FIRST_PAUSE;
 use crate::state::progress::Record;
 
-/// After so many failures, changes of children wait for the next attempt: a child that changes all the time would drive the retries.
+/// After this many failures, changes of children wait for the next attempt, because a frequently changing child would otherwise drive the
+/// retries.
 const PATIENT: u32 = 3;
-/// How much earlier or later a resync may come, as a part of its time: objects that were listed together shall not stay together.
+/// The jitter of a resync as a part of its interval, so that objects which were listed together spread out.
 const SPREAD: f64 = 0.1;
 
 impl BackgroundMemory {
-    /// A child of the object is another than before, or an object that it refers to.
+    /// Records a change of a child or of a referenced object.
     pub(crate) fn child_changed(&mut self, kind: &Resource, now: Timestamp) {
         let is_for = |run: &&mut BackgroundRun| {
             let mut watched = run.handler.watches().iter();
@@ -37,22 +38,22 @@ impl BackgroundMemory {
         }
     }
 
-    /// Whether the object has level-triggered handlers.
+    /// Returns true if the object has reconcilers.
     pub(super) fn has_reconcilers(&self) -> bool {
         self.runs.iter().any(|run| is_reconcile(&run.handler))
     }
 
-    /// They wait for something else, and need not be looked at until then.
+    /// Returns true if the handler is a reconciler that is on hold and need not be checked until then.
     pub(super) fn holds_reconcilers_back(&self, run: &BackgroundRun) -> bool {
         self.reconcilers_wait && is_reconcile(&run.handler)
     }
 
-    /// They wait for something.
+    /// Puts reconcilers on hold.
     pub(crate) fn hold_reconcilers(&mut self) {
         self.reconcilers_wait = true;
     }
 
-    /// What they have waited for is done.
+    /// Ends the hold.
     pub(crate) fn release_reconcilers(&mut self) {
         self.reconcilers_wait = false;
     }
@@ -72,15 +73,15 @@ impl BackgroundRun {
         }
     }
 
-    /// The object has changed, to what `essence` tells from others. The reply of an own write shows the changes of others, too, and their watch
-    /// events are not looked at then. By somebody else: then what has failed so far counts no more. What a call that has failed has changed
-    /// itself calls nobody before the time.
+    /// Records a change of the object; `essence` is its fingerprint. The response to an own write may include changes of other clients, whose
+    /// watch events are then skipped. A change by another client resets failures. A change that a failed call has made itself does not cause
+    /// an early call.
     pub(super) fn object_changed(&mut self, is_news: bool, essence: u64, now: Timestamp) {
         let own_pause = self.own_pause();
         let by_somebody_else = is_news || self.own_changes() == 0;
         let attempts = self.attempts.as_ref();
         let has_failed = attempts.is_some_and(|it| it.has_failed());
-        // More than its own change: admission webhooks may be why, so it is not called at once.
+        // The object differs from the requested change: an admission webhook may be the reason, so the call is delayed.
         let by_both = attempts
             .is_some_and(|it| it.end == Some(AttemptsEnd::GaveUp) && it.own_essence != essence);
         match &mut self.phase {
@@ -97,7 +98,7 @@ impl BackgroundRun {
         }
     }
 
-    /// A call has ended, and this is its record.
+    /// Handles the end of a call with its record.
     pub(super) fn reconciled(
         &mut self,
         call: &HandlerCall,
@@ -130,7 +131,8 @@ impl BackgroundRun {
         }
     }
 
-    /// When it is called again, where it has asked for that: not at once, or it would be called as fast as it returns.
+    /// Returns the time of a requested repetition. An immediate one is delayed, because the handler would otherwise be called as fast as it
+    /// returns.
     fn again(
         &mut self,
         pause: Option<Duration>,
@@ -155,24 +157,24 @@ impl BackgroundRun {
         pause.map(|pause| after(now, pause))
     }
 
-    /// Whether it has wanted to be called again at once, as was told.
+    /// Returns true if the handler has requested an immediate repetition, which was reported.
     pub(super) fn asks_at_once(&self) -> bool {
         self.attempts.as_ref().is_some_and(|it| it.at_once)
     }
 
-    /// The object is to be deleted: what its call has come to counts for nothing.
+    /// Ignores the result of a call, because the object is to be deleted.
     pub(super) fn is_deleted_meanwhile(&mut self, judge: Judge) {
         self.end_attempts(AttemptsEnd::Succeeded, judge.now);
         self.phase = Phase::Waits(self.next_resync(judge).into());
     }
 
-    /// It has failed for good: only another object, or a resync, calls it again.
+    /// Handles a permanent failure: only a change of the object or a resync calls the handler again.
     pub(super) fn give_up(&mut self, judge: Judge) {
         self.end_attempts(AttemptsEnd::GaveUp, judge.now);
         self.phase = Phase::Waits(self.next_resync(judge).into());
     }
 
-    /// What has failed counts no more. Nothing is remembered where there is nothing to remember.
+    /// Resets the failures, and drops the state if it is empty.
     pub(super) fn end_attempts(&mut self, end: AttemptsEnd, now: Timestamp) {
         let own_changes = self.own_changes();
         let own_essence = self.attempts.as_ref().map_or(0, |it| it.own_essence);
@@ -201,7 +203,7 @@ impl BackgroundRun {
     }
 }
 
-/// How long after the call it wants to be called again.
+/// Returns the requested delay before the next call.
 fn asked(call: &HandlerCall) -> Option<Duration> {
     match &call.subject {
         Subject::Background(subject) => subject.again.get().pause(),

@@ -1,7 +1,7 @@
-//! From outcomes to effects.
+//! Converts outcomes to effects.
 //!
-//! One merge patch holds all there is to write: what handlers want, progress or the end of it, the essence handled, the finalizer.
-//! Must not know how it is sent, nor how the operator's state is kept on objects.
+//! One merge patch contains all writes: the changes of handlers, the progress records or their removal, the last-handled essence, and the
+//! finalizer. Must not know how it is sent, or how the operator's state is stored on objects.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -15,14 +15,14 @@ use crate::handler::subject::Reason;
 use crate::happening::handling::{Handling, StateTrouble};
 use crate::object::body::Body;
 use crate::object::patch::Patch;
+use crate::reaction::carry_over::marks;
 use crate::reaction::cycle::Cycle;
 use crate::reaction::decision::{Decision, Mode};
+use crate::reaction::handler_progress::next_due;
 use crate::reaction::judge::{Judge, next_random};
-use crate::reaction::ledger::{Ledger, SubhandlerRecord};
-use crate::reaction::marks::marks;
-use crate::reaction::member::next_due;
 use crate::reaction::memory::{Drift, InProgress, ObjectMemory, Ongoing};
 use crate::reaction::planned::{Plan, PlanContext};
+use crate::reaction::progress_table::{Ledger, SubhandlerRecord};
 use crate::reaction::subhandlers::refer;
 use crate::state::changes::{Changes, TargetChange, Written};
 use crate::state::diffbase::KnownEssence;
@@ -32,39 +32,39 @@ use crate::state::progress::Record;
 /// One attempt that was made.
 #[derive(Debug)]
 pub(crate) struct Attempted {
-    /// Handler id.
+    /// The handler's id.
     pub(crate) id: Arc<str>,
     pub(crate) outcome: Outcome,
-    /// Its sub-handlers.
+    /// The outcomes of its sub-handlers.
     pub(crate) subhandlers: Vec<SubhandlerRecord>,
 }
 
 /// The effects of the calls.
 #[derive(Debug)]
 pub(crate) struct Effects {
-    /// The one merge patch of this cycle: progress, essence, finalizers, results, and what the handlers put in. All of the
-    /// latter: what the object says already, when it is written, need not be asked for.
+    /// The merge patch of this cycle: progress, essence, finalizers, results, and the changes of handlers. The latter are complete, because
+    /// only the sender can remove changes that the object already has.
     pub(crate) patch: Patch,
-    /// The state that this was made of.
+    /// The state for which this was computed.
     pub(crate) body: Arc<Body>,
-    /// Whose outcomes are in the patch.
+    /// The handlers whose outcomes are in the patch.
     pub(crate) called: Vec<Arc<str>>,
-    /// Set where the patch replaces the finalizers: that must only land on an object with exactly these finalizers.
+    /// Set if the patch replaces the finalizers: it must only be applied to an object with exactly these finalizers.
     pub(crate) expected_finalizers: Option<Vec<String>>,
-    /// When to plan again without an event. `now` or earlier: as soon as the patch has landed.
+    /// The time to plan again without an event. `now` or earlier means as soon as the patch is applied.
     pub(crate) wake_at: Option<Timestamp>,
     pub(crate) told: Vec<Handling>,
-    /// Handlers that failed for good in this pass.
+    /// Handlers that failed permanently in this pass.
     pub(crate) failed: Vec<Arc<str>>,
-    /// A change was handled to the end.
+    /// True if a change was completely handled.
     pub(crate) concluded: bool,
-    /// To remember once the patch has landed (or was empty).
+    /// The memory after the patch was applied (or was empty).
     pub(crate) seen: ObjectMemory,
-    /// To remember where the patch was refused: outcomes that still have to be written, so that no handler runs twice.
+    /// The memory if the patch was refused: it keeps outcomes that still have to be written, so that no handler runs twice.
     pub(crate) seen_if_refused: ObjectMemory,
 }
 
-/// Turn outcomes into effects. `attempted` are calls of [`Plan::changing`]; `patch` is what all called handlers have put in.
+/// Converts outcomes to effects. `attempted` are calls of [`Plan::changing`]; `patch` contains the changes of all called handlers.
 pub(crate) fn settle(
     plan: Plan,
     attempted: Vec<Attempted>,
@@ -87,7 +87,7 @@ pub(crate) fn settle(
             failed: Vec::new(),
             concluded: false,
             seen: context.seen.clone(),
-            // Every course says what it holds.
+            // Every branch sets it.
             seen_if_refused: ObjectMemory::default(),
         },
         context,
@@ -111,21 +111,21 @@ pub(crate) fn settle(
     }
 }
 
-/// Adds a finalizer to a patch, or removes it; gives the finalizers that the object must have for that.
+/// Adds or removes a finalizer in a patch, and returns the finalizers that the object must have for that.
 type EditFinalizers = fn(&Body, &str, &mut Patch) -> Vec<String>;
 
 struct Settling {
     context: PlanContext,
     /// The changes that handlers want, from this pass and from earlier ones that could not be written.
     wanted: Patch,
-    /// What daemons and timers want changed.
+    /// The changes that daemons and timers want.
     wanted_in_background: Patch,
     now: Timestamp,
     effects: Effects,
 }
 
 impl Settling {
-    /// What is to be changed beside the operator's own. Handlers of the object have the last word.
+    /// Returns all changes except the operator's own. Change handlers take precedence.
     fn all_wanted(&self) -> Cow<'_, Patch> {
         if self.wanted_in_background.is_empty() {
             return Cow::Borrowed(&self.wanted);
@@ -135,9 +135,9 @@ impl Settling {
         Cow::Owned(all)
     }
 
-    /// What is remembered stays so; what is still to be written is written.
+    /// Keeps the memory, and writes outstanding changes.
     fn wait(mut self, left: &Ledger) -> Effects {
-        // No filter lets a handler through that would look after children.
+        // The filters exclude all handlers that would reconsider their children.
         self.effects.seen.drift = Drift::default();
         self.show_background();
         let patch = self.write_unwritten(left);
@@ -147,7 +147,8 @@ impl Settling {
         self.finish(patch)
     }
 
-    /// What handlers want, and what they have done in a cycle that cannot go on: another process must find it, as long as the object lives.
+    /// Returns a patch with the handlers' changes and with outcomes of a cycle that cannot continue, because another process must find these
+    /// while the object lives.
     fn write_unwritten(&mut self, left: &Ledger) -> Patch {
         let keeps_targets = self.context.persistence.progress.keeps_targets();
         let stored = left.only_in_memory(keeps_targets);
@@ -165,7 +166,7 @@ impl Settling {
         self.write(&changes).patch
     }
 
-    /// Of what was remembered, only what was handled last counts on.
+    /// Drops the memory except for the last-handled state.
     fn forget(mut self) -> Effects {
         let last = self.context.seen.in_progress.as_ref();
         self.remember(InProgress {
@@ -221,7 +222,7 @@ impl Settling {
         if cycle.mode != Mode::Persisted {
             return self.best_effort_deletion(&cycle, over);
         }
-        // What is done stands on the object until it can be let go: nobody is called again for its deletion.
+        // The outcomes stay on the object until it is released, so that no handler is called again for its deletion.
         let is_held = cycle.reason == Reason::Delete && self.context.is_held_in_background;
         if over && !is_held {
             self.conclude(cycle)
@@ -230,7 +231,7 @@ impl Settling {
         }
     }
 
-    /// Enter outcomes into records, results into the patch.
+    /// Enters outcomes into records, and results into the patch.
     fn judge(&mut self, cycle: &mut Cycle, attempted: Vec<Attempted>) {
         let mut judge = Judge {
             now: self.now,
@@ -247,7 +248,9 @@ impl Settling {
                 continue;
             };
             let (handler, record) = (&member.handler, &mut member.record);
-            // A deletion is the last change: what counts is what was handled before it.
+            // After a failed attempt that got the change since the handler's own last success, the next attempt gets that change again.
+            let former = member.own.is_some().then(|| record.target.clone());
+            // A deletion is the last change, so the record keeps the state handled before it.
             if cycle.reason != Reason::Delete {
                 record.target = Some(cycle.comparison.observed_by(handler));
             }
@@ -262,9 +265,13 @@ impl Settling {
                     .told
                     .push(Handling::WaitsForSubhandlers { handler });
                 record.wait_until(wake, self.now);
+                record.target = former.unwrap_or(record.target.take());
                 continue;
             }
             let result = judge.attempted(handler, record, outcome, &mut self.effects.told);
+            if let Some(former) = former.filter(|_| !record.is_final()) {
+                record.target = former;
+            }
             if let Some(result) = result {
                 deliver(&mut self.wanted, &id, result);
             }
@@ -283,7 +290,7 @@ impl Settling {
         cycle.enter_members();
     }
 
-    /// What the handlers have come to so far, as conditions. Without a cycle, those that run in the background.
+    /// Shows the outcomes of handlers as conditions; without a cycle, those of background handlers.
     fn show_outcomes(&mut self, cycle: Option<&Cycle>) {
         let Some(outcomes) = &self.context.outcomes else {
             return;
@@ -295,14 +302,14 @@ impl Settling {
         self.wanted.edit_status(edits);
     }
 
-    /// The same where no handler of changes is called.
+    /// Shows the outcomes of background handlers if no change handler is called.
     fn show_background(&mut self) {
         if !self.context.gone && !self.context.body.is_deleting() {
             self.show_outcomes(None);
         }
     }
 
-    /// Take over what a sub-handler has come to in this pass.
+    /// Enters the outcome of a sub-handler in this pass.
     fn adopt(&mut self, ledger: &mut Ledger, child: SubhandlerRecord) {
         let SubhandlerRecord { id, row, result } = child;
         if let Some(result) = result {
@@ -334,7 +341,7 @@ impl Settling {
         });
     }
 
-    /// The memory in case the write is refused: everything.
+    /// Computes the memory for a refused write, which keeps everything.
     fn hold(&mut self, cycle: Option<&Cycle>) {
         let mut seen = self.context.seen.clone();
         let mut in_progress = seen
@@ -355,7 +362,7 @@ impl Settling {
         self.effects.seen_if_refused = seen;
     }
 
-    /// Best effort for an object that is not ours to hold: memory is all there is.
+    /// Handles the deletion of an object without our finalizer, with state in memory only.
     fn best_effort_deletion(mut self, cycle: &Cycle, over: bool) -> Effects {
         if over || cycle.mode == Mode::Gone {
             self.effects.seen.deletion_was_handled = true;
@@ -373,7 +380,7 @@ impl Settling {
         self.finish(patch)
     }
 
-    /// Some handlers are left: write down how far it is.
+    /// Writes the progress while handlers are left.
     fn proceed(mut self, cycle: &Cycle) -> Effects {
         self.effects.wake_at = self.wake_at(cycle);
         let stored = cycle.ledger.stored();
@@ -382,7 +389,7 @@ impl Settling {
             target: if stored.is_empty() {
                 TargetChange::Keep
             } else {
-                self.target_change(cycle)
+                Self::target_change(cycle)
             },
             stored,
             last_handled: None,
@@ -402,7 +409,7 @@ impl Settling {
         self.finish(written.patch)
     }
 
-    /// All are final: write down what was handled, clean up, let go.
+    /// Completes the cycle: stores the last-handled state, cleans up, and releases the object.
     fn conclude(mut self, mut cycle: Cycle) -> Effects {
         let (body, name) = (&self.context.body, &self.context.persistence.finalizer);
         let deletes = cycle.reason == Reason::Delete;
@@ -416,7 +423,7 @@ impl Settling {
         cycle.ledger.close(on_object);
         let comparison = &cycle.comparison;
         let changes = if deletes && finalizer::is_alone(body, name) {
-            // The object goes with this write.
+            // The object disappears with this write.
             Changes::default()
         } else {
             Changes {
@@ -460,7 +467,7 @@ impl Settling {
         next_due(called.map(|it| &it.record), self.now)
     }
 
-    /// Put the changes into a patch, beside what handlers want.
+    /// Writes the changes into a patch, in addition to the changes of handlers.
     fn write(&mut self, changes: &Changes<'_>) -> Written {
         let (persistence, body) = (&self.context.persistence, &self.context.body);
         let written = persistence.write(changes, &self.all_wanted(), body);
@@ -473,53 +480,40 @@ impl Settling {
         written
     }
 
-    /// Whether the object alone tells all about the records.
+    /// Returns true if the object holds the records completely.
     fn is_reliable(&self, written: &Written) -> bool {
         written.keeps_records && self.context.persistence.progress.keeps_targets()
     }
 
-    /// The last handled essence, where only memory has it.
+    /// Takes the last-handled essence if it exists only in memory.
     fn take_last(&mut self) -> Option<KnownEssence> {
         let in_progress = self.context.seen.in_progress.take();
         in_progress.and_then(|in_progress| in_progress.last)
     }
 
-    /// Note what the cycle is for beside its records: all of it only where that is not what the object is, or may
-    /// not be what this write makes of it. A deletion keeps that of the cycle before, and resuming has none.
-    fn target_change(&self, cycle: &Cycle) -> TargetChange {
+    /// Stores the complete target beside the records, because the object may change before the next write, and later changes are compared
+    /// with the target. A deletion keeps the target of the former cycle, and resuming has none.
+    fn target_change(cycle: &Cycle) -> TargetChange {
         let target = &cycle.comparison.target;
         if !target.is_fixed || cycle.reason == Reason::Resume {
             return TargetChange::Remove;
         }
-        let is_whole = cycle.comparison.target_is_superseded() || self.wants_essence();
-        TargetChange::Store(if is_whole {
-            target.essence.clone()
-        } else {
-            target.essence.reduced()
-        })
+        TargetChange::Store(target.essence.clone())
     }
 
-    /// Whether this very write may make the object something else than it is.
-    fn wants_essence(&self) -> bool {
-        let wanted = self.all_wanted();
-        let fields = wanted.as_value().as_object();
-        let mut fields = fields.into_iter().flatten();
-        !wanted.functions().is_empty() || fields.any(|(field, _)| field != "status")
-    }
-
-    /// The memory once the patch has landed.
+    /// Sets the memory for an applied patch.
     fn remember(&mut self, in_progress: InProgress) {
         self.effects.seen.in_progress = in_progress.boxed();
     }
 
-    /// What handlers want is asked for in full: what of it the object says already can only be told when it is written.
+    /// Builds the final patch. The handlers' changes stay complete, because only the sender knows which of them the object already has.
     fn finish(mut self, patch: Patch) -> Effects {
         const FINALIZERS: [&str; 2] = ["metadata", "finalizers"];
         if self.context.gone {
             self.effects.expected_finalizers = None;
             return self.effects;
         }
-        // Of ours, what the object says already is no business of this cycle, whatever others make of it.
+        // The operator's own changes exclude those that the object already has, even if others change them meanwhile.
         let mut all = Patch::new();
         all.merge(self.all_wanted().as_value().clone());
         let list = patch.get(&FINALIZERS).cloned();
@@ -533,7 +527,7 @@ impl Settling {
     }
 }
 
-/// The records of sub-handlers that are not below one that is done.
+/// Returns the records of sub-handlers, except those below a finished one.
 fn open(subhandlers: &[SubhandlerRecord]) -> impl Iterator<Item = &Record> {
     let records = subhandlers.iter();
     let records = records.filter_map(|it| Some((&*it.id, it.row.record.as_ref()?)));
@@ -552,7 +546,7 @@ fn open(subhandlers: &[SubhandlerRecord]) -> impl Iterator<Item = &Record> {
     open.map(|(_, record)| record)
 }
 
-/// Put a result into `status.{id}`: members of an object beside those that are there, anything else in their place.
+/// Writes a result to `status.{id}`: merges an object with existing members, and replaces anything else.
 pub(crate) fn deliver(patch: &mut Patch, id: &str, result: Value) {
     let at = ["status", id];
     match (result, patch.get(&at)) {
@@ -565,13 +559,13 @@ pub(crate) fn deliver(patch: &mut Patch, id: &str, result: Value) {
     }
 }
 
-/// Whether some handler or sub-handler is done with the cycle.
+/// Returns true if a handler or sub-handler is done with the cycle.
 fn is_begun_by_somebody(cycle: &Cycle) -> bool {
     let is_done = |it: &Record| it.is_final() && it.purpose == Some(cycle.reason);
     cycle.records().any(is_done)
 }
 
-/// The cycle has begun once something was attempted; until then its target is whatever the object is.
+/// Returns the state of a cycle after its first attempt. Before that, its target is the current object.
 fn ongoing(cycle: &Cycle) -> Option<Ongoing> {
     let begun = cycle.goes_on() || cycle.records().any(|record| record.retries > 0);
     let target = &cycle.comparison.target;

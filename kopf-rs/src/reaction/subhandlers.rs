@@ -1,6 +1,6 @@
-//! Sub-handlers of one call: their records, which of them are due, what their attempts mean.
+//! The sub-handlers of one call: their records, the due ones among them, and the evaluation of their attempts.
 //!
-//! The same rules as for handlers, with the parent's cause for a frame. Must not know how they are called.
+//! Uses the rules for handlers, within the parent's cause. Must not know how they are called.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,9 +23,10 @@ use crate::object::body::Body;
 use crate::object::diff::same;
 use crate::object::essence::Sight;
 use crate::reaction::comparison::{PassedTarget, is_concerned};
+use crate::reaction::handler_progress::{Member, Openness, next_due};
 use crate::reaction::judge::{Judge, bare, next_random};
-use crate::reaction::ledger::{Records, Row, SubhandlerRecord};
-use crate::reaction::member::{Member, Standing, next_due};
+use crate::reaction::progress_table::{Records, Row, SubhandlerRecord};
+use crate::reaction::standing::Standing;
 use crate::reaction::turn::Turn;
 use crate::state::Persistence;
 use crate::state::progress::Record;
@@ -36,17 +37,17 @@ pub(crate) struct SubhandlerPlan {
     pub(super) body: Arc<Body>,
     pub(super) held: BTreeMap<Arc<str>, Record>,
     pub(super) reason: Reason,
-    /// There is no later: all that are left run now.
+    /// True if there is no later attempt: all unfinished ones run now.
     pub(super) gone: bool,
-    /// Where the parent is called only once, for a deletion that does not wait for it: all of its sub-handlers are called then.
+    /// Set if the parent is called only once, for a deletion that does not wait for it: all of its sub-handlers are then called.
     pub(super) now_or_never: Option<Lifecycle>,
-    /// What was done for this reason was done in this cycle, whatever state it has seen.
+    /// True if records with this reason belong to this cycle, regardless of the states that they have seen.
     pub(super) goes_on: bool,
-    /// The outermost parent only resumes: one successful run is owed to each of its sub-handlers.
+    /// True if the outermost parent is for resuming only: each of its sub-handlers is owed one successful run.
     pub(super) only_resumes: bool,
     pub(super) difference: Difference,
     pub(super) passed: Option<PassedTarget>,
-    /// What an attempt made now sees: by the field of the outermost parent, which judges it.
+    /// The state that an attempt sees now, limited to the field of the outermost parent, which evaluates it.
     pub(super) seen: Sight,
     pub(super) lifecycle: Lifecycle,
     pub(super) backoff: (Duration, Duration),
@@ -54,14 +55,15 @@ pub(crate) struct SubhandlerPlan {
     pub(super) subhandlers: Vec<PlannedSubhandler>,
 }
 
-/// The difference from the last handled state, as the outermost parent is given it.
+/// The difference from the last-handled state, as the outermost parent gets it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Difference {
-    /// All of it.
+    /// Completely known.
     Known,
-    /// Nothing: only a digest is left of what was handled last.
+    /// Unknown: only a digest of the last-handled state is left.
     Unknown,
-    /// It is not what the parent has missed, which is owed a call whatever has changed: so are all of its sub-handlers.
+    /// It does not show the changes that the parent has missed. The parent is owed a call regardless of changes, and so are all of its
+    /// sub-handlers.
     Missed,
 }
 
@@ -73,7 +75,7 @@ pub(super) struct PlannedSubhandler {
     result: Option<Value>,
 }
 
-/// How far a group of sub-handlers is.
+/// The progress of a group of sub-handlers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Progress {
     Done,
@@ -83,7 +85,7 @@ pub(crate) enum Progress {
 }
 
 impl SubhandlerPlan {
-    /// Take in what `parent` has registered: places of those whose filters let the change pass.
+    /// Registers the sub-handlers of `parent`. Returns the positions of those whose filters match the change.
     pub(crate) fn register(
         &mut self,
         parent: &HandlerCall,
@@ -132,6 +134,7 @@ impl SubhandlerPlan {
                     only_resumes: self.only_resumes,
                     exhausted: None,
                     standing: Standing::Callable,
+                    own: None,
                 },
                 row,
                 result: None,
@@ -140,7 +143,7 @@ impl SubhandlerPlan {
         Ok(group)
     }
 
-    /// The calls to make now, with their places.
+    /// Returns the calls to make now, with their positions.
     pub(crate) fn pick(
         &mut self,
         group: &[usize],
@@ -169,7 +172,7 @@ impl SubhandlerPlan {
             .collect()
     }
 
-    /// Enter what an attempt has come to.
+    /// Enters the outcome of an attempt.
     pub(crate) fn attempted(
         &mut self,
         place: usize,
@@ -195,7 +198,7 @@ impl SubhandlerPlan {
         told
     }
 
-    /// How far a group is.
+    /// Returns the progress of a group.
     pub(crate) fn progress(&self, group: &[usize]) -> Progress {
         let members = || group.iter().map(|place| &self.subhandlers[*place].member);
         if members().any(|member| !member.record.is_final()) {
@@ -215,7 +218,7 @@ impl SubhandlerPlan {
         }
     }
 
-    /// Whether sub-handlers of `parent` are left to be done.
+    /// Returns true if sub-handlers of `parent` are unfinished.
     pub(crate) fn is_left(&self, parent: &str) -> bool {
         let mut of_parent = self.subhandlers.iter().filter(|it| *it.parent == *parent);
         of_parent.any(|it| !it.member.record.is_final())
@@ -253,7 +256,7 @@ impl SubhandlerPlan {
         }
     }
 
-    /// When the first of those below `parent` is due.
+    /// Returns the time when the first sub-handler of `parent` is due.
     fn wake(&self, parent: &str, now: Timestamp) -> Option<Timestamp> {
         let below = self.subhandlers.iter().filter(|it| *it.parent == *parent);
         next_due(below.map(|it| &it.member.record), now)
@@ -263,14 +266,14 @@ impl SubhandlerPlan {
         Turn {
             reason: self.reason,
             goes_on: self.goes_on,
-            is_persisted_deletion: false,
+            openness: Openness::All,
             is_last: self.gone,
             now,
         }
     }
 
-    /// Whether a sub-handler has to be called although nothing may have changed for it: its parent has missed what was handled last, or its
-    /// own last attempt has seen another state than there is now, or came to no end.
+    /// Returns true if a sub-handler must be called even without a change for it: its parent has missed the last-handled state, or its own
+    /// last attempt has seen another state than the current one or is not final.
     fn is_owed(&self, parent: &HandlerCall, handler: &Handler, record: Option<&Record>) -> bool {
         if self.reason == Reason::Delete || !handler.reacts_to_differences() {
             return false;
@@ -288,9 +291,9 @@ impl SubhandlerPlan {
             })
     }
 
-    /// Whether the target of the cycle is a change of the sub-handler's field that the object has left behind. The parent sees the newest state,
-    /// and so is not called for the difference from the target to that in the next cycle: this call is the last one in which its
-    /// sub-handler can be told.
+    /// Returns true if the target of the cycle changes the sub-handler's field and the object has moved on from it. The parent sees the
+    /// newest state, so the next cycle may not call it for the difference from the target: this call is the last chance to call the
+    /// sub-handler.
     fn has_left_its_target(&self, parent: &HandlerCall, handler: &Handler) -> bool {
         let (Some(passed), Some(field)) = (&self.passed, handler.field()) else {
             return false;
@@ -321,7 +324,7 @@ impl SubhandlerPlan {
         !same(target, parent.new().and_then(|new| field.resolve(new)))
     }
 
-    /// The record as it is in this cycle. What was done for a deletion counts for nothing else, and the other way round.
+    /// Returns a record in the form for this cycle. Records of deletions do not count for other reasons, and vice versa.
     fn continued(&self, record: Record, now: Timestamp) -> Record {
         let is_for_deletion = record.purpose == Some(Reason::Delete);
         if is_for_deletion != (self.reason == Reason::Delete) {
@@ -356,14 +359,15 @@ impl SubhandlerPlan {
     }
 }
 
-/// Note sub-handlers on their parent's record, so that they are taken off with it.
+/// References sub-handlers in their parent's record, so that they are removed with it.
 pub(super) fn refer<'a>(record: &mut Record, ids: impl Iterator<Item = &'a str>) {
     record.subrefs.extend(ids.map(str::to_owned));
     record.subrefs.sort_unstable();
     record.subrefs.dedup();
 }
 
-/// Filters see what the parent is told: a `field` is one within the parent's field. `any_old`: whatever it was is as the filters want it.
+/// Evaluates the filters against the parent's change: a `field` is relative to the parent's field. `any_old`: the former value is unknown and
+/// matches any filter.
 fn accepts(parent: &HandlerCall, child: &Handler, any_old: bool) -> bool {
     let field = child.field();
     let at = |side: Option<&'_ Value>| match (side, field) {

@@ -1,6 +1,6 @@
-//! Handlers that are not called for an object: each time they were, the process has ended. They are called again once the object is changed.
+//! Handlers that are suspended for an object, because each call of them has ended the process. A change of the object ends the suspension.
 //!
-//! Must not know how that was found out.
+//! Must not know how crashes are detected.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::handler::definition::Handler;
 use crate::object::body::Body;
 use crate::state::Persistence;
 
-/// One handler that is not called for one object, as long as the object is in `state`.
+/// One handler that is suspended for one object while the object is in `state`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Suspension {
     /// The handler's id.
@@ -16,13 +16,13 @@ pub(crate) struct Suspension {
     pub(crate) state: String,
 }
 
-/// What of an object functions on the operator's own thread may have stumbled over, as a digest that asks none of them. A deletion makes
-/// no difference: the same functions run for it.
+/// Returns a digest of the object's state that may have crashed functions on the operator's own thread, without calling any users' storages.
+/// Deletion is excluded, because the same functions run for it.
 pub(crate) fn state_for_functions(persistence: &Persistence, body: &Body) -> String {
     persistence.plain_essence_of(body).digest().to_owned()
 }
 
-/// What of an object a handler may have stumbled over, as a digest: its essence, and whether it is being deleted.
+/// Returns a digest of the object's state that may have crashed a handler: its essence, and whether it is being deleted.
 pub(crate) fn state_for(persistence: &Persistence, handler: &Handler, body: &Body) -> String {
     let essence = persistence.essence_of(body, handler.field());
     let deletion = if body.is_deleting() { "-deleting" } else { "" };

@@ -1,15 +1,15 @@
-//! Which essence a cycle is after.
+//! Determines the target essence of a cycle.
 
 use crate::handler::subject::Reason;
 use crate::happening::handling::{Handling, StateTrouble};
 use crate::object::essence::Essence;
 use crate::reaction::input::Input;
-use crate::reaction::ledger::Ledger;
 use crate::reaction::memory::{Ongoing, Target};
+use crate::reaction::progress_table::Ledger;
 use crate::state::diffbase::KnownEssence;
 
 impl Target {
-    /// The target that memory holds, else the one that the object carries, else the object as it is.
+    /// Returns the target in memory, or else the one that the object carries, or else the current object.
     pub(super) fn of(
         input: &Input<'_>,
         newest: &Essence,
@@ -19,9 +19,9 @@ impl Target {
         let deleting = input.body.is_deleting();
         let goes_on = |ongoing: &&Ongoing| match ongoing.reason {
             Reason::Delete => deleting,
-            // A deletion tells handlers of the change from what they have handled.
+            // In a deletion, handlers get the change from the state that they have handled.
             Reason::Create | Reason::Update => true,
-            // Nobody has acted on a change yet.
+            // No handler has acted on a change yet.
             Reason::Resume => false,
         };
         let held = input.seen.ongoing().filter(goes_on);
@@ -41,12 +41,13 @@ impl Target {
             told.push(Handling::State(StateTrouble::TargetLost(damage)));
             None
         });
-        // It was fixed when somebody was done, whose record is beside it; else it is a copy, or was put there by hand.
+        // The target was fixed when a handler was done, so that handler's record must be present. Otherwise the annotation is a copy or was
+        // edited.
         let carried = carried.filter(|_| deleting || ledger.carries_a_finished_change());
-        let takes_digests = input.persistence.essence.takes_digests();
         let is_fixed = carried.is_some();
-        // A digest of another state could not be stored in the end: the cycle goes on, for the object as it is.
-        let is_kept = |it: &KnownEssence| takes_digests || matches!(it, KnownEssence::Whole(_));
+        // For a state that was too large, only a digest exists, from which no changes can be computed: the cycle continues with the current
+        // object, and handlers that were done with the former state are called again.
+        let is_kept = |it: &KnownEssence| matches!(it, KnownEssence::Whole(_));
         let carried = carried.filter(|it| !it.is(newest) && is_kept(it));
         Self {
             essence: carried.unwrap_or_else(|| KnownEssence::Whole(newest.clone())),

@@ -1,12 +1,14 @@
-//! The heart against the scenarios and rows of `tests/ledger.yaml`: small worlds in, calls and writes out.
+//! Tests of `reaction` by the scenarios and rows of `tests/ledger.yaml`: small worlds in, calls and writes out.
 
-mod ahead;
 mod background;
 mod background_history;
 mod background_world;
 mod change;
+mod clock_skew;
 mod decision;
 mod deletion;
+mod filtered_history;
+mod fuzz;
 mod history;
 mod life;
 mod owning;

@@ -1,31 +1,31 @@
-//! The turn of handlers, or of sub-handlers of one parent: what their records mean in this cycle, and which of them are called now.
+//! The rules for members of a cycle, which are handlers or the sub-handlers of one parent: the meaning of their records, and the choice of
+//! those to call.
 //!
-//! Must not know whether they are handlers or sub-handlers.
+//! Must not know which of the two they are.
 
 use jiff::Timestamp;
 
 use crate::handler::lifecycle::{DueHandler, Lifecycle};
 use crate::handler::subject::Reason;
 use crate::object::body::Body;
-use crate::reaction::member::Member;
+use crate::reaction::handler_progress::{Member, Openness};
 use crate::state::progress::Record;
 
 /// The facts that all members share.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Turn {
     pub(super) reason: Reason,
-    /// What was done for this reason was done in this cycle, whatever state it has seen.
+    /// True if records with this reason belong to this cycle, regardless of the states that they have seen.
     pub(super) goes_on: bool,
-    /// The object stays until those that hold it have seen its deletion: others are called once.
-    pub(super) is_persisted_deletion: bool,
-    /// The object is gone: there is no later to wait for.
+    pub(super) openness: Openness,
+    /// True if the object is gone, so that there is no later attempt.
     pub(super) is_last: bool,
     pub(super) now: Timestamp,
 }
 
 impl Turn {
-    /// The record of former passes as it is in this cycle. What was finished before the cycle, and on another state than there is now,
-    /// counts for nothing, unless its handler only resumes.
+    /// Returns a record of former passes in the form for this cycle. A result from before the cycle that is based on another state does not
+    /// count, unless its handler is for resuming only.
     pub(super) fn continued(
         &self,
         record: Record,
@@ -48,7 +48,7 @@ impl Turn {
         }
     }
 
-    /// Find those of the members whose limits are reached, and pick those to call now: their places.
+    /// Detects members that have reached their limits, and returns the positions of those to call now.
     pub(super) fn pick(
         &self,
         members: &mut [(usize, &mut Member)],
@@ -63,6 +63,11 @@ impl Turn {
                 open.extend(member.exhausted.is_none().then_some(at));
             }
         }
+        // Retries that the deletion does not wait for must not delay other handlers.
+        let is_waited_for = |at: &usize| !members[*at].1.had_its_chance();
+        if self.openness == Openness::Held && open.iter().any(is_waited_for) {
+            open.retain(is_waited_for);
+        }
         let candidates: Vec<_> = open.iter().map(|at| due(members[*at].1)).collect();
         let picked = lifecycle.pick(body, &candidates, random);
         let picked: Vec<usize> = picked.into_iter().map(|it| open[it]).collect();
@@ -74,14 +79,14 @@ impl Turn {
         picked.into_iter().map(begin).collect()
     }
 
-    /// Whether it may be called now. Where the object is gone there is no later to wait for.
+    /// Returns true if the member may be called now. For a gone object, delays are ignored.
     fn is_due(&self, member: &Member) -> bool {
         let is_time = member.record.is_due(self.now) || self.is_last;
-        !member.is_suspended() && member.is_left(self.is_persisted_deletion) && is_time
+        !member.is_suspended() && member.is_open(self.openness) && is_time
     }
 }
 
-/// A member as lifecycles see it.
+/// Returns a member in the form for lifecycles.
 fn due(member: &Member) -> DueHandler<'_> {
     DueHandler::new(&member.handler.id, member.record.retries)
 }

@@ -1,6 +1,7 @@
-//! Children that a handler wants to be different in each call, while their owner stays as it is: told with the place, and applied seldom.
+//! Detects children that a handler declares differently in each call although their owner is unchanged: reports the field, and applies them
+//! rarely.
 //!
-//! A map without an order, a random name or a time stamp in a child makes each apply a change, which may be what calls the handler again. Must not
+//! An unordered map, a random name or a time stamp in a child turns each apply into a change, which may in turn trigger the handler. Must not
 //! know requests.
 
 use std::collections::BTreeMap;
@@ -11,40 +12,40 @@ use serde_json::Value;
 use crate::object::child::ChildName;
 use crate::reaction::children::{AppliedFacts, Author};
 
-/// So many calls in a row may want a child to be different.
+/// The number of consecutive differing calls that are tolerated.
 const FREE: u8 = 5;
-/// Between two applies of one that was different more often.
+/// The interval between two applies of an unstable child.
 const SELDOM: Duration = Duration::from_secs(60);
 
-/// The children of one object that are wanted to be different in each call.
+/// The unstable children of one object.
 #[derive(Debug, Default)]
 pub(crate) struct UnstableChildren(BTreeMap<ChildName, Unstable>);
 
 #[derive(Debug)]
 struct Unstable {
-    /// How many calls in a row have wanted something else than the one before.
+    /// The number of consecutive calls whose child differed from the former one.
     times: u8,
-    /// What the last one wanted.
+    /// The last declared state.
     wanted: Value,
-    /// When it was applied last, by the age of the operator.
+    /// The time of the last apply, as the operator's uptime.
     applied: Duration,
-    /// Where the last two were different.
+    /// The path of the last difference.
     place: String,
 }
 
-/// What is to be said of a child that is about to be applied.
+/// The stability of a child that is about to be applied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Stability {
-    /// Nothing.
+    /// The child is stable.
     Stable,
-    /// It is different in each call, and that is news.
+    /// The child differs in each call, which is to be reported.
     Lost { times: u8, place: String },
-    /// It is not to be applied for so long.
+    /// The child must not be applied for this long.
     Withheld { place: String, wait: Duration },
 }
 
 impl UnstableChildren {
-    /// A child is about to be applied, which was applied before like `former`. `now` is the age of the operator.
+    /// Examines a child before an apply; `former` is the last applied state, and `now` is the operator's uptime.
     pub(crate) fn applies(
         &mut self,
         child: &ChildName,
@@ -81,13 +82,13 @@ impl UnstableChildren {
         Stability::Stable
     }
 
-    /// The child is wanted as it was applied last.
-    pub(crate) fn is_stable(&mut self, child: &ChildName) {
+    /// Records that the declared state equals the last applied one.
+    pub(crate) fn mark_stable(&mut self, child: &ChildName) {
         self.0.remove(child);
     }
 }
 
-/// The first place at which two values differ, as `.spec.containers[0].env`.
+/// Returns the path of the first difference between two values, such as `.spec.containers[0].env`.
 fn difference(one: &Value, other: &Value) -> Option<String> {
     match (one, other) {
         (Value::Object(left), Value::Object(right)) => {
@@ -120,6 +121,8 @@ mod tests {
             uid: "u".to_owned(),
             resource_version: "1".to_owned(),
             state: "s".to_owned(),
+            noted: "n".to_owned(),
+            is_sure: true,
             digest: digest.to_owned(),
             author: author(state),
         }

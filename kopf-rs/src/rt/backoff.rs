@@ -1,4 +1,4 @@
-//! Pauses that grow with every failure and never fall in step with anybody else's.
+//! Exponential back-off with jitter, so that clients do not retry in step with each other.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ impl Backoff {
         }
     }
 
-    /// Count a failure; how long to wait after it.
+    /// Counts a failure, and returns the pause after it.
     pub(crate) fn next_pause(&mut self, rng: &Rng) -> Duration {
         let doubled = 2u32.saturating_pow(self.failures.min(20));
         self.failures = self.failures.saturating_add(1);
@@ -29,8 +29,8 @@ impl Backoff {
         ceiling.saturating_sub(rng.jitter(ceiling / 2))
     }
 
-    /// The same where it was asked not to come back for that time: never earlier. The usual pause and up to a
-    /// quarter of that time are added, since others were asked, too.
+    /// Counts a failure with a requested minimum pause, and returns a pause that is never shorter. Adds the usual pause and up to a quarter
+    /// of the requested one, because other clients got the same request.
     pub(crate) fn next_pause_after(&mut self, asked_for: Duration, rng: &Rng) -> Duration {
         let pause = self.next_pause(rng);
         asked_for
@@ -38,7 +38,7 @@ impl Backoff {
             .saturating_add(pause)
     }
 
-    /// All is well again: the next failure is a first one.
+    /// Resets the count after a success.
     pub(crate) fn reset(&mut self) {
         self.failures = 0;
     }

@@ -1,9 +1,9 @@
-//! The one clock: a wall anchor taken at start plus tokio's elapsed time, so that paused time moves it.
+//! The operator's clock: a wall-clock anchor taken at the start plus tokio's elapsed time, so that it follows paused time.
 //!
-//! The system's wall clock may be set, and this one stops while the machine is suspended: [`WallClock`] says how far the two are apart.
+//! The system's wall clock may be adjusted, and this clock stops while the machine is suspended: [`WallClock`] tracks the difference.
 //!
-//! Promises that an operator which is started again under paused time goes on with the time of the former one, so that what is played
-//! under such time is the same each time, however long it takes.
+//! Guarantees that an operator that is restarted under paused time continues with the time of the former one, so that scenarios under paused
+//! time are reproducible, regardless of their real duration.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -12,7 +12,7 @@ use std::time::Duration;
 use jiff::{RoundMode, SignedDuration, Timestamp, TimestampRound, Unit};
 use tokio::time::Instant;
 
-/// Tells the time. Clones share the anchor.
+/// The clock. Clones share the anchor.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
     wall: Timestamp,
@@ -20,17 +20,17 @@ pub(crate) struct Clock {
     is_virtual: bool,
 }
 
-/// How far the system's wall clock is ahead of an operator's [`Clock`], in microseconds, as it was seen last.
+/// The lead of the system's wall clock over an operator's [`Clock`] at the last check, in microseconds.
 #[derive(Debug, Default)]
 pub(crate) struct WallClock(AtomicI64);
 
 thread_local! {
-    /// The first clock of this thread. Where time is paused, the whole runtime is on one thread.
+    /// The first clock of this thread. If time is paused, the whole runtime uses one thread.
     static FIRST: Cell<Option<Clock>> = const { Cell::new(None) };
 }
 
 impl Clock {
-    /// Anchor the clock now. Needs a tokio runtime when its time is paused.
+    /// Anchors the clock now. Must be called within a tokio runtime if its time is paused.
     pub(crate) fn start() -> Self {
         let mut clock = Self {
             wall: Timestamp::now(),
@@ -41,7 +41,7 @@ impl Clock {
         let wall = match first {
             None => clock.wall,
             Some(first) if clock.is_virtual => first.now(),
-            // Ahead of the system only where the system's clock was set back.
+            // This is ahead of the system's clock only if that was set back.
             Some(first) => clock.wall.max(first.now()),
         };
         clock.wall = next_millisecond(wall);
@@ -50,24 +50,24 @@ impl Clock {
         }
         clock
     }
-    /// The wall time.
+    /// Returns the time of this clock.
     pub(crate) fn now(&self) -> Timestamp {
         let elapsed = SignedDuration::try_from(self.start.elapsed()).unwrap_or(SignedDuration::MAX);
         self.wall.checked_add(elapsed).unwrap_or(Timestamp::MAX)
     }
-    /// How long ago its anchor is, by a clock that may stand still while the machine is suspended.
+    /// Returns the time since the anchor by a clock that may stop while the machine is suspended.
     pub(crate) fn elapsed(&self) -> Duration {
         self.start.elapsed()
     }
-    /// The time since some moment by a clock that counts while the machine is suspended, where the system has one. Virtual time has none.
+    /// Returns the time since an arbitrary origin by a clock that continues during suspension, if the system has one. Virtual time does not.
     pub(crate) fn elapsed_since_boot(&self) -> Duration {
         if self.is_virtual {
             return self.elapsed();
         }
         since_boot().unwrap_or_else(|| self.elapsed())
     }
-    /// The wall time as the system tells it at this moment, set or not, and suspended in between or not: for what others date by theirs. Where
-    /// time is virtual, [`Clock::now`].
+    /// Returns the system's current wall time, including adjustments and suspensions, to compare with times that other systems have set.
+    /// Under virtual time this is [`Clock::now`].
     pub(crate) fn wall(&self) -> Timestamp {
         if self.is_virtual {
             self.now()
@@ -75,18 +75,18 @@ impl Clock {
             Timestamp::now()
         }
     }
-    /// The moment of its anchor.
+    /// Returns the instant of the anchor.
     pub(crate) fn started(&self) -> Instant {
         self.start
     }
-    /// Wait for the next look at the wall clock. Virtual time has none.
+    /// Waits until the next check of the wall clock. Never returns under virtual time.
     pub(crate) async fn wait_for_the_wall(&self) {
         if self.is_virtual {
             return std::future::pending().await;
         }
         tokio::time::sleep(BETWEEN_LOOKS).await;
     }
-    /// When `at` will be, for sleeping; now where it is past.
+    /// Returns the instant of `at` for sleeping, or the current one if `at` has passed.
     pub(crate) fn instant(&self, at: Timestamp) -> Instant {
         Instant::now()
             + std::time::Duration::try_from(at.duration_since(self.now())).unwrap_or_default()
@@ -95,7 +95,7 @@ impl Clock {
 
 #[cfg(test)]
 impl Clock {
-    /// The clock of an operator whose machine was suspended for so long since its start, or whose wall clock was put forward.
+    /// Creates the clock of an operator whose machine was suspended, or whose wall clock was set forward, by this duration.
     pub(crate) fn behind_the_wall(by: SignedDuration) -> Self {
         Self {
             wall: Timestamp::now() - by,
@@ -108,7 +108,7 @@ impl Clock {
 #[cfg(unix)]
 fn since_boot() -> Option<Duration> {
     use rustix::time::{ClockId, clock_gettime};
-    // Elsewhere than on Linux, the monotonic clock itself counts while the machine is suspended.
+    // On systems other than Linux, the monotonic clock itself continues during suspension.
     #[cfg(any(target_os = "linux", target_os = "android"))]
     let clock = ClockId::Boottime;
     #[cfg(not(any(target_os = "linux", target_os = "android")))]
@@ -124,7 +124,7 @@ fn since_boot() -> Option<Duration> {
     None
 }
 
-/// How often the wall clock is looked at.
+/// The interval between checks of the wall clock.
 const BETWEEN_LOOKS: Duration = Duration::from_secs(30);
 
 impl WallClock {
@@ -132,7 +132,7 @@ impl WallClock {
         SignedDuration::from_micros(self.0.load(Ordering::Relaxed))
     }
 
-    /// Whether it has been set since it was seen last, or the machine has been suspended. Less than a second is no step.
+    /// Returns true if the wall clock was adjusted or the machine was suspended since the last check. Ignores less than a second.
     pub(crate) fn has_moved(&self, clock: Clock) -> bool {
         let ahead = Timestamp::now().duration_since(clock.now());
         let has_moved = (ahead - self.ahead()).abs() >= SignedDuration::from_secs(1);
@@ -144,7 +144,7 @@ impl WallClock {
     }
 }
 
-/// Whether the runtime's time is another one than the system's: paused, or moved by hand at some time.
+/// Returns true if the runtime's time differs from the system's: it is paused, or was advanced by hand.
 #[expect(
     clippy::disallowed_methods,
     reason = "this is the one place that has to compare both"
@@ -156,8 +156,8 @@ fn is_virtual() -> bool {
     !(before..=after).contains(&told)
 }
 
-/// Timers know milliseconds only. An anchor between two of them would make the same pause now this long, now a millisecond longer,
-/// and what is played under paused time could not be played again.
+/// Rounds to milliseconds, the resolution of timers. With an anchor between two milliseconds, the same pause would vary by one millisecond,
+/// and scenarios under paused time would not be reproducible.
 fn next_millisecond(wall: Timestamp) -> Timestamp {
     let whole = TimestampRound::new()
         .smallest(Unit::Millisecond)
@@ -198,7 +198,7 @@ mod tests {
         tokio::time::pause();
         let clock = Clock::start();
         tokio::time::sleep(Duration::from_secs(60)).await;
-        // Timers wake up a millisecond late.
+        // Timers fire up to a millisecond late.
         let passed = clock.elapsed_since_boot().as_millis();
         assert!((60_000..60_010).contains(&passed), "{passed}");
     }

@@ -1,19 +1,19 @@
-//! The gate before all work: open, or closed for good when the operator stops.
+//! The gate before all work: open, or closed permanently when the operator stops.
 //!
-//! Asked wherever work begins: a worker's next turn, each call of a handler, a sleep before the next attempt. What has begun passes no
-//! gate any more: it ends, and is written. A pause (another operator has the say for a while) will be a third state: [`Gate::admit`]
-//! then waits for the end of the pause before it waits for a place, and its callers stay as they are. Must not know what waits.
+//! Every start of work passes it: a worker's next cycle, each call of a handler, a sleep before the next attempt. Work that has started
+//! passes no further gate: it completes, and its result is written. Pauses in favour of another operator do not close the gate: the engine's
+//! queue handles them. Must not know which work waits.
 
 use tokio_util::sync::CancellationToken;
 
-/// Whether work may begin.
+/// Controls whether work may start.
 #[derive(Debug, Default)]
 pub(crate) struct Gate {
     closed: CancellationToken,
 }
 
 impl Gate {
-    /// Nothing begins from now on.
+    /// Closes the gate: no work starts from now on.
     pub(crate) fn close(&self) {
         self.closed.cancel();
     }
@@ -22,12 +22,12 @@ impl Gate {
         !self.closed.is_cancelled()
     }
 
-    /// Wait until the gate is closed.
+    /// Waits until the gate is closed.
     pub(crate) async fn closed(&self) {
         self.closed.cancelled().await;
     }
 
-    /// Wait for what work needs to begin. `None` where it must not begin any more.
+    /// Waits for a precondition of work. Returns `None` if the gate closes first.
     pub(crate) async fn admit<T>(&self, ready: impl Future<Output = T>) -> Option<T> {
         tokio::select! {
             biased;

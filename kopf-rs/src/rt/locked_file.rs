@@ -1,16 +1,16 @@
-//! A small file that belongs to one process at a time, and outlives it: what a former process has left there can be read by the next one.
+//! A small file that belongs to one process at a time and outlives it: the next process can read the data of the former one.
 //!
-//! A lock, and not the file, says that it is taken, for it ends with its process. Promises to touch no file but a plain one of this user.
-//! Nothing is synced: what is written is to outlive the process, not the machine. Must not know what is written.
+//! A lock marks the file as taken, rather than its existence, because locks end with their process. Guarantees to touch only plain files of
+//! this user. Data is not synced: it must survive the process, not a crash of the machine. Must not know the content.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
-/// What a former process has left is read up to here.
+/// The maximum number of bytes to read from a former process.
 const LONGEST: u64 = 64 << 20;
 
-/// The file, as long as it is ours.
+/// The file, while this process owns it.
 #[derive(Debug)]
 pub(crate) struct LockedFile {
     path: PathBuf,
@@ -18,21 +18,21 @@ pub(crate) struct LockedFile {
     length: usize,
 }
 
-/// What was found.
+/// The result of opening the file.
 #[derive(Debug)]
 pub(crate) enum Opened {
-    /// Nothing: the file is new.
+    /// The file is new.
     New(LockedFile),
-    /// What another process has left, which is no more.
+    /// The data of a former process that has ended.
     Left(LockedFile, String),
-    /// A process that lives has it.
+    /// A running process owns the file.
     Taken,
 }
 
 impl LockedFile {
-    /// Make the file, or take it over.
+    /// Creates the file, or takes it over.
     pub(crate) fn open(path: &Path) -> io::Result<Opened> {
-        /// A file that comes and goes as often is none to rely on.
+        /// A file that is removed and recreated this often is unreliable.
         const TRIES: usize = 100;
         for _ in 0..TRIES {
             if let Some(opened) = Self::open_once(path)? {
@@ -42,7 +42,7 @@ impl LockedFile {
         Err(io::ErrorKind::NotFound.into())
     }
 
-    /// Nothing where the process that had it has taken it away meanwhile.
+    /// Tries to open the file once. Returns `None` if its owner has removed it meanwhile.
     fn open_once(path: &Path) -> io::Result<Option<Opened>> {
         let mut options = OpenOptions::new();
         options.read(true).append(true);
@@ -66,7 +66,7 @@ impl LockedFile {
         if is_unlinked(&file)? {
             return Ok(None);
         }
-        // What was found there before may be something else by now.
+        // The file may have been replaced since the first check.
         check_opened(path, &file)?;
         let mut left = Vec::new();
         (&mut file).take(LONGEST).read_to_end(&mut left)?;
@@ -82,40 +82,41 @@ impl LockedFile {
         }))
     }
 
-    /// Write at the end, in one piece.
+    /// Appends text with one write.
     pub(crate) fn append(&mut self, text: &str) -> io::Result<()> {
         self.file.write_all(text.as_bytes())?;
         self.length += text.len();
         Ok(())
     }
 
-    /// Write in the place of all there is.
+    /// Replaces all content.
     pub(crate) fn replace(&mut self, text: &str) -> io::Result<()> {
         self.file.set_len(0)?;
         self.length = 0;
         self.append(text)
     }
 
-    /// How many bytes there are.
+    /// Returns the number of bytes in the file.
     pub(crate) fn length(&self) -> usize {
         self.length
     }
 
-    /// Take it away, unless somebody has put another one in its place.
+    /// Removes the file, unless another one has replaced it.
     pub(crate) fn remove(&self) -> io::Result<()> {
         check_opened(&self.path, &self.file)?;
         std::fs::remove_file(&self.path)
     }
 }
 
-/// In a folder that everybody may write to, somebody else may have put something of this name.
+/// Refuses anything except a plain file of this user: in a world-writable folder, another user may have created a file of this name.
 fn check(path: &Path) -> io::Result<()> {
     let found = std::fs::symlink_metadata(path)?;
     let is_ours = found.is_file() && is_of_this_user(&found);
     is_ours.then_some(()).ok_or_else(refused)
 }
 
-/// Whether the file that was opened is the one at `path`, and of no other name: no link has led to it. Nobody else may write to it.
+/// Checks that the opened file is the one at `path`, that it has no other name, so that no link was followed, and that no other user may
+/// write to it.
 #[cfg(unix)]
 fn check_opened(path: &Path, file: &File) -> io::Result<()> {
     use std::os::unix::fs::MetadataExt as _;
@@ -127,7 +128,7 @@ fn check_opened(path: &Path, file: &File) -> io::Result<()> {
     is_ours.then_some(()).ok_or_else(refused)
 }
 
-/// Whether no path leads to the file any more.
+/// Returns true if no path leads to the file any more.
 #[cfg(unix)]
 fn is_unlinked(file: &File) -> io::Result<bool> {
     use std::os::unix::fs::MetadataExt as _;
@@ -139,7 +140,7 @@ fn is_unlinked(_: &File) -> io::Result<bool> {
     Ok(false)
 }
 
-/// Nothing where there is no such file any more.
+/// Returns `None` if the file no longer exists.
 fn unless_gone<T>(found: io::Result<T>) -> io::Result<Option<T>> {
     match found {
         Ok(found) => Ok(Some(found)),
@@ -158,7 +159,7 @@ fn refused() -> io::Error {
     io::Error::new(io::ErrorKind::PermissionDenied, text)
 }
 
-/// Where the system does not tell who this user is, the file's permissions have to do.
+/// Returns true if the file belongs to this user. If the system does not reveal the user, the file's permissions must suffice.
 #[cfg(unix)]
 fn is_of_this_user(found: &std::fs::Metadata) -> bool {
     use std::os::unix::fs::MetadataExt as _;
@@ -174,7 +175,7 @@ fn is_of_this_user(_: &std::fs::Metadata) -> bool {
 mod tests {
     use super::*;
 
-    /// A path of this test's own.
+    /// Returns a temporary path for this test.
     fn path(name: &str) -> PathBuf {
         std::env::temp_dir().join(format!("kopf-rs-{name}-{}", std::process::id()))
     }
@@ -217,7 +218,7 @@ mod tests {
         std::fs::remove_file(target).unwrap();
     }
 
-    /// Who may not write to a file may still make a link to it.
+    /// A user without write access to a file can still create a link to it.
     #[cfg(unix)]
     #[test]
     fn a_file_with_another_name_is_left_alone() {
@@ -248,7 +249,7 @@ mod tests {
         std::fs::remove_file(path).unwrap();
     }
 
-    /// One ends and takes it away while the other one starts.
+    /// One process removes the file while the other one starts.
     #[test]
     fn a_file_that_goes_meanwhile_is_made_anew() {
         let path = path("comes-and-goes");

@@ -1,9 +1,9 @@
-//! Outages: what keeps many from going on at the same time is told when it begins and when it is over, and not by each of them.
+//! Outages: when many tasks fail for the same reason, the begin and the end are reported once rather than by each task.
 //!
-//! Tasks that cannot go on for the same reason are in the outage of that name, each in one at most, and leave it when they can. Promises
-//! that exactly one of them begins it and exactly one ends it, that an outage which was small for long is told again when it grows, that a
-//! large one is told to be over though a few go on to fail for reasons of their own, and that a task that is dropped leaves too. Must not
-//! know what fails, nor how it is told.
+//! Tasks that fail for the same reason join the outage of that name, each at most one, and leave it when they succeed. Guarantees that
+//! exactly one task begins an outage and exactly one ends it, that a small outage is reported again when it grows after a while, that a large
+//! one is reported as over although a few tasks keep failing for individual reasons, and that a dropped task leaves too. Must not know what
+//! fails or how outages are reported.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,64 +11,64 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// All outages there are, by name. Clones share them.
+/// All current outages by name. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Outages(Arc<Mutex<BTreeMap<Arc<str>, Ongoing>>>);
 
 #[derive(Debug)]
 struct Ongoing {
     since: Instant,
-    /// How many are in it now.
+    /// The current number of members.
     members: usize,
-    /// How many of them fail for reasons of their own: they have failed again since another one could go on.
+    /// The number of members with individual reasons: they have failed again after another member had succeeded.
     alone: usize,
-    /// How many have left it, for they could go on.
+    /// The number of members that have left because they succeeded.
     recovered: usize,
-    /// How many have joined it, or were left when it was told to be over.
+    /// The number of tasks that have joined, or that remained when the outage was reported as over.
     joined: usize,
-    /// It was told when it had so many members: a power of ten.
+    /// The reported number of members, rounded down to a power of ten.
     told: usize,
-    /// When its growth is news.
+    /// The time from which growth is reported.
     grows_from: Instant,
     wave: Wave,
 }
 
-/// What has happened since there were only members that fail for reasons of their own, or none.
+/// Counts since the last time when all members had individual reasons, or there were none.
 #[derive(Debug, Default)]
 struct Wave {
-    /// How many have left.
+    /// The number of members that have left.
     left: usize,
-    /// When the first of those had joined.
+    /// The earliest time when one of those had joined.
     since: Option<Instant>,
-    /// How many were in the outage at the same time.
+    /// The maximum number of concurrent members.
     most: usize,
 }
 
-/// What a member knows of the outage it is in.
+/// A member's state in its outage.
 #[derive(Debug)]
-struct Stay {
+struct Since {
     name: Arc<str>,
-    since: Instant,
-    /// How many could go on before it joined.
+    joined: Instant,
+    /// The number of members that had succeeded before this one joined.
     recovered: usize,
     is_alone: bool,
 }
 
-/// An outage is told to be over when so many times fewer than before are left, and these fail for reasons of their own.
+/// An outage is reported as over when its size has dropped by this factor and the rest has individual reasons.
 const FEW: usize = 10;
 
-/// An outage that grows within that time is told once: it is the same news.
+/// Growth within this time after the begin is not reported separately.
 const FRESH: Duration = Duration::from_secs(60);
 
-/// What one task has to do with outages. Clones are the same member.
+/// The outage membership of one task. Clones are the same member.
 #[derive(Clone, Debug)]
-pub(crate) struct Membership(Arc<Member>);
+pub(crate) struct OutageGuard(Arc<Member>);
 
 #[derive(Debug)]
 struct Member {
     outages: Outages,
-    current: Mutex<Option<Stay>>,
-    /// Tells of an outage that nobody is in any more, though its last member did not say that it can go on.
+    current: Mutex<Option<Since>>,
+    /// Reports an outage that ended because its last member left without succeeding.
     tell: fn(Over),
 }
 
@@ -77,27 +77,27 @@ struct Member {
 pub(crate) struct Over {
     pub(crate) name: Arc<str>,
     pub(crate) lasted: Duration,
-    /// How many were concerned.
+    /// The number of affected tasks.
     pub(crate) joined: usize,
-    /// How many others are in it on and on, for reasons of their own.
+    /// The number of tasks that keep failing for individual reasons.
     pub(crate) still: usize,
-    /// The last member can go on. Else it has ended, or fails for another reason by now.
+    /// True if the last member has succeeded. Otherwise it has ended, or fails for another reason now.
     pub(crate) recovered: bool,
 }
 
-/// What it means that a member can go on.
+/// The result of leaving an outage.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Leaving {
-    /// Nothing: it was in no outage.
-    WasInNone,
+    /// The task was not in an outage.
+    NotInOutage,
     OthersStay,
-    /// The outage is over, but perhaps for a few that fail for reasons of their own.
+    /// The outage is over, except for a few tasks with individual reasons.
     Ends(Over),
 }
 
 impl Outages {
-    /// How many are in the outage by now, where that is to be told.
-    fn join(&self, name: &str) -> (Stay, Option<usize>) {
+    /// Adds a member. Returns the number of members if it is to be reported.
+    fn join(&self, name: &str) -> (Since, Option<usize>) {
         let mut ongoing = self.lock();
         let known = ongoing.get_key_value(name).map(|(name, _)| name.clone());
         let name = known.unwrap_or_else(|| name.into());
@@ -105,17 +105,17 @@ impl Outages {
         let outage = ongoing
             .entry(name.clone())
             .or_insert_with(|| Ongoing::new(now));
-        let stay = Stay {
+        let stay = Since {
             name,
-            since: now,
+            joined: now,
             recovered: outage.recovered,
             is_alone: false,
         };
         (stay, outage.join())
     }
 
-    /// A member has failed once more.
-    fn fail_again(&self, stay: &mut Stay) -> Option<Over> {
+    /// Records another failure of a member.
+    fn fail_again(&self, stay: &mut Since) -> Option<Over> {
         let mut ongoing = self.lock();
         let outage = ongoing.get_mut(&stay.name)?;
         if stay.is_alone || outage.recovered == stay.recovered {
@@ -126,7 +126,7 @@ impl Outages {
         outage.over_for_most(&stay.name)
     }
 
-    fn leave(&self, stay: Stay, recovered: bool) -> Option<Over> {
+    fn leave(&self, stay: Since, recovered: bool) -> Option<Over> {
         let mut ongoing = self.lock();
         let outage = ongoing.get_mut(&stay.name)?;
         outage.leave(&stay, recovered);
@@ -162,7 +162,8 @@ impl Ongoing {
         }
     }
 
-    /// One more. How many they are, where that is to be told: at first, and when there are ten times as many as were told.
+    /// Adds a member. Returns the number of members if it is to be reported: the first one, and each time the reported number has grown
+    /// tenfold.
     fn join(&mut self) -> Option<usize> {
         self.members += 1;
         self.joined += 1;
@@ -178,20 +179,20 @@ impl Ongoing {
         (Instant::now() >= self.grows_from).then_some(self.members)
     }
 
-    /// One less. Where few of many are left, those who come later are another outage to people.
-    fn leave(&mut self, stay: &Stay, recovered: bool) {
+    /// Removes a member. After most members have left, a new growth counts as another outage to report.
+    fn leave(&mut self, stay: &Since, recovered: bool) {
         self.members -= 1;
         self.alone -= usize::from(stay.is_alone);
         self.recovered += usize::from(recovered);
         self.wave.left += 1;
-        let first = self.wave.since.get_or_insert(stay.since);
-        *first = stay.since.min(*first);
+        let first = self.wave.since.get_or_insert(stay.joined);
+        *first = stay.joined.min(*first);
         while self.told >= 10 && self.members <= self.told / 10 {
             self.told /= 10;
         }
     }
 
-    /// The outage is over where only members are left that fail for reasons of their own. News where they are few of many.
+    /// Declares the outage over once all remaining members have individual reasons. Returns a report if they are few of many.
     fn over_for_most(&mut self, name: &Arc<str>) -> Option<Over> {
         if self.alone < self.members {
             return None;
@@ -217,8 +218,8 @@ impl Ongoing {
     }
 }
 
-impl Membership {
-    /// `tell` is told of outages that end otherwise than by [`Membership::leave`].
+impl OutageGuard {
+    /// Creates a membership. `tell` reports outages that end other than by [`OutageGuard::leave`].
     pub(crate) fn new(outages: Outages, tell: fn(Over)) -> Self {
         Self(Arc::new(Member {
             outages,
@@ -227,7 +228,8 @@ impl Membership {
         }))
     }
 
-    /// Be in the outage of this name, and in no other any more. How many are in it, where that is to be told: it begins, or has grown.
+    /// Joins the outage of this name, and leaves any other. Returns the number of members if it is to be reported, because the outage begins
+    /// or has grown.
     pub(crate) fn join(&self, name: &str) -> Option<usize> {
         let mut current = self.0.lock();
         if let Some(stay) = current.as_mut().filter(|stay| *stay.name == *name) {
@@ -243,16 +245,16 @@ impl Membership {
         news
     }
 
-    /// The member waits no more, though nothing says that it could go on.
+    /// Leaves the outage without evidence of success.
     pub(crate) fn abandon(&self) {
         let current = self.0.lock().take();
         self.0.abandon(current);
     }
 
-    /// The member can go on. Where that ends the outage, the caller tells of it.
+    /// Leaves the outage after a success. If that ends the outage, the caller reports it.
     pub(crate) fn leave(&self) -> Leaving {
         let Some(stay) = self.0.lock().take() else {
-            return Leaving::WasInNone;
+            return Leaving::NotInOutage;
         };
         match self.0.outages.leave(stay, true) {
             None => Leaving::OthersStay,
@@ -262,13 +264,13 @@ impl Membership {
 }
 
 impl Member {
-    fn abandon(&self, stay: Option<Stay>) {
+    fn abandon(&self, stay: Option<Since>) {
         if let Some(over) = stay.and_then(|stay| self.outages.leave(stay, false)) {
             (self.tell)(over);
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<Stay>> {
+    fn lock(&self) -> MutexGuard<'_, Option<Since>> {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -281,7 +283,7 @@ impl Drop for Member {
 }
 
 impl Leaving {
-    /// Whether the member was the only one ever, so that it is news that this one goes on.
+    /// Returns true if this was the only member ever, so that its recovery is worth reporting.
     pub(crate) fn is_news(&self) -> bool {
         matches!(self, Self::Ends(over) if over.joined == 1)
     }
@@ -291,15 +293,15 @@ impl Leaving {
 mod tests {
     use super::*;
 
-    fn member(outages: &Outages) -> Membership {
-        Membership::new(outages.clone(), |_| ())
+    fn member(outages: &Outages) -> OutageGuard {
+        OutageGuard::new(outages.clone(), |_| ())
     }
 
     #[tokio::test(start_paused = true)]
     async fn the_first_member_begins_an_outage_and_the_last_one_ends_it() {
         let outages = Outages::default();
         let (first, second) = (member(&outages), member(&outages));
-        assert_eq!(first.leave(), Leaving::WasInNone);
+        assert_eq!(first.leave(), Leaving::NotInOutage);
         assert_eq!(first.join("down"), Some(1));
         assert_eq!(first.join("down"), None, "it is in it already");
         assert_eq!(second.join("down"), None);
@@ -307,7 +309,7 @@ mod tests {
         assert_eq!(forbidden, Some(1), "another reason is another outage");
         tokio::time::sleep(Duration::from_secs(30)).await;
         assert_eq!(first.clone().leave(), Leaving::OthersStay);
-        assert_eq!(first.leave(), Leaving::WasInNone, "clones share it");
+        assert_eq!(first.leave(), Leaving::NotInOutage, "clones share it");
         let third = member(&outages);
         assert_eq!(third.join("down"), None, "it is still going on");
         drop(third);
@@ -351,7 +353,7 @@ mod tests {
     async fn a_large_outage_is_over_though_a_few_fail_for_reasons_of_their_own() {
         static TOLD: Mutex<Vec<Over>> = Mutex::new(Vec::new());
         let outages = Outages::default();
-        let new = || Membership::new(outages.clone(), |over| TOLD.lock().unwrap().push(over));
+        let new = || OutageGuard::new(outages.clone(), |over| TOLD.lock().unwrap().push(over));
         let over = |joined, still| Over {
             name: "down".into(),
             lasted: Duration::from_secs(30),
@@ -404,7 +406,7 @@ mod tests {
             TOLD.lock().unwrap().push(line);
         };
         let outages = Outages::default();
-        let new = || Membership::new(outages.clone(), tell);
+        let new = || OutageGuard::new(outages.clone(), tell);
         let (one, other) = (new(), new());
         one.join("down");
         other.join("down");

@@ -1,36 +1,45 @@
-//! Random numbers for spreading load: nothing secret depends on them.
+//! Random numbers for spreading load; not suitable for secrets.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Random numbers. One per operator; shared by its tasks.
+/// A random number generator. Each operator has one, shared by its tasks.
 #[derive(Debug)]
 pub(crate) struct Rng(AtomicU64);
 
 impl Rng {
-    /// Seeded by the system.
+    /// Creates a generator seeded by the system.
     pub(crate) fn new() -> Self {
         Self::seeded(RandomState::new().hash_one(0_u64))
     }
 
-    /// The same numbers in the same order for the same seed.
+    /// Creates a generator with reproducible numbers for a seed.
     pub(crate) fn seeded(seed: u64) -> Self {
         Self(AtomicU64::new(seed))
     }
 
-    /// A number in `0.0..1.0`.
+    /// Creates another generator, seeded by the next number of this one.
+    pub(crate) fn fork(&self) -> Self {
+        Self::seeded(self.next_u64())
+    }
+
+    /// Returns a number in `0.0..1.0`.
     pub(crate) fn next_f64(&self) -> f64 {
+        let bits = u32::try_from(self.next_u64() >> 32).unwrap_or_default();
+        f64::from(bits) / (f64::from(u32::MAX) + 1.0)
+    }
+
+    fn next_u64(&self) -> u64 {
         const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
         let mut mixed = self.0.fetch_add(STEP, Ordering::Relaxed).wrapping_add(STEP);
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        let bits = u32::try_from((mixed ^ (mixed >> 31)) >> 32).unwrap_or_default();
-        f64::from(bits) / (f64::from(u32::MAX) + 1.0)
+        mixed ^ (mixed >> 31)
     }
 
-    /// A random part of `whole`, from nothing to all of it.
+    /// Returns a random part of `whole`, from nothing to all of it.
     pub(crate) fn jitter(&self, whole: Duration) -> Duration {
         whole.mul_f64(self.next_f64())
     }

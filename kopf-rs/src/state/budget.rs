@@ -1,16 +1,16 @@
-//! How much annotations an object can still take: a patch that would pass the limit is refused, even one that lets the object go.
+//! Computes the remaining room for annotations: the server refuses a patch that exceeds the limit, even one that removes the finalizer.
 //!
-//! Must not know what the annotations say.
+//! Must not know the content of annotations.
 
 use serde_json::Value;
 
 use crate::object::body::Body;
 use crate::object::patch::Patch;
 
-/// All keys and values of an object's annotations together, as the API server counts.
+/// The limit for all keys and values of an object's annotations, as the API server counts them.
 pub(crate) const LIMIT: usize = 256 * 1024;
 
-/// The size of all annotations once `patch` is applied to `body`.
+/// Returns the size of all annotations after applying `patch` to `body`.
 pub(super) fn annotations_after(body: &Body, patch: &Patch) -> usize {
     let wanted = patch
         .get(&["metadata", "annotations"])

@@ -1,6 +1,6 @@
-//! Changes of the operator's state on an object: a patch with as much of them as the object has room for.
+//! Writes changes of the operator's state into a patch, as much as the object has room for.
 //!
-//! Promises that an annotation of ours never makes the object too large. Must not know why something is stored or removed.
+//! Guarantees that our annotations never make the object too large. Must not know why state is stored or removed.
 
 use crate::object::body::Body;
 use crate::object::patch::Patch;
@@ -9,66 +9,64 @@ use crate::state::diffbase::{Kept, KnownEssence};
 use crate::state::progress::Record;
 use crate::state::{NotKept, Persistence};
 
-/// What is to change.
+/// The requested changes.
 #[derive(Debug, Default)]
 pub(crate) struct Changes<'a> {
-    /// Handlers whose records are removed, before others are stored.
+    /// Handlers whose records are removed before others are stored.
     pub(crate) removed: Vec<&'a str>,
     pub(crate) stored: Vec<(&'a str, &'a Record)>,
     pub(crate) target: TargetChange,
     pub(crate) last_handled: Option<&'a KnownEssence>,
 }
 
-/// What becomes of the target of the cycle.
+/// The change of the cycle's target.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum TargetChange {
-    /// It stays as it is.
+    /// Leaves the target unchanged.
     #[default]
     Keep,
     Remove,
     Store(KnownEssence),
 }
 
-/// What was put into a patch.
+/// The result of writing changes.
 #[derive(Debug)]
 pub(crate) struct Written {
     pub(crate) patch: Patch,
-    /// All records that were to be stored.
+    /// True if all records were stored.
     pub(crate) keeps_records: bool,
-    /// What was handled last, where that was to be stored.
+    /// True if the last-handled state was stored as requested.
     pub(crate) keeps_last_handled: bool,
     pub(crate) troubles: Vec<WriteTrouble>,
 }
 
-/// Why not all was written.
+/// The reason why a change was not written completely.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum WriteTrouble {
-    /// A storage has not taken something.
+    /// A storage has failed to store a value.
     NotKept(NotKept),
-    /// A storage has not taken something off.
+    /// A storage has failed to remove a value.
     NotRemoved(NotKept),
-    /// So many bytes of what was handled last are too many for an annotation.
+    /// The last-handled state is too large for an annotation, with this many bytes.
     LastHandledTooLarge { bytes: usize },
-    /// After a restart, only a digest is left of what was handled.
-    OnlyDigestLeft,
-    /// The annotations would take so many bytes: progress is kept in short, or in memory only.
+    /// The annotations would take this many bytes: progress is kept in a short form, or in memory only.
     NoRoom { bytes: usize, only_memory: bool },
 }
 
-/// How much of the state goes onto the object.
+/// The form in which state is written to the object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Room {
     Plenty,
     /// Digests instead of essences.
     Digest,
-    /// And messages cut short.
+    /// Digests instead of essences, and shortened messages.
     Short,
-    /// Nothing: memory has to do. What is to be removed is.
+    /// No writes at all: state stays in memory. Removals still happen.
     None,
 }
 
 impl Persistence {
-    /// The changes, as far as the object has room for them, beside what handlers want.
+    /// Adds the changes to the handlers' patch `wanted`, in the largest form that the object has room for.
     pub(crate) fn write(&self, changes: &Changes<'_>, wanted: &Patch, body: &Body) -> Written {
         let takes_digests = self.essence.takes_digests();
         let rooms = [Room::Plenty, Room::Digest, Room::Short];
@@ -93,7 +91,7 @@ impl Persistence {
         }
     }
 
-    /// The removal of records and of the target of their cycle. That takes no room.
+    /// Removes records and the target of their cycle, which never needs room.
     pub(crate) fn remove_progress(
         &self,
         removed: Vec<&str>,
@@ -133,7 +131,7 @@ impl Persistence {
                 self.progress
                     .store_target(&target.reduced(), body, &mut patch);
             }
-            // What is there stays beside the records that stay.
+            // The existing target stays beside the records that stay.
             TargetChange::Store(_) | TargetChange::Keep => {}
         }
         let mut written = Written {
@@ -143,7 +141,15 @@ impl Persistence {
             troubles,
         };
         if room != Room::None {
+            let kept = match &changes.target {
+                TargetChange::Store(KnownEssence::Whole(target)) if room == Room::Plenty => {
+                    Some(target)
+                }
+                _ => None,
+            };
             for (id, record) in &changes.stored {
+                let spelled = (room < Room::Short).then(|| record.spelled(kept)).flatten();
+                let record = spelled.as_ref().unwrap_or(record);
                 self.store_record((id, record), room, body, &mut written);
             }
             if let Some(last) = changes.last_handled {
@@ -176,9 +182,6 @@ impl Persistence {
         written: &mut Written,
     ) {
         let reduced = (room != Room::Plenty).then(|| last.reduced());
-        if let (None, KnownEssence::Digest(_)) = (&reduced, last) {
-            written.troubles.push(WriteTrouble::OnlyDigestLeft);
-        }
         let last = reduced.as_ref().unwrap_or(last);
         match self.essence.store(last, body, &mut written.patch) {
             Ok(Kept::Whole) => {}
@@ -206,7 +209,7 @@ mod tests {
     const ESSENCE: usize = 3_000;
     const MESSAGE: usize = 2_000;
 
-    /// A storage that takes no digests.
+    /// A storage that cannot store digests.
     struct Elsewhere;
 
     impl DiffBaseStorage for Elsewhere {
@@ -228,7 +231,7 @@ mod tests {
         KnownEssence::Whole(Essence::from(json!({"spec": "e".repeat(ESSENCE)})))
     }
 
-    /// The end of a cycle that leaves a mark, on an object whose annotations have so many bytes left.
+    /// Writes the end of a cycle that leaves a mark, to an object with this many free bytes in its annotations.
     fn end(persistence: &Persistence, left: usize) -> Written {
         let filler = "x".repeat(budget::LIMIT - "filler".len() - "o.kopf.rs/old".len() - 2 - left);
         let annotations = json!({"filler": filler, "o.kopf.rs/old": "{}"});

@@ -1,7 +1,7 @@
-//! The essence that was handled last.
+//! The last-handled essence.
 //!
-//! Compact JSON while it is small, compressed when it is not, a digest where even that would not fit beside other annotations.
-//! Must not know what counts as essence.
+//! It is stored as compact JSON if small, compressed if larger, and as a digest if even the compressed form does not fit. Must not know which
+//! fields belong to an essence.
 
 use std::io::{Read as _, Write as _};
 
@@ -18,44 +18,44 @@ use crate::object::patch::Patch;
 use crate::state::error::{Damaged, NotKept};
 use crate::state::naming::Annotations;
 
-/// From this size on it is compressed.
+/// The minimum size for compression.
 const COMPRESSED_FROM: usize = 16 * 1024;
-/// What it may take of the 256 KiB that all annotations of an object share.
+/// The share of the 256 KiB for all annotations of an object.
 const BUDGET: usize = 160 * 1024;
-/// What may come out of a compressed one: more cannot have been an object.
+/// The maximum decompressed size: no object can be larger.
 const LONGEST: u64 = 16 * 1024 * 1024;
 const GZIP: &str = "gz:";
 const DIGEST: &str = "digest:";
 
-/// What is known of an essence that was, or is to be, stored as handled last.
+/// The knowledge about an essence that was, or will be, stored as last-handled.
 #[derive(Clone, Debug)]
 pub(crate) enum KnownEssence {
-    /// All of it.
+    /// The complete essence.
     Whole(Essence),
-    /// Only its digest: all of it was too large to keep, or was gone when it had to be kept.
+    /// Only its digest, because the essence was too large or no longer available when it was stored.
     Digest(String),
 }
 
-/// How an essence was kept.
+/// The form in which an essence was stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kept {
-    /// All of it.
+    /// Completely.
     Whole,
-    /// Only its digest: it would have taken so many bytes.
+    /// Only its digest, because the essence would have taken this many bytes.
     Digest { bytes: usize },
 }
 
-/// Keeps the last-handled essence on the object.
+/// Stores the last-handled essence on the object.
 pub(crate) trait EssenceStore: Send + Sync {
-    /// What the object carries.
+    /// Returns the essence that the object carries.
     fn fetch(&self, body: &Body) -> Result<Option<KnownEssence>, Damaged>;
-    /// Put `last` into `patch`, as well as it fits.
+    /// Writes `last` into `patch`, in the best form that fits.
     fn store(&self, last: &KnownEssence, body: &Body, patch: &mut Patch) -> Result<Kept, NotKept>;
-    /// Whether a digest can be kept in the place of an essence.
+    /// Returns true if the store can hold a digest in place of an essence.
     fn takes_digests(&self) -> bool;
-    /// Take out of an essence what is kept here.
+    /// Removes the values of this store from an essence.
     fn clear(&self, essence: &mut Value);
-    /// What is expected, where no server would take what is kept here.
+    /// Fails with the expected form if a server would refuse the values of this store.
     fn check(&self) -> Result<(), String> {
         Ok(())
     }
@@ -68,18 +68,18 @@ impl KnownEssence {
             Self::Digest(digest) => digest,
         }
     }
-    /// Only the digest of it.
+    /// Returns only the digest.
     pub(crate) fn reduced(&self) -> Self {
         Self::Digest(self.digest().to_owned())
     }
-    /// Whether it is this essence.
+    /// Returns true if this is the given essence.
     pub(crate) fn is(&self, essence: &Essence) -> bool {
         match self {
             Self::Whole(whole) => whole.is_same(essence),
             Self::Digest(digest) => digest == essence.digest(),
         }
     }
-    /// Whether nothing that counts differs.
+    /// Returns true if both are equivalent.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         match other {
             Self::Whole(essence) => self.is(essence),
@@ -88,7 +88,7 @@ impl KnownEssence {
     }
 }
 
-/// The essence in one annotation.
+/// Stores the essence in one annotation.
 #[derive(Debug)]
 pub(crate) struct AnnotatedEssence {
     annotations: Annotations,
@@ -123,7 +123,7 @@ impl EssenceStore for AnnotatedEssence {
     fn takes_digests(&self) -> bool {
         true
     }
-    /// Our annotations are no part of any essence.
+    /// Essences never contain our annotations.
     fn clear(&self, _: &mut Value) {}
 }
 
@@ -161,9 +161,9 @@ pub(super) fn decode(text: &str) -> Result<KnownEssence, String> {
     }
 }
 
-fn compress(bytes: &[u8]) -> String {
+pub(super) fn compress(bytes: &[u8]) -> String {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
-    // Writing into memory does not fail; were it to, the text would be unreadable and said to be so.
+    // Writing into memory does not fail. If it did, reading the text would report the damage.
     let packed = encoder.write_all(bytes).and_then(|()| encoder.finish());
     format!("{GZIP}{}", STANDARD.encode(packed.unwrap_or_default()))
 }
@@ -201,7 +201,7 @@ pub(crate) mod tests {
         (text.to_owned(), kept, read)
     }
 
-    /// Text that does not compress.
+    /// Returns text that does not compress.
     pub(crate) fn noise(length: usize) -> String {
         let mut state = 1_u64;
         let next = |_| {

@@ -1,4 +1,4 @@
-//! What goes wrong with state on objects: it cannot be read, or a storage has not taken it.
+//! Errors of state on objects: it cannot be read, or a storage has not stored it.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ pub(crate) struct Damaged {
     pub(crate) why: String,
 }
 
-/// State that a storage has not taken.
+/// State that a storage has not stored.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what} could not be stored ({why})")]
 pub(crate) struct NotKept {
@@ -18,7 +18,7 @@ pub(crate) struct NotKept {
     pub(crate) why: String,
 }
 
-/// Why something could not be read or kept. Made from any error by `?`, or from text by `into`.
+/// The reason why a value could not be read or stored. Created from any error by `?`, or from text by `into`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StorageError(String);
 

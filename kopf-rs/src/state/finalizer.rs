@@ -1,24 +1,24 @@
-//! Adding and removing the finalizer.
+//! Adds and removes the finalizer.
 //!
-//! As a whole list in a merge patch, to be applied to exactly the list it was made from: others' finalizers keep their places.
-//! Must not know when.
+//! The patch contains the complete list and must be applied to the list that it was made from, so that other finalizers keep their positions.
+//! Must not know when to add or remove.
 
 use serde_json::Value;
 
 use crate::object::body::Body;
 use crate::object::patch::Patch;
 
-/// Whether the object carries the finalizer.
+/// Returns true if the object has the finalizer.
 pub(crate) fn is_on(body: &Body, finalizer: &str) -> bool {
     body.finalizers().any(|it| it == finalizer)
 }
 
-/// Whether nothing but the finalizer keeps the object.
+/// Returns true if no other finalizer blocks the deletion of the object.
 pub(crate) fn is_alone(body: &Body, finalizer: &str) -> bool {
     body.finalizers().all(|it| it == finalizer)
 }
 
-/// Put the finalizer on; gives the list the patch is good for. A list that a handler wants is respected.
+/// Adds the finalizer to the patch, and returns the list that the patch requires. Respects a list that a handler has set in the patch.
 pub(crate) fn add(body: &Body, finalizer: &str, patch: &mut Patch) -> Vec<String> {
     edit(body, patch, |list| {
         if !list.iter().any(|it| it == finalizer) {
@@ -27,7 +27,7 @@ pub(crate) fn add(body: &Body, finalizer: &str, patch: &mut Patch) -> Vec<String
     })
 }
 
-/// Take the finalizer off; gives the list the patch is good for.
+/// Removes the finalizer in the patch, and returns the list that the patch requires.
 pub(crate) fn remove(body: &Body, finalizer: &str, patch: &mut Patch) -> Vec<String> {
     edit(body, patch, |list| list.retain(|it| it != finalizer))
 }

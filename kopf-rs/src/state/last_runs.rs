@@ -1,6 +1,6 @@
-//! When the timers with a schedule were called last: an annotation for each, with a time.
+//! Records the last run of each timer with a schedule in an annotation.
 //!
-//! Without it, nobody could know after a restart that a run was missed. Must not know any schedule.
+//! Without the record, the operator could not detect a missed run after a restart. Must not know schedules.
 
 use jiff::{RoundMode, Timestamp, TimestampRound, Unit};
 
@@ -9,7 +9,7 @@ use crate::object::patch::Patch;
 use crate::state::Persistence;
 
 impl Persistence {
-    /// When the timer was called last, or first seen, as the object tells. Nothing where it does not.
+    /// Returns the time when the timer was last called, or first seen, according to the object.
     pub(crate) fn last_run(&self, id: &str, body: &Body) -> Option<Timestamp> {
         let annotation = self.runs.of_last_run(id, body);
         body.annotation_map()
@@ -19,7 +19,7 @@ impl Persistence {
             .ok()
     }
 
-    /// Note a run.
+    /// Records a run.
     pub(crate) fn note_run(&self, id: &str, at: Timestamp, body: &Body, patch: &mut Patch) {
         let whole = TimestampRound::new()
             .smallest(Unit::Second)
@@ -35,7 +35,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::object::outline::Outline;
+    use crate::object::lazy_json::Outline;
     use crate::object::raw::Raw;
     use crate::state::kopf::status::StatusProgressStorage;
 
@@ -75,7 +75,8 @@ mod tests {
         assert_eq!(found, None);
     }
 
-    /// An object whose timers are of the past is handled without a tree again, and nobody takes a run for a record of another operator.
+    /// An object with a recorded run is still recognised as handled from its text, and the annotation is not mistaken for a record of another
+    /// operator.
     #[test]
     fn a_run_is_no_progress() {
         let persistence = Persistence::named("op");

@@ -1,8 +1,8 @@
-//! Annotation names: prefixes, handler ids as valid keys.
+//! Annotation names: prefixes, and handler ids as valid keys.
 //!
-//! Promises a valid and stable name for every id. Most are named as Kopf names them (its second version of the rule); of the ids
-//! that differ in slashes and dots only, to which Kopf gives one name, the likeliest keeps it. (Angle brackets, which names of
-//! functions do not have, remain one with underscores.) Must not know what is kept under the names.
+//! Guarantees a valid and stable name for every id. Most names equal Kopf's (by the second version of its rule). Ids that differ only in
+//! slashes and dots share one name in Kopf; here the likeliest of them gets that name. (Ids with angle brackets still share names with those
+//! with underscores, which is harmless, because function names contain no angle brackets.) Must not know the values under the names.
 
 use std::sync::Arc;
 
@@ -15,18 +15,18 @@ use serde_json::Value;
 use crate::object::body::Body;
 use crate::object::patch::Patch;
 
-/// The longest name part of an annotation.
+/// The maximum length of an annotation's name part.
 const LONGEST: usize = 63;
-/// Tells operators of Kopf's kind that all annotations of its prefix are an operator's own.
+/// Signals to Kopf-like operators that all annotations with this prefix belong to an operator.
 pub(crate) const MARKER: &str = "kopf-managed";
-/// Keeps the essence that was handled last.
+/// Holds the last-handled essence.
 pub(crate) const LAST_HANDLED: &str = "last-handled-configuration";
-/// Keeps, in the middle of a cycle, the essence that is to be stored as handled last.
+/// Holds, in the middle of a cycle, the essence that will be stored as last-handled.
 pub(crate) const TARGET: &str = "target-configuration";
-/// Begins the names under which the last runs of timers with a schedule are kept.
+/// The prefix of the names that hold the last runs of timers with a schedule.
 const LAST_RUN: &str = "last-run";
 
-/// Ends the names on `ReplicaSets` of Deployments, whose annotations are copied there.
+/// The suffix of names on `ReplicaSets` of Deployments, to which the annotations of the Deployment are copied.
 const OF_COPY: &str = "-ofDRS";
 
 /// The annotations of one operator.
@@ -41,42 +41,42 @@ impl Annotations {
             prefix: prefix.into(),
         }
     }
-    /// The annotation for a handler's record.
+    /// Returns the annotation for a handler's record.
     pub(crate) fn of_handler(&self, id: &str, body: &Body) -> String {
         if is_copy_of_deployment(body) {
             return self.full(&handler_name(&format!("{id}{OF_COPY}")));
         }
         self.full(&handler_name(id))
     }
-    /// The annotation in which earlier versions kept that record, where it is another one. It may be that of another handler.
+    /// Returns the annotation in which earlier versions kept that record, if it differs. It may also be that of another handler.
     pub(crate) fn former_of_handler(&self, id: &str, body: &Body) -> Option<String> {
         let marked = is_copy_of_deployment(body).then(|| format!("{id}{OF_COPY}"));
         let former = former_name(marked.as_deref().unwrap_or(id))?;
         Some(self.full(&former))
     }
-    /// The annotation for the essence handled last.
+    /// Returns the annotation for the last-handled essence.
     pub(crate) fn of_essence(&self, body: &Body) -> String {
         if is_copy_of_deployment(body) {
             return self.full(&format!("{LAST_HANDLED}{OF_COPY}"));
         }
         self.last_handled()
     }
-    /// The annotation for the target of the cycle under way.
+    /// Returns the annotation for the target of the current cycle.
     pub(crate) fn of_target(&self, body: &Body) -> String {
         if is_copy_of_deployment(body) {
             return self.full(&format!("{TARGET}{OF_COPY}"));
         }
         self.full(TARGET)
     }
-    /// The annotation for the last run of a timer with a schedule.
+    /// Returns the annotation for the last run of a timer with a schedule.
     pub(crate) fn of_last_run(&self, id: &str, body: &Body) -> String {
         self.of_handler(&format!("{LAST_RUN}/{id}"), body)
     }
-    /// The same as [`of_essence`](Self::of_essence) for any object that is no copy of another one.
+    /// Like [`of_essence`](Self::of_essence), for an object that is not a copy of another one.
     pub(crate) fn last_handled(&self) -> String {
         self.full(LAST_HANDLED)
     }
-    /// Whether the annotation is one of ours for a handler's record.
+    /// Returns true if the annotation is ours and holds a handler's record.
     pub(crate) fn is_record(&self, annotation: &str) -> bool {
         let ours = annotation
             .split_once('/')
@@ -87,7 +87,7 @@ impl Annotations {
         };
         ours.is_some_and(|(_, name)| name != MARKER && name != LAST_HANDLED && !is_run(name))
     }
-    /// Write an annotation, and with the first one the marker.
+    /// Writes an annotation, and the marker if the object lacks it.
     pub(crate) fn put(&self, annotation: &str, value: String, body: &Body, patch: &mut Patch) {
         let marker = self.full(MARKER);
         if !body.annotation_map().contains_key(&marker) {
@@ -95,7 +95,7 @@ impl Annotations {
         }
         patch.put(&["metadata", "annotations", annotation], value.into());
     }
-    /// Take an annotation off the object, or out of the patch.
+    /// Removes an annotation from the object or from the patch.
     pub(crate) fn remove(annotation: &str, body: &Body, patch: &mut Patch) {
         let at = ["metadata", "annotations", annotation];
         if body.annotation_map().contains_key(annotation) {
@@ -109,7 +109,7 @@ impl Annotations {
     }
 }
 
-/// The annotation prefix of the operator of that name: a DNS name, whatever the name is.
+/// Returns the annotation prefix of an operator: always a valid DNS name, for any operator name.
 pub(crate) fn prefix(operator: &str) -> String {
     const DOMAIN: &str = "kopf.rs";
     let name: String = operator
@@ -130,19 +130,19 @@ pub(crate) fn prefix(operator: &str) -> String {
     }
 }
 
-/// The name part for a handler id. What is no valid name, is one of ours, or would get the name of a likelier id, gets a
-/// readable part and a digest.
+/// Returns the name part for a handler id. An id that is not a valid name, equals one of our names, or would share the name of a likelier id
+/// gets a readable part plus a digest.
 pub(crate) fn handler_name(id: &str) -> String {
     let likeliest = kopfs_name(id).filter(|_| is_likeliest(id));
     likeliest.unwrap_or_else(|| digested_name(id))
 }
 
-/// The name part that earlier versions gave to a handler id, where it was another one.
+/// Returns the name part that earlier versions used for a handler id, if it differs.
 fn former_name(id: &str) -> Option<String> {
     kopfs_name(id).filter(|_| !is_likeliest(id))
 }
 
-/// Kopf's name for the id, where it is short and valid and none of ours.
+/// Returns Kopf's name for the id if it is short, valid and not one of ours.
 fn kopfs_name(id: &str) -> Option<String> {
     let safe = safe(id);
     let only_kopfs = id.chars().all(|it| is_plain(it) || "-_./<>".contains(it));
@@ -151,14 +151,14 @@ fn kopfs_name(id: &str) -> Option<String> {
     (only_kopfs && is_valid_name(&safe) && !is_ours).then_some(safe)
 }
 
-/// Whether this is the likeliest of the ids with the same name in Kopf: a function, a slash, and the path of its field or the
-/// name of its sub-handler.
+/// Returns true if this is the likeliest of the ids that share a name in Kopf: a function, a slash, and the path of its field or the name of
+/// its sub-handler.
 fn is_likeliest(id: &str) -> bool {
     let (function, below) = id.split_once('/').unwrap_or((id, ""));
     !function.contains('.') && !below.contains('/')
 }
 
-/// Whether other ids have the same name in Kopf, so that what is found under it may be theirs.
+/// Returns true if other ids share this id's name in Kopf, so that a value under that name may be theirs.
 pub(crate) fn is_ambiguous(id: &str) -> bool {
     kopfs_name(id).is_some_and(|name| name.contains('.'))
 }
@@ -174,7 +174,7 @@ fn digested_name(id: &str) -> String {
     )
 }
 
-/// The id in characters that names may have.
+/// Replaces characters that names cannot contain.
 pub(crate) fn safe(id: &str) -> String {
     let replaced = |it| match it {
         '/' => '.',
@@ -184,14 +184,14 @@ pub(crate) fn safe(id: &str) -> String {
     id.chars().map(replaced).collect()
 }
 
-/// A dash and six characters of digest, as Kopf makes them.
+/// Returns a dash and six characters of digest, as Kopf does.
 pub(crate) fn suffix(id: &str) -> String {
     let digest = blake2::Blake2b::<U4>::digest(id.as_bytes());
     let text = STANDARD.encode(digest).replace('+', "-").replace('/', ".");
     format!("-{}", text.trim_end_matches(['=', '-', '.']))
 }
 
-/// Whether it can be the name part of an annotation.
+/// Returns true for a valid name part of an annotation.
 pub(crate) fn is_valid_name(name: &str) -> bool {
     let fits = |it: char| is_plain(it) || "-_.".contains(it);
     (1..=LONGEST).contains(&name.len())
@@ -200,7 +200,7 @@ pub(crate) fn is_valid_name(name: &str) -> bool {
         && name.ends_with(is_plain)
 }
 
-/// Whether Kubernetes takes it for a prefix of annotations and finalizers: a DNS name.
+/// Returns true for a valid prefix of annotations and finalizers: a DNS name.
 pub(crate) fn is_valid_prefix(prefix: &str) -> bool {
     const LONGEST_PREFIX: usize = 253;
     let lower = |it: char| it.is_ascii_lowercase() || it.is_ascii_digit();
@@ -214,7 +214,7 @@ pub(crate) fn is_valid_prefix(prefix: &str) -> bool {
     prefix.len() <= LONGEST_PREFIX && prefix.split('.').all(is_label)
 }
 
-/// Whether Kubernetes takes it for a finalizer.
+/// Returns true for a valid finalizer.
 pub(crate) fn is_valid_finalizer(finalizer: &str) -> bool {
     match finalizer.split_once('/') {
         Some((prefix, name)) => is_valid_prefix(prefix) && is_valid_name(name),
@@ -226,7 +226,8 @@ fn is_plain(character: char) -> bool {
     character.is_ascii_alphanumeric()
 }
 
-/// Deployments copy their annotations to their `ReplicaSets`: these need names of their own.
+/// Returns true for a `ReplicaSet` of a Deployment. Deployments copy their annotations to their `ReplicaSets`, which therefore need names of
+/// their own.
 pub(crate) fn is_copy_of_deployment(body: &Body) -> bool {
     body["kind"] == "ReplicaSet"
         && body.metadata()["ownerReferences"]

@@ -1,6 +1,6 @@
-//! What of an object belongs to the operator: its annotations, what its storages keep elsewhere, its finalizer.
+//! Protects the operator's own parts of an object: its annotations, the values of its storages, and its finalizer.
 //!
-//! Promises that no function of a handler can remove or change that. Must not know what is kept there.
+//! Guarantees that functions of handlers cannot remove or change these. Must not know their content.
 
 use std::collections::BTreeMap;
 
@@ -13,11 +13,11 @@ use crate::object::path::FieldPath;
 use crate::state::Persistence;
 use crate::state::diffbase::KnownEssence;
 
-/// Values that are no objects, by their places.
+/// Values that are not objects, by their paths.
 type Leaves = BTreeMap<Vec<String>, Value>;
 
 impl Persistence {
-    /// Make what belongs to the operator in `changed` what it is in `wanted`. Named are the places that were different.
+    /// Restores the operator's own parts of `changed` to those of `wanted`, and returns the paths that differed.
     pub(crate) fn keep(&self, wanted: &Value, changed: &mut Value) -> Vec<String> {
         let mut lost = Vec::new();
         let mut back = Patch::new();
@@ -48,7 +48,7 @@ impl Persistence {
         }
         self.progress.clear(&mut rest);
         without(object, Some(&rest), &mut Vec::new(), &mut own);
-        // A storage for essences may clear what is not its own: fields that users have chosen to ignore.
+        // A storage for essences may clear more than its own values: fields that users have chosen to ignore.
         if self.plain.is_none() {
             let (last, body) = (Essence::from(json!({})), Body::new(object.clone()));
             let mut stored = Patch::new();
@@ -63,7 +63,7 @@ impl Persistence {
         own
     }
 
-    /// The finalizers of `changed` with the operator's where it is in `wanted`; nothing where that is so.
+    /// Returns the finalizers of `changed`, with the operator's added or removed as in `wanted`, or `None` if they already agree.
     fn finalizers(&self, wanted: &Value, changed: &Value) -> Option<Value> {
         let list = |object: &Value| object["metadata"]["finalizers"].as_array().cloned();
         let own = json!(&*self.finalizer);
@@ -87,7 +87,7 @@ fn annotations(object: &mut Value) -> Option<&mut Map<String, Value>> {
     object.pointer_mut("/metadata/annotations")?.as_object_mut()
 }
 
-/// The leaves of `object` that are not in `rest`.
+/// Returns the leaves of `object` that `rest` lacks.
 fn without(object: &Value, rest: Option<&Value>, at: &mut Vec<String>, leaves: &mut Leaves) {
     match object {
         Value::Object(members) => {
@@ -102,7 +102,7 @@ fn without(object: &Value, rest: Option<&Value>, at: &mut Vec<String>, leaves: &
     }
 }
 
-/// The leaves of `object` at the places of leaves of `shape`.
+/// Returns the leaves of `object` at the positions of the leaves of `shape`.
 fn common(object: &Value, shape: &Value, at: &mut Vec<String>, leaves: &mut Leaves) {
     match (object, shape) {
         (Value::Object(members), Value::Object(shape)) => {
@@ -183,7 +183,7 @@ mod tests {
         );
         let mut expected = wanted.clone();
         (expected["spec"]["n"], expected["status"]["s"]) = (json!(2), json!(2));
-        // A null is no value that a merge could bring back, and says nothing in a record.
+        // A null cannot be restored by a merge, and has no meaning in a record.
         expected["status"]["kopf"]["progress"]["f"] = json!({"retries": 1});
         assert_eq!(found["spec"], expected["spec"]);
         assert_eq!(found["status"], expected["status"]);

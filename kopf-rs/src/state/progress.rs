@@ -1,6 +1,7 @@
-//! Progress records: what is remembered of a handler between attempts.
+//! Progress records: the memory of a handler between attempts.
 //!
-//! In Kopf's JSON, plus `target`, `wait` and `owed`. What cannot be read is said, not guessed. Must not know which handlers there are.
+//! Uses Kopf's JSON plus `target`, `wait` and `owed`. Unreadable records are reported rather than guessed. Must not know which handlers
+//! exist.
 
 use std::time::Duration;
 
@@ -18,13 +19,13 @@ use crate::state::diffbase::{KnownEssence, decode, encode};
 use crate::state::error::{Damaged, NotKept, StorageError};
 use crate::state::naming::{Annotations, is_ambiguous};
 
-/// One handler's progress within one cycle. Times have microseconds, as on the object.
+/// One handler's progress within one cycle. Times have microsecond precision, as on the object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
     pub(crate) started: Timestamp,
     pub(crate) stopped: Option<Timestamp>,
     pub(crate) delayed: Option<Timestamp>,
-    /// How long the handler wanted to wait until then, where that is longer than usual.
+    /// The delay that the handler requested, if it is longer than usual.
     pub(crate) wait: Option<Duration>,
     pub(crate) purpose: Option<Reason>,
     pub(crate) retries: u32,
@@ -33,17 +34,17 @@ pub struct Record {
     pub(crate) message: Option<String>,
     /// Ids of sub-handlers, sorted.
     pub(crate) subrefs: Vec<String>,
-    /// Digest of what the last attempt has seen of the handler's scope; `None` before the first attempt.
+    /// The digest of the handler's scope as the last attempt has seen it; `None` before the first attempt.
     pub(crate) target: Option<Sight>,
-    /// To be called whatever has changed: what was handled last is not what the handler has seen.
+    /// The handler must be called regardless of changes, because the stored last-handled state is not the state that it has seen.
     pub(crate) is_owed: bool,
 }
 
-/// Keeps progress records on the object.
+/// Stores progress records on the object.
 pub(crate) trait ProgressStore: Send + Sync {
-    /// The record of handler `id`, if the object carries one.
+    /// Returns the record of handler `id`, if the object has one.
     fn fetch(&self, id: &str, body: &Body) -> Result<Option<Record>, Damaged>;
-    /// Put the record of handler `id` into `patch`.
+    /// Writes the record of handler `id` into `patch`.
     fn store(
         &self,
         id: &str,
@@ -51,41 +52,41 @@ pub(crate) trait ProgressStore: Send + Sync {
         body: &Body,
         patch: &mut Patch,
     ) -> Result<(), NotKept>;
-    /// Take the record of handler `id` off the object, or out of `patch`.
+    /// Removes the record of handler `id` from the object or from `patch`.
     fn purge(&self, id: &str, body: &Body, patch: &mut Patch) -> Result<(), NotKept>;
-    /// Whether all of a record comes back, its target included. Where not, memory has to hold the records of a cycle.
+    /// Returns true if records are restored completely, including their targets. Otherwise memory must hold the records of a cycle.
     fn keeps_targets(&self) -> bool;
-    /// The target of the cycle under way, if the object carries it.
+    /// Returns the target of the current cycle, if the object has it.
     fn fetch_target(&self, body: &Body) -> Result<Option<KnownEssence>, Damaged> {
         let _ = body;
         Ok(None)
     }
-    /// Put the target of the cycle under way into `patch`, where there is a place for it.
+    /// Writes the target of the current cycle into `patch`, if the store has a place for it.
     fn store_target(&self, target: &KnownEssence, body: &Body, patch: &mut Patch) {
         let _ = (target, body, patch);
     }
-    /// Take the target off the object, or out of `patch`.
+    /// Removes the target from the object or from `patch`.
     fn purge_target(&self, body: &Body, patch: &mut Patch) {
         let _ = (body, patch);
     }
-    /// Take out of an essence what is kept here.
+    /// Removes the values of this store from an essence.
     fn clear(&self, essence: &mut Value);
-    /// What is expected, where no server would take what is kept here.
+    /// Fails with the expected form if a server would refuse the values of this store.
     fn check(&self) -> Result<(), String> {
         Ok(())
     }
 }
 
-/// Records in annotations, one each.
+/// Stores each record in one annotation.
 #[derive(Debug)]
 pub(crate) struct AnnotatedProgress {
     annotations: Annotations,
 }
 
-/// A record as it is written.
+/// The stored form of a record.
 #[derive(Serialize, Deserialize)]
 struct Stored {
-    /// Whose record it is, where earlier versions gave other handlers the same annotation.
+    /// The handler's id, if earlier versions used the same annotation for other handlers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     id: Option<String>,
     started: String,
@@ -114,18 +115,18 @@ struct Stored {
     owed: Option<bool>,
 }
 
-/// The delay of temporary errors that ask for none. Only longer ones are noted beside the time that follows from them.
+/// The default delay of temporary errors. Only longer delays are stored in addition to the resulting time.
 pub(crate) const USUAL_DELAY: Duration = Duration::from_secs(60);
 
 impl Record {
-    /// Of a handler that was just selected.
+    /// Creates the record of a handler that was just selected.
     pub(crate) fn fresh(purpose: Reason, now: Timestamp) -> Self {
         Self {
             purpose: Some(purpose),
             ..Self::begun(now)
         }
     }
-    /// Of a handler whose attempts begin now, whatever for.
+    /// Creates the record of a handler whose attempts begin now, for any purpose.
     pub(crate) fn begun(now: Timestamp) -> Self {
         Self {
             started: micros(now),
@@ -142,29 +143,30 @@ impl Record {
             is_owed: false,
         }
     }
-    /// Whether it is a mark: it has outlived its cycle, for what its handler has seen is not what was stored as handled.
+    /// Returns true if the record is a mark: it has outlived its cycle, because the state that its handler has seen is not the state that was
+    /// stored as last-handled.
     pub(crate) fn is_mark(&self) -> bool {
         self.purpose.is_none() && self.target.is_some()
     }
-    /// An attempt is about to be made: the handler's time counts from the first one.
+    /// Prepares an attempt: the handler's time counts from the first one.
     pub(crate) fn begin(&mut self, now: Timestamp) {
         if !self.was_called() {
             self.started = micros(now);
         }
     }
-    /// Whether an attempt was made, even if it has only waited for sub-handlers.
+    /// Returns true if an attempt was made, even one that has only waited for sub-handlers.
     pub(crate) fn was_called(&self) -> bool {
         self.retries > 0 || self.delayed.is_some()
     }
-    /// Whether there is nothing more to attempt.
+    /// Returns true if the handler has succeeded or failed permanently.
     pub(crate) fn is_final(&self) -> bool {
         self.success || self.failure
     }
-    /// Whether an attempt may be made now.
+    /// Returns true if an attempt may be made now.
     pub(crate) fn is_due(&self, now: Timestamp) -> bool {
         !self.is_final() && self.delayed.is_none_or(|delayed| delayed <= now)
     }
-    /// No attempt before `at`.
+    /// Delays the next attempt until `at`.
     pub(crate) fn wait_until(&mut self, at: Option<Timestamp>, now: Timestamp) {
         let wait = at.and_then(|at| Duration::try_from(at.duration_since(now)).ok());
         let whole = |wait: Duration| {
@@ -174,20 +176,22 @@ impl Record {
         self.delayed = at;
         self.wait = wait.filter(|it| *it > USUAL_DELAY).map(whole);
     }
-    /// Whether all that was attempted has seen `essence`, at `field`: so has who has attempted nothing.
+    /// Returns true if all attempts have seen `essence` at `field`, or if there were none.
     pub(crate) fn saw(&self, essence: &Essence, field: Option<&FieldPath>) -> bool {
         let seen = self.target.as_ref();
         seen.is_none_or(|seen| seen.is_of(essence, field))
     }
-    /// Whether all that was attempted has seen `known`, at `field`, as far as that can be told.
+    /// Returns true if all attempts have seen `known` at `field`, as far as that can be decided.
     pub(crate) fn saw_known(&self, known: &KnownEssence, field: Option<&FieldPath>) -> bool {
         match (known, &self.target) {
             (_, None) => true,
             (KnownEssence::Whole(essence), _) => self.saw(essence, field),
-            (KnownEssence::Digest(digest), Some(seen)) => field.is_none() && seen.text() == *digest,
+            (KnownEssence::Digest(digest), Some(seen)) => {
+                field.is_none() && seen.digest() == *digest
+            }
         }
     }
-    /// The same as a mark: what was done, whatever for.
+    /// Returns the record as a mark, without its purpose.
     pub(crate) fn as_mark(&self) -> Self {
         Self {
             purpose: None,
@@ -195,7 +199,7 @@ impl Record {
             ..self.clone()
         }
     }
-    /// The same without what Kopf's records have no place for.
+    /// Returns the record without the fields that Kopf's format lacks.
     pub(crate) fn in_kopfs_fields(&self) -> Self {
         Self {
             target: None,
@@ -204,7 +208,7 @@ impl Record {
             ..self.clone()
         }
     }
-    /// The same handler from the start, remembering only what it has seen.
+    /// Returns a new record of the same handler that keeps only the state that it has seen.
     pub(crate) fn again(&self, purpose: Option<Reason>, now: Timestamp) -> Self {
         Self {
             purpose,
@@ -213,7 +217,17 @@ impl Record {
             ..Self::begun(now)
         }
     }
-    /// The same with a short message; nothing where it is short.
+    /// Returns the record with its seen state spelled out, unless that equals the `kept` state.
+    pub(super) fn spelled(&self, kept: Option<&Essence>) -> Option<Self> {
+        let seen = self.target.as_ref()?;
+        let is_told_of_it = self.is_mark() || self.is_owed || kept.is_some();
+        let target = seen.spelling(kept, is_told_of_it)?;
+        Some(Self {
+            target: Some(target),
+            ..self.clone()
+        })
+    }
+    /// Returns the record with a shortened message, or `None` if the message is short.
     pub(super) fn in_short(&self) -> Option<Self> {
         const SHORT: usize = 64;
         let message = self.message.as_deref().filter(|it| it.len() > SHORT)?;
@@ -222,21 +236,21 @@ impl Record {
             ..self.clone()
         })
     }
-    /// As JSON: an object, without fields that have no value. The operator's own fields `target`, `wait` and `owed` are no part of Kopf's
-    /// records.
+    /// Returns the record as a JSON object, without fields that have no value. The operator's own fields `target`, `wait` and `owed` are not
+    /// part of Kopf's records.
     #[must_use]
     pub fn to_value(&self) -> Value {
         serde_json::to_value(self.stored()).unwrap_or_default()
     }
-    /// From the JSON that [`to_value`](Self::to_value) gives, or that Kopf keeps.
+    /// Reads the JSON that [`to_value`](Self::to_value) returns or that Kopf stores.
     ///
     /// # Errors
-    /// Where it is no such record.
+    /// If the value is not such a record.
     pub fn from_value(value: &Value) -> Result<Self, StorageError> {
         let stored = Stored::deserialize(value)?;
         Ok(Self::of(stored)?)
     }
-    /// Kopf's fields in Kopf's order, `null` where there is no value.
+    /// Returns Kopf's fields in Kopf's order, with `null` for missing values.
     pub(crate) fn kopf_fields(&self) -> [(&'static str, Value); 9] {
         let stored = self.stored();
         [
@@ -295,7 +309,7 @@ impl AnnotatedProgress {
         Self { annotations }
     }
 
-    /// The annotation of an earlier version that the object carries, with its text, unless it is another handler's.
+    /// Returns the object's annotation from an earlier version and its text, unless it belongs to another handler.
     fn former<'a>(&self, id: &str, body: &'a Body) -> Option<(String, &'a str)> {
         let annotation = self.annotations.former_of_handler(id, body)?;
         let text = body.annotation_map().get(&annotation)?.as_str()?;
@@ -343,7 +357,7 @@ impl ProgressStore for AnnotatedProgress {
         Annotations::remove(&self.annotations.of_handler(id, body), body, patch);
         if let Some((former, _)) = self.former(id, body) {
             let at = ["metadata", "annotations", former.as_str()];
-            // What is written there now is the record of the handler whose name it is.
+            // A value in the patch is the record of the handler that owns the name.
             if patch.get(&at).is_none() {
                 patch.put(&at, Value::Null);
             }
@@ -372,11 +386,11 @@ impl ProgressStore for AnnotatedProgress {
     fn purge_target(&self, body: &Body, patch: &mut Patch) {
         Annotations::remove(&self.annotations.of_target(body), body, patch);
     }
-    /// Our annotations are no part of any essence.
+    /// Essences never contain our annotations.
     fn clear(&self, _: &mut Value) {}
 }
 
-/// `text`, or its beginning and its end.
+/// Returns `text`, or its beginning and its end.
 pub(crate) fn shortened(text: &str, longest: usize) -> String {
     if text.len() <= longest {
         return text.to_owned();
@@ -391,7 +405,7 @@ pub(crate) fn shortened(text: &str, longest: usize) -> String {
     )
 }
 
-/// To the microsecond: what is written is what is compared.
+/// Rounds to microseconds, so that stored and compared times are equal.
 pub(crate) fn micros(time: Timestamp) -> Timestamp {
     time.round(Unit::Microsecond).unwrap_or(time)
 }
@@ -400,7 +414,7 @@ fn time_to_text(time: Timestamp) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%S%.6f+00:00").to_string()
 }
 
-/// With any offset; without one it is UTC, as very old Kopf versions meant it.
+/// Parses a time with any offset. Without an offset it is UTC, as very old Kopf versions wrote it.
 fn time_from_text(text: &str) -> Result<Timestamp, String> {
     let naive = || {
         let local = text.parse::<civil::DateTime>().ok()?;
@@ -473,7 +487,7 @@ mod tests {
         }
     }
 
-    /// The object after the records of these handlers were stored, one patch each.
+    /// Returns the object after the records of these handlers were stored, with one patch each.
     fn carrying(store: &AnnotatedProgress, ids: &[(&str, u32)]) -> Body {
         let mut body = json!({"metadata": {}});
         for (id, retries) in ids {

@@ -1,7 +1,7 @@
-//! Storages written by users, and how they are kept from doing harm.
+//! Storages written by users, and the guard around them.
 //!
-//! A storage is pure: it reads from the body and writes into a patch. One that fails or panics is an error to be told, and memory does
-//! its work meanwhile. Must not know what is stored when.
+//! A storage is pure: it reads from the body and writes into a patch. If it fails or panics, the operator reports an error and uses its
+//! memory meanwhile. Must not know which values are stored when.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -19,8 +19,8 @@ use crate::state::progress::{ProgressStore, Record};
 
 /// Keeps the progress of handlers on objects: Kopf's `ProgressStorage`. Implement it to keep records where you want them.
 ///
-/// A storage sends no requests: it puts records into the patch, which the operator sends, and finds them in the body later. As long as the operator
-/// runs, it also has the records in memory; a storage that loses records costs attempts only after a restart.
+/// A storage sends no requests: it puts records into the patch, which the operator sends, and finds them in the body later. As long as the
+/// operator runs, it also has the records in memory; a storage that loses records costs attempts only after a restart.
 ///
 /// ```
 /// use kopf_rs::prelude::*;
@@ -52,15 +52,15 @@ use crate::state::progress::{ProgressStore, Record};
 /// let persistence = Persistence::named("my-operator").progress(InStatus);
 /// ```
 pub trait ProgressStorage: Send + Sync {
-    /// The record of the handler `id`, if the object carries one.
+    /// Returns the record of the handler `id`, if the object has one.
     ///
     /// # Errors
-    /// If a record exists and cannot be read. The log says so, and the handler starts from its first attempt.
+    /// If a record exists and cannot be read. The error is logged, and the handler starts from its first attempt.
     fn fetch(&self, id: &str, body: &Body) -> Result<Option<ProgressRecord>, StorageError>;
-    /// Put the record of the handler `id` into `patch`, in the place of the one that may be there.
+    /// Writes the record of the handler `id` into `patch`, replacing an existing one.
     ///
     /// # Errors
-    /// If the value cannot be stored. The log says so, and the value stays in memory.
+    /// If the value cannot be stored. The error is logged, and the value stays in memory.
     fn store(
         &self,
         id: &str,
@@ -68,54 +68,54 @@ pub trait ProgressStorage: Send + Sync {
         body: &Body,
         patch: &mut Patch,
     ) -> Result<(), StorageError>;
-    /// Take the record of the handler `id` off the object, and out of `patch`; nothing where there is none.
+    /// Removes the record of the handler `id` from the object and from `patch`, if there is one.
     ///
     /// # Errors
-    /// If the record cannot be removed. The log says so.
+    /// If the record cannot be removed. The error is logged.
     fn purge(&self, id: &str, body: &Body, patch: &mut Patch) -> Result<(), StorageError>;
-    /// Remove the values of this storage from the essence of an object, so that they do not count as changes. Not needed for values in the status,
-    /// unless a handler has a `field` there.
+    /// Removes the values of this storage from the essence of an object, so that they do not count as changes. Not needed for values in the
+    /// status, unless a handler has a `field` there.
     fn clear(&self, essence: &mut Value) {
         let _ = essence;
     }
-    /// Check at the start of the operator whether the storage can work. By default it can.
+    /// Checks at the start of the operator whether the storage can work. By default it can.
     ///
     /// # Errors
-    /// If the server would refuse every write: the text says what is wrong. The operator does not start.
+    /// If the server would refuse every write. The text describes the problem, and the operator does not start.
     fn check(&self) -> Result<(), StorageError> {
         Ok(())
     }
 }
 
-/// Keeps the state handled last on objects: Kopf's `DiffBaseStorage`. Implement it to keep that state where you want it.
+/// Keeps the last-handled state on objects: Kopf's `DiffBaseStorage`. Implement it to keep that state where you want it.
 pub trait DiffBaseStorage: Send + Sync {
-    /// The essence that was handled last; `None` makes the object a new one.
+    /// Returns the last-handled essence; `None` makes the object a new one.
     ///
     /// # Errors
-    /// If a state exists and cannot be read. The log says so, and the object is handled as a new one.
+    /// If a state exists and cannot be read. The error is logged, and the object is handled as a new one.
     fn fetch(&self, body: &Body) -> Result<Option<Value>, StorageError>;
-    /// Put the essence into `patch`, in the place of the one that may be there.
+    /// Writes the essence into `patch`, replacing an existing one.
     ///
     /// # Errors
-    /// If the value cannot be stored. The log says so, and the value stays in memory.
+    /// If the value cannot be stored. The error is logged, and the value stays in memory.
     fn store(&self, essence: &Value, body: &Body, patch: &mut Patch) -> Result<(), StorageError>;
-    /// Remove the values of this storage from the essence of an object, so that they do not count as changes.
+    /// Removes the values of this storage from the essence of an object, so that they do not count as changes.
     fn clear(&self, essence: &mut Value) {
         let _ = essence;
     }
-    /// Check at the start of the operator whether the storage can work. By default it can.
+    /// Checks at the start of the operator whether the storage can work. By default it can.
     ///
     /// # Errors
-    /// If the server would refuse every write: the text says what is wrong. The operator does not start.
+    /// If the server would refuse every write. The text describes the problem, and the operator does not start.
     fn check(&self) -> Result<(), StorageError> {
         Ok(())
     }
 }
 
-/// A handler's progress, as storages keep it.
+/// The progress of a handler as storages keep it.
 pub type ProgressRecord = Record;
 
-/// Any storage, behind a guard.
+/// Wraps a user's storage to catch its panics.
 pub(super) struct Guarded<S: ?Sized>(pub(super) Arc<S>);
 
 impl ProgressStore for Guarded<dyn ProgressStorage> {
@@ -124,7 +124,7 @@ impl ProgressStore for Guarded<dyn ProgressStorage> {
             place: format!("the stored progress of '{id}'"),
             why,
         })?;
-        // There is no target of a cycle to compare it with: without that it would only say that the object has changed.
+        // The cycle's target is not stored, so a record's target could not be compared and would only indicate that the object has changed.
         Ok(found.map(|record| Record {
             target: None,
             ..record
@@ -197,7 +197,7 @@ impl EssenceStore for Guarded<dyn DiffBaseStorage> {
     }
 }
 
-/// What user code gives, or why it does not.
+/// Returns the result of user code, or the reason why there is none.
 fn guarded<T>(user: impl FnOnce() -> Result<T, StorageError>) -> Result<T, String> {
     match catch_unwind(AssertUnwindSafe(user)) {
         Ok(result) => result.map_err(|error| error.to_string()),
@@ -208,7 +208,7 @@ fn guarded<T>(user: impl FnOnce() -> Result<T, StorageError>) -> Result<T, Strin
     }
 }
 
-/// A clearing that panics has cleared nothing.
+/// Clears the essence, but discards the result if the user's code panics.
 fn cleared(essence: &mut Value, user: impl FnOnce(&mut Value)) {
     let mut copy = essence.clone();
     if catch_unwind(AssertUnwindSafe(|| user(&mut copy))).is_ok() && copy.is_object() {

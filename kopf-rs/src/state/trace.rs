@@ -1,35 +1,35 @@
-//! What of an operator's own an object carries, as a fingerprint: enough to see later that somebody else has written it.
+//! Fingerprints of an operator's own state on an object, to detect later that another operator has written it.
 //!
-//! Costs nothing on the object and a few bytes in memory. Must not know who has written what, nor what is said of it.
+//! Costs no space on the object and a few bytes in memory. Must not know the writer or the resulting message.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use crate::object::outline::Outline;
+use crate::object::lazy_json::Outline;
 use crate::state::naming::{LAST_HANDLED, MARKER, TARGET, handler_name, safe};
 
-/// What an object carries of an operator's own.
+/// The fingerprint of an operator's own state on an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Trace {
-    /// The essence handled last, and records of its handlers.
+    /// A hash of the essences and of the known handlers' records.
     own: u32,
-    /// Records of handlers that it does not have.
+    /// A hash of the records of unknown handlers.
     strange: u32,
-    /// Its finalizer.
+    /// True if the object has the finalizer.
     held: bool,
 }
 
-/// How a trace differs from an older one in a way that operators make it differ, and hardly anybody else.
+/// A difference between two traces that almost certainly stems from an operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Evidence {
-    /// Records of handlers that this operator does not have have come or changed.
+    /// Records of unknown handlers have appeared or changed.
     UnknownRecords,
-    /// What this operator would write has come or changed.
+    /// Values that this operator itself would write have appeared or changed.
     KnownRecords,
-    /// The finalizer has come.
+    /// The finalizer has appeared.
     FinalizerReadded,
 }
 
-/// The annotation names of an operator's handlers for one kind, those of their sub-handlers included.
+/// The annotation names of an operator's handlers for one kind, including their sub-handlers.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Names(Vec<Name>);
 
@@ -39,7 +39,7 @@ struct Name {
     safe: String,
 }
 
-/// Where an operator keeps its own.
+/// The places where an operator keeps its own state.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Places<'a> {
     pub(crate) prefix: &'a str,
@@ -56,9 +56,9 @@ impl Names {
         Self(ids.map(name).collect())
     }
 
-    /// Whether it is the name of one of these handlers, or of a sub-handler, by any version of the rule that shortens long names.
+    /// Returns true if this is the name of one of these handlers or of a sub-handler, by any version of the rule that shortens long names.
     fn has(&self, name: &str) -> bool {
-        /// So much of a long id is in each of its names.
+        /// Every name of a long id starts with this many characters of the id.
         const HEAD: usize = 30;
         let name = name.strip_suffix("-ofDRS").unwrap_or(name);
         self.0.iter().any(|known| {
@@ -72,7 +72,7 @@ impl Names {
 }
 
 impl Places<'_> {
-    /// What the object carries.
+    /// Returns the trace of the object.
     pub(crate) fn trace(&self, outline: &Outline<'_>) -> Trace {
         let (mut own, mut strange) = (DefaultHasher::new(), DefaultHasher::new());
         for (name, text) in self.annotations(outline) {
@@ -89,7 +89,7 @@ impl Places<'_> {
         }
     }
 
-    /// The annotations with records of handlers that are not among the names.
+    /// Returns the annotations with records of unknown handlers.
     pub(crate) fn strangers(&self, outline: &Outline<'_>) -> Vec<String> {
         let all = self.annotations(outline);
         let strange = all.filter(|(name, text)| self.is_strange(name, text));
@@ -108,7 +108,7 @@ impl Places<'_> {
         })
     }
 
-    /// What is no record may be anybody's note. Kopf leaves the time when it wakes itself up.
+    /// Returns true for records of unknown handlers and for Kopf's wake-up time. Other annotations may be users' notes.
     fn is_strange(&self, name: &str, text: &str) -> bool {
         let of_kopf = name == "touch-dummy";
         let is_record = text.starts_with("\"{") && text.contains("\\\"started\\\"");
@@ -116,13 +116,13 @@ impl Places<'_> {
     }
 }
 
-/// Whether an essence is kept under that name.
+/// Returns true if the name is that of an essence.
 fn is_essence(name: &str) -> bool {
     name.starts_with(LAST_HANDLED) || name.starts_with(TARGET)
 }
 
 impl Trace {
-    /// What has come of the older one `was`.
+    /// Returns the difference from the older trace `was`.
     pub(crate) fn since(self, was: Self) -> Option<Evidence> {
         if self.strange != was.strange && self.strange != folded(&DefaultHasher::new()) {
             Some(Evidence::UnknownRecords)
@@ -158,7 +158,7 @@ mod tests {
         places.trace(&Outline::of(&raw).unwrap())
     }
 
-    /// Annotations before and after, and what that means.
+    /// Returns annotations before and after, and the expected evidence.
     fn changes() -> [(Value, Value, Option<Evidence>); 13] {
         let record = r#"{"started":"2026-01-01T00:00:00Z"}"#;
         let other = r#"{"started":"2026-01-01T00:00:00Z","retries":1}"#;

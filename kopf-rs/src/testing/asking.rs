@@ -1,6 +1,7 @@
-//! The test's own requests: as the administrator, past all faults, and told apart from those of operators by their user agent.
+//! The requests of the test itself: sent as an administrator, exempt from faults, and distinguished from those of
+//! operators by their user agent.
 //!
-//! Must not know what is asked for.
+//! This module does not interpret the requests.
 
 use std::fmt;
 
@@ -10,17 +11,17 @@ use kopf_rs_apiserver::{ApiBody, ApiServer};
 use serde_json::Value;
 use tower::ServiceExt;
 
-/// The user agent of the test's own requests.
+/// The user agent of the requests of the test itself.
 pub(super) const USER_AGENT: &str = "kopf-rs-testing";
 
-/// The server has said no.
+/// An error response of the server.
 #[derive(Debug)]
 pub(super) struct Refused {
     pub(super) code: u16,
     message: String,
 }
 
-/// What a request answers, or why there is no answer.
+/// Sends a request; returns the response, or the error.
 pub(super) async fn ask(
     server: &ApiServer,
     method: &str,
@@ -40,7 +41,7 @@ pub(super) async fn ask(
     Err(Refused { code, message })
 }
 
-/// What a request answers that may not fail.
+/// Sends a request and returns the response; panics on an error.
 pub(super) async fn must(
     server: &ApiServer,
     method: &str,
@@ -54,7 +55,7 @@ pub(super) async fn must(
     })
 }
 
-/// The lines of a watch; `None` where it is refused.
+/// Returns the lines of a watch; `None` if the server rejects it.
 pub(super) async fn watch(server: &ApiServer, path: &str) -> Option<ApiBody> {
     let (code, answer) = send(server, "GET", path, None).await;
     (code < 400).then_some(answer)

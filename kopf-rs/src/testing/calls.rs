@@ -1,16 +1,15 @@
-//! Calls of handlers, noted by themselves, to be awaited and asserted on.
+//! Records calls of handlers, for tests to await and assert on.
 //!
-//! Must not know handlers.
+//! This module does not depend on handlers.
 
 use std::sync::Arc;
 
 use tokio::sync::watch;
 
-use crate::testing::deadline::within;
 use crate::testing::lines::Lines;
 
-/// What handlers note, in order: [`TestCluster::calls`](crate::testing::TestCluster::calls). Clones share it, so that a handler can have one
-/// as its `State<Calls>`, or in a closure.
+/// The calls that handlers have recorded, in order: [`TestCluster::calls`](crate::testing::TestCluster::calls).
+/// Clones share the list, so that a handler can take it as `State<Calls>`, or capture it in a closure.
 #[derive(Clone, Debug)]
 pub struct Calls {
     made: Arc<watch::Sender<Vec<String>>>,
@@ -18,7 +17,7 @@ pub struct Calls {
 }
 
 impl Calls {
-    /// None yet. A failure shows these lines, and comes after their patience.
+    /// Creates an empty list. Waits use the patience of `lines`, and failures show these lines.
     #[must_use]
     pub fn new(lines: &Lines) -> Self {
         Self {
@@ -27,31 +26,32 @@ impl Calls {
         }
     }
 
-    /// Note a call.
+    /// Records a call.
     pub fn note(&self, call: impl Into<String>) {
         self.made.send_modify(|calls| calls.push(call.into()));
     }
 
-    /// All calls so far.
+    /// Returns all calls so far.
     #[must_use]
     pub fn all(&self) -> Vec<String> {
         self.made.borrow().clone()
     }
 
-    /// Wait until there are `count` calls; all there are.
+    /// Waits until there are at least `count` calls; returns all of them.
     ///
     /// # Panics
-    /// At the deadline, with all calls and all log lines.
+    /// Panics at the deadline, showing all calls and all log lines.
     pub async fn until(&self, count: usize) -> Vec<String> {
         let mut changes = self.made.subscribe();
         let enough = changes.wait_for(|calls| calls.len() >= count);
-        let waited = within(self.lines.patience(), enough).await;
+        let waited = self.lines.wait(enough).await;
         let calls = waited.and_then(Result::ok).map(|calls| calls.clone());
         calls.unwrap_or_else(|| {
             let (calls, lines) = (self.all(), self.lines.shown());
             panic!(
-                "expected {count} calls, found {}: {calls:?}\n{lines}",
-                calls.len()
+                "expected {count} calls, found {} {}: {calls:?}\n{lines}",
+                calls.len(),
+                self.lines.in_vain()
             )
         })
     }

@@ -1,7 +1,7 @@
-//! The log of a test: all that is logged on the threads of its runtime, in the words and the shape of the program's own log.
+//! Captures the log of a test: all lines from the threads of its runtime, in the format of the program's own log.
 //!
-//! Tests of one process run at the same time, each on a runtime of its own: the runtime says whose a line is. Promises that a test that has
-//! a subscriber of its own keeps it. Must not know what is logged.
+//! Tests of one process run concurrently, each on its own runtime, so the runtime identifies the test of a line. A
+//! test with its own subscriber keeps it. This module does not interpret the lines.
 
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -11,14 +11,14 @@ use tokio::runtime::{Handle, Id};
 use crate::cli::lines::without_times;
 use crate::testing::lines::{Lines, Shared};
 
-/// The lines of each runtime.
+/// The captured lines of each runtime.
 static TESTS: Mutex<Vec<(Id, Weak<Shared>)>> = Mutex::new(Vec::new());
 
-/// Whether lines are led here at all.
+/// True if our subscriber is installed as the global default.
 static INSTALLED: LazyLock<bool> =
     LazyLock::new(|| tracing::subscriber::set_global_default(without_times(keep)).is_ok());
 
-/// What is logged on this runtime, from now on or from before.
+/// Returns the log lines of this runtime. Continues an existing capture, or starts one.
 pub(super) fn lines_of_this_test(patience: Duration) -> Lines {
     let is_installed = *INSTALLED;
     let id = Handle::current().id();

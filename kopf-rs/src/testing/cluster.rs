@@ -1,6 +1,6 @@
-//! A cluster of a test: the API server in memory, what a test does to it, and what it awaits of it.
+//! The cluster of a test: an in-memory API server, with methods that change and await its state.
 //!
-//! Everything unexpected panics: it fails the test. Must not know how an operator works.
+//! All unexpected results panic, so that the test fails. This module does not depend on the internals of an operator.
 
 use std::panic::Location;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,15 +21,17 @@ use crate::testing::lines::Lines;
 use crate::testing::operator::TestOperator;
 use crate::testing::until::{Awaited, until};
 
-/// For so long a test waits for something, unless it says otherwise.
+/// The default real-time limit of a wait.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// An API server of this test alone, in memory, with what a test does to a cluster and what it awaits of it. Clones are the same cluster.
+/// An in-memory API server for this test alone, with methods that change and await its state. Clones are the same
+/// cluster.
 ///
-/// Objects are JSON. A resource is named by its plural or its kind, with or without its group (`pods`, `MyApp`, `myapps.example.com`), or by
-/// the path of a collection. Objects that name no namespace are in `default`, unless [`TestCluster::in_namespace`] chose another one.
+/// Objects are JSON. Name a resource by its plural or its kind, with or without its group (`pods`, `MyApp`,
+/// `myapps.example.com`), or by the path of a collection. Objects without a namespace are in `default`, unless
+/// [`TestCluster::in_namespace`] selects another one.
 ///
-/// What is not as a test takes for granted, such as an object that the server refuses, panics and so fails the test.
+/// Unexpected results, such as an object that the server rejects, panic and thereby fail the test.
 #[derive(Clone, Debug)]
 pub struct TestCluster {
     shared: Arc<Shared>,
@@ -45,10 +47,10 @@ struct Shared {
 }
 
 impl TestCluster {
-    /// An empty cluster. Log lines of the test are kept from now on.
+    /// Creates an empty cluster, and starts to capture the test's log lines.
     ///
     /// # Panics
-    /// Outside of a tokio runtime.
+    /// Panics outside of a tokio runtime.
     #[must_use]
     #[expect(
         clippy::new_without_default,
@@ -66,20 +68,20 @@ impl TestCluster {
         }
     }
 
-    /// A cluster with these objects: definitions of custom resources, most of all.
+    /// Creates a cluster with these objects, such as CRDs.
     ///
     /// # Panics
-    /// Where the text is not YAML or JSON, or the server refuses an object.
+    /// Panics if the text is neither YAML nor JSON, or if the server rejects an object.
     pub async fn with(objects: &str) -> Self {
         let cluster = Self::new();
         cluster.apply(objects).await;
         cluster
     }
 
-    /// The same cluster, for objects in another namespace, which is made where it is not there.
+    /// Returns the same cluster with another default namespace, which is created if it does not exist.
     ///
     /// # Panics
-    /// Where the server refuses the name.
+    /// Panics if the server rejects the name.
     pub async fn in_namespace(&self, namespace: &str) -> Self {
         let object = json!({"metadata": {"name": namespace}});
         let made = asking::ask(
@@ -97,8 +99,8 @@ impl TestCluster {
         }
     }
 
-    /// The same cluster, in which conditions and lines are awaited for so much real time. Default: 30 seconds. Under paused time, a wait
-    /// ends after an hour of that time, too.
+    /// Returns the same cluster with another real-time limit for waits. Default: 30 seconds. Under paused time, a
+    /// wait also ends after an hour of virtual time.
     #[must_use]
     pub fn patience(&self, patience: Duration) -> Self {
         Self {
@@ -107,59 +109,64 @@ impl TestCluster {
         }
     }
 
-    /// A client of an administrator, for handlers, and for requests that have no method here.
+    /// Returns an administrator's client, for handlers, and for requests that have no method here.
     #[must_use]
     pub fn client(&self) -> Client {
         Client::new(self.shared.server.service(), self.namespace.clone())
     }
 
-    /// The server itself: its clock, its history, its users, and what becomes of Deployments and Pods.
+    /// Returns the server, for access to its clock, its history, its users, and its simulation of Deployments and
+    /// Pods.
     #[must_use]
     pub fn server(&self) -> &ApiServer {
         &self.shared.server
     }
 
-    /// Let requests of operators and clients fail until the handle is dropped: refusals, conflicts, lost answers, watches that are cut or fall
-    /// silent. What the test itself does to the cluster goes on.
+    /// Makes requests of operators and clients fail until the handle is dropped: rejections, conflicts, lost
+    /// responses, and watches that break or stall. Requests of the test itself are not affected.
     pub fn fault(&self, fault: Fault) -> FaultHandle {
         self.shared.server.fault(fault)
     }
 
-    /// What was logged by this test, its operators included, in the shape of `--verbose` but for the times.
+    /// Returns the log lines of this test and its operators, in the format of `--verbose` without timestamps.
     #[must_use]
     pub fn lines(&self) -> &Lines {
         &self.lines
     }
 
-    /// The first line, logged already or still to come, that contains `text`.
+    /// Returns the first line that contains `text`; waits for it if necessary.
     ///
     /// # Panics
-    /// At the deadline, with all lines.
+    /// Panics at the deadline, showing all lines.
     pub async fn line(&self, text: &str) -> String {
         let what = format!("contains {text:?}");
         self.lines.until(&what, |line| line.contains(text)).await
     }
 
-    /// What handlers of this test note, to be awaited and counted.
+    /// Creates a list in which handlers of this test record their calls, to await and count them.
     #[must_use]
     pub fn calls(&self) -> Calls {
         Calls::new(&self.lines)
     }
 
-    /// Start an operator as a task of this runtime: `cluster.start(Registry::collected()?)`, or one with a name, settings and more.
+    /// Starts an operator as a task of this runtime: `cluster.start(Registry::collected()?)`, or an operator with a
+    /// name, settings and more.
     ///
-    /// Dropping the result kills it. A registry becomes an operator of the whole cluster.
+    /// A registry is run as an operator of the whole cluster. Dropping the result kills the operator.
     #[must_use = "dropping it kills the operator"]
     pub fn start(&self, operator: impl Into<Operator>) -> TestOperator {
         TestOperator::start(self.client(), operator.into(), self.lines.clone())
     }
 
-    /// Create or merge every object of a YAML or JSON text, and return them as stored. What is defined is served when this returns.
+    /// Creates or merges every object of a YAML or JSON text, and returns them as stored. The kinds of new CRDs are
+    /// already served when this returns.
     ///
     /// # Panics
-    /// Where the text is not YAML or JSON, or the server refuses an object.
+    /// Panics if the text is neither YAML nor JSON, or if the server rejects an object.
     pub async fn apply(&self, text: &str) -> Vec<Value> {
-        let parsed = serde_saphyr::from_multiple::<Value>(text);
+        // As in kubectl, `0400` is octal.
+        let options = serde_saphyr::options! { legacy_octal_numbers: true };
+        let parsed = serde_saphyr::from_multiple_with_options::<Value>(text, options);
         let documents = parsed.unwrap_or_else(|error| panic!("not YAML: {error}\n{text}"));
         let mut stored = Vec::new();
         for object in documents.into_iter().filter(|it| !it.is_null()) {
@@ -194,19 +201,19 @@ impl TestCluster {
         .await
     }
 
-    /// Create an object.
+    /// Creates an object.
     ///
     /// # Panics
-    /// Where the server refuses it.
+    /// Panics if the server rejects it.
     pub async fn create(&self, object: Value) -> Value {
         let (path, object) = self.placed(object).await;
         self.must("POST", &path, Some(&object)).await
     }
 
-    /// An object, if it is there.
+    /// Returns an object; `None` if it does not exist.
     ///
     /// # Panics
-    /// Where there is no such resource.
+    /// Panics if the resource does not exist.
     pub async fn get(&self, resource: &str, name: &str) -> Option<Value> {
         let path = self.path(resource, name).await;
         match self.ask("GET", &path, None).await {
@@ -216,10 +223,10 @@ impl TestCluster {
         }
     }
 
-    /// All objects of a kind, in this namespace if the kind has them.
+    /// Returns all objects of a kind, for a namespaced kind those in this namespace.
     ///
     /// # Panics
-    /// Where there is no such resource.
+    /// Panics if the resource does not exist.
     pub async fn list(&self, resource: &str) -> Vec<Value> {
         let path = self.collection(resource).await;
         let mut list = self.must("GET", &path, None).await;
@@ -229,30 +236,31 @@ impl TestCluster {
         }
     }
 
-    /// Merge into an object; `name` may end in a subresource (`example-app/status`).
+    /// Merge-patches an object. `name` may end in a subresource (`example-app/status`).
     ///
     /// # Panics
-    /// Where the server refuses it.
+    /// Panics if the server rejects it.
     pub async fn patch(&self, resource: &str, name: &str, merge: Value) -> Value {
         let path = self.path(resource, name).await;
         self.must("PATCH", &path, Some(&merge)).await
     }
 
-    /// Ask for the deletion of an object; finalizers may keep it: see [`TestCluster::until_gone`].
+    /// Requests the deletion of an object. Finalizers may delay it; see [`TestCluster::until_gone`].
     ///
     /// # Panics
-    /// Where the server refuses it.
+    /// Panics if the server rejects it.
     pub async fn delete(&self, resource: &str, name: &str) {
         let path = self.path(resource, name).await;
         self.must("DELETE", &path, None).await;
     }
 
-    /// Wait until an object is as it should be, and return it: `cluster.until("myapps", "x", |app| app["status"]["pod"] == "x-pod")`.
+    /// Waits until an object meets the condition, and returns it:
+    /// `cluster.until("myapps", "x", |app| app["status"]["pod"] == "x-pod")`.
     ///
-    /// The condition sees each state that a watch shows, and `null` as long as there is no such object.
+    /// The condition is evaluated for each state that a watch shows, and for `null` while the object does not exist.
     ///
     /// # Panics
-    /// At the deadline, with the object's last state and all log lines.
+    /// Panics at the deadline, showing the object's last state and all log lines.
     #[track_caller]
     pub fn until(
         &self,
@@ -273,10 +281,10 @@ impl TestCluster {
         }
     }
 
-    /// Wait until an object is gone.
+    /// Waits until an object no longer exists.
     ///
     /// # Panics
-    /// At the deadline, with the object's last state and all log lines.
+    /// Panics at the deadline, showing the object's last state and all log lines.
     #[track_caller]
     pub fn until_gone(&self, resource: &str, name: &str) -> impl Future<Output = ()> {
         let gone = self.until(resource, name, Value::is_null);
@@ -285,7 +293,7 @@ impl TestCluster {
         }
     }
 
-    /// All answered requests but those that the test has made through this cluster, oldest first.
+    /// Returns all answered requests, oldest first, except those that the test made through this cluster.
     #[must_use]
     pub fn requests(&self) -> Vec<Entry> {
         let mut entries = self.shared.server.journal().entries();
@@ -293,7 +301,7 @@ impl TestCluster {
         entries
     }
 
-    /// What was asked of an object by requests that change it, the test's own left out.
+    /// Returns the mutating requests to an object, except the test's own.
     pub async fn writes_to(&self, resource: &str, name: &str) -> Vec<Entry> {
         let path = self.path(resource, name).await;
         let mut requests = self.requests();
@@ -305,11 +313,11 @@ impl TestCluster {
         requests
     }
 
-    /// A command for [`Program::start`](crate::testing::Program::start) that finds this cluster as kubectl would: over TLS, by a file that
-    /// `KUBECONFIG` names. Such a test needs real time.
+    /// Returns a command for [`Program::start`](crate::testing::Program::start) with a kubeconfig for this cluster,
+    /// served over TLS, in the variable `KUBECONFIG`. The test needs real time.
     ///
     /// # Panics
-    /// Where no port can be listened on.
+    /// Panics if no port is available.
     pub async fn command(&self, program: &str) -> std::process::Command {
         let kubeconfig = &self.shared.kubeconfig;
         let kubeconfig = kubeconfig.get_or_init(|| Kubeconfig::of(&self.shared.server));
@@ -331,7 +339,7 @@ impl TestCluster {
         asking::must(&self.shared.server, method, path, body).await
     }
 
-    /// The collection path of an object, and the object with its namespace filled in.
+    /// Returns the collection path of an object, and the object with its namespace filled in.
     async fn placed(&self, mut object: Value) -> (String, Value) {
         let kind = object["kind"].to_string();
         let served = self.lookup(&kind, |it| it.is_of(&object)).await;
@@ -354,7 +362,7 @@ impl TestCluster {
         served.collection(&self.namespace)
     }
 
-    /// A known resource, else one of what the server serves now.
+    /// Returns a resource from the cache, or from the server's current discovery.
     async fn lookup(&self, word: &str, is_meant: impl Fn(&Served) -> bool) -> Served {
         let found = self.known().iter().find(|it| is_meant(it)).cloned();
         if let Some(served) = found {
@@ -375,12 +383,12 @@ impl TestCluster {
         known.unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Core resources first, so that a bare `events` means those.
+    /// Lists core resources first, so that a bare `events` refers to them.
     async fn discover(&self) -> Vec<Served> {
         let groups = self.must("GET", "/apis", None).await;
         let mut served = Vec::new();
         for root in roots(&groups) {
-            // A group may go away between the two requests, with its last definition.
+            // A group may disappear between the two requests, with its last CRD.
             if let Ok(list) = self.ask("GET", &root, None).await {
                 served.extend(listed(&root, &list));
             }

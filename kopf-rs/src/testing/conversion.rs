@@ -1,16 +1,17 @@
-//! Conversions between versions, without a cluster: of one object, and of many random ones there and back.
+//! Tests conversions between versions without a cluster: of one object, or of many random objects in both directions.
 //!
-//! Must not know how objects are converted.
+//! This module does not depend on the implementation of conversions.
 
 use serde_json::{Map, Value};
 
 use crate::conversion::definition::versions;
 use crate::conversion::graph::{Conversions, ConvertedKind};
+use crate::conversion::rules::Rules;
 use crate::handler::registry::Registry;
 use crate::testing::random::Random;
 use crate::testing::schema::{random, shaped};
 
-/// The object in another version of its kind, as an operator of these conversions shows it.
+/// Converts the object to another version of its kind, as an operator with these conversions does.
 ///
 /// ```
 /// use kopf_rs::prelude::*;
@@ -36,7 +37,7 @@ use crate::testing::schema::{random, shaped};
 /// ```
 ///
 /// # Panics
-/// Where it cannot be converted, or where something is wrong with the conversions: why.
+/// Panics with the reason if the object cannot be converted, or if the conversions are invalid.
 #[track_caller]
 #[must_use]
 pub fn converted(registry: &Registry, object: Value, version: &str) -> Value {
@@ -57,7 +58,7 @@ pub fn converted(registry: &Registry, object: Value, version: &str) -> Value {
         }
     };
     let desired = format!("{group}/{version}");
-    match kind.convert(object, &desired) {
+    match kind.convert(object, &desired, &Rules::Trusting) {
         Ok(converted) => match converted.problem {
             None => converted.object,
             Some(problem) => panic!("the object cannot be converted to {version}: {problem}"),
@@ -66,8 +67,8 @@ pub fn converted(registry: &Registry, object: Value, version: &str) -> Value {
     }
 }
 
-/// Convert many random objects of a kind between all versions that its definition serves, and back. Each has to be the same then, whatever was
-/// changed of it in the other version has to be the same there again, and parts of objects have to be convertible, too.
+/// Converts many random objects of a kind between all served versions, and back. Checks that the object is unchanged,
+/// that a change in the other version survives the round trip, and that incomplete objects convert, too.
 ///
 /// ```
 /// # const CRD: &str = "
@@ -96,17 +97,17 @@ pub fn converted(registry: &Registry, object: Value, version: &str) -> Value {
 /// round_trips(&Registry::collected().unwrap(), CRD);
 /// ```
 ///
-/// The objects are made from the schemas, with all that these allow, but for patterns and rules: fields with a `pattern` have their `default`, `example`,
-/// or one of their `enum`.
+/// The objects are generated from the schemas, except for patterns and rules: a field with a `pattern` gets its
+/// `default`, its `example`, or one of its `enum` values.
 ///
 /// # Panics
-/// Where an object is not the same: with the object, and with what has become of it.
+/// Panics with the original and the converted object if they differ.
 #[track_caller]
 pub fn round_trips(registry: &Registry, definition: &str) {
     tried(registry, definition, 1000);
 }
 
-/// The same with so many objects for each pair of versions.
+/// Same as above, with this number of objects per pair of versions.
 #[track_caller]
 pub(super) fn tried(registry: &Registry, definition: &str, cases: u64) {
     let conversions = checked(registry);
@@ -118,6 +119,7 @@ pub(super) fn tried(registry: &Registry, definition: &str, cases: u64) {
     let name = definition["metadata"]["name"].as_str().unwrap_or_default();
     let kind = conversions.kinds().iter().find(|it| it.name == name);
     let kind = kind.unwrap_or_else(|| panic!("nothing converts objects of {name}"));
+    let rules = Rules::of(definition);
     let versions = versions(definition);
     if let Some(missing) = kind.missing_between(&versions) {
         panic!("{missing}");
@@ -126,6 +128,7 @@ pub(super) fn tried(registry: &Registry, definition: &str, cases: u64) {
         for to in versions.iter().filter(|it| *it != from) {
             let journey = Journey {
                 kind,
+                rules: &rules,
                 names: &definition["spec"]["names"]["kind"],
                 from: Version::of(definition, from),
                 to: Version::of(definition, to),
@@ -166,16 +169,17 @@ impl<'a> Version<'a> {
     }
 }
 
-/// From a version to another one.
+/// A conversion from one version to another.
 struct Journey<'a> {
     kind: &'a ConvertedKind,
+    rules: &'a Rules,
     names: &'a Value,
     from: Version<'a>,
     to: Version<'a>,
 }
 
 impl Journey<'_> {
-    /// There and back with one object.
+    /// Converts one object there and back.
     #[track_caller]
     fn make(&self, seed: u64) {
         let mut dice = Random::seeded(seed);
@@ -190,7 +194,7 @@ impl Journey<'_> {
         let mut piece = start.clone();
         thin(&mut piece, &mut dice);
         let api_version = format!("{}/{}", self.kind.group, self.to.name);
-        if let Err(problem) = self.kind.convert(piece.clone(), &api_version) {
+        if let Err(problem) = self.kind.convert(piece.clone(), &api_version, self.rules) {
             panic!("a part of an object cannot be converted to {api_version}: {problem}\n{piece}");
         }
     }
@@ -208,11 +212,12 @@ impl Journey<'_> {
         shaped(version.schema, object)
     }
 
-    /// As the API server shows it: with defaults, and without what the version does not know.
+    /// Returns the object as the API server shows it: with defaults, and without fields that the version does not
+    /// have.
     #[track_caller]
     fn converted(&self, object: &Value, to: &Version<'_>, start: &Value) -> Value {
         let api_version = format!("{}/{}", self.kind.group, to.name);
-        match self.kind.convert(object.clone(), &api_version) {
+        match self.kind.convert(object.clone(), &api_version, self.rules) {
             Ok(converted) => {
                 if let Some(problem) = converted.problem {
                     panic!(
@@ -227,7 +232,7 @@ impl Journey<'_> {
         }
     }
 
-    /// With one part of another object.
+    /// Replaces one part of the object by that of another random object.
     fn edited(&self, object: &Value, dice: &mut Random) -> Value {
         let other = self.object(&self.to, dice);
         let mut edited = object.clone();
@@ -265,7 +270,7 @@ impl Journey<'_> {
     }
 }
 
-/// Leave out some members, as the API server does.
+/// Removes fields at random, since the API server also converts incomplete objects.
 fn thin(value: &mut Value, dice: &mut Random) {
     match value {
         Value::Object(members) => {

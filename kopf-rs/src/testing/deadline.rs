@@ -1,6 +1,6 @@
-//! How long a test waits: by the clock of its runtime, which may be paused, and by the clock on the wall, which is not.
+//! The deadline of a wait, by the clock of the runtime, which may be paused, and by the real clock.
 //!
-//! Promise: a wait ends, also where nothing in the runtime would ever wake it. Must not know what is waited for.
+//! Every wait ends, even if no task of the runtime would wake it. This module does not depend on the awaited future.
 
 use std::future::Future;
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-/// Under paused time, so much of it passes before a wait is given up; it takes no more than a moment.
+/// The limit under paused time, which passes in an instant of real time.
 const VIRTUAL: Duration = Duration::from_secs(3600);
 
-/// What `wait` comes to; `None` where it took longer than `patience` on the wall, or an hour of paused time.
+/// Returns the output of `wait`; `None` if it takes longer than `patience` in real time, or an hour of paused time.
 pub(super) async fn within<T>(patience: Duration, wait: impl Future<Output = T>) -> Option<T> {
     tokio::select! {
         biased;
@@ -22,18 +22,18 @@ pub(super) async fn within<T>(patience: Duration, wait: impl Future<Output = T>)
     }
 }
 
-/// Ready after so much real time. Its thread ends with it.
+/// Completes after this much real time. Dropping the future ends its thread.
 async fn on_the_wall(time: Duration) {
     let (over, is_over) = oneshot::channel::<()>();
     let (_alive, ended) = channel::<()>();
     let clock = move || {
         if ended.recv_timeout(time) == Err(RecvTimeoutError::Timeout) {
-            // Nobody may wait any more.
+            // The waiting side may be gone.
             let _ = over.send(());
         }
     };
     let started = thread::Builder::new().name("deadline".to_owned());
-    // Without a thread there is only the clock of the runtime.
+    // Without a thread, only the clock of the runtime limits the wait.
     if started.spawn(clock).is_err() || is_over.await.is_err() {
         std::future::pending::<()>().await;
     }
@@ -48,13 +48,13 @@ mod tests {
         let never = std::future::pending::<()>();
         let day = Duration::from_secs(86_400);
         assert_eq!(within(day, async { 1 }).await, Some(1));
-        // Virtual time jumps to the deadline, since nothing else is to be waited for.
+        // Virtual time jumps to the deadline, since no other timer is pending.
         assert_eq!(within(day, never).await, None);
     }
 
     #[tokio::test(start_paused = true)]
     async fn time_that_stands_still_is_no_reason_to_wait_for_ever() {
-        // A thread of tokio's pool keeps paused time from going on.
+        // A running task of tokio's blocking pool prevents the paused clock from advancing.
         let (stop, stopped) = channel::<()>();
         let blocking = tokio::task::spawn_blocking(move || stopped.recv().is_err());
         let never = std::future::pending::<()>();

@@ -1,6 +1,6 @@
-//! Where a kind lives on the server: from a word of a test to request paths.
+//! Maps a resource name from a test to request paths.
 //!
-//! Must not know objects' contents, except `apiVersion` and `kind`, and what definitions say.
+//! This module reads only the `apiVersion` and `kind` of objects, and discovery documents.
 
 use serde_json::Value;
 
@@ -15,7 +15,7 @@ pub(super) struct Served {
 }
 
 impl Served {
-    /// The path of all objects, in a namespace if the kind has them.
+    /// Returns the path of the collection, in a namespace for namespaced kinds.
     pub(super) fn collection(&self, namespace: &str) -> String {
         let Self { root, plural, .. } = self;
         if self.namespaced {
@@ -25,7 +25,7 @@ impl Served {
         }
     }
 
-    /// Whether a test means this resource by `word`: `myapps`, `MyApp`, or either with `.group` appended.
+    /// Returns whether `word` names this resource: `myapps`, `MyApp`, or either with `.group` appended.
     pub(super) fn is_meant_by(&self, word: &str) -> bool {
         let group = self.root.strip_prefix("/apis/");
         let group = group.and_then(|rest| rest.split('/').next());
@@ -37,7 +37,7 @@ impl Served {
         name == self.plural || name == self.kind
     }
 
-    /// Whether objects of this `apiVersion` and `kind` live here.
+    /// Returns whether objects of this `apiVersion` and `kind` belong to this resource.
     pub(super) fn is_of(&self, object: &Value) -> bool {
         object["kind"] == self.kind && self.root == root_of(text(&object["apiVersion"]))
     }
@@ -47,7 +47,7 @@ impl Served {
     }
 }
 
-/// The resources in one `APIResourceList`, without subresources.
+/// Returns the resources in one `APIResourceList`, without subresources.
 pub(super) fn listed(root: &str, list: &Value) -> Vec<Served> {
     let entries = list["resources"].as_array().into_iter().flatten();
     entries
@@ -61,7 +61,8 @@ pub(super) fn listed(root: &str, list: &Value) -> Vec<Served> {
         .collect()
 }
 
-/// The root of the core group, then those of the groups in an `APIGroupList`, the preferred version of each first.
+/// Returns the root of the core group, then the roots of the groups in an `APIGroupList`, each with its preferred
+/// version first.
 pub(super) fn roots(groups: &Value) -> Vec<String> {
     let mut roots = vec!["/api/v1".to_owned()];
     for group in groups["groups"].as_array().into_iter().flatten() {
@@ -76,7 +77,7 @@ pub(super) fn roots(groups: &Value) -> Vec<String> {
     roots
 }
 
-/// The root path of an `apiVersion`.
+/// Returns the root path of an `apiVersion`.
 fn root_of(api_version: &str) -> String {
     let base = if api_version.contains('/') {
         "/apis"

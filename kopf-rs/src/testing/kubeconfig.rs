@@ -1,13 +1,15 @@
-//! The server of a test over TLS, for programs that read a kubeconfig file.
+//! Serves the test's API server over TLS, for programs that read a kubeconfig file.
 //!
-//! Promise: the file is there for as long as the server listens. Must not know programs.
+//! The file exists as long as the server listens. This module does not depend on programs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use kopf_rs_apiserver::{ApiServer, Listening};
 
-/// A server that listens, and its administrator's kubeconfig file.
+use crate::cli::embedded::write_private;
+
+/// A listening server with the kubeconfig file of its administrator.
 #[derive(Debug)]
 pub(super) struct Kubeconfig {
     path: PathBuf,
@@ -16,14 +18,14 @@ pub(super) struct Kubeconfig {
 
 impl Kubeconfig {
     /// # Panics
-    /// Where there is no free port on this machine, or no file can be written.
+    /// Panics if no port is available, or if the file cannot be written.
     pub(super) async fn of(server: &ApiServer) -> Self {
         let listening = server.listen(([127, 0, 0, 1], 0).into()).await;
         let listening = listening.unwrap_or_else(|error| panic!("{error}"));
         let (process, port) = (std::process::id(), listening.addr().port());
         let name = format!("kopf-rs-testing-{process}-{port}.kubeconfig");
         let path = std::env::temp_dir().join(name);
-        if let Err(error) = fs::write(&path, listening.kubeconfig()) {
+        if let Err(error) = write_private(&path, &listening.kubeconfig()) {
             panic!("{}: {error}", path.display());
         }
         Self {
@@ -39,7 +41,24 @@ impl Kubeconfig {
 
 impl Drop for Kubeconfig {
     fn drop(&mut self) {
-        // It may have been removed already.
+        // The file may be gone already.
         let _ = fs::remove_file(&self.path);
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn nobody_else_reads_the_file() {
+        let kubeconfig = Kubeconfig::of(&ApiServer::new()).await;
+        let mode = fs::metadata(kubeconfig.path())
+            .unwrap()
+            .permissions()
+            .mode();
+        assert_eq!(mode & 0o777, 0o600);
     }
 }

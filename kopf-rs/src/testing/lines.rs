@@ -1,7 +1,7 @@
-//! Log lines to be awaited and asserted on: those of a test, or those of a program beside it.
+//! Log lines that a test can await and assert on, from the test itself or from a separate program.
 //!
-//! Promises that a wait ends: with the line, with the end of the writer, or at the deadline, the last two by a panic that
-//! shows everything written so far. Must not know who writes.
+//! Every wait ends: with the line, with the end of the writer, or at the deadline. The latter two panic and show all
+//! lines so far. This module does not depend on the writer.
 
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -21,17 +21,35 @@ pub struct Lines {
 #[derive(Debug)]
 pub(super) struct Shared {
     lines: Mutex<Vec<String>>,
-    /// Turns true when nobody will write any more; every change is a wake-up.
+    /// True once no more lines can follow. Every change wakes the waiters.
     ended: watch::Sender<bool>,
+    operators: watch::Sender<Operators>,
+}
+
+/// The operators of a test.
+#[derive(Debug, Default)]
+struct Operators {
+    started: u64,
+    running: usize,
+    /// Operators that ended with an error which the test has not retrieved yet.
+    failed: Vec<(u64, String)>,
+}
+
+/// Registration of a running operator; ends when dropped.
+#[derive(Debug)]
+pub(super) struct RunningOperator {
+    shared: Arc<Shared>,
+    number: u64,
 }
 
 impl Lines {
-    /// No lines yet; waits for one take at most `patience`.
+    /// Creates an empty list, with a time limit for waits.
     #[must_use]
     pub fn new(patience: Duration) -> Self {
         let shared = Shared {
             lines: Mutex::default(),
             ended: watch::Sender::new(false),
+            operators: watch::Sender::default(),
         };
         Self {
             shared: Arc::new(shared),
@@ -39,7 +57,7 @@ impl Lines {
         }
     }
 
-    /// The same lines, awaited for another time.
+    /// Returns the same lines with another time limit for waits.
     #[must_use]
     pub fn with_patience(&self, patience: Duration) -> Self {
         Self {
@@ -56,48 +74,49 @@ impl Lines {
         Arc::downgrade(&self.shared)
     }
 
-    /// Append a line.
+    /// Appends a line.
     pub fn push(&self, line: impl Into<String>) {
         self.shared.push(line.into());
     }
 
-    /// Say that no line will follow, so that nobody waits in vain.
+    /// Marks the end of the lines, so that waits fail early.
     pub fn end(&self) {
         self.shared.ended.send_replace(true);
     }
 
-    /// Wait until nobody will write any more.
+    /// Waits for the end of the lines.
     ///
     /// # Panics
-    /// At the deadline, showing all lines.
+    /// Panics at the deadline, showing all lines.
     pub async fn until_end(&self) {
         let mut changes = self.shared.ended.subscribe();
         let waited = within(self.patience, changes.wait_for(|ended| *ended)).await;
         assert!(waited.is_some(), "the writer still runs\n{}", self.shown());
     }
 
-    /// For how long is waited for a line.
+    /// Returns the time limit for waits.
     #[must_use]
     pub fn patience(&self) -> Duration {
         self.patience
     }
 
-    /// All lines so far.
+    /// Returns all lines so far.
     #[must_use]
     pub fn all(&self) -> Vec<String> {
         self.shared.all()
     }
 
-    /// How many lines so far satisfy the condition.
+    /// Returns the number of lines so far that satisfy the condition.
     #[must_use]
     pub fn count(&self, condition: impl Fn(&str) -> bool) -> usize {
         self.all().iter().filter(|line| condition(line)).count()
     }
 
-    /// The first line, written already or still to come, that satisfies the condition; `what` names it in a failure.
+    /// Returns the first line that satisfies the condition; waits for it if necessary. `what` describes it in a
+    /// failure message.
     ///
     /// # Panics
-    /// At the deadline or at the end of the writer, showing all lines.
+    /// Panics at the deadline or at the end of the writer, showing all lines.
     pub async fn until(&self, what: &str, condition: impl Fn(&str) -> bool) -> String {
         let mut changes = self.shared.ended.subscribe();
         let search = async {
@@ -111,23 +130,93 @@ impl Lines {
                 }
             }
         };
-        let found = within(self.patience, search).await;
-        let found = found.unwrap_or(Err("the deadline passed"));
+        let found = self.wait(search).await;
+        let in_vain = || {
+            let error = self.shared.lost_operator()?;
+            Some(format!("the operator has ended: {error}"))
+        };
+        let found = found.map_or_else(
+            || Err(in_vain().unwrap_or_else(|| "the deadline passed".to_owned())),
+            |found| found.map_err(str::to_owned),
+        );
         found.unwrap_or_else(|why| panic!("no line {what}: {why}; {}", self.shown()))
     }
 
-    /// All lines, for a failure.
+    /// Returns the output of `wait`; `None` if it takes longer than the limit, or if all operators have ended and one
+    /// of them failed.
+    pub(super) async fn wait<T>(&self, wait: impl Future<Output = T>) -> Option<T> {
+        let mut operators = self.shared.operators.subscribe();
+        tokio::select! {
+            biased;
+            done = within(self.patience, wait) => done,
+            Ok(_) = operators.wait_for(|it| it.running == 0 && !it.failed.is_empty()) => None,
+        }
+    }
+
+    /// Describes why a wait failed.
+    pub(super) fn in_vain(&self) -> String {
+        match self.shared.lost_operator() {
+            Some(error) => format!("since the operator has ended: {error}"),
+            None => format!("after {:?}", self.patience),
+        }
+    }
+
+    /// Registers a new operator of this test; returns its number.
+    pub(super) fn operator_starts(&self) -> (RunningOperator, u64) {
+        let mut number = 0;
+        self.shared.operators.send_modify(|operators| {
+            operators.started += 1;
+            operators.running += 1;
+            number = operators.started;
+        });
+        let shared = Arc::clone(&self.shared);
+        (RunningOperator { shared, number }, number)
+    }
+
+    /// Discards the error of that operator, because the test has retrieved it or ignores it.
+    pub(super) fn forget_operator(&self, number: u64) {
+        let operators = &self.shared.operators;
+        operators.send_modify(|it| it.failed.retain(|(failed, _)| *failed != number));
+    }
+
+    /// Formats all lines for a failure message.
     pub(super) fn shown(&self) -> String {
         let mut shown = "lines:".to_owned();
         for line in self.all() {
-            // A String takes everything.
+            // Writing to a `String` cannot fail.
             let _ = write!(shown, "\n{line}");
         }
         shown
     }
 }
 
+impl RunningOperator {
+    /// Records the error with which the operator ended.
+    pub(super) fn failed(&self, error: String) {
+        let failure = (self.number, error);
+        self.shared
+            .operators
+            .send_modify(|it| it.failed.push(failure));
+    }
+}
+
+impl Drop for RunningOperator {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.failed("it has panicked".to_owned());
+        }
+        self.shared.operators.send_modify(|it| it.running -= 1);
+    }
+}
+
 impl Shared {
+    /// Returns the error of the last operator, if no operator is running.
+    fn lost_operator(&self) -> Option<String> {
+        let operators = self.operators.borrow();
+        let failed = operators.failed.last().filter(|_| operators.running == 0);
+        failed.map(|(_, error)| error.clone())
+    }
+
     pub(super) fn push(&self, line: String) {
         let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         lines.push(line);

@@ -1,6 +1,6 @@
-//! An operator that runs as a task of a test: stopped as by SIGTERM, or killed as by SIGKILL.
+//! An operator that runs as a task of a test, which can stop it like SIGTERM or kill it like SIGKILL.
 //!
-//! Must not know clusters.
+//! This module does not depend on clusters.
 
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -17,46 +17,57 @@ pub struct TestOperator {
     stop: Option<oneshot::Sender<()>>,
     task: JoinHandle<Result<Report, OperatorError>>,
     lines: Lines,
+    number: u64,
 }
 
 impl TestOperator {
-    /// Start an operator with a client of its own; [`TestCluster::start`](crate::testing::TestCluster::start) does so with an
-    /// administrator's. A failure shows the lines.
+    /// Starts an operator with your own client; [`TestCluster::start`](crate::testing::TestCluster::start) uses an
+    /// administrator's client. Failures show `lines`. If the operator cannot start and no other operator runs, all
+    /// waits of the test fail at once, with the reason.
     pub fn start(client: Client, operator: Operator, lines: Lines) -> Self {
         let (stop, stopped) = oneshot::channel::<()>();
-        let running = async move { operator.run(client, stopped).await };
+        let (running, number) = lines.operator_starts();
+        let running = async move {
+            let ended = operator.run(client, stopped).await;
+            if let Err(error) = &ended {
+                running.failed(error.to_string());
+            }
+            ended
+        };
         Self {
             stop: Some(stop),
             task: tokio::spawn(running),
             lines,
+            number,
         }
     }
 
-    /// Stop it as SIGTERM does, and wait for its end.
+    /// Stops the operator as SIGTERM does, and waits for its end.
     ///
     /// # Panics
-    /// If it could not start, does not end well, or not in time.
+    /// Panics if the operator cannot start, ends with an error, or does not end in time.
     pub async fn stop(mut self) -> Report {
         drop(self.stop.take());
         let ended = self.ended().await;
         ended.unwrap_or_else(|error| panic!("{error}\n{}", self.lines.shown()))
     }
 
-    /// Wait until it ends by itself: since it could not start, or because of [`Operator::once`](crate::Operator::once).
+    /// Waits until the operator ends by itself, because it cannot start or because of
+    /// [`Operator::once`](crate::Operator::once).
     ///
     /// # Errors
-    /// What its run has ended with.
+    /// Returns the error that the operator ended with.
     ///
     /// # Panics
-    /// If it does not end in time.
+    /// Panics if the operator does not end in time.
     pub async fn end(mut self) -> Result<Report, OperatorError> {
         self.ended().await
     }
 
-    /// End it as SIGKILL does: nothing is finished, nothing is written.
+    /// Ends the operator as SIGKILL does: without cleanup, and without further writes.
     pub async fn kill(mut self) {
         self.task.abort();
-        // It may have ended by itself before.
+        // The task may have ended by itself.
         let _ = (&mut self.task).await;
     }
 
@@ -74,5 +85,6 @@ impl TestOperator {
 impl Drop for TestOperator {
     fn drop(&mut self) {
         self.task.abort();
+        self.lines.forget_operator(self.number);
     }
 }

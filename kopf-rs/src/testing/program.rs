@@ -1,6 +1,7 @@
-//! A program that runs beside a test: its lines awaited, its signals sent, its end observed.
+//! A separate process for a test: awaits its lines, sends it signals and observes its exit.
 //!
-//! Promises that the program and all it started end with the test, however the test ends. Must not know what the program does.
+//! The process and all its children end with the test, regardless of how the test ends. This module does not depend
+//! on the program.
 
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::Duration;
@@ -11,7 +12,8 @@ use tokio::process::Child;
 use crate::testing::deadline::within;
 use crate::testing::lines::Lines;
 
-/// A running program, such as an operator of `kopf_rs::main!()`; dropping it kills it, and all it has started.
+/// A running program, such as an operator with `kopf_rs::main!()`. Dropping it kills the program and all its
+/// children.
 ///
 /// ```no_run
 /// use std::process::Command;
@@ -31,7 +33,7 @@ use crate::testing::lines::Lines;
 /// ```
 #[derive(Debug)]
 pub struct Program {
-    /// The command, as it would be typed.
+    /// The command, as typed in a shell.
     title: String,
     child: Child,
     lines: Lines,
@@ -40,10 +42,11 @@ pub struct Program {
 }
 
 impl Program {
-    /// Start a program; a line of it, or its end, is awaited for up to `patience`. Needs a tokio runtime of real time.
+    /// Starts a program. `patience` limits waits for its lines and for its exit. Needs a tokio runtime with real
+    /// time.
     ///
     /// # Panics
-    /// If it cannot be started.
+    /// Panics if the program cannot be started.
     #[must_use]
     pub fn start(command: Command, patience: Duration) -> Self {
         let title = format!("{command:?}");
@@ -79,24 +82,24 @@ impl Program {
         }
     }
 
-    /// What it has written, standard output and standard error together.
+    /// Returns the lines of its standard output and standard error.
     #[must_use]
     pub fn lines(&self) -> &Lines {
         &self.lines
     }
 
-    /// Send it a signal, such as `TERM`, `INT` or `KILL`; not to what it has started.
+    /// Sends the program a signal, such as `TERM`, `INT` or `KILL`. Its children do not get the signal.
     ///
     /// # Panics
-    /// If it is gone already, or this is no Unix.
+    /// Panics if the program has exited, or if the system is not Unix.
     pub async fn signal(&self, name: &str) {
         self.signals(&[name]).await;
     }
 
-    /// Send it several signals, one right after the other.
+    /// Sends the program several signals in quick succession.
     ///
     /// # Panics
-    /// If it is gone already, or this is no Unix.
+    /// Panics if the program has exited, or if the system is not Unix.
     pub async fn signals(&self, names: &[&str]) {
         let Some(pid) = self.child.id() else {
             panic!("{} is gone\n{}", self.title, self.lines.shown())
@@ -108,10 +111,10 @@ impl Program {
         assert!(killed, "kill -s {names:?} {pid} failed");
     }
 
-    /// Wait for its end and all its lines.
+    /// Waits for its exit, and for all its lines.
     ///
     /// # Panics
-    /// At the deadline, showing its lines.
+    /// Panics at the deadline, showing its lines.
     pub async fn ended(&mut self) -> ExitStatus {
         let ended = within(self.lines.patience(), self.child.wait()).await;
         let Some(ended) = ended else {
@@ -128,7 +131,7 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // It may be gone already.
+        // The program may have exited already.
         let _ = self.child.start_kill();
         #[cfg(unix)]
         drop(self.guard.take());
@@ -139,7 +142,8 @@ async fn copy(stream: Option<impl AsyncRead + Unpin>, lines: &Lines) {
     let Some(stream) = stream else { return };
     let mut reader = BufReader::new(stream);
     let mut line = Vec::new();
-    // Not all that a program writes is text, and who stops reading breaks its pipe.
+    // Reads bytes, since the output may not be valid UTF-8. Reads to the end, since closing the pipe early would
+    // break the program's writes.
     while reader
         .read_until(b'\n', &mut line)
         .await
@@ -152,8 +156,8 @@ async fn copy(stream: Option<impl AsyncRead + Unpin>, lines: &Lines) {
     }
 }
 
-/// A shell beside the program that reads a pipe from us. When we end in any way, SIGKILL included, the pipe closes, and the shell kills the
-/// program and what it has started.
+/// A helper shell that reads a pipe from this process. When this process ends in any way, including SIGKILL, the pipe
+/// closes, and the shell kills the program and its children.
 #[cfg(unix)]
 mod guard {
     use std::io::Write as _;
@@ -167,7 +171,8 @@ mod guard {
     pub(super) struct Guard(Option<Child>);
 
     impl Guard {
-        /// Before the program, so that there is no moment at which that has none. Where there is no shell, there is no guard.
+        /// Starts the guard before the program, so that the program is never unguarded. Without a shell, there is no
+        /// guard.
         pub(super) fn start() -> Self {
             let shell = Command::new("sh")
                 .args(["-c", SCRIPT])
@@ -179,11 +184,11 @@ mod guard {
             Self(shell.ok())
         }
 
-        /// The process group to end.
+        /// Sets the process group to kill.
         pub(super) fn watch_over(&mut self, group: u32) {
             let shell = self.0.as_mut();
             if let Some(pipe) = shell.and_then(|shell| shell.stdin.as_mut()) {
-                // A shell that is gone guards nobody.
+                // The shell may have exited.
                 let _ = writeln!(pipe, "{group}");
             }
         }
@@ -252,7 +257,7 @@ mod tests {
         let lines = program.lines().clone();
         lines.until("ready", |line| line == "ready").await;
         drop(program);
-        // The grandchild holds the other end of the pipe as long as it lives.
+        // The grandchild holds the other end of the pipe while it lives.
         lines.until_end().await;
     }
 }

@@ -1,6 +1,6 @@
-//! Random numbers that are the same for the same seed.
+//! Pseudo-random numbers, reproducible by seed.
 
-/// A source of them.
+/// A generator of such numbers.
 pub(super) struct Random(u64);
 
 impl Random {
@@ -16,13 +16,13 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// Less than `limit`; 0 where that is 0.
+    /// Returns a number less than `limit`; 0 if `limit` is 0.
     pub(super) fn below(&mut self, limit: usize) -> usize {
         let limit = u64::try_from(limit).unwrap_or(u64::MAX).max(1);
         usize::try_from(self.number() % limit).unwrap_or_default()
     }
 
-    /// Once in so many times.
+    /// Returns true with a probability of one in `times`.
     pub(super) fn chance(&mut self, times: usize) -> bool {
         self.below(times) == 0
     }

@@ -1,6 +1,7 @@
-//! Admission handlers, called as the API server calls them: first those that change the object, one after the other, then those that validate it.
+//! Calls admission handlers in the order of the API server: first the mutating handlers one after the other, then the
+//! validating ones.
 //!
-//! Must not know clusters.
+//! This module does not depend on clusters.
 
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use crate::handler::webhook::AdmissionKind;
 use crate::operator::run::Operator;
 use crate::operator::run::reviewing::Reviews;
 
-/// A request about an object, to be reviewed by admission handlers: [`review`].
+/// An admission request for handlers under test: [`review`].
 #[derive(Clone, Debug)]
 #[must_use = "nothing is reviewed before it is given to handlers: `.by(registry).await`"]
 pub struct TestReview {
@@ -28,28 +29,28 @@ pub struct TestReview {
     is_dry_run: bool,
 }
 
-/// What the sender of a request gets to see.
+/// The response that the sender of the request sees.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Reviewed {
-    /// Whether the request is carried out.
+    /// True if all handlers allow the request.
     pub is_allowed: bool,
-    /// The HTTP code of a denial or a failure; 200 where there is none.
+    /// The HTTP code of the denial or failure; 200 if there is none.
     pub code: u16,
-    /// What is said of it.
+    /// The message of the response.
     pub message: String,
-    /// What is wrong with which fields.
+    /// The invalid fields.
     pub causes: Vec<FieldError>,
     /// All warnings, in order.
     pub warnings: Vec<String>,
-    /// The object as handlers have changed it.
+    /// The object after all mutating handlers.
     pub object: Value,
 }
 
-/// The longest time that the API server waits.
+/// The longest time that the API server waits for a webhook.
 const DEADLINE: Duration = Duration::from_secs(29);
 
-/// Ask admission handlers about a request, without a cluster.
+/// Creates an admission request for handlers under test, without a cluster.
 ///
 /// ```
 /// use kopf_rs::Registry;
@@ -87,8 +88,8 @@ const DEADLINE: Duration = Duration::from_secs(29);
 /// # });
 /// ```
 ///
-/// Unless something else is said, the object is to be created, by nobody in particular. Handlers that change something are called once more with what
-/// has become of the object, as the API server may do, and must have nothing to change then.
+/// By default, an anonymous user creates the object. Mutating handlers that change the object are called a second
+/// time with the result, as the API server may do, and must then change nothing.
 pub fn review(object: Value) -> TestReview {
     let kind = object["kind"].as_str().unwrap_or_default().to_lowercase();
     TestReview {
@@ -103,7 +104,7 @@ pub fn review(object: Value) -> TestReview {
 }
 
 impl TestReview {
-    /// The object is to be created.
+    /// The request creates the object.
     pub fn create(self) -> Self {
         Self {
             operation: Operation::Create,
@@ -112,7 +113,7 @@ impl TestReview {
         }
     }
 
-    /// The object is there, as `old`, and is to be changed.
+    /// The request updates the object from the state `old`.
     pub fn update(self, old: Value) -> Self {
         Self {
             operation: Operation::Update,
@@ -121,7 +122,7 @@ impl TestReview {
         }
     }
 
-    /// The object is to be deleted.
+    /// The request deletes the object.
     pub fn delete(self) -> Self {
         Self {
             operation: Operation::Delete,
@@ -130,7 +131,7 @@ impl TestReview {
         }
     }
 
-    /// The request is about a subresource, such as `status`.
+    /// The request addresses a subresource, such as `status`.
     pub fn subresource(self, name: impl Into<String>) -> Self {
         Self {
             subresource: Some(name.into()),
@@ -138,7 +139,7 @@ impl TestReview {
         }
     }
 
-    /// The plural name of the resource. Default: the kind in lower case with an `s` appended.
+    /// Sets the plural name of the resource. Default: the kind in lower case with an `s` appended.
     pub fn plural(self, plural: impl Into<String>) -> Self {
         Self {
             plural: plural.into(),
@@ -146,7 +147,7 @@ impl TestReview {
         }
     }
 
-    /// Who asks, with the groups of that user.
+    /// Sets the user who sends the request, with the user's groups.
     pub fn as_user<G: Into<String>>(
         self,
         name: impl Into<String>,
@@ -160,7 +161,7 @@ impl TestReview {
         }
     }
 
-    /// Nothing is to be stored.
+    /// Makes the request a dry run.
     pub fn dry_run(self) -> Self {
         Self {
             is_dry_run: true,
@@ -168,10 +169,11 @@ impl TestReview {
         }
     }
 
-    /// Ask the admission handlers of a registry, or of an operator that was given what they ask for. The handlers get no client.
+    /// Sends the request to the admission handlers of a registry, or of an operator with the values that they
+    /// require. The handlers get no client.
     ///
     /// # Panics
-    /// If something is wrong with the handlers, or if one of them changes what it has changed already.
+    /// Panics if the registry has problems, or if a handler is not idempotent.
     pub async fn by(mut self, operator: impl Into<Operator>) -> Reviewed {
         let reviews = operator.into().reviews();
         let reviews = reviews.unwrap_or_else(|error| panic!("{error}"));
@@ -215,7 +217,7 @@ impl TestReview {
         }
     }
 
-    /// Ask the handlers at one path. Whether the object was changed.
+    /// Calls the handlers at one path; returns whether they changed the object.
     async fn ask(
         &mut self,
         reviews: &Reviews,
@@ -229,8 +231,8 @@ impl TestReview {
             .review(path, body.as_bytes(), connection, DEADLINE)
             .await;
         let answer: Value = serde_json::from_slice(&reply.body).unwrap_or_default();
-        if reply.status == 404 {
-            // The handlers are for other resources: a server would not ask them.
+        if reply.status == 503 {
+            // The handlers are for other resources; an API server would not call them.
             return Ok(false);
         }
         let response = &answer["response"];
@@ -305,7 +307,7 @@ impl TestReview {
     }
 }
 
-/// One operation of those that answers are made of.
+/// Applies one operation of a JSON patch.
 fn apply(object: &mut Value, operation: &Value) {
     let path = operation["path"].as_str().unwrap_or_default();
     let (parent, name) = path.rsplit_once('/').unwrap_or_default();

@@ -1,15 +1,16 @@
-//! Objects of a structural schema: random ones, and what an API server makes of one.
+//! Generates random objects of a structural schema, and applies a schema as an API server does.
 //!
-//! Must not know what they are for.
+//! This module does not know how the objects are used.
 
 use serde_json::{Map, Value, json};
 
+use crate::testing::formats::formatted;
 use crate::testing::random::Random;
 
 const ANY: &str = "x-kubernetes-preserve-unknown-fields";
 const EMBEDDED: &str = "x-kubernetes-embedded-resource";
 
-/// Words that tell careless code.
+/// Texts that reveal careless parsing.
 const TEXTS: [&str; 9] = [
     "a",
     "b,c",
@@ -22,7 +23,7 @@ const TEXTS: [&str; 9] = [
     "a longer text, with = and / in it",
 ];
 
-/// The object with defaults, and without what the schema does not know.
+/// Returns the object with defaults filled in and unknown fields pruned.
 pub(super) fn shaped(schema: &Value, mut object: Value) -> Value {
     shape(schema, &mut object, true);
     object
@@ -70,7 +71,7 @@ fn shape(schema: &Value, value: &mut Value, is_whole: bool) {
     }
 }
 
-/// A random value of a schema.
+/// Generates a random value of a schema.
 pub(super) fn random(schema: &Value, dice: &mut Random) -> Value {
     if let Some(all) = schema["enum"].as_array() {
         return dice.one_of(all).cloned().unwrap_or_default();
@@ -163,15 +164,9 @@ fn text(schema: &Value, dice: &mut Random) -> Value {
     if let Some(known) = known(schema).filter(|_| schema.get("pattern").is_some()) {
         return known.clone();
     }
-    let second = dice.below(60);
-    match schema["format"].as_str() {
-        Some("date-time") => return format!("2026-01-02T03:04:{second:02}Z").into(),
-        Some("date") => return "2026-01-02".into(),
-        Some("duration") => return format!("{second}s").into(),
-        Some("byte") => return "AAAA".into(),
-        Some("ipv4") => return format!("10.0.0.{second}").into(),
-        Some("uri") => return "https://example.com/a".into(),
-        _ => {}
+    let format = schema["format"].as_str();
+    if let Some(text) = format.and_then(|format| formatted(format, dice)) {
+        return text.into();
     }
     let least = size(&schema["minLength"]).unwrap_or_default();
     let most = size(&schema["maxLength"]).unwrap_or(usize::MAX);
@@ -186,7 +181,7 @@ fn text(schema: &Value, dice: &mut Random) -> Value {
     text.chars().take(most).collect::<String>().into()
 }
 
-/// A value that the schema names.
+/// Returns a text that the schema gives as its default or example.
 fn known(schema: &Value) -> Option<&Value> {
     let named = schema.get("default").or_else(|| schema.get("example"));
     named.filter(|it| it.is_string())

@@ -1,4 +1,4 @@
-//! The kit as its users meet it: what it shows of an operator, and how it fails.
+//! Tests the kit as its users see it: its view of an operator, and its failures.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ fn map(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}})
 }
 
-/// A handler that labels, and one that is tried again after a minute.
+/// Returns a handler that sets a label, and one that is retried after a minute.
 fn registry() -> Registry {
     let label = handler("label", async |cause: crate::Context| {
         cause.patch(|patch| patch["metadata"]["labels"]["seen"] = json!("yes"));
@@ -32,7 +32,7 @@ fn operator() -> Operator {
     Operator::new(registry()).name("kit")
 }
 
-/// What a test that fails says.
+/// Returns the panic message of a failing test.
 async fn failure(test: impl Future<Output = ()> + Send + 'static) -> String {
     let panic = tokio::spawn(test).await.unwrap_err().into_panic();
     panic.downcast_ref::<String>().unwrap().clone()
@@ -45,7 +45,7 @@ async fn an_operator_handles_an_object_in_virtual_time() {
     cluster.create(map("x")).await;
     let labelled = |map: &Value| map["metadata"]["labels"]["seen"] == "yes";
     cluster.until("configmaps", "x", labelled).await;
-    // Of a thread of its own, after a minute that takes no time.
+    // Logged from a separate thread, after a virtual minute.
     cluster.line("[default/x] waited long enough").await;
     cluster.delete("ConfigMap", "x").await;
     cluster.until_gone("configmaps", "x").await;
@@ -127,6 +127,43 @@ async fn mistakes_of_a_test_are_named() {
         TestCluster::new().start(nothing).stop().await;
     });
     assert!(said.await.contains("there are no handlers"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_for_an_operator_that_cannot_start_ends_at_once() {
+    let unreachable = || {
+        let check = handler("check", async |_: crate::Context| Ok(()));
+        Operator::new(Registry::new().on_validate("configmaps", check)).name("kit")
+    };
+    let begun = tokio::time::Instant::now();
+    let said = failure(async move {
+        let cluster = TestCluster::new();
+        cluster.create(map("x")).await;
+        let _operator = cluster.start(unreachable());
+        cluster.until("configmaps", "x", Value::is_null).await;
+    });
+    let said = said.await;
+    let expected = "is not as awaited since the operator has ended: there are admission handlers";
+    assert!(said.contains(expected), "{said}");
+    let said = failure(async move {
+        let cluster = TestCluster::new();
+        let _operator = cluster.start(unreachable());
+        cluster.line("'check' succeeded").await;
+    });
+    let said = said.await;
+    let expected = "the operator has ended: there are admission handlers";
+    assert!(said.contains(expected), "{said}");
+    assert!(
+        begun.elapsed() < Duration::from_secs(30),
+        "nothing was waited for"
+    );
+    // A failed operator does not affect waits while others run.
+    let cluster = TestCluster::new();
+    let failed = cluster.start(unreachable());
+    let _working = cluster.start(operator());
+    cluster.create(map("x")).await;
+    cluster.line("'label' succeeded").await;
+    assert!(failed.end().await.is_err());
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
-//! Awaiting conditions on objects: a list, then a watch from there, for as long as it takes and no longer.
+//! Awaits conditions on objects by a list and a subsequent watch.
 //!
-//! Promises to see every state that a watch shows, and to fail with the last one at the deadline. Must not poll.
+//! A wait evaluates every state that the watch shows, and fails at the deadline with the last one. This module must
+//! not poll.
 
 use std::panic::Location;
 
@@ -9,22 +10,21 @@ use kopf_rs_apiserver::{ApiBody, ApiServer};
 use serde_json::Value;
 
 use crate::testing::asking::{must, watch};
-use crate::testing::deadline::within;
 use crate::testing::lines::Lines;
 
-/// An object of which something is awaited.
+/// An object whose state is awaited.
 pub(super) struct Awaited<'a> {
     pub(super) collection: &'a str,
     pub(super) name: &'a str,
-    /// Where in the test, for a failure.
+    /// The location in the test, for the failure message.
     pub(super) asked_at: &'static Location<'static>,
     pub(super) lines: &'a Lines,
 }
 
-/// The object once it satisfies the condition, which sees `null` as long as there is none.
+/// Returns the object once it satisfies the condition, which is evaluated for `null` while the object does not exist.
 ///
 /// # Panics
-/// At the deadline.
+/// Panics at the deadline.
 pub(super) async fn until(
     server: &ApiServer,
     awaited: &Awaited<'_>,
@@ -32,18 +32,17 @@ pub(super) async fn until(
 ) -> Value {
     let mut last = Value::Null;
     let follow = async {
-        // A watch ends when the server wishes; then it is listed anew.
+        // The server may end a watch at any time; then list again.
         while !awaited.follow(server, &condition, &mut last).await {}
     };
-    let patience = awaited.lines.patience();
-    if within(patience, follow).await.is_none() {
+    if awaited.lines.wait(follow).await.is_none() {
         awaited.fail(&last);
     }
     last
 }
 
 impl Awaited<'_> {
-    /// List and watch once; whether the condition holds. Else the watch has ended.
+    /// Lists and watches once. Returns true if the condition holds, or false at the end of the watch.
     async fn follow(
         &self,
         server: &ApiServer,
@@ -92,14 +91,14 @@ impl Awaited<'_> {
             object => format!("{object:#}"),
         };
         panic!(
-            "{asked_at}: {collection}/{name} is not as awaited after {:?}; its last state:\n{shown}\n{}",
-            lines.patience(),
+            "{asked_at}: {collection}/{name} is not as awaited {}; its last state:\n{shown}\n{}",
+            lines.in_vain(),
             lines.shown()
         );
     }
 }
 
-/// The next event of a watch; `None` at its end.
+/// Returns the next event of a watch; `None` at its end.
 async fn next_event(stream: &mut ApiBody, unread: &mut Vec<u8>) -> Option<Value> {
     loop {
         if let Some(end) = unread.iter().position(|byte| *byte == b'\n') {
@@ -111,7 +110,7 @@ async fn next_event(stream: &mut ApiBody, unread: &mut Vec<u8>) -> Option<Value>
     }
 }
 
-/// The item of a list of at most one, with the `apiVersion` and `kind` that lists leave out.
+/// Returns the only item of a list, with the `apiVersion` and `kind` that lists omit; `null` if the list is empty.
 fn first_item(page: &mut Value) -> Value {
     let Some(item) = page["items"].get_mut(0) else {
         return Value::Null;

@@ -1,11 +1,11 @@
-//! The Kubernetes Events about an object, a line each.
+//! Lists the Kubernetes Events about an object, one per line.
 
 use serde_json::Value;
 
-/// So many are told.
+/// The maximum number of Events in the list.
 const TOLD: usize = 5;
 
-/// The last ones, the newest first.
+/// Returns the most recent Events, newest first.
 pub(crate) fn recent(events: &[Value]) -> Vec<String> {
     let mut events: Vec<(&str, &Value)> = events.iter().map(|it| (last_seen(it), it)).collect();
     events.sort_by(|one, other| other.0.cmp(one.0));
@@ -13,7 +13,8 @@ pub(crate) fn recent(events: &[Value]) -> Vec<String> {
     told.map(|(at, event)| line(at, event)).collect()
 }
 
-/// When it was last counted: as the API of today says it, or that of before, which others still write.
+/// Returns the time of the last occurrence, from the current API's field or from that of the former API, which some
+/// writers still use.
 fn last_seen(event: &Value) -> &str {
     let times = [
         &event["series"]["lastObservedTime"],

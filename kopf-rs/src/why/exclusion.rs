@@ -1,6 +1,6 @@
-//! Which filter of a handler keeps an object away: the criterion, the value that it wants, and the one that it sees.
+//! Finds the filter that excludes an object from a handler: the criterion, the expected value and the actual one.
 //!
-//! Functions of users are named and not asked here.
+//! User functions are named, but not called here.
 
 use std::fmt;
 
@@ -9,8 +9,9 @@ use serde_json::Value;
 use crate::handler::definition::Handler;
 use crate::handler::filter::Criterion;
 use crate::object::body::Body;
+use crate::object::essence::is_secret;
 
-/// Why a handler is not for the object.
+/// The criterion that excludes the object from the handler.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Exclusion {
     criterion: String,
@@ -18,8 +19,11 @@ pub(crate) struct Exclusion {
     seen: String,
 }
 
-/// The first criterion that keeps the object away; where none of those that can be shown does, a function does.
+/// Returns the first criterion that excludes the object. If no evaluable criterion does, names a user function.
 pub(crate) fn exclusion(handler: &Handler, body: &Body) -> Exclusion {
+    let told = |criterion: String, wanted: &Criterion, seen: Option<&Value>| {
+        Exclusion::of(criterion, wanted, seen, is_secret(body))
+    };
     handler.filtered(|filters| {
         let named = [
             ("label", &filters.labels, body.label_map()),
@@ -29,7 +33,7 @@ pub(crate) fn exclusion(handler: &Handler, body: &Body) -> Exclusion {
             for (key, criterion) in criteria {
                 let seen = found.get(key);
                 if !criterion.holds(seen) {
-                    return Exclusion::of(format!("{noun} {key}"), criterion, seen);
+                    return told(format!("{noun} {key}"), criterion, seen);
                 }
             }
         }
@@ -37,7 +41,7 @@ pub(crate) fn exclusion(handler: &Handler, body: &Body) -> Exclusion {
             let seen = field.resolve(body);
             let criterion = filters.value.as_ref().unwrap_or(&Criterion::Present);
             if !criterion.holds(seen) {
-                return Exclusion::of(format!("field {field}"), criterion, seen);
+                return told(format!("field {field}"), criterion, seen);
             }
         }
         Exclusion {
@@ -49,7 +53,7 @@ pub(crate) fn exclusion(handler: &Handler, body: &Body) -> Exclusion {
 }
 
 impl Exclusion {
-    fn of(criterion: String, wanted: &Criterion, seen: Option<&Value>) -> Self {
+    fn of(criterion: String, wanted: &Criterion, seen: Option<&Value>, is_secret: bool) -> Self {
         let wanted = match wanted {
             Criterion::Equals(value) => value.to_string(),
             Criterion::Present => "any value".to_owned(),
@@ -59,7 +63,14 @@ impl Exclusion {
         Self {
             criterion,
             wanted,
-            seen: seen.map_or_else(|| "no value".to_owned(), Value::to_string),
+            seen: match seen {
+                None => "no value".to_owned(),
+                // The annotations of a Secret may contain its values, too.
+                Some(_) if is_secret => {
+                    "a value, which is not shown since it is a Secret's".to_owned()
+                }
+                Some(seen) => seen.to_string(),
+            },
         }
     }
 }

@@ -1,21 +1,22 @@
-//! An explanation, for people and as JSON.
+//! An explanation, as text and as JSON.
 
 use std::fmt;
 
 use serde_json::{Value, json};
 
-/// Why an object is as it is: what [`Operator::why`](crate::Operator::why) answers. Displays as text for people.
+/// The explanation of an object's state, returned by [`Operator::why`](crate::Operator::why). Displays as text for
+/// people.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Explanation {
     pub(crate) object: String,
-    /// A word for programs.
+    /// The machine-readable verdict.
     pub(crate) verdict: &'static str,
     pub(crate) summary: String,
     pub(crate) wakes: Option<String>,
     pub(crate) handlers: Vec<HandlerLine>,
     pub(crate) changed: Option<ChangedCalls>,
     pub(crate) evidence: Vec<EvidenceLine>,
-    /// Nothing can be said of the object.
+    /// True if the object could not be examined.
     pub(crate) is_failure: bool,
 }
 
@@ -23,24 +24,24 @@ pub struct Explanation {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct HandlerLine {
     pub(crate) id: String,
-    /// A word for programs.
+    /// The machine-readable state.
     pub(crate) state: &'static str,
     pub(crate) because: String,
     pub(crate) attempts: Option<u32>,
     pub(crate) error: Option<String>,
-    /// When its next attempt is due.
+    /// The time of the next attempt.
     pub(crate) due: Option<String>,
 }
 
-/// What a change would call.
+/// The calls that a change would cause.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct ChangedCalls {
     pub(crate) called: Vec<String>,
-    /// With the reason.
+    /// With the reason for each.
     pub(crate) not_called: Vec<(String, String)>,
 }
 
-/// Something that is known, and from where.
+/// A known fact, with its source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct EvidenceLine {
     pub(crate) source: &'static str,
@@ -48,19 +49,21 @@ pub(crate) struct EvidenceLine {
 }
 
 impl Explanation {
-    /// Whether nothing can be said of the object: it is not there, its kind is unknown, or it must not be read.
+    /// Returns whether the object could not be examined: it does not exist, its kind is unknown, or reading it is
+    /// forbidden.
     #[must_use]
     pub fn is_failure(&self) -> bool {
         self.is_failure
     }
 
-    /// One word for what is the case, such as `waiting` or `excluded`; the documentation of `kopf-rs why` lists them.
+    /// Returns the verdict in one word, such as `waiting` or `excluded`. The documentation of `kopf-rs why` lists all
+    /// of them.
     #[must_use]
     pub fn verdict(&self) -> &str {
         self.verdict
     }
 
-    /// For programs.
+    /// Returns the explanation as JSON.
     #[must_use]
     pub fn to_json(&self) -> Value {
         let handlers = self.handlers.iter().map(|it| {

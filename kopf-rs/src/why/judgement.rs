@@ -1,4 +1,4 @@
-//! From evidence to a verdict: the first that fits is said first.
+//! Turns evidence into a verdict. If several verdicts apply, the first in a fixed order wins.
 
 use std::sync::Arc;
 
@@ -15,25 +15,25 @@ use crate::why::explanation::{ChangedCalls, EvidenceLine, Explanation, HandlerLi
 use crate::why::running::{self, activity, obstacle};
 use crate::why::writers::LastWrite;
 
-/// All that is known of an object that is there.
+/// All evidence about an existing object.
 pub(crate) struct Evidence<'a> {
     pub(crate) resource: &'a Resource,
     pub(crate) body: &'a Body,
-    /// As it is, and as it would be with the changes that were asked for.
+    /// The current state, and below it the state with the hypothetical changes.
     pub(crate) explained: Explained,
     pub(crate) changed: Option<(Explained, Arc<Body>)>,
-    /// All handlers that are for the kind.
+    /// All handlers of the kind.
     pub(crate) handlers: &'a [Arc<Handler>],
-    /// By anybody but the operator.
+    /// The last write by another writer than the operator.
     pub(crate) last_write: Option<LastWrite>,
     pub(crate) finalizer: &'a str,
-    /// Its namespace is one of those that the operator serves.
+    /// True if the operator serves the object's namespace.
     pub(crate) is_in_scope: bool,
-    /// The operators for which this one is paused; or why that is not known.
+    /// The peers that pause this operator, or the reason why they are unknown.
     pub(crate) peers: Result<Vec<String>, String>,
-    /// What the running operator says of the object; or why that is not known. `None`: nobody was asked.
+    /// The running operator's report about the object, or the reason why it is unknown; `None` if it was not asked.
     pub(crate) running: Option<Result<Value, String>>,
-    /// Its Kubernetes Events, the newest first; or why they are not known.
+    /// Its Kubernetes Events, newest first, or the reason why they are unknown.
     pub(crate) events: Result<Vec<String>, String>,
     pub(crate) is_kopf: bool,
     pub(crate) now: Timestamp,
@@ -53,7 +53,7 @@ fn verdict(word: &'static str, summary: impl Into<String>, wakes: Option<String>
     }
 }
 
-/// What is the case.
+/// Reaches a verdict.
 pub(crate) fn judge(evidence: &Evidence<'_>) -> Explanation {
     let found = find(evidence);
     let handlers = evidence.explained.handlers.iter();
@@ -78,7 +78,7 @@ pub(crate) fn judge(evidence: &Evidence<'_>) -> Explanation {
     }
 }
 
-/// Nothing is known of the object, for this reason.
+/// Explains why the object could not be examined.
 pub(crate) fn unknown(object: String, word: &'static str, summary: String) -> Explanation {
     Explanation {
         object,
@@ -166,7 +166,7 @@ fn unchanged(evidence: &Evidence<'_>) -> Verdict {
     verdict("unchanged", summary, wakes)
 }
 
-/// The handler whose next attempt comes first.
+/// Returns the handler with the earliest next attempt.
 fn first_waiting(evidence: &Evidence<'_>) -> Option<Verdict> {
     let handlers = evidence.explained.handlers.iter();
     let of_handlers = handlers.filter_map(|it| Some((&it.handler.id, it.record.as_ref()?)));
@@ -264,7 +264,7 @@ fn unconcerned(explained: &Explained, of: &ExplainedHandler) -> String {
     }
 }
 
-/// Handlers that are not for changes.
+/// Describes a handler that does not handle changes.
 fn others(handler: &Arc<Handler>, body: &Body) -> Option<HandlerLine> {
     if handler.is_for_changes() {
         return None;
@@ -354,7 +354,7 @@ fn said(source: &'static str, text: impl Into<String>) -> EvidenceLine {
     }
 }
 
-/// Its generation, its finalizers, what was handled last, and what sub-handlers have come to.
+/// Adds lines about the generation, the finalizers, the last-handled state and the outcomes of sub-handlers.
 fn of_object(evidence: &Evidence<'_>, lines: &mut Vec<EvidenceLine>) {
     let (body, explained) = (evidence.body, &evidence.explained);
     if let Some(generation) = body.metadata()["generation"].as_i64() {

@@ -1,10 +1,10 @@
-//! What is asked: about which object, and what a change of it would call.
+//! The question to explain: the object, and a hypothetical change.
 
 use serde_json::{Map, Value};
 
 use crate::object::path::FieldPath;
 
-/// A question about one object: why nothing is done for it, or what it waits for.
+/// A question about one object: why the operator does not handle it, or which event it waits for.
 ///
 /// ```
 /// use kopf_rs::WhyQuestion;
@@ -22,57 +22,64 @@ pub struct WhyQuestion {
     pub(crate) endpoint: Option<String>,
 }
 
-/// A question that cannot be understood: what was expected.
+/// An invalid question; the text describes the expected form.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct BadQuestion(String);
 
 impl WhyQuestion {
-    /// A question about an object, as kubectl names one: `KIND/NAME`, such as `widgets/mine` or `widgets.example.com/mine`.
+    /// Asks about an object in kubectl's notation: `KIND/NAME`, such as `widgets/mine` or `widgets.example.com/mine`,
+    /// or with its namespace, `KIND/NAMESPACE/NAME`.
     ///
     /// # Errors
-    /// If it is no kind and no name.
+    /// Returns an error if the text has another form.
     pub fn parse(object: &str) -> Result<Self, BadQuestion> {
-        match object.split_once('/') {
-            Some((kind, name)) if !kind.is_empty() && !name.is_empty() && !name.contains('/') => {
-                Ok(Self {
-                    kind: kind.to_owned(),
-                    name: name.to_owned(),
-                    namespace: None,
-                    changes: Vec::new(),
-                    endpoint: None,
-                })
-            }
-            _ => Err(BadQuestion(format!(
-                "`{object}` is no object: expected KIND/NAME, such as widgets/mine"
-            ))),
+        let parts: Vec<&str> = object.split('/').collect();
+        let (kind, namespace, name) = match parts[..] {
+            [kind, name] => (kind, None, name),
+            [kind, namespace, name] => (kind, Some(namespace), name),
+            _ => ("", None, ""),
+        };
+        if [kind, name].contains(&"") || namespace == Some("") {
+            return Err(BadQuestion(format!(
+                "`{object}` is no object: expected KIND/NAME, such as widgets/mine, or KIND/NAMESPACE/NAME"
+            )));
         }
+        Ok(Self {
+            kind: kind.to_owned(),
+            name: name.to_owned(),
+            namespace: namespace.map(str::to_owned),
+            changes: Vec::new(),
+            endpoint: None,
+        })
     }
 
-    /// The namespace of the object.
+    /// Sets the namespace of the object.
     #[must_use]
     pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
         self.namespace = Some(namespace.into());
         self
     }
 
-    /// Ask the running operator, too: the URL of its liveness endpoint as it is reached on this machine, such as `http://127.0.0.1:8080/healthz`.
-    /// It answers only where it is asked from its own machine or through `kubectl port-forward`. By default, nobody is asked.
+    /// Also asks the running operator: sets the URL of its liveness endpoint as reachable from this machine, such as
+    /// `http://127.0.0.1:8080/healthz`. The operator answers only requests from its own machine or through
+    /// `kubectl port-forward`. By default, it is not asked.
     #[must_use]
     pub fn endpoint(mut self, url: impl Into<String>) -> Self {
         self.endpoint = Some(url.into());
         self
     }
 
-    /// What a change would call: `PATH=VALUE`, where the value is JSON, or text. For more changes at once, call it again.
+    /// Asks which handlers a change would call: `FIELD=VALUE`, where the value is JSON or text. Call it again for
+    /// further changes.
     ///
     /// # Errors
-    /// If it is no path and no value.
+    /// Returns an error if the text has another form.
     pub fn if_changed(mut self, change: &str) -> Result<Self, BadQuestion> {
         let Some((path, value)) = change.split_once('=').filter(|(path, _)| !path.is_empty())
         else {
             return Err(BadQuestion(format!(
-                "`{change}` is no change: expected PATH=VALUE, such as spec.size=3"
+                "`{change}` is no change: expected FIELD=VALUE, such as spec.size=3"
             )));
         };
         let value = serde_json::from_str(value).unwrap_or_else(|_| value.into());
@@ -80,7 +87,7 @@ impl WhyQuestion {
         Ok(self)
     }
 
-    /// The object with all changes.
+    /// Returns the object with all changes.
     pub(crate) fn changed(&self, object: &Value) -> Value {
         let mut changed = object.clone();
         for (path, value) in &self.changes {
@@ -125,7 +132,12 @@ mod tests {
         let changed = question.changed(&json!({"spec": {"size": 1, "x": 1}, "metadata": 1}));
         let expected = json!({"spec": {"size": 3, "x": 1}, "metadata": {"labels": {"a": "b"}}});
         assert_eq!(changed, expected);
-        for wrong in ["widgets", "/a", "a/", "a/b/c", ""] {
+        let with_namespace = WhyQuestion::parse("widgets/team/mine").unwrap();
+        assert_eq!(
+            (with_namespace.namespace.as_deref(), &*with_namespace.name),
+            (Some("team"), "mine")
+        );
+        for wrong in ["widgets", "/a", "a/", "a//c", "a/b/c/d", ""] {
             assert!(WhyQuestion::parse(wrong).is_err(), "{wrong}");
         }
         assert!(question.clone().if_changed("spec.size").is_err());

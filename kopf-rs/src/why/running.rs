@@ -1,14 +1,14 @@
-//! What the running operator says of the object: `/statusz?uid=` of its liveness endpoint.
+//! Interprets the running operator's report about the object: `/statusz?uid=` of its liveness endpoint.
 //!
-//! Read as it comes: an operator of another version says less, or more.
+//! Parses leniently, since an operator of another version may report less or more.
 
 use serde_json::Value;
 
 use crate::object::resource::Resource;
 
-/// What keeps the operator from the object, or what it does for it.
+/// An obstacle to handling the object, or the operator's current activity for it.
 pub(crate) struct OperatorState {
-    /// A word for programs.
+    /// A machine-readable word.
     pub(crate) word: &'static str,
     pub(crate) summary: String,
     pub(crate) wakes: Option<String>,
@@ -22,12 +22,15 @@ fn state(word: &'static str, summary: String, wakes: &str) -> OperatorState {
     }
 }
 
-/// What keeps the operator from the object, whatever is on it.
+/// Returns the obstacle that keeps the operator from handling the object, regardless of the object's state.
 pub(crate) fn obstacle(
     said: &Value,
     resource: &Resource,
     namespace: Option<&str>,
 ) -> Option<OperatorState> {
+    if let Some(nobody) = lack_of_a_holder(&said["lease"]) {
+        return Some(nobody);
+    }
     if said["paused"] == true {
         let summary = "the running operator is paused".to_owned();
         let wakes =
@@ -50,7 +53,24 @@ pub(crate) fn obstacle(
     ))
 }
 
-/// What the operator does for the object.
+/// Reports that no instance holds the shared Lease. If another instance holds it, that one is active, which is no
+/// obstacle.
+fn lack_of_a_holder(lease: &Value) -> Option<OperatorState> {
+    let has_holder = lease["holder"].as_str().is_some_and(|it| !it.is_empty());
+    if !lease.is_object() || lease["atWork"] == true || has_holder {
+        return None;
+    }
+    let name = lease["lease"].as_str().unwrap_or_default();
+    let mut summary =
+        format!("no instance of the operator is at work: nobody holds the Lease {name}");
+    if let Some(trouble) = lease["trouble"].as_str() {
+        summary = format!("{summary}; {trouble}");
+    }
+    let wakes = "an instance that takes the Lease";
+    Some(state("no-holder", summary, wakes))
+}
+
+/// Returns the operator's current activity for the object.
 pub(crate) fn activity(said: &Value) -> Option<OperatorState> {
     let mut calls = said["handlersInFlight"].as_array().into_iter().flatten();
     if let Some(call) = calls.next() {
@@ -71,7 +91,7 @@ pub(crate) fn activity(said: &Value) -> Option<OperatorState> {
     None
 }
 
-/// All that it says, a line each.
+/// Lists the whole report, one line per fact.
 pub(crate) fn lines(said: &Value) -> Vec<String> {
     let mut lines = Vec::new();
     let name = said["operator"].as_str().unwrap_or_default();
@@ -149,6 +169,13 @@ mod tests {
                 Some("unwatched"),
             ),
             (watch("pods.v1", json!("b"), json!("denied")), None),
+            (
+                json!({"lease": {"lease": "a/b", "atWork": false, "holder": null}, "paused": true}),
+                Some("no-holder"),
+            ),
+            (json!({"lease": {"atWork": false, "holder": "other"}}), None),
+            (json!({"lease": {"atWork": true, "holder": "me"}}), None),
+            (json!({"lease": null}), None),
             (watch("pods.v1", json!(null), json!(null)), None),
             (watch("secrets.v1", json!(null), json!("denied")), None),
         ];

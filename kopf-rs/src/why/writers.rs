@@ -1,4 +1,4 @@
-//! Who has written the object last, as its `managedFields` say.
+//! Finds the last writer of the object in its `managedFields`.
 
 use std::fmt;
 
@@ -8,12 +8,13 @@ use serde_json::Value;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LastWrite {
     pub(crate) manager: String,
-    /// To the second, as the server notes it.
+    /// With a resolution of one second, as the server stores it.
     pub(crate) time: String,
     pub(crate) subresource: Option<String>,
 }
 
-/// The last write by anybody but `own`; of those in one second, the last in the list.
+/// Returns the last write by a field manager other than `own`. If several writes fall within the same second, the last in the
+/// list wins.
 pub(crate) fn last_write(managed: &Value, own: &str) -> Option<LastWrite> {
     let entries = managed.as_array()?;
     let of_others = entries.iter().filter(|it| it["manager"] != own);

@@ -1,4 +1,4 @@
-//! The words for abrupt ends of the operator, and for what is not called any more for that.
+//! The log lines about abrupt ends of the operator, and about the handlers suspended because of them.
 
 use std::fmt::{Formatter, Result};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The log lines about daemons and timers: Kopf's words wherever Kopf has such a line.
+//! The log lines about daemons and timers. Uses Kopf's wording wherever Kopf has such a line.
 
 use std::fmt::{Formatter, Result};
 
@@ -139,7 +139,7 @@ fn write_exit(f: &mut Formatter<'_>, handler: &Handler, exit: Exit) -> Result {
                 Some((BackgroundKind::Daemon, _)) => {
                     f.write_str(": `cancellation_timeout = ..` puts an end to that.")
                 }
-                // A timer has no such option.
+                // Timers have no such option.
                 _ => f.write_str(": its function should look at `stopped`."),
             }
         }

@@ -1,4 +1,4 @@
-//! The words for calls that do not end as they should: they block, or do not return.
+//! The log lines about calls that block a thread or do not return.
 
 use std::fmt::{Formatter, Result};
 use std::sync::Arc;
@@ -86,7 +86,7 @@ pub(super) fn still_running(
     }
 }
 
-/// Of a call that was cut off.
+/// Writes the line about a cancelled call.
 pub(super) fn panicked(handler: &Handler, panic: &str, f: &mut Formatter<'_>) -> Result {
     write!(
         f,

@@ -1,6 +1,7 @@
-//! The words of Kubernetes Events that the operator posts of what happens, where log lines are posted.
+//! The texts of the Kubernetes Events that the operator posts for happenings, if it posts log lines.
 //!
-//! An Event has no part that another attempt would change, such as a delay: what happens again is one more of a series.
+//! Texts omit parts that vary between attempts, such as delays, so that repeated happenings are counted as one
+//! series.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -11,15 +12,15 @@ use crate::happening::abrupt_end::AbruptEnd;
 use crate::happening::handling::{AttemptEnd, Fate, Handling};
 use crate::wording::Line;
 
-/// A happening as an Event about its object.
+/// A happening as a Kubernetes Event about its object.
 pub(crate) struct EventWords<'a> {
-    /// What was done: a handler, or why the object is handled.
+    /// The action: a handler, or the reason of the cycle.
     pub(crate) action: &'a str,
     pub(crate) reason: &'static str,
     happening: &'a Happening,
 }
 
-/// Those that are posted where log lines are.
+/// Returns the Event of a happening, if it is posted.
 pub(crate) fn event_words(happening: &Happening) -> Option<EventWords<'_>> {
     let (action, reason) = match happening {
         Happening::Invoked { handler } => (posting(handler)?, "HandlerInvoked"),
@@ -79,7 +80,7 @@ fn reason_of(end: &AttemptEnd) -> &'static str {
 impl Display for EventWords<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self.happening {
-            // The line names the delay, which grows.
+            // Omits the delay of the log line, since it grows with each attempt.
             Happening::Handling(Handling::Attempted {
                 handler,
                 end:

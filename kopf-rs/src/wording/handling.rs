@@ -1,4 +1,4 @@
-//! The log lines about objects that are handled: Kopf's words wherever Kopf has such a line.
+//! The log lines about the handling of objects. Uses Kopf's wording wherever Kopf has such a line.
 
 use std::fmt::{self, Display, Formatter};
 use std::sync::Arc;
@@ -13,17 +13,22 @@ use crate::state::budget;
 use crate::state::changes::WriteTrouble;
 use crate::wording::background;
 
-/// The line on an attempt. Kopf keeps some of these as messages of records, too.
+/// The log line about an attempt. As in Kopf, some of these texts are also stored in progress records.
 pub(crate) struct Attempt<'a>(pub(crate) &'a Handler, pub(crate) &'a AttemptEnd);
 
-/// Why a time on an object lies ahead.
+/// The explanation for a stored time that lies in the future.
 const AHEAD: &str = "a clock was wrong, or the record was edited";
 
 pub(super) fn level(handling: &Handling) -> Level {
     match handling {
+        // One line per watch event would drown out all others.
+        Handling::Attempted {
+            handler,
+            end: AttemptEnd::Succeeded,
+        } if handler.is_for_events() => Level::DEBUG,
         Handling::Superseded { .. }
         | Handling::Processed { .. }
-        | Handling::State(StateTrouble::Write(WriteTrouble::OnlyDigestLeft))
+        | Handling::State(StateTrouble::FormerTooLarge { .. })
         | Handling::Attempted {
             end: AttemptEnd::Succeeded,
             ..
@@ -221,6 +226,11 @@ fn state(f: &mut Formatter<'_>, trouble: &StateTrouble) -> fmt::Result {
             f,
             "The record of handler '{id}' sets its first attempt to {at}, which is in the future: {AHEAD}. The handler's time counts from now."
         ),
+        StateTrouble::FormerTooLarge { id } => write!(
+            f,
+            "Handler '{id}' gets no old state: the object changed while other handlers were still at work, and the state that this handler has seen was too \
+             large to store. Move large values out of the object to avoid this."
+        ),
         StateTrouble::Write(trouble) => write_trouble(f, trouble),
     }
 }
@@ -233,10 +243,6 @@ fn write_trouble(f: &mut Formatter<'_>, trouble: &WriteTrouble) -> fmt::Result {
             f,
             "The last-handled configuration takes {bytes} bytes even when compressed, too many for an annotation: only its digest is kept, and \
              handlers of the next change will get no old state. Move large values out of the object to avoid this."
-        ),
-        WriteTrouble::OnlyDigestLeft => f.write_str(
-            "The operator was restarted in the middle of this cycle, and only a digest of the handled configuration is left: handlers of the next \
-             change will get no old state.",
         ),
         WriteTrouble::NoRoom { bytes, only_memory } => {
             let what = if *only_memory {
@@ -264,7 +270,7 @@ fn withheld(f: &mut Formatter<'_>, handlers: &[Arc<str>]) -> fmt::Result {
     )
 }
 
-/// How Kopf calls a cycle.
+/// Returns Kopf's name for a cycle.
 fn title(reason: Reason) -> &'static str {
     match reason {
         Reason::Create => "Creation",

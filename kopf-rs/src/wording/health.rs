@@ -1,4 +1,4 @@
-//! The log lines about the endpoints that say how the operator is.
+//! The log lines about the health endpoints.
 
 use std::fmt::{self, Formatter};
 

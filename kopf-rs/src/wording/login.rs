@@ -1,4 +1,4 @@
-//! The log lines about logins: Kopf's words, and why there is another one.
+//! The log lines about logins: Kopf's wording, plus the reason of a repeated login.
 
 use std::fmt::{self, Formatter};
 
@@ -7,7 +7,7 @@ use tracing::Level;
 use crate::happening::login::Login;
 use crate::object::login::{LoginReason, LoginSetback};
 
-/// So many times in a row is no accident.
+/// The number of repetitions in a row from which on the level is raised.
 const MANY: u32 = 5;
 
 pub(super) fn level(login: &Login) -> Level {

@@ -1,4 +1,4 @@
-//! The log lines about storage migrations: Kopf has none of these.
+//! The log lines about storage migrations. Kopf has no such lines.
 
 use std::fmt::{self, Formatter};
 
@@ -11,6 +11,7 @@ pub(super) fn level(migrating: &Migrating) -> Level {
         MigrationNews::Planned { .. }
         | MigrationNews::LeftToCluster
         | MigrationNews::Done { .. }
+        | MigrationNews::Listed { .. }
         | MigrationNews::Changed => Level::INFO,
         MigrationNews::ObjectFailed { .. }
         | MigrationNews::Incomplete { .. }
@@ -24,7 +25,11 @@ pub(super) fn write(f: &mut Formatter<'_>, migrating: &Migrating) -> fmt::Result
         version,
         news,
     } = migrating;
-    write!(f, "Storage migration of {definition} to {version}: ")?;
+    write!(f, "Storage migration of {definition}")?;
+    if !version.is_empty() {
+        write!(f, " to {version}")?;
+    }
+    f.write_str(": ")?;
     match news {
         MigrationNews::Planned { from, after, rate } => write!(
             f,
@@ -42,6 +47,10 @@ pub(super) fn write(f: &mut Formatter<'_>, migrating: &Migrating) -> fmt::Result
         MigrationNews::Changed => {
             f.write_str("the definition was changed meanwhile; it begins anew.")
         }
+        MigrationNews::Listed { objects } => write!(
+            f,
+            "the server has forgotten the list after {objects} objects; it is asked for again, and the migration goes on after the last of them."
+        ),
         MigrationNews::ObjectFailed { object, error } => {
             write!(f, "{object} cannot be written: {error}")
         }

@@ -1,4 +1,4 @@
-//! The log lines about writes: Kopf's words wherever Kopf has such a line.
+//! The log lines about writes. Uses Kopf's wording wherever Kopf has such a line.
 
 use std::fmt::{self, Formatter};
 
@@ -89,7 +89,7 @@ pub(super) fn outcomes_lost(objects: usize, error: &str, f: &mut Formatter<'_>) 
     )
 }
 
-/// As Kopf says it, with what the schema lacks.
+/// Writes Kopf's line, plus the fields that the schema lacks.
 fn write_pruned(
     f: &mut Formatter<'_>,
     resource: &Resource,
@@ -112,7 +112,7 @@ fn write_pruned(
     )
 }
 
-/// As Kopf says it: where to, and what.
+/// Writes Kopf's line: the destination and the content.
 fn write_begin(f: &mut Formatter<'_>, patch: &Patch, part: PatchPart) -> fmt::Result {
     let (how, more) = if patch.functions().is_empty() {
         ("Merge-patching", "")

@@ -1,4 +1,4 @@
-//! The log lines about several operators for the same objects: Kopf's words wherever Kopf has such a line.
+//! The log lines about several operators of the same objects. Uses Kopf's wording wherever Kopf has such a line.
 
 use std::fmt::{self, Formatter};
 

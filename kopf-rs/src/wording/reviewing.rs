@@ -1,4 +1,4 @@
-//! The log lines about reviews of requests: Kopf has none of these.
+//! The log lines about admission reviews. Kopf has no such lines.
 
 use std::fmt::{self, Formatter};
 
@@ -8,6 +8,7 @@ use crate::happening::reviewing::Reviewing;
 
 pub(super) fn level(reviewing: &Reviewing) -> Level {
     match reviewing {
+        Reviewing::Denied { .. } => Level::INFO,
         Reviewing::OddCode { .. } => Level::WARN,
         Reviewing::OutOfTime { .. }
         | Reviewing::ChangeRefused { .. }
@@ -17,11 +18,21 @@ pub(super) fn level(reviewing: &Reviewing) -> Level {
 
 pub(super) fn write(f: &mut Formatter<'_>, reviewing: &Reviewing) -> fmt::Result {
     match reviewing {
-        Reviewing::OutOfTime { handler, after } => write!(
-            f,
-            "{handler} has not returned within {:.1} seconds. The request fails, or is carried out if the failures of the handler are ignored.",
-            after.as_secs_f64()
-        ),
+        Reviewing::Denied { handler, message } => {
+            write!(f, "{handler} has denied the request: {message}")
+        }
+        Reviewing::OutOfTime {
+            handler,
+            after,
+            awaits,
+        } => {
+            let seconds = after.as_secs_f64();
+            write!(f, "{handler} has not returned within {seconds:.1} seconds")?;
+            if let Some(awaits) = awaits {
+                write!(f, ": {awaits}")?;
+            }
+            f.write_str(". The request fails, or is carried out if the failures of the handler are ignored.")
+        }
         Reviewing::ChangeRefused { handler, reason } => {
             write!(f, "{handler} has changed the object in vain: {reason}.")
         }

@@ -1,36 +1,49 @@
-//! The log lines about discovery and watches: Kopf's words wherever Kopf has such a line.
+//! The log lines about discovery and watches. Uses Kopf's wording wherever Kopf has such a line.
 
 use std::fmt::{self, Display, Formatter};
 use std::sync::Arc;
 
 use tracing::Level;
 
-use crate::happening::serving::{MissingIndex, Serving, Trouble, Watching};
+use crate::happening::serving::{MissingIndex, Purpose, Serving, Trouble, Watching};
 use crate::object::collection::Collection;
 use crate::object::resource::Resource;
 
 pub(super) fn level(serving: &Serving) -> Level {
     match serving {
         Serving::DiscoveryFailed { is_news: false, .. }
-        | Serving::DiscoveryResumed { is_news: false } => Level::DEBUG,
+        | Serving::DiscoveryResumed { is_news: false }
+        | Serving::DefinitionsUnwatchable {
+            is_needed: false, ..
+        }
+        | Serving::Watch(
+            _,
+            Watching::Failed {
+                trouble: Trouble::Forbidden { .. },
+                purpose: Purpose::Spare,
+                ..
+            },
+        ) => Level::DEBUG,
         Serving::DiscoveryResumed { .. }
         | Serving::Begun { .. }
         | Serving::NamespacesAssumed { is_all: true, .. } => Level::INFO,
-        // What follows from it is told next.
+        // Another line explains the consequences.
         Serving::Watch(
             collection,
             Watching::Failed {
                 trouble: Trouble::Forbidden { .. },
+                purpose: Purpose::Operator,
                 is_news: true,
             },
         ) if is_of_namespaces(collection) => Level::INFO,
         Serving::Watch(
-            collection,
+            _,
             Watching::Failed {
                 trouble: Trouble::Forbidden { .. },
+                purpose: Purpose::Operator,
                 is_news: true,
             },
-        ) if is_for_self(collection) => Level::WARN,
+        ) => Level::WARN,
         Serving::Indexed { missing } if missing.is_empty() => Level::DEBUG,
         Serving::Watch(_, watching) => level_of_watch(watching),
         Serving::DiscoveryFailed { .. }
@@ -48,16 +61,6 @@ pub(super) fn level(serving: &Serving) -> Level {
         | Serving::IndexIncomplete { .. }
         | Serving::DropPanicked { .. } => Level::ERROR,
     }
-}
-
-/// Whether the operator looks at these for itself: it goes on without, in the namespaces that are named and by looking for new kinds at
-/// times.
-fn is_for_self(collection: &Collection) -> bool {
-    let resource = &collection.resource;
-    matches!(
-        (&*resource.group, &*resource.plural),
-        ("apiextensions.k8s.io", "customresourcedefinitions")
-    )
 }
 
 fn is_of_namespaces(collection: &Collection) -> bool {
@@ -126,7 +129,7 @@ pub(super) fn write(f: &mut Formatter<'_>, serving: &Serving) -> fmt::Result {
         }
         Serving::Unwatchable { resources } => write_unserved(f, "Non-watchable", resources),
         Serving::Unpatchable { resources } => write_unserved(f, "Non-patchable", resources),
-        Serving::DefinitionsUnwatchable { interval } => write!(
+        Serving::DefinitionsUnwatchable { interval, .. } => write!(
             f,
             "CustomResourceDefinitions cannot be watched: the operator looks for new kinds every {} seconds.",
             interval.as_secs()

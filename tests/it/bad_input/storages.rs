@@ -1,4 +1,4 @@
-//! Storages of users that fail: told, and memory does their work.
+//! Custom storages that fail: the operator logs it and keeps the state in memory instead.
 
 use kopf_rs::prelude::*;
 use kopf_rs::storage::{
@@ -12,13 +12,13 @@ use crate::operating::in_status::InStatus;
 use crate::operating::{TestOperator, Working};
 
 scenarios! {
-    a_storage_that_fails_is_told_and_memory_does_its_work [memory tcp];
-    a_storage_that_panics_is_told_and_memory_does_its_work [memory tcp];
-    a_storage_that_cannot_purge_is_told_and_no_handler_is_called_again [memory tcp];
+    a_storage_that_fails_is_told_and_memory_does_its_work [memory];
+    a_storage_that_panics_is_told_and_memory_does_its_work [memory];
+    a_storage_that_cannot_purge_is_told_and_no_handler_is_called_again [memory];
     names_that_no_server_takes_are_refused_at_start [memory];
 }
 
-/// Keeps state in the status, and fails where it is told to.
+/// Keeps state in the status, and fails as `fails` decides.
 #[derive(Clone, Copy)]
 struct Storage {
     fails: fn(&str) -> Result<(), StorageError>,
@@ -59,7 +59,7 @@ impl DiffBaseStorage for Storage {
     }
 }
 
-/// Play a creation with two failures, an update and a change of nothing.
+/// Plays a creation with two failures, an update, and an event without a change.
 async fn live(cluster: TestCluster, fails: fn(&str) -> Result<(), StorageError>) -> TestOperator {
     let test = TestOperator::of(cluster).await;
     let calls = test.calls.clone();

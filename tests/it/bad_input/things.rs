@@ -1,4 +1,4 @@
-//! Handlers and schemas that do odd things.
+//! Handlers and schemas with unusual behaviour.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -39,7 +39,7 @@ async fn a_result_that_is_no_json_is_a_failure_for_good(cluster: TestCluster) {
     assert_eq!(report.failed.len(), 1);
 }
 
-/// A handler after whose functions the object is never what it was.
+/// A handler whose patch functions change the object every time.
 fn counting(id: &str) -> Callback {
     handler(id, |context: Context| async move {
         context.patch(|patch| {
@@ -146,7 +146,7 @@ async fn a_status_that_the_schema_prunes_is_told_once(cluster: TestCluster) {
         .cluster
         .lines()
         .count(|line| line.contains("finished with inconsistencies"));
-    // Once for each of the two fields.
+    // One for each of the two fields.
     assert_eq!(count, 2);
 }
 
@@ -183,7 +183,7 @@ async fn annotations_of_handlers_that_outgrow_the_object_are_refused_once(cluste
     assert_eq!(test.calls.all(), ["update_fn a", "delete_fn a"]);
 }
 
-/// As a patch, and as functions.
+/// Sent as a merge patch, and by patch functions.
 async fn annotations_that_are_none_are_told_and_stay_as_they_are(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let create = test.handler("create_fn", |context| async move {

@@ -1,4 +1,4 @@
-//! Crates: what is generated for them, with a kopf-rs that only says how it was called.
+//! Crates: the generated program for each, built with a stub of kopf-rs that only prints how it was called.
 
 use std::process::Command;
 
@@ -37,7 +37,7 @@ macro_rules! main {
 }
 "#;
 
-/// A folder `name` with the little kopf-rs in it; what is built is in it too.
+/// Returns a folder `name` with the stub of kopf-rs; its builds are in it, too.
 fn bench(name: &str) -> Folder {
     Folder::new(name)
         .file("kopf-rs/Cargo.toml", KOPF)
@@ -69,7 +69,7 @@ async fn a_library_gets_a_program_around_it() {
             "#[cfg(feature = \"loud\")]\ncompile_error!(\"loud\");\n",
         );
     let ran = ended(run(&folder, &["-n", "a,b", "op", "--once"])).await;
-    let called = "my-op 1.2.3 [\"-n\", \"a,b\", \"--once\"] cli=true more=true";
+    let called = "my-op 1.2.3 [\"--namespace=a,b\", \"--once\"] cli=true more=true";
     ran.with(7, &[called]);
     let again = ended(run(&folder, &["op", "--once"])).await;
     again.with(7, &["[\"--once\"]"]);
@@ -102,7 +102,7 @@ async fn a_program_on_main_is_run_as_it_is() {
         .file("op/Cargo.toml", &manifest("prog", ""))
         .file("op/src/main.rs", "kopf_rs::main!();\n");
     let ran = ended(run(&folder, &["op", "-v"])).await;
-    ran.with(7, &["prog 1.2.3 [\"-v\"]"]);
+    ran.with(7, &["prog 1.2.3 [\"--verbose\"]"]);
     let joined = ended(run(&folder, &["op", "op"])).await;
     joined.with(2, &["prog is a program of its own"]);
 }
@@ -179,7 +179,7 @@ async fn crates_that_cannot_be_operators_are_refused() {
     unlocked.with(2, &["unlocked/Cargo.toml", "--locked"]);
 }
 
-/// The programs that `kopf-rs run` has made below this target folder.
+/// Returns the number of programs that `kopf-rs run` has generated in this target folder.
 fn made_in(folder: &Folder, target: &str) -> usize {
     let made = folder.path().join(target).join("kopf-run");
     std::fs::read_dir(made).map_or(0, Iterator::count)
@@ -212,7 +212,7 @@ async fn one_kopf_is_built_in_one_folder() {
     let _ = std::fs::remove_file(folder.path().join("Cargo.lock"));
     run(&["a"]).await.with(7, &["a 1.2.3 []"]);
     assert_eq!(made(), [0, 1, 0, 0], "in the cache");
-    // As a checkout has one.
+    // A checkout has such a lock file.
     std::fs::write(folder.path().join("Cargo.lock"), "version = 4\n").unwrap();
     run(&["a"]).await.with(7, &["a 1.2.3 []"]);
     run(&["chosen"]).await.with(7, &["chosen 1.2.3 []"]);

@@ -1,4 +1,4 @@
-//! Operators as programs: connection, objects at the start, the end, signals, lines.
+//! Operators as programs: connection, initial objects, exit, signals, output.
 
 use std::process::Command;
 use std::time::Duration;
@@ -52,7 +52,7 @@ fn obey(args: &[&str]) -> Command {
     operator("obey", &args)
 }
 
-/// The same as the `"$@"` of a shell script; `%` is the folder there.
+/// Returns `obey` as the `"$@"` of a shell script; `%` in the script is the folder.
 fn obey_in_shell(script: &str, args: &[&str]) -> Command {
     in_shell(&script.replace('%', &folder().at("")), &obey(args))
 }
@@ -155,6 +155,40 @@ async fn objects_that_cannot_be_applied_are_named_by_place() {
         let path = format!("@/{path}");
         let ended = ended(obey(&["--embedded", "--apply", &path, "--once"])).await;
         ended.with(code, &[text]);
+    }
+}
+
+#[tokio::test]
+async fn objects_are_applied_once_startup_handlers_and_webhooks_are_at_work() {
+    let object = |name: &str, forbidden: bool| {
+        format!(
+            "apiVersion: programs.test/v1\nkind: Guarded\nmetadata: {{name: {name}, namespace: default}}\nspec: {{forbidden: {forbidden}}}\n"
+        )
+    };
+    let folder = Folder::new("guarded")
+        .file("good.yaml", &object("good", false))
+        .file("bad.yaml", &object("bad", true));
+    for (file, code, texts) in [
+        (
+            "good.yaml",
+            0,
+            &[
+                "Guarded default/good created.",
+                "[default/good] its size is 3",
+            ][..],
+        ),
+        (
+            "bad.yaml",
+            1,
+            &[
+                "bad.yaml, document 1, line 1: Guarded default/bad is refused",
+                "spec.forbidden is set",
+            ],
+        ),
+    ] {
+        let file = folder.at(file);
+        let args = ["--embedded", "--apply", &file, "--once"];
+        ended(operator("guarded", &args)).await.with(code, texts);
     }
 }
 
@@ -310,7 +344,7 @@ async fn the_first_signal_ends_gracefully() {
     }
 }
 
-/// As `timeout` of coreutils ends a program: by one signal to it, and one to its group.
+/// `timeout` of coreutils ends a program like this: one signal to the process, and one to its group.
 #[tokio::test]
 async fn a_signal_that_comes_twice_in_a_moment_is_one() {
     let mut program = Program::start(obey(&["--embedded", "--apply", "@/good"]), PATIENCE);
@@ -338,7 +372,7 @@ async fn the_second_signal_ends_at_once() {
                 line.contains("Signal SIGTERM is received.")
             })
             .await;
-        // One that comes in the same moment is the first one's echo: whoever waits signals again.
+        // The operator takes a signal in the same moment for a repetition, so signal again until it exits.
         let status = loop {
             program.signal(second).await;
             if let Ok(status) = timeout(Duration::from_secs(1), program.ended()).await {
@@ -387,7 +421,7 @@ async fn the_embedded_server_can_be_looked_into() {
     );
 }
 
-/// A handler that asks for values, and a program that gives them.
+/// A handler that requires state values, and a program that provides them.
 const STATE: &str = r#"
 struct Db {
     url: String,
@@ -418,7 +452,7 @@ async fn a_program_on_main_has_the_same_flags() {
     let folder = Folder::new("on-main")
         .file("Cargo.toml", &manifest)
         .file("src/main.rs", &OBEY.replace("kopf_rs::main!();\n", STATE));
-    // Cargo takes out of it what is not needed: begun anew where the repository's own is another.
+    // Cargo removes unused entries from the copied lock file, so it is copied again when the repository's lock file changes.
     let copied = folder.path().join("Cargo.lock.copied");
     if std::fs::read_to_string(&copied).ok().as_ref() != Some(&lock) {
         std::fs::write(folder.path().join("Cargo.lock"), &lock).unwrap();

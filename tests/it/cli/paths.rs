@@ -1,4 +1,4 @@
-//! What is typed wrong is said at once, before anything is built.
+//! Wrong arguments are reported at once, before any build.
 
 use super::{Folder, ended, kopf_rs};
 
@@ -30,6 +30,25 @@ async fn wrong_usage_ends_with_2() {
         (
             &["run", "x", "--once", "--timeout", "soon"],
             "expected seconds, or a time such as 90s, 10m or 1h",
+        ),
+        (
+            &["why", "-n", "team"],
+            "required arguments were not provided",
+        ),
+        (
+            &["why", "-o", "json", "--if", "spec.size=3"],
+            "required arguments were not provided",
+        ),
+        (
+            &["run", "x", "--if", "spec.size=3"],
+            "required arguments were not provided",
+        ),
+        (&["why", "./x"], "expected KIND/NAME, such as widgets/mine"),
+        (&["why", "x", "a/b", "--once"], "cannot be used with"),
+        (&["manifests", "x", "--once"], "cannot be used with"),
+        (
+            &["run", "-nproduction", "./absent"],
+            "./absent does not exist",
         ),
         (&["walk"], "unrecognized subcommand 'walk'"),
         (&[], "Usage: kopf-rs"),

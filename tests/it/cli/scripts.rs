@@ -1,4 +1,4 @@
-//! Single files: their manifests, their diagnostics, what is not in them.
+//! Single files: their manifests, their compiler errors, their missing parts.
 
 use std::path::PathBuf;
 
@@ -29,14 +29,14 @@ fn run(path: &str) -> std::process::Command {
 
 #[tokio::test]
 async fn a_file_without_a_manifest_outside_of_any_crate() {
-    // One folder per checkout, always the same: what is built for it is built once.
+    // One fixed folder per checkout, so that later runs reuse its build.
     let unique = env!("CARGO_MANIFEST_DIR").replace('/', "-");
     let folder: PathBuf = std::env::temp_dir().join(format!("kopf-rs{unique}"));
     std::fs::create_dir_all(&folder).unwrap();
     let file = folder.join("alone.rs");
     std::fs::write(&file, HANDLER).unwrap();
     ended(run(file.to_str().unwrap())).await.with(0, &[]);
-    // What comes through a pipe is the operator's, not cargo's.
+    // The operator must receive the piped input, not cargo.
     let piped = kopf_rs(&[
         "run",
         file.to_str().unwrap(),
@@ -58,7 +58,7 @@ async fn frontmatter_is_read_and_lines_stay_right() {
         .file("broken.rs", &format!("{FRONT}{broken}"));
     ended(run(&folder.at("good.rs"))).await.with(0, &[]);
     let broken = ended(run(&folder.at("broken.rs"))).await;
-    // Seven lines of manifest, then the sixth of the handler.
+    // Line 13: seven lines of manifest, then the sixth line of the handler.
     broken.with(2, &["cli/front/broken.rs:13:", "does not compile"]);
     assert!(!broken.said.contains("--> fronted"), "{}", broken.said);
 }

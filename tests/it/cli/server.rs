@@ -1,4 +1,4 @@
-//! `kopf-rs apiserver`: what it says, whom it lets in, how it ends, and what it keeps.
+//! `kopf-rs apiserver`: its output, its access control, its exit, and its persistent data.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,21 +17,21 @@ use tokio::sync::watch;
 
 use super::{Folder, PATIENCE, ended, kopf_rs};
 
-/// The program that `kopf-rs apiserver` becomes.
+/// Returns the program that `kopf-rs apiserver` becomes.
 fn server(args: &[&str]) -> Command {
     let mut command = Command::new(built_program("kopf-rs-apiserver"));
     command.args(args);
     command
 }
 
-/// A folder that begins empty.
+/// Returns an empty folder.
 fn empty(name: &str) -> Folder {
     let folder = Folder::new(name);
     fs::remove_dir_all(folder.path()).expect("a folder of ours");
     Folder::new(name)
 }
 
-/// A server that has said where its kubeconfig is.
+/// Waits until a server prints the path of its kubeconfig.
 async fn ready(command: Command) -> (Program, PathBuf) {
     let program = Program::start(command, PATIENCE);
     let line = program
@@ -206,12 +206,12 @@ async fn both_programs_take_the_same_flags() {
     assert_eq!(flags(&own.said), flags(&checked.said));
 }
 
-/// What writers have an answer for, by object: the number written last.
+/// The answered writes: the last number written, by object.
 type Answered = watch::Sender<BTreeMap<String, u32>>;
 
 /// Creates objects and changes each several times, until the server is gone.
 async fn write_on(maps: Api<ConfigMap>, writer: usize, round: u32, answered: Answered) {
-    // Large, so that snapshots are made meanwhile.
+    // Large objects, so that the server takes snapshots meanwhile.
     let filler = "x".repeat(20_000);
     let note = |name: &str, number: u32| {
         answered.send_modify(|answered| {
@@ -239,7 +239,7 @@ async fn write_on(maps: Api<ConfigMap>, writer: usize, round: u32, answered: Ans
     }
 }
 
-/// SIGKILL at moments decided by a seed, in the middle of the writes of several clients.
+/// Kills the server with SIGKILL at moments that derive from a seed, while several clients write.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_answered_survives_a_kill() {
     const WRITERS: usize = 4;
@@ -259,7 +259,7 @@ async fn what_was_answered_survives_a_kill() {
         let writers = (0..WRITERS)
             .map(|writer| tokio::spawn(write_on(maps.clone(), writer, round, answered.clone())));
         let writers: Vec<_> = writers.collect();
-        // Not at a time but after so many answers: the same under any load.
+        // Waits for a number of answers instead of a time, so that the moment does not depend on the load.
         let enough = |answered: &BTreeMap<String, u32>| answered.len() >= before + moment;
         answered
             .subscribe()
@@ -281,7 +281,7 @@ async fn what_was_answered_survives_a_kill() {
     );
 }
 
-/// Everything that was answered is there, or something newer that was not.
+/// Checks that every answered write is there, or a newer one that was not answered.
 async fn check(maps: &Api<ConfigMap>, answered: &Answered) {
     let found = maps.list(&ListParams::default()).await.expect("a list");
     let found: BTreeMap<String, u32> = found
@@ -305,7 +305,7 @@ async fn check(maps: &Api<ConfigMap>, answered: &Answered) {
     }
 }
 
-/// A program that was installed, and a server that was installed beside it.
+/// A copied program with a copied server in the same folder.
 #[tokio::test]
 async fn the_server_beside_an_installed_program_needs_no_build() {
     use std::os::unix::fs::PermissionsExt as _;

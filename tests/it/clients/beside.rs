@@ -1,6 +1,6 @@
-//! A client's program beside our server, and whether it says what it said beside the real one.
+//! Runs a client's program against our server and compares its output with the one against the real server.
 //!
-//! Promise: it ends, or fails at a deadline, and what it prints is compared line by line. Must not know programs.
+//! The program ends or fails at a deadline; the output is compared line by line. Must not know the programs.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -13,14 +13,14 @@ use super::client::{ALL, Client};
 use super::ledger::Ledger;
 use super::plain::{Own, plain, unequal};
 
-/// How long a program may take, on a machine busy with other tests.
+/// The deadline for a program on a machine that is busy with other tests.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// Runs the program of a client with the kubeconfig file of our server, and of the real one where what it says there is not known.
+/// Runs the program of a client with the kubeconfig file of our server, and also with that of the real one if there is no valid recording.
 ///
 /// # Panics
 ///
-/// Where it fails beside the real server, or does not say the same beside both, but for what the ledger excuses.
+/// Panics if it fails against the real server, or if the outputs differ and the ledger does not cover the difference.
 pub(super) fn same_beside(client: &Client<'_>, program: impl Fn(&Path) -> Command) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -67,7 +67,7 @@ pub(super) fn same_beside(client: &Client<'_>, program: impl Fn(&Path) -> Comman
     assert_eq!(ledger.unused(), Vec::<String>::new(), "excuses without use");
 }
 
-/// The lines of a program, and its exit code.
+/// Runs a program to its end and returns its lines of output and its exit code.
 async fn ended(command: Command, kubeconfig: &Path) -> [Vec<String>; 2] {
     let mut program = Program::start(command, PATIENCE);
     let exit = program.ended().await;

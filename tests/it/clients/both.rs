@@ -1,8 +1,8 @@
 //! The two servers of a client: one in this process over TLS, one real.
 //!
-//! Promise: a client is alone on its servers, since clients look at all kinds there are, and at kinds of the same names. Each has a server in the
-//! process of its own; the real one is started once, and lent to one client after the other. The controllers that make children do not run
-//! beside the real server, as they do not in the process either. Must not know clients.
+//! A client has its servers for itself, because clients look at all kinds, and several use kinds of the same names. Each client gets a
+//! separate in-process server; the real one is started once and lent to one client after the other. The controllers that create children
+//! run beside neither server. Must not know clients.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,7 +12,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use kopf_rs_apiserver::ApiServer;
 use kopf_rs_tests::{RealServer, Served, runtime, skipped};
 
-/// Controllers whose work every server does.
+/// The controllers whose work the in-process server does, too.
 const CONTROLLERS: &[&str] = &[
     "namespace-controller",
     "garbage-collector-controller",
@@ -22,13 +22,13 @@ const CONTROLLERS: &[&str] = &[
 /// Two servers, by the kubeconfig files of their administrators.
 #[derive(Debug)]
 pub(super) struct Both {
-    /// The one in this process.
+    /// The server in this process.
     pub(super) ours: PathBuf,
     /// kube-apiserver.
     pub(super) real: Lent,
 }
 
-/// The real server, as long as a client has it for itself.
+/// The real server, lent to one client.
 #[derive(Debug)]
 pub(super) struct Lent {
     /// The kubeconfig file of its administrator.
@@ -36,7 +36,7 @@ pub(super) struct Lent {
     _alone: MutexGuard<'static, ()>,
 }
 
-/// Both servers; a machine that cannot have the real one has `test` recorded as skipped.
+/// Returns both servers; records `test` as skipped if the real one is unavailable.
 pub(super) fn both(test: &str) -> Option<Both> {
     Some(Both {
         real: real(test)?,
@@ -44,10 +44,10 @@ pub(super) fn both(test: &str) -> Option<Both> {
     })
 }
 
-/// The real server, once no other client has it; a machine that cannot have it has `test` recorded as skipped.
+/// Waits until no other client has the real server, and returns it; records `test` as skipped if it is unavailable.
 pub(super) fn real(test: &str) -> Option<Lent> {
     static ONE_CLIENT: Mutex<()> = Mutex::new(());
-    // A client that has failed leaves nothing that concerns the next one.
+    // A failed client leaves no state that affects the next one.
     let alone = ONE_CLIENT.lock().unwrap_or_else(PoisonError::into_inner);
     match started() {
         Ok(real) => Some(Lent {
@@ -75,7 +75,7 @@ fn started() -> Result<&'static RealServer, &'static kopf_rs_tests::StartError> 
     started.as_ref()
 }
 
-/// A server in this process: serves in a thread of its own until the process ends. Its kubeconfig file is returned.
+/// Starts a server on a separate thread that runs until the process ends, and returns its kubeconfig file.
 pub(super) fn ours() -> PathBuf {
     static COUNT: AtomicUsize = AtomicUsize::new(0);
     let number = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -93,7 +93,7 @@ pub(super) fn ours() -> PathBuf {
     told.recv().expect("the server listens")
 }
 
-/// An empty folder for the files of a client.
+/// Returns an empty folder for the files of a client.
 pub(super) fn scratch(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"))
         .join("clients")

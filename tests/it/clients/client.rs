@@ -1,6 +1,6 @@
-//! A client, and what it said beside the real server: as recorded, or run there now.
+//! A client and its output against the real server, from a recording or from a run.
 //!
-//! Promise: a recording is of the client's version and of the program it runs now. Must not know what clients say.
+//! A recording is valid only for the client's version and for its present program. Must not know the output.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 
 use super::both::real;
 
-/// All that has a part in what clients say, beside their programs.
+/// The files that affect the output of clients, besides their programs.
 const SOURCES: &[&str] = &[
     "kopf-rs-apiserver/src",
     "kopf-rs-apiserver/tables",
@@ -19,26 +19,26 @@ const SOURCES: &[&str] = &[
     "tests/cluster/kubernetes/go.mod",
 ];
 
-/// A program of others that talks to a server.
+/// An external program that talks to a server.
 pub(super) struct Client<'a> {
-    /// The test, as it is recorded where it is skipped.
+    /// The name of the test, for the record of skipped tests.
     pub(super) test: &'a str,
     /// Its name in the ledger.
     pub(super) name: &'a str,
-    /// It and its version.
+    /// The client with its version.
     pub(super) version: String,
-    /// The files and folders of this repository that make it what it is.
+    /// The files and folders of this repository that make up its program.
     pub(super) files: &'a [&'a str],
 }
 
-/// What a client does in one piece.
+/// A part of a client's work that is recorded separately.
 pub(super) struct Piece<'a> {
     pub(super) name: &'a str,
-    /// The file it is written in, where the client has several.
+    /// Its file, if the client has several.
     pub(super) file: Option<&'a str>,
 }
 
-/// All that the program of a client does.
+/// The whole work of a client.
 pub(super) const ALL: Piece<'static> = Piece {
     name: "all",
     file: None,
@@ -47,11 +47,11 @@ pub(super) const ALL: Piece<'static> = Piece {
 // === impl Client ===
 
 impl Client<'_> {
-    /// What it said beside the real server in these pieces, of these files; nothing where it would have to be run there, and there is no such server.
+    /// Returns the output of the given pieces against the real server; `None` if they would have to run there and there is no such server.
     ///
     /// # Panics
     ///
-    /// Where it says something else than is recorded, or nothing is recorded.
+    /// Panics if the output differs from the recording, or if there is no recording.
     pub(super) fn beside_the_real_server<T>(
         &self,
         pieces: &[Piece<'_>],
@@ -107,7 +107,7 @@ impl Client<'_> {
 const UNKNOWN: &str =
     "beside the real server it says something else than is recorded: `./test record` records anew";
 
-/// The line of a file that pins a version, which has this in it.
+/// Returns the line of a version pinning file that contains `word`.
 pub(super) fn pinned(file: &str, word: &str) -> String {
     let path: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
     let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{file}: {error}"));

@@ -1,6 +1,6 @@
-//! Discovery and `OpenAPI`: the pages from which clients learn what a server serves.
+//! Discovery and `OpenAPI`: the documents from which clients learn the served kinds.
 //!
-//! What both servers tell of built-in kinds and of a custom one must be equal. Must not know which client reads it.
+//! Both servers must describe built-in kinds and a custom one in the same way. Must not know which client reads the documents.
 
 use std::path::Path;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use super::both::both;
 use super::ledger::Ledger;
 use super::plain::unequal;
 
-/// How long a server may take to describe a new kind.
+/// The deadline for a server to describe a new kind.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 const GROUP: &str = "documents.example.com";
@@ -52,7 +52,7 @@ async fn both_servers_describe_kinds_alike() {
     assert_eq!(ledger.unused(), Vec::<String>::new(), "excuses without use");
 }
 
-/// What a server tells, page by page.
+/// Returns all documents of a server.
 async fn told(kubeconfig: &Path) -> Vec<(String, Vec<String>)> {
     let server = Reader::new(kubeconfig).await;
     server.define().await;
@@ -77,12 +77,12 @@ async fn told(kubeconfig: &Path) -> Vec<(String, Vec<String>)> {
     pages
 }
 
-/// Whether a group is one of Kubernetes' own, or the one made here: others have left theirs on the real server.
+/// Returns whether a group is a built-in one or the one of this test: other tests may have left groups on the real server.
 fn is_known(group: &str) -> bool {
     !group.contains('.') || group.ends_with(".k8s.io") || group == GROUP
 }
 
-/// A line per operation, wherever its parameters are written; without what is said to people.
+/// Returns a line per operation, with its parameters from all levels and without descriptions.
 fn asked(document: &Value) -> Vec<String> {
     let paths = document["paths"].as_object().expect("paths by name");
     let known = |path: &str| {
@@ -122,7 +122,7 @@ fn operation_with(operation: &Value, common: &Value, document: &Value) -> Value 
     operation
 }
 
-/// A value without the descriptions in it.
+/// Returns a value without descriptions.
 fn undescribed(value: &Value) -> Value {
     match value {
         Value::Object(fields) => {
@@ -135,7 +135,8 @@ fn undescribed(value: &Value) -> Value {
     }
 }
 
-/// A line per schema; which versions share one depends on what else is served.
+/// Returns a line per schema. Drops the list of kinds that share `DeleteOptions` or `WatchEvent`, because it depends on the other served
+/// kinds.
 fn described(schemas: &Value) -> Vec<String> {
     let schemas = schemas.as_object().expect("schemas by name");
     let known =
@@ -154,7 +155,7 @@ fn described(schemas: &Value) -> Vec<String> {
     lines
 }
 
-/// One server, read.
+/// A client that reads the documents of one server.
 struct Reader(kube::Client);
 
 // === impl Reader ===
@@ -180,7 +181,7 @@ impl Reader {
         found.unwrap_or_else(|| panic!("{path} is no page"))
     }
 
-    /// The versions of Kubernetes' own groups, and of the one made here.
+    /// Returns the versions of the built-in groups and of the one of this test.
     async fn versions(&self) -> Vec<(String, String)> {
         let mut versions = vec![(String::new(), "v1".to_owned())];
         let groups = self.get("/apis").await;
@@ -211,7 +212,7 @@ impl Reader {
         lines
     }
 
-    /// The document of v2, once it describes the custom kind.
+    /// Returns the `OpenAPI` v2 document, once it describes the custom kind.
     async fn second(&self) -> Value {
         let described = |document: &Value| {
             let name = "com.example.documents.v1.Widget";
@@ -234,7 +235,7 @@ impl Reader {
         page.unwrap_or_else(|_| panic!("{path} never told what was awaited"))
     }
 
-    /// Define a kind, and wait until it is described.
+    /// Defines a kind, and waits until the server describes it.
     async fn define(&self) {
         let body = definition().to_string().into_bytes();
         let request = http::Request::post(DEFINITIONS).header("Content-Type", "application/json");

@@ -1,4 +1,4 @@
-//! Go: client-go over protobuf, and a program on controller-runtime.
+//! Go: client-go over protobuf, and a program with controller-runtime.
 //!
 //! Must not know what the programs in `tests/clients/go` do.
 

@@ -1,4 +1,4 @@
-//! Rust: a controller on kube-rs.
+//! Rust: a controller with kube-rs.
 //!
 //! Must not know what the program in `tests/clients/kube-rs` does.
 

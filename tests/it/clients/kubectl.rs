@@ -1,7 +1,7 @@
-//! kubectl and helm: scripts of commands as data, each command run against our server, its exit code and all it prints compared with
-//! what the same led to beside the real one.
+//! kubectl and helm: scripts of commands as data. Each command runs against our server; its exit code and output are compared with those
+//! against the real server.
 //!
-//! The format is in `tests/clients/kubectl/README.md`. Must not know how either server works.
+//! `tests/clients/kubectl/README.md` describes the format. Must not know how either server works.
 
 mod play;
 mod script;
@@ -17,10 +17,10 @@ use super::ledger::Ledger;
 use play::{Pair, Said, compared, play};
 use script::Script;
 
-/// How many scripts run at a time: kubectl is mostly work for a processor.
+/// The number of scripts that run at a time: kubectl needs mostly processor time.
 const AT_A_TIME: usize = 3;
 
-/// The scripts, or those that `KOPF_RS_KUBECTL` names (parts of names, separated by commas).
+/// Returns the scripts and whether they are complete. `KOPF_RS_KUBECTL` selects some by parts of their names, separated by commas.
 fn scripts(client: &str) -> (Vec<Script>, bool) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("clients");
     let mut scripts = Script::read_all(&folder.join(client));
@@ -94,7 +94,7 @@ fn same_scripts(name: &str, tools: &[Tool], version: String) {
     }
 }
 
-/// The folders in which these programs lie; nothing where they cannot be built on this machine.
+/// Returns the folders of these programs; `None` if this machine cannot build them.
 fn folders(test: &str, tools: &[Tool]) -> Option<Vec<PathBuf>> {
     let folder = |one: &Tool| match tool(*one) {
         Ok(program) => Some(
@@ -112,7 +112,7 @@ fn folders(test: &str, tools: &[Tool]) -> Option<Vec<PathBuf>> {
     tools.iter().map(folder).collect()
 }
 
-/// The closing line, and the commands that differ.
+/// Returns the summary line, and the commands that differ.
 fn tally(client: &str, pairs: &[Pair]) -> (String, Vec<String>) {
     let different: Vec<String> = pairs
         .iter()

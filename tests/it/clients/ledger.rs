@@ -1,13 +1,13 @@
-//! What clients are known to print differently, each with the row of FIDELITY.md that gives the reason.
+//! The ledger of known differences in the output of clients; each entry names the row of FIDELITY.md that gives the reason.
 //!
-//! Promise: an excuse covers only the lines and commands it names. Must not know how clients are run.
+//! An entry covers only the lines and commands that it names. Must not know how clients are run.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde::Deserialize;
 
-/// Excuses for differences.
+/// The known differences of a client.
 #[derive(Debug)]
 pub(super) struct Ledger {
     excuses: Vec<Excuse>,
@@ -16,15 +16,15 @@ pub(super) struct Ledger {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Excuse {
-    /// The first words of a row of FIDELITY.md.
+    /// The first words of the row in FIDELITY.md.
     fidelity: String,
     client: String,
-    /// The script of a client that has several; any where absent.
+    /// The script, for a client with several; absent means all scripts.
     script: Option<String>,
-    /// Part of the command; any where absent.
+    /// A part of the command; empty means all commands.
     #[serde(default)]
     command: String,
-    /// Parts of lines that only one server says; all where absent.
+    /// Parts of lines that only one server prints; empty means all lines.
     #[serde(default)]
     lines: Vec<String>,
     #[serde(skip)]
@@ -34,14 +34,14 @@ struct Excuse {
 // === impl Ledger ===
 
 impl Ledger {
-    /// Reads the excuses of a client.
+    /// Reads the entries of a client.
     pub(super) fn of(client: &str) -> Self {
         let mut excuses = read();
         excuses.retain(|excuse| excuse.client == client);
         Self { excuses }
     }
 
-    /// The lines that are left once those that are excused are gone.
+    /// Returns the complaints that no entry covers.
     pub(super) fn without_excused(
         &self,
         (script, command): (&str, &str),
@@ -62,7 +62,7 @@ impl Ledger {
         left
     }
 
-    /// Excuses that excused nothing.
+    /// Returns the entries that matched no difference.
     pub(super) fn unused(&self) -> Vec<String> {
         let unused = |excuse: &&Excuse| excuse.used.load(Ordering::Relaxed) == 0;
         let shown = |excuse: &Excuse| format!("{}: {}", excuse.client, excuse.command);

@@ -1,15 +1,15 @@
-//! What a client prints, without what must differ between two servers: uids, versions, times, ages, addresses.
+//! Removes the values that must differ between two servers from the output of a client: uids, versions, times, ages, addresses.
 //!
-//! Promise: words stay words; columns keep their order, not their width. Must not know clients.
+//! Words stay words; columns keep their order, but not their width. Must not know clients.
 
-/// Texts that one side alone has, and what stands for them.
+/// Texts that are specific to one side, with their replacements.
 #[derive(Debug, Default)]
 pub(super) struct Own(Vec<(String, &'static str)>);
 
 // === impl Own ===
 
 impl Own {
-    /// What the text of a kubeconfig file gives away.
+    /// Returns the texts in a kubeconfig file that are specific to its server.
     pub(super) fn of(kubeconfig: &str) -> Self {
         let parsed: serde_json::Value =
             serde_saphyr::from_str(kubeconfig).expect("a kubeconfig is YAML");
@@ -21,13 +21,13 @@ impl Own {
         own
     }
 
-    /// Have something else stand for a text.
+    /// Adds a replacement for a text.
     pub(super) fn hide(&mut self, text: &str, shown: &'static str) {
         self.0.push((text.to_owned(), shown));
     }
 }
 
-/// The lines of a text.
+/// Returns the normalised lines of a text.
 pub(super) fn plain(text: &str, own: &Own) -> Vec<String> {
     let mut text = text.to_owned();
     for (from, to) in &own.0 {
@@ -37,7 +37,7 @@ pub(super) fn plain(text: &str, own: &Own) -> Vec<String> {
     shown.collect()
 }
 
-/// Whether a line is what Go's clients tell their developers, such as `E0102 03:04:05.678901 ...`.
+/// Returns whether a line is a log message of Go's klog, such as `E0102 03:04:05.678901 ...`.
 fn is_log(line: &str) -> bool {
     let bytes = line.as_bytes();
     bytes.len() > 20
@@ -47,9 +47,9 @@ fn is_log(line: &str) -> bool {
         && bytes[8] == b':'
 }
 
-/// The lines that are not common to both, in order.
+/// Returns the lines that are not common to both, in order.
 pub(super) fn unequal(name: &str, ours: &[String], real: &[String]) -> Vec<String> {
-    // Lengths of the longest common subsequences of the tails.
+    // The lengths of the longest common subsequences of the tails.
     let mut common = vec![vec![0_usize; real.len() + 1]; ours.len() + 1];
     for one in (0..ours.len()).rev() {
         for two in (0..real.len()).rev() {
@@ -79,7 +79,7 @@ pub(super) fn unequal(name: &str, ours: &[String], real: &[String]) -> Vec<Strin
 
 fn line(text: &str) -> String {
     let text = without_dates(&without_versions(text));
-    // Where a key comes first, what looks like an age is data.
+    // In a line that starts with a key, a value like an age is data.
     let is_row = !text
         .split_whitespace()
         .next()
@@ -100,7 +100,7 @@ fn line(text: &str) -> String {
     without_uids(&shown)
 }
 
-/// `resourceVersion: "12"` and `"resourceVersion":"12"`.
+/// Removes the versions in `resourceVersion: "12"` and `"resourceVersion":"12"`.
 fn without_versions(text: &str) -> String {
     let key = "resourceVersion";
     let (mut shown, mut rest) = (String::new(), text);
@@ -118,7 +118,7 @@ fn without_versions(text: &str) -> String {
     shown + rest
 }
 
-/// `2026-01-02T03:04:05Z`, also with fractions, and `Fri, 02 Jan 2026 03:04:05 +0000`, of these days.
+/// Removes recent dates: `2026-01-02T03:04:05Z`, also with fractions, and `Fri, 02 Jan 2026 03:04:05 +0000`.
 fn without_dates(text: &str) -> String {
     let (mut shown, mut rest) = (String::new(), text);
     while let Some(first) = rest.chars().next() {
@@ -177,7 +177,7 @@ fn is_uid(text: &str) -> bool {
     })
 }
 
-/// `7s`, `3m2s`.
+/// Returns whether a word is an age, such as `7s` or `3m2s`.
 fn is_age(word: &str) -> bool {
     let mut rest = word;
     let mut parts = 0;

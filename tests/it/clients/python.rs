@@ -1,4 +1,4 @@
-//! Python: the official client, its asynchronous sister, three clients of others, and Kopf itself.
+//! Python: the official client, its asynchronous variant, three community clients, and Kopf itself.
 //!
 //! Must not know what the programs in `tests/clients/python` do.
 

@@ -1,6 +1,7 @@
-//! One history from its beginning to its end.
+//! One history from start to end.
 //!
-//! A wild part, where anything may happen at any time; then nothing goes wrong any more, and whatever is to run has to run, and nothing else.
+//! In the first part, any trouble may happen at any time. After that nothing goes wrong, and exactly the expected daemons and timers must
+//! run.
 
 use std::time::Duration;
 
@@ -16,10 +17,10 @@ use crate::operating::{KIND, Working};
 use crate::random::dice::Dice;
 use crate::random::{Seed, verdict};
 
-/// Longer than any pause that an operator makes, and than any call in which something went wrong.
+/// Longer than any back-off of an operator, and than any call that had a fault.
 const STILL: Duration = Duration::from_secs(200);
 
-/// For so long ticks are counted.
+/// The duration for which the check counts timer ticks.
 const WINDOW: Duration = Duration::from_secs(120);
 
 pub(super) struct History {
@@ -27,12 +28,12 @@ pub(super) struct History {
     objects: &'static [&'static str],
     steps: usize,
     working: Option<Working>,
-    /// What goes wrong until the next step.
+    /// The fault that is active until the next step.
     trouble: Option<FaultHandle>,
     may: Troubles,
 }
 
-/// What may happen, besides users' edits.
+/// The troubles that may happen in a history, besides users' edits.
 #[derive(Clone, Copy, Debug)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -105,7 +106,7 @@ impl History {
             6 | 7 => self.simulation.delete(name).await,
             8 | 9 => self.simulation.create(name).await,
             10 => {
-                // Too fast for a finalizer.
+                // The object is gone before the operator can add a finalizer.
                 self.simulation.create(name).await;
                 self.simulation.delete(name).await;
             }
@@ -174,7 +175,7 @@ impl History {
     }
 
     async fn again(&mut self) {
-        // What it had started ends now, too.
+        // Let the calls that the operator had started end, too.
         for _ in 0..16 {
             tokio::task::yield_now().await;
         }
@@ -207,7 +208,7 @@ impl History {
         tokio::time::sleep(pause).await;
     }
 
-    /// From now on nothing goes wrong, and all objects are there.
+    /// Stops all trouble and creates the missing objects.
     async fn calm(&mut self) {
         self.trouble = None;
         self.simulation.tell("from now on nothing goes wrong");
@@ -227,7 +228,7 @@ impl History {
         }
     }
 
-    /// The label comes and goes, for all objects.
+    /// Adds the label to each object, or removes it.
     async fn flip(&mut self) {
         for name in self.objects {
             let object = self.simulation.get(name).await.unwrap_or_default();
@@ -243,7 +244,7 @@ impl History {
         self.wait(STILL).await;
     }
 
-    /// Delete everything; it has to go, and so have all calls.
+    /// Deletes all objects; the objects and all calls for them must end.
     async fn farewell(&mut self) -> Result<(), String> {
         for name in self.objects {
             self.simulation.delete(name).await;
@@ -273,9 +274,9 @@ impl History {
         verdict(&wrong)
     }
 
-    // === what is right ===
+    // === the checks ===
 
-    /// Whatever is to run runs, and nothing else.
+    /// Checks that exactly the expected calls run and that the index has the expected entries.
     async fn check(&mut self, when: &str) -> Result<(), String> {
         self.simulation.tell(format!("all is looked at, {when}"));
         let (from, mut wrong) = (Instant::now(), Vec::new());
@@ -348,7 +349,7 @@ impl History {
     }
 }
 
-/// All that is in an index.
+/// Returns all entries of an index.
 fn pairs(index: &Index<String, String>) -> Vec<(String, String)> {
     let of_key = |(key, uids): (String, IndexValues<String>)| {
         let uids = uids.to_vec().into_iter();
@@ -359,7 +360,7 @@ fn pairs(index: &Index<String, String>) -> Vec<(String, String)> {
     pairs
 }
 
-/// Whether its last call by the operator that works now has ended for good, by itself.
+/// Returns whether the last call by the current operator ended by itself, with success or a permanent error.
 fn has_ended(record: &Record, of: &(usize, String)) -> bool {
     let last = record.last(of).and_then(|call| call.end);
     last.is_some_and(|(_, end)| matches!(end, End::Done | End::Failed))

@@ -1,4 +1,4 @@
-//! What has happened in a history: objects, calls, and what was wrong at once.
+//! The record of a history: objects, calls, and violations that were found on the way.
 //!
 //! Must not know the operator.
 
@@ -10,37 +10,37 @@ use tokio::time::Instant;
 
 use super::roles::Role;
 
-/// An object from its creation to its end.
+/// The life of an object from its creation to its deletion.
 pub(super) struct Life {
     pub(super) name: &'static str,
     pub(super) uid: String,
     pub(super) edits: usize,
-    /// When its users have last changed it.
+    /// The time of the last edit by a user.
     pub(super) edited: Instant,
     pub(super) gone: Option<Instant>,
 }
 
 /// A call of a daemon or timer.
 pub(super) struct Call {
-    /// Its role, and its object.
+    /// The index of the role, and the uid of the object.
     pub(super) of: (usize, String),
-    /// Which start of the operator made it.
+    /// The number of the operator start that made the call.
     pub(super) start: usize,
     pub(super) begun: Instant,
     pub(super) end: Option<(Instant, End)>,
 }
 
-/// How a call has ended.
+/// How a call ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
-    /// It was told to end.
+    /// The operator stopped it.
     Told,
     Done,
-    /// For good.
+    /// With a permanent error.
     Failed,
-    /// It is to be called again.
+    /// With a temporary error.
     Again,
-    /// It was cut off.
+    /// The operator cancelled it.
     CutOff,
 }
 
@@ -48,18 +48,18 @@ pub(super) struct Record {
     pub(super) start: usize,
     pub(super) lives: Vec<Life>,
     pub(super) calls: Vec<Call>,
-    /// What was wrong, and cannot be right again.
+    /// Violations that later events cannot undo.
     pub(super) wrong: Vec<String>,
     began: Instant,
     story: Vec<String>,
     lines: Option<(Lines, usize)>,
 }
 
-/// So long after the end of an object nobody needs to have noticed.
+/// The time after the end of an object in which the operator may not have noticed it yet.
 const UNNOTICED: Duration = Duration::from_secs(150);
 
 impl Record {
-    /// Made within the runtime of the history, as its time is told.
+    /// Creates a record. Must be called within the runtime of the history, because the story has the runtime's times.
     pub(super) fn new(lines: Option<&Lines>) -> Self {
         Self {
             start: 0,
@@ -106,7 +106,7 @@ impl Record {
         }
     }
 
-    /// Of all objects of the name, only the one of this uid is still there.
+    /// Marks all objects with this name as gone, except the one with the uid `there`.
     pub(super) fn only(&mut self, name: &str, there: Option<&str>) {
         let lives = self.lives.iter_mut().filter(|life| life.name == name);
         for life in lives.filter(|life| life.gone.is_none()) {
@@ -122,7 +122,7 @@ impl Record {
 
     // === calls ===
 
-    /// A call begins.
+    /// Records the start of a call, and whether it violates a rule.
     pub(super) fn begun(&mut self, place: usize, role: &Role, uid: &str) -> usize {
         let now = Instant::now();
         let (name, edited, gone) = match self.life(uid) {
@@ -164,12 +164,12 @@ impl Record {
         self.tell(format!("   {} ends: {end:?}", role.id));
     }
 
-    /// Those that run.
+    /// Returns the calls that are running.
     pub(super) fn running(&self) -> impl Iterator<Item = &Call> {
         self.calls.iter().filter(|call| call.end.is_none())
     }
 
-    /// The last call of a role for an object, by the operator that works now.
+    /// Returns the last call of a role for an object by the current operator.
     pub(super) fn last(&self, of: &(usize, String)) -> Option<&Call> {
         let is_it = |call: &&Call| call.of == *of && call.start == self.start;
         self.calls.iter().rev().find(is_it)
@@ -181,9 +181,9 @@ impl Record {
     }
 }
 
-/// What is wrong with a call that comes after one that has succeeded, where nobody has changed the object since.
+/// Returns the violation if a call follows a successful one too early, with no change of the object in between.
 fn too_early(role: &Role, (begun, ended): (Instant, Instant), now: Instant) -> Option<String> {
-    /// Times are stored, and rounded.
+    /// Stored times are rounded.
     const ROUNDING: Duration = Duration::from_millis(2);
     let Some(interval) = role.interval else {
         return Some("again, though it is called once".to_owned());

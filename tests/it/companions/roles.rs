@@ -1,4 +1,4 @@
-//! The daemons and timers of a history: what each is for, and when it is called, said once for the operator and for the checks.
+//! The daemons and timers of a history: their filters and options, in one place for the operator and for the checks.
 //!
 //! Must not know how they are called.
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::random::dice::Dice;
 
-/// What may be roles.
+/// The possible roles.
 const MENU: [&str; 11] = [
     "daemon d",
     "daemon dl labelled",
@@ -24,7 +24,7 @@ const MENU: [&str; 11] = [
     "timer to",
 ];
 
-/// The label that filters ask for.
+/// The label that filters require.
 pub(super) const LABEL: &str = "tier";
 
 /// A daemon or timer.
@@ -36,9 +36,9 @@ pub(super) const LABEL: &str = "tier";
 pub(super) struct Role {
     pub(super) id: &'static str,
     pub(super) is_daemon: bool,
-    /// Only for objects with the label.
+    /// The filter accepts only objects with the label.
     pub(super) labelled: bool,
-    /// A daemon that ignores its flag, and is cut off.
+    /// The daemon ignores its stop flag, so the operator must cancel it.
     pub(super) deaf: bool,
     pub(super) interval: Option<Duration>,
     pub(super) sharp: bool,
@@ -48,10 +48,10 @@ pub(super) struct Role {
 }
 
 impl Role {
-    /// How long a deaf daemon is waited for once it is cut off.
+    /// The cancellation timeout of deaf daemons in seconds.
     const TIMEOUT: u64 = 3;
 
-    /// Some of the menu.
+    /// Picks random entries of the menu.
     pub(super) fn some(size: usize, dice: &mut Dice) -> Vec<Self> {
         let mut menu = MENU.to_vec();
         let count = 1 + dice.roll(size.min(4));
@@ -85,7 +85,7 @@ impl Role {
         role
     }
 
-    /// Put it into a registry.
+    /// Adds the role to a registry.
     pub(super) fn add(
         &self,
         registry: Registry,
@@ -119,19 +119,19 @@ impl Role {
         registry.timer(selector, callback)
     }
 
-    /// Whether it is for an object.
+    /// Returns whether the filter of the role accepts an object.
     pub(super) fn accepts(&self, object: &Value) -> bool {
         let metadata = &object["metadata"];
         let lives = metadata["deletionTimestamp"].is_null();
         lives && (!self.labelled || !metadata["labels"][LABEL].is_null())
     }
 
-    /// Whether it is called once for an object, as long as it does not fail.
+    /// Returns whether the role runs once for an object, as long as it does not fail.
     pub(super) fn is_called_once(&self) -> bool {
         self.is_daemon || self.interval.is_none()
     }
 
-    /// The number of the last attempt that is made.
+    /// Returns whether an attempt is the last one.
     pub(super) fn is_last(&self, retry: u32) -> bool {
         self.retries.is_some_and(|limit| retry + 1 >= limit)
     }

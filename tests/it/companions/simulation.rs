@@ -1,6 +1,6 @@
-//! The server in memory, the users, and how daemons and timers behave: as the dice fall, and well once nothing may go wrong any more.
+//! The in-memory server, the users, and the behaviour of daemons and timers: random at first, faultless once the trouble is over.
 //!
-//! Must not know what is right.
+//! Must not know the checks.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -20,10 +20,10 @@ use crate::random::dice::Dice;
 
 const GROUP: &str = "companions.kopf.dev";
 
-/// Objects by name.
+/// The names of the objects.
 pub(super) const OBJECTS: [&str; 3] = ["a", "b", "c"];
 
-/// Clones share it.
+/// The simulation; clones share its state.
 #[derive(Clone)]
 pub(super) struct Simulation {
     pub(super) server: ApiServer,
@@ -36,21 +36,21 @@ pub(super) struct State {
     seed: u64,
     pub(super) record: Record,
     pub(super) roles: Vec<Role>,
-    /// Nothing goes wrong any more.
+    /// The trouble is over.
     pub(super) calm: bool,
-    /// Calls fail, and take their time.
+    /// Calls may fail and take time.
     pub(super) failures: bool,
     pub(super) troubles: usize,
-    /// The index of the operator that works now.
+    /// The index of the current operator.
     pub(super) index: Option<Index<String, String>>,
 }
 
-/// What a call does.
+/// The behaviour of a call.
 #[derive(Clone, Copy, Debug)]
 struct Act {
-    /// For so long, unless it is told to end; for ever where nothing is said.
+    /// The duration of the call, unless the operator stops it; `None` is unlimited.
     runs: Option<Duration>,
-    /// So long after it was told.
+    /// The time that the call continues after the stop flag is set.
     lingers: Duration,
     outcome: Outcome,
 }
@@ -64,7 +64,7 @@ enum Outcome {
     Permanent,
 }
 
-/// A call that is under way: where it is dropped before its end, it was cut off.
+/// A running call; if it is dropped before its end, the operator cancelled it.
 struct Running {
     simulation: Simulation,
     role: Role,
@@ -114,7 +114,7 @@ impl Simulation {
         self.state().dice.roll(sides)
     }
 
-    /// The operator of the next start, and its client.
+    /// Returns the client and the operator for the next start.
     pub(super) fn operator(&self) -> (Client, Operator) {
         let (roles, seed) = {
             let state = &mut self.state();
@@ -162,7 +162,7 @@ impl Simulation {
         self.ask("GET", &path(name), None).await
     }
 
-    /// Make the object, where it is not there.
+    /// Creates the object if it does not exist.
     pub(super) async fn create(&self, name: &'static str) {
         self.look(name).await;
         let labels = [json!({}), json!({LABEL: "gold"})][self.roll(2)].clone();
@@ -189,7 +189,7 @@ impl Simulation {
         self.look(name).await;
     }
 
-    /// Which of the objects of this name is there.
+    /// Looks up the current object of this name and updates the record.
     pub(super) async fn look(&self, name: &str) -> Option<Value> {
         let object = self.get(name).await;
         let record = &mut self.state().record;
@@ -197,7 +197,7 @@ impl Simulation {
         object
     }
 
-    /// A user changes something.
+    /// Changes an object at random, as a user does.
     pub(super) async fn edit(&self, name: &str) {
         let (kind, value) = (self.roll(5), self.roll(3));
         let merge = match kind {
@@ -219,7 +219,7 @@ impl Simulation {
 
     // === the index ===
 
-    /// The uids of objects by what they are like.
+    /// Returns an index function that maps label and field of an object to its uid.
     fn indexer(&self) -> Callback {
         let simulation = self.clone();
         indexer(INDEX, move |cause: &Cause| {
@@ -229,7 +229,7 @@ impl Simulation {
         })
     }
 
-    /// Keeps the index for the checks.
+    /// Returns a handler that keeps the index for the checks.
     fn index_keeper(&self) -> Callback {
         let simulation = self.clone();
         handler("keep", move |context: Context| {
@@ -295,17 +295,17 @@ impl Simulation {
 /// The name of the index.
 const INDEX: &str = "by_tier";
 
-/// Where the index has the object, if it has.
+/// Returns the index key of the object, if it has one.
 pub(super) fn index_key(object: &Value) -> Option<String> {
     let tier = object["metadata"]["labels"][LABEL].as_str()?;
     Some(format!("{tier}/{}", object["spec"]["a"]))
 }
 
-/// Who makes the requests of users.
+/// The user agent of the users' requests.
 pub(super) const USER: &str = "user";
 
 impl State {
-    /// An index function that fails has its object out of the index for a while, or as it was.
+    /// Lets an index function fail at random; the index then drops the object for a while, or keeps its former entry.
     fn fails_to_index(&mut self) -> Result<(), HandlerError> {
         if self.calm || !self.failures {
             return Ok(());

@@ -1,13 +1,13 @@
-//! The answers of the real server to scripts: as recorded, or asked for.
+//! The answers of the real server to scripts, from a recording or from a running server.
 //!
-//! Promise: where it is asked, the recording says the same, or is made anew. Must not know how answers are compared with ours.
+//! Fresh answers must equal the recording, or replace it. Must not know how the answers are compared with ours.
 
 use std::path::Path;
 
 use kopf_rs_tests::corpus::{Pair, Script, Told, same, unlike};
 use kopf_rs_tests::{Mode, RealServer, Recorded, kubernetes_version, runtime, skipped};
 
-/// All that has a part in answers beside the scripts.
+/// The files that affect the answers, besides the scripts.
 const SOURCES: &[&str] = &[
     "kopf-rs-apiserver/src",
     "kopf-rs-apiserver/tables",
@@ -20,7 +20,7 @@ const SOURCES: &[&str] = &[
 
 pub(super) struct Answers {
     recorded: Recorded,
-    /// Whether these are all the scripts there are.
+    /// True if the scripts are complete.
     all: bool,
 }
 
@@ -35,7 +35,7 @@ impl Answers {
         }
     }
 
-    /// What the real server tells in scripts; nothing where it cannot be asked and has to be.
+    /// Returns the answers of the real server to scripts; `None` if they must be fresh and the server is unavailable.
     pub(super) fn of_the_real_server(
         &self,
         test: &str,
@@ -76,7 +76,7 @@ impl Answers {
         }
     }
 
-    /// The real server tells what it told when it was recorded.
+    /// Asserts that the fresh answers of the real server equal the recording.
     fn assert_known(&self, scripts: &[Script], now: &[Vec<Told>]) {
         let known = self.known(scripts);
         let all = scripts.iter().zip(known.iter().zip(now));
@@ -90,7 +90,7 @@ impl Answers {
     }
 }
 
-/// A server of one's own with its controllers, or the reason why the test is skipped.
+/// Starts a separate server with its controllers; on failure, records the test as skipped.
 pub(super) fn real(test: &str) -> Option<RealServer> {
     match RealServer::start() {
         Ok(real) => {

@@ -1,4 +1,4 @@
-//! What an operator says of itself while something is wrong that a new start would not mend, and what it costs to ask.
+//! The health of an operator during trouble that a restart would not fix, and the cost of health requests.
 
 use super::*;
 
@@ -6,14 +6,14 @@ scenarios! {
     an_outage_that_lasts_does_not_end_the_operators_life [memory];
     a_permission_that_is_withdrawn_is_told_and_forgotten [memory];
     an_index_that_is_not_filled_keeps_the_operator_from_being_ready [memory];
-    an_index_that_cannot_be_filled_is_told [memory tcp];
+    an_index_that_cannot_be_filled_is_told [memory];
     a_probe_is_not_begun_when_the_time_is_over [tcp];
-    the_status_is_for_nobody_who_comes_from_elsewhere [memory tcp];
+    the_status_is_for_nobody_who_comes_from_elsewhere [memory];
     the_status_can_be_switched_off [memory];
     the_operator_is_looked_at_once_a_second [memory];
 }
 
-/// Requests of the operator, and not of the test.
+/// Restricts a fault to requests of the operator, not of the test.
 fn of_the_operator(fault: Fault) -> Fault {
     fault.when(|it| it.user_agent.as_deref() != Some(TestCluster::USER_AGENT))
 }
@@ -50,7 +50,7 @@ async fn a_permission_that_is_withdrawn_is_told_and_forgotten(cluster: TestClust
     let test = TestOperator::of(cluster).await;
     let asked = Asked::start(&test, watching(&test)).await;
     asked.until_well("/readyz").await;
-    // The server asks for permissions when a watch begins: it ends the one that runs after 235 seconds or so.
+    // The server checks permissions only when a watch starts. A watch ends after about 235 seconds and starts again.
     let withdrawn = server(&test).fault(of_the_operator(Fault::answer(403).plural(KIND)));
     tokio::time::sleep(Duration::from_secs(2 * 235)).await;
     let told = format!("[-]kind/{KIND}.v1.{} failed: forbidden", test.group);
@@ -175,7 +175,7 @@ async fn the_status_is_for_nobody_who_comes_from_elsewhere(cluster: TestCluster)
             answer.text.contains("use kubectl port-forward"),
             "{answer:?}"
         );
-        // Whoever probes it may come from anywhere.
+        // Probes may come from any address.
         assert_eq!(get_with(asked.port, "/livez", head).await.code, 200);
     }
     asked.working.stop().await;

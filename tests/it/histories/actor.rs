@@ -1,6 +1,6 @@
-//! How the handlers of a history behave: as the dice fall, while there is trouble, and well, once there is none.
+//! The behaviour of the handlers in a history: random during the trouble, faultless afterwards.
 //!
-//! Must not know what is right.
+//! Must not know the checks.
 
 use std::time::Duration;
 
@@ -14,11 +14,11 @@ use super::roles::Role;
 use super::simulation::{Simulation, Trouble};
 use crate::random::dice::Dice;
 
-/// What one call does.
+/// The behaviour of one call.
 #[derive(Clone, Copy, Debug)]
 struct Act {
     takes: Duration,
-    /// A user changes something meanwhile.
+    /// A user changes an object during the call.
     meddled: bool,
     outcome: Outcome,
 }
@@ -32,7 +32,7 @@ enum Outcome {
     Permanent,
 }
 
-/// A handler that plays `role`.
+/// Returns a handler for `role`.
 pub(super) fn actor(simulation: &Simulation, role: &Role) -> Callback {
     let (simulation, played) = (simulation.clone(), role.clone());
     handler(role.name(), move |context: Context| {
@@ -97,7 +97,7 @@ async fn act(simulation: &Simulation, role: &Role, context: &Context) -> Handler
     result
 }
 
-/// The message of failures that are thrown by the dice.
+/// The message of random failures.
 const TRIED: &str = "as the dice fell";
 
 async fn perform(

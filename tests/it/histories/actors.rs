@@ -1,6 +1,6 @@
-//! An operator on the simulation: started, killed, stopped and started again, and awaited until it has nothing left to do.
+//! An operator on the simulation: starts, kills, stops and restarts it, and waits until it has no work left.
 //!
-//! Must not know what happens to objects, nor what is right.
+//! Must not know the changes of objects or the checks.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -15,10 +15,10 @@ use super::simulation::{GROUP, Play, Simulation};
 use crate::operating::{KIND, NAME, Working};
 use crate::random::{Failure, in_virtual_time};
 
-/// The longest time until everything must be at rest.
+/// The deadline for everything to be at rest.
 const PATIENCE: Duration = Duration::from_secs(3600);
 
-/// How long nothing must happen once all is at rest: longer than any pause an operator makes.
+/// The time in which nothing may happen once everything is at rest: longer than any back-off of an operator.
 pub(super) const STILL: Duration = Duration::from_secs(150);
 
 pub(super) struct Actors {
@@ -29,7 +29,7 @@ pub(super) struct Actors {
     working: Option<Working>,
 }
 
-/// Play something on a simulation that `make` sets, under virtual time. With `lines`, what the operator logs becomes part of the story.
+/// Runs `act` under virtual time on a simulation that `make` creates. With `lines`, the story includes the log of the operator.
 pub(super) fn perform<T, R>(
     lines: Option<&Lines>,
     make: impl FnOnce() -> (Simulation, T),
@@ -103,9 +103,9 @@ impl Actors {
         self.again().await;
     }
 
-    /// The operator is down, and starts again.
+    /// Starts the operator again after its end.
     async fn again(&mut self) {
-        // What it had started ends now, too.
+        // Let the calls that the operator had started end, too.
         for _ in 0..8 {
             tokio::task::yield_now().await;
         }
@@ -117,7 +117,7 @@ impl Actors {
         self.start();
     }
 
-    /// Let time pass. Where the operator is to be killed meanwhile, it is.
+    /// Lets time pass. Kills the operator if the simulation demands it meanwhile.
     pub(super) async fn wait(&mut self, pause: Duration) {
         let until = Instant::now() + pause;
         loop {
@@ -130,7 +130,7 @@ impl Actors {
         }
     }
 
-    /// Await that everything is handled, and nothing is left to do.
+    /// Waits until everything is handled and no work is left.
     pub(super) async fn rest(&mut self) -> Result<(), String> {
         let deadline = Instant::now() + PATIENCE;
         let mut pause = Duration::from_secs(1);
@@ -146,7 +146,7 @@ impl Actors {
         }
     }
 
-    /// What is not at rest yet.
+    /// Returns a reason why the history is not at rest yet.
     async fn unrest(&mut self) -> Option<String> {
         for name in self.objects() {
             let Some(object) = self.simulation.get(&name).await else {
@@ -165,7 +165,7 @@ impl Actors {
         play.record.unfinished().map(ToString::to_string)
     }
 
-    /// Delete everything; it has to go.
+    /// Deletes all objects, which must go.
     pub(super) async fn farewell(&mut self) -> Result<(), String> {
         for name in self.objects() {
             self.simulation.delete(&name).await;
@@ -184,7 +184,7 @@ impl Actors {
         Err(format!("it does not go: {left:?}"))
     }
 
-    /// Nothing is done for nothing.
+    /// Checks that an operator at rest makes no calls or writes.
     pub(super) async fn idle(&mut self) -> Result<(), String> {
         let done = |actors: &Self| {
             let play = actors.simulation.play();
@@ -201,7 +201,7 @@ impl Actors {
         ))
     }
 
-    /// Make what is not there.
+    /// Creates the missing objects.
     pub(super) async fn create(&mut self) {
         for name in self.objects() {
             self.simulation.create(&name).await;

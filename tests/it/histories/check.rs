@@ -1,22 +1,22 @@
-//! What must hold of a history once all is still, and of its end. One complaint per line.
+//! The invariants of a history at rest and at its end. Each complaint is one line.
 //!
-//! Must not know what the dice have thrown: only what was seen.
+//! Must not know the dice rolls; judges only by the record.
 
 use serde_json::Value;
 
 use super::record::{End, Life, Place, Record, Run};
 use super::roles::{Role, Roles};
 
-/// Whether troubles of the past may excuse what is missing.
+/// The strictness of the check: past troubles may excuse missing runs, or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rigour {
-    /// Operators have died in the middle of things.
+    /// Operators were killed before they could finish.
     Forgiving,
-    /// All that counts has changed since the last trouble.
+    /// Every scope has changed since the last trouble, so nothing is excused.
     Strict,
 }
 
-/// All objects are at rest.
+/// Checks a history in which all objects are at rest.
 pub(super) fn at_rest(record: &Record, roles: &Roles, rigour: Rigour) -> Vec<String> {
     let mut wrong = Vec::new();
     for life in record.living() {
@@ -38,7 +38,7 @@ pub(super) fn at_rest(record: &Record, roles: &Roles, rigour: Rigour) -> Vec<Str
     wrong
 }
 
-/// Every object is gone.
+/// Checks a history in which every object is gone.
 pub(super) fn in_the_end(record: &Record, roles: &Roles) -> Vec<String> {
     let mut wrong = on_the_way(record);
     let unguarded = |role: &&Role| role.on == "delete" && role.is_plain() && !role.optional;
@@ -54,7 +54,7 @@ pub(super) fn in_the_end(record: &Record, roles: &Roles) -> Vec<String> {
     wrong
 }
 
-/// After a restart of an operator that had nothing to do, only resumptions are made: calls since `start`.
+/// Checks that a restart of an operator without work calls resume handlers only, judging by the calls of the last start.
 pub(super) fn resumed(record: &Record, roles: &Roles) -> Vec<String> {
     let mut wrong = Vec::new();
     for life in record.living() {
@@ -78,7 +78,7 @@ pub(super) fn resumed(record: &Record, roles: &Roles) -> Vec<String> {
     wrong
 }
 
-/// A role and its sub-handlers.
+/// Returns a role and its sub-handlers.
 fn family(role: &Role) -> Vec<Role> {
     let children = ["one", "two"].iter().filter(|_| role.children);
     let children = children.map(|name| role.child(name));
@@ -89,10 +89,10 @@ fn runs<'a>(life: &'a Life, id: &str) -> impl DoubleEndedIterator<Item = &'a Run
     life.runs.iter().filter(move |run| run.role.id == *id)
 }
 
-/// What was stored as handled and is not so any more: a run has started after that, or since the object was not so any more, and has seen
-/// what is so now.
+/// Checks that the handler has a run for the latest change of its scope. The last stored essence with another scope marks that change: a
+/// run must have started after the storage before it, and must have seen the present scope.
 fn owed(life: &Life, role: &Role, rigour: Rigour) -> Option<String> {
-    // Its time may be over before it was its turn.
+    // Its timeout may pass before its first call.
     let excused = life.blurred || role.timeout.is_some();
     if !role.reacts() || excused && rigour == Rigour::Forgiving {
         return None;
@@ -102,7 +102,7 @@ fn owed(life: &Life, role: &Role, rigour: Rigour) -> Option<String> {
     let (at, begun) = match life.handled.iter().rposition(is_other) {
         Some(0) => (life.handled[0].0, 0),
         Some(other) => (life.handled[other].0, life.handled[other - 1].0),
-        // For it, the creation was a change too.
+        // For a field handler, the creation counts as a change of the field.
         None if role.on == "field" && !scope.is_null() => (0, 0),
         None => return None,
     };
@@ -110,8 +110,8 @@ fn owed(life: &Life, role: &Role, rigour: Rigour) -> Option<String> {
     if !role.wants(&scope) || !versions.iter().all(|it| role.accepts(&it.essence)) {
         return None;
     }
-    // Handlers may have seen what came after that before it was stored: in the cycle that ended with it. What goes and comes back in one
-    // cycle has never been away.
+    // Handlers may have seen the following change before the essence was stored, within the same cycle. A value that changes and changes
+    // back in one cycle counts as unchanged.
     let good = |run: &Run| run.at > begun && run.seen == scope && run.is_final();
     (!runs(life, &role.id).any(good)).then(|| {
         let (name, id) = (&life.name, &role.id);
@@ -119,9 +119,9 @@ fn owed(life: &Life, role: &Role, rigour: Rigour) -> Option<String> {
     })
 }
 
-/// The last run has come to an end, on what is so now, and was told so.
+/// Checks that the last run finished, saw the present scope and received it as `new`.
 fn last_word(life: &Life, role: &Role, rigour: Rigour) -> Option<String> {
-    // Its time may be over before it was its turn.
+    // Its timeout may pass before its first call.
     let excused = life.blurred || role.timeout.is_some();
     if !role.reacts() || role.new_only() || excused && rigour == Rigour::Forgiving {
         return None;
@@ -134,7 +134,7 @@ fn last_word(life: &Life, role: &Role, rigour: Rigour) -> Option<String> {
     let scope = role.scope(life.newest());
     let good = last.is_final() && last.seen == scope && last.told == scope;
     let mut forgotten = life.forgotten.iter();
-    // A run that was cut off before it was written tells a new operator nothing of a field that was never there for it.
+    // If a run was cut off before its write, and its field was never stored, a new operator cannot know of the run.
     let mut handled = life.handled.iter();
     let is_unknown = !last.written
         && scope.is_null()
@@ -147,14 +147,14 @@ fn last_word(life: &Life, role: &Role, rigour: Rigour) -> Option<String> {
     })
 }
 
-/// Creation handlers are owed one run that comes to an end.
+/// Checks that a creation handler without filters has finished one run.
 fn created(life: &Life, role: &Role) -> Option<String> {
     let owed = role.on == "create" && role.is_plain();
     (owed && !runs(life, &role.id).any(Run::is_final))
         .then(|| format!("{}: {} has not seen the creation", life.name, role.id))
 }
 
-/// What must hold at any time: attempts are counted, and nothing is done twice.
+/// Checks the invariants that hold at any time: attempts are counted correctly, and no finished run is repeated.
 fn on_the_way(record: &Record) -> Vec<String> {
     let mut wrong = Vec::new();
     for life in &record.lives {
@@ -183,7 +183,7 @@ fn on_the_way(record: &Record) -> Vec<String> {
     wrong
 }
 
-/// A run and the one before of the same handler.
+/// A run and the previous run of the same handler.
 struct Pair<'a> {
     life: &'a Life,
     record: &'a Record,
@@ -192,14 +192,14 @@ struct Pair<'a> {
 }
 
 impl Pair<'_> {
-    /// Whether the operator has lost what it knew of the former run, as it may.
+    /// Returns whether the operator was allowed to lose its knowledge of the previous run.
     fn is_forgotten(&self) -> bool {
         let (former, run) = (self.former, self.run);
         let restarted = former.start != run.start;
         restarted && (!self.record.keeping.remembers_sights() || run.role.optional)
     }
 
-    /// Whether the run is for something else than the former.
+    /// Returns whether the run has another cause than the previous one.
     fn is_anew(&self) -> bool {
         let (former, run) = (self.former, self.run);
         let versions = self.life.versions_since(former.number);
@@ -212,7 +212,7 @@ impl Pair<'_> {
     fn miscounted(&self, written: Option<&Run>) -> Option<String> {
         let (former, run) = (self.former, self.run);
         let restarted = former.start != run.start;
-        // What was written down is never forgotten; what was not may be done again.
+        // A stored attempt is never lost; an attempt that was not stored may be repeated.
         let known = written.filter(|it| it.end == Some(End::Again));
         let known = known.map_or(0, |it| it.retry + 1);
         let most = former.retry + 1;
@@ -229,7 +229,8 @@ impl Pair<'_> {
             .then(|| format!("{}: attempts: {former}, then {run}", self.life.name))
     }
 
-    /// The former run had seen more than what was stored as handled afterwards: only records with digests still say so after a restart.
+    /// Returns whether the previous run had seen a later state than the one stored as handled afterwards. After a restart, only formats
+    /// with digests keep this fact.
     fn has_no_mark(&self) -> bool {
         let (former, run) = (self.former, self.run);
         let mut stored = self.life.handled.iter();
@@ -238,7 +239,7 @@ impl Pair<'_> {
         former.start != run.start && !self.record.keeping.remembers_sights() && saw_more
     }
 
-    /// Called again for what it has done already, although nothing in its scope was ever different since.
+    /// Reports a finished run that is repeated although its scope has not changed since.
     fn repeated(&self) -> Option<String> {
         let (former, run) = (self.former, self.run);
         let restarted = former.start != run.start;
@@ -250,11 +251,11 @@ impl Pair<'_> {
             .all(|version| run.role.scope(&version.essence) == former.seen);
         let same = former.told == run.told && former.seen == run.seen && still;
         let resumes = restarted && run.reason == "resume";
-        // Where one of a family has to be called again, all are.
+        // If one handler of a family is called again, all of them are.
         let related = run.role.children || run.role.is_child;
-        // What nothing holds keeps nothing.
+        // An optional handler sets no finalizer, so its progress may vanish with the object.
         let is_lost = restarted && run.role.optional;
-        // After a restart, only the digest of the target may be left: then everybody is called.
+        // After a restart, only the digest of the target may be left, and then all handlers are called.
         let excused = resumes
             || related
             || self.is_anew()

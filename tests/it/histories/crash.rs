@@ -1,7 +1,7 @@
-//! An operator killed before and after each of its requests, one by one: the same object in the end, and no more than the one in flight
-//! done twice.
+//! An operator that is killed before and after each of its requests, one by one: the final object must be the same, and only the attempt in
+//! flight may be repeated.
 //!
-//! First each life is lived undisturbed, to count its requests; then once more for every death. Must not roll dice.
+//! Plays each life once undisturbed to count its requests, then once per kill. Must not roll dice.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -20,7 +20,7 @@ use super::simulation::{Doom, Simulation, Trouble};
 use crate::random::dice::Dice;
 use crate::random::{Failure, verdict};
 
-/// The handlers of each life, and where their state is kept.
+/// The handlers of each life, and the storage of their state.
 const LIVES: [(&str, Keeping); 12] = [
     ("create c", Keeping::Named),
     ("create c fails=2", Keeping::Named),
@@ -48,12 +48,12 @@ const LIVES: [(&str, Keeping); 12] = [
     ("create c fails=1; update u; delete d", Keeping::Own),
 ];
 
-/// What a life has come to.
+/// The result of a life.
 struct Lived {
     requests: usize,
-    /// After each of its parts.
+    /// The object after each part of the life.
     objects: Vec<Value>,
-    /// Attempts that have ended, and those that were cut off.
+    /// The number of attempts, including those that were cut off.
     attempts: BTreeMap<String, usize>,
 }
 
@@ -83,7 +83,7 @@ fn an_operator_killed_around_any_request_leaves_the_same_object() {
     ));
 }
 
-/// One life, with every death it can have; how many requests it has, and how many deaths.
+/// Plays one life with every possible kill, and returns the number of requests and of kills.
 fn all_deaths(words: &'static str, keeping: Keeping) -> (usize, usize) {
     let plain = live(words, keeping, None);
     let mut deaths = 0;
@@ -158,7 +158,7 @@ async fn life(actors: &mut Actors, objects: &mut Vec<Value>) -> Result<(), Strin
     verdict(&check::in_the_end(&play.record, &actors.roles))
 }
 
-/// The status, without what operators keep there.
+/// Returns the status without the parts that operators keep there.
 fn results(object: &Value) -> Value {
     let mut status = object["status"].clone();
     if let Some(fields) = status.as_object_mut() {
@@ -169,7 +169,8 @@ fn results(object: &Value) -> Value {
     status
 }
 
-/// Attempts by handler, reason and number. Resumptions and events come with every start; parents are called for their children.
+/// Counts attempts by handler, reason and number. Skips resume and event handlers, because every start calls them, and waiting parents,
+/// because they are called for their sub-handlers.
 fn attempts(record: &Record) -> BTreeMap<String, usize> {
     let mut attempts = BTreeMap::new();
     let counts = |run: &&Run| {

@@ -1,6 +1,6 @@
-//! Where an operator of a history keeps its state on objects, and how a user finds it there.
+//! The storage of an operator's state on objects, and how the checks read it.
 //!
-//! Must not know what the state is about.
+//! Must not know the meaning of the state.
 
 use kopf_rs::Persistence;
 use kopf_rs::storage::{StatusDiffBaseStorage, StatusProgressStorage};
@@ -10,16 +10,16 @@ use super::roles::essence;
 use crate::operating::NAME;
 use crate::operating::in_status::InStatus;
 
-/// A way of keeping state.
+/// A storage of state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Keeping {
-    /// Annotations of our own.
+    /// The default annotations of kopf-rs.
     Named,
-    /// As Kopf does.
+    /// Kopf's default annotations.
     Kopf,
-    /// As Kopf does when told to use the status.
+    /// Kopf's status storages.
     Status,
-    /// Storages that a user wrote.
+    /// Custom storages of a user.
     Own,
 }
 
@@ -37,13 +37,13 @@ impl Keeping {
         }
     }
 
-    /// Whether the formats have a place for what a handler's last attempt has seen: without it, a restart in the middle of a cycle costs
-    /// what it costs in Kopf.
+    /// Returns whether the format stores the state that a handler's last attempt saw. Without it, a restart in the middle of a cycle may
+    /// repeat or miss the same calls as in Kopf.
     pub(super) fn remembers_sights(self) -> bool {
         self == Self::Named
     }
 
-    /// Whether progress is kept in the status.
+    /// Returns whether the progress is stored in the status.
     pub(super) fn is_in_status(self) -> bool {
         matches!(self, Self::Status | Self::Own)
     }
@@ -55,13 +55,13 @@ impl Keeping {
         }
     }
 
-    /// What was handled last, as the object says; nothing where it has only a digest of it.
+    /// Returns the essence handled last, as stored on the object; `None` if the object has only its digest.
     pub(super) fn handled(self, object: &Value) -> Option<Value> {
         let stored: Value = serde_json::from_str(self.stored(object)?).ok()?;
         Some(essence(&stored))
     }
 
-    /// Of what was handled last, the object has only a digest.
+    /// Returns whether the object stores only a digest of the essence handled last.
     pub(super) fn has_digest_only(self, object: &Value) -> bool {
         self.stored(object).is_some() && self.handled(object).is_none()
     }
@@ -77,7 +77,7 @@ impl Keeping {
         text.as_str()
     }
 
-    /// The handlers whose progress is on the object.
+    /// Returns the handlers whose progress is stored on the object.
     pub(super) fn records(self, object: &Value) -> Vec<String> {
         let keys = |place: &Value| -> Vec<String> {
             let fields = place.as_object().into_iter().flatten();

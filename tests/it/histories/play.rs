@@ -1,6 +1,7 @@
-//! One history from its beginning to its end.
+//! One history from start to end.
 //!
-//! A wild part, where anything may happen at any time; then nothing goes wrong any more, and everything must come to rest, and be right.
+//! In the first part, any trouble may happen at any time. After that nothing goes wrong, and everything must come to rest in the right
+//! state.
 
 use std::time::Duration;
 
@@ -18,7 +19,7 @@ use crate::operating::KIND;
 use crate::random::dice::Dice;
 use crate::random::{Failure, Seed, verdict};
 
-/// What a history has come to.
+/// The counts of a history.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Tally {
     pub(super) calls: usize,
@@ -28,7 +29,7 @@ pub(super) struct Tally {
     pub(super) changes: usize,
 }
 
-/// Play one history.
+/// Plays one history.
 pub(super) fn play(seed: Seed, lines: Option<&Lines>) -> Result<Tally, Failure> {
     perform_and(seed, lines, |play| {
         let record = &play.record;
@@ -42,7 +43,7 @@ pub(super) fn play(seed: Seed, lines: Option<&Lines>) -> Result<Tally, Failure> 
     })
 }
 
-/// What there is to be told of one history.
+/// Returns the story of one history.
 pub(super) fn story(seed: Seed) -> Vec<String> {
     let told = perform_and(seed, None, |play| play.record.story().to_vec());
     told.unwrap_or_else(|failure| failure.story)
@@ -64,7 +65,7 @@ fn perform_and<R>(
 struct History {
     actors: Actors,
     steps: usize,
-    /// Watches are in trouble until the next step.
+    /// The fault on the watches, active until the next step.
     silence: Option<FaultHandle>,
 }
 
@@ -184,12 +185,12 @@ impl History {
         self.actors.wait(Duration::from_millis(pause)).await;
     }
 
-    /// From now on nothing goes wrong.
+    /// Stops all trouble.
     async fn calm(&mut self) {
         self.actors.simulation.play().calm();
         self.silence = None;
         self.actors.note("from now on nothing goes wrong");
-        // Watches that were broken have come back by then: what they list anew is news to raw-event handlers.
+        // By then, broken watches have reconnected; their new lists cause events for raw-event handlers.
         self.actors.wait(STILL).await;
         self.actors.create().await;
     }
@@ -211,7 +212,7 @@ impl History {
         verdict(&check::resumed(&simulation.play().record, roles))
     }
 
-    /// All that counts changes once more, and all must have seen it.
+    /// Changes every scope once more; all handlers must have seen the change.
     async fn last_word(&mut self) -> Result<(), String> {
         for first in [true, false] {
             for name in &self.actors.objects() {

@@ -1,6 +1,6 @@
-//! What has happened in a history, as a user could have seen it: states of objects, calls, what was stored as handled.
+//! The record of a history from the view of a user: states of objects, calls, essences stored as handled.
 //!
-//! Promises one order of everything. Must not know what should have happened.
+//! All entries have one total order. Must not know the checks.
 
 use std::time::Duration;
 
@@ -12,28 +12,28 @@ use tokio::time::Instant;
 use super::keeping::Keeping;
 use super::roles::{Role, essence};
 
-/// A place in the order of everything.
+/// A position in that order.
 pub(super) type Place = usize;
 
-/// One life of one object, from its creation to its end.
+/// One life of an object, from its creation to its end.
 #[derive(Clone, Debug)]
 pub(super) struct Life {
     pub(super) name: String,
     pub(super) uid: String,
-    /// Every state that differs from the one before in what counts.
+    /// The states with distinct essences, in order.
     pub(super) versions: Vec<Version>,
-    /// What was stored as handled, each time another essence.
+    /// The essences stored as handled, each different from the previous one.
     pub(super) handled: Vec<(Place, Value)>,
     pub(super) runs: Vec<Run>,
-    /// Handlers whose last call nobody remembers, and what the object tells of instead: where it goes back to that, nothing tells that it
-    /// was ever different.
+    /// Handlers whose last call was lost in a crash, each with a state that the object still stores. If the scope returns to that state,
+    /// the operator cannot detect that it ever differed.
     pub(super) forgotten: Vec<(String, Value)>,
-    /// An operator whose formats have no place for what handlers have seen was restarted in this life, when not all was done.
+    /// True if an operator restarted before it finished its work, with a storage format that does not keep what handlers have seen.
     pub(super) blurred: bool,
-    /// Whether our finalizer was on the object when it was marked for deletion.
+    /// Our finalizer was on the object when it was marked for deletion; `None` if it was not marked.
     pub(super) deleted: Option<bool>,
     pub(super) held: bool,
-    /// Whether progress is on the object.
+    /// True if progress is stored on the object.
     recorded: bool,
     newest: u64,
 }
@@ -52,52 +52,52 @@ pub(super) struct Run {
     pub(super) role: Role,
     pub(super) reason: &'static str,
     pub(super) retry: u32,
-    /// What it was told is new, of its scope.
+    /// The `new` value that it received, within its scope.
     pub(super) told: Value,
-    /// What the object was, in its scope.
+    /// The state of the object within its scope.
     pub(super) seen: Value,
-    /// The version of the object it was given.
+    /// The resource version of the object that it received.
     pub(super) number: u64,
-    /// The object told only that something had changed, and not what: it had a digest of what was handled last.
+    /// True if the object stored only a digest of the essence handled last.
     pub(super) knew_digest_only: bool,
-    /// Which start of the operator made it.
+    /// The number of the operator start that made the call.
     pub(super) start: usize,
     began: Instant,
-    /// How long the attempts before it had taken.
+    /// The total duration of the attempts before it.
     runtime: Duration,
-    /// The next attempt might be due only when the time of all of them is over: then there is none.
+    /// True if the timeout may pass before the next attempt is due, so that none follows.
     given_up: bool,
-    /// Nothing where it was cut off.
+    /// `None` if it was cut off.
     pub(super) end: Option<End>,
-    /// What it came to was written to the object.
+    /// True if its outcome was written to the object.
     pub(super) written: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
     Done,
-    /// For good.
+    /// With a permanent error.
     Failed,
-    /// To be tried again.
+    /// With a temporary error.
     Again,
-    /// Its sub-handlers are not done.
+    /// Its sub-handlers have not finished.
     Waiting,
 }
 
-/// Everything, and the story of it in words.
+/// The whole record, and a story of it as text.
 #[derive(Debug)]
 pub(super) struct Record {
     pub(super) keeping: Keeping,
     pub(super) lives: Vec<Life>,
-    /// How often the operator was started.
+    /// The number of operator starts.
     pub(super) start: usize,
-    /// Writes of the operator that have landed.
+    /// The number of the operator's successful writes.
     pub(super) writes: usize,
     pub(super) calls: usize,
     began: Instant,
     place: Place,
     story: Vec<String>,
-    /// What the operator logs, and how much of it is told.
+    /// The log of the operator, and the number of its lines that are in the story.
     lines: Option<(Lines, usize)>,
 }
 
@@ -118,7 +118,7 @@ impl Record {
         }
     }
 
-    /// Tell what is logged, too.
+    /// Includes the log lines in the story.
     pub(super) fn listen(&mut self, lines: Option<&Lines>) {
         self.lines = lines.map(|lines| (lines.clone(), 0));
     }
@@ -145,7 +145,7 @@ impl Record {
         self.place
     }
 
-    /// The object was seen to be so.
+    /// Records a state of an object.
     pub(super) fn saw(&mut self, object: &Value) {
         let at = self.next();
         let metadata = &object["metadata"];
@@ -183,7 +183,7 @@ impl Record {
         }
     }
 
-    /// A write of the operator to the object has landed; `whole`: it was no write to the status alone.
+    /// Records a successful write of the operator; `whole` is false for a write to the status subresource.
     pub(super) fn wrote(&mut self, object: &Value, whole: bool) {
         self.saw(object);
         self.writes += 1;
@@ -198,7 +198,7 @@ impl Record {
         }
     }
 
-    /// A handler is called; where to enter its end.
+    /// Records the start of a call, and returns the place for its end.
     pub(super) fn called(&mut self, role: &Role, context: &Context) -> (usize, usize) {
         let at = self.next();
         self.calls += 1;
@@ -244,7 +244,7 @@ impl Record {
         (life, self.lives[life].runs.len() - 1)
     }
 
-    /// A call has come to its end; how long after it the next one is to be, where that is known.
+    /// Records the end of a call, and the delay until the next attempt if it is known.
     pub(super) fn ended(&mut self, (life, run): (usize, usize), end: End, delay: Option<Duration>) {
         let life = &mut self.lives[life];
         life.runs[run].ended(end, delay);
@@ -252,7 +252,7 @@ impl Record {
         self.tell(told);
     }
 
-    /// The operator is no more: what it had not written is forgotten.
+    /// Records the end of the operator: results that it had not written are lost.
     pub(super) fn crashed(&mut self) {
         let start = self.start;
         let clear = self.keeping.remembers_sights();
@@ -282,7 +282,7 @@ impl Record {
         }
     }
 
-    /// A run of this start that is under way, or has come to something that is not written yet.
+    /// Returns a run of the current start that is still running, or whose outcome is not written yet.
     pub(super) fn unfinished(&self) -> Option<&Run> {
         self.living().find_map(|life| {
             let mut runs = life.runs.iter().filter(|run| run.start == self.start);
@@ -290,14 +290,15 @@ impl Record {
         })
     }
 
-    /// Where the formats have no place for what a handler has seen, its last call for a state that is stored already leaves nothing to write.
+    /// Returns whether the run needs no write: the format does not keep what a handler saw, and the state that the run saw is already
+    /// stored as handled.
     fn is_memory_only(&self, life: &Life, run: &Run) -> bool {
         let handled = life.handled.last();
         let is_stored = handled.is_some_and(|(_, essence)| run.role.scope(essence) == run.seen);
         !self.keeping.remembers_sights() && run.is_final() && is_stored
     }
 
-    /// All lives of objects that are not being deleted.
+    /// Returns the lives of objects that are not being deleted.
     pub(super) fn living(&self) -> impl Iterator<Item = &Life> {
         self.lives.iter().filter(|life| life.deleted.is_none())
     }
@@ -328,13 +329,13 @@ impl Life {
         newest.map_or(&Value::Null, |version| &version.essence)
     }
 
-    /// The version that was current at a place, and all later ones.
+    /// Returns the version at a position, and all later ones.
     pub(super) fn versions_from(&self, at: Place) -> &[Version] {
         let later = self.versions.partition_point(|version| version.at <= at);
         &self.versions[later.saturating_sub(1)..]
     }
 
-    /// The version a run was given, and all later ones.
+    /// Returns the version that a run received, and all later ones.
     pub(super) fn versions_since(&self, number: u64) -> &[Version] {
         let later = self.versions.partition_point(|it| it.number <= number);
         &self.versions[later.saturating_sub(1)..]
@@ -369,7 +370,7 @@ impl Run {
     fn is_unfinished(&self) -> bool {
         match self.end {
             None => !self.is_final(),
-            // Other calls may leave nothing to write.
+            // Calls for other reasons may leave nothing to write.
             Some(_) => !self.written && ["create", "update"].contains(&self.reason),
         }
     }
@@ -386,7 +387,7 @@ impl Run {
         Some(Duration::from_secs(seconds.into()))
     }
 
-    /// Whether nothing is owed after it: it has succeeded, or failed for good.
+    /// Returns whether the handler is done: the run succeeded, failed permanently, or exceeded its timeout.
     pub(super) fn is_final(&self) -> bool {
         let limit = self.limit();
         let cut_off = limit.is_some_and(|limit| self.began.elapsed() >= limit);

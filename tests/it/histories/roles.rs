@@ -1,11 +1,11 @@
-//! The handlers of a history: what each is for, and what its filters let pass, said once for the operator and for the checks.
+//! The handlers of a history: their filters and options, in one place for the operator and for the checks.
 //!
-//! Must not know how they are called, nor what for.
+//! Must not know how or why they are called.
 
 use kopf_rs::{Callback, PRESENT, Registry};
 use serde_json::{Value, json};
 
-/// What may be roles. One entry may be several handlers of the same id.
+/// The possible roles. One entry may be several handlers with the same id.
 const MENU: [&str; 22] = [
     "create c",
     "create cc children",
@@ -31,14 +31,14 @@ const MENU: [&str; 22] = [
     "event e",
 ];
 
-/// Deletion handlers that are roles less often: they change the life of the whole object.
+/// Deletion handlers, which are picked less often because they change the life of the whole object.
 const LATE: [&str; 3] = [
     "delete dl labelled",
     "delete o optional",
     "delete d2 retries=2",
 ];
 
-/// What is sure to be there: with it, every object is in somebody's scope.
+/// Always present, so that every object is in the scope of a handler.
 const ALWAYS: &str = "create z";
 
 /// One handler.
@@ -53,26 +53,26 @@ pub(super) struct Role {
     pub(super) id: String,
     name: &'static str,
     pub(super) field: Option<&'static str>,
-    /// Only for objects with the label `tier`.
+    /// The filter accepts only objects with the label `tier`.
     labelled: bool,
-    /// Only for objects whose `spec.b` is not 2.
+    /// The filter accepts only objects whose `spec.b` is not 2.
     small: bool,
-    /// Only for changes to this value.
+    /// The filter accepts only changes to this value.
     new: Option<i64>,
     pub(super) retries: Option<u32>,
     pub(super) timeout: Option<u32>,
-    /// It fails for a while at its first attempts, so many.
+    /// The number of first attempts that fail with a temporary error.
     pub(super) fails: u32,
     pub(super) optional: bool,
-    /// It has two sub-handlers.
+    /// True if it has two sub-handlers.
     pub(super) children: bool,
-    /// The field of the second of them.
+    /// The field of the second sub-handler.
     of_second: Option<&'static str>,
-    /// It is a sub-handler.
+    /// True if it is a sub-handler.
     pub(super) is_child: bool,
-    /// It sets `spec.c` to what it sees in `spec.a`.
+    /// True if it sets `spec.c` to the value of `spec.a`.
     pub(super) patches: bool,
-    /// It adds itself to the list `spec.list`, by a patch function.
+    /// True if it appends its name to `spec.list` with a patch function.
     pub(super) grows: bool,
 }
 
@@ -84,7 +84,7 @@ pub(super) struct Roles {
 }
 
 impl Roles {
-    /// So many entries of the menu, or fewer; `pick` gives a number below the one it is given.
+    /// Picks at most `size` entries of the menu; `pick` returns a number below its argument.
     pub(super) fn of(size: usize, mut pick: impl FnMut(usize) -> usize) -> Self {
         let mut words = vec![ALWAYS];
         let mut menu: Vec<&str> = MENU.to_vec();
@@ -97,7 +97,7 @@ impl Roles {
         Self::of_words(words)
     }
 
-    /// Handlers in the words of the menu.
+    /// Parses handlers in the words of the menu.
     pub(super) fn parse(words: &'static str) -> Self {
         Self::of_words(vec![words])
     }
@@ -110,7 +110,7 @@ impl Roles {
         }
     }
 
-    /// All handlers in a registry, each called as `call` says.
+    /// Returns a registry of all handlers, each with the callback that `call` returns.
     pub(super) fn registry(
         &self,
         selector: (&str, &'static str, &'static str),
@@ -131,7 +131,7 @@ impl Roles {
         self.roles.iter().fold(Registry::new(), add)
     }
 
-    /// Whether some handler holds objects of this essence until it has seen their deletion.
+    /// Returns whether some handler requires a finalizer on objects with this essence.
     pub(super) fn demands_finalizer(&self, essence: &Value) -> bool {
         let mandatory = |role: &&Role| role.on == "delete" && !role.optional;
         let mut mandatory = self.roles.iter().filter(mandatory);
@@ -182,7 +182,7 @@ impl Role {
         role
     }
 
-    /// A sub-handler, whose business is its parent's.
+    /// Returns the role of a sub-handler, with the filters of its parent.
     pub(super) fn child(&self, name: &str) -> Self {
         Self {
             id: format!("{}/{name}", self.id),
@@ -199,7 +199,7 @@ impl Role {
         }
     }
 
-    /// The field of a sub-handler, where that is not its parent's.
+    /// Returns the field of a sub-handler, if it differs from its parent's.
     pub(super) fn own_field(&self, parent: &Self) -> Option<&'static str> {
         self.field.filter(|_| self.field != parent.field)
     }
@@ -233,33 +233,33 @@ impl Role {
         callback
     }
 
-    /// Whether an object of this essence is in its scope.
+    /// Returns whether its filters accept an object with this essence.
     pub(super) fn accepts(&self, essence: &Value) -> bool {
         let labelled = !self.labelled || !essence["labels"]["tier"].is_null();
         labelled && (!self.small || essence["spec"]["b"] != 2)
     }
 
-    /// Whether a change to `new` is one it is for.
+    /// Returns whether its filters accept a change to `new`.
     pub(super) fn wants(&self, new: &Value) -> bool {
         self.new.is_none_or(|wanted| *new == wanted)
     }
 
-    /// Whether only changes to one value are its business.
+    /// Returns whether it accepts only changes to one value.
     pub(super) fn new_only(&self) -> bool {
         self.new.is_some()
     }
 
-    /// Whether it follows changes, for as long as the object lives.
+    /// Returns whether it follows changes for as long as the object lives.
     pub(super) fn reacts(&self) -> bool {
         matches!(self.on, "update" | "field")
     }
 
-    /// Whether nothing but the object's essence decides on its calls.
+    /// Returns whether it has no filters.
     pub(super) fn is_plain(&self) -> bool {
         !self.labelled && !self.small && self.new.is_none()
     }
 
-    /// What of an essence is its business.
+    /// Returns the part of an essence that it watches.
     pub(super) fn scope(&self, essence: &Value) -> Value {
         match self.field {
             Some(field) => essence[field.split('.').next().unwrap_or_default()]
@@ -270,7 +270,7 @@ impl Role {
     }
 }
 
-/// What counts of an object, or of what handlers are told of it: without what operators keep there.
+/// Returns the essence of an object, or of a handler's argument: without the parts that operators keep there.
 pub(super) fn essence(object: &Value) -> Value {
     let metadata = &object["metadata"];
     let filled = |value: &Value| match value {

@@ -1,7 +1,7 @@
-//! The simulation of a history: the server in memory, the users, and all that goes wrong on the way.
+//! The simulation of a history: the in-memory server, the users, and all troubles.
 //!
-//! The operator's requests pass through here, and at each of them a user may change something, the answer may be lost, or the operator
-//! die. Must not know what is right.
+//! All requests of the operator pass through here. At each of them a user may change something, the answer may be lost, or the operator may
+//! be killed. Must not know the checks.
 
 use std::io;
 use std::pin::Pin;
@@ -22,34 +22,34 @@ use super::record::Record;
 use crate::operating::{KIND, definition};
 use crate::random::dice::Dice;
 
-/// The group of the kind that histories are about.
+/// The API group of the kind in these histories.
 pub(super) const GROUP: &str = "histories.kopf.dev";
 
-/// More writes than any history needs.
+/// More writes than any history needs; beyond it, the operator loops.
 const ENDLESS: usize = 3000;
 
-/// What may go wrong in a history.
+/// The troubles that may happen in a history.
 #[derive(Clone, Copy, Debug, Default)]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each is one thing that may go wrong or not"
 )]
 pub(super) struct Trouble {
-    /// Users change things while requests are under way.
+    /// Users change objects while requests are in flight.
     pub(super) meddling: bool,
     /// Requests are refused, answers are lost.
     pub(super) faults: bool,
     /// The operator is killed before and after requests, stopped and started.
     pub(super) deaths: bool,
-    /// Watches are cut, silent, or too old.
+    /// Watches are cut, hang, or start at a version that is too old.
     pub(super) cuts: bool,
     /// Handlers fail.
     pub(super) failures: bool,
-    /// Objects are deleted and made anew.
+    /// Objects are deleted and created again.
     pub(super) deletions: bool,
 }
 
-/// Clones share it.
+/// The simulation; clones share its state.
 #[derive(Clone)]
 pub(super) struct Simulation {
     pub(super) server: ApiServer,
@@ -59,29 +59,30 @@ pub(super) struct Simulation {
 
 pub(super) struct Play {
     pub(super) dice: Dice,
-    /// From the dice, but no roll of theirs: one more start of the operator changes nothing else.
+    /// The base for the operators' seeds. It derives from the dice without a roll, so that one more start of the operator does not change
+    /// later rolls.
     seed: u64,
     pub(super) record: Record,
     pub(super) trouble: Trouble,
-    /// How many things have gone wrong.
+    /// The number of troubles so far.
     pub(super) troubles: usize,
     pub(super) objects: Vec<String>,
-    /// How many requests the operator has made.
+    /// The number of requests of the operator.
     pub(super) requests: usize,
-    /// When it is to die, where that is no matter of chance.
+    /// The request at which to kill the operator, if it is not random.
     pub(super) doom: Option<Doom>,
-    /// The operator of this start was killed: it does nothing any more.
+    /// True if the current operator was killed, so that its requests have no effect.
     dead: bool,
 }
 
-/// The death of an operator: before or after its nth request, counted from 1.
+/// The kill of an operator, before or after its nth request, counted from 1.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Doom {
     pub(super) request: usize,
     pub(super) after: bool,
 }
 
-/// What is to happen around a request.
+/// The events around a request.
 #[derive(Clone, Copy, Debug, Default)]
 struct Around {
     latency: Duration,
@@ -91,7 +92,7 @@ struct Around {
     loss: Option<Instead>,
 }
 
-/// What the operator gets instead of the answer.
+/// The replacement of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Instead {
     Code(u16),
@@ -126,7 +127,7 @@ impl Simulation {
         self.play.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A client for the next start of the operator.
+    /// Returns a client for the next start of the operator.
     pub(super) fn client(&self) -> kube::Client {
         let mut play = self.play();
         play.record.start += 1;
@@ -138,19 +139,19 @@ impl Simulation {
         kube::Client::new(door, "default")
     }
 
-    /// What the random choices of the operator's next start follow from.
+    /// Returns the seed for the random choices of the operator's next start.
     pub(super) fn seed(&self) -> u64 {
         let play = self.play();
         let start = u64::try_from(play.record.start).expect("few starts");
         play.seed.wrapping_add(start)
     }
 
-    /// Wait until the operator is to be killed.
+    /// Waits until the operator is to be killed.
     pub(super) async fn death(&self) {
         self.alarm.notified().await;
     }
 
-    /// A request of a user.
+    /// Sends a request of a user.
     pub(super) async fn ask(&self, method: &str, path: &str, body: Option<&Value>) -> Value {
         let content = if method == "PATCH" {
             "application/merge-patch+json"
@@ -215,13 +216,13 @@ impl Simulation {
         }
     }
 
-    /// A user changes something somewhere.
+    /// Changes a random object, as a user does.
     pub(super) async fn edit(&self) {
         let (name, merge) = self.play().change();
         self.patch(&name, &merge).await;
     }
 
-    /// The operator makes no move any more, until it is killed.
+    /// Marks the operator as dead and never returns, so that it can do nothing until it is killed.
     async fn never(&self) -> io::Error {
         self.play().dead = true;
         self.alarm.notify_one();
@@ -250,7 +251,7 @@ impl Play {
         (name, merge)
     }
 
-    /// The object is there no more: it had no finalizer.
+    /// Records that an object without a finalizer is gone.
     pub(super) fn gone(&mut self, name: &str) {
         let lives = self.record.lives.iter_mut();
         for life in lives.filter(|life| life.name == *name && life.deleted.is_none()) {
@@ -262,7 +263,7 @@ impl Play {
         self.trouble = Trouble::default();
     }
 
-    /// What is to happen around this request.
+    /// Rolls the events around this request.
     fn around(&mut self, asked: &Asked) -> Around {
         let Trouble {
             meddling,
@@ -278,7 +279,7 @@ impl Play {
             None => {}
         }
         let dice = &mut self.dice;
-        // Discovery and watches matter less: they are rare, and the same for all handlers.
+        // Discovery and watches get fewer troubles: they are rare, and the same for all handlers.
         let rare = if asked.name.is_some() { 1 } else { 3 };
         if meddling {
             let late = [0, 0, 0, 1, 20, 400];
@@ -294,7 +295,7 @@ impl Play {
                 Instead::Drop,
                 Instead::Code(409),
             ];
-            // A conflict is an answer to writes only.
+            // Only writes can get a conflict.
             let kinds = &kinds[..if asked.writes { 5 } else { 4 }];
             around.instead = Some(*dice.pick(kinds));
         }
@@ -316,23 +317,23 @@ impl Play {
     }
 }
 
-/// The server's answer, or what comes in its place.
+/// The server's answer, or its replacement.
 type Answer = Response<Either<ApiBody, Body>>;
 
-/// Where an operator's requests go in.
+/// The entry point of an operator's requests.
 #[derive(Clone)]
 struct Door {
     simulation: Simulation,
     start: usize,
 }
 
-/// What matters of a request.
+/// The relevant parts of a request.
 struct Asked {
     words: String,
-    /// The object it is for.
+    /// The name of its object.
     name: Option<String>,
     writes: bool,
-    /// No subresource.
+    /// True if it is not for a subresource.
     whole: bool,
 }
 
@@ -396,7 +397,7 @@ impl Door {
         }
     }
 
-    /// Note what a write has made of an object.
+    /// Records the object that a write returned.
     async fn read(&self, asked: &Asked, answer: Response<ApiBody>) -> Result<Answer, io::Error> {
         if !asked.writes {
             return Ok(answer.map(Either::Left));

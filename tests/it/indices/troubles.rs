@@ -1,4 +1,4 @@
-//! Index functions, keys and values that go wrong: they hang, fail, panic. Their objects are held up for a while, and nobody else.
+//! Index functions, keys and values that hang, fail or panic: only their own objects are delayed, and only for a limited time.
 
 use std::hash::{Hash, Hasher};
 use std::sync::Mutex;
@@ -17,13 +17,13 @@ scenarios! {
     a_function_that_hangs_for_what_a_timer_has_written_holds_it_up_for_a_minute [memory];
     the_same_holds_for_a_timer_beside_a_handler [memory];
     a_timer_beside_a_handler_sees_the_index_of_the_state_it_gets [memory];
-    a_key_without_a_hash_is_an_error_of_its_function [memory tcp];
+    a_key_without_a_hash_is_an_error_of_its_function [memory];
     values_that_cannot_be_cloned_hold_nobody_up [memory];
     values_that_panic_when_they_go_hold_nobody_up [memory];
     one_object_in_a_thousand_that_cannot_be_indexed_is_told_once [memory];
 }
 
-/// As `by_place`, but for the place `bad` the function never returns.
+/// An index function like `by_place` that never returns for the place `bad`.
 fn hanging(test: &TestOperator) -> Callback {
     let calls = test.calls.clone();
     indexer_async("by_place", move |cause| {
@@ -51,7 +51,7 @@ async fn a_function_that_hangs_stops_no_other_object(cluster: TestCluster) {
     test.line("All existing objects are indexed").await;
     test.create("first", json!({"place": "x"})).await;
     test.calls_until("c first").await;
-    // It waits for the only place while its next state comes in.
+    // `stuck` waits for the only worker permit while its next state arrives.
     test.create("stuck", json!({"place": "x"})).await;
     tokio::time::sleep(Duration::from_secs(1)).await;
     test.patch("stuck", place("bad")).await;
@@ -90,7 +90,7 @@ async fn a_function_that_hangs_keeps_no_outcome_from_being_written(cluster: Test
     working.stop().await;
 }
 
-/// The operator stops while the end of the daemon waits until its object is indexed.
+/// The operator stops while the daemon's result waits until its object is indexed.
 async fn a_function_that_hangs_costs_no_outcome_of_a_daemon(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let (place_is_free, daemon_ends) = (Gate::closed(), Gate::closed());
@@ -115,7 +115,7 @@ async fn a_function_that_hangs_costs_no_outcome_of_a_daemon(cluster: TestCluster
     test.calls_until("d stuck").await;
     test.create("first", json!({"place": "x"})).await;
     test.calls_until("c first").await;
-    // The end of the daemon waits for the only place while the next state of its object comes in.
+    // The daemon's result waits for the only worker permit while the next state of its object arrives.
     daemon_ends.open(1);
     tokio::time::sleep(Duration::from_secs(1)).await;
     test.patch("stuck", place("bad")).await;
@@ -144,7 +144,7 @@ async fn a_function_that_hangs_holds_the_start_up_for_a_minute(cluster: TestClus
     working.stop().await;
 }
 
-/// A timer that makes of the object `a` what [`hanging`] hangs for.
+/// A timer that moves the object `a` to the place for which [`hanging`] hangs.
 fn spoiling(test: &TestOperator) -> Callback {
     let calls = test.calls.clone();
     let spoils = handler("t", move |cause| {
@@ -230,7 +230,7 @@ async fn a_timer_beside_a_handler_sees_the_index_of_the_state_it_gets(cluster: T
     test.create("a", json!({"place": "x", "size": 1})).await;
     test.calls_until("c a").await;
     test.calls_until("at x of x:a").await;
-    // What the operator writes finds a state of which the watch says nothing.
+    // With the watch stalled, the operator's writes conflict with a state that it has not seen.
     let _silent = server(&test).fault(Fault::stall().plural(KIND));
     tokio::time::sleep(Duration::from_millis(50)).await;
     let conflict = Fault::answer(409).on(Verb::Patch).plural(KIND);
@@ -245,7 +245,7 @@ async fn a_timer_beside_a_handler_sees_the_index_of_the_state_it_gets(cluster: T
     assert!(!calls.contains(&"at y of x:a".to_owned()), "{calls:?}");
 }
 
-/// A key that `bad` has no hash.
+/// A key whose hash function panics for `bad`.
 #[derive(Clone, PartialEq, Eq)]
 struct Moody(String);
 
@@ -280,7 +280,7 @@ async fn a_key_without_a_hash_is_an_error_of_its_function(cluster: TestCluster) 
     working.stop().await;
 }
 
-/// A value that panics when it is cloned or dropped, where its object is called so.
+/// A value that panics when it is cloned or dropped, if its object is named `clone` or `drop`.
 struct Fragile(String);
 
 impl Clone for Fragile {
@@ -306,7 +306,7 @@ fn fragile() -> Callback {
 
 async fn values_that_cannot_be_cloned_hold_nobody_up(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
-    // What was read is kept, so that a change has to copy it.
+    // Keeps the values that were read, so that a change of the index has to copy them.
     let kept = Arc::new(Mutex::new(Vec::<IndexValues<Fragile>>::new()));
     let (keeping, calls) = (kept.clone(), test.calls.clone());
     let event = handler("e", move |cause| {

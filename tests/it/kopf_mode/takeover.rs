@@ -1,5 +1,5 @@
-//! A Kopf operator is killed and kopf-rs takes over, and the other way round: attempts go on, nothing finished is called again.
-//! The same in the middle of sub-handlers, whose records are gone in the end.
+//! A Kopf operator is killed and kopf-rs takes over, and vice versa: attempts continue, and no finished handler is called again. The same
+//! in the middle of sub-handlers, whose records must be gone at the end.
 
 use std::process::Command;
 use std::time::Duration;
@@ -22,11 +22,11 @@ scenarios! {
 const PATIENCE: Duration = Duration::from_secs(60);
 const FINALIZER: &str = "kopf.zalando.org/KopfFinalizerMarker";
 
-/// Where the first operator is killed, and which attempts the second one has to make.
+/// The moment to kill the first operator, and the attempts that the second one has to make.
 struct Stage {
     name: &'static str,
     spec: Value,
-    /// What the object looks like when the time has come; and the last attempt of the first operator.
+    /// A condition on the object that holds at that moment, and the last attempt of the first operator.
     ripe: fn(&Value) -> bool,
     seen: &'static str,
     left: &'static [&'static str],
@@ -70,7 +70,7 @@ fn stages() -> [Stage; 4] {
     ]
 }
 
-/// The same among sub-handlers of two levels.
+/// Returns such stages among sub-handlers of two levels.
 fn stages_of_children() -> [Stage; 5] {
     let fails = json!({"parent/one": 1});
     [
@@ -127,7 +127,7 @@ fn retries(object: &Value, id: &str) -> Option<u64> {
     record(object, id)["retries"].as_u64()
 }
 
-/// Handled to the end, without a trace of progress.
+/// Returns whether the object is handled and has no progress left.
 fn is_done(object: &Value) -> bool {
     let annotations = object["metadata"]["annotations"].as_object();
     let handled = "kopf.zalando.org/last-handled-configuration";
@@ -172,7 +172,7 @@ impl Side {
         )
     }
 
-    /// All attempts for the object so far, as `handler retry`.
+    /// Returns all attempts for the object so far, as `handler retry`.
     fn attempts(&self, name: &str) -> Vec<String> {
         let lines = match self {
             Self::Kopf(program) => program.lines().all(),
@@ -216,7 +216,7 @@ impl Side {
     }
 }
 
-/// The handlers of `tests/kopf/takeover.py`.
+/// Returns the handlers of `tests/kopf/takeover.py`.
 fn handlers(test: &TestOperator, calls: &Calls) -> Registry {
     let create = |id| attempting(id, calls);
     Registry::new()
@@ -226,7 +226,7 @@ fn handlers(test: &TestOperator, calls: &Calls) -> Registry {
         .on_delete(test.selector(), create("remove"))
 }
 
-/// The handlers of `tests/kopf/children.py`.
+/// Returns the handlers of `tests/kopf/children.py`.
 fn parents(test: &TestOperator, calls: &Calls) -> Registry {
     let child = |id| attempting(id, calls);
     let middle = parent("mid", vec![child("parent/mid/leaf")]);
@@ -254,7 +254,7 @@ fn parent(id: &str, children: Vec<Callback>) -> Callback {
     })
 }
 
-/// Fails as often as the spec says, and hangs at the attempt that it says. The last part of `id` is the handler's own.
+/// A handler that fails as often as the spec demands, and hangs at the attempt that the spec names. The last part of `id` is its own id.
 fn attempting(id: &'static str, calls: &Calls) -> Callback {
     let calls = calls.clone();
     let own = id.rsplit('/').next().unwrap_or(id);
@@ -333,7 +333,7 @@ async fn kopf_takes_over(cluster: TestCluster, script: &str, handlers: Handlers,
     }
 }
 
-/// The first operator hangs or waits at the stage and is killed; the second one does what is left, and no more.
+/// Kills the first operator at the stage; the second one must make exactly the remaining attempts.
 async fn take_over(
     test: &TestOperator,
     stage: &Stage,
@@ -345,7 +345,7 @@ async fn take_over(
     first.until_attempted(name, stage.seen).await;
     let before = test.until("the stage", name, stage.ripe).await;
     first.kill().await;
-    // The hanging was the first operator's.
+    // Only the first operator was to hang.
     test.patch(name, json!({"spec": {"hangs": null}})).await;
     let second = second().await;
     let after = test.until("it is done", name, is_done).await;
@@ -375,7 +375,7 @@ async fn take_over(
     }
     assert_none_is_repeated(name, &attempts);
     assert_eq!(after["metadata"]["finalizers"], json!([FINALIZER]));
-    // What the second has done is the first framework's too: nothing is left to be done, and a change is one.
+    // The first framework accepts the state of the second: it has no work left, and it detects a change.
     test.patch(name, json!({"spec": {"size": 1}})).await;
     second.until_attempted(name, "resize 0").await;
     test.until("the change is handled", name, |object| {

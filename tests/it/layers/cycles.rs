@@ -1,20 +1,19 @@
-//! Import cycles within a layer: the files of one top module import each other in one direction only.
+//! Import cycles within a layer: the files of one top-level module must import each other in one direction only.
 //!
-//! An import is a path that names another file of the same top module: `crate::engine::queue`, `super::queue`, a group of
-//! such paths, or `queue::Queue` in the file that declares `mod queue`. Left out are tests, documentation, and the mere
-//! declaration of a module. A file that declares a module and uses it imports it, by a re-export too. If that module
-//! imports the file in turn, this is a cycle like any other: neither of the two can be read before the other. What both
-//! need belongs in a file of its own.
+//! An import is a path that names another file of the same top-level module: `crate::engine::queue`, `super::queue`, a group of such paths,
+//! or `queue::Queue` in the file that declares `mod queue`. Tests, documentation, and the mere declaration of a module do not count. A file
+//! that declares a module and uses it imports it, even by a re-export. If that module imports the file in turn, the two form a cycle, and
+//! neither can be understood before the other. Code that both need belongs in a separate file.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::source::{Source, closing, identifier, inline_modules, signature_end, words};
 
-/// Files by their module path, each with the files it imports and the first place where it does.
+/// Files by their module path, each with the files it imports and the first line that does.
 type Graph = BTreeMap<String, BTreeMap<String, String>>;
 
-/// The cycles among the files of each top module, and the known ones that are gone. A known one is named by the module in
-/// which it lies.
+/// Returns the cycles among the files of each top-level module, and the known cycles that no longer exist. A known cycle is named by the
+/// module that contains it.
 pub(super) fn cycles(sources: &[Source], known: &[(&str, &str)]) -> Vec<String> {
     let graph = graph(&production(sources));
     let found = shortest_cycles(&graph);
@@ -38,7 +37,7 @@ pub(super) fn cycles(sources: &[Source], known: &[(&str, &str)]) -> Vec<String> 
     complaints
 }
 
-/// The cycle, link by link, each with the line that makes it.
+/// Describes the cycle link by link, each with the line that creates it.
 fn told(graph: &Graph, cycle: &[String], size: usize) -> String {
     let next = cycle.iter().cycle().skip(1);
     let links = cycle.iter().zip(next);
@@ -50,7 +49,7 @@ fn told(graph: &Graph, cycle: &[String], size: usize) -> String {
     )
 }
 
-/// The files without those of tests, and without what else is compiled for tests only.
+/// Returns the files without tests and other code that is compiled for tests only.
 fn production(sources: &[Source]) -> Vec<(Source, BTreeSet<String>)> {
     let mut files = Vec::new();
     let mut for_tests = BTreeSet::new();
@@ -74,7 +73,7 @@ fn production(sources: &[Source]) -> Vec<(Source, BTreeSet<String>)> {
     files
 }
 
-/// The code, and what of it `#[cfg(test)]` covers; both keep their lines.
+/// Splits the code into the part outside of `#[cfg(test)]` and the part inside; both keep their lines.
 fn split_tests(code: &str) -> (String, String) {
     let blank = |text: &str| -> String {
         let kept = |byte| if byte == b'\n' { '\n' } else { ' ' };
@@ -101,7 +100,7 @@ fn split_tests(code: &str) -> (String, String) {
     (plain + &code[done..], tests)
 }
 
-/// The names in `mod name;`.
+/// Returns the names in `mod name;`.
 fn declared(code: &str) -> Vec<&str> {
     let names = words(code, "mod").map(|offset| code[offset + 3..].trim_start());
     names
@@ -133,7 +132,7 @@ fn graph(files: &[(Source, BTreeSet<String>)]) -> Graph {
     graph
 }
 
-/// Every path in the code that begins at the crate, at a parent, at the file itself or at a module it declares, whole.
+/// Returns every whole path in the code that starts at the crate, a parent, the file itself or a module that it declares.
 fn paths<'a>(source: &'a Source, children: &BTreeSet<String>) -> Vec<(usize, Vec<&'a str>)> {
     let code = source.code.as_str();
     let inline = inline_modules(code);
@@ -143,7 +142,7 @@ fn paths<'a>(source: &'a Source, children: &BTreeSet<String>) -> Vec<(usize, Vec
         let start = offset - tail(&code[..offset]).len();
         let first = &code[start..offset];
         let before = code[..start].trim_end();
-        // What continues a path or stands in a group has been read from the path's beginning; `pub(in ..)` imports nothing.
+        // A segment that continues a path or stands in a group belongs to a path that was read already; `pub(in ..)` imports nothing.
         let is_whole =
             !before.ends_with("::") && !before.ends_with('$') && !before.ends_with("(in");
         if !is_whole || is_in_group(code, start) {
@@ -155,7 +154,7 @@ fn paths<'a>(source: &'a Source, children: &BTreeSet<String>) -> Vec<(usize, Vec
         let nested = nested.count();
         let base = match first {
             "crate" => Vec::new(),
-            // Modules written in the file are part of it.
+            // Inline modules are part of the file.
             "super" if nested > 0 => continue,
             "super" => own[..own.len() - 1].to_vec(),
             "self" => own.clone(),
@@ -169,13 +168,13 @@ fn paths<'a>(source: &'a Source, children: &BTreeSet<String>) -> Vec<(usize, Vec
     found
 }
 
-/// The identifier at the end of a text.
+/// Returns the identifier at the end of a text.
 fn tail(text: &str) -> &str {
     let continues = |character: char| character.is_alphanumeric() || character == '_';
     &text[text.trim_end_matches(continues).len()..]
 }
 
-/// Whether a group of a path, `a::{..}`, is open at this place.
+/// Returns whether a group of a path, `a::{..}`, is open at this offset.
 fn is_in_group(code: &str, at: usize) -> bool {
     let statement = code[..at].rfind(';').map_or(0, |end| end + 1);
     let groups = code[statement..at].match_indices("::{");
@@ -218,7 +217,7 @@ fn expand<'a>(
     }
 }
 
-/// The comma behind a member of a group, or the group's end.
+/// Returns the offset of the comma after a member of a group, or of the group's end.
 fn member_end(code: &str, start: usize, end: usize) -> usize {
     let mut at = start;
     while let Some(step) = code[at..end].find([',', '{']) {
@@ -231,7 +230,7 @@ fn member_end(code: &str, start: usize, end: usize) -> usize {
     end
 }
 
-/// Each set of files that import each other, with one shortest cycle in it.
+/// Returns each set of files that import each other, with one shortest cycle in it.
 fn shortest_cycles(graph: &Graph) -> Vec<(Vec<String>, Vec<String>)> {
     let reach: BTreeMap<&String, BTreeSet<&String>> = graph
         .keys()
@@ -265,7 +264,7 @@ fn reachable<'a>(graph: &'a Graph, from: &String) -> BTreeSet<&'a String> {
     seen
 }
 
-/// The shortest way from a file back to itself, without its end.
+/// Returns the shortest path from a file back to itself, without its last element.
 fn shortest_back(graph: &Graph, start: &String) -> Option<Vec<String>> {
     let mut seen = BTreeSet::new();
     let mut open = VecDeque::from([vec![start]]);
@@ -294,7 +293,7 @@ mod tests {
         cycles(&sources, &[])
     }
 
-    /// What `a.rs` of the module `m` says beside `b.rs`, which imports `a`.
+    /// Returns the complaints about the file `a.rs` of the module `m` with this text; `b.rs` imports `a`.
     fn beside(text: &str) -> Vec<String> {
         check(&[
             ("src/m.rs", "mod a;\nmod b;\n"),
@@ -412,7 +411,7 @@ mod tests {
             ["no cycle is left in `m`: delete its row from the known cycles (for good reason)"]
         );
         assert_eq!(cycles(&tied, &[("n", "x"), ("m", "y")]).len(), 1);
-        // A row covers what lies within its module, and no set of files that reaches beyond.
+        // A row covers a cycle within its module, and no set of files that extends beyond it.
         assert_eq!(cycles(&tied, &[("m::a", "too narrow")]).len(), 2);
     }
 }

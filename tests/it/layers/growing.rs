@@ -1,10 +1,10 @@
-//! What may grow without a new major version: the public types with public parts.
+//! Public types with public parts, which may need to grow without a new major version.
 //!
-//! Must not know which types there are.
+//! Must not know the types.
 
 use super::source::Source;
 
-/// Public types that users could make or take apart as a whole, so that a new field or variant would break their code.
+/// Returns the public types that users could construct or destructure, so that a new field or variant would break their code.
 pub(super) fn growing(sources: &[Source], closed: &[(&str, &str)]) -> Vec<String> {
     let lists = sources.iter().filter(|source| source.module() == ["lib"]);
     let public: Vec<&str> = lists.flat_map(|list| reexported(&list.code)).collect();
@@ -28,7 +28,7 @@ pub(super) fn growing(sources: &[Source], closed: &[(&str, &str)]) -> Vec<String
     complaints
 }
 
-/// The names of types in `pub use` lists.
+/// Returns the names of types in `pub use` lists.
 fn reexported(code: &str) -> impl Iterator<Item = &str> {
     let lists = code.split("pub use ").skip(1);
     let lists = lists.filter_map(|rest| rest.split(';').next());

@@ -1,9 +1,9 @@
-//! Import directions as a table: every `crate::` path, in code, tests, docs and comments, and every `super::` that climbs
-//! to the crate root.
+//! Import directions as a table: checks every `crate::` path in code, tests, docs and comments, and every `super::` that reaches the crate
+//! root.
 
 use super::source::{Source, closing, identifier, inline_modules, words};
 
-/// Paths that leave a module for one its row does not name.
+/// Returns the paths that lead from a module to one that its row does not name.
 pub(super) fn imports(
     sources: &[Source],
     layers: &[(&str, &[&str])],
@@ -25,7 +25,7 @@ pub(super) fn imports(
         for (offset, target) in climbs(source).into_iter().chain(absolute(&source.text)) {
             let is_module =
                 layers.iter().any(|(module, _)| *module == target) || doors.contains(&target);
-            // Tests may read as users write.
+            // Tests may use the prelude, as users do.
             let is_user = source.is_tests() && target == "prelude";
             if is_module && target != own && !allowed.contains(&target) && !is_user {
                 complaints.push(format!(
@@ -38,7 +38,7 @@ pub(super) fn imports(
     complaints
 }
 
-/// What follows each `crate::`, groups included; `$crate::` is written for users and leads through a door.
+/// Returns the text after each `crate::`, including groups; `$crate::` is for users and leads through an entry point.
 fn absolute(text: &str) -> Vec<(usize, &str)> {
     let mut found = Vec::new();
     for offset in words(text, "crate::") {
@@ -49,7 +49,7 @@ fn absolute(text: &str) -> Vec<(usize, &str)> {
     found
 }
 
-/// What follows each chain of `super::` that reaches the crate root.
+/// Returns the text after each chain of `super::` that reaches the crate root.
 fn climbs(source: &Source) -> Vec<(usize, &str)> {
     let code = source.code.as_str();
     let inline = inline_modules(code);
@@ -73,7 +73,7 @@ fn climbs(source: &Source) -> Vec<(usize, &str)> {
     found
 }
 
-/// The first names of a path or of a group of paths.
+/// Collects the first names of a path or of a group of paths.
 fn targets<'a>(text: &'a str, start: usize, found: &mut Vec<(usize, &'a str)>) {
     if !text[start..].starts_with('{') {
         found.push((start, identifier(&text[start..])));

@@ -7,7 +7,7 @@ const FUNCTION_LINES: usize = 60;
 /// A test may hold a table of cases, which is data.
 const TEST_LINES: usize = 120;
 
-/// `kube` belongs to the module `cluster`, so that everything else speaks of our own terms.
+/// Only the module `cluster` may use `kube`, so that all other modules use the project's own types.
 pub(super) fn kube_outside_cluster(sources: &[Source]) -> Vec<String> {
     let elsewhere = sources
         .iter()
@@ -25,7 +25,7 @@ pub(super) fn kube_outside_cluster(sources: &[Source]) -> Vec<String> {
     )
 }
 
-/// The middle decides and does nothing else: time and chance are arguments. Its tests may call users' async functions.
+/// The pure modules decide and have no effects: time and randomness are arguments. Their tests may call users' async functions.
 pub(super) fn purity(sources: &[Source]) -> Vec<String> {
     let pure = [
         "object",
@@ -55,7 +55,7 @@ pub(super) fn purity(sources: &[Source]) -> Vec<String> {
         &effects,
         "has no place in the pure middle",
     );
-    // Handlers wrap users' functions into boxed futures, so that module may write `async` blocks.
+    // The module `handler` wraps users' functions into boxed futures, so it may contain `async` blocks.
     let silent = within(
         sources,
         &[
@@ -82,8 +82,8 @@ fn within<'a>(sources: &'a [Source], modules: &'a [&str]) -> impl Iterator<Item 
         .filter(|source| !source.is_tests() && modules.contains(&source.module()[0]))
 }
 
-/// What happens is a value, worded in `wording`: nobody else in the framework writes a log line, but for the files `known`, each of which
-/// must still do so.
+/// Happenings are values, and `wording` turns them into text. So no other module writes a log line, except for the files in `known`, each
+/// of which must still do so.
 pub(super) fn log_lines(sources: &[Source], known: &[(&str, &str)]) -> Vec<String> {
     let silent = [
         "object",
@@ -123,7 +123,7 @@ pub(super) fn log_lines(sources: &[Source], known: &[(&str, &str)]) -> Vec<Strin
     complaints
 }
 
-/// Long files and long functions; blank lines and comments of a function do not count.
+/// Returns long files and long functions; blank lines and comments of a function do not count.
 pub(super) fn budgets(sources: &[Source]) -> Vec<String> {
     let mut complaints = Vec::new();
     for source in sources {
@@ -166,20 +166,20 @@ fn functions(code: &str) -> Vec<(usize, &str, usize)> {
     found
 }
 
-/// The attributes and qualifiers in front of an item.
+/// Returns the attributes and qualifiers in front of an item.
 fn attributes(before: &str) -> &str {
     let start = before.rfind(['{', '}', ';']).unwrap_or_default();
     &before[start..]
 }
 
-/// How long a function with these attributes may be; no limit where it expects the lint, with the reason that clippy demands.
+/// Returns the line limit of a function with these attributes; `None` if it expects the clippy lint with a reason.
 fn limit(attributes: &str) -> Option<usize> {
     let is_test = attributes.contains("test]") || attributes.contains("test(");
     let is_argued = attributes.contains("clippy::too_many_lines");
     (!is_argued).then_some(if is_test { TEST_LINES } else { FUNCTION_LINES })
 }
 
-/// Every module says first what it is; one that holds the tests of its parent needs no more than its name.
+/// Every module starts with a description; test modules of a parent need none.
 pub(super) fn headers(sources: &[Source]) -> Vec<String> {
     let bare = sources
         .iter()
@@ -188,7 +188,7 @@ pub(super) fn headers(sources: &[Source]) -> Vec<String> {
         .collect()
 }
 
-/// One public list: a module gives out its own parts, never those of another.
+/// There is one public list: a module re-exports its own parts only, never those of another.
 pub(super) fn reexports(sources: &[Source], doors: &[&str]) -> Vec<String> {
     let mut complaints = Vec::new();
     for source in sources {
@@ -214,7 +214,7 @@ pub(super) fn reexports(sources: &[Source], doors: &[&str]) -> Vec<String> {
     complaints
 }
 
-/// Names that tell nothing, and the file layout that hides names.
+/// Returns meaningless module names, and the file layout with `mod.rs`, which hides names.
 pub(super) fn names(sources: &[Source]) -> Vec<String> {
     let mut complaints = Vec::new();
     for source in sources {
@@ -232,7 +232,7 @@ pub(super) fn names(sources: &[Source]) -> Vec<String> {
     complaints
 }
 
-/// A test that does not run is no test.
+/// Tests must not be ignored.
 pub(super) fn ignored_tests(sources: &[Source]) -> Vec<String> {
     forbidden(
         sources.iter(),
@@ -241,12 +241,12 @@ pub(super) fn ignored_tests(sources: &[Source]) -> Vec<String> {
     )
 }
 
-/// Generated code goes through the hidden door; people do not.
+/// Only generated code may use the hidden entry point.
 pub(super) fn doors(sources: &[Source]) -> Vec<String> {
     forbidden(sources.iter(), &["__private"], "is for generated code only")
 }
 
-/// The API server cannot share our mistakes if it cannot see us.
+/// The API server must not use the framework, so that it cannot share its mistakes.
 pub(super) fn framework_named_by_server(sources: &[Source]) -> Vec<String> {
     let mut complaints = Vec::new();
     for source in sources {
@@ -271,7 +271,7 @@ pub(super) fn framework_named_by_server(sources: &[Source]) -> Vec<String> {
     complaints
 }
 
-/// Rows of a table that an empty line cuts off from its head: they are shown as text.
+/// Returns table rows that an empty line separates from their head, because they are rendered as text.
 pub(super) fn torn_tables(path: &str, text: &str) -> Vec<String> {
     let mut complaints = Vec::new();
     let (mut is_code, mut in_table) = (false, false);
@@ -289,7 +289,7 @@ pub(super) fn torn_tables(path: &str, text: &str) -> Vec<String> {
     complaints
 }
 
-/// The key of a manifest line.
+/// Returns the key of a manifest line.
 fn dependency(line: &str) -> &str {
     line.split(['=', '.', ' ']).next().unwrap_or_default()
 }

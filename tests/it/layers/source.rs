@@ -1,16 +1,16 @@
-//! Rust sources as the rules read them: the text, and the text with comments and literals blanked out.
+//! Rust sources for the rules: the text, and the text with comments and literals blanked out.
 //!
-//! Promises that both have the same lines. No parser: the rules ask about names and braces only.
+//! Both have the same lines. There is no parser, because the rules check only names and braces.
 
 use std::path::Path;
 
 /// One file.
 #[derive(Debug)]
 pub(super) struct Source {
-    /// Relative to the repository.
+    /// The path relative to the repository.
     pub(super) path: String,
     pub(super) text: String,
-    /// `text` with comments and the insides of literals replaced by spaces.
+    /// The text with comments and the contents of literals replaced by spaces.
     pub(super) code: String,
 }
 
@@ -23,7 +23,7 @@ impl Source {
         }
     }
 
-    /// All `.rs` files under the folders, sorted; build output is left out, and so is a folder that does not exist.
+    /// Returns all `.rs` files in the folders, sorted, without build output; skips missing folders.
     pub(super) fn read(root: &Path, folders: &[&str]) -> Vec<Self> {
         let mut found = Vec::new();
         let mut open: Vec<_> = folders.iter().map(|folder| root.join(folder)).collect();
@@ -47,7 +47,7 @@ impl Source {
         found
     }
 
-    /// The module path within the crate: `["object", "body"]` for `kopf-rs/src/object/body.rs`, `["lib"]` for the root.
+    /// Returns the module path within the crate: `["object", "body"]` for `kopf-rs/src/object/body.rs`, `["lib"]` for the root.
     pub(super) fn module(&self) -> Vec<&str> {
         let inner = self
             .path
@@ -56,12 +56,12 @@ impl Source {
         inner.trim_end_matches(".rs").split('/').collect()
     }
 
-    /// Whether this file belongs to the tests of a module: `src/foo/tests.rs` or below it.
+    /// Returns whether this file belongs to the tests of a module: `src/foo/tests.rs` or below it.
     pub(super) fn is_tests(&self) -> bool {
         self.path.contains("src/") && self.module().contains(&"tests")
     }
 
-    /// `file:line` of a byte offset.
+    /// Returns `file:line` for a byte offset.
     pub(super) fn at(&self, offset: usize) -> String {
         format!(
             "{}:{}",
@@ -71,7 +71,7 @@ impl Source {
     }
 }
 
-/// The offsets of a word in a text, where no identifier continues on either side.
+/// Returns the offsets of a word in a text that are not part of a longer identifier.
 pub(super) fn words<'a>(text: &'a str, word: &'a str) -> impl Iterator<Item = usize> + 'a {
     let continues = |character: char| character.is_alphanumeric() || character == '_';
     text.match_indices(word)
@@ -84,7 +84,7 @@ pub(super) fn words<'a>(text: &'a str, word: &'a str) -> impl Iterator<Item = us
         })
 }
 
-/// The identifier at the start of a text.
+/// Returns the identifier at the start of a text.
 pub(super) fn identifier(text: &str) -> &str {
     let end = text
         .find(|character: char| !character.is_alphanumeric() && character != '_')
@@ -92,7 +92,7 @@ pub(super) fn identifier(text: &str) -> &str {
     &text[..end]
 }
 
-/// The offset just behind the bracket that closes the one at `open`.
+/// Returns the offset after the bracket that closes the one at `open`.
 pub(super) fn closing(code: &str, open: usize) -> usize {
     let mut depth = 0_usize;
     for (offset, byte) in code.bytes().enumerate().skip(open) {
@@ -108,7 +108,7 @@ pub(super) fn closing(code: &str, open: usize) -> usize {
     code.len()
 }
 
-/// The extents of `mod name { .. }` blocks.
+/// Returns the extents of `mod name { .. }` blocks.
 pub(super) fn inline_modules(code: &str) -> Vec<(usize, usize)> {
     let mut found = Vec::new();
     for offset in words(code, "mod") {
@@ -122,7 +122,7 @@ pub(super) fn inline_modules(code: &str) -> Vec<(usize, usize)> {
     found
 }
 
-/// The offset of the brace or semicolon behind a signature; those inside its brackets are skipped.
+/// Returns the offset of the brace or semicolon after a signature; skips those inside its brackets.
 pub(super) fn signature_end(code: &str, start: usize) -> usize {
     let mut offset = start;
     while let Some(step) = code[offset..].find(['{', ';', '(', '[']) {
@@ -135,7 +135,7 @@ pub(super) fn signature_end(code: &str, start: usize) -> usize {
     code.len()
 }
 
-/// Blanks comments and the insides of string and character literals, byte for byte.
+/// Blanks comments and the contents of string and character literals, byte by byte.
 fn blanked(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -156,7 +156,7 @@ fn blanked(text: &str) -> String {
     out
 }
 
-/// Whether the next piece stays, and its length; zero means one character.
+/// Returns whether to keep the next token, and its length; zero means one character.
 fn token(rest: &str, before: Option<char>) -> (bool, usize) {
     if rest.starts_with("//") {
         return (false, rest.find('\n').unwrap_or(rest.len()));
@@ -221,7 +221,7 @@ fn quoted(rest: &str, quote: char) -> usize {
     rest.len()
 }
 
-/// Tells `'x'` and `'\n'` from a lifetime.
+/// Distinguishes `'x'` and `'\n'` from a lifetime.
 fn is_character(rest: &str) -> bool {
     let mut characters = rest.chars().skip(1);
     match characters.next() {

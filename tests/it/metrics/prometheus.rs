@@ -1,6 +1,6 @@
-//! Figures, rules and panels as others read them: Prometheus' client for Python, and a parser of its queries.
+//! Metrics, rules and panels, parsed by Prometheus' client for Python and by a parser of its queries.
 //!
-//! The metrics that the documentation lists, those of the alerts and those of the dashboard are those that a scrape shows.
+//! The documentation, the alerts and the dashboard must use exactly the metrics that a scrape shows.
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -27,7 +27,7 @@ fn read(path: &str) -> String {
     std::fs::read_to_string(root.join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// An operator that has done something of each kind.
+/// Starts an operator that has done each kind of work.
 async fn scraped(test: &TestOperator) -> Scraped<'_> {
     let registry = Registry::new()
         .on_create(test.selector(), test.noting("create_fn"))
@@ -47,7 +47,7 @@ async fn scraped(test: &TestOperator) -> Scraped<'_> {
     scraped.until(&attempts("create_fn", "success"), 1.0).await;
     let objects = format!("kopf_rs_objects{{resource=\"{}\"}}", scraped.resource());
     scraped.until(&objects, 1.0).await;
-    // Writes, and what else is counted later, have series once it has happened.
+    // Metrics of writes and of other later work have series only after their first event.
     for _ in 0..100 {
         if absent(&scraped).await.is_empty() {
             break;
@@ -57,8 +57,8 @@ async fn scraped(test: &TestOperator) -> Scraped<'_> {
     scraped
 }
 
-/// What the documentation lists and a scrape lacks. What there is of a process is not the same on all systems; some have no series before
-/// something has happened that these tests do not wait for.
+/// Returns the documented metrics that a scrape lacks. Skips process metrics, which depend on the system, and metrics whose first event
+/// these tests do not wait for.
 async fn absent(scraped: &Scraped<'_>) -> Vec<String> {
     let late = [
         "kopf_rs_metrics_overflow_total",
@@ -126,7 +126,7 @@ async fn others_read_what_is_written_and_rules_name_what_there_is(cluster: TestC
     operator.working.stop().await;
 }
 
-/// Of all alerts and all panels.
+/// Returns the expressions of all alerts and all panels.
 fn expressions() -> Vec<String> {
     let [rules]: [Value; 1] = documents(&read("deploy/prometheus/alerts.yaml"))
         .try_into()

@@ -1,12 +1,12 @@
-//! Storages of users: all there is to remember, under names of their own.
+//! Custom storages of a user, with their own field names.
 //!
-//! Promise: what is stored is what is found. Must not know what the state is about.
+//! They find exactly the state that they have stored. Must not know the meaning of the state.
 
 use kopf_rs::storage::{DiffBaseStorage, ProgressRecord, ProgressStorage, StorageError};
 use kopf_rs::{Body, Patch};
 use serde_json::{Value, json};
 
-/// Progress and essence in the status, in a format of its own.
+/// Stores progress and essence in the status, in a custom format.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct InStatus;
 
@@ -43,7 +43,7 @@ impl DiffBaseStorage for InStatus {
         Ok(text.map(serde_json::from_str).transpose()?)
     }
 
-    // As text: were it merged into what is there, removed keys would stay.
+    // As text, because a merge into the stored object would keep removed keys.
     fn store(&self, essence: &Value, _: &Body, patch: &mut Patch) -> Result<(), StorageError> {
         patch["status"]["handled"] = json!(essence.to_string());
         Ok(())

@@ -1,8 +1,8 @@
-//! Random numbers from a seed: the same seed rolls the same numbers.
+//! Random numbers from a seed: the same seed gives the same numbers.
 //!
-//! Must not know what is decided by them.
+//! Must not know their use.
 
-/// Dice (splitmix64).
+/// A random number generator (splitmix64).
 #[derive(Clone, Debug)]
 pub(crate) struct Dice(u64);
 
@@ -11,7 +11,7 @@ impl Dice {
         Self(seed.wrapping_mul(0xD134_2543_DE82_EF95))
     }
 
-    /// A number below `sides`.
+    /// Returns a number below `sides`.
     pub(crate) fn roll(&mut self, sides: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut mixed = self.0;

@@ -1,4 +1,4 @@
-//! Objects that the server does not show any more, at odd moments: while a handler runs, while they are read, and while the API is not served.
+//! Objects that vanish from the watch at unusual moments: while a handler runs, while they are read, and while the API is not served.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ fn server(test: &TestOperator) -> &ApiServer {
     server.expect("it runs on a server in the process")
 }
 
-/// The watch ends, what it would have told is lost, and the next listing has to tell it.
+/// Makes a change while the watch is down, so that its events are lost and the next list has to show it.
 async fn during_a_gap(test: &TestOperator, change: impl Future<Output = ()>) {
     let own = Some(TestCluster::USER_AGENT);
     let away = |verb| {
@@ -80,7 +80,7 @@ async fn a_deletion_that_is_told_twice_is_handled_once(cluster: TestCluster) {
     while slow.hits() == 0 {
         pulse.tick().await;
     }
-    // A listing lacks it while it is read.
+    // A list lacks the object while the operator reads it.
     during_a_gap(&test, create(&test, "b", "web")).await;
     test.calls_until("b LISTED").await;
     test.calls_until("a DELETED").await;
@@ -99,7 +99,7 @@ async fn a_resource_that_is_not_found_is_no_deletion(cluster: TestCluster) {
     let working = start(&test, registry);
     create(&test, "a", "web").await;
     test.calls.until(1).await;
-    // As a server answers that does not serve the version at this moment.
+    // A server that does not serve the version at the moment answers like this.
     let unserved = Fault::answer(404).on(Verb::Get).name("a");
     let unserved = unserved.when(|it| it.user_agent.as_deref() != Some(TestCluster::USER_AGENT));
     let unserved = server(&test).fault(unserved);
@@ -112,7 +112,7 @@ async fn a_resource_that_is_not_found_is_no_deletion(cluster: TestCluster) {
     }
     tokio::time::sleep(Duration::from_secs(10)).await;
     drop(unserved);
-    // It is seen again when it is back.
+    // The object is visible again when it returns.
     test.patch("a", label("web")).await;
     test.calls_until("a ADDED").await;
     working.stop().await;

@@ -1,6 +1,6 @@
-//! The example `MySQLCluster`. It brings its own definition.
+//! The example `MySQLCluster`, which registers its own definition.
 
-// Its handlers are what is tested.
+// Links the handlers under test.
 use mysqlcluster as _;
 
 use kopf_rs_tests::{TestCluster, scenarios};
@@ -56,7 +56,7 @@ async fn a_database_lives_and_dies(cluster: TestCluster) {
     test.until("it is made again", "services", NAME, headless)
         .await;
 
-    // A password that is lost is not made up anew.
+    // A lost password is not generated again.
     test.cluster.delete("secrets", SECRET).await;
     test.line("failed permanently: the Secret example-password is gone")
         .await;
@@ -70,7 +70,7 @@ async fn a_database_lives_and_dies(cluster: TestCluster) {
     second.stop().await;
 }
 
-/// A real server in tests has nobody who makes Pods of a `StatefulSet`.
+/// Marks the replicas of the `StatefulSet` as ready on a real server, which creates no Pods in tests.
 async fn servers_are_ready(test: &Tutorial, count: u64) {
     if test.cluster.real().is_none() {
         return;

@@ -1,6 +1,6 @@
 //! The example `VoteConfig`.
 
-// Its handlers are what is tested.
+// Links the handlers under test.
 use voteconfig as _;
 
 use kopf_rs_tests::{TestCluster, scenarios};
@@ -29,7 +29,7 @@ async fn a_vote_lives_and_dies(cluster: TestCluster) {
         converts,
     )
     .await;
-    // Written as the older version.
+    // An object in the older version.
     let older = json!({
         "apiVersion": "voting.schoolofdevops.com/v1alpha1", "kind": "VoteConfig",
         "metadata": {"name": NAME, "namespace": test.cluster.namespace()},
@@ -40,7 +40,7 @@ async fn a_vote_lives_and_dies(cluster: TestCluster) {
         .until("it is made", "configmaps", CONFIG, is("Cats\nDogs"))
         .await;
     first.kill().await;
-    // Nobody hears of this.
+    // No operator runs during this edit.
     let edit = json!({"data": {"options": "Cats", "theirs": "x"}});
     test.cluster.patch("configmaps", CONFIG, &edit).await;
 

@@ -1,6 +1,6 @@
 //! The example `WebApp`.
 
-// Its handlers are what is tested.
+// Links the handlers under test.
 use webapp as _;
 
 use kopf_rs_tests::{TestCluster, scenarios};
@@ -23,7 +23,7 @@ async fn a_web_application_lives_and_dies(cluster: TestCluster) {
     let public = format!("{NAME}-{}", test.cluster.namespace());
     let is_there = |_: &Value| true;
 
-    // Killed between its children, or after them.
+    // The kill comes between the creation of its children, or after it.
     let first = test.start();
     let service = test.until("it is made", "services", NAME, is_there).await;
     first.kill().await;
@@ -38,7 +38,7 @@ async fn a_web_application_lives_and_dies(cluster: TestCluster) {
     let after = after.expect("it is there");
     assert_eq!(after["metadata"]["uid"], service["metadata"]["uid"]);
 
-    // What others do.
+    // Foreign changes.
     let edit = json!({"spec": {"replicas": 7}, "metadata": {"labels": {"theirs": "x"}}});
     test.cluster.patch("deployments", NAME, &edit).await;
     let wanted = |it: &Value| it["spec"]["replicas"] == 2;
@@ -51,14 +51,14 @@ async fn a_web_application_lives_and_dies(cluster: TestCluster) {
     test.until("it is made again", "services", NAME, is_new)
         .await;
 
-    // What the object wants now.
+    // A change of the object.
     test.cluster
         .patch(KIND, NAME, &json!({"spec": {"replicas": 1}}))
         .await;
     test.pods_are_ready(1).await;
     available(&test, 1).await;
 
-    // No Service may have such a name.
+    // This name is invalid for a Service.
     let bad = json!({"apiVersion": "apps.example.com/v1", "kind": "WebApp", "metadata": {"name": "a.b"}, "spec": {"image": "x"}});
     test.cluster.create(&bad).await;
     test.line("failed permanently: Service `a.b` is refused")

@@ -1,4 +1,4 @@
-//! What two sides of a scenario have in common, aspect by aspect.
+//! Compares two sides of a scenario, aspect by aspect.
 
 use serde_json::{Value, json};
 
@@ -6,14 +6,14 @@ use super::scenario::{Aspect, Difference, Scenario};
 use super::shown::Shown;
 use super::side::contains;
 
-/// How a scenario ended.
+/// The result of the comparison.
 pub(super) enum Verdict {
     Matched,
-    /// Different as the rows of the deviation table say.
+    /// Different in the way that these rows of the deviation table state.
     Deviates(Vec<u32>),
 }
 
-/// What is wrong, if anything is: a difference that no row explains, or a row that explains none.
+/// Judges a scenario. Fails on a difference without a row, and on a row without a difference.
 pub(super) fn judge(scenario: &Scenario, kopf: &Shown, ours: &Shown) -> Result<Verdict, String> {
     let mut wrong = Vec::new();
     if brief(&kopf.calls) != scenario.calls {
@@ -37,7 +37,7 @@ pub(super) fn judge(scenario: &Scenario, kopf: &Shown, ours: &Shown) -> Result<V
         let explained = scenario.differs.iter().find(|it| it.aspect == aspect);
         let complaint = match explained {
             None if theirs == own => None,
-            // Other calls have other arguments: that is one difference, not two.
+            // Different calls imply different arguments; this counts as one difference.
             None if aspect == Aspect::Arguments && brief(&kopf.calls) != brief(&ours.calls) => None,
             None => Some("they differ, and no row says why".to_owned()),
             Some(it) => unlike(it, &theirs, &own),
@@ -59,7 +59,7 @@ pub(super) fn judge(scenario: &Scenario, kopf: &Shown, ours: &Shown) -> Result<V
     })
 }
 
-/// Why an explained difference is not as explained.
+/// Returns why an explained difference is not as explained.
 fn unlike(explained: &Difference, theirs: &Value, own: &Value) -> Option<String> {
     let agrees = |shown: &Value, said: &Value| match explained.aspect {
         Aspect::Object | Aspect::Arguments => contains(shown, said),
@@ -84,13 +84,13 @@ fn unlike(explained: &Difference, theirs: &Value, own: &Value) -> Option<String>
     }
 }
 
-/// A count, or a lower bound such as `>8` or `>=8` where it depends on how fast the machine is: a slow one finds the time for the next
-/// attempt come before Kopf has begun to wait for it, and so saves a touch.
+/// Compares a count, or a lower bound such as `>8` or `>=8` if the count depends on the speed of the machine: on a slow machine, the next
+/// attempt may already be due before Kopf starts to wait for it, which saves a touch patch.
 fn counted(shown: &Value, said: &Value) -> bool {
     let bound = said.as_str().and_then(|text| text.strip_prefix('>'));
     let number = |text: &str| text.parse::<u64>().ok();
     let least = bound.and_then(|bound| match bound.strip_prefix('=') {
-        // One touch less.
+        // One touch patch fewer.
         Some(bound) => Some(number(bound)? - 1),
         None => Some(number(bound)? + 1),
     });
@@ -115,14 +115,14 @@ fn facet(aspect: Aspect, shown: &Shown) -> Value {
     }
 }
 
-/// `id reason retry`, where an event's type, or what a handler says itself, stands for the reason.
+/// Formats calls as `id reason retry`; the type of an event, or the note of a handler, replaces the reason.
 fn brief(calls: &[Value]) -> Vec<String> {
     let word = |value: &Value| match value {
         Value::String(text) => text.clone(),
         other => other.to_string(),
     };
     let line = |call: &Value| {
-        // Daemons, timers and activities have neither. The type of an event of a listing is `null`.
+        // Daemons, timers and activities have neither. The type of an event from a list is `null`.
         let why = call.get("reason").or_else(|| call.get("type"));
         let why = why.map_or_else(|| "call".to_owned(), word);
         format!("{} {why} {}", word(&call["id"]), word(&call["retry"]))

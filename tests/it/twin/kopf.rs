@@ -1,4 +1,4 @@
-//! Kopf's side: `tests/twin/operator.py` under `kopf run`, its calls read from its output.
+//! Kopf's side: runs `tests/twin/operator.py` under `kopf run` and reads the calls from its output.
 
 use std::process::Command;
 
@@ -36,7 +36,7 @@ impl Python {
         Self(Program::start(command, Server::Real.patience()))
     }
 
-    /// Await that it ends by itself, with its exit code.
+    /// Waits until it exits by itself, and returns the exit code.
     pub(super) async fn failed(&mut self) -> i32 {
         let status = self.0.ended().await;
         self.0.lines().until_end().await;

@@ -1,7 +1,7 @@
-//! Kopf's half of scenarios: as recorded, or played now on a real server.
+//! Kopf's half of scenarios, from a recording or played now on a real server.
 //!
-//! Promise: what is recorded is of these scenarios, this version of Kopf and this version of the server. Must not know how halves are
-//! compared.
+//! A recording is valid only for the same scenarios, the same version of Kopf and the same version of the server. Must not know how the
+//! halves are compared.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -16,7 +16,7 @@ use super::shown::Shown;
 use super::side::Who;
 use super::{Half, halves};
 
-/// All that has a part in Kopf's half, beside the scenarios.
+/// The files that affect Kopf's half, besides the scenarios.
 const SOURCES: &[&str] = &[
     "tests/twin/operator.py",
     "tests/it/twin",
@@ -25,14 +25,15 @@ const SOURCES: &[&str] = &[
     "tests/cluster/kubernetes/go.mod",
 ];
 
-/// What a scenario comes to under Kopf, by its name.
+/// The result of a scenario under Kopf.
 #[derive(Clone, Serialize, Deserialize)]
 struct Entry {
     name: String,
     shown: Shown,
 }
 
-/// What scenarios come to under Kopf, one by one; nothing where that is not known and cannot be found out here. `all` are all there are.
+/// Returns the results of scenarios under Kopf; `None` if they must be fresh and cannot be played here. `all` states whether the scenarios
+/// are complete.
 pub(crate) fn under_kopf(group: &str, scenarios: &[Scenario], all: bool) -> Option<Vec<Half>> {
     let files: BTreeSet<&str> = scenarios.iter().map(|it| it.file.as_str()).collect();
     let files: Vec<&str> = files.into_iter().collect();
@@ -81,7 +82,7 @@ pub(crate) fn under_kopf(group: &str, scenarios: &[Scenario], all: bool) -> Opti
     Some(played)
 }
 
-/// The files that are recorded whole, of which these scenarios are: all scenarios in them.
+/// Returns the wanted scenarios. When recording, returns all scenarios of their files, because each file is recorded as a whole.
 pub(crate) fn whole_files(
     wanted: impl Fn(&Scenario) -> bool,
     mut scenarios: Vec<Scenario>,
@@ -125,7 +126,7 @@ fn can_be_played(test: &str) -> Option<()> {
     python_for(test, Package::Kopf).map(drop)
 }
 
-/// The entries of a file, where all its scenarios have come to an end.
+/// Returns the entries of a file, if all its scenarios finished.
 fn entries(played: &[(&Scenario, &Half)]) -> Option<Vec<Entry>> {
     let entry = |(scenario, half): &(&Scenario, &Half)| {
         let shown = half.as_ref().ok()?.clone();
@@ -137,7 +138,7 @@ fn entries(played: &[(&Scenario, &Half)]) -> Option<Vec<Entry>> {
     played.iter().map(entry).collect()
 }
 
-/// Whether Kopf has done the same, but for counts of writes of which a scenario says that they depend on how fast the machine is.
+/// Returns whether Kopf did the same, apart from the counts of writes that depend on the speed of the machine according to the scenario.
 fn same(played: &[(&Scenario, &Half)], known: &[Entry], now: &[Entry]) -> bool {
     let vague = |scenario: &Scenario| {
         scenario

@@ -1,4 +1,4 @@
-//! Our side: the same handlers as closures of an explicit registry.
+//! Our side: the same handlers as closures in an explicit registry.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use super::script::{Script, Shared};
 use super::side::Place;
 use crate::operating::{TestOperator, Working};
 
-/// An operator that runs: with a client that it was given, or with credentials of its own handlers.
+/// A running operator, with a given client or with credentials from its login handlers.
 pub(super) enum Ours {
     Given(Working),
     LoggedIn {
@@ -54,7 +54,7 @@ impl Ours {
         }
     }
 
-    /// Await that it ends by itself; the exit code that a program of it has.
+    /// Waits until it ends by itself, and returns the exit code that a program would have.
     pub(super) async fn failed(self) -> i32 {
         let (ended, _stop) = match self {
             Self::Given(working) => (working.end().await, None),
@@ -197,7 +197,7 @@ fn criterion(value: &Value) -> Criterion {
     }
 }
 
-/// Returns what the object says at a path of its spec, in the form that it says it in.
+/// Returns an index function that returns the value at a path of the spec, in the form that the value specifies.
 fn index_function(it: &Handler) -> Callback {
     let from = it.from.clone().expect("`from` says what is returned");
     let said = move |cause: &Cause| cause.body().spec()[&from].clone();
@@ -215,7 +215,7 @@ fn index_function(it: &Handler) -> Callback {
     limited(filtered(made, it), it)
 }
 
-/// What an index function returns, if anything; or how it fails.
+/// Returns the result of an index function, or its error.
 async fn returned(said: &Value) -> HandlerResult<Option<Value>> {
     let Some((word, value)) = said.as_object().and_then(|said| said.iter().next()) else {
         return Ok(None);

@@ -1,6 +1,6 @@
 //! Requests to the liveness endpoint of an operator.
 //!
-//! Must not know what is asked for.
+//! Must not know the meaning of the requests.
 
 use std::net::TcpListener;
 use std::sync::atomic::{AtomicU16, Ordering};
@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-/// A port that is free, and not one of those that the system gives to connections.
+/// Returns a free port outside the range that the system assigns to outgoing connections.
 pub(super) fn free_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let [.., one, two] = std::process::id().to_be_bytes();
@@ -22,7 +22,7 @@ pub(super) fn free_port() -> u16 {
     ports.take(1_000).find(free).expect("a port is free")
 }
 
-/// The answer, once somebody listens: status code and text.
+/// Waits until the port accepts connections, and returns status code and body.
 pub(super) async fn get(port: u16, path: &str) -> (u16, String) {
     let mut stream = connected(port).await;
     let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");

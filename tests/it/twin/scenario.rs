@@ -1,6 +1,6 @@
-//! A scenario as data: handlers that follow a script, and what a user does to one object.
+//! A scenario as data: handlers that follow a script, and the steps of a user on one object.
 //!
-//! Read from `tests/twin/*.yaml`, one document per scenario. Must not know who plays it.
+//! Read from `tests/twin/*.yaml`, one document per scenario. Must not know how it is played.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,61 +9,61 @@ use kopf_rs_tests::documents;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// The one object of a scenario.
+/// The only object of a scenario.
 pub(super) const OBJECT: &str = "a";
 
 #[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Scenario {
-    /// Where it is written, from the root of the repository.
+    /// The path of its file from the root of the repository.
     #[serde(skip)]
     pub(crate) file: String,
     pub(crate) name: String,
-    /// Whether the kind has the status subresource.
+    /// True if the kind has the status subresource.
     #[serde(default = "yes")]
     pub(super) status_subresource: bool,
-    /// Whether the kind's schema takes any status; else it has the field `known`, and the rest is pruned.
+    /// True if the schema accepts any status; otherwise it has only the field `known`, and the server prunes the rest.
     #[serde(default = "yes")]
     pub(super) open_status: bool,
     #[serde(default = "asap")]
     pub(super) lifecycle: String,
-    /// Whether Events may be posted.
+    /// True if the operator posts Events.
     #[serde(default)]
     pub(super) posting: bool,
     #[serde(default)]
     pub(super) compared: Compared,
     pub(super) handlers: Vec<Handler>,
     pub(super) steps: Vec<Step>,
-    /// The calls both make, as `id reason retry`; where they differ, this is what Kopf makes.
+    /// The calls of both sides, as `id reason retry`; if they differ, those of Kopf.
     pub(super) calls: Vec<String>,
-    /// How operators have ended by themselves, and what they have answered to requests: `path code text`; where they differ, Kopf's.
+    /// How operators ended by themselves, and their answers to requests as `path code text`; if they differ, those of Kopf.
     #[serde(default)]
     pub(super) answers: Vec<String>,
-    /// The Events that both post, as `type reason message`; where they differ, Kopf's.
+    /// The Events of both sides, as `type reason message`; if they differ, those of Kopf.
     #[serde(default)]
     pub(super) events: Vec<String>,
     #[serde(default)]
     pub(super) differs: Vec<Difference>,
 }
 
-/// Which of the calls are compared.
+/// The calls to compare.
 #[derive(Clone, Copy, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Compared {
-    /// All, in order.
+    /// All calls, in order.
     #[default]
     Sequence,
-    /// All, in any order, where chance decides it.
+    /// All calls, in any order, for scenarios with a random order.
     Set,
-    /// So many, in order, where chance decides how many follow: those of a timer.
+    /// The first calls, in order, for a timer whose number of calls is random.
     First(usize),
 }
 
-/// A handler, under the option names that are the same on both sides.
+/// A handler, with the option names that both sides share.
 #[derive(Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Handler {
-    /// Nothing for sub-handlers.
+    /// Empty for sub-handlers.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(super) on: String,
     pub(super) id: String,
@@ -103,20 +103,20 @@ pub(super) struct Handler {
     pub(super) cancellation_backoff: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) cancellation_timeout: Option<f64>,
-    /// For functions of indices: the field of the spec that says what is returned, such as `{keyed: {key: value}}`, `{plain: value}`,
-    /// `{temporary: 5}`. Nothing is returned where it is absent.
+    /// For index functions: the spec field that holds the result, such as `{keyed: {key: value}}`, `{plain: value}`, `{temporary: 5}`.
+    /// Without it, they return nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) from: Option<String>,
-    /// Whether what the function of an index returns has no keys.
+    /// True if the result of an index function has no keys.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) plain: Option<bool>,
-    /// What each attempt does, the last one again and again; `ok` where nothing is said.
+    /// The actions of each attempt, the last of which repeats; `ok` by default.
     #[serde(default = "succeed")]
     pub(super) does: Vec<Attempt>,
-    /// Handlers that are registered by this one, whenever it is called.
+    /// Handlers that this one registers at every call.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) subs: Vec<Handler>,
-    /// How Kopf registers them: by `decorator`, by `register`, or by `execute`, which runs them before anything is done.
+    /// How Kopf registers them: by `decorator`, by `register`, or by `execute`, which runs them before the other actions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) form: Option<String>,
 }
@@ -135,42 +135,42 @@ pub(super) enum Action {
     Ok,
     Permanent,
     Error,
-    /// The delay in seconds.
+    /// Fails with a temporary error; the delay is in seconds.
     Temporary(f64),
     Result(Value),
     Patch(Value),
-    /// Add to the list at this path, by a function of the object.
+    /// Appends to the list at this path, with a patch function.
     Append(BTreeMap<String, Value>),
-    /// Merge this into the object, by a function of it.
+    /// Merges this into the object, with a patch function.
     Assign(Value),
-    /// Seconds.
+    /// Sleeps for this number of seconds.
     Sleep(f64),
-    /// Wait for the step that releases this gate.
+    /// Waits for the step that releases this gate.
     Hold(String),
-    /// Note this word, as a call is noted.
+    /// Records this word as a call.
     Note(String),
-    /// Wait to be told to end for this reason, and note all reasons.
+    /// Waits for a stop with this reason, and records all reasons.
     Told(String),
-    /// Wait for ever, and note that it has been cut off.
+    /// Waits forever, and records its cancellation.
     Linger,
-    /// Wait until the object, as it is known now, contains this.
+    /// Waits until the latest known state of the object contains this.
     See(Value),
-    /// Return how often something was counted in the memo.
+    /// Returns a counter that is kept in the memo.
     Count,
-    /// Note all that is in the index of this name.
+    /// Records the contents of the index with this name.
     Read(String),
-    /// Return credentials.
+    /// Returns credentials.
     Login(Credentials),
-    /// Post an Event about the object.
+    /// Posts an Event about the object.
     Post(Posted),
-    /// Return what becomes of objects that are made for this one.
+    /// Applies a hierarchy function to new objects and returns them.
     Make(Made),
 }
 
 #[derive(Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Credentials {
-    /// `good`, the administrator's, or one that the server refuses.
+    /// `good` for the administrator's token; any other is a token that the server refuses.
     pub(super) token: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) priority: Option<i32>,
@@ -179,7 +179,7 @@ pub(super) struct Credentials {
 #[derive(Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Posted {
-    /// The function of Kopf: `info`, `warn`, `exception` or `event`.
+    /// The function in Kopf: `info`, `warn`, `exception` or `event`.
     pub(super) how: String,
     pub(super) reason: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -195,7 +195,7 @@ pub(super) struct Posted {
 #[derive(Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Made {
-    /// The function of Kopf, such as `adopt`.
+    /// The function in Kopf, such as `adopt`.
     pub(super) how: String,
     /// The objects.
     pub(super) of: Vec<Value>,
@@ -220,53 +220,53 @@ pub(super) struct Made {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Step {
-    /// Start the operator; before the first step where no step says so.
+    /// Starts the operator; implied before the first step if no step does so.
     Start,
-    /// End it gracefully.
+    /// Stops it gracefully.
     Stop,
-    /// End it as SIGKILL does.
+    /// Kills it with SIGKILL.
     Kill,
-    /// Start the operator, and await that it ends by itself, with an error.
+    /// Starts the operator, and waits until it ends by itself with an error.
     Fails,
-    /// Make the object, of these stanzas.
+    /// Creates the object from these stanzas.
     Create(Value),
-    /// Merge into the object.
+    /// Merges into the object.
     Patch(Value),
-    /// Merge into its status.
+    /// Merges into its status.
     Status(Value),
     Delete,
-    /// Await that so many calls have been made since the beginning.
+    /// Waits until this number of calls has been made since the start.
     Calls(usize),
-    /// Await that the object's present state is the one handled last, and that nothing is left to be done.
+    /// Waits until the object's present state is stored as handled, and no work is left.
     Handled,
-    /// Await that so many attempts of a handler are on record.
+    /// Waits until these numbers of attempts are stored on the object, by handler.
     Recorded(BTreeMap<String, u64>),
-    /// Await that the object contains this; `null` is absence.
+    /// Waits until the object contains this; `null` means absence.
     Has(Value),
-    /// Await that the results of these handlers are in the status.
+    /// Waits until the results of these handlers are in the status.
     Written(Vec<String>),
-    /// Await that the operator's finalizer is on the object.
+    /// Waits until the operator's finalizer is on the object.
     Held,
     Gone,
     Release(String),
-    /// Wait for so many seconds, for something to have become due: never for something to have happened.
+    /// Waits for this number of seconds until a delay is over. Never used to wait for an event.
     Wait(f64),
-    /// The same of another object, of this name.
+    /// Applies the step to another object with this name.
     Of(String, Box<Step>),
-    /// Ask the liveness endpoint for this path.
+    /// Requests this path from the liveness endpoint.
     Probe(String),
-    /// Await so many Events about the object.
+    /// Waits for this number of Events about the object.
     Events(usize),
 }
 
-/// Where the two differ, and by which row of the deviation table.
+/// A difference between the two sides, with its row in the deviation table.
 #[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Difference {
     pub(super) row: u32,
     #[serde(rename = "in")]
     pub(super) aspect: Aspect,
-    /// What Kopf shows: a list of calls, a count of writes, or a part of the object.
+    /// Kopf's result: a list of calls, a count of writes, or a part of the object.
     pub(super) kopf: Value,
     pub(super) ours: Value,
 }
@@ -274,17 +274,17 @@ pub(super) struct Difference {
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Aspect {
-    /// Which handlers are called in which order, why, and with which retry.
+    /// The handlers called, with their order, reasons and retries.
     Calls,
-    /// What they are told: old, new, diff.
+    /// Their arguments: old, new, diff.
     Arguments,
-    /// What is left of the object.
+    /// The final object.
     Object,
-    /// How many writes are made.
+    /// The number of writes.
     Writes,
-    /// How operators end by themselves, and what they answer to requests.
+    /// How operators end by themselves, and their answers to requests.
     Answers,
-    /// Which Events are posted.
+    /// The posted Events.
     Events,
 }
 
@@ -301,7 +301,7 @@ fn succeed() -> Vec<Attempt> {
 }
 
 impl Handler {
-    /// What the handler does at its attempt `number`, from 0.
+    /// Returns the actions of attempt `number`, counted from 0.
     pub(super) fn attempt(&self, number: usize) -> Vec<Action> {
         match &self.does[number.min(self.does.len() - 1)] {
             Attempt::One(action) => vec![action.clone()],
@@ -311,17 +311,17 @@ impl Handler {
 }
 
 impl Scenario {
-    /// Whether its operators are asked whether they live.
+    /// Returns whether it requests the liveness endpoint.
     pub(super) fn probes(&self) -> bool {
         self.steps.iter().any(|step| matches!(step, Step::Probe(_)))
     }
 
-    /// Whether its operators log in by handlers.
+    /// Returns whether its operators log in by handlers.
     pub(super) fn logs_in(&self) -> bool {
         self.handlers.iter().any(|handler| handler.on == "login")
     }
 
-    /// All scenarios, in the order of files and documents.
+    /// Returns all scenarios, in the order of files and documents.
     pub(crate) fn all() -> Vec<Self> {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("twin");
         let listing = std::fs::read_dir(&folder).expect("the scenarios are there");

@@ -1,6 +1,6 @@
-//! What a handler of our side does, and what it has done.
+//! The actions of a handler on our side, and their record.
 //!
-//! Must not know how it was declared.
+//! Must not know how the handler is registered.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -17,28 +17,28 @@ use super::scenario::{Action, Credentials, Handler, Made, Posted};
 use super::side::contains;
 use crate::operating::Calls;
 
-/// What all handlers of an operator share.
+/// The state that all handlers of an operator share.
 #[derive(Clone)]
 pub(super) struct Shared {
     pub(super) calls: Calls,
     pub(super) gates: PathBuf,
-    /// The API server, for those that log in.
+    /// The connection data of the API server, for login handlers.
     pub(super) server: Value,
 }
 
 pub(super) struct Script {
     handler: Handler,
     shared: Shared,
-    /// Per object.
+    /// The number of attempts per object uid.
     attempts: Mutex<BTreeMap<String, usize>>,
     subs: Vec<Callback>,
 }
 
-/// What is counted in a memo.
+/// The counter in a memo.
 #[derive(Clone, Default)]
 struct Counted(u64);
 
-/// Notes that a handler has been cut off.
+/// Records the cancellation of a handler when it is dropped.
 struct CutOff<'a> {
     script: &'a Script,
     context: &'a Context,
@@ -137,7 +137,7 @@ impl Script {
         }
     }
 
-    /// How many attempts have been made for the object before.
+    /// Returns the number of earlier attempts for the object, and counts this one.
     fn count(&self, uid: &str) -> usize {
         let mut attempts = self.attempts.lock().unwrap_or_else(PoisonError::into_inner);
         let count = attempts.entry(uid.to_owned()).or_default();
@@ -145,7 +145,7 @@ impl Script {
         *count - 1
     }
 
-    /// Note a word, as a call is noted.
+    /// Records a word as a call.
     fn note(&self, context: &Context, word: &str) {
         let mut call = named(context);
         call["type"] = json!(word);
@@ -171,7 +171,7 @@ impl Script {
         call
     }
 
-    /// Credentials with the administrator's token, or with one that the server refuses.
+    /// Returns credentials with the administrator's token, or with one that the server refuses.
     fn connection(&self, given: &Credentials) -> HandlerResult<Value> {
         let of_server = |key: &str| self.shared.server[key].as_str().unwrap_or_default();
         let token = match given.token.as_str() {
@@ -197,13 +197,13 @@ fn named(context: &Context) -> Value {
     json!({"id": context.handler_id(), "name": name, "retry": context.retry()})
 }
 
-/// All of an index: each key with its values, sorted.
+/// Returns the contents of an index: each key with its values, sorted.
 fn read(context: &Context, index: &str) -> HandlerResult<String> {
     let keyed = context.index::<String, Value>(index);
     let shown = if let Ok(index) = &keyed {
         shown(index.iter().map(|(key, values)| (key, values.to_vec())))
     } else {
-        // One without keys, which Kopf keeps under `None`.
+        // An index without keys, which Kopf keeps under `None`.
         let index = context.index::<(), Value>(index)?;
         shown(
             index
@@ -257,7 +257,7 @@ fn post(context: &Context, posted: &Posted) -> HandlerResult {
     Ok(())
 }
 
-/// What becomes of objects that are made for the one that is handled.
+/// Applies a hierarchy function to new objects, with the handled object as their owner.
 fn make(made: Made) -> HandlerResult<Value> {
     let mut owner = Owner::current()?;
     if made.forced == Some(true) {
@@ -298,7 +298,7 @@ fn make(made: Made) -> HandlerResult<Value> {
     Ok(json!({"made": of}))
 }
 
-/// Add to the list at a dotted path, which may not be there yet.
+/// Appends to the list at a dotted path, and creates the list if it is missing.
 fn append(object: &mut Value, path: &str, item: &Value) {
     let place = path.split('.').fold(object, |at, key| &mut at[key]);
     if place.is_null() {

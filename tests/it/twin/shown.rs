@@ -1,4 +1,4 @@
-//! What a scenario has come to on one side, made comparable with the other, and with another day.
+//! The result of a scenario on one side, in a form that is comparable with the other side and with a recording.
 //!
 //! Must not know how it is compared.
 
@@ -8,18 +8,18 @@ use serde_json::{Map, Value, json};
 use super::scenario::{Compared, Scenario};
 use super::side::{Seen, Who};
 
-/// What is compared.
+/// The parts to compare.
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct Shown {
-    /// Calls of handlers with what they were told, in order.
+    /// The calls of handlers with their arguments, in order.
     pub(super) calls: Vec<Value>,
-    /// What is left of the object; `null` where it is gone.
+    /// The final object; `null` if it is gone.
     pub(super) object: Value,
     pub(crate) writes: usize,
-    /// How operators have ended by themselves, and what they have answered to requests.
+    /// How operators ended by themselves, and their answers to requests.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) answers: Vec<String>,
-    /// Events about the object: type, reason, message.
+    /// The Events about the object: type, reason, message.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) events: Vec<String>,
 }
@@ -42,7 +42,7 @@ impl Shown {
     }
 }
 
-/// A call without what differs by nature: its number, the order of the differences.
+/// Returns a call without parts that always differ: its number, the order of the diff.
 fn comparable(call: &Value) -> Value {
     let mut call = call.clone();
     if let Some(fields) = call.as_object_mut() {
@@ -54,13 +54,13 @@ fn comparable(call: &Value) -> Value {
     call
 }
 
-/// What is said by an Event, as the core group shows it.
+/// Formats an Event of the core group.
 fn said(event: &Value) -> String {
     let words = ["type", "reason", "message"].map(|key| event[key].as_str().unwrap_or_default());
     words.join(" ")
 }
 
-/// An object without what differs by nature, and with the names of what operators keep on it made equal.
+/// Returns an object without parts that always differ, and with the same names for the state that operators keep on it.
 fn settled(who: Who, object: &Value) -> Value {
     let mut object = anonymous(object);
     let last_handled = who.last_handled(&object);
@@ -71,7 +71,7 @@ fn settled(who: Who, object: &Value) -> Value {
     if let Some(metadata) = fields.get_mut("metadata").and_then(Value::as_object_mut) {
         tidy(who, metadata);
     }
-    // Kopf's other progress storage leaves its stanza behind.
+    // Kopf's second progress storage leaves an empty stanza in the status.
     if let Some(status) = fields.get_mut("status").and_then(Value::as_object_mut) {
         status.remove("kopf");
         if status.is_empty() {
@@ -84,7 +84,7 @@ fn settled(who: Who, object: &Value) -> Value {
     object
 }
 
-/// The same without its names that no other object has, wherever it has them.
+/// Replaces the unique names of a scenario wherever they occur in the object.
 fn anonymous(object: &Value) -> Value {
     let mut text = object.to_string();
     let group = object["apiVersion"]
@@ -129,7 +129,7 @@ fn tidy(who: Who, metadata: &mut Map<String, Value>) {
     let mut kept = Map::new();
     for (key, value) in std::mem::take(annotations) {
         match key.strip_prefix(who.prefix()) {
-            // Kopf has no place for what a cycle is for (row 4).
+            // Kopf does not store the purpose of a cycle (row 4).
             Some(
                 "last-handled-configuration"
                 | "target-configuration"
@@ -146,7 +146,7 @@ fn tidy(who: Who, metadata: &mut Map<String, Value>) {
     }
 }
 
-/// A progress record without its times and digests.
+/// Returns a progress record without its times and digests.
 fn progress(text: &Value) -> Value {
     let text = text.as_str().unwrap_or_default();
     let record: Value = serde_json::from_str(text).unwrap_or_else(|_| json!(text));

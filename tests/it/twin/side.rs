@@ -1,4 +1,4 @@
-//! One side of a scenario: an operator, its own namespace and kind, and what was seen.
+//! One side of a scenario: an operator, its namespace and kind, and the record of its results.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use super::requests;
 use super::scenario::{OBJECT, Scenario, Step};
 use crate::operating::{TestOperator, definition};
 
-/// Whose operator it is.
+/// The framework of the operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Who {
     Kopf,
@@ -24,21 +24,21 @@ pub(super) struct Side<'a> {
     scenario: &'a Scenario,
     test: TestOperator,
     place: Place,
-    /// The object that steps are about.
+    /// The object of the steps.
     object: String,
-    /// The size of the server's log when the scenario began.
+    /// The size of the server's log at the start of the scenario.
     began: u64,
     running: Option<Running>,
-    /// Calls of operators that have ended.
+    /// The calls of operators that have ended.
     past: Vec<Value>,
     answers: Vec<String>,
 }
 
-/// Where an operator finds what is not in its cluster, and is found.
+/// The environment of an operator outside its cluster.
 pub(super) struct Place {
-    /// Files that let handlers pass.
+    /// The folder of the files that release gates.
     pub(super) gates: PathBuf,
-    /// The API server: its address, its authorities' certificates, the administrator's token.
+    /// The API server: its address, its certificate authorities, the administrator's token.
     pub(super) server: Value,
     port: u16,
 }
@@ -48,19 +48,19 @@ enum Running {
     Ours(Ours),
 }
 
-/// What a scenario has come to.
+/// The raw result of a scenario.
 pub(super) struct Seen {
     pub(super) calls: Vec<Value>,
-    /// `null` where the object is gone.
+    /// `null` if the object is gone.
     pub(super) object: Value,
     pub(super) writes: usize,
     pub(super) answers: Vec<String>,
-    /// Events about the object, in the order of their texts.
+    /// The Events about the object, sorted by their texts.
     pub(super) events: Vec<Value>,
 }
 
 impl<'a> Side<'a> {
-    /// Play the scenario on a cluster: Kopf's side on one with an address.
+    /// Plays the scenario on a cluster; Kopf's side needs a cluster with an address.
     pub(super) async fn play(who: Who, scenario: &'a Scenario, cluster: TestCluster) -> Seen {
         let began = cluster.real().map_or(0, RealServer::audit_size);
         let mut side = Self {
@@ -101,7 +101,7 @@ impl<'a> Side<'a> {
         self.test.cluster.apply(&crd.to_string()).await;
     }
 
-    /// Start the operator, and await that it watches.
+    /// Starts the operator, and waits until it watches.
     async fn start(&mut self) {
         let before = self.watches();
         self.running = Some(self.started());
@@ -116,7 +116,7 @@ impl<'a> Side<'a> {
         }
     }
 
-    /// Start the operator, and await that it ends by itself.
+    /// Starts the operator, and waits until it ends by itself.
     async fn fail(&mut self) {
         let code = match self.started() {
             Running::Kopf(mut python) => {
@@ -129,7 +129,7 @@ impl<'a> Side<'a> {
         self.answers.push(format!("exit {code}"));
     }
 
-    /// How many watches of the kind operators have opened.
+    /// Returns the number of watches of the kind that operators have opened.
     fn watches(&self) -> usize {
         let group = format!("/{}/", self.test.group);
         let Some(real) = self.test.cluster.real() else {
@@ -144,7 +144,7 @@ impl<'a> Side<'a> {
         entries.iter().filter(opened).count()
     }
 
-    /// Await what the server's log shows, which is a moment late.
+    /// Waits for a condition on the server's log, which lags behind.
     async fn audited(&self, what: &str, condition: impl Fn() -> bool) {
         let mut pulse = tokio::time::interval(Duration::from_millis(100));
         for _ in 0..300 {
@@ -156,7 +156,7 @@ impl<'a> Side<'a> {
         panic!("the audit log does not show that {what}");
     }
 
-    /// End the operator, and keep what it has done.
+    /// Ends the operator and keeps its calls.
     async fn stop(&mut self, gracefully: bool) {
         match self.running.take() {
             Some(Running::Kopf(mut python)) => {
@@ -198,7 +198,7 @@ impl<'a> Side<'a> {
             }
             Step::Probe(path) => {
                 let (code, text) = self.place.ask(path).await;
-                // What is told of a failure is each one's own.
+                // The texts of failures are specific to each framework.
                 let results = serde_json::from_str::<Value>(&text).map(|it| it.to_string());
                 let results = results.ok().filter(|_| code == 200).unwrap_or_default();
                 self.answers.push(format!("{path} {code} {results}"));
@@ -289,7 +289,7 @@ impl<'a> Side<'a> {
         }
     }
 
-    /// The writes made, counted once the log of a real server shows a request made after them.
+    /// Returns the number of writes. On a real server, waits until the log contains a later marker request.
     async fn writes(&self) -> usize {
         let Some(real) = self.test.cluster.real() else {
             return self.test.writes(OBJECT).await;
@@ -335,7 +335,7 @@ impl Place {
 }
 
 impl Who {
-    /// The prefix of what the operator keeps on objects.
+    /// Returns the prefix of the annotations that the operator keeps on objects.
     pub(super) fn prefix(self) -> &'static str {
         match self {
             Self::Kopf => "kopf.zalando.org/",
@@ -355,14 +355,14 @@ impl Who {
         finalizers.is_some_and(|all| all.iter().any(|it| it == self.finalizer()))
     }
 
-    /// What the operator has handled last, as the object says.
+    /// Returns the essence handled last, as stored on the object.
     pub(super) fn last_handled(self, object: &Value) -> Option<Value> {
         let key = format!("{}last-handled-configuration", self.prefix());
         let text = object["metadata"]["annotations"][key].as_str()?;
         serde_json::from_str(text).ok()
     }
 
-    /// How many attempts of a handler the object remembers.
+    /// Returns the number of attempts of a handler that the object stores.
     fn attempts(self, object: &Value, id: &str) -> u64 {
         let key = format!("{}{id}", self.prefix());
         let text = object["metadata"]["annotations"][key].as_str();
@@ -387,7 +387,7 @@ impl Who {
     }
 }
 
-/// Whether `whole` has all of `part`; a `null` of `part` is absence.
+/// Returns whether `whole` contains all of `part`; a `null` in `part` means absence.
 pub(super) fn contains(whole: &Value, part: &Value) -> bool {
     match part {
         Value::Object(fields) if !whole.is_null() => {

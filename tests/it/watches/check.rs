@@ -1,21 +1,22 @@
-//! What must hold of a history at any time, once all is still, and in its end. One complaint per line.
+//! The invariants of a history at any time, at rest, and at its end. Each complaint is one line.
 //!
-//! Must not know what the dice have thrown: only what was seen.
+//! Must not know the dice rolls; judges only by the record.
 
 use super::cluster::{OBJECTS, Presence};
 use super::record::{End, Life, Record, Run};
 use super::roles::{Role, Roles};
 
-/// Whether what handlers do follows from their last call alone.
+/// The strictness of the check: coalesced changes may excuse a missing call, or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rigour {
-    /// Changes may have been seen together with others.
+    /// Several changes may have been coalesced into one.
     Forgiving,
-    /// All that counts has changed since the last trouble.
+    /// Every scope has changed since the last trouble.
     Strict,
 }
 
-/// All objects are at rest. Where requests or the operator were kept up, the time of handlers may have been over before it was their turn.
+/// Checks a history in which all objects are at rest. With `kept_up`, requests or the operator were delayed, so the timeouts of handlers
+/// may have passed before their first call.
 pub(super) fn at_rest(
     record: &Record,
     roles: &Roles,
@@ -53,7 +54,7 @@ pub(super) fn at_rest(
     wrong
 }
 
-/// Every object is gone.
+/// Checks a history in which every object is gone.
 pub(super) fn in_the_end(record: &Record, roles: &Roles) -> Vec<String> {
     let mut wrong = on_the_way(record);
     let mandatory = |role: &&Role| role.on == "delete" && !role.optional;
@@ -68,7 +69,7 @@ pub(super) fn in_the_end(record: &Record, roles: &Roles) -> Vec<String> {
     wrong
 }
 
-/// After a restart of an operator that had nothing to do, nothing is done.
+/// Checks that the restart of an operator without work makes no calls.
 pub(super) fn restarted(record: &Record) -> Vec<String> {
     let runs = record.lives.iter().flat_map(|life| &life.runs);
     let since = runs.filter(|run| run.start == record.start && run.is_change());
@@ -77,7 +78,7 @@ pub(super) fn restarted(record: &Record) -> Vec<String> {
         .collect()
 }
 
-/// What must hold at any time.
+/// Checks the invariants that hold at any time.
 fn on_the_way(record: &Record) -> Vec<String> {
     let mut wrong = Vec::new();
     for life in &record.lives {
@@ -89,7 +90,7 @@ fn on_the_way(record: &Record) -> Vec<String> {
             if let Some(other) = &run.beside {
                 wrong.push(format!("{name:?}: two at once: {run}, while {other} runs"));
             }
-            // The raw-event handlers of one state are called together.
+            // Raw-event handlers are exempt: those for one state are called together.
             if run.late && run.is_change() {
                 wrong.push(format!("{name:?}: begun after the stop: {run}"));
             }
@@ -103,7 +104,7 @@ fn on_the_way(record: &Record) -> Vec<String> {
     wrong
 }
 
-/// Handlers are told that objects go only if they do.
+/// Checks that handlers receive deletions only of objects that are deleted.
 fn for_a_live_object(run: &Run) -> Option<&'static str> {
     let there = [Presence::Alive, Presence::Terminating].contains(&run.presence);
     match run.reason {
@@ -115,13 +116,13 @@ fn for_a_live_object(run: &Run) -> Option<&'static str> {
     }
 }
 
-/// Whoever has come to an end for something is not called for it again.
+/// Reports a handler that is called again for a cause that it has finished.
 fn repeated(record: &Record, former: &Run, run: &Run) -> Option<&'static str> {
     if former.role.id != run.role.id || !former.is_change() || !former.is_final() {
         return None;
     }
     let restarted = former.start != run.start;
-    // Best effort: where nothing holds the object, nothing can be kept there.
+    // Optional handlers are best effort: without a finalizer the object may vanish together with its progress.
     if run.role.optional && restarted {
         return None;
     }
@@ -129,10 +130,10 @@ fn repeated(record: &Record, former: &Run, run: &Run) -> Option<&'static str> {
         return None;
     }
     let ever = matches!(run.role.on, "create" | "delete");
-    // For handlers of fields, a deletion is another reason.
+    // For field handlers, a deletion is a separate reason.
     let deletion = (former.reason == "delete") != (run.reason == "delete");
     let same_state = former.new == run.new && !deletion;
-    // What was handled last may be unknown after a restart.
+    // The essence handled last may be unknown after a restart.
     let known = run.reason != "update" || !run.old.is_null();
     let same_cycle = former.reason == run.reason
         && former.old == run.old
@@ -146,18 +147,19 @@ fn repeated(record: &Record, former: &Run, run: &Run) -> Option<&'static str> {
     (ever || same_state || same_cycle).then_some(complaint)
 }
 
-/// What had not been written when the operator was killed, or could not write any more, may be done again.
+/// Returns whether the operator was killed, or could not write any more, before it wrote the outcome of the run, so that the run may be
+/// repeated.
 fn was_cut_off(record: &Record, run: &Run) -> bool {
     !run.written && !record.clean_ends.contains(&run.start)
 }
 
-/// Creation handlers are owed one run that comes to an end.
+/// Checks that a creation handler has finished one run.
 fn created(life: &Life, role: &Role) -> Option<String> {
     let owed = role.on == "create" && !life.runs(&role.id).any(Run::is_final);
     owed.then(|| format!("{:?}: {} has not seen the creation", life.name, role.id))
 }
 
-/// The last run has come to an end, on what is so now, and was told so.
+/// Checks that the last run finished and received the present scope as `new`.
 fn followed(life: &Life, role: &Role, rigour: Rigour) -> Option<String> {
     if !role.follows() {
         return None;
@@ -172,7 +174,7 @@ fn followed(life: &Life, role: &Role, rigour: Rigour) -> Option<String> {
     (!good).then(|| format!("{name:?}: the last run was {last}, but now is {now}"))
 }
 
-/// What the last run that succeeded has patched is on the object.
+/// Checks that the result of the last successful run is on the object.
 fn lost_result(record: &Record, life: &Life, role: &Role) -> Option<String> {
     if !matches!(role.on, "create" | "update" | "field") {
         return None;

@@ -1,6 +1,6 @@
-//! The cluster of a history: definitions, namespaces and objects as their users change them.
+//! The cluster of a history: definitions, namespaces and objects, which users change.
 //!
-//! Must not know the operator, nor what is right.
+//! Must not know the operator or the checks.
 
 use kopf_rs_apiserver::ApiServer;
 use kube::Client;
@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 
 use crate::operating::definition;
 
-/// The group of the kind that histories are about.
+/// The API group of the kind in these histories.
 pub(super) const GROUP: &str = "watches.kopf.dev";
 
-/// A group with a kind of the same plural.
+/// Another group with a kind of the same plural.
 const OTHER_GROUP: &str = "rivals.kopf.dev";
 
 pub(super) const PLURAL: &str = crate::operating::KIND;
@@ -26,31 +26,31 @@ pub(super) enum Second {
     Unserved,
 }
 
-/// How the kind is to be defined.
+/// The definition of the kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Shape {
-    /// Whether the first version is served.
+    /// True if the first version is served.
     pub(super) first: bool,
     pub(super) second: Second,
-    /// Whether there is a status subresource.
+    /// True if there is a status subresource.
     pub(super) status: bool,
 }
 
-/// Whether an object is there.
+/// The state of an object on the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Presence {
     Alive,
     /// It is marked for deletion.
     Terminating,
     Gone,
-    /// Its kind is not served, and its definition or its namespace is on its way out.
+    /// Its kind is not served, and its definition or its namespace is being deleted.
     Unknown,
 }
 
-/// Which object is meant: its namespace and its name.
+/// An object's namespace and name.
 pub(super) type Name = (&'static str, &'static str);
 
-/// What objects there may be. The last one is not in the scope `team-*`.
+/// The possible objects. The last one is outside the scope `team-*`.
 pub(super) const OBJECTS: [Name; 4] = [
     ("team-a", "x"),
     ("team-b", "y"),
@@ -58,7 +58,7 @@ pub(super) const OBJECTS: [Name; 4] = [
     ("others", "w"),
 ];
 
-/// The users' side of an API server in memory. Clones share it.
+/// The users' side of an in-memory API server. Clones share it.
 #[derive(Clone)]
 pub(super) struct Cluster {
     pub(super) server: ApiServer,
@@ -76,7 +76,7 @@ impl Cluster {
         }
     }
 
-    /// A request of a user; nothing where it is refused.
+    /// Sends a request of a user; returns `None` if it is refused.
     async fn ask(&self, method: &str, path: &str, body: Option<&Value>) -> Option<Value> {
         let content = if method == "PATCH" {
             "application/merge-patch+json"
@@ -90,7 +90,7 @@ impl Cluster {
         self.client.request::<Value>(request).await.ok()
     }
 
-    /// Make the definition, or change it; nothing where that is refused.
+    /// Creates the definition, or changes it; ignores a refusal.
     pub(super) async fn define(&self, shape: Shape) {
         let crd = shape.definition();
         let path = format!("{DEFINITIONS}/{PLURAL}.{GROUP}");
@@ -110,7 +110,7 @@ impl Cluster {
         self.ask("GET", &path, None).await
     }
 
-    /// Install a kind of the same plural in another group, or remove it.
+    /// Installs a kind with the same plural in another group, or removes it.
     pub(super) async fn rival(&self, there: bool) {
         if there {
             let crd = definition(OTHER_GROUP);
@@ -152,7 +152,7 @@ impl Cluster {
         None
     }
 
-    /// Change the object, in whatever version is served.
+    /// Changes the object, through any served version.
     pub(super) async fn patch(&self, name: Name, merge: &Value) -> Option<Value> {
         self.ask_for(name, "PATCH", Some(merge)).await
     }
@@ -175,7 +175,7 @@ impl Cluster {
         None
     }
 
-    /// Whether the object of this uid, under this definition, is there; `known` is what was known of it before.
+    /// Returns whether the object with this uid under this definition exists; `known` is its former presence.
     pub(super) async fn presence(
         &self,
         name: Name,

@@ -1,37 +1,37 @@
-//! What may happen in a history, besides users' edits. Each history has some of it.
+//! The events that may happen in a history besides users' edits. Each history has some of them.
 
 use std::collections::BTreeSet;
 
 use crate::random::dice::Dice;
 
-/// Something that may happen.
+/// An event that may happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Event {
-    /// A kind of the same plural is installed in another group, and removed.
+    /// A kind with the same plural is installed in another group, and removed.
     OtherGroup,
-    /// The definition gets a second version, which is then preferred, and loses it.
+    /// The definition gains a second, preferred version, and loses it.
     SecondVersion,
-    /// Versions are served and not served.
+    /// Versions switch between served and not served.
     Served,
-    /// The status subresource goes and comes.
+    /// The status subresource is removed and added.
     Status,
-    /// The definition is deleted, and made again.
+    /// The definition is deleted and created again.
     Definition,
-    /// Namespaces are deleted, and made again.
+    /// Namespaces are deleted and created again.
     Namespaces,
-    /// Watches are cut, silent, late, or too old.
+    /// Watches are cut, hang, are late, or start at a version that is too old.
     Watches,
-    /// The server does not say what it serves.
+    /// Discovery requests fail.
     Discovery,
     /// Requests are refused, answers are lost.
     Refusals,
     /// The operator is killed and started again.
     Kills,
-    /// The operator is stopped, and started again.
+    /// The operator is stopped and started again.
     Stops,
-    /// Objects are deleted and made anew.
+    /// Objects are deleted and created again.
     Deletions,
-    /// Handlers take their time, and fail.
+    /// Handlers take time, and fail.
     Failures,
     /// Handlers of one operator name two versions of the kind.
     TwoVersions,
@@ -55,13 +55,13 @@ impl Event {
         Self::TwoVersions,
     ];
 
-    /// Some of all events: each in a few histories.
+    /// Returns a random subset of the events.
     pub(super) fn some(dice: &mut Dice) -> BTreeSet<Self> {
         let mut some: BTreeSet<_> = Self::ALL
             .into_iter()
             .filter(|event| dice.one_in(event.sides()))
             .collect();
-        // Which handlers are served must not change.
+        // The set of served handlers must not change.
         if some.contains(&Self::TwoVersions) {
             some.remove(&Self::SecondVersion);
             some.remove(&Self::Served);
@@ -72,7 +72,7 @@ impl Event {
         some
     }
 
-    /// In how many histories there is one with it.
+    /// Returns the number of histories per history that has this event.
     fn sides(self) -> usize {
         match self {
             Self::TwoVersions => 12,
@@ -81,7 +81,7 @@ impl Event {
         }
     }
 
-    /// Whether it keeps handlers from running, so that their time may be over before it was their turn.
+    /// Returns whether it delays handlers, so that their timeouts may pass before their first call.
     pub(super) fn delays(self) -> bool {
         !matches!(self, Self::Failures | Self::Deletions)
     }

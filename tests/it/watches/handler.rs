@@ -1,6 +1,6 @@
-//! How handlers of a history behave: as the dice fall, and well once nothing may go wrong any more.
+//! The behaviour of handlers in a history: random during the trouble, faultless afterwards.
 //!
-//! Must not know what is right.
+//! Must not know the checks.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ enum Outcome {
     Permanent,
 }
 
-/// A call that is under way: where it is dropped before its end, it was cut off.
+/// A running call; if it is dropped before its end, it was cut off.
 struct Call {
     simulation: Simulation,
     place: Place,
@@ -37,7 +37,7 @@ impl Drop for Call {
     }
 }
 
-/// A handler of this role.
+/// Returns a handler for this role.
 pub(super) fn handler(simulation: &Simulation, role: &Role) -> Callback {
     let (simulation, role) = (simulation.clone(), role.clone());
     callback(role.name(), move |context: Context| {
@@ -89,7 +89,8 @@ async fn run(simulation: &Simulation, role: &Role, context: &Context) -> Handler
     result
 }
 
-/// How long a call takes, and what comes of it. Only the first object is slow: what the others wait for is not their own.
+/// Rolls the duration and the outcome of a call. Only the first object is slow, so that a wait of another object has another cause than its
+/// own handlers.
 fn behaviour(fails: bool, role: &Role, context: &Context, dice: &mut Dice) -> (Duration, Outcome) {
     if !fails {
         return (Duration::ZERO, Outcome::Done);

@@ -1,7 +1,7 @@
-//! One history from its beginning to its end.
+//! One history from start to end.
 //!
-//! A wild part, where anything may happen at any time; then all is served, nothing goes wrong any more, and everything must come to rest,
-//! and be right.
+//! In the first part, any trouble may happen at any time. After that all versions are served, nothing goes wrong, and everything must come
+//! to rest in the right state.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -21,25 +21,25 @@ use crate::operating::{NAME, Working};
 use crate::random::dice::Dice;
 use crate::random::{Seed, verdict};
 
-/// The longest time until everything must be at rest.
+/// The deadline for everything to be at rest.
 const PATIENCE: Duration = Duration::from_secs(3600);
 
-/// How long nothing must happen once all is at rest: longer than any pause an operator makes.
+/// The time in which nothing may happen once everything is at rest: longer than any back-off of an operator.
 const STILL: Duration = Duration::from_secs(150);
 
 pub(super) struct History {
     pub(super) simulation: Simulation,
     pub(super) roles: Roles,
     settings: Settings,
-    /// The operator is for the namespaces `team-*` only.
+    /// True if the operator is for the namespaces `team-*` only.
     scoped: bool,
     objects: Vec<Name>,
-    /// The time of handlers may be over before it is their turn.
+    /// True if the timeouts of handlers may pass before their first call.
     kept_up: bool,
     steps: usize,
     shape: Shape,
     rival: bool,
-    /// Watches are in trouble until these are dropped.
+    /// The faults on the watches, active until they are dropped.
     silence: Vec<FaultHandle>,
     working: Option<Working>,
 }
@@ -63,7 +63,7 @@ impl History {
         let count = 1 + dice.roll(OBJECTS.len().min(1 + seed.size / 2));
         let steps = 1 + dice.roll(seed.size * 3 + 1);
         let limited = settings.queueing.worker_limit.is_some();
-        // As in Kopf, the time of all handlers of a cycle begins with its first write: their place in the limit may come too late.
+        // As in Kopf, the timeouts of all handlers of a cycle start with its first write, so a worker permit may come too late.
         let waits = limited && roles.served().filter(|role| role.on != "event").count() > 1;
         let one_by_one = matches!(settings.execution.lifecycle, Lifecycle::OneByOne);
         let kept_up = waits || one_by_one || events.iter().any(|event| event.delays());
@@ -135,7 +135,7 @@ impl History {
         self.time_passes().await;
     }
 
-    /// Something happens.
+    /// Makes one random event happen.
     async fn step(&mut self) {
         let events: Vec<_> = self.simulation.state().events.iter().copied().collect();
         let name = self.objects[self.roll(self.objects.len())];
@@ -306,7 +306,7 @@ impl History {
     }
 
     async fn start_again(&mut self) {
-        // What it had started ends now, too.
+        // Let the calls that the operator had started end, too.
         for _ in 0..8 {
             tokio::task::yield_now().await;
         }
@@ -317,7 +317,7 @@ impl History {
         self.start();
     }
 
-    /// Make what is not there.
+    /// Creates the missing objects.
     async fn create(&self) {
         for name in &self.objects {
             if self.simulation.cluster.get(*name).await.is_none() {
@@ -326,7 +326,7 @@ impl History {
         }
     }
 
-    /// From now on all is served, and nothing goes wrong.
+    /// Stops all trouble and serves all versions.
     async fn calm(&mut self) {
         self.simulation.tell("from now on nothing goes wrong");
         {
@@ -343,11 +343,11 @@ impl History {
             self.shape.second = Second::Served;
         }
         self.define().await;
-        // Watches that were broken have come back by then: what they list anew is news to raw-event handlers.
+        // By then, broken watches have reconnected; their new lists cause events for raw-event handlers.
         tokio::time::sleep(STILL).await;
     }
 
-    /// Await that everything is there and handled, and nothing is left to do.
+    /// Waits until everything exists and is handled, and no work is left.
     async fn rest(&mut self) -> Result<(), String> {
         let deadline = Instant::now() + PATIENCE;
         let mut pause = Duration::from_secs(1);
@@ -363,7 +363,7 @@ impl History {
         }
     }
 
-    /// What is not at rest yet.
+    /// Returns a reason why the history is not at rest yet.
     async fn unrest(&mut self) -> Option<String> {
         let leaves = |it: &serde_json::Value| !it["metadata"]["deletionTimestamp"].is_null();
         let cluster = &self.simulation.cluster;
@@ -411,7 +411,7 @@ impl History {
         }))
     }
 
-    /// Nothing is done for nothing.
+    /// Checks that an operator at rest makes no calls or writes.
     async fn idle(&self) -> Result<(), String> {
         let done = || {
             let record = &self.simulation.state().record;
@@ -428,7 +428,7 @@ impl History {
         ))
     }
 
-    /// An operator that had nothing to do has nothing to do after a restart.
+    /// Checks that an operator without work has no work after a restart.
     async fn restart(&mut self) -> Result<(), String> {
         if let Some(working) = self.working.take() {
             working.kill().await;
@@ -442,7 +442,7 @@ impl History {
         verdict(&check::restarted(record))
     }
 
-    /// All that counts changes once more, and all must have seen it.
+    /// Changes every scope once more; all handlers must have seen the change.
     async fn last_word(&mut self) -> Result<(), String> {
         for name in self.objects.clone() {
             self.simulation.edit(name, true).await;
@@ -452,7 +452,7 @@ impl History {
         self.idle().await
     }
 
-    /// Delete everything; it has to go.
+    /// Deletes all objects, which must go.
     async fn farewell(&mut self) -> Result<(), String> {
         for name in self.objects.clone() {
             self.simulation.delete(name).await;

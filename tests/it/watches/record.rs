@@ -1,6 +1,6 @@
-//! What has happened in a history, as a user could have seen it: lives of objects, calls of handlers, writes.
+//! The record of a history from the view of a user: lives of objects, calls of handlers, writes.
 //!
-//! Must not know what should have happened.
+//! Must not know the checks.
 
 use std::collections::BTreeSet;
 
@@ -14,17 +14,17 @@ use super::roles::Role;
 
 const FINALIZER: &str = "tester.kopf.rs/finalizer";
 
-/// One life of one object, from its creation to its end.
+/// One life of an object, from its creation to its end.
 #[derive(Clone, Debug)]
 pub(super) struct Life {
     pub(super) name: Name,
     pub(super) uid: String,
-    /// The uid of the definition it was made under.
+    /// The uid of the definition at its creation.
     pub(super) definition: String,
     pub(super) presence: Presence,
     pub(super) object: Value,
     version: u64,
-    /// Whether our finalizer was on the object when it was marked for deletion.
+    /// Our finalizer was on the object when it was marked for deletion; `None` if it was not marked.
     pub(super) held: Option<bool>,
     pub(super) runs: Vec<Run>,
 }
@@ -36,56 +36,56 @@ pub(super) struct Run {
     /// `create`, `update`, `delete`, or the type of the watch event.
     pub(super) reason: &'static str,
     pub(super) retry: u32,
-    /// What it was told was there before, of its scope.
+    /// The `old` value that it received, within its scope.
     pub(super) old: Value,
-    /// What it was told is there, of its scope.
+    /// The `new` value that it received, within its scope.
     pub(super) new: Value,
-    /// What the object it was called with said was handled last: another cycle begins where that is something else.
+    /// The essence handled last, as stored on the object that it received; another essence means another cycle.
     pub(super) handled_last: Option<Value>,
-    /// Whether the object was there when it was called.
+    /// The presence of the object at the call.
     pub(super) presence: Presence,
-    /// Which start of the operator made it.
+    /// The number of the operator start that made the call.
     pub(super) start: usize,
-    /// The call of another handler for the same object that was under way.
+    /// Another handler that was running for the same object at the call.
     pub(super) beside: Option<String>,
-    /// It has begun after the operator was told to stop.
+    /// True if it started after the stop of the operator was requested.
     pub(super) late: bool,
-    /// Nothing while it is under way, and where it was cut off.
+    /// `None` while it runs, and if it was cut off.
     pub(super) end: Option<End>,
-    /// It is not under way any more.
+    /// True if it has ended.
     over: bool,
-    /// What it came to was written to the object.
+    /// True if its outcome was written to the object.
     pub(super) written: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
     Done,
-    /// For good.
+    /// With a permanent error.
     Failed,
-    /// To be tried again.
+    /// With a temporary error.
     Again,
 }
 
-/// Everything, and the story of it in words.
+/// The whole record, and a story of it as text.
 #[derive(Debug)]
 pub(super) struct Record {
     pub(super) lives: Vec<Life>,
-    /// How often the operator was started.
+    /// The number of operator starts.
     pub(super) start: usize,
-    /// Starts that ended while the operator could write all it wanted.
+    /// The starts that ended with all writes done.
     pub(super) clean_ends: BTreeSet<usize>,
-    /// The operator was told to stop.
+    /// The time at which the stop of the operator was requested.
     pub(super) stopped: Option<Instant>,
     pub(super) calls: usize,
     pub(super) writes: usize,
     began: Instant,
     story: Vec<String>,
-    /// What the operator logs, and how much of it is told.
+    /// The log of the operator, and the number of its lines that are in the story.
     lines: Option<(Lines, usize)>,
 }
 
-/// Where a call is entered: its life and its number there.
+/// The position of a call: the index of its life and its index there.
 pub(super) type Place = (usize, usize);
 
 // === impl Record ===
@@ -126,7 +126,7 @@ impl Record {
         self.lives.iter_mut().find(|life| life.uid == *uid)
     }
 
-    /// A user has made the object.
+    /// Records the creation of an object by a user.
     pub(super) fn made(&mut self, name: Name, object: &Value, definition: &Value) {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let uid = text(&object["metadata"]["uid"]);
@@ -146,7 +146,7 @@ impl Record {
         self.saw(object);
     }
 
-    /// The object was seen to be so.
+    /// Records a state of an object.
     pub(super) fn saw(&mut self, object: &Value) {
         let metadata = &object["metadata"];
         let version = metadata["resourceVersion"].as_str().unwrap_or_default();
@@ -166,7 +166,7 @@ impl Record {
         }
     }
 
-    /// A write of the operator to the object has landed; `whole`: it was no write to the status alone.
+    /// Records a successful write of the operator; `whole` is false for a write to the status subresource.
     pub(super) fn wrote(&mut self, object: &Value, whole: bool) {
         self.writes += 1;
         let start = self.start;
@@ -180,7 +180,7 @@ impl Record {
         };
         let before = self.life(uid).map(|life| kept(&life.object));
         self.saw(object);
-        // Raw-event handlers write to the status alone, even where that has no subresource.
+        // Raw-event handlers write only the status, even if it is not a subresource.
         let kept = whole && before.is_some_and(|before| before != kept(object));
         if let Some(life) = self.life(uid).filter(|_| kept) {
             let ended = |run: &&mut Run| run.start == start && run.end.is_some();
@@ -191,7 +191,7 @@ impl Record {
         }
     }
 
-    /// A handler is called while the object is so `presence`; where to enter its end.
+    /// Records the start of a call for an object with this `presence`, and returns the place for its end.
     pub(super) fn called(&mut self, role: &Role, context: &Context, presence: Presence) -> Place {
         self.calls += 1;
         let body = context.body();
@@ -236,13 +236,13 @@ impl Record {
         (place, run)
     }
 
-    /// The life of that uid. Objects that users did not make are unknown.
+    /// Returns the life with that uid. Panics if no user created the object.
     fn place(&self, uid: &str) -> usize {
         let place = self.lives.iter().position(|life| life.uid == *uid);
         place.unwrap_or_else(|| panic!("a handler is called for {uid:?}, which nobody has made"))
     }
 
-    /// A call has come to its end; nothing where it was cut off.
+    /// Records the end of a call; `None` if it was cut off.
     pub(super) fn ended(&mut self, (life, run): Place, end: Option<End>) {
         let life = &mut self.lives[life];
         let run = &mut life.runs[run];
@@ -255,7 +255,7 @@ impl Record {
         }
     }
 
-    /// All lives of objects that are not being deleted.
+    /// Returns the lives of objects that are not being deleted.
     pub(super) fn living(&self) -> impl Iterator<Item = &Life> {
         let alive = |life: &&Life| life.presence == Presence::Alive;
         self.lives.iter().filter(alive)
@@ -274,7 +274,7 @@ impl Life {
         self.runs.iter().filter(move |run| run.role.id == *id)
     }
 
-    /// Whether handlers have something left to do with it, as the object says or as is seen of their calls.
+    /// Returns whether handlers have no work left on the object, judging by its annotations and by the recorded calls.
     pub(super) fn is_at_rest(&self, start: usize, handled: bool) -> bool {
         let annotations = self.object["metadata"]["annotations"].as_object();
         let names = annotations.into_iter().flatten().map(|(name, _)| name);
@@ -298,7 +298,7 @@ impl Life {
 // === impl Run ===
 
 impl Run {
-    /// Whether nothing is owed after it: it has succeeded, or failed for good.
+    /// Returns whether the handler is done: it succeeded or failed permanently.
     pub(super) fn is_final(&self) -> bool {
         matches!(self.end, Some(End::Done | End::Failed))
     }

@@ -1,6 +1,6 @@
-//! The handlers of a history: what each is for, said once for the operator and for the checks.
+//! The handlers of a history: their filters and options, in one place for the operator and for the checks.
 //!
-//! Must not know how they behave, nor what is right.
+//! Must not know their behaviour or the checks.
 
 use kopf_rs::{Callback, Registry};
 use serde_json::Value;
@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::cluster::{GROUP, PLURAL};
 use crate::random::dice::Dice;
 
-/// What an operator may be made of.
+/// The possible handlers of an operator.
 const MENU: [&str; 13] = [
     "create c",
     "create c2 retries=2",
@@ -34,25 +34,25 @@ pub(super) struct Role {
     name: &'static str,
     field: Option<&'static str>,
     pub(super) retries: Option<u32>,
-    /// It never fails, and has time enough for all that handlers of its object do.
+    /// A handler with a timeout never fails, and the timeout is long enough for all handlers of its object.
     pub(super) timeout: Option<u32>,
     pub(super) optional: bool,
-    /// It patches the status by itself.
+    /// True if it patches the status.
     pub(super) patches: bool,
 }
 
 /// How handlers name the kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Naming {
-    /// By its plural: ambiguous while another group has it too.
+    /// By its plural, which is ambiguous while another group has the same plural.
     Plural,
-    /// Deletion handlers by its plural, all others by its group too: those are served while deletion handlers are not.
+    /// Deletion handlers by the plural, all others by plural and group, so that the others are served while deletion handlers are not.
     Mixed,
-    /// In whatever version the group prefers.
+    /// By group, in the preferred version.
     Group,
-    /// In its first version.
+    /// By group and first version.
     Version,
-    /// Some in its first version, some in its second: these are served.
+    /// Some by the first version, some by the second, which is served.
     Versions,
 }
 
@@ -67,7 +67,7 @@ pub(super) struct Roles {
 // === impl Naming ===
 
 impl Naming {
-    /// Whether the handler at this place, of so many, is served.
+    /// Returns whether the handler at index `place` of `count` is served.
     fn serves(self, place: usize, count: usize) -> bool {
         let one_of_two = self == Self::Versions && count > 1;
         !one_of_two || !place.is_multiple_of(2)
@@ -85,8 +85,8 @@ impl Roles {
             .collect();
         let roles = words.iter().map(|words| Role::parse(words)).enumerate();
         let all = roles.map(|(place, role)| {
-            // A deletion waits for a handler of another version for as long as that is not served, as the operator tells: in these histories
-            // the versions stay as they are, and nothing would ever go.
+            // A deletion waits for a handler of another version until that version is served, and the operator logs it. In these histories
+            // the versions do not change, so the object would never go.
             let never_ends = role.on == "delete" && !naming.serves(place, count);
             Role {
                 optional: role.optional || never_ends,
@@ -100,14 +100,14 @@ impl Roles {
         }
     }
 
-    /// Those that are served.
+    /// Returns the handlers that are served.
     pub(super) fn served(&self) -> impl Iterator<Item = &Role> {
         let (naming, count) = (self.naming, self.all.len());
         let roles = self.all.iter().enumerate();
         roles.filter_map(move |(place, role)| naming.serves(place, count).then_some(role))
     }
 
-    /// All handlers in a registry, each called as `call` says.
+    /// Returns a registry of all handlers, each with the callback that `call` returns.
     pub(super) fn registry(&self, call: impl Fn(&Role) -> Callback) -> Registry {
         let mut registry = Registry::new();
         for (place, role) in self.all.iter().enumerate() {
@@ -127,13 +127,13 @@ impl Roles {
         registry
     }
 
-    /// Whether some handler holds objects until it has seen their deletion.
+    /// Returns whether some handler requires a finalizer on objects.
     pub(super) fn demand_finalizer(&self) -> bool {
         let mandatory = |role: &Role| role.on == "delete" && !role.optional;
         self.served().any(mandatory)
     }
 
-    /// Whether some handler keeps progress on objects.
+    /// Returns whether some handler stores progress on objects.
     pub(super) fn handle_changes(&self) -> bool {
         let changing = |role: &Role| ["create", "update", "field"].contains(&role.on);
         self.served().any(changing)
@@ -212,12 +212,12 @@ impl Role {
         self.name
     }
 
-    /// Whether it follows changes for as long as the object lives.
+    /// Returns whether it follows changes for as long as the object lives.
     pub(super) fn follows(&self) -> bool {
         matches!(self.on, "update" | "field")
     }
 
-    /// What of a spec is its business: a number that no other edit has.
+    /// Returns the part of a spec that it watches: a number that is unique to each edit.
     pub(super) fn scope(&self, spec: &Value) -> Value {
         match self.field {
             Some(_) => spec["f"].clone(),

@@ -1,6 +1,6 @@
-//! What the operator, its handlers and its users share in a history: the cluster, the dice, the record, and what goes wrong.
+//! The state that the operator, its handlers and its users share in a history: the cluster, the dice, the record, and the troubles.
 //!
-//! The operator's requests pass through here: they may be late, refused, or answered in vain. Must not know what is right.
+//! All requests of the operator pass through here: they may be delayed or refused, or their answers may be lost. Must not know the checks.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -21,7 +21,7 @@ use super::event::Event;
 use super::record::Record;
 use crate::random::dice::Dice;
 
-/// Clones share it.
+/// The simulation; clones share its state.
 #[derive(Clone)]
 pub(super) struct Simulation {
     pub(super) cluster: Cluster,
@@ -30,14 +30,15 @@ pub(super) struct Simulation {
 
 pub(super) struct State {
     pub(super) dice: Dice,
-    /// From the dice, but no roll of theirs: one more start of the operator changes nothing else.
+    /// The base for the operators' seeds. It derives from the dice without a roll, so that one more start of the operator does not change
+    /// later rolls.
     seed: u64,
     pub(super) record: Record,
-    /// What may happen now.
+    /// The events that may happen now.
     pub(super) events: BTreeSet<Event>,
-    /// The server does not say what it serves.
+    /// True if discovery requests fail.
     pub(super) outage: bool,
-    /// How many edits users have made.
+    /// The number of edits by users.
     edits: u64,
     pub(super) troubles: usize,
 }
@@ -74,7 +75,7 @@ impl Simulation {
         self.state().dice.roll(sides)
     }
 
-    /// A client for the next start of the operator, and the seed of its random choices.
+    /// Returns a client for the next start of the operator, and the seed of its random choices.
     pub(super) fn client(&self) -> (kube::Client, u64) {
         let mut state = self.state();
         state.record.start += 1;
@@ -104,7 +105,7 @@ impl Simulation {
         }
     }
 
-    /// An object that a handler is called for: it may be faster than the user who has just made it.
+    /// Records an object for which a handler is called, because the call may come before the user's creation is recorded.
     pub(super) async fn meet(&self, object: &Value) {
         let metadata = &object["metadata"];
         let is_it = |name: &&Name| metadata["namespace"] == name.0 && metadata["name"] == name.1;
@@ -120,7 +121,7 @@ impl Simulation {
         }
     }
 
-    /// A user changes the object.
+    /// Changes the object, as a user does.
     pub(super) async fn edit(&self, name: Name, field: bool) {
         let mut spec = json!({"n": self.state().next()});
         if field {
@@ -140,7 +141,7 @@ impl Simulation {
         self.look().await;
     }
 
-    /// Look at all objects that were there when they were last looked at.
+    /// Looks up all objects that existed at the last look-up, and updates the record.
     pub(super) async fn look(&self) {
         let lives = self.state().record.lives.clone();
         for life in lives.iter().filter(|life| life.presence != Presence::Gone) {
@@ -151,7 +152,7 @@ impl Simulation {
         }
     }
 
-    /// Whether the object is there.
+    /// Returns whether the object exists.
     pub(super) async fn presence(&self, uid: &str) -> Presence {
         let life = self.state().record.life(uid).cloned();
         let Some(life) = life else {
@@ -184,11 +185,11 @@ impl State {
         self.events.contains(&event)
     }
 
-    /// What is to happen around a request.
+    /// Rolls the events around a request.
     fn around(&mut self, asked: &Asked) -> Around {
         let mut around = Around::default();
         let refusals = self.may(Event::Refusals);
-        // Discovery and watches are rare, and the same for all handlers.
+        // Discovery and watches get fewer troubles: they are rare, and the same for all handlers.
         let rare = if asked.writes { 1 } else { 3 };
         let dice = &mut self.dice;
         if !self.events.is_empty() {
@@ -215,7 +216,7 @@ impl State {
     }
 }
 
-/// What is to happen around a request.
+/// The events around a request.
 #[derive(Clone, Copy, Debug, Default)]
 struct Around {
     latency: Duration,
@@ -223,28 +224,28 @@ struct Around {
     loss: Option<Instead>,
 }
 
-/// What the operator gets instead of the answer.
+/// The replacement of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Instead {
     Code(u16),
     Drop,
 }
 
-/// The server's answer, or what comes in its place.
+/// The server's answer, or its replacement.
 type Answer = Response<Either<ApiBody, Body>>;
 
-/// Where the requests of one start of the operator go in.
+/// The entry point for the requests of one start of the operator.
 #[derive(Clone)]
 struct Requests {
     simulation: Simulation,
     start: usize,
 }
 
-/// What matters of a request.
+/// The relevant parts of a request.
 struct Asked {
     words: String,
     writes: bool,
-    /// No subresource.
+    /// True if it is not for a subresource.
     whole: bool,
     discovers: bool,
 }
@@ -290,7 +291,7 @@ impl Requests {
         Ok(answer.body(Either::Right(body)).expect("a valid answer"))
     }
 
-    /// Note what a write has made of an object.
+    /// Records the object that a write returned.
     async fn read(&self, asked: &Asked, answer: Response<ApiBody>) -> Result<Answer, io::Error> {
         if !asked.writes {
             return Ok(answer.map(Either::Left));

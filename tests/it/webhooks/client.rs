@@ -1,4 +1,4 @@
-//! Whoever asks an endpoint as the API server does, and as it would not.
+//! A client that calls a webhook endpoint as the API server does, and in ways that it never would.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-/// The endpoint that a webhook names.
+/// The endpoint of a webhook.
 pub(super) struct Asker {
     pub(super) port: u16,
     host: String,
@@ -23,13 +23,13 @@ pub(super) struct Asker {
 }
 
 impl Asker {
-    /// As `clientConfig` says.
+    /// Returns a client for the `clientConfig` of a webhook.
     pub(super) fn of(hook: &Value) -> Self {
         type Unfinished = ConfigBuilder<ClientConfig, WantsClientCert>;
         Self::with(hook, Unfinished::with_no_client_auth)
     }
 
-    /// The same, showing a certificate of its own (PEM).
+    /// Does the same as [`Self::of`] with a client certificate (PEM).
     pub(super) fn showing(hook: &Value, certificate: &str, key: &str) -> Self {
         let certificate = CertificateDer::from_pem_slice(certificate.as_bytes());
         let key = PrivateKeyDer::from_pem_slice(key.as_bytes());
@@ -66,7 +66,7 @@ impl Asker {
         }
     }
 
-    /// A connection, not yet with TLS.
+    /// Opens a connection, without TLS yet.
     pub(super) async fn dial(&self) -> TcpStream {
         let stream = TcpStream::connect(("127.0.0.1", self.port)).await;
         stream.expect("somebody listens")
@@ -79,12 +79,12 @@ impl Asker {
         connected.expect("the certificate is trusted")
     }
 
-    /// A request to its own path: the code and the body of the answer.
+    /// Sends a request to the webhook's own path, and returns the code and the body of the answer.
     pub(super) async fn post(&self, body: &[u8]) -> (u16, String) {
         self.ask("POST", &self.path, "", body).await
     }
 
-    /// The code of the answer; `None` where there is none, since the certificate that is shown is not accepted.
+    /// Returns the code of the answer; `None` if the endpoint rejects the client certificate.
     pub(super) async fn code(&self, body: &[u8]) -> Option<u16> {
         let mut stream = self.connect().await;
         let (path, length) = (&self.path, body.len());
@@ -99,7 +99,7 @@ impl Asker {
         text.split(' ').nth(1)?.parse().ok()
     }
 
-    /// Any request.
+    /// Sends any request.
     pub(super) async fn ask(
         &self,
         method: &str,
@@ -113,13 +113,13 @@ impl Asker {
             "{method} {path}?timeout=10s HTTP/1.1\r\nHost: hooks\r\nConnection: close\r\n{headers}Content-Length: {length}\r\n\r\n"
         );
         stream.write_all(head.as_bytes()).await.expect("it is read");
-        // A body that is too large is not read to its end.
+        // The endpoint stops reading a body that is too large.
         let _ = stream.write_all(body).await;
         answer(stream).await
     }
 }
 
-/// All that comes until the connection ends.
+/// Reads until the connection ends.
 pub(super) async fn answer(mut stream: TlsStream<TcpStream>) -> (u16, String) {
     let mut bytes = Vec::new();
     let _ = stream.read_to_end(&mut bytes).await;

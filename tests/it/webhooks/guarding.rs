@@ -1,4 +1,4 @@
-//! Which webhooks there must not be, and where they are not asked.
+//! Webhooks that are refused as dangerous, and objects for which no webhook is called.
 
 use kopf_rs::{AdmissionServer, Operator, OperatorError, PRESENT, Registry, Settings, handler};
 use kopf_rs_tests::{TestCluster, scenarios};
@@ -23,7 +23,7 @@ fn passing(id: &str) -> kopf_rs::Callback {
     handler(id, |_| async { Ok(()) })
 }
 
-/// Why an operator of the whole cluster ends.
+/// Returns the error with which an operator of the whole cluster ends.
 async fn end(test: &TestOperator, registry: Registry, settings: Settings) -> String {
     let operator = Operator::new(registry).name("guarded").settings(settings);
     ended(test, operator).await
@@ -66,7 +66,7 @@ async fn webhooks_that_would_block_the_operator_are_refused(cluster: TestCluster
         assert!(why.contains(resource), "{why}");
         assert!(why.contains("ignore_failures = true"), "{why}");
     }
-    // The namespace of the operator itself, where it is asked for by name.
+    // The operator's own namespace, even if it is selected by name.
     let own = test.cluster.namespace();
     let mut through_service = settings(&test);
     through_service.admission.server = Some(AdmissionServer::service(own, "hooks"));
@@ -85,9 +85,10 @@ async fn needed_kinds_are_left_out_where_they_must_be(cluster: TestCluster) {
         .on_validate("pods", passing("all_pods"))
         .on_validate(
             "leases",
-            passing("some_leases")
-                .persistent()
-                .label(test.cluster.namespace(), PRESENT),
+            passing("some_leases").persistent().label(
+                format!("{}.example.com/watched", test.cluster.namespace()),
+                PRESENT,
+            ),
         )
         .on_validate(
             "nodes",
@@ -151,7 +152,7 @@ async fn webhooks_are_for_the_namespaces_of_the_operator(cluster: TestCluster) {
     working.stop().await;
 }
 
-/// Await that the API server asks this webhook about an object, which fails, or none.
+/// Waits until the API server fails to call this webhook for an object, or calls none.
 async fn asks(test: &TestOperator, asked_about: &Value, id: Option<&str>) {
     let (path, _) = object(test, "", &Value::Null);
     let path = format!("{path}?dryRun=All");
@@ -165,7 +166,7 @@ async fn asks(test: &TestOperator, asked_about: &Value, id: Option<&str>) {
                     return;
                 }
                 (Ok(_), None) => return,
-                // The API server may not have seen the change.
+                // The change may not be in effect yet.
                 (Ok(_), Some(_)) => tokio::task::yield_now().await,
                 (other, _) => panic!("{asked_about}: {other:?}"),
             }
@@ -196,7 +197,7 @@ async fn filters_are_told_to_the_api_server(cluster: TestCluster) {
         .on_validate(test.selector(), deny("deep").field("spec.a.b"));
     let working = start(&test, registry, VALIDATING, 3).await;
     let (_, bare) = object(&test, "bare", &json!({"a": "text", "colour": 7}));
-    // Nobody could answer: where the API server asks, it fails.
+    // No webhook runs any more, so a request fails exactly if the API server calls one.
     let name = managed(&test);
     let mut broken = configured(&test, VALIDATING, 3).await;
     refusal(&test, &json!({"colour": "red"})).await;
@@ -239,7 +240,10 @@ async fn an_operator_with_no_server_does_not_start(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let registry = || Registry::new().on_validate(test.selector(), denying());
     let why = end(&test, registry(), Settings::default()).await;
-    assert!(why.contains("set `settings.admission.server`"), "{why}");
+    assert!(
+        why.contains("expected the setting `admission.server`"),
+        "{why}"
+    );
     let mut half = settings(&test);
     half.admission.certificate_file = Some("tls.crt".to_owned());
     let why = end(&test, registry(), half).await;

@@ -14,13 +14,15 @@ use super::{
 use crate::operating::{TestOperator, Working};
 
 scenarios! {
-    what_is_forbidden_keeps_nothing_else_from_being_written [memory tcp];
+    what_is_forbidden_keeps_nothing_else_from_being_written [memory];
     the_end_waits_for_no_server_that_does_not_answer [memory];
     two_who_disagree_about_webhooks_are_slowed_down [memory];
     a_namespace_that_is_not_there_is_awaited [memory];
     a_refused_secret_is_told_once [memory];
-    an_operator_that_awaits_its_certificate_can_be_stopped [memory tcp];
+    an_operator_that_awaits_its_certificate_can_be_stopped [memory];
     the_next_certificate_is_mended_before_it_is_served [memory];
+    a_certificate_that_ends_during_an_outage_is_replaced_after_it [memory];
+    what_a_kill_at_any_request_leaves_is_taken_away_by_the_next_instance [memory];
 }
 
 fn server(test: &TestOperator) -> &ApiServer {
@@ -89,11 +91,13 @@ async fn two_who_disagree_about_webhooks_are_slowed_down(cluster: TestCluster) {
     let one = Registry::new().on_validate(test.selector(), denying());
     let other = kopf_rs::handler("other", |_| async { Ok(()) });
     let other = Registry::new().on_validate(test.selector(), other);
-    let [one, other] =
-        [one, other].map(|registry| Working::start(&test.cluster, operator(&test, registry)));
+    // Instances of one operator agree; two operators that keep the same configuration do not.
+    let other = operator(&test, other).name("other");
+    let [one, other] = [operator(&test, one), other].map(|it| Working::start(&test.cluster, it));
     let told = test.line("was put right 20 times in a row").await;
     assert!(told.contains(&managed(&test)), "{told}");
-    assert!(told.contains("last by `tester`"), "{told}");
+    let by = ["last by `tester`", "last by `other`"];
+    assert!(by.iter().any(|it| told.contains(it)), "{told}");
     let writes = async || {
         let name = managed(&test);
         test.cluster.writes_to(VALIDATING, &name).await.len()
@@ -203,4 +207,119 @@ async fn the_next_certificate_is_mended_before_it_is_served(cluster: TestCluster
         2
     );
     working.stop().await;
+}
+
+async fn a_certificate_that_ends_during_an_outage_is_replaced_after_it(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let registry = Registry::new().on_validate(test.selector(), denying());
+    let mut hour = behind(&test, test.cluster.namespace());
+    hour.admission.certificate_life = Duration::from_secs(3600);
+    let working = Working::start(&test.cluster, test.operator(registry).settings(hour));
+    configured(&test, VALIDATING, 1).await;
+    sleep(Duration::from_secs(1200)).await;
+    let outage = server(&test).fault(Fault::answer(503).plural("secrets"));
+    sleep(Duration::from_secs(3600)).await;
+    test.line("the Secret ").await;
+    assert_eq!(count(&test, "Certificate number 2 is served"), 0);
+    outage.clear();
+    let over = Instant::now();
+    test.line("Certificate number 2 is served").await;
+    // As soon as it is tried again.
+    let took = over.elapsed();
+    assert!(took < Duration::from_secs(90), "{took:?}");
+    working.stop().await;
+}
+
+/// Requests of operators that are about webhooks.
+fn asked_for_webhooks(test: &TestOperator) -> usize {
+    let asked = test.cluster.asked();
+    let words = ["/secrets", "webhookconfigurations"];
+    asked
+        .iter()
+        .filter(|it| it.verb != "watch" && it.user_agent != TestCluster::USER_AGENT)
+        .filter(|it| words.iter().any(|word| it.path.contains(word)))
+        .count()
+}
+
+/// An operator with webhooks of both kinds. While it does not answer, one of them refuses all requests.
+fn of_both_kinds(test: &TestOperator) -> Working {
+    let registry = Registry::new()
+        .on_validate(test.selector(), denying())
+        .on_mutate(test.selector(), changing().ignore_failures(false));
+    Working::start(&test.cluster, operator(test, registry))
+}
+
+/// Start it, and await that it has written both configurations, whatever others have left in them.
+async fn started(test: &TestOperator) -> Working {
+    let mut before = Vec::new();
+    for kind in [VALIDATING, MUTATING] {
+        let found = test.cluster.get(kind, &managed(test)).await;
+        before.push((kind, found.as_ref().map(super::hooks).unwrap_or_default()));
+    }
+    let working = of_both_kinds(test);
+    for (kind, before) in before {
+        let is_new = |found: Option<&Value>| {
+            let hooks = found.map(super::hooks).unwrap_or_default();
+            hooks.len() == 1 && hooks != before
+        };
+        let name = managed(test);
+        test.cluster
+            .until("it is written", kind, &name, is_new)
+            .await;
+    }
+    working
+}
+
+/// The next instance after a kill takes over what is left, and takes it away: nothing is refused any more.
+pub(super) async fn is_mended(test: &TestOperator, killed: &str) {
+    let found = test.cluster.get(VALIDATING, &managed(test)).await;
+    for hook in found.as_ref().map(super::hooks).unwrap_or_default() {
+        assert_eq!(hook["failurePolicy"], "Ignore", "{killed}: {hook}");
+    }
+    let working = started(test).await;
+    let found = test.cluster.get(MUTATING, &managed(test)).await;
+    let hooks = found.as_ref().map(super::hooks).unwrap_or_default();
+    assert_eq!(hooks[0]["failurePolicy"], "Fail", "{killed}");
+    working.stop().await;
+    for kind in [VALIDATING, MUTATING] {
+        let found = test.cluster.get(kind, &managed(test)).await;
+        let hooks = found.as_ref().map(super::hooks);
+        assert_eq!(hooks.unwrap_or_default(), [] as [Value; 0], "{killed}");
+    }
+    let (path, object) = super::object(test, "one", &json!({"size": 101}));
+    let path = format!("{path}?dryRun=All");
+    let answer = test.cluster.request("POST", &path, Some(&object)).await;
+    assert!(answer.is_ok(), "{killed}: {answer:?}");
+}
+
+async fn what_a_kill_at_any_request_leaves_is_taken_away_by_the_next_instance(
+    cluster: TestCluster,
+) {
+    let test = TestOperator::of(cluster).await;
+    let reached = async |requests: usize| {
+        while asked_for_webhooks(&test) < requests {
+            sleep(Duration::from_millis(1)).await;
+        }
+    };
+    let requests = asked_for_webhooks(&test);
+    let working = started(&test).await;
+    let to_start = asked_for_webhooks(&test) - requests;
+    assert!(to_start >= 4, "{to_start}");
+    working.stop().await;
+    for after in 0..to_start {
+        let before = asked_for_webhooks(&test);
+        let working = of_both_kinds(&test);
+        reached(before + after).await;
+        working.kill().await;
+        is_mended(&test, &format!("start, {after}")).await;
+    }
+    for after in 0..4 {
+        let working = started(&test).await;
+        let before = asked_for_webhooks(&test);
+        tokio::select! {
+            _ = working.stop() => {}
+            () = reached(before + after) => {}
+        }
+        is_mended(&test, &format!("end, {after}")).await;
+    }
 }

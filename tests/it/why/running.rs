@@ -1,6 +1,6 @@
-//! Why an object is as it is, with what the running operator and Events say of it, and on the command line.
+//! Explanations of an object's state that include the running operator and Events, and the command line.
 
-use kopf_rs::{Operator, Registry};
+use kopf_rs::{Operator, Registry, Settings};
 use kopf_rs_apiserver::{Fault, Verb};
 use kopf_rs_tests::{TestCluster, scenarios};
 use serde_json::{Value, json};
@@ -13,12 +13,13 @@ use crate::operating::{Gate, KIND, TestOperator, Working};
 scenarios! {
     the_running_operator_is_asked [tcp];
     a_kind_that_the_operator_must_not_watch_is_told [tcp];
+    a_lease_that_nobody_holds_is_told [tcp];
     nobody_who_answers_is_told [tcp];
-    events_about_the_object_are_told [memory tcp];
+    events_about_the_object_are_told [memory];
     the_command_line_explains_with_its_exit_codes [tcp];
 }
 
-/// An operator with a liveness endpoint, and the endpoint.
+/// Starts an operator with a liveness endpoint, and returns both.
 async fn start(test: &TestOperator, operator: Operator) -> (Working, String) {
     let operator = operator.liveness("http://127.0.0.1:0/healthz");
     let working = Working::start(&test.cluster, operator);
@@ -35,7 +36,7 @@ async fn the_running_operator_is_asked(cluster: TestCluster) {
     test.calls_until("create_fn one").await;
     let question = || about(&test, "one").endpoint(&endpoint);
     let mut explained = why(&test, test.operator(registry()), question()).await;
-    // What the endpoint tells is up to a second old.
+    // The endpoint's answer may be up to a second old.
     for _ in 0..30 {
         if explained.verdict() == "running" {
             break;
@@ -79,6 +80,29 @@ async fn a_kind_that_the_operator_must_not_watch_is_told(cluster: TestCluster) {
     );
     assert!(told.contains("forbidden"), "{told}");
     drop((forbidden, and_lists));
+    working.kill().await;
+}
+
+/// WH4.
+async fn a_lease_that_nobody_holds_is_told(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    test.create("one", json!({})).await;
+    let server = test.cluster.in_process().expect("it is in the process");
+    let forbidden = server.fault(Fault::answer(403).plural("leases"));
+    let registry = || Registry::new().on_create(test.selector(), test.noting("create_fn"));
+    let settings = Settings::with(|it| {
+        it.lease.enabled = true;
+        it.lease.namespace = Some(test.cluster.namespace().to_owned());
+    });
+    let (working, endpoint) = start(&test, test.operator(registry()).settings(settings)).await;
+    test.line("Handlers are not called, since the Lease").await;
+    let question = about(&test, "one").endpoint(&endpoint);
+    let explained = why(&test, test.operator(registry()), question).await;
+    let told = explained.to_string();
+    assert_eq!(explained.verdict(), "no-holder", "{told}");
+    let expected = format!("nobody holds the Lease {}/tester", test.cluster.namespace());
+    assert!(told.contains(&expected), "{told}");
+    drop(forbidden);
     working.kill().await;
 }
 
@@ -182,7 +206,7 @@ async fn the_command_line_explains_with_its_exit_codes(cluster: TestCluster) {
         .with(2, &["expected KIND/NAME"]);
     asked(&["--why", "configmaps/one", "--if", "size"])
         .await
-        .with(2, &["expected PATH=VALUE"]);
+        .with(2, &["expected FIELD=VALUE"]);
     let unchanged = test
         .cluster
         .get("configmaps", "one")

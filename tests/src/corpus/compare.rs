@@ -1,7 +1,7 @@
-//! Two answers, and where they differ.
+//! Compares two answers and names each difference.
 //!
-//! Promise: every difference is named by a JSON pointer from `/code`, `/headers` or `/body`; what one server made up stands
-//! for one and the same thing of the other throughout a script. Must not know excuses.
+//! Each difference has a JSON pointer that starts with `/code`, `/headers` or `/body`. A value that one server generated corresponds to
+//! exactly one generated value of the other server throughout a script. Must not know the ledger.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
@@ -11,14 +11,14 @@ use serde_json::{Value, json};
 use super::exchange::Answer;
 use super::normal::MARKS;
 
-/// One place where two answers differ.
+/// One point where two answers differ.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Difference {
-    /// Where.
+    /// The JSON pointer to the differing value.
     pub pointer: String,
-    /// What the server in the process says there, if anything.
+    /// The value in the answer of the in-process server, if it has one.
     pub ours: Option<Value>,
-    /// What the real server says there, if anything.
+    /// The value in the answer of the real server, if it has one.
     pub real: Option<Value>,
 }
 
@@ -41,7 +41,7 @@ impl fmt::Display for Difference {
     }
 }
 
-/// What the real server made up, and what ours did in its place.
+/// Maps the values that the real server generated to those that our server generated, and back.
 #[derive(Debug, Default)]
 pub(super) struct Matches {
     ours_of: HashMap<String, String>,
@@ -51,7 +51,7 @@ pub(super) struct Matches {
 // === impl Matches ===
 
 impl Matches {
-    /// Where two answers differ.
+    /// Returns the differences between two answers.
     pub(super) fn compare(&mut self, ours: &Answer, real: &Answer) -> Vec<Difference> {
         let whole = |answer: &Answer| json!({"code": answer.code, "headers": answer.headers, "body": answer.body});
         let mut found = Vec::new();
@@ -105,7 +105,7 @@ impl Matches {
         }
         let (one, two): (Vec<&str>, Vec<&str>) =
             (ours.split(MARKS).collect(), real.split(MARKS).collect());
-        // Every other part is something made up.
+        // Every second part is a generated value.
         let fits = |at: usize, one: &str, two: &str, matches: &mut Self| {
             if at.is_multiple_of(2) {
                 one == two
@@ -121,7 +121,7 @@ impl Matches {
                 .all(|(at, (one, two))| fits(at, one, two, self))
     }
 
-    /// Whether these stand for each other; those that were never seen do from now on.
+    /// Returns whether two generated values correspond to each other; two new values of the same kind correspond from now on.
     fn same(&mut self, ours: &str, real: &str) -> bool {
         let kind = |text: &str| text.split(' ').next().map(str::to_owned);
         match (self.ours_of.get(real), self.real_of.get(ours)) {
@@ -135,7 +135,7 @@ impl Matches {
     }
 }
 
-/// A text with an object in it as JSON, whose keys have no order.
+/// A text that contains an object as JSON; the order of its keys does not matter.
 struct Printed<'a> {
     start: &'a str,
     value: Value,
@@ -161,7 +161,7 @@ impl<'a> Printed<'a> {
                     });
                 }
                 '\\' if !escaped => escaped = true,
-                // Control characters do not stand in JSON as they are.
+                // JSON must escape control characters.
                 letter if letter == MARKS[0] => plain.push_str("\\u0002"),
                 letter if letter == MARKS[1] => plain.push_str("\\u0003"),
                 letter => {
@@ -174,7 +174,7 @@ impl<'a> Printed<'a> {
     }
 }
 
-/// A refusal of an object that is not of its type, as server-side apply words it.
+/// The error of server-side apply for an object that does not match its schema.
 #[derive(Debug, PartialEq)]
 struct Untyped<'a> {
     start: &'a str,
@@ -202,7 +202,8 @@ impl<'a> Untyped<'a> {
         })
     }
 
-    /// The real server walks maps in no order, and leaves a map at the first field that is not declared: then it tells a part.
+    /// Returns whether our lines include those of the real server. The real server walks maps in random order and stops at the first
+    /// undeclared field of a map, so it reports only a part.
     fn covers(&self, real: &Self) -> bool {
         let leaves = self
             .lines

@@ -1,7 +1,7 @@
 //! One server as a script sees it: requests, answers, open watches, variables.
 //!
-//! Promise: nothing is retried but what the script says to repeat, and what a server refuses while it takes in a definition.
-//! Must not know what answers should be.
+//! Repeats a request only if the script asks for it, or while the server initializes the storage of a new definition. Must not know the
+//! expected answers.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -20,31 +20,31 @@ use super::variables::Variables;
 use crate::real::{bare_client_of, client_of};
 use crate::webhook::Webhook;
 
-/// How long a server may take to answer, or to come to a state a script waits for.
+/// Limit for an answer of a server, or for the state that a script waits for.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// How often a state is looked for.
+/// Interval between two requests that wait for a state.
 const PULSE: Duration = Duration::from_millis(25);
-/// The headers that are compared.
+/// The response headers that are compared.
 const HEADERS: [&str; 4] = ["content-type", "warning", "retry-after", "allow"];
 
 type Lines = Box<dyn futures_util::AsyncBufRead + Send + Unpin>;
 
-/// What a server answered, or one event of a watch.
+/// The answer of a server, or one event of a watch.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Answer {
-    /// The status code; 0 for events.
+    /// The status code; 0 for watch events.
     pub code: u16,
-    /// The headers that matter.
+    /// The headers that are compared.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub headers: BTreeMap<String, Vec<String>>,
-    /// The body: JSON where it is, else its text.
+    /// The body, as JSON if it parses, otherwise as text.
     pub body: Value,
 }
 
 /// One of the two servers, for one script.
 pub(super) struct Side {
     client: kube::Client,
-    /// For steps that bring their own credentials, or none.
+    /// A client without credentials, for steps that bring their own or need none.
     bare: kube::Client,
     variables: Variables,
     watches: HashMap<String, Lines>,
@@ -80,7 +80,7 @@ impl Side {
         }
     }
 
-    /// Do a step: the answers to compare, one for a request, one per event for a look at a watch.
+    /// Runs a step and returns the answers to compare: one for a request, one per event for a read of a watch.
     pub(super) async fn play(&mut self, step: &Step) -> Vec<Answer> {
         if !step.take.is_empty() {
             return self.take(&step.take).await;
@@ -210,8 +210,8 @@ impl Side {
         answers
     }
 
-    /// The next event of a watch, or why there is none. A bookmark comes whenever a server likes to send one, so it is passed
-    /// over, but for the one that ends the objects of the start.
+    /// Returns the next event of a watch, or an object that says why there is none. Skips bookmarks, which servers send at any time, except
+    /// the one that marks the end of the initial events.
     async fn event(&mut self, name: &str) -> Value {
         loop {
             let lines = self.watches.get_mut(name);
@@ -233,7 +233,7 @@ impl Side {
     }
 }
 
-/// Whether an event is a bookmark that says no more than how far the watch has come.
+/// Returns whether an event is a bookmark that does not mark the end of the initial events.
 fn is_in_passing(event: &Value) -> bool {
     let marks_end = |object: &str| {
         let end = format!("{object}/metadata/annotations/k8s.io~1initial-events-end");
@@ -250,12 +250,12 @@ fn failed(body: impl Into<Value>) -> Answer {
     }
 }
 
-/// Whether a real server says that it takes in a new definition right now.
+/// Returns whether a real server refuses the request while it initializes the storage of a new definition.
 fn is_of_a_moment(answer: &Answer) -> bool {
     answer.code == 429 && answer.body["message"] == "storage is (re)initializing"
 }
 
-/// The beginning of a name that the server is asked to complete.
+/// Returns the `generateName` prefix of a step.
 fn generated(step: &Step) -> Option<String> {
     let body = step.whole_body()?;
     let start = body.pointer("/metadata/generateName")?.as_str()?;

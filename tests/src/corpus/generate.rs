@@ -1,6 +1,6 @@
 //! Random, plausible scripts: a definition, then requests to its objects and to itself.
 //!
-//! Promise: the same seed makes the same script. Must not know servers, nor which answer is right.
+//! The same seed produces the same script. Must not know servers or the expected answers.
 
 mod builtin;
 mod definition;
@@ -14,10 +14,10 @@ use serde_json::{Value, json};
 
 use super::script::{Script, Step};
 
-/// How many requests a script has at least.
+/// The minimum number of requests in a script.
 pub const REQUESTS: usize = 100;
 
-/// A generator of numbers that is good enough, and the same everywhere.
+/// A small deterministic random number generator that gives the same numbers on every platform.
 struct Chance(u64);
 
 // === impl Chance ===
@@ -51,7 +51,7 @@ impl Chance {
     }
 }
 
-/// The script of a seed: every fifth is about kinds that come with the server.
+/// Generates the script of a seed. Every fifth seed uses built-in kinds.
 #[must_use]
 pub fn generate(seed: u64) -> Script {
     let mut chance = Chance::of(seed);
@@ -66,7 +66,7 @@ pub fn generate(seed: u64) -> Script {
     while steps.len() < REQUESTS {
         if turn.is_some_and(|turn| steps.len() >= turn) && schema::marker(&root) == 1 {
             root = schema::changed(&mut chance, &root, 2);
-            // The real server ends watches where a definition changes.
+            // The real server ends watches when a definition changes.
             steps.extend(read_up("middle"));
             steps.extend(redefined(&root, &version));
             steps.extend(watched());
@@ -99,7 +99,7 @@ fn of_builtin_kinds(seed: u64, chance: &mut Chance) -> Script {
     }
 }
 
-/// A watch over everything that happens from now on.
+/// Returns the steps that open a watch from the current resource version.
 fn watched() -> [Step; 2] {
     let at = ("since".to_owned(), "/metadata/resourceVersion".to_owned());
     [
@@ -116,7 +116,7 @@ fn watched() -> [Step; 2] {
     ]
 }
 
-/// A last object, and all that was seen up to it.
+/// Returns the steps that create a last object and read all watch events up to it.
 fn read_up(last: &str) -> [Step; 2] {
     let body = json!({"apiVersion": "${group}/v1", "kind": "Thing", "metadata": {"name": last}});
     [
@@ -132,7 +132,7 @@ fn read_up(last: &str) -> [Step; 2] {
     ]
 }
 
-/// Another schema in place of the first, and the moment from which it holds.
+/// Returns the steps that replace the schema and wait until the new one is in effect.
 fn redefined(root: &Value, version: &Value) -> [Step; 2] {
     let mut changed = json!({
         "name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": root},

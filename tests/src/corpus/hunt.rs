@@ -1,6 +1,6 @@
-//! Looking for differences by random scripts, and making those that are found small.
+//! Searches for differences with random scripts, and reduces the scripts that show one.
 //!
-//! Promise: a catch is a script that still shows the difference it was found by. Must not know what is right.
+//! A reduced script still shows the difference that the original one showed. Must not know the expected answers.
 
 use std::path::Path;
 
@@ -14,27 +14,27 @@ use super::shrink::{cut, smaller};
 use super::tally::Tally;
 use super::told::forget;
 
-/// How many scripts run at a time.
+/// The number of scripts that run at a time.
 const AT_A_TIME: usize = 6;
-/// How many differing scripts are made small: it takes long.
+/// The maximum number of scripts to reduce, because each one takes long.
 const SHRUNK: usize = 3;
-/// Beyond so many, something is wrong that needs no small script to be seen.
+/// With more differences than this, scripts are not reduced: the cause must be obvious.
 const MANY: usize = 12;
-/// How many smaller scripts are tried for each.
+/// The maximum number of attempts to reduce one script.
 const ATTEMPTS: usize = 60;
 
-/// A difference that was found.
+/// A difference that the hunt found.
 #[derive(Debug, Clone)]
 pub struct Catch {
     /// The seed of the script that showed it.
     pub seed: u64,
-    /// What differs in the script as it is now.
+    /// The difference in the reduced script.
     pub pair: Pair,
-    /// The script, made small.
+    /// The reduced script.
     pub script: Script,
 }
 
-/// Runs the scripts of seeds against both servers. What differs is made small where more answers differ than are `known` to.
+/// Runs the scripts of the seeds against both servers. Reduces differing scripts if more answers differ than the `known` number.
 pub async fn hunt(
     seeds: &[u64],
     known: usize,
@@ -70,12 +70,12 @@ pub async fn hunt(
     (tally, catches)
 }
 
-/// The first pair that differs among the script's own.
+/// Returns the first pair that differs.
 fn differing(pairs: &[Pair]) -> Option<&Pair> {
     pairs.iter().find(|pair| !pair.differences.is_empty())
 }
 
-/// What a difference is recognised by in other scripts.
+/// Returns a key that identifies the same difference in other scripts: the method and the pointer.
 fn mark(pair: &Pair) -> String {
     let method = pair.request.split(' ').next().unwrap_or_default();
     let first = pair.differences.first();
@@ -103,7 +103,7 @@ async fn shrink(catch: &mut Catch, ours: &Path, real: &Path, ledger: &Ledger) {
         }
         attempts += 1;
         let mut candidate = candidate.clone();
-        // Definitions are for the whole server: each attempt needs a group of its own.
+        // Definitions are cluster-wide, so each attempt needs its own API group.
         candidate.name = format!("seed-{}-{attempts}", catch.seed);
         let pairs = run(&candidate, ours, real, Some(ledger)).await;
         tokio::join!(forget(&candidate, ours), forget(&candidate, real));

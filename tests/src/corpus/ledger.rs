@@ -1,6 +1,6 @@
-//! The ledger: differences that are known, each with the row of FIDELITY.md that gives the reason.
+//! The ledger of known differences; each entry names the row of FIDELITY.md that gives the reason.
 //!
-//! Promise: an excuse covers only the pointers, scripts and texts it names. Must not know how answers come about.
+//! An entry covers only the pointers, scripts and texts that it names. Must not know how answers come about.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::compare::Difference;
 
-/// Excuses for differences.
+/// The known differences.
 #[derive(Debug)]
 pub struct Ledger {
     excuses: Vec<Excuse>,
@@ -19,20 +19,20 @@ pub struct Ledger {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Excuse {
-    /// The words of FIDELITY.md that this is about.
+    /// The title of the row in FIDELITY.md.
     fidelity: String,
-    /// The name of the script; any where absent. A star stands for anything.
+    /// A pattern for the script name, where `*` matches any text; absent means all scripts.
     #[serde(default)]
     script: Option<String>,
-    /// Part of the request; any where absent.
+    /// A part of the request; absent means all requests.
     #[serde(default)]
     request: Option<String>,
-    /// The pointer; a star stands for anything.
+    /// A pattern for the pointer, where `*` matches any text.
     at: String,
-    /// What ours must contain there.
+    /// Text that our value must contain.
     #[serde(default)]
     ours: Option<String>,
-    /// What the real one must contain there.
+    /// Text that the real server's value must contain.
     #[serde(default)]
     real: Option<String>,
     #[serde(skip)]
@@ -42,11 +42,11 @@ struct Excuse {
 // === impl Ledger ===
 
 impl Ledger {
-    /// Reads the ledger of a folder of scripts.
+    /// Reads the ledger in a folder of scripts.
     ///
     /// # Panics
     ///
-    /// Where it is absent or malformed: it is part of the tests.
+    /// Panics if the file is missing or malformed, because it is part of the tests.
     #[must_use]
     pub fn read(folder: &Path) -> Self {
         let text =
@@ -56,7 +56,7 @@ impl Ledger {
         Self { excuses }
     }
 
-    /// Whether a difference is excused.
+    /// Returns whether an entry covers a difference.
     pub(super) fn excuses(&self, script: &str, request: &str, difference: &Difference) -> bool {
         let found = self
             .excuses
@@ -68,10 +68,10 @@ impl Ledger {
         found.is_some()
     }
 
-    /// Excuses that excused nothing.
+    /// Returns the entries that matched no difference.
     #[must_use]
     pub fn unused(&self) -> Vec<String> {
-        // Random scripts do not show all there is each time.
+        // Random scripts do not show every difference in each run, so entries for them may stay unused.
         let random = |excuse: &Excuse| {
             excuse
                 .script
@@ -83,7 +83,7 @@ impl Ledger {
         self.excuses.iter().filter(unused).map(shown).collect()
     }
 
-    /// Rows the ledger names that FIDELITY.md does not have.
+    /// Returns the rows that the ledger names but FIDELITY.md lacks.
     #[must_use]
     pub fn unexplained(&self, fidelity: &str) -> Vec<String> {
         let rows = self.excuses.iter().map(|excuse| excuse.fidelity.clone());
@@ -111,7 +111,7 @@ impl Excuse {
     }
 }
 
-/// Whether a text is as a pattern with stars says.
+/// Returns whether a text matches a pattern, where `*` matches any text.
 fn fits(pattern: &str, text: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == text,

@@ -1,18 +1,18 @@
-//! What must differ between two servers is marked: uids, versions, times, generated names, ages, tokens.
+//! Marks the values that must differ between two servers: uids, versions, times, generated names, ages, tokens.
 //!
-//! Promise: the rest of an answer is left alone. Must not know what answers mean beyond that.
+//! Leaves the rest of an answer unchanged. Must not know the meaning of answers beyond that.
 
 use serde_json::{Map, Value};
 
-/// Before and after what a server made up: the two servers' are matched, not compared.
+/// Enclose a generated value. Two such values are matched instead of compared.
 pub(super) const MARKS: [char; 2] = ['\u{2}', '\u{3}'];
 
-/// An answer with marks around what must differ; `generated` is the beginning of a name the server was asked to complete.
+/// Encloses generated values in [`MARKS`]; `generated` is the `generateName` prefix of the request, if any.
 pub(super) fn marked(value: &Value, generated: Option<&str>) -> Value {
     Marker { generated }.value(value)
 }
 
-/// The same for a text.
+/// Does the same as [`marked`] for a text.
 pub(super) fn marked_text(text: &str, generated: Option<&str>) -> String {
     Marker { generated }.text(text)
 }
@@ -21,7 +21,7 @@ struct Marker<'a> {
     generated: Option<&'a str>,
 }
 
-/// A port of nodes, which servers choose at random.
+/// Replaces a node port, which servers choose at random.
 fn node_port(port: &serde_json::Number) -> Value {
     match port.as_i64() {
         Some(30_000..) => "<port>".into(),
@@ -29,7 +29,7 @@ fn node_port(port: &serde_json::Number) -> Value {
     }
 }
 
-/// A key without the uid in it, as managed fields of owners have one.
+/// Replaces the uid in a key; managed fields of owner references have such keys.
 fn without_uid(key: &str) -> String {
     let start = key.find("\"uid\":\"").map(|at| at + 7);
     let uid = start.and_then(|at| Some((at, key.get(at..at + 36)?)));
@@ -39,7 +39,7 @@ fn without_uid(key: &str) -> String {
     }
 }
 
-/// An address that a server gave to a Service.
+/// Replaces the address that a server allocated for a Service.
 fn cluster_address(text: &str) -> String {
     match text {
         "" | "None" => text.to_owned(),
@@ -85,13 +85,13 @@ impl Marker<'_> {
                 ("cells", Value::Array(cells)) => {
                     cells.iter().map(|cell| self.cell(cell)).collect()
                 }
-                // A real server goes by its bindings in no order.
+                // A real server evaluates its role bindings in random order.
                 ("resourceRules" | "nonResourceRules", Value::Array(rules)) => {
                     let mut rules = rules.clone();
                     rules.sort_by_key(Value::to_string);
                     rules.into()
                 }
-                // By the second of their times, which two servers need not cross at the same write.
+                // Servers order these by time in whole seconds, and two servers may cross a second at different writes.
                 ("managedFields", Value::Array(entries)) => {
                     let mut entries: Vec<_> =
                         entries.iter().map(|entry| self.value(entry)).collect();
@@ -158,12 +158,12 @@ impl Marker<'_> {
         normal
     }
 
-    /// What a server made up at the start of a text: its length, and what to show instead.
+    /// Returns the length of a generated value at the start of a text, and its replacement.
     fn made_up(&self, rest: &str) -> Option<(usize, String)> {
         if let Some(uid) = rest.get(..36).filter(|found| is_uid(found)) {
             return Some((36, mark("uid", uid)));
         }
-        // The type of what rules are about is named after the moment.
+        // The server derives the name of this type from the current time.
         if let Some(number) = rest.strip_prefix("selfType") {
             let digits = number.find(|c: char| !c.is_ascii_digit());
             let length = "selfType".len() + digits.unwrap_or(number.len());
@@ -185,7 +185,7 @@ impl Marker<'_> {
     }
 }
 
-/// A version inside a complaint about preconditions, and what is around it.
+/// Splits a precondition error into the version and the text around it.
 fn precondition(text: &str) -> Option<(&str, &str, &str)> {
     let words = [
         "ResourceVersion in the precondition (",
@@ -199,7 +199,7 @@ fn precondition(text: &str) -> Option<(&str, &str, &str)> {
     Some((&text[..start], &text[start..end], &text[end..]))
 }
 
-/// The name and the version of an object that a text holds as JSON, quoted or not.
+/// Splits a `resourceVersion` key, escaped or not, and its number from a text that contains JSON.
 fn printed_version(rest: &str) -> Option<(&str, &str)> {
     let tail = rest.strip_prefix("resourceVersion")?;
     let marks = tail.find(|c: char| !matches!(c, '\\' | '"' | ':'))?;
@@ -208,8 +208,8 @@ fn printed_version(rest: &str) -> Option<(&str, &str)> {
     (marks > 2 && digits > 0).then(|| (name, &version[..digits]))
 }
 
-/// The causes of a refusal in the order of their texts: where the real server walks a map, its order is random. It also finds
-/// some several times.
+/// Sorts the causes of a refusal by text and removes duplicates. The real server walks maps in random order and reports some causes several
+/// times.
 fn ordered(mut map: Map<String, Value>) -> Map<String, Value> {
     let Some(Value::Array(causes)) = map
         .get_mut("details")
@@ -262,7 +262,7 @@ fn digits_hidden(text: &str) -> String {
     hidden
 }
 
-/// A signed token of a service account.
+/// Returns whether a text is a signed token of a service account.
 fn is_token(text: &str) -> bool {
     text.starts_with("eyJ") && text.matches('.').count() == 2 && !text.contains(' ')
 }
@@ -282,7 +282,7 @@ fn is_uid(text: &str) -> bool {
     })
 }
 
-/// The length of a time stamp of these days at the start of a text: others are data.
+/// Returns the length of a recent timestamp at the start of a text; older timestamps are test data.
 fn recent_time(text: &str) -> Option<usize> {
     let day = text.get(..10)?;
     if !day.starts_with("20") || text.as_bytes()[4] != b'-' {

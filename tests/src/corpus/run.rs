@@ -1,7 +1,7 @@
-//! What two servers have told in scripts, side by side.
+//! Compares the answers of two servers to the same scripts.
 //!
-//! Promise: every answer of either is compared with one of the other. Must not know how scripts are written, nor whether a server has
-//! just answered or long ago.
+//! Compares every answer of either server with one of the other. Must not know how scripts are written, nor whether the answers are
+//! recorded or fresh.
 
 use std::fmt;
 use std::path::Path;
@@ -12,29 +12,29 @@ use super::ledger::Ledger;
 use super::script::Script;
 use super::told::{Told, told};
 
-/// A request and what differs between its two answers.
+/// A request and the differences between its two answers.
 #[derive(Debug, Clone)]
 pub struct Pair {
-    /// The script.
+    /// The name of the script.
     pub script: String,
-    /// Which of the script's own steps it was; none for those that come before.
+    /// The index of the step within the script; `None` for the steps that set the script up.
     pub step: Option<usize>,
-    /// The request, as the script has it.
+    /// The request as the script has it.
     pub request: String,
-    /// Its body.
+    /// The request body.
     pub body: String,
-    /// The code that the real server answered.
+    /// The status code of the real server.
     pub code: u16,
-    /// What differs without an excuse.
+    /// The differences that the ledger does not cover.
     pub differences: Vec<Difference>,
-    /// How many differences are excused.
+    /// The number of differences that the ledger covers.
     pub excused: usize,
 }
 
 impl fmt::Display for Pair {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}: {} {}", self.script, self.request, self.body)?;
-        // Where the codes differ, the rest follows: code and message tell enough.
+        // If the status codes differ, show only code and message, because the other differences follow from them.
         let telling = |difference: &&Difference| {
             self.differences
                 .iter()
@@ -51,7 +51,7 @@ impl fmt::Display for Pair {
     }
 }
 
-/// Compares what two servers have told in scripts: ours, and the real one.
+/// Compares the answers of our server and the real one to several scripts.
 #[must_use]
 pub fn compared_all(
     scripts: &[Script],
@@ -64,7 +64,7 @@ pub fn compared_all(
         .collect()
 }
 
-/// Compares what two servers have told in a script.
+/// Compares the answers of two servers to one script.
 pub(super) fn compared(
     script: &Script,
     ours: &[Told],
@@ -98,13 +98,13 @@ pub(super) fn compared(
     pairs
 }
 
-/// Whether what a server has told is what it told another day, but for what depends on the moment.
+/// Returns whether a server gave the same answers in two runs, apart from values that depend on the time.
 #[must_use]
 pub fn same(script: &Script, one: &[Told], two: &[Told]) -> bool {
     unlike(script, one, two).is_empty()
 }
 
-/// Where a server tells something else than it told another day. What it leaves out by chance may be missing on either day.
+/// Returns the differences between a recorded run and a new run of one server. Tolerates parts that a server omits at random in either run.
 #[must_use]
 pub fn unlike(script: &Script, recorded: &[Told], now: &[Told]) -> Vec<Pair> {
     let back = compared(script, now, recorded, None);
@@ -125,7 +125,7 @@ pub(super) async fn run(
     compared(script, &ours, &real, ledger)
 }
 
-/// Answers side by side; where one side has fewer, its last stands for what is missing.
+/// Pairs the answers of two servers. If one side has fewer answers, its last answer is repeated.
 fn paired<'a>(
     one: &'a [Answer],
     two: &'a [Answer],

@@ -1,6 +1,6 @@
-//! Scripts as they are written: steps with a request each, tables of variants, things to capture, watches.
+//! The script format: steps with one request each, tables of variants, captured values, watches.
 //!
-//! Promise: a script that does not parse names its file and the place. Must not know servers.
+//! A parse error names the file and the position. Must not know servers.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,76 +10,76 @@ use serde_json::{Value, json};
 
 use crate::digest::Digest;
 
-/// What a variant says of a field that it takes away.
+/// The value with which a variant removes a field.
 const ABSENT: &str = "<absent>";
 
-/// A script: optional custom kind, then steps.
+/// A script: an optional custom kind, then steps.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Script {
-    /// The name of its file; the group and the namespace of the script are made from it.
+    /// The file name without extension; the API group and the namespace of the script derive from it.
     #[serde(default)]
     pub name: String,
-    /// What the script is about.
+    /// The subject of the script.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub about: String,
-    /// Anything that YAML aliases refer to.
+    /// Values that YAML aliases refer to.
     #[serde(default, skip_serializing)]
     pub templates: Value,
-    /// A custom kind `Thing`, served before the first step: the schema of its only version.
+    /// The schema of the only version of the custom kind `Thing`, which is served before the first step.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub schema: Value,
-    /// Fields of that version beside the schema.
+    /// Other fields of that version.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub version: Value,
-    /// What to do.
+    /// The steps to run.
     pub steps: Vec<Step>,
 }
 
-/// One request, or one look at a watch.
+/// One request, or one read of a watch.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Step {
     /// `METHOD /path?query`.
     #[serde(rename = "do", skip_serializing_if = "String::is_empty")]
     pub request: String,
-    /// Headers beside `Content-Type`, which is guessed from the method and the body.
+    /// Request headers besides `Content-Type`, whose default depends on the method and the body.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub headers: BTreeMap<String, String>,
     /// The body as data.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub body: Option<Value>,
-    /// The body as text, for what data cannot say.
+    /// The body as text, for bodies that are not valid data.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
     /// Changes of the body, by JSON pointer.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub with: BTreeMap<String, Value>,
-    /// What the pointers of `with` and `each` begin with.
+    /// The common prefix of the pointers in `with` and `each`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub under: String,
-    /// A request per row: the changes of the row beside those of `with`.
+    /// Sends one request per row, with the changes of the row in addition to `with`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub each: Vec<BTreeMap<String, Value>>,
-    /// A request per query, appended to the path.
+    /// Sends one request per query, which is appended to the path.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub queries: Vec<String>,
-    /// Variables to take from the answer, by JSON pointer.
+    /// Variables to set from the answer, by JSON pointer.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub capture: BTreeMap<String, String>,
-    /// Repeat the request on each server until its answer has these values, by JSON pointer; `/code` is the status code.
+    /// Repeats the request on each server until its answer has these values, by JSON pointer; `/code` is the status code.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub until: BTreeMap<String, Value>,
-    /// Keep the answer open under this name.
+    /// Keeps the response open as a watch under this name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub watch: Option<String>,
-    /// Await that many events of a watch and compare each.
+    /// Waits for this number of events of a watch and compares each.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub take: BTreeMap<String, usize>,
-    /// Await the events of a watch up to the first object of that name, and compare each.
+    /// Waits for the events of a watch up to the first object with this name, and compares each.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub read_up: BTreeMap<String, String>,
-    /// A line for the reader.
+    /// A remark for the reader.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub note: String,
 }
@@ -87,11 +87,11 @@ pub struct Step {
 // === impl Script ===
 
 impl Script {
-    /// Reads every script of a folder, by name.
+    /// Reads all scripts of a folder, sorted by name.
     ///
     /// # Panics
     ///
-    /// Where a file cannot be read or is no script: the corpus is part of the tests.
+    /// Panics if a file is unreadable or not a script, because the corpus is part of the tests.
     #[must_use]
     pub fn read_all(folder: &Path) -> Vec<Self> {
         let entries = std::fs::read_dir(folder).expect("the folder of scripts is readable");
@@ -110,13 +110,13 @@ impl Script {
         Self::parse(&name, &text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
     }
 
-    /// A script from its text.
+    /// Parses a script.
     ///
     /// # Errors
     ///
-    /// Where the text is no YAML or has unknown fields.
+    /// Returns an error if the text is not YAML or has unknown fields.
     pub fn parse(name: &str, text: &str) -> Result<Self, Box<dyn std::error::Error>> {
-        // `N`, `y` and the like are texts, as in YAML 1.2.
+        // Reads `N`, `y` and the like as strings, as YAML 1.2 does.
         let options = serde_saphyr::options! { strict_booleans: true };
         let value: Value = serde_saphyr::from_str_with_options(text, options)?;
         let mut script: Self = serde_json::from_value(value)?;
@@ -124,19 +124,19 @@ impl Script {
         Ok(script)
     }
 
-    /// The script as YAML, for what the generator found.
+    /// Returns the script as YAML, to save generated scripts.
     #[must_use]
     pub fn to_yaml(&self) -> String {
         serde_saphyr::to_string(self).unwrap_or_else(|error| error.to_string())
     }
 
-    /// The group of the script's own kinds.
+    /// Returns the API group of the script's own kinds.
     #[must_use]
     pub fn group(&self) -> String {
         format!("{}.corpus.example", self.name)
     }
 
-    /// All steps, those that serve the kind first, tables written out.
+    /// Returns all steps, with tables expanded; the steps that create the namespace and the kind come first.
     #[must_use]
     pub fn steps(&self) -> Vec<Step> {
         let mut steps = vec![Step {
@@ -153,11 +153,11 @@ impl Script {
         steps
     }
 
-    /// A digest of all that is asked.
+    /// Returns a digest of all requests.
     ///
     /// # Panics
     ///
-    /// Never: steps are data.
+    /// Never panics, because steps are plain data.
     #[must_use]
     pub fn asked(&self) -> Digest {
         let add = |digest: Digest, step: Step| {
@@ -170,13 +170,13 @@ impl Script {
         self.steps().into_iter().fold(Digest::new(), add)
     }
 
-    /// How many steps come before the script's own.
+    /// Returns the number of steps before the script's own steps.
     #[must_use]
     pub fn prelude(&self) -> usize {
         if self.schema.is_null() { 1 } else { 4 }
     }
 
-    /// The steps that bring the custom kind and wait until it is served.
+    /// Returns the steps that create the custom kind and wait until it is served.
     fn served(&self) -> [Step; 3] {
         let mut version = json!({
             "name": "v1", "served": true, "storage": true,
@@ -215,7 +215,7 @@ impl Script {
 // === impl Step ===
 
 impl Step {
-    /// The step once per variant.
+    /// Expands the step to one step per variant.
     fn written_out(&self) -> Vec<Self> {
         let plain = Self {
             each: Vec::new(),
@@ -237,7 +237,7 @@ impl Step {
         rows
     }
 
-    /// The body with its changes.
+    /// Returns the body with its changes applied.
     #[must_use]
     pub fn whole_body(&self) -> Option<Value> {
         let mut body = self.body.clone()?;
@@ -260,7 +260,7 @@ fn variants<T>(rows: &[Step], of: &[T], change: impl Fn(&mut Step, &T)) -> Vec<S
     rows.iter().flat_map(of_row).collect()
 }
 
-/// Put a value at a pointer, making maps on the way; `<absent>` removes, `-` appends.
+/// Sets a value at a pointer and creates missing maps on the way; the value `<absent>` removes, the index `-` appends.
 fn set(body: &mut Value, pointer: &str, value: &Value) {
     let (parent, last) = pointer.rsplit_once('/').unwrap_or(("", pointer));
     let mut slot = body;

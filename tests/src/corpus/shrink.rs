@@ -1,12 +1,12 @@
-//! Smaller scripts than one that shows a difference.
+//! Reduces a script that shows a difference.
 //!
-//! Promise: every script offered is smaller, so that looking for the smallest ends. Must not know servers.
+//! Every candidate is smaller than the script, so the search for the smallest one ends. Must not know servers.
 
 use serde_json::Value;
 
 use super::script::Script;
 
-/// Scripts to try in place of one, the boldest first.
+/// Returns smaller scripts to try, the largest reductions first.
 pub(super) fn smaller(script: &Script) -> Vec<Script> {
     let mut all = Vec::new();
     let steps = script.steps.len();
@@ -25,7 +25,7 @@ pub(super) fn smaller(script: &Script) -> Vec<Script> {
     all
 }
 
-/// The script up to a step.
+/// Returns the script up to and including a step.
 pub(super) fn cut(script: &Script, last: usize) -> Script {
     let end = (last + 1).min(script.steps.len());
     Script {
@@ -34,7 +34,7 @@ pub(super) fn cut(script: &Script, last: usize) -> Script {
     }
 }
 
-/// Scripts whose schema or whose last body says less.
+/// Returns scripts with fewer parts in the schema or in the last body.
 fn plainer(script: &Script) -> Vec<Script> {
     let mut all = Vec::new();
     for pointer in leaves(&script.schema) {
@@ -56,7 +56,7 @@ fn plainer(script: &Script) -> Vec<Script> {
     all
 }
 
-/// The pointers to all parts of a value that may be left out, shortest first.
+/// Returns pointers to all removable parts of a value, shortest first.
 fn leaves(value: &Value) -> Vec<String> {
     let mut found = Vec::new();
     collect(value, "", &mut found);

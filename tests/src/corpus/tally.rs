@@ -1,4 +1,4 @@
-//! How many pairs there were, and what became of them.
+//! Counts the results of compared pairs.
 //!
 //! Must not know how pairs are made.
 
@@ -6,19 +6,19 @@ use std::fmt;
 
 use super::run::Pair;
 
-/// The counts of the closing line.
+/// The counts of the summary line.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Answers that were equal.
+    /// Equal answers.
     pub equal: usize,
-    /// Answers whose every difference is excused.
+    /// Answers whose differences are all in the ledger.
     pub excused: usize,
-    /// The rest.
+    /// All other answers.
     pub different: usize,
 }
 
 impl Tally {
-    /// Counts pairs.
+    /// Counts the results of pairs.
     #[must_use]
     pub fn of(pairs: &[Pair]) -> Self {
         let mut tally = Self::default();

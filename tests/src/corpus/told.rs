@@ -1,7 +1,7 @@
-//! What one server has told in a script: comparable with what another tells, and with what was told another day.
+//! The answers of one server to a script, in a form that is comparable with another server and with a recording.
 //!
-//! Promise: what a server made up is a number of its own, counted from the beginning of the script; what this process made up for both
-//! servers has a name. Must not know what is compared.
+//! Values that the server generated become numbers, counted from the start of the script; values that the test process generated become
+//! names. Must not know the comparison.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -15,19 +15,19 @@ use super::normal::MARKS;
 use super::script::{Script, Step};
 use crate::webhook::Webhook;
 
-/// How many scripts run at a time.
+/// The number of scripts that run at a time.
 const AT_A_TIME: usize = 6;
 
 /// The answers to one step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Told {
-    /// The request, as the script has it.
+    /// The request as the script has it.
     pub step: String,
     /// One answer, or the events of a watch.
     pub answers: Vec<Answer>,
 }
 
-/// What a server tells in a script.
+/// Runs a script against a server and returns the answers.
 pub(super) async fn told(script: &Script, kubeconfig: &Path) -> Vec<Told> {
     let mut side = Side::new(kubeconfig, script).await;
     let mut naming = Naming::new();
@@ -35,7 +35,7 @@ pub(super) async fn told(script: &Script, kubeconfig: &Path) -> Vec<Told> {
     let mut is_refused = false;
     for (at, mut step) in script.steps().into_iter().enumerate() {
         if is_refused && at < script.prelude() {
-            // A kind that is refused is never served: nothing to wait for.
+            // The server never serves a kind whose definition it refused, so do not wait for it.
             step.until.clear();
         }
         let answers = side.play(&step).await;
@@ -49,14 +49,14 @@ pub(super) async fn told(script: &Script, kubeconfig: &Path) -> Vec<Told> {
     all
 }
 
-/// What a server tells in scripts, several of which run at a time.
+/// Runs scripts against a server, several at a time, and returns the answers.
 pub async fn told_of_all(scripts: &[Script], kubeconfig: &Path) -> Vec<Vec<Told>> {
     let runs = scripts.iter().map(|script| told(script, kubeconfig));
     let runs = futures_util::stream::iter(runs).buffered(AT_A_TIME);
     runs.collect().await
 }
 
-/// The same of scripts that made kinds which are not needed later: servers become slow with many.
+/// Does the same as [`told_of_all`] and deletes the custom kind of each script, because many kinds slow servers down.
 pub async fn told_and_forgotten(scripts: &[Script], kubeconfig: &Path) -> Vec<Vec<Told>> {
     let runs = scripts.iter().map(async |script| {
         let all = told(script, kubeconfig).await;
@@ -67,7 +67,7 @@ pub async fn told_and_forgotten(scripts: &[Script], kubeconfig: &Path) -> Vec<Ve
     runs.collect().await
 }
 
-/// Removes the kind a script brought.
+/// Deletes the custom kind of a script.
 pub(super) async fn forget(script: &Script, kubeconfig: &Path) {
     let gone = Step {
         request: "DELETE ${crds}/things.${group}".to_owned(),
@@ -85,10 +85,10 @@ fn described(step: &Step) -> String {
     format!("event of {}", watches.join(", "))
 }
 
-/// The names of what was made up, on one server in one script.
+/// Names for the generated values of one server in one script.
 struct Naming {
     numbers: HashMap<String, usize>,
-    /// What the test has made up, and what stands for it.
+    /// Values that the test process generated, with their names.
     ours: [(String, &'static str); 2],
 }
 
@@ -141,7 +141,7 @@ impl Naming {
                 text = text.replace(made, name);
             }
         }
-        // Every other part was made up by the server.
+        // Every second part is a value that the server generated.
         let [start, end] = MARKS;
         let parts = text.split(MARKS).enumerate();
         let named = parts.map(|(at, part)| {

@@ -1,12 +1,12 @@
-//! `${name}` in paths, headers and bodies.
+//! Variables `${name}` in paths, headers and bodies.
 //!
-//! Promise: an unknown variable is an error of the script, not an empty text. Must not know servers.
+//! An unknown variable is an error in the script, not an empty text. Must not know servers.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-/// Names and what they stand for, on one server.
+/// The names and values on one server.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Variables(BTreeMap<String, String>);
 
@@ -17,7 +17,7 @@ impl Variables {
         self.0.insert(name.to_owned(), value.into());
     }
 
-    /// A text with its variables written out.
+    /// Replaces the variables in a text by their values.
     pub(super) fn fill(&self, text: &str) -> String {
         let mut filled = String::with_capacity(text.len());
         let mut rest = text;
@@ -32,7 +32,7 @@ impl Variables {
         filled
     }
 
-    /// The same for all texts and keys in a value.
+    /// Does the same as [`Variables::fill`] for all strings and keys in a value.
     pub(super) fn fill_value(&self, value: &Value) -> Value {
         match value {
             Value::String(text) => self.fill(text).into(),

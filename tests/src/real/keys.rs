@@ -1,6 +1,6 @@
-//! Keys and certificates of one throw-away server, made in the process: nothing to install.
+//! Keys and certificates of one temporary server, generated in the process so that no tool is needed.
 //!
-//! Clients verify the server by the authority in the kubeconfig, as they would a real one.
+//! Clients verify the server by the certificate authority in the kubeconfig, as they would a real one.
 
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 
@@ -9,16 +9,16 @@ use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 #[error(transparent)]
 pub struct KeyError(#[from] rcgen::Error);
 
-/// PEM texts.
+/// The keys and certificates as PEM.
 #[derive(Debug)]
 pub(super) struct Keys {
-    /// The certificate that clients trust.
+    /// The certificate authority that clients trust.
     pub(super) authority: String,
     pub(super) certificate: String,
     pub(super) private_key: String,
-    /// Signs service-account tokens.
+    /// The key that signs service-account tokens.
     pub(super) accounts_private: String,
-    /// Verifies them: kube-apiserver takes PKCS #8 for signing, but not as a source of the public key.
+    /// The key that verifies them: kube-apiserver accepts PKCS #8 for signing, but not as a source of the public key.
     pub(super) accounts_public: String,
 }
 

@@ -1,7 +1,7 @@
-//! What a server was asked by others than the cluster, in the same words for all servers.
+//! Requests that a server received from clients other than the cluster itself, in the same form for all servers.
 //!
-//! The server in the process keeps a journal, the real one an audit log; both hold every answered request. Must not be
-//! used to wait for anything but the log itself.
+//! The in-process server keeps a journal, the real one an audit log; both hold every answered request. Use it only to inspect the log, not
+//! to wait for other conditions.
 
 use std::time::Duration;
 
@@ -15,9 +15,9 @@ use super::TestCluster;
 pub struct Asked {
     /// `create`, `update`, `patch`, `delete`, `get`, `list`, `watch`.
     pub verb: String,
-    /// The path, without a query.
+    /// The path, without the query.
     pub path: String,
-    /// Empty where the client sent none.
+    /// The user agent; empty if the client sent none.
     pub user_agent: String,
     /// The HTTP status of the answer.
     pub code: u16,
@@ -46,7 +46,7 @@ impl Asked {
         }
     }
 
-    /// Whether it asked for a change.
+    /// Returns whether the request is a write.
     #[must_use]
     pub fn writes(&self) -> bool {
         ["create", "update", "patch", "delete", "deletecollection"].contains(&self.verb.as_str())
@@ -54,25 +54,28 @@ impl Asked {
 }
 
 impl TestCluster {
-    /// The journal of the server in the process; none for the real one.
+    /// Returns the journal of the in-process server; `None` for the real one.
     #[must_use]
     pub fn journal(&self) -> Option<Journal> {
         self.in_process().map(ApiServer::journal)
     }
 
-    /// The server in the process, for faults and compaction; none for the real one.
+    /// Returns the in-process server, for faults and compaction; `None` for the real one.
     #[must_use]
     pub fn in_process(&self) -> Option<&ApiServer> {
         self.backend.in_process()
     }
 
-    /// All answered requests that were not the cluster's own, oldest first. A real server answers other tests too.
+    /// Returns all answered requests that the cluster did not send itself, oldest first. On a real server, these include requests of other
+    /// tests.
     #[must_use]
     pub fn asked(&self) -> Vec<Asked> {
-        self.asked_of("")
+        self.asked_about("")
     }
 
-    fn asked_of(&self, word: &str) -> Vec<Asked> {
+    /// The same, of those whose path has `word` in it: on a real server that is faster.
+    #[must_use]
+    pub fn asked_about(&self, word: &str) -> Vec<Asked> {
         let mut asked: Vec<Asked> = match (self.journal(), self.real()) {
             (Some(journal), _) => journal.entries().iter().map(Asked::of_journal).collect(),
             (None, Some(real)) => real
@@ -82,14 +85,15 @@ impl TestCluster {
                 .collect(),
             (None, None) => Vec::new(),
         };
-        asked.retain(|asked| asked.user_agent != Self::USER_AGENT);
+        asked.retain(|it| it.user_agent != Self::USER_AGENT && it.path.contains(word));
         asked
     }
 
-    /// What others asked to change in one object, subresources included; its creation is no request to its path.
+    /// Returns the writes of others to one object, including its subresources. Its creation is not included, because that request goes to
+    /// the path of the collection.
     pub async fn writes_to(&self, resource: &str, name: &str) -> Vec<Asked> {
         let path = self.path(resource, name).await;
-        let mut asked = self.asked_of(&path);
+        let mut asked = self.asked_about(&path);
         let within = |asked: &Asked| {
             asked
                 .path
@@ -100,12 +104,12 @@ impl TestCluster {
         asked
     }
 
-    /// Asserts that others have changed the object so many times. The logs of both servers are a moment late: what a write
-    /// has changed can be seen before the write is logged.
+    /// Asserts the number of writes of others to the object. Waits up to five seconds, because both servers log a write only after its
+    /// result is visible.
     ///
     /// # Panics
     ///
-    /// At another number of writes, five seconds later.
+    /// Panics if the number differs after five seconds.
     pub async fn assert_writes_to(&self, resource: &str, name: &str, expected: usize) {
         let mut pulse = tokio::time::interval(Duration::from_millis(20));
         for _ in 0..250 {

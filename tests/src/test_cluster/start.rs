@@ -1,4 +1,4 @@
-//! How a cluster gets its server: a fresh one in the process, or the shared real one with a fresh namespace.
+//! Starts the server of a cluster: a fresh one in the process, or the shared real one with a fresh namespace.
 
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -17,7 +17,7 @@ use crate::play::Server;
 use crate::real::RealServer;
 use crate::served::Served;
 
-/// What stands behind a cluster, kept alive by it.
+/// The server behind a cluster, which the cluster keeps alive.
 #[derive(Debug)]
 pub(super) enum Backend {
     Memory(ApiServer),
@@ -61,7 +61,7 @@ impl Backend {
         }
     }
 
-    /// A user of the server in the process, known by `NAME-token`.
+    /// Adds a user with the bearer token `NAME-token` to the in-process server.
     pub(super) fn add_user(&self, name: &str) {
         if let Some(server) = self.in_process() {
             server.add_user(format!("{name}-token"), User::new(name).uid(name));
@@ -97,7 +97,7 @@ impl Backend {
         }
     }
 
-    /// The operator's client and the cluster's own.
+    /// Returns the operator's client and the cluster's own client.
     async fn clients(&self) -> (kube::Client, kube::Client) {
         let agent = HeaderValue::from_static(TestCluster::USER_AGENT);
         if let Self::Memory(server) = self {
@@ -125,7 +125,7 @@ impl Backend {
     }
 }
 
-/// What a kubeconfig says, for clients that do not hide failures by trying again.
+/// Reads the configuration of a kubeconfig, for clients that do not hide failures by retries.
 async fn config_of(kubeconfig: &Path) -> kube::Config {
     let file = Kubeconfig::read_from(kubeconfig).expect("the server writes valid kubeconfigs");
     let config = kube::Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await;
@@ -156,7 +156,7 @@ impl TestCluster {
     }
 }
 
-/// Names differ within the process, and between processes of one machine.
+/// Returns a name that is unique in this process and between the processes of this machine.
 fn fresh_name() -> String {
     static NEXT: AtomicU32 = AtomicU32::new(1);
     format!(

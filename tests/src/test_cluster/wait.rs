@@ -1,7 +1,7 @@
-//! Awaiting conditions on objects: a list, then a watch from there, for as long as it takes and no longer.
+//! Waits for conditions on objects: a list, then a watch from its version, until the deadline.
 //!
-//! Promises to see every state that a watch shows, and to fail with the last one at the deadline. Must not poll, except
-//! for the moment between a CRD's `Established` and its being served, of which no server tells.
+//! Checks every state that a watch shows; at the deadline, fails with the last state. Must not poll, except between the `Established`
+//! condition of a CRD and the moment when its kind is served, because servers do not announce that moment.
 
 use std::time::Duration;
 
@@ -12,11 +12,11 @@ use super::TestCluster;
 use crate::resource::{Resource, root_of};
 
 impl TestCluster {
-    /// Awaits that an object satisfies the condition, which also sees its absence; returns it (`null` when absent).
+    /// Waits until an object satisfies the condition and returns it. The condition also sees its absence, which returns `null`.
     ///
     /// # Panics
     ///
-    /// At the deadline (30 s, or an hour of virtual time), naming `what` and showing the object's last state.
+    /// Panics at the deadline (30 s, or an hour of virtual time) with `what` and the object's last state.
     pub async fn until(
         &self,
         what: &str,
@@ -44,7 +44,7 @@ impl TestCluster {
         last.unwrap_or(Value::Null)
     }
 
-    /// Lists and watches once; true when the condition holds, false when the watch ended and a new list is due.
+    /// Lists and watches once; returns true if the condition holds, false if the watch ended and a new list is due.
     async fn follow(
         &self,
         path: &str,
@@ -66,7 +66,7 @@ impl TestCluster {
             .body(Vec::new())
             .expect("a watch is a valid request");
         let stream = match self.own.request_stream(request).await {
-            // As for lists: the next one waits until the server has taken in a new definition.
+            // As for lists: the next list waits until the server has initialized the storage of the new definition.
             Err(kube::Error::Api(status)) if status.code == 429 => return false,
             stream => stream.unwrap_or_else(|error| panic!("GET {uri}: {error}")),
         };
@@ -87,7 +87,7 @@ impl TestCluster {
         false
     }
 
-    /// Awaits that a CRD is established and its objects can be listed, and remembers its kind.
+    /// Waits until a CRD is established and its objects can be listed, and remembers its kind.
     pub(super) async fn until_served(&self, crd: &Value) -> Value {
         let name = crd["metadata"]["name"].as_str().expect("a CRD has a name");
         let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
@@ -131,7 +131,7 @@ impl TestCluster {
     }
 }
 
-/// The item of a list of at most one, with the `apiVersion` and `kind` that lists leave out.
+/// Takes the only item of a list and adds the `apiVersion` and `kind` that lists omit.
 fn first_item(page: &mut Value) -> Option<Value> {
     let mut item = page["items"].get_mut(0)?.take();
     if item["kind"].is_null() {
@@ -141,7 +141,7 @@ fn first_item(page: &mut Value) -> Option<Value> {
     Some(item)
 }
 
-/// The resources of a CRD, one per served version.
+/// Returns the resources of a CRD, one per served version.
 fn served_by(crd: &Value) -> Vec<Resource> {
     let spec = &crd["spec"];
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();

@@ -1,11 +1,11 @@
-//! Conversions for tests: what `host` and `port` are in `v1` is `address` in all other versions.
+//! Conversions for tests: the fields `host` and `port` of `v1` are `address` in all other versions.
 //!
-//! The label `case` of an object makes its conversions go wrong: those to other versions than `v1`, or with `back-` in front
-//! those to `v1`. Must not know servers.
+//! The label `case` of an object makes its conversions fail in a particular way: those to versions other than `v1`, or, with the prefix
+//! `back-`, those to `v1`. Must not know servers.
 
 use serde_json::{Value, json};
 
-/// The code and the text that answer a `ConversionReview`; nothing if there is to be no answer.
+/// Returns the status code and the body that answer a `ConversionReview`; `None` to send no answer.
 pub(super) fn answer(review: &Value) -> Option<(u16, String)> {
     let request = &review["request"];
     let wanted = request["desiredAPIVersion"].as_str().unwrap_or_default();
@@ -51,7 +51,7 @@ pub(super) fn answer(review: &Value) -> Option<(u16, String)> {
     Some((200, answer.to_string()))
 }
 
-/// How the conversion of an object is to go wrong, if at all.
+/// Returns how the conversion of an object is to fail; empty if it is to succeed.
 fn case<'a>(object: &'a Value, wanted: &str) -> &'a str {
     let case = object["metadata"]["labels"]["case"].as_str();
     let case = case.unwrap_or_default();
@@ -82,7 +82,7 @@ fn converted(object: &Value, wanted: &str) -> Value {
     object
 }
 
-/// A converted object with what is wrong with it.
+/// Returns a converted object with the error of its case.
 fn spoilt(case: &str, was: &Value, mut object: Value) -> Value {
     let own = was["apiVersion"].clone();
     let meta = &mut object["metadata"];
@@ -119,7 +119,7 @@ fn spoilt(case: &str, was: &Value, mut object: Value) -> Value {
     object
 }
 
-/// An object as it was sent, without what servers make up.
+/// Returns an object as it was sent, without server-generated values.
 fn asked(object: &Value) -> String {
     let mut object = object.clone();
     if let Some(meta) = object["metadata"].as_object_mut() {

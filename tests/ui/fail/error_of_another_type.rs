@@ -10,7 +10,7 @@ async fn without_a_return_type(retry: u32) {
 }
 
 #[on_create("kopfexamples")]
-async fn of_another_error() -> Result<(), std::fmt::Error> {
+async fn of_another_error() -> Result<(), std::net::AddrParseError> {
     Err(PermanentError::new("x"))
 }
 

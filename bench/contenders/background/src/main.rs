@@ -1,4 +1,4 @@
-//! An operator with a timer and a daemon, each for the objects with its label: they say when they were called, and do nothing else.
+//! An operator with a timer and a daemon, each for the objects with its label; they print the times of their calls and do nothing else.
 
 use std::sync::LazyLock;
 use std::time::{Duration, SystemTime};

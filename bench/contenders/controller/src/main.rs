@@ -1,6 +1,6 @@
-//! The job on `kube::runtime::Controller`, as its documentation shows it: typed objects, default settings, one patch.
+//! The benchmark job with `kube::runtime::Controller`, as its documentation shows it: typed objects, default settings, one patch.
 //!
-//! The recorded mark is the spec as JSON, the size of what the frameworks with a last-handled record write.
+//! The mark holds the spec as JSON, which is as large as the last-handled record of the frameworks that write one.
 
 use std::sync::Arc;
 use std::time::Duration;

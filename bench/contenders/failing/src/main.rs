@@ -1,4 +1,4 @@
-//! An operator whose handlers fail as an object's number says, to see what failures leave in memory.
+//! An operator whose handlers fail depending on an object's number, to measure the memory that failures leave behind.
 
 use kopf_rs::prelude::*;
 use serde::Deserialize;
@@ -8,7 +8,7 @@ struct BenchSpec {
     n: u64,
 }
 
-/// Attempts that fail before one succeeds.
+/// The number of attempts that fail before one succeeds.
 const FAILING: u32 = 3;
 
 #[on_create("bench.kopf.rs", "v1", "benchobjs")]
@@ -16,7 +16,7 @@ async fn created() -> HandlerResult {
     Ok(())
 }
 
-/// The first two sorts succeed in the end, the next two never do, and the last one fails for good at once.
+/// Sorts 0 and 1 succeed after some failures, sorts 2 and 3 never succeed, and sort 4 fails permanently at once.
 #[on_update("bench.kopf.rs", "v1", "benchobjs", backoff = 1)]
 async fn updated(spec: BenchSpec, retry: u32) -> HandlerResult {
     let sort = spec.n % 5;

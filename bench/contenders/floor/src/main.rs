@@ -1,7 +1,7 @@
-//! The floor: nothing but watch lines in and one merge patch out per object without the mark.
+//! The floor: reads watch lines, and sends one merge patch per object without the mark.
 //!
-//! No cache, no retries of writes, no logs: what any operator on this client must at least spend. A watch that ends is
-//! taken up again behind its last line; beyond that it ends with an error where an operator would carry on.
+//! It has no cache, no retries of writes and no logs, so it shows the minimum cost of any operator on this client. It resumes a watch that
+//! ends after its last line; other failures end the program, where an operator would continue.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -18,7 +18,7 @@ use tokio::sync::Semaphore;
 
 const HANDLED: &str = "bench.kopf.rs/handled";
 const OBJECTS: &str = "/apis/bench.kopf.rs/v1/namespaces";
-/// Patches in flight at most: as many as kopf-rs allows itself by default.
+/// The maximum number of patches in flight: the default of kopf-rs.
 const CONCURRENCY: usize = 16;
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
@@ -92,7 +92,7 @@ async fn main() -> Result<(), Error> {
 
 type Unhandled = (String, String);
 
-/// The version of a line, and the name and spec of an object that lacks the mark.
+/// Returns the resource version of a line, and the name and spec of an object that lacks the mark.
 fn read(line: &[u8]) -> Result<(String, Option<Unhandled>), Error> {
     let Line { kind, object } = serde_json::from_slice(line)?;
     let Metadata {
@@ -117,7 +117,7 @@ async fn mark(client: Client, url: String, spec: String) -> Result<(), Error> {
         .header("content-type", "application/merge-patch+json")
         .body(patch)?;
     let mut answer = Box::pin(client.request_stream(request).await?);
-    // Read to its end, or the connection could not be used again.
+    // Read to the end, because otherwise the connection cannot be reused.
     let mut buffer = [0; 8192];
     while answer.read(&mut buffer).await? > 0 {}
     Ok(())

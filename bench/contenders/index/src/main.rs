@@ -1,12 +1,12 @@
-//! An operator with an index of objects by a number: it says when the index is complete, and how fast it is read.
+//! An operator with an index of objects by number: it prints when the index is complete, and the speed of lookups.
 
 use std::time::{Duration, Instant, SystemTime};
 
 use kopf_rs::prelude::*;
 
-/// For so long it looks up.
+/// The duration of the lookups.
 const SPAN: Duration = Duration::from_secs(2);
-/// Lookups between two looks at the clock.
+/// The number of lookups between two reads of the clock.
 const BATCH: u64 = 1_000;
 
 #[index("bench.kopf.rs", "v1", "benchobjs")]

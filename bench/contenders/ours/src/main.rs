@@ -1,4 +1,4 @@
-//! The job as a user of kopf-rs writes it: the framework itself records that an object was handled.
+//! The benchmark job as a user of kopf-rs writes it: the framework itself records that an object was handled.
 
 use kopf_rs::prelude::*;
 use serde::Deserialize;

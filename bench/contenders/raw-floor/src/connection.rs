@@ -1,4 +1,4 @@
-//! One connection to the server of a kubeconfig: hyper over TLS, one request at a time.
+//! A connection to the server of a kubeconfig: hyper over TLS, one request at a time.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use tokio_rustls::TlsConnector;
 
 use crate::Error;
 
-/// Where the server is, and how it is convinced.
+/// The address of a server, and the credentials for it.
 pub struct Server {
     authority: String,
     token: String,
@@ -32,7 +32,7 @@ pub struct Connection {
 }
 
 impl Server {
-    /// That of `$KUBECONFIG`.
+    /// Reads the server from the file that `$KUBECONFIG` names.
     pub fn of_environment() -> Result<Self, Error> {
         let path = std::env::var_os("KUBECONFIG").ok_or("$KUBECONFIG is not set")?;
         let file: Value = serde_json::from_slice(&std::fs::read(PathBuf::from(path))?)?;
@@ -71,7 +71,7 @@ impl Server {
 }
 
 impl Connection {
-    /// Sends a request; the body of its answer is to be read to its end before the next one.
+    /// Sends a request; the caller must read the response body to its end before the next request.
     pub async fn send(
         &mut self,
         method: &str,

@@ -1,8 +1,8 @@
-//! The raw floor: the floor's job on bare connections, one thread, no client of Kubernetes.
+//! The raw floor: the floor's job on bare connections, with one thread and without a Kubernetes client.
 //!
-//! Watch lines in, one merge patch out per object without the mark, HTTP/1.1 over TLS by hyper. What remains above this is
-//! what a client, threads and a framework cost. Reads kubeconfigs as the benchmark writes them: JSON, a file with the
-//! authority, a token. A watch that ends is taken up again behind its last line; everything else that fails ends it.
+//! It reads watch lines, and sends one merge patch per object without the mark, over HTTP/1.1 and TLS by hyper. The costs above it are
+//! those of a client, threads and a framework. It reads kubeconfigs only in the form that the benchmark writes: JSON, with a file for the
+//! certificate authority and a token. It resumes a watch that ends after its last line; other failures end the program.
 
 mod connection;
 
@@ -22,7 +22,7 @@ use connection::{Connection, Server};
 
 const HANDLED: &str = "bench.kopf.rs/handled";
 const OBJECTS: &str = "/apis/bench.kopf.rs/v1/namespaces";
-/// Patches in flight at most, each on a connection of its own: as many as kopf-rs allows itself by default.
+/// The maximum number of patches in flight, each on its own connection: the default of kopf-rs.
 const CONCURRENCY: usize = 16;
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
@@ -57,7 +57,7 @@ struct Metadata<'a> {
     annotations: HashMap<Cow<'a, str>, IgnoredAny>,
 }
 
-/// What patches share: the server, and the connections that are at rest.
+/// The state that patches share: the server, and the idle connections.
 struct Patches {
     server: Server,
     idle: Mutex<Vec<Connection>>,
@@ -106,7 +106,7 @@ async fn main() -> Result<(), Error> {
 
 type Unhandled = (String, String);
 
-/// The version of a line, and the name and spec of an object that lacks the mark.
+/// Returns the resource version of a line, and the name and spec of an object that lacks the mark.
 fn read(line: &[u8]) -> Result<(String, Option<Unhandled>), Error> {
     let Line { kind, object } = serde_json::from_slice(line)?;
     let Metadata {
@@ -141,7 +141,7 @@ async fn patch(patches: &Patches, url: &str, spec: &str) -> Result<(), Error> {
         None => patches.server.connect().await?,
     };
     let mut answer = connection.send("PATCH", url, patch).await?;
-    // Read to its end, or the connection could not be used again.
+    // Read to the end, because otherwise the connection cannot be reused.
     while let Some(frame) = answer.frame().await {
         frame?;
     }

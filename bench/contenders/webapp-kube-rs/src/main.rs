@@ -1,5 +1,5 @@
-//! A Deployment and a Service for every `WebApp`, as users of kube-rs write it: `kube::runtime::Controller`, typed objects, server-side apply,
-//! default settings.
+//! A Deployment and a Service for every `WebApp`, as users of kube-rs write it: `kube::runtime::Controller`, typed objects, server-side
+//! apply, default settings.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -144,7 +144,7 @@ fn status(app: &WebApp, available: i32) -> WebAppStatus {
     }
 }
 
-/// To the second, as Kubernetes keeps it.
+/// Returns the time in whole seconds, as Kubernetes stores it.
 fn now() -> Timestamp {
     let now = Timestamp::now().as_second();
     Timestamp::from_second(now).unwrap_or_default()

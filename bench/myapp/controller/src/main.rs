@@ -1,4 +1,4 @@
-//! The same small operator on `kube::runtime::Controller`: a Pod for every `MyApp`.
+//! The same small operator with `kube::runtime::Controller`: a Pod for every `MyApp`.
 
 use std::sync::Arc;
 use std::time::Duration;

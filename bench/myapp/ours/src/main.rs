@@ -1,4 +1,4 @@
-//! A small real operator on kopf-rs, for build time, size and idle memory: a Pod for every `MyApp`.
+//! A small but complete operator with kopf-rs, to measure build time, size and idle memory: a Pod for every `MyApp`.
 
 use k8s_openapi::api::core::v1::Pod;
 use kopf_rs::prelude::*;

@@ -1,7 +1,7 @@
-//! What is wrong with policies and their bindings, and what they leave out.
+//! Defaults and validation of policies and their bindings.
 //!
-//! Promise: complaints and defaults are the real server's, but for the types of `request` and `namespaceObject`, which are not checked here. Must not
-//! know how policies are evaluated.
+//! Guarantees the real server's messages and defaults, except that `request` and `namespaceObject` are not type-checked.
+//! Must not depend on how policies are evaluated.
 
 use serde_json::{Value, json};
 
@@ -15,10 +15,10 @@ use crate::status::Cause;
 
 const ACTIONS: [&str; 3] = ["Audit", "Deny", "Warn"];
 const REASONS: [&str; 3] = ["Forbidden", "Invalid", "RequestEntityTooLarge"];
-/// How many audit annotations a policy may have.
+/// The maximum number of audit annotations per policy.
 const MOST: usize = 20;
 
-/// Fill in what a policy may leave out.
+/// Fills in the defaults of a policy.
 pub(in crate::admission) fn fill_policy(body: &mut Body) {
     let Some(Value::Object(spec)) = body.get_mut("spec") else {
         return;
@@ -29,7 +29,7 @@ pub(in crate::admission) fn fill_policy(body: &mut Body) {
     }
 }
 
-/// Fill in what a binding may leave out.
+/// Fills in the defaults of a binding.
 pub(in crate::admission) fn fill_binding(body: &mut Body) {
     let Some(Value::Object(spec)) = body.get_mut("spec") else {
         return;
@@ -55,7 +55,7 @@ fn fill_constraints(constraints: &mut Body) {
     }
 }
 
-/// What is wrong with a policy.
+/// Validates a policy.
 pub(in crate::admission) fn of_policy(body: &Body) -> Vec<Cause> {
     let mut causes = Vec::new();
     let spec = body.get("spec").unwrap_or(&Value::Null);
@@ -119,7 +119,7 @@ pub(in crate::admission) fn of_policy(body: &Body) -> Vec<Cause> {
     causes
 }
 
-/// What is wrong with a binding.
+/// Validates a binding.
 pub(in crate::admission) fn of_binding(body: &Body) -> Vec<Cause> {
     let mut causes = Vec::new();
     let spec = body.get("spec").unwrap_or(&Value::Null);
@@ -210,14 +210,14 @@ fn check_constraints(constraints: &Value, at: &str, causes: &mut Vec<Cause>) {
     }
 }
 
-/// What expressions may name.
+/// The names that an expression may refer to.
 #[derive(Clone, Copy)]
 struct Expressions<'a> {
     variables: &'a [String],
     has_params: bool,
 }
 
-/// The names of the variables.
+/// Validates the variables and returns their names.
 fn check_variables(spec: &Value, has_params: bool, causes: &mut Vec<Cause>) -> Vec<String> {
     let mut known = Vec::new();
     for (index, variable) in list(spec, "variables").enumerate() {
@@ -276,7 +276,7 @@ fn check_validation(
 // === impl Expressions ===
 
 impl Expressions<'_> {
-    /// Complain about an expression that is none, names what is not there, or comes to something else.
+    /// Reports an expression that does not compile, or whose type is not the wanted one.
     fn check(self, source: &str, field: &str, wanted: Option<CelKind>, causes: &mut Vec<Cause>) {
         if source.trim().is_empty() {
             causes.push(Cause::required(field, "expression is not specified"));

@@ -1,6 +1,6 @@
-//! What the expressions of a policy come to for one request.
+//! Evaluates the expressions of a policy for one request.
 //!
-//! Promise: what cannot be evaluated is told, and is never a yes. Must not know where objects come from.
+//! Guarantees that an evaluation failure is reported and never counts as true. Must not depend on the origin of the objects.
 
 use std::sync::Arc;
 
@@ -9,14 +9,14 @@ use serde_json::Value as Json;
 use super::{Policy, Validation};
 use crate::cel::{Fault, Outcome, Program, Value};
 
-/// What one expression may cost, and all of a policy together.
+/// The cost limits of one expression and of all expressions of a policy.
 const LIMIT: u64 = 1_000_000;
 const BUDGET: u64 = 10_000_000;
 
-/// How long a message may be, in bytes.
+/// The maximum length of a message in bytes.
 const LONGEST: usize = 5 * 1024;
 
-/// What expressions can see.
+/// The values that expressions can read.
 #[derive(Clone, Copy)]
 pub(super) struct Seen<'a> {
     pub(super) request: &'a Json,
@@ -25,7 +25,7 @@ pub(super) struct Seen<'a> {
     pub(super) has_params: bool,
 }
 
-/// What speaks against a request.
+/// A validation that does not pass.
 pub(super) enum Judged {
     /// An expression cannot be evaluated.
     Fails(String),
@@ -35,13 +35,13 @@ pub(super) enum Judged {
     },
 }
 
-/// The variables of a policy: those that could be computed, and why others could not.
+/// The variables of a policy: the computed values, and the errors of the others.
 struct Variables<'a> {
     made: Value<'a>,
     failed: Vec<(&'a str, String)>,
 }
 
-/// All that speaks against a request.
+/// Returns all validations that do not pass.
 pub(super) fn judge(policy: &Policy, seen: Seen<'_>) -> Vec<Judged> {
     match meets_conditions(policy, seen) {
         Ok(true) => {}
@@ -72,7 +72,7 @@ pub(super) fn judge(policy: &Policy, seen: Seen<'_>) -> Vec<Judged> {
     judged
 }
 
-/// Whether the policy is about the request; an error where only a condition that fails says otherwise.
+/// Returns whether the policy applies to the request; an error if a condition fails and no other is false.
 fn meets_conditions(policy: &Policy, seen: Seen<'_>) -> Result<bool, String> {
     let mut failed = None;
     let seen = Seen {
@@ -104,7 +104,7 @@ fn names(seen: Seen<'_>) -> Vec<(&str, Outcome<'_>)> {
     names
 }
 
-/// The variables, each with those before it.
+/// Computes the variables; each can read those before it.
 fn variables<'a>(
     programs: &'a [(&'a str, Result<Arc<Program>, String>)],
     seen: Seen<'a>,
@@ -130,7 +130,7 @@ fn variables<'a>(
     variables
 }
 
-/// What an expression comes to, as far as that matters: a truth, a text, or nothing.
+/// Evaluates an expression; the result is a boolean, a string or null.
 fn evaluate(
     source: &str,
     seen: Seen<'_>,
@@ -157,7 +157,7 @@ fn evaluate(
     }
 }
 
-/// Why there is no value. That of a variable is told where it is asked for.
+/// Returns the error message of an evaluation; a failed variable is reported where it is read.
 fn told(fault: Fault, variables: &Variables<'_>) -> String {
     match fault {
         Fault::Limit => "operation cancelled: actual cost limit exceeded".to_owned(),
@@ -171,7 +171,7 @@ fn told(fault: Fault, variables: &Variables<'_>) -> String {
     }
 }
 
-/// What is said of an object for which a validation does not hold.
+/// Returns the message for an object that violates a validation.
 fn message(
     validation: &Validation,
     seen: Seen<'_>,

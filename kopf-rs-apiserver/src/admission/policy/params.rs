@@ -1,6 +1,6 @@
 //! The parameters of a policy: objects that a binding names or selects.
 //!
-//! Must not know what is done with them.
+//! Must not depend on their use.
 
 use std::sync::Arc;
 
@@ -10,15 +10,15 @@ use crate::admission::hook::word;
 use crate::kind::{Kind, api_version};
 use crate::object::Stored;
 use crate::selector::object::ObjectSelector;
-use crate::store::Store;
+use crate::store::{Store, key};
 
-/// What a binding says of parameters.
+/// The reference of a binding to parameters.
 #[derive(Clone, Debug)]
 pub(super) struct ParamRef {
     name: String,
     namespace: String,
     selector: Option<ObjectSelector>,
-    /// That there are none refuses the request.
+    /// Refuses the request if no parameter object exists.
     denies_without: bool,
 }
 
@@ -32,7 +32,7 @@ impl ParamRef {
         }
     }
 
-    /// The objects: each of them is to be satisfied.
+    /// Returns the parameter objects; a request must satisfy the policy for each of them.
     pub(super) fn find(
         &self,
         store: &Store,
@@ -61,7 +61,12 @@ impl ParamRef {
         if kind.namespaced && namespace.is_empty() {
             return Err("cannot use namespaced paramRef in policy binding that matches cluster-scoped resources".to_owned());
         }
-        let all = store.under(kind.collection, namespace);
+        let prefix = if kind.namespaced {
+            key(Some(namespace), "")
+        } else {
+            String::new()
+        };
+        let all = store.under(kind.collection, &prefix);
         let is_chosen = |stored: &&Arc<Stored>| match &self.selector {
             Some(selector) if self.name.is_empty() => selector.matches(&stored.slim.labels),
             _ => stored.slim.name == self.name,

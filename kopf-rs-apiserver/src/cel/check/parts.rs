@@ -1,6 +1,6 @@
-//! What lists, fields and messages are.
+//! The types of lists, fields and messages.
 //!
-//! Promise: a field that is not there is complained about, and a message, as there are none. Must not know calls.
+//! Reports unknown fields, and every message literal, because no message types exist. Independent of calls.
 
 use super::{Checker, is_type};
 use crate::cel::kind::{Kind, meant};
@@ -9,7 +9,7 @@ use crate::cel::tree::{Field, Tree, plain};
 // === impl Checker ===
 
 impl Checker {
-    /// What parts are that must be alike.
+    /// Returns the common type of nodes that must agree, such as list items.
     pub(super) fn alike(&mut self, parts: &[(usize, Kind)]) -> Kind {
         let Some((_, first)) = parts.first() else {
             return Kind::Open(self.open.more(1));
@@ -27,7 +27,7 @@ impl Checker {
         made
     }
 
-    /// What an optional value is, where there is one.
+    /// Returns the type of the value within an optional entry (`?item`).
     pub(super) fn perhaps(&mut self, of: &Tree) -> Kind {
         let kind = self.visit(of);
         match self.open.settled(&kind) {
@@ -41,7 +41,7 @@ impl Checker {
         }
     }
 
-    /// There are no messages: no name is that of one.
+    /// Reports a message literal as an error, as there are no message types.
     pub(super) fn message(&mut self, place: usize, name: &str, fields: &[Field]) -> Kind {
         let known = self.known(name).map(Kind::to_string);
         let why = match known {

@@ -1,6 +1,6 @@
-//! Texts with places that are filled in, looked at before there are values.
+//! Checks `format` calls before evaluation.
 //!
-//! Promise: only what is written out is looked at: a text, and a list of parts. Must not know what values are.
+//! Only a literal string with a literal list of arguments is checked. Independent of values.
 
 use crate::cel::Complaint;
 use crate::cel::clauses::{self, Clause, Told};
@@ -9,7 +9,7 @@ use crate::cel::tree::{Part, Tree};
 
 use super::Found;
 
-/// What is wrong, and where if it is not the whole call.
+/// An error and its position, or `None` if it concerns the whole call.
 struct Wrong(Option<usize>, String);
 
 impl Told for Wrong {
@@ -22,7 +22,7 @@ impl Told for Wrong {
     }
 }
 
-/// What is wrong with the parts that go into the places of texts.
+/// Collects the errors of all `format` calls in the expression.
 pub(super) fn check(tree: &Tree, found: &Found, complaints: &mut Vec<Complaint>) {
     tree.each_part(&mut |part| {
         let Part::Call {
@@ -74,7 +74,7 @@ fn judge(call: &Tree, text: &str, items: &[Tree], found: &Found) -> Option<Compl
     }
 }
 
-/// The part that cannot go into such a place.
+/// Returns the argument that does not fit this clause.
 fn unfit<'a>(item: &'a Tree, clause: char, found: &Found) -> Option<&'a Tree> {
     if let Part::Perhaps(of) = &item.part {
         return unfit(of, clause, found);

@@ -1,6 +1,6 @@
-//! What calls cost at most, function by function: those of the language, of lists and of sets.
+//! The highest costs of calls to functions of the language, of lists and of sets.
 //!
-//! Promise: a function that is not named here costs one. Must not know the trees of expressions.
+//! A function that is not listed here costs one. Independent of expression trees.
 
 use super::size::{LETTER, PATTERN, Parts, Size, cost};
 use super::{Estimate, LIST, Operand};
@@ -8,7 +8,7 @@ use crate::cel::kind::Kind;
 use crate::cel::library::Overload;
 use crate::cel::tree::{Part, Tree};
 
-/// What a call costs, and how long what it makes is.
+/// The cost of a call and the size of its result.
 pub(super) struct Call {
     pub(super) cost: u64,
     pub(super) size: Option<Size>,
@@ -32,7 +32,7 @@ impl Call {
         Self { cost, ..self }
     }
 
-    /// A new list of so many, each of which costs so much.
+    /// Creates a list of the given size at a cost of `each` per item.
     fn list(each: f64, size: Size) -> Self {
         Self::makes(size.cost(each).saturating_add(1 + LIST), size)
     }
@@ -52,7 +52,7 @@ impl Operand<'_> {
         }
     }
 
-    /// The number it is, where it is written as one; a negative one is none.
+    /// Returns the integer literal, zero if it is negative, or `otherwise` if the operand is not a literal.
     fn count(&self, otherwise: u64) -> u64 {
         let number = self.int().map(|value| u64::try_from(value).unwrap_or(0));
         number.unwrap_or(otherwise)
@@ -62,7 +62,7 @@ impl Operand<'_> {
 // === impl Estimate ===
 
 impl<'a> Estimate<'a> {
-    /// What a call costs, if it comes to this overload, with what is given.
+    /// Returns the cost of a call that resolves to this overload.
     pub(super) fn used(
         &mut self,
         tree: &Tree,
@@ -95,7 +95,7 @@ impl<'a> Estimate<'a> {
         Call::makes(cost, one.size().or(other.size()))
     }
 
-    /// Functions of the language itself.
+    /// Returns the cost of a function of the language itself.
     fn of_language(
         &mut self,
         tree: &Tree,
@@ -109,7 +109,7 @@ impl<'a> Estimate<'a> {
             ("format", Some(target), _) => Call::costs(target.size().cost(LETTER)),
             ("bytes", None, [of]) if takes == [Kind::Text] => {
                 let Size { min, max } = of.size();
-                // The real server lets this overflow, too.
+                // The real server lets this overflow as well.
                 let max = max.wrapping_mul(4);
                 Call::makes(of.size().cost(LETTER), Size { min, max })
             }
@@ -165,7 +165,7 @@ impl<'a> Estimate<'a> {
     }
 }
 
-/// Functions of lists and of sets.
+/// Returns the cost of a function of lists or sets.
 fn of_lists(
     name: &str,
     overload: &Overload,
@@ -205,7 +205,7 @@ pub(super) fn float(number: u64) -> f64 {
     number as f64
 }
 
-/// A text, gone through for a pattern.
+/// Returns the cost of matching a string against a pattern.
 fn searched(text: &Operand<'_>, pattern: &Operand<'_>) -> u64 {
     search(text.size(), pattern.size())
 }
@@ -215,7 +215,7 @@ pub(super) fn search(text: Size, pattern: Size) -> u64 {
     steps.saturating_mul(pattern.cost(PATTERN))
 }
 
-/// Two values, compared as far as the shorter one goes.
+/// Returns the cost of comparing two values up to the length of the shorter one.
 fn compared(one: &Operand<'_>, other: &Operand<'_>) -> u64 {
     cost(one.size().max.min(other.size().max), LETTER)
 }

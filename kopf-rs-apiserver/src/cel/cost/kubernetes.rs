@@ -1,6 +1,6 @@
-//! What calls of functions cost at most that Kubernetes adds, and of those that it counts otherwise than the language does.
+//! The highest costs of functions that Kubernetes adds, and of language functions that Kubernetes counts differently.
 //!
-//! Promise: a function that is not named here is the language's. Must not know the trees of expressions.
+//! A function that is not listed here is one of the language. Independent of expression trees.
 
 use super::call::{Call, float, search};
 use super::path::Step;
@@ -9,23 +9,23 @@ use super::{Estimate, Operand};
 use crate::cel::kind::Kind;
 use crate::cel::library::Overload;
 
-/// How long a pattern that checks a format may be.
+/// The assumed length of the pattern that checks a format.
 const FORMAT_PATTERN: f64 = 128.0;
-/// How long the name of a format may be.
+/// The greatest length of a format name.
 const FORMAT: u64 = 64;
-/// The bytes of an address.
+/// The size of an IP address in bytes.
 const ADDRESS: u64 = 16;
 
 // === impl Estimate ===
 
 impl<'a> Estimate<'a> {
-    /// How long an operand is; it may be known by its place only.
+    /// Returns the size of an operand, which may be known only from its path in the schema.
     fn length(&self, of: &Operand<'_>) -> Size {
         let known = of.size.or_else(|| self.declared(&of.path));
         known.unwrap_or(Size::UNKNOWN)
     }
 
-    /// What the items of a list are, and how long.
+    /// Returns the type and the size of the items of a list.
     fn item(&self, list: &Operand<'a>) -> Option<(&'a Kind, Size)> {
         let of = match list.kind {
             Kind::List(of) | Kind::Optional(of) | Kind::Map(of, _) => &**of,
@@ -36,7 +36,7 @@ impl<'a> Estimate<'a> {
         Some((of, size.unwrap_or(Size::UNKNOWN)))
     }
 
-    /// Functions of the items of a list, and where something is in a text.
+    /// Returns the cost of a function of list items, or of one that searches in a string.
     pub(super) fn of_items(
         &self,
         name: &str,
@@ -71,7 +71,7 @@ impl<'a> Estimate<'a> {
         })
     }
 
-    /// Functions of texts.
+    /// Returns the cost of a function of strings.
     pub(super) fn of_texts(
         &self,
         name: &str,
@@ -108,7 +108,7 @@ impl<'a> Estimate<'a> {
         })
     }
 
-    /// Functions of what Kubernetes knows beside texts and lists.
+    /// Returns the cost of a function of other Kubernetes types, such as quantities and addresses.
     pub(super) fn of_kubernetes(
         &self,
         name: &str,
@@ -145,7 +145,7 @@ impl<'a> Estimate<'a> {
     }
 }
 
-/// Values of Kubernetes' own that are compared.
+/// Returns the cost of comparing values of a Kubernetes type.
 fn special(given: &[Operand<'_>]) -> Option<Call> {
     let [one, other] = given else { return None };
     let Kind::Named(name) = one.kind else {
@@ -164,11 +164,11 @@ fn special(given: &[Operand<'_>]) -> Option<Call> {
     }))
 }
 
-/// How long a text is in which parts were replaced.
+/// Returns the size of a string after replacing `old` with `new`.
 fn replaced(text: Size, old: Size, new: Size) -> Size {
     let fill = |length: u64| (length.saturating_add(1), length);
     let (most, most_kept) = if old.min == 0 {
-        // Nothing, replaced, is everywhere between the letters.
+        // Replacing the empty string inserts the new one between all characters.
         fill(text.max)
     } else if new.max <= old.min {
         (0, text.max)
@@ -192,7 +192,7 @@ fn replaced(text: Size, old: Size, new: Size) -> Size {
     })
 }
 
-/// How many parts of a length there may be.
+/// Returns how many pieces of length `part` fit into `whole`.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

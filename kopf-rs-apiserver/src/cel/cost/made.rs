@@ -1,6 +1,6 @@
-//! What lists and maps cost that an expression makes.
+//! The cost of list and map literals.
 //!
-//! Promise: their parts are as long as the longest. Must not know calls.
+//! All items count as long as the longest one. Independent of calls.
 
 use super::{Estimate, LIST, MAP};
 use crate::cel::cost::size::{Parts, Size};

@@ -1,13 +1,13 @@
-//! Where in the schema a part of an expression is.
+//! The path of a node within the schema.
 //!
-//! A path shares its steps with those it was made from, and making one path longer may write over the end of another one, as
-//! it does in the real server: lengths of values within nested macros can be those of other fields.
-//! Promise: it goes wrong where the real server's goes wrong. Must not know expressions.
+//! A path shares its steps with the path it was made from, and extending one path may overwrite the end of another one.
+//! The real server has this bug as well: sizes of values in nested macros can be those of other fields.
+//! This module reproduces it exactly. Independent of expressions.
 
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// A part of what is at a path.
+/// One step of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     Item,
@@ -17,12 +17,12 @@ pub(super) enum Step {
     Field(String),
 }
 
-/// Steps from a variable on; the first names it.
+/// The steps from a variable on; the first step names the variable.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Path {
     steps: Rc<RefCell<Vec<Step>>>,
     length: usize,
-    /// How long it may get where it lies.
+    /// The capacity of the shared steps, which grows like that of a Go slice.
     room: usize,
 }
 
@@ -41,7 +41,7 @@ impl Path {
         self.length == 0
     }
 
-    /// One step longer.
+    /// Returns the path with one more step; shares the steps if their capacity suffices.
     pub(super) fn join(&self, step: Step) -> Self {
         let longer = if self.length < self.room {
             self.clone()
@@ -64,7 +64,7 @@ impl Path {
         }
     }
 
-    /// A copy with one step more.
+    /// Returns an independent copy with one more step.
     pub(super) fn extended(&self, step: Step) -> Self {
         let mut steps = self.steps();
         steps.push(step);

@@ -1,20 +1,20 @@
-//! How long texts, lists and maps may be, and what it costs to go through them.
+//! Bounds on the sizes of strings, lists and maps, and the cost of traversing them.
 //!
-//! Promise: nothing overflows where the real server's numbers do not. Must not know expressions.
+//! Arithmetic saturates where the real server's does. Independent of expressions.
 
-/// What a letter costs that is looked at.
+/// The cost of each traversed character.
 pub(super) const LETTER: f64 = 0.1;
-/// What a letter of a pattern costs for each step.
+/// The cost of each character of a pattern, per step of the match.
 pub(super) const PATTERN: f64 = 0.25;
 
-/// The least and the most that there may be of something.
+/// The lower and upper bound of a size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Size {
     pub(super) min: u64,
     pub(super) max: u64,
 }
 
-/// How long the parts of a list or a map may be.
+/// The sizes of the items of a list, or of the keys and values of a map.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Parts {
     pub(super) of_list: bool,
@@ -29,7 +29,7 @@ impl Size {
         min: 0,
         max: u64::MAX,
     };
-    /// Wider than this with everything that is put to it.
+    /// The neutral element of `or`: the union with any size is that size.
     pub(super) const NONE: Self = Self {
         min: u64::MAX,
         max: 0,
@@ -56,7 +56,7 @@ impl Size {
         }
     }
 
-    /// What is either.
+    /// Returns the bounds that contain both sizes.
     pub(super) fn or(self, other: Self) -> Self {
         Self {
             min: self.min.min(other.min),
@@ -64,7 +64,7 @@ impl Size {
         }
     }
 
-    /// What it costs at most, where each costs so much.
+    /// Returns the highest cost at `each` per unit.
     pub(super) fn cost(self, each: f64) -> u64 {
         cost(self.max, each)
     }
@@ -82,7 +82,7 @@ impl Parts {
     }
 }
 
-/// What so many cost, where each costs so much; rounded up.
+/// Returns `count * each`, rounded up and saturating.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,

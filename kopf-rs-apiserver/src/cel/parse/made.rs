@@ -1,6 +1,6 @@
-//! Lists, maps and messages, as expressions write them.
+//! Parses list, map and message literals.
 //!
-//! Promise: an optional part is one that a question mark stands before. Must not know operators.
+//! A question mark before an entry makes it optional. Independent of operators.
 
 use super::Reader;
 use crate::cel::tree::{Field, Part, Tree};
@@ -8,7 +8,7 @@ use crate::cel::tree::{Field, Part, Tree};
 // === impl Reader ===
 
 impl Reader {
-    /// A part that is left out where it comes to nothing, if a sign says so.
+    /// Parses an entry; an optional one is left out of the result if its value is absent.
     pub(super) fn perhaps(&mut self, optional: bool) -> Option<Tree> {
         let of = self.ternary()?;
         if !optional {
@@ -58,7 +58,7 @@ impl Reader {
         Some(self.maker.make(place, Part::Map(entries)))
     }
 
-    /// The whole name of a message, where it is one that begins with this word.
+    /// Reads the full name of a message literal that starts with this word, or returns `None` if no message literal follows.
     pub(super) fn message(&mut self, word: &str) -> Option<String> {
         let start = self.at;
         let mut name = word.to_owned();

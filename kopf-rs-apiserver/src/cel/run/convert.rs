@@ -1,12 +1,12 @@
-//! Values of one type from those of another.
+//! Conversions between types.
 //!
-//! Promise: what cannot be converted is told with both types. Must not know operators.
+//! The error of an impossible conversion names both types. Independent of operators.
 
 use crate::cel::value::moment::{self, Moment};
 use crate::cel::value::{Fault, Outcome, Value};
 use crate::schema::go::duration;
 
-/// What a conversion makes of a value; none where the function is no conversion.
+/// Converts a value, or returns `None` if the function is not a conversion.
 pub(super) fn call<'a>(name: &str, method: bool, given: &[Value<'a>]) -> Option<Outcome<'a>> {
     let [of] = given else {
         return None;
@@ -120,7 +120,7 @@ fn to_bool<'a>(of: &Value<'a>) -> Option<Outcome<'a>> {
     })))
 }
 
-/// A value as a text; none if there is no conversion.
+/// Converts a value to a string, or returns `None` if no conversion exists.
 pub(super) fn to_text<'a>(of: &Value<'a>) -> Option<Outcome<'a>> {
     Some(Ok(Value::text(match of {
         Value::Text(_) => return Some(Ok(of.clone())),

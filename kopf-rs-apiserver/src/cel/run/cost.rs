@@ -1,20 +1,20 @@
-//! What calls cost when they are made, as the real server counts it: not always what it estimated before.
+//! The actual costs of calls, as the real server counts them; they can differ from its estimates.
 //!
-//! Promise: a function that is not named here costs one. Must not know trees.
+//! A function that is not listed here costs one. Independent of expression trees.
 
 use crate::cel::value::Value;
 
-/// What a new list, or a new map, costs.
+/// The cost of creating a list or a map.
 pub(super) const LIST: u64 = 10;
 pub(super) const MAP: u64 = 30;
 
 const CALL: u64 = 1;
-/// What a letter costs, that is looked at.
+/// The cost of each traversed character.
 const LETTER: f64 = 0.1;
-/// What a letter of a pattern costs.
+/// The cost of each character of a pattern.
 const PATTERN: f64 = 0.25;
 
-/// Functions that look at each letter of a text once.
+/// Functions that traverse a string once.
 const ONCE_THROUGH: [&str; 16] = [
     "url",
     "lowerAscii",
@@ -34,7 +34,7 @@ const ONCE_THROUGH: [&str; 16] = [
     "format",
 ];
 
-/// Whether a value is one of Kubernetes' own.
+/// Returns true if the value has a type that Kubernetes adds.
 fn is_special(of: &Value<'_>) -> bool {
     of.type_name().starts_with("kubernetes.") || of.type_name().starts_with("net.")
 }
@@ -49,7 +49,7 @@ fn up(size: u64, each: f64) -> u64 {
     (size as f64 * each).ceil() as u64
 }
 
-/// What a call costs, as far as its operands say.
+/// Returns the cost of a call that follows from its operands.
 pub(super) fn before(name: &str, given: &[Value<'_>]) -> u64 {
     let size = |at: usize| given.get(at).map_or(0, Value::size);
     let letters = |at: usize| up(size(at), LETTER);
@@ -86,7 +86,7 @@ pub(super) fn before(name: &str, given: &[Value<'_>]) -> u64 {
     }
 }
 
-/// What a call costs beside, by what it made.
+/// Returns the additional cost of a call that follows from its result.
 pub(super) fn after(name: &str, made: &Value<'_>) -> u64 {
     match name {
         "join" => up(made.size(), 2.0 * LETTER),
@@ -99,7 +99,7 @@ fn allocated(size: u64, each: u64) -> u64 {
     size.saturating_mul(each).saturating_add(CALL + LIST)
 }
 
-/// Everything in a list, compared with everything.
+/// Returns the cost of comparing all items of a list with each other.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
@@ -116,7 +116,7 @@ fn compared(list: &Value<'_>) -> u64 {
     (pairs as f64 * each) as u64 + CALL + LIST
 }
 
-/// All of a value, with what is within it.
+/// Returns the cost of traversing a value, including nested values.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
@@ -142,7 +142,7 @@ fn searched(text: u64, pattern: u64) -> u64 {
     up(text.saturating_add(1), LETTER).saturating_mul(up(pattern, PATTERN))
 }
 
-/// A text that stands for something else has to be read.
+/// Returns the cost of parsing an operand that is given as a string.
 fn parsed(other: &Value<'_>) -> u64 {
     match other {
         Value::Text(_) => up(other.size(), LETTER),

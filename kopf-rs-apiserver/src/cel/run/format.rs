@@ -1,18 +1,18 @@
-//! The formats that expressions can ask for by name.
+//! The named formats of expressions, such as `format.dns1123Label()`.
 //!
-//! Promise: what is wrong with a text is told as in names and labels of objects. Must not know expressions.
+//! Errors are the same as for names and labels of objects. Independent of expressions.
 
 use crate::rules::names;
 use crate::schema::format::fits;
 
 use super::url;
 
-/// What a text may have to be like.
+/// A named format that strings can be validated against.
 #[derive(Debug)]
 pub(crate) struct Format {
-    /// As expressions name it.
+    /// The name in expressions.
     pub(crate) name: &'static str,
-    /// How long a pattern that checks it would be.
+    /// The length of the equivalent pattern, for the cost.
     pub(crate) pattern: u64,
 }
 
@@ -43,9 +43,9 @@ impl Format {
         FORMATS.iter().find(|format| format.name == name)
     }
 
-    /// What is wrong with a text.
+    /// Returns the errors of a string.
     pub(super) fn validate(&self, text: &str) -> Vec<String> {
-        // What begins a name may end in a dash: the name goes on behind it.
+        // A name prefix may end in a dash, because the generated name continues after it.
         let begun = match text.strip_suffix('-') {
             Some(start) if self.name.ends_with("Prefix") => format!("{start}a"),
             _ => text.to_owned(),

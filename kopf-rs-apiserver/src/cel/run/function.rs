@@ -1,11 +1,11 @@
-//! Functions by name.
+//! Calls functions by name.
 //!
-//! Promise: one that does not take its operands is a fault. Must not know trees or costs.
+//! A function that does not take the given operands is an error. Independent of expression trees and costs.
 
 use super::{convert, kubernetes, lists, operator, texts, times};
 use crate::cel::value::{Fault, List, Outcome, Value};
 
-/// What a function makes of its operands.
+/// Applies a function to its operands.
 pub(super) fn apply<'a>(name: &str, method: bool, mut operands: Vec<Value<'a>>) -> Outcome<'a> {
     if let ("_+_", [Value::List(_), Value::List(other)]) = (name, operands.as_slice()) {
         let other: List<'a> = other.clone();
@@ -27,7 +27,7 @@ pub(super) fn apply<'a>(name: &str, method: bool, mut operands: Vec<Value<'a>>) 
     found.unwrap_or_else(|| Err(Fault::overload(name, given)))
 }
 
-/// A map with one entry more, or with those of another one.
+/// Returns the map with one more entry, or with the entries of another map.
 fn inserted(operands: Vec<Value<'_>>) -> Outcome<'_> {
     let mut operands = operands.into_iter();
     match (operands.next(), operands.next(), operands.next()) {

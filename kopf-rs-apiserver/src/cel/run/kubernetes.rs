@@ -1,6 +1,6 @@
 //! Functions that Kubernetes adds: quantities, addresses, formats and versions.
 //!
-//! Promise: see <https://kubernetes.io/docs/reference/using-api/cel/>. Must not know texts beyond reading them.
+//! See <https://kubernetes.io/docs/reference/using-api/cel/>. Uses strings only as input to parse.
 
 use std::cmp::Ordering;
 use std::net::IpAddr;
@@ -15,7 +15,7 @@ use crate::typed::quantity;
 
 const NANO: i128 = 1_000_000_000;
 
-/// What a function makes of its operands; none where it is another function.
+/// Applies a function to its operands, or returns `None` if it belongs to another module.
 pub(super) fn call<'a>(name: &str, given: &[Value<'a>]) -> Option<Outcome<'a>> {
     match given {
         [] => {
@@ -40,7 +40,7 @@ pub(super) fn call<'a>(name: &str, given: &[Value<'a>]) -> Option<Outcome<'a>> {
     }
 }
 
-/// Something read from a text.
+/// Parses a value from a string.
 fn of_text<'a>(name: &str, text: &str, rest: &[Value<'a>]) -> Option<Outcome<'a>> {
     let loose = match rest {
         [] => false,
@@ -129,7 +129,7 @@ fn compared<'a>(name: &str, order: Ordering) -> Option<Outcome<'a>> {
     }))
 }
 
-/// An address, as Go's `netip` reads it; no zones, and no IPv4 within IPv6.
+/// Parses an IP address as Go's `netip` does; rejects zones and IPv4-mapped IPv6 addresses.
 fn address(text: &str) -> Result<IpAddr, String> {
     if let Some((bare, _)) = text.split_once('%')
         && bare.parse::<std::net::Ipv6Addr>().is_ok()
@@ -150,7 +150,7 @@ fn address(text: &str) -> Result<IpAddr, String> {
     Ok(found)
 }
 
-/// What Go says of an address that is none.
+/// Returns Go's error for an invalid address.
 fn unparsed(text: &str) -> String {
     let first = text
         .chars()
@@ -164,7 +164,7 @@ fn unparsed(text: &str) -> String {
     format!("ParseAddr({text:?}): {why}")
 }
 
-/// What Go says of an address of four numbers that is none.
+/// Returns Go's error for an invalid IPv4 address.
 fn four(text: &str) -> String {
     let mut parts = 0;
     let mut digits = String::new();
@@ -256,7 +256,7 @@ fn is_local(address: IpAddr) -> bool {
     }
 }
 
-/// The bits of an address, and how many there are.
+/// Returns the bits of an address, and their number.
 fn bits_of(address: IpAddr) -> (u128, u8) {
     match address {
         IpAddr::V4(four) => (u128::from(four.to_bits()), 32),

@@ -1,6 +1,6 @@
-//! Functions of lists, of sets, and of values that may not be there.
+//! Functions of lists, sets and optional values.
 //!
-//! Promise: lists stay as they are; what is made is a new one. Must not know texts.
+//! Never changes a list; returns a new one. Independent of strings.
 
 use std::cmp::Ordering;
 use std::rc::Rc;
@@ -8,7 +8,7 @@ use std::rc::Rc;
 use super::operator;
 use crate::cel::value::{Fault, List, Outcome, Value, compare, equal};
 
-/// What a function makes of lists or optional values; none where it is another function.
+/// Applies a function of lists or optional values, or returns `None` if it belongs to another module.
 pub(super) fn call<'a>(name: &str, given: &[Value<'a>]) -> Option<Outcome<'a>> {
     if let Some(made) = optional(name, given) {
         return Some(made);
@@ -87,7 +87,7 @@ fn intersects<'a>(one: &List<'a>, other: &List<'a>) -> Outcome<'a> {
     Ok(Value::Bool(false))
 }
 
-/// Functions of the order, the sum, and the places of items.
+/// Applies a function of the order, the sum or the positions of items.
 fn ordered<'a>(name: &str, list: &List<'a>, rest: &[Value<'a>]) -> Option<Outcome<'a>> {
     let place =
         |at: Option<usize>| Value::Int(at.map_or(-1, |at| i64::try_from(at).unwrap_or(i64::MAX)));
@@ -149,7 +149,7 @@ fn extreme<'a>(items: Vec<Value<'a>>, name: &str, wanted: Ordering) -> Outcome<'
     Ok(found)
 }
 
-/// Lists made of lists.
+/// Applies a function that returns a new list.
 fn shaped<'a>(name: &str, list: &List<'a>, rest: &[Value<'a>]) -> Option<Outcome<'a>> {
     let made = match (name, rest) {
         ("reverse", []) => list.values().map(|mut items| {
@@ -208,7 +208,7 @@ fn slice<'a>(list: &List<'a>, from: i64, to: i64) -> Items<'a> {
     list.iter().skip(start).take(end - start).collect()
 }
 
-/// The items of a list in the order of their keys.
+/// Returns the items of a list, sorted by their keys.
 fn sorted<'a>(list: &List<'a>, keys: &List<'a>) -> Items<'a> {
     let (items, keys) = (list.values()?, keys.values()?);
     if items.len() != keys.len() {

@@ -1,6 +1,6 @@
-//! Lists and maps that an expression makes.
+//! Evaluates list and map literals.
 //!
-//! Promise: an optional part without a value is left out. Must not know calls.
+//! Leaves out optional entries without a value. Independent of calls.
 
 use std::collections::BTreeMap;
 

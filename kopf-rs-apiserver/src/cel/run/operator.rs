@@ -1,12 +1,12 @@
-//! Operators, and what is in what.
+//! Operators, including `in`.
 //!
-//! Promise: what does not fit into a number is a fault. Must not know names.
+//! An arithmetic overflow is an error. Independent of variables.
 
 use std::cmp::Ordering;
 
 use crate::cel::value::{Fault, Outcome, Value, compare, equal};
 
-/// What an operator makes of its operands; none where it is none, or does not take them.
+/// Applies an operator, or returns `None` if it is not one or does not take these operands.
 pub(super) fn call<'a>(name: &str, given: &[Value<'a>]) -> Option<Outcome<'a>> {
     let overflow = || Fault::told("integer overflow");
     Some(match (name, given) {
@@ -18,7 +18,7 @@ pub(super) fn call<'a>(name: &str, given: &[Value<'a>]) -> Option<Outcome<'a>> {
             .map(Value::Duration)
             .ok_or_else(overflow),
         ("_==_", [one, other]) => equal(one, other).map(Value::Bool),
-        // A comparison that fails is one of what is not equal.
+        // A comparison that fails counts as unequal.
         ("_!=_", [one, other]) => Ok(Value::Bool(equal(one, other) != Ok(true))),
         ("_<_" | "_<=_" | "_>_" | "_>=_", [one, other]) => match compare(one, other) {
             Ok(order) => Ok(Value::Bool(ordered(name, order?))),
@@ -39,7 +39,7 @@ fn ordered(name: &str, order: Ordering) -> bool {
     }
 }
 
-/// Whether a list has an item, or a map a key.
+/// Returns true if the list contains the item, or the map the key.
 pub(super) fn contains<'a>(item: &Value<'_>, of: &Value<'_>) -> Outcome<'a> {
     let list = match of {
         Value::List(list) => list,

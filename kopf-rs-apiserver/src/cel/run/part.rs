@@ -1,10 +1,10 @@
-//! Parts of values: fields, items, and what is there under a key.
+//! Access to fields, items and map values.
 //!
-//! Promise: what may not be there is an optional value, and so are its parts. Must not know trees.
+//! Access through an optional value returns an optional value. Independent of expression trees.
 
 use crate::cel::value::{Fault, Outcome, Value, shown};
 
-/// What is there under a key: of what may not be there, an optional value.
+/// Returns the value under a key; an optional value if `of` or the access is optional.
 pub(super) fn part_of<'a>(of: &Value<'a>, key: &Value<'_>, optional: bool) -> Outcome<'a> {
     let (of, optional) = match of {
         Value::Optional(None) => return Ok(Value::Optional(None)),
@@ -33,7 +33,7 @@ pub(super) fn part_of<'a>(of: &Value<'a>, key: &Value<'_>, optional: bool) -> Ou
     }
 }
 
-/// The place in a list that a number means.
+/// Converts a number to a list index.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_precision_loss,

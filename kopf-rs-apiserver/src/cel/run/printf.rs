@@ -1,13 +1,13 @@
-//! Texts with places that are filled in: `'%s has %d'.format([..])`.
+//! Evaluates `format` calls: `'%s has %d'.format([..])`.
 //!
-//! Promise: written as an English-speaking reader expects, which is what the real server does. Must not know other functions.
+//! Uses the English locale, as the real server does. Independent of other functions.
 
 use crate::cel::clauses::{self, Clause};
 use crate::cel::value::{Fault, List, Outcome, Value};
 
 use super::convert;
 
-/// A text with its places filled in.
+/// Formats the values of `list` into the clauses of a string.
 pub(super) fn format<'a>(text: &str, list: &List<'a>) -> Outcome<'a> {
     let show = |place: usize, clause: Clause| match list.get(place) {
         Some(Ok(value)) => shown(clause, &value),
@@ -31,7 +31,7 @@ fn shown((clause, precision): Clause, value: &Value<'_>) -> Result<String, Strin
             None => only('f'),
         },
         ('e', value) => match float(value) {
-            // The precision is read, and has no effect.
+            // cel-go parses the precision here but ignores it.
             Some(number) => Ok(scientific(number)),
             None => only('e'),
         },
@@ -91,7 +91,7 @@ fn special(number: f64) -> Option<String> {
     number.is_infinite().then(|| infinite.to_owned())
 }
 
-/// With commas between thousands.
+/// Formats a number with commas between thousands.
 fn fixed(number: f64, precision: usize) -> String {
     if let Some(special) = special(number) {
         return special;
@@ -130,7 +130,7 @@ fn scientific(number: f64) -> String {
     format!("{digits}×10{exponent}")
 }
 
-/// A value in words, as it stands.
+/// Formats a value for `%s` at the top level.
 fn plain(value: &Value<'_>) -> Result<String, String> {
     match value {
         Value::Null => Ok("null".to_owned()),
@@ -153,7 +153,7 @@ fn plain(value: &Value<'_>) -> Result<String, String> {
     }
 }
 
-/// A value as a part of a list or of a map: as expressions would write it.
+/// Formats a value within a list or a map, as an expression would write it.
 fn within(value: &Value<'_>) -> Result<String, String> {
     let told = |fault: Fault| match fault {
         Fault::Told(why) => why,

@@ -1,10 +1,10 @@
-//! Versions as <https://semver.org> has them.
+//! Semantic versions, see <https://semver.org>.
 //!
-//! Promise: what is none is told in the words of the library that the real server uses. Must not know expressions.
+//! Error messages match the library that the real server uses. Independent of expressions.
 
 use std::cmp::Ordering;
 
-/// A version; what was built of it does not count.
+/// A version without its build metadata, which does not affect the order.
 #[derive(Clone, Debug)]
 pub(crate) struct Semver {
     pub(crate) numbers: [u64; 3],
@@ -20,7 +20,7 @@ enum Part {
 // === impl Semver ===
 
 impl Semver {
-    /// Read a version; a loose one may begin with `v`, with zeros, and end early.
+    /// Parses a version; with `loose`, accepts a leading `v`, leading zeros and missing numbers.
     pub(super) fn parse(text: &str, loose: bool) -> Result<Self, String> {
         if loose {
             return Self::strict(&filled(text)?);
@@ -66,7 +66,7 @@ impl Semver {
         let numbers = self.numbers.cmp(&other.numbers);
         numbers.then_with(|| match (self.before.is_empty(), other.before.is_empty()) {
             (true, true) => Ordering::Equal,
-            // What comes before a version is less than it.
+            // A pre-release is less than its release.
             (true, false) => Ordering::Greater,
             (false, true) => Ordering::Less,
             (false, false) => self.before.cmp(&other.before),
@@ -127,7 +127,7 @@ fn number(text: &str, what: &str) -> Result<u64, String> {
     text.parse().map_err(|_| out_of_range(text))
 }
 
-/// A version that is written loosely, written in full.
+/// Normalizes a loosely written version.
 fn filled(text: &str) -> Result<String, String> {
     let text = text.strip_prefix('v').unwrap_or(text);
     let bare = |part: &str| {

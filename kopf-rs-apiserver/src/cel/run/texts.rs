@@ -1,12 +1,12 @@
-//! Functions of texts.
+//! Functions of strings.
 //!
-//! Promise: places in a text count its letters. Must not know lists beyond those that texts are split into.
+//! Positions in strings count characters. Uses lists only as the result of a split.
 
 use super::printf;
 use crate::cel::value::{Fault, Outcome, Value};
 use crate::schema::pattern::Pattern;
 
-/// What a function makes of a text; none where it is another function.
+/// Applies a function of strings, or returns `None` if it belongs to another module.
 pub(super) fn call<'a>(name: &str, given: &[Value<'a>]) -> Option<Outcome<'a>> {
     let (text, rest) = match given {
         [Value::Text(text), rest @ ..] => (&**text, rest),
@@ -25,7 +25,7 @@ pub(super) fn call<'a>(name: &str, given: &[Value<'a>]) -> Option<Outcome<'a>> {
     found.or_else(|| changed(name, text, rest))
 }
 
-/// What is in a text, and where.
+/// Applies a function that searches in a string.
 fn searched<'a>(name: &str, text: &str, rest: &[Value<'a>]) -> Option<Outcome<'a>> {
     Some(match (name, rest) {
         ("contains", [Value::Text(part)]) => Ok(Value::Bool(text.contains(&**part))),
@@ -82,7 +82,7 @@ fn out_of_range(at: i64) -> Fault {
     Fault::Told(format!("index out of range: {at}"))
 }
 
-/// The place of a part in a text, from a place on.
+/// Returns the first position of `part` at or after `from`.
 fn place<'a>(text: &str, part: &str, from: i64) -> Outcome<'a> {
     if part.is_empty() {
         return Ok(Value::Int(from));
@@ -97,7 +97,7 @@ fn place<'a>(text: &str, part: &str, from: i64) -> Outcome<'a> {
     ))
 }
 
-/// The last place of a part in a text, not behind a place.
+/// Returns the last position of `part` at or before `from`.
 fn last_place<'a>(text: &str, part: &str, from: i64) -> Outcome<'a> {
     if part.is_empty() {
         return Ok(Value::Int(from));
@@ -120,7 +120,7 @@ fn at_place<'a>(at: Option<usize>) -> Value<'a> {
     Value::Int(at.map_or(-1, |at| i64::try_from(at).unwrap_or(i64::MAX)))
 }
 
-/// Parts of a text.
+/// Applies a function that returns pieces of a string.
 fn parted<'a>(name: &str, text: &str, rest: &[Value<'a>]) -> Option<Outcome<'a>> {
     Some(match (name, rest) {
         ("charAt", [Value::Int(at)]) => {
@@ -191,7 +191,7 @@ fn joined<'a>(texts: &[Value<'a>], between: &str) -> Outcome<'a> {
     Ok(Value::text(made))
 }
 
-/// A text made of another one.
+/// Applies a function that transforms a string.
 fn changed<'a>(name: &str, text: &str, rest: &[Value<'a>]) -> Option<Outcome<'a>> {
     Some(Ok(Value::text(match (name, rest) {
         ("lowerAscii", []) => text.to_ascii_lowercase(),

@@ -1,13 +1,13 @@
-//! Parts of dates, times and durations.
+//! Accessors of dates, times and durations.
 //!
-//! Promise: months and days of the year begin with zero, as in CEL. Must not know how they are written.
+//! Months and days of the year start at zero, as CEL defines. Independent of the textual form.
 
 use crate::cel::value::moment::Moment;
 use crate::cel::value::{Fault, Outcome, Value};
 
 const SECOND: i64 = 1_000_000_000;
 
-/// A part of a date or of a duration; none where the function is another one.
+/// Returns a part of a date or a duration, or `None` if the function belongs to another module.
 pub(super) fn call<'a>(name: &str, given: &[Value<'a>]) -> Option<Outcome<'a>> {
     let part = match given {
         [Value::Timestamp(moment)] => of_moment(name, *moment, None)?,

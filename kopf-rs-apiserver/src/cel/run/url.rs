@@ -1,18 +1,18 @@
-//! Addresses on the web, taken apart as Go's `net/url` does.
+//! URLs, parsed as Go's `net/url` does.
 //!
-//! Promise: absolute ones only. Must not know expressions.
+//! Accepts absolute URLs only. Independent of expressions.
 
 mod host;
 
 use std::collections::BTreeMap;
 
-/// An address in its parts.
+/// A parsed URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Url {
     pub(crate) scheme: String,
-    /// With the port.
+    /// The host with the port.
     pub(crate) host: String,
-    /// As it is written.
+    /// The path in its original escaped form.
     pub(crate) path: String,
     query: String,
 }
@@ -20,7 +20,7 @@ pub(crate) struct Url {
 // === impl Url ===
 
 impl Url {
-    /// Read an address; else what is wrong with it.
+    /// Parses a URL, or returns Go's error message.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let wrong = |why: &str| Err(format!("parse {text:?}: {why}"));
         if text.bytes().any(|byte| byte < b' ' || byte == 0x7f) {
@@ -86,7 +86,7 @@ impl Url {
         (!within).then_some(port)
     }
 
-    /// The parameters of the query; what cannot be read is left out.
+    /// Returns the query parameters, without those that are malformed.
     pub(super) fn query(&self) -> BTreeMap<String, Vec<String>> {
         let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for pair in self
@@ -103,7 +103,7 @@ impl Url {
     }
 }
 
-/// The scheme of an address and what follows; nothing if it has none.
+/// Splits off the scheme, which is empty if the URL has none.
 fn scheme(text: &str) -> Result<(&str, &str), &'static str> {
     for (at, letter) in text.char_indices() {
         match letter {
@@ -117,7 +117,7 @@ fn scheme(text: &str) -> Result<(&str, &str), &'static str> {
     Ok(("", text))
 }
 
-/// The first escape that is none.
+/// Returns the first invalid percent escape.
 fn escapes(text: &str) -> Option<&str> {
     let mut starts = text.match_indices('%').map(|(at, _)| at);
     let wrong = |at: &usize| {

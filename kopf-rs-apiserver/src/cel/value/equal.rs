@@ -1,6 +1,6 @@
-//! Whether values are equal, and which one is less.
+//! Equality and order of values.
 //!
-//! Promise: numbers are compared by what they mean, whatever their type. Must not know functions.
+//! Numbers of different types compare by their numeric value. Independent of functions.
 
 use std::cmp::Ordering;
 
@@ -8,7 +8,7 @@ use serde_json::Value as Json;
 
 use super::{Fault, List, Map, Value, given};
 
-/// Whether two values are equal.
+/// Returns true if two values are equal.
 pub(in crate::cel) fn equal(one: &Value<'_>, other: &Value<'_>) -> Result<bool, Fault> {
     Ok(match (one, other) {
         (Value::Null, Value::Null) => true,
@@ -86,7 +86,7 @@ fn maps(one: &Map<'_>, other: &Map<'_>) -> Result<bool, Fault> {
     ) = (one, other)
     {
         let unseen = |name: &&String| given::part(schema, *whole, name).is_none();
-        // What the schema does not have counts only where both have it.
+        // Fields that are missing from the schema count only if both objects have them.
         let differ = |name: &String| others.get(name).is_some_and(|found| found != &map[name]);
         if map.keys().filter(unseen).any(differ) {
             return Ok(false);
@@ -102,7 +102,7 @@ fn maps(one: &Map<'_>, other: &Map<'_>) -> Result<bool, Fault> {
     Ok(true)
 }
 
-/// Where an item is that counts as the same: by its keys, or as a whole.
+/// Returns the index of the item that equals `wanted`, by its keys in a list of type `map`, else as a whole.
 pub(super) fn position(
     items: &[Value<'_>],
     wanted: &Value<'_>,
@@ -127,7 +127,7 @@ pub(super) fn position(
     Ok(None)
 }
 
-/// Which of two numbers is less; none if one of them is none.
+/// Compares two numbers; returns `None` if one of them is NaN or not a number.
 #[expect(clippy::cast_precision_loss, reason = "as cel-go compares them")]
 fn numbers(one: &Value<'_>, other: &Value<'_>) -> Option<Ordering> {
     match (one, other) {
@@ -144,7 +144,7 @@ fn numbers(one: &Value<'_>, other: &Value<'_>) -> Option<Ordering> {
     }
 }
 
-/// Which of two values is less; none if they have no order.
+/// Compares two values; returns `None` if they have no order.
 pub(in crate::cel) fn compare(
     one: &Value<'_>,
     other: &Value<'_>,

@@ -1,6 +1,6 @@
-//! JSON as expressions see it, by its schema.
+//! JSON as expressions see it through its schema.
 //!
-//! Promise: a field that the schema does not have is not there. Must not know functions.
+//! Fields that are missing from the schema are not visible. Independent of functions.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -13,7 +13,7 @@ use super::{Fault, Items, List, Map, Outcome, Value};
 use crate::cel::kind::{escaped, unescaped};
 use crate::schema::format;
 
-/// What of an object's metadata can be seen.
+/// The visible part of an object's metadata.
 static METADATA: LazyLock<Json> = LazyLock::new(
     || json!({"type": "object", "properties": {"name": {"type": "string"}, "generateName": {"type": "string"}}}),
 );
@@ -21,7 +21,7 @@ static METADATA: LazyLock<Json> = LazyLock::new(
 static NAME: LazyLock<Json> = LazyLock::new(|| json!({"type": "string"}));
 
 impl<'a> Value<'a> {
-    /// JSON with a schema, which may be that of a whole object.
+    /// Converts JSON by its schema; `whole` means that it is a Kubernetes object with metadata.
     pub(crate) fn of(schema: &'a Json, json: &'a Json, whole: bool) -> Outcome<'a> {
         match json {
             Json::Object(map) if whole => Ok(Self::Map(Map::Given {
@@ -33,7 +33,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// JSON that says itself what it is.
+    /// Converts JSON by its own types, without a schema.
     pub(crate) fn plain(json: &'a Json) -> Self {
         match json {
             Json::Null => Self::Null,
@@ -68,7 +68,7 @@ fn wrong<'a>(wanted: &str, found: &Json) -> Outcome<'a> {
     )))
 }
 
-/// JSON as what its schema says; without one, as what it is.
+/// Converts JSON by its schema, or by its own types if there is none.
 pub(super) fn value<'a>(schema: Option<&'a Json>, json: &'a Json) -> Outcome<'a> {
     let Some(schema) = schema else {
         return Ok(Value::plain(json));
@@ -151,12 +151,12 @@ fn text<'a>(schema: &'a Json, text: &'a str) -> Outcome<'a> {
     }
 }
 
-/// Whether the fields of a schema have names of their own.
+/// Returns true if the schema declares fields rather than map entries.
 fn has_fields(schema: &Json, whole: bool) -> bool {
     whole || schema.get("properties").is_some()
 }
 
-/// The schema of a field; none for what cannot be seen.
+/// Returns the schema of a field, or `None` for a field that is not visible.
 pub(super) fn part<'a>(schema: &'a Json, whole: bool, name: &str) -> Option<&'a Json> {
     if whole {
         match name {
@@ -173,7 +173,7 @@ pub(super) fn part<'a>(schema: &'a Json, whole: bool, name: &str) -> Option<&'a 
         .filter(|extra| extra.is_object())
 }
 
-/// What is there under a name that an expression uses.
+/// Returns the field with the (escaped) name that an expression uses.
 pub(super) fn field<'a>(
     map: &'a JsonMap<String, Json>,
     schema: Option<&'a Json>,
@@ -197,7 +197,7 @@ pub(super) fn field<'a>(
     Some(value(Some(part), found))
 }
 
-/// The name an expression uses for a key; none for what it cannot see.
+/// Returns the name that an expression uses for a key, or `None` for a key that is not visible.
 pub(super) fn shown_name<'a>(
     schema: Option<&'a Json>,
     whole: bool,

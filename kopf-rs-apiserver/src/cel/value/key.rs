@@ -1,10 +1,10 @@
-//! What values are found by in maps that expressions make.
+//! The keys of maps that expressions create.
 //!
-//! Promise: a number is found whatever its type. Must not know maps.
+//! Numeric keys match regardless of their type. Independent of maps.
 
 use super::{Fault, Value};
 
-/// What values are found by in maps that expressions make.
+/// A key of a map that an expression creates.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Key {
     Bool(bool),
@@ -29,7 +29,7 @@ impl Key {
         })
     }
 
-    /// What a value may be as a key: numbers are found whatever their type.
+    /// Returns the keys that a value may match: a number matches keys of all numeric types.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::float_cmp,

@@ -1,12 +1,12 @@
-//! Points in time as Go reads and writes them, and how CEL writes how long something takes.
+//! Points in time as Go parses and formats them, and durations as CEL formats them.
 //!
-//! Promise: a moment remembers in which zone it was written. Must not know expressions.
+//! A point in time keeps the zone offset it was written with. Independent of expressions.
 
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 
-/// The first and the last second that CEL knows.
+/// The first and the last second that CEL supports.
 const FIRST: i64 = -62_135_596_800;
 const LAST: i64 = 253_402_300_799;
 
@@ -19,14 +19,14 @@ const EPOCH: DateTime = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
 pub(crate) struct Moment {
     /// Nanoseconds since 1970.
     pub(crate) at: i128,
-    /// Seconds that the zone is ahead.
+    /// The zone offset in seconds.
     offset: i32,
 }
 
 // === impl Moment ===
 
 impl Moment {
-    /// As RFC 3339 writes it, in capitals.
+    /// Parses an RFC 3339 timestamp; `T` and `Z` must be capitals.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let octets = text.as_bytes();
         if octets.get(10) != Some(&b'T') || octets.get(13) != Some(&b':') {
@@ -46,7 +46,7 @@ impl Moment {
         Self { at, offset }.within()
     }
 
-    /// So many seconds after 1970.
+    /// Returns the time `seconds` after 1970.
     pub(crate) fn from_seconds(seconds: i64) -> Option<Self> {
         let at = i128::from(seconds) * i128::from(SECOND);
         Self { at, offset: 0 }.within()
@@ -60,13 +60,13 @@ impl Moment {
         i64::try_from(self.at.div_euclid(i128::from(SECOND))).unwrap_or_default()
     }
 
-    /// So many nanoseconds later.
+    /// Returns the time `nanos` later.
     pub(crate) fn plus(self, nanos: i64) -> Option<Self> {
         let at = self.at + i128::from(nanos);
         Self { at, ..self }.within()
     }
 
-    /// The nanoseconds since another moment.
+    /// Returns the nanoseconds since another point in time.
     pub(crate) fn since(self, other: Self) -> Option<i64> {
         i64::try_from(self.at - other.at).ok()
     }
@@ -80,7 +80,7 @@ impl Moment {
         EPOCH.saturating_add(SignedDuration::new(whole, rest))
     }
 
-    /// The date and the time, in a zone or in its own; else why not.
+    /// Returns the date and time in the given zone, or in its own; the error says why the zone is invalid.
     pub(crate) fn civil(self, zone: Option<&str>) -> Result<DateTime, String> {
         let Some(zone) = zone else {
             return Ok(self.ahead(self.offset));
@@ -137,7 +137,7 @@ impl std::fmt::Display for Moment {
     }
 }
 
-/// The minutes of an offset: `-08:00`.
+/// Parses an offset such as `-08:00` into minutes.
 fn minutes(zone: &str) -> Option<i32> {
     let (hours, minutes) = zone.split_once(':')?;
     let (hours, minutes): (i32, i32) = (hours.parse().ok()?, minutes.parse().ok()?);
@@ -149,7 +149,7 @@ fn minutes(zone: &str) -> Option<i32> {
     hours.checked_mul(60)?.checked_add(minutes)
 }
 
-/// A duration in seconds, as CEL writes it.
+/// Formats a duration in seconds, as CEL does.
 #[expect(clippy::cast_precision_loss, reason = "Go makes a float of it, too")]
 pub(crate) fn seconds(nanos: i64) -> String {
     let whole = nanos / SECOND;

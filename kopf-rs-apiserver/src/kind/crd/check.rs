@@ -1,7 +1,7 @@
-//! What is wrong with a definition.
+//! Validates definitions.
 //!
-//! Promise: complaints are the real server's. It takes what all versions say alike for something said once, above them, and
-//! so do the fields of complaints. Must not know the store, nor what a definition leads to.
+//! Errors match the real server, which moves settings that all versions share to the top of the spec, so that errors name the field there.
+//! Independent of the store and of the effects of a definition.
 
 mod conversion;
 mod version;
@@ -15,10 +15,10 @@ use crate::rules::names;
 use crate::schema::definition::{self, printed};
 use crate::status::Cause;
 
-/// The annotation that groups of Kubernetes' own need.
+/// The annotation that API groups of Kubernetes need.
 const APPROVAL: &str = "api-approved.kubernetes.io";
 
-/// What versions may say alike, and where it is then.
+/// The settings that versions may share, and the field that then holds them.
 const SHARED: [(&str, &str); 4] = [
     ("schema", "validation"),
     ("subresources", "subresources"),
@@ -26,7 +26,7 @@ const SHARED: [(&str, &str); 4] = [
     ("selectableFields", "selectableFields"),
 ];
 
-/// What is wrong with a definition; nothing for objects of other kinds.
+/// Validates a definition; returns no errors for objects of other kinds.
 pub(crate) fn check(kind: &Kind, body: &Body) -> Vec<Cause> {
     if !kind.is_crd() {
         return Vec::new();
@@ -44,7 +44,7 @@ pub(crate) fn check(kind: &Kind, body: &Body) -> Vec<Cause> {
     causes
 }
 
-/// What is wrong with a changed definition; nothing for objects of other kinds.
+/// Validates a changed definition; returns no errors for objects of other kinds.
 pub(crate) fn check_change(kind: &Kind, old: &Body, new: &Body) -> Vec<Cause> {
     if !kind.is_crd() {
         return Vec::new();
@@ -70,7 +70,7 @@ pub(crate) fn check_change(kind: &Kind, old: &Body, new: &Body) -> Vec<Cause> {
     causes
 }
 
-/// What is wrong with a changed status of a definition; nothing for objects of other kinds.
+/// Validates a changed status of a definition; returns no errors for objects of other kinds.
 pub(crate) fn check_status(kind: &Kind, new: &Body) -> Vec<Cause> {
     let mut causes = Vec::new();
     if kind.is_crd() {
@@ -79,7 +79,7 @@ pub(crate) fn check_status(kind: &Kind, new: &Body) -> Vec<Cause> {
     causes
 }
 
-/// What is worth a word about a definition that is taken; nothing for objects of other kinds.
+/// Returns the warnings for an accepted definition; none for objects of other kinds.
 pub(crate) fn warnings(kind: &Kind, old: Option<&Body>, new: &Body) -> Vec<String> {
     if !kind.is_crd() {
         return Vec::new();
@@ -181,7 +181,7 @@ fn group(group: &str, causes: &mut Vec<Cause>) {
     }
 }
 
-/// Groups of Kubernetes' own say who approved of them.
+/// Checks that a group of Kubernetes names its approval.
 fn approval(body: &Body, old: Option<&Body>) -> Option<Cause> {
     let group = string(body, "spec.group");
     let ends = |end: &str| group == end || group.ends_with(&format!(".{end}"));
@@ -241,7 +241,7 @@ fn one_of(field: &str, given: &str, known: &[&str], causes: &mut Vec<Cause>) {
     }
 }
 
-/// How names are spelt, where they are given.
+/// Checks the spelling of the given names.
 fn spelling(body: &Body, at: &str, causes: &mut Vec<Cause>) {
     let Some(given) = at_path(body, at).and_then(Value::as_object) else {
         return;
@@ -284,7 +284,7 @@ fn spelling(body: &Body, at: &str, causes: &mut Vec<Cause>) {
     }
 }
 
-/// The versions without what all of them say alike, and that.
+/// Splits the versions into their own settings and those that all of them share.
 fn split(body: &Body) -> (Vec<Body>, Map<String, Value>) {
     let mut own: Vec<Body> = versions(body).into_iter().cloned().collect();
     let mut shared = Map::new();
@@ -342,7 +342,7 @@ fn all_versions(body: &Body, old: Option<&Body>, causes: &mut Vec<Cause>) {
     together(body, &own, causes);
 }
 
-/// Whether the schema of a version was accepted before.
+/// Returns true if the schema of a version is unchanged, and so was accepted before.
 fn is_settled(body: &Body, old: Option<&Body>, name: &str) -> bool {
     let schema = |body: &Body| {
         let mut all = versions(body).into_iter();
@@ -352,7 +352,7 @@ fn is_settled(body: &Body, old: Option<&Body>, name: &str) -> bool {
     old.is_some_and(|old| schema(old).is_some_and(|found| Some(found) == schema(body)))
 }
 
-/// What holds for the versions together.
+/// Checks the versions as a whole.
 fn together(body: &Body, own: &[Body], causes: &mut Vec<Cause>) {
     let mut complain = |message: &str| {
         let given = at_path(body, "spec.versions").is_some_and(Value::is_array);
@@ -372,7 +372,7 @@ fn together(body: &Body, own: &[Body], causes: &mut Vec<Cause>) {
     if own.iter().filter(stored).count() != 1 {
         complain("must have exactly one version marked as storage version");
     }
-    // The first version is kept in a field of its own, too.
+    // The real server also keeps the first version in a field of its own.
     let first = names.first().copied().filter(|name| !name.is_empty());
     if let Some((first, message)) = first.and_then(|name| Some((name, names::dns_1035(name)?))) {
         causes.push(Cause::invalid("spec.version", &first.into(), &message));

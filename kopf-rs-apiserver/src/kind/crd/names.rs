@@ -1,13 +1,13 @@
-//! The names of a definition beside those of its group: each belongs to one kind.
+//! Accepts the names of a definition: within its group, each name belongs to one kind.
 //!
-//! Promise: a name that was accepted stays, whatever is asked for later. Must not know conditions.
+//! An accepted name stays accepted, regardless of later requests. Independent of conditions.
 
 use serde_json::Value;
 
 use crate::object::{Body, at_path, map_mut, text};
 use crate::store::Store;
 
-/// Take over the names that are asked for and free; the reason and the message of the last one that is not.
+/// Accepts the requested names that are free; returns the reason and message of the last conflict.
 pub(super) fn accept(store: &Store, body: &mut Body) -> Option<(&'static str, String)> {
     let (resources, kinds) = taken(store, body);
     let asked = at_path(body, "spec.names").cloned().unwrap_or_default();
@@ -42,7 +42,7 @@ fn set(accepted: &mut Body, name: &str, wanted: &Value) {
     }
 }
 
-/// What is said of a name, or of several, that others have.
+/// Returns the error for one or several names that other definitions use.
 fn refused(wanted: &Value, accepted: Option<&Value>, taken: &[String]) -> Option<String> {
     let told = |name: &str| format!("{name:?} is already in use");
     let is_taken = |name: &&str| taken.iter().any(|other| other == name);
@@ -65,7 +65,7 @@ fn refused(wanted: &Value, accepted: Option<&Value>, taken: &[String]) -> Option
     }
 }
 
-/// The names that definitions of the group have, this one's among them: of resources, and of kinds.
+/// Returns the resource names and kind names that the definitions of the group use, including this one.
 fn taken(store: &Store, body: &Body) -> (Vec<String>, Vec<String>) {
     let group = at_path(body, "spec.group").cloned().unwrap_or_default();
     let (mut resources, mut kinds) = (Vec::new(), Vec::new());

@@ -1,6 +1,6 @@
-//! What a new object gets beside its defaults, and what is nobody's to say when it is created.
+//! Changes to new objects beyond the defaults: fields that the server sets, and fields that clients cannot set at creation.
 //!
-//! Promise: done once per object; needs nothing but the object. Must not know the store.
+//! Runs once per object and needs only the object. Independent of the store.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ use crate::kind::Kind;
 use crate::object::{Body, at_path, map_mut, meta_text, metadata, metadata_mut};
 use crate::typed;
 
-/// Before defaults are filled in.
+/// Runs before the defaults are filled in.
 pub(super) fn begin(kind: &Kind, body: &mut Body) {
     match (kind.group.as_str(), kind.plural.as_str()) {
         ("", "namespaces") => {
@@ -43,7 +43,7 @@ pub(super) fn begin(kind: &Kind, body: &mut Body) {
     }
 }
 
-/// After defaults were filled in.
+/// Runs after the defaults were filled in.
 pub(super) fn finish(kind: &Kind, body: &mut Body) {
     match (kind.group.as_str(), kind.plural.as_str()) {
         ("", "pods") => pod(body),
@@ -76,9 +76,9 @@ pub(super) fn finish(kind: &Kind, body: &mut Body) {
     tidy(kind, body);
 }
 
-/// Drop what is said in vain, after it was noted who said so.
+/// Drops fields without effect, after their field managers were recorded.
 pub(crate) fn tidy(kind: &Kind, body: &mut Body) {
-    // Definitions are kept in another form.
+    // Definitions are stored in another form than their type.
     if let Some(of) = kind.stored_type().filter(|_| !kind.is_crd()) {
         typed::forget_empty(of, body);
     }
@@ -116,7 +116,7 @@ fn object_at<'a>(body: &'a mut Body, path: &str) -> Option<&'a mut Value> {
         .try_fold(body.get_mut(first)?, |found, name| found.get_mut(name))
 }
 
-/// Drop what belongs to features that are off, unless somebody turns them on.
+/// Drops fields of features that are off by default.
 fn switched_off(spec: &mut Body) {
     let is_pod = spec.contains_key("containers");
     if is_pod {
@@ -137,7 +137,7 @@ fn switched_off(spec: &mut Body) {
     }
 }
 
-/// Where a `DaemonSet` counts the changes of its template.
+/// The annotation in which a `DaemonSet` counts the changes of its template.
 pub(crate) const GENERATION: &str = "deprecated.daemonset.template.generation";
 
 fn pod(body: &mut Body) {
@@ -152,7 +152,7 @@ fn pod(body: &mut Body) {
     tolerate_trouble(spec);
 }
 
-/// The first address of a Pod stands alone, too; who writes that one means it.
+/// Keeps `podIP` equal to the first entry of `podIPs`; `podIP` wins if they differ.
 pub(crate) fn join_addresses(body: &mut Body) {
     let status = map_mut(body, "status");
     let first = status
@@ -177,7 +177,7 @@ pub(crate) fn join_addresses(body: &mut Body) {
     }
 }
 
-/// What a claim is filled from stands in two fields, unless it is of another namespace or of an odd kind.
+/// Copies the data source of a claim between its two fields. Drops a reference to another namespace, and a source of an unusual kind.
 fn join_sources(spec: &mut Body) {
     let word = |source: &Value, field: &str| {
         let found = source.get(field).and_then(Value::as_str);
@@ -217,7 +217,7 @@ pub(crate) fn tolerate_trouble(spec: &mut Body) {
     }
 }
 
-/// Unless told otherwise, a Pod stays for five minutes on a node in trouble.
+/// Adds the toleration that keeps a Pod on a failing node for five minutes, unless the Pod has one.
 fn tolerate(spec: &mut Body, key: &str) {
     let list = spec.entry("tolerations").or_insert_with(|| json!([]));
     let Some(found) = list.as_array_mut() else {
@@ -236,7 +236,7 @@ fn tolerate(spec: &mut Body, key: &str) {
     }
 }
 
-/// The quality of service, by the containers' requests and limits.
+/// Returns the quality of service class, which follows from requests and limits.
 pub(crate) fn quality(body: &Body) -> &'static str {
     let lists = [".spec.containers", ".spec.initContainers"];
     let whole = at_path(body, ".spec.resources").filter(|whole| {
@@ -253,7 +253,7 @@ pub(crate) fn quality(body: &Body) -> &'static str {
             .filter_map(|path| at_path(body, path)?.as_array());
         found.flatten().map(|container| &container["resources"])
     };
-    // What is said of the whole Pod counts alone.
+    // Resources at the level of the Pod override those of the containers.
     let resources: Vec<&Value> = match whole {
         Some(whole) => vec![whole],
         None => of_containers().collect(),
@@ -285,7 +285,7 @@ pub(crate) fn quality(body: &Body) -> &'static str {
     }
 }
 
-/// Volumes in use are not to go.
+/// Adds a finalizer that protects volumes in use from deletion.
 fn protect(body: &mut Body, finalizer: &str) {
     let slot = metadata_mut(body)
         .entry("finalizers")
@@ -298,7 +298,7 @@ fn protect(body: &mut Body, finalizer: &str) {
     }
 }
 
-/// A Job chooses its Pods by its own uid.
+/// Makes a Job select its Pods by the uid of the Job.
 fn select_by_uid(body: &mut Body) {
     let manual = at_path(body, ".spec.manualSelector") == Some(&Value::Bool(true));
     if manual {
@@ -308,7 +308,7 @@ fn select_by_uid(body: &mut Body) {
     let uid = metadata(body).unwrap_or(&empty).get("uid").cloned();
     let (uid, name) = (uid.unwrap_or_default(), meta_text(body, "name").to_owned());
     let own = metadata(body).and_then(|meta| meta.get("labels"));
-    // A Job without labels of its own has those of its template.
+    // A Job without labels of its own takes those of its template.
     let shared = own.is_none() || own == at_path(body, ".spec.template.metadata.labels");
     let spec = map_mut(body, "spec");
     let labels = map_mut(map_mut(map_mut(spec, "template"), "metadata"), "labels");

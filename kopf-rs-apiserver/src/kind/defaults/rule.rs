@@ -1,6 +1,6 @@
-//! Defaults that depend on what else an object says.
+//! Defaults that depend on other fields of the object.
 //!
-//! Promise: each function is about one type and is named in the table. Must not know kinds or the store.
+//! Each function concerns one type and is named in the table. Independent of kinds and of the store.
 
 use super::whole;
 use base64::Engine as _;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::{GENERATION, absent};
 use crate::object::{Body, map_mut, metadata, metadata_mut, text};
 
-/// The function that the table calls by that name.
+/// Returns the function with that name in the table.
 pub(super) fn named(name: &str) -> Option<fn(&mut Body)> {
     Some(match name {
         "account" => account,
@@ -40,19 +40,19 @@ pub(super) fn named(name: &str) -> Option<fn(&mut Body)> {
     })
 }
 
-/// The old name of the field goes along with the new one.
+/// Copies `serviceAccountName` to the deprecated `serviceAccount`.
 fn account(spec: &mut Body) {
     if let Some(account) = spec.get("serviceAccountName").cloned() {
         spec.insert("serviceAccount".to_owned(), account);
     }
 }
 
-/// A field of former versions.
+/// Drops a field of older versions.
 fn endpoint(endpoint: &mut Body) {
     endpoint.remove("deprecatedTopology");
 }
 
-/// The first network stands alone, too, and what stands alone is believed.
+/// Keeps `podCIDR` equal to the first entry of `podCIDRs`; `podCIDR` wins if they differ.
 fn networks(spec: &mut Body) {
     let first = spec.get("podCIDRs").and_then(|found| found.get(0)).cloned();
     let alone = text(spec, "podCIDR");
@@ -66,7 +66,7 @@ fn networks(spec: &mut Body) {
     }
 }
 
-/// Whether an image is the newest of its name, whatever that is today.
+/// Returns true if an image has the tag `latest`, explicitly or by default.
 fn is_newest(image: &str) -> bool {
     let last = image.rsplit('/').next().unwrap_or_default();
     !last.is_empty()
@@ -121,7 +121,7 @@ fn pod(pod: &mut Body) {
     whole::resources(spec);
 }
 
-/// What is limited is requested, if nothing else is said.
+/// Sets missing requests to the limits.
 fn requests(container: &mut Body) {
     let resources = map_mut(container, "resources");
     let Some(Value::Object(limits)) = resources.get("limits").cloned() else {
@@ -170,7 +170,7 @@ fn service(service: &mut Body) {
     }
 }
 
-/// Traffic comes to the address of a load balancer itself.
+/// Sets the default mode for IP addresses of load balancers.
 fn address_modes(service: &mut Body) {
     let found = service.get_mut("status");
     let found = found.and_then(|status| status.get_mut("loadBalancer")?.get_mut("ingress"));
@@ -182,7 +182,7 @@ fn address_modes(service: &mut Body) {
     }
 }
 
-/// A Service's port leads to the same port of its Pods.
+/// Sets the target port of a Service port to the same number.
 fn port(port: &mut Body) {
     let target = port.get("targetPort");
     let unset = target.is_none_or(|found| found.as_i64() == Some(0) || found == "");
@@ -191,7 +191,7 @@ fn port(port: &mut Body) {
     }
 }
 
-/// A namespace is labelled with its name.
+/// Labels a namespace with its name.
 fn namespace(namespace: &mut Body) {
     let meta = metadata_mut(namespace);
     let name = meta.get("name").cloned().unwrap_or(Value::Null);
@@ -281,7 +281,7 @@ fn job(job: &mut Body) {
     label_as_template(job);
 }
 
-/// Templates of claims say what they are.
+/// Sets kind and version of volume claim templates.
 fn claims(spec: &mut Body) {
     let templates = spec
         .get_mut("volumeClaimTemplates")
@@ -296,7 +296,7 @@ fn claims(spec: &mut Body) {
     }
 }
 
-/// A `DaemonSet` counts the changes of its template.
+/// Starts the counter of template changes of a `DaemonSet`.
 fn counted(set: &mut Body) {
     absent(
         map_mut(metadata_mut(set), "annotations"),
@@ -353,7 +353,7 @@ fn event(event: &mut Body) {
     absent(event, "source", json!({}));
 }
 
-/// `stringData` of Secrets is write-only: it ends up encoded in `data`.
+/// Encodes the write-only `stringData` of a Secret into `data`.
 fn fold_string_data(body: &mut Body) {
     let Some(Value::Object(plain)) = body.remove("stringData") else {
         return;
@@ -365,7 +365,7 @@ fn fold_string_data(body: &mut Body) {
     }
 }
 
-/// A request for devices is for one, unless it says otherwise.
+/// Sets the default count of a device request to one.
 fn exactly(request: &mut Body) {
     absent(request, "allocationMode", "ExactCount".into());
     let count = request.get("count").and_then(Value::as_i64);

@@ -1,6 +1,6 @@
-//! Resources of whole Pods: what is not said follows from those of the containers.
+//! Defaults for resources at the level of the Pod, which follow from its containers.
 //!
-//! Promise: only a Pod that says something of itself as a whole gets more. Must not know nodes.
+//! Changes only a Pod that sets such resources itself. Independent of nodes.
 
 use serde_json::{Map, Value};
 
@@ -9,7 +9,7 @@ use crate::typed::{self, nanos};
 
 type Amounts = Map<String, Value>;
 
-/// Fill in what is requested and what is the limit.
+/// Fills in missing requests and limits.
 pub(super) fn resources(spec: &mut Body) {
     let Some(Value::Object(whole)) = spec.get("resources") else {
         return;
@@ -54,7 +54,7 @@ pub(super) fn resources(spec: &mut Body) {
     spec.insert("resources".to_owned(), Value::Object(whole));
 }
 
-/// What all containers need at once, at the worst.
+/// Returns the most resources that the containers need at any one time, including the start of init containers.
 pub(crate) fn summed(spec: &Body, list: &str) -> Amounts {
     let containers = |of: &str| spec.get(of).and_then(Value::as_array).into_iter().flatten();
     let of = |container: &Value| {

@@ -1,7 +1,6 @@
-//! Schemas of custom kinds, as they are published.
+//! The published schemas of custom kinds.
 //!
-//! Promise: what a definition says, with the type and the metadata that every object has. Must not know how the pages are asked
-//! for.
+//! Each schema is that of the definition, extended with the type and metadata fields of every object. Independent of requests.
 
 use serde_json::{Value, json};
 
@@ -12,7 +11,7 @@ use crate::kind::Kind;
 const CONVENTIONS: &str =
     "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md";
 
-/// The schemas of a kind and of its list.
+/// Adds the schemas of a kind and of its list.
 pub(super) fn add_kind(kind: &Kind, into: &mut Schemas) {
     for name in ["ObjectMeta", "ListMeta"] {
         add(&meta(name), &mut into.texts);
@@ -22,7 +21,7 @@ pub(super) fn add_kind(kind: &Kind, into: &mut Schemas) {
     }
 }
 
-/// The group backwards, the version, and the word.
+/// Returns the schema name: the reversed group, the version, and `word`.
 pub(super) fn name(kind: &Kind, word: &str) -> String {
     let mut words: Vec<&str> = kind.group.split('.').collect();
     words.reverse();
@@ -67,7 +66,7 @@ fn of_meta(kind: &str, about: &str, section: &str) -> Value {
     })
 }
 
-/// The fields that say of which type an object is, in the words of all objects.
+/// Adds the `apiVersion` and `kind` properties with their standard descriptions.
 fn add_type(schema: &mut Value) {
     if !schema["properties"].is_object() {
         schema["properties"] = json!({});
@@ -78,7 +77,7 @@ fn add_type(schema: &mut Value) {
     }
 }
 
-/// Say of what is inside what its markers mean.
+/// Expands extension markers into the standard keywords that they imply, recursively.
 fn published(schema: &mut Value) {
     let is = |schema: &Value, marker: &str| schema.get(marker) == Some(&Value::Bool(true));
     if is(schema, "x-kubernetes-int-or-string") && schema.get("anyOf").is_none() {

@@ -1,30 +1,30 @@
-//! What can be asked of the kinds of a version, whichever `OpenAPI` tells it.
+//! The operations on the kinds of a version, independent of the `OpenAPI` version.
 //!
-//! Promise: paths, names, parameters and answers are those that the real server tells. Must not know how documents are written.
+//! Paths, names, parameters and responses are those of the real server. Independent of the form of the documents.
 
 use serde_json::{Value, json};
 
 use super::{SUBRESOURCES, custom, gvk, path, reference};
 use crate::kind::{Kind, discovery};
 
-/// One request that is understood.
+/// One operation.
 #[derive(Debug, Clone)]
 pub(super) struct Operation {
     pub(super) path: String,
     pub(super) method: &'static str,
-    /// Unique in a document: generated clients name their functions so.
+    /// Unique within a document, because client generators use it as a function name.
     pub(super) id: String,
     pub(super) action: &'static str,
     pub(super) target: Value,
     pub(super) parameters: Vec<&'static str>,
     pub(super) body: Option<Content>,
-    /// What comes back; without a schema, text.
+    /// The schema of the response; `None` means plain text.
     pub(super) answer: Option<String>,
     pub(super) codes: &'static [u16],
     pub(super) gives: &'static [&'static str],
 }
 
-/// What is sent.
+/// The body of a request.
 #[derive(Debug, Clone)]
 pub(super) struct Content {
     pub(super) schema: String,
@@ -87,7 +87,7 @@ const LOGGING: &[&str] = &[
     "timestamps",
 ];
 
-/// All that can be asked of a kind.
+/// Returns all operations on a kind.
 pub(super) fn of_kind(kind: &Kind) -> Vec<Operation> {
     let mut made = Maker::new(kind);
     made.collection();
@@ -101,12 +101,12 @@ pub(super) fn of_kind(kind: &Kind) -> Vec<Operation> {
     made.all
 }
 
-/// The group without its home and with no sign between its words, and the version.
+/// Returns the tag of a group version: the group without its domain and punctuation, and the version.
 pub(super) fn tag(group: &str, version: &str) -> String {
     format!("{}_{version}", word(group))
 }
 
-/// A group as a part of names.
+/// Returns a group as a part of names.
 pub(super) fn word(group: &str) -> String {
     let group = if group.is_empty() { "core" } else { group };
     let group = group.strip_suffix(".k8s.io").unwrap_or(group);
@@ -115,23 +115,23 @@ pub(super) fn word(group: &str) -> String {
     words.fold(first, |all, next| all + &capital(next))
 }
 
-/// With a capital letter.
+/// Returns the word with a capital first letter.
 pub(super) fn capital(word: &str) -> String {
     let mut letters = word.chars();
     let first = letters.next().map(|letter| letter.to_ascii_uppercase());
     first.into_iter().chain(letters).collect()
 }
 
-/// Collects what can be asked of one kind.
+/// Collects the operations on one kind.
 struct Maker<'a> {
     kind: &'a Kind,
     schema: String,
     base: String,
-    /// The path of the objects of one namespace, or of all where there are none.
+    /// The path of the objects of one namespace, or of all objects of a cluster-scoped kind.
     objects: String,
-    /// Group and version, as they stand in names.
+    /// Group and version as a part of names.
     home: String,
-    /// The kind, as it stands in names.
+    /// The kind as a part of names.
     named: String,
     all: Vec<Operation>,
 }
@@ -160,7 +160,7 @@ impl<'a> Maker<'a> {
         }
     }
 
-    /// An operation on the objects of this kind, without parameters of its own.
+    /// Adds an operation on objects of this kind, without parameters.
     fn add(
         &mut self,
         path: String,
@@ -276,7 +276,7 @@ impl<'a> Maker<'a> {
         }
     }
 
-    /// Reading and writing at a path, as far as the verbs go.
+    /// Adds the operations for reading and writing at a path, as far as `verbs` allows.
     fn changes(&mut self, path: &str, id: &str, verbs: &[&str], schema: &str) {
         let builtin = self.kind.traits.builtin;
         if verbs.contains(&"get") {
@@ -306,7 +306,7 @@ impl<'a> Maker<'a> {
         }
     }
 
-    /// The old paths of watches.
+    /// Adds the deprecated `/watch/` paths.
     fn watches(&mut self) {
         let (home, named, kind) = (self.home.clone(), self.named.clone(), self.kind);
         let below = format!("{}/watch", self.base);
@@ -364,7 +364,7 @@ impl<'a> Maker<'a> {
                 self.changes(&path, &id, verbs, &schema);
             }
         }
-        // Custom kinds have their own name there, also where a Scale is meant.
+        // The real server names the custom kind here, even for the scale subresource.
         if let Some((group, kind)) =
             discovery::foreign(&self.kind.kind, name).filter(|_| self.kind.traits.builtin)
         {

@@ -1,6 +1,6 @@
-//! Paths as the documents of `OpenAPI` v2 and v3 tell them.
+//! The paths of `OpenAPI` v2 and v3 documents.
 //!
-//! Promise: both documents tell the same. Must not know which kinds there are.
+//! Both documents describe the same operations. Independent of which kinds exist.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use super::reference::{self, REFERENCE};
 use super::second::DEFINITIONS;
 use crate::kind::{Kinds, Version};
 
-/// What a document is written in.
+/// The `OpenAPI` version of a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Dialect {
     Second,
@@ -24,7 +24,7 @@ const FORMS: [&str; 3] = [
     "application/vnd.kubernetes.protobuf",
 ];
 
-/// The paths below a version of a group.
+/// Returns the paths of a group version.
 pub(super) fn of_version(
     group: &str,
     version: &Version,
@@ -60,7 +60,7 @@ pub(super) fn of_version(
     paths
 }
 
-/// The pages that tell of groups and of the server, which only v2 has in the same document.
+/// Returns the paths of discovery and of `/version`, which only the v2 document includes.
 pub(super) fn of_pages(kinds: &Kinds) -> Map<String, Value> {
     let second = Dialect::Second;
     let of =
@@ -105,7 +105,7 @@ pub(super) fn of_pages(kinds: &Kinds) -> Map<String, Value> {
     groups.chain(others).collect()
 }
 
-/// A page of which v2 says no more than that it is text.
+/// Describes a page of which v2 only says that it returns text.
 fn text(tag: &str, id: &str, form: &str) -> Value {
     json!({"get": {
         "tags": [tag],
@@ -116,7 +116,7 @@ fn text(tag: &str, id: &str, form: &str) -> Value {
     }})
 }
 
-/// The parameters that v2 describes once.
+/// Returns the parameters that v2 defines once and references.
 pub(super) fn shared(paths: &Map<String, Value>) -> Map<String, Value> {
     let items = paths.values().filter_map(Value::as_object);
     let operations = items.flat_map(|item| {
@@ -150,7 +150,7 @@ fn page(tag: &str, id: &str, schema: &str, forms: &[&str], dialect: Dialect) -> 
     json!({"get": operation})
 }
 
-/// All that can be asked at one path.
+/// Describes all operations at one path.
 fn item(tag: &str, operations: &[&Operation], kind: &str, dialect: Dialect) -> Value {
     let Some((first, others)) = operations.split_first() else {
         return json!({});
@@ -263,7 +263,7 @@ fn reason(code: u16) -> &'static str {
     }
 }
 
-/// A parameter as it stands at a path or an operation; `path?` is the one of the query.
+/// Describes a parameter of a path or an operation; `path?` is the query parameter `path`.
 fn parameter(name: &str, kind: &str, dialect: Dialect) -> Value {
     match dialect {
         Dialect::Second if name == "name" => {

@@ -1,7 +1,6 @@
-//! Schemas of the types that come with the server, as the real one describes them.
+//! Schemas of built-in types, as the real server publishes them.
 //!
-//! Promise: the schemas are those of Kubernetes, word for word; most are passed on without being read. Must not know how the
-//! pages are asked for.
+//! The schemas equal those of Kubernetes word for word; most are passed on without being parsed. Independent of requests.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -11,16 +10,16 @@ use serde_json::value::RawValue;
 
 use crate::typed::Struct;
 
-/// A schema per line: its name, and what it says.
+/// One schema per line: the name and the JSON.
 const TABLE: &str = include_str!("../../../tables/schemas.txt");
 
-/// How schemas refer to each other.
+/// The prefix of references between schemas.
 pub(super) const REFERENCE: &str = "#/components/schemas/";
 
 /// The name of the schema of `/version`.
 pub(super) const VERSION: &str = "io.k8s.apimachinery.pkg.version.Info";
 
-/// Schemas by name, as they are written.
+/// Verbatim schemas by name.
 pub(super) type Texts = BTreeMap<&'static str, &'static RawValue>;
 
 static TEXTS: LazyLock<Texts> = LazyLock::new(|| {
@@ -30,7 +29,7 @@ static TEXTS: LazyLock<Texts> = LazyLock::new(|| {
     read.flatten().collect()
 });
 
-/// The name of a type's schema.
+/// Returns the schema name of a type.
 pub(super) fn name(of: &Struct) -> String {
     let (package, kind) = of.name.split_once('.').unwrap_or(("", of.name));
     let (group, version) = package.split_once('/').unwrap_or((package, ""));
@@ -43,12 +42,12 @@ pub(super) fn name(of: &Struct) -> String {
     format!("{home}.{version}.{kind}")
 }
 
-/// The name of the schema of a type that all groups share.
+/// Returns the schema name of a type that all groups share.
 pub(super) fn meta(kind: &str) -> String {
     format!("io.k8s.apimachinery.pkg.apis.meta.v1.{kind}")
 }
 
-/// Add a schema and all that it refers to.
+/// Adds a schema and all schemas that it references.
 pub(super) fn add(name: &str, into: &mut Texts) {
     let mut waiting = vec![name];
     while let Some(next) = waiting.pop() {
@@ -61,12 +60,12 @@ pub(super) fn add(name: &str, into: &mut Texts) {
     }
 }
 
-/// A schema, read; null where there is none of that name.
+/// Returns a parsed schema, or null if the name is unknown.
 pub(super) fn schema(name: &str) -> Value {
     TEXTS.get(name).copied().map(read).unwrap_or_default()
 }
 
-/// What a schema says.
+/// Parses a schema.
 pub(super) fn read(text: &RawValue) -> Value {
     serde_json::from_str(text.get()).unwrap_or_default()
 }

@@ -1,6 +1,6 @@
-//! From schemas of `OpenAPI` v3 to those of v2.
+//! Converts schemas from `OpenAPI` v3 to v2.
 //!
-//! Promise: what v2 has no words for is left out, as the real server leaves it out. Must not know kinds.
+//! Omits everything that v2 cannot express, as the real server does. Independent of kinds.
 
 use serde_json::{Map, Value};
 
@@ -8,7 +8,7 @@ use super::reference::REFERENCE;
 
 pub(super) const DEFINITIONS: &str = "#/definitions/";
 
-/// A schema that comes with the server.
+/// Converts the schema of a built-in type.
 pub(super) fn builtin(schema: &mut Value) {
     let Some(schema) = schema.as_object_mut() else {
         return;
@@ -21,7 +21,7 @@ pub(super) fn builtin(schema: &mut Value) {
     each_inner(schema, builtin);
 }
 
-/// The schema of a custom kind: what may be null or anything has no type.
+/// Converts the schema of a custom kind; nullable values and values of any type lose their type.
 pub(super) fn custom(schema: &mut Value) {
     let Some(schema) = schema.as_object_mut() else {
         return;
@@ -64,7 +64,7 @@ fn is(schema: &Map<String, Value>, marker: &str) -> bool {
     schema.get(marker) == Some(&Value::Bool(true))
 }
 
-/// A reference stands for itself, not in a list of one.
+/// Replaces a reference within a one-element `allOf` with the plain reference.
 fn refer(schema: &mut Map<String, Value>) {
     let of_all = schema.get("allOf").and_then(|all| all.get(0)?.get("$ref"));
     let target = of_all

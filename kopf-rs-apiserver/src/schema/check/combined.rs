@@ -1,7 +1,7 @@
-//! `anyOf`, `oneOf`, `allOf` and `not`.
+//! Checks `anyOf`, `oneOf`, `allOf` and `not`.
 //!
-//! Promise: of alternatives that all fail, the one with the most right in it speaks, the first of equals. Must not know
-//! what schemas say otherwise.
+//! If all alternatives fail, reports the errors of the one that passed most checks, the first among equals.
+//! Independent of other keywords.
 
 use serde_json::Value;
 
@@ -16,7 +16,7 @@ pub(super) fn judge(
 ) -> Verdict {
     let each = |name: &str| -> Vec<Verdict> {
         let branches = schema.get(name).and_then(Value::as_array);
-        // The branches speak of the same value: it has not changed for them if it has not changed at all.
+        // Ratcheting does not apply within a branch: only the whole value can count as unchanged.
         let of = |branch: &Value| super::judge(branch, found, place, node.map(Node::inside));
         branches.into_iter().flatten().map(of).collect()
     };
@@ -34,7 +34,7 @@ pub(super) fn judge(
     verdict
 }
 
-/// The nearest of alternatives that fail.
+/// Returns the failed alternative that passed most checks.
 fn nearest(results: Vec<Verdict>) -> Option<Verdict> {
     let mut best: Option<Verdict> = None;
     for result in results {

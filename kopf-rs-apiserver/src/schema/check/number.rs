@@ -1,7 +1,6 @@
-//! Numbers and their limits.
+//! Checks numbers and their limits.
 //!
-//! Promise: a limit is compared as a whole number with whole numbers, cut off if it is none, as the real server does.
-//! Must not know types beyond whole and not.
+//! Compares integers with the integer part of the limit, as the real server does. Independent of other types.
 
 use serde_json::Value;
 
@@ -9,7 +8,7 @@ use super::{Place, Verdict};
 use crate::schema::{format, go, is};
 use crate::status::Cause;
 
-/// The type and the format by which ranges are checked; none where several types are allowed.
+/// The type and the format whose range is checked; empty if the schema allows several types.
 struct Range<'a> {
     kind: &'a str,
     format: &'a str,
@@ -44,13 +43,13 @@ pub(super) fn judge(schema: &Value, found: &Value, place: &Place<'_>) -> Verdict
     verdict
 }
 
-/// A limit to one side.
+/// An upper or a lower limit.
 struct Bound {
     name: &'static str,
     exclusive: &'static str,
     prefix: &'static str,
     words: [&'static str; 2],
-    /// Upwards, a number is wrong that is greater; downwards, one whose negative is.
+    /// The factor that turns a lower limit into an upper one: 1 or -1.
     sign: f64,
 }
 
@@ -74,7 +73,7 @@ const BOUNDS: [Bound; 2] = [
 // === impl Bound ===
 
 impl Bound {
-    /// The limit as it is told, if the number is beyond it; `whole` is the number where both count as whole ones.
+    /// Returns the limit as the error shows it if the number exceeds it; `whole` is the number if both count as integers.
     fn crossed(
         &self,
         found: &Value,

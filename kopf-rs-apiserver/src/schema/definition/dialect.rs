@@ -1,7 +1,6 @@
-//! The words of schemas: which are known, which go together, and what is said of rules.
+//! Checks the keywords of schemas: unknown ones, wrong combinations, and CEL rules.
 //!
-//! Promise: rules are looked at only where nothing else is wrong with the schema they stand in. Must not know structure or
-//! defaults, nor how expressions are checked.
+//! Checks rules only if the schema around them has no other error. Independent of structure and defaults, and of how expressions are checked.
 
 use serde_json::Value;
 
@@ -12,7 +11,7 @@ use crate::status::Cause;
 
 const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
 
-/// Words that definitions do not know.
+/// Keywords that definitions do not support.
 const UNKNOWN: [&str; 6] = [
     "id",
     "additionalItems",
@@ -22,7 +21,7 @@ const UNKNOWN: [&str; 6] = [
     "$ref",
 ];
 
-/// The reasons a rule may give.
+/// The reasons that a rule may give.
 const REASONS: [&str; 4] = [
     "FieldValueDuplicate",
     "FieldValueForbidden",
@@ -30,30 +29,29 @@ const REASONS: [&str; 4] = [
     "FieldValueRequired",
 ];
 
-/// What was found wrong.
+/// The errors so far.
 #[derive(Debug, Default)]
 struct Found {
     words: Vec<Cause>,
     rules: Vec<Cause>,
-    /// What rules cost.
+    /// The field and the cost of each rule.
     costs: Vec<(String, u64)>,
 }
 
-/// Where in the whole schema a part of it stands.
+/// The location of a sub-schema in the whole schema.
 #[derive(Clone, Debug)]
 struct Place {
     field: String,
-    /// Why there may be no defaults, if so.
+    /// The error for a default at this location, if defaults are forbidden.
     no_defaults: Option<String>,
     in_meta: bool,
     sight: Sight,
-    /// Whether rules are looked at.
+    /// True if rules are checked here.
     ruled: bool,
     root: bool,
 }
 
-/// What is wrong with the words of a schema at that field; `sound` says that nothing else is, `settled` that it was accepted
-/// before.
+/// Checks the keywords of the schema at `field`; `sound` means that it has no other error, `settled` that it was accepted before.
 pub(super) fn check(schema: &Value, field: &str, sound: bool, settled: bool) -> Vec<Cause> {
     let sight = Sight {
         unfound: None,
@@ -90,7 +88,7 @@ impl Place {
         format!("{}.{name}", self.field)
     }
 
-    /// A part that says nothing of structure: no rules in there.
+    /// Returns the location of a sub-schema that does not define structure, so that its rules are not checked.
     fn aside(&self, tail: &str) -> Self {
         Self {
             field: self.at(tail),
@@ -107,7 +105,7 @@ impl Place {
         }
     }
 
-    /// A part of the values of a schema.
+    /// Returns the location of a sub-schema for the items or entries of a value.
     fn inside(&self, schema: &Value, tail: &str) -> Self {
         let mut inner = self.part(tail);
         let times = self.sight.times.zip(most_parts(schema));
@@ -129,7 +127,7 @@ fn all<'a>(schema: &'a Value, name: &str) -> &'a [Value] {
     found.map_or(&[], Vec::as_slice)
 }
 
-/// How often the parts of a value may be there at most, if that is limited.
+/// Returns the most items or entries that a value may have, if the schema limits them.
 fn most_parts(schema: &Value) -> Option<u64> {
     let limit = |name: &str| {
         let found = schema.get(name).and_then(Value::as_i64);
@@ -207,7 +205,7 @@ fn words(schema: &Value, place: &Place, causes: &mut Vec<Cause>) {
     }
 }
 
-/// The schemas in a schema.
+/// Checks the sub-schemas of a schema.
 fn parts(schema: &Value, place: &Place, found: &mut Found) {
     let properties = schema.get("properties").and_then(Value::as_object);
     if let Some(extra) = schema.get("additionalProperties") {
@@ -283,7 +281,7 @@ fn unsupported(field: String, given: &str, known: &[&str]) -> Cause {
     Cause::new("FieldValueNotSupported", field, message)
 }
 
-/// `x-kubernetes-list-type`, its keys, and `x-kubernetes-map-type`.
+/// Checks `x-kubernetes-list-type` with its keys, and `x-kubernetes-map-type`.
 fn collections(schema: &Value, place: &Place, causes: &mut Vec<Cause>) {
     let kind = text(schema, "type");
     for (name, wanted, known) in [
@@ -326,7 +324,7 @@ fn collections(schema: &Value, place: &Place, causes: &mut Vec<Cause>) {
     identified(schema, keys, place, causes);
 }
 
-/// The items of a set are told apart as wholes.
+/// Checks the items of a set, which are compared as a whole and so must be atomic.
 fn set(schema: &Value, place: &Place, causes: &mut Vec<Cause>) {
     let Some(items) = schema.get("items").filter(|items| items.is_object()) else {
         return;
@@ -340,7 +338,7 @@ fn set(schema: &Value, place: &Place, causes: &mut Vec<Cause>) {
         _ => return,
     };
     let field = place.at(&format!("items.{wrong}"));
-    // The real server means a pointer here, and prints what it points to as JSON.
+    // The real server prints a pointer here, which appears as JSON.
     let shown = if shown.is_null() {
         "null".to_owned()
     } else {
@@ -350,7 +348,7 @@ fn set(schema: &Value, place: &Place, causes: &mut Vec<Cause>) {
     causes.push(Cause::new("FieldValueInvalid", field, message));
 }
 
-/// A list whose items have keys.
+/// Checks the keys of a keyed list.
 fn map(schema: &Value, keys: &[Value], place: &Place, causes: &mut Vec<Cause>) {
     let at_keys = place.at("x-kubernetes-list-map-keys");
     if keys.is_empty() {
@@ -399,7 +397,7 @@ fn map(schema: &Value, keys: &[Value], place: &Place, causes: &mut Vec<Cause>) {
     }
 }
 
-/// What tells items apart is always there.
+/// Checks that items of sets and keyed lists are not nullable, and that keys are required or have a default.
 fn identified(schema: &Value, keys: &[Value], place: &Place, causes: &mut Vec<Cause>) {
     let list_type = text(schema, "x-kubernetes-list-type");
     let items = schema.get("items").filter(|items| items.is_object());
@@ -431,7 +429,7 @@ fn identified(schema: &Value, keys: &[Value], place: &Place, causes: &mut Vec<Ca
     }
 }
 
-/// What rules say beside their expressions.
+/// Checks the fields of rules other than the expressions.
 fn stanza(schema: &Value, place: &Place, causes: &mut Vec<Cause>) {
     for (at, rule) in all(schema, "x-kubernetes-validations").iter().enumerate() {
         let field = place.at(&format!("x-kubernetes-validations[{at}]"));

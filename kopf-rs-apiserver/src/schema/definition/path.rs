@@ -1,10 +1,10 @@
-//! Paths into a schema, such as `.spec.names['a']`.
+//! Resolves paths into a schema, such as `.spec.names['a']`.
 //!
-//! Promise: the words for a path that leads nowhere are the real server's. Must not know values.
+//! Errors match the real server. Independent of values.
 
 use serde_json::Value;
 
-/// Where a path leads: the path in its normal form, and the schema there; or why it leads nowhere.
+/// Returns the normalized path and the schema that it leads to, or the reason why it leads nowhere.
 pub(crate) fn find<'a>(
     path: &str,
     schema: &'a Value,
@@ -56,7 +56,7 @@ fn quoted(token: &str) -> Result<String, String> {
     Ok(inner.replace("\\'", "'").replace("\\\\", "\\"))
 }
 
-/// Dots and brackets, and what is between them; nothing within quotes is one.
+/// Splits a path into dots, brackets and the names between them; quotes protect dots and brackets.
 fn tokens(path: &str) -> Vec<String> {
     let mut tokens: Vec<String> = Vec::new();
     let mut word = String::new();

@@ -1,6 +1,6 @@
-//! Whether the defaults of a schema are values that the schema itself would take.
+//! Checks that the defaults of a schema are valid values of the schema itself.
 //!
-//! Promise: nothing is filled in here. Must not know objects.
+//! Changes nothing. Independent of objects.
 
 use serde_json::{Map, Value, json};
 
@@ -9,7 +9,7 @@ use crate::rules as metadata_rules;
 use crate::schema::{embedded, rules};
 use crate::status::{Cause, shown};
 
-/// What is wrong with the defaults of the schema at that field.
+/// Checks the defaults of the schema at `field`.
 pub(super) fn check(schema: &Value, field: &str) -> Vec<Cause> {
     let mut causes = Vec::new();
     let around = Around::default();
@@ -17,7 +17,7 @@ pub(super) fn check(schema: &Value, field: &str) -> Vec<Cause> {
     causes
 }
 
-/// Whether a default lies in what every object has, and on which way from there.
+/// True with the path from the object if a default lies in `metadata`, `apiVersion` or `kind`.
 #[derive(Clone, Debug, Default)]
 struct Around {
     in_meta: bool,
@@ -35,7 +35,7 @@ fn walk(schema: &Value, field: &str, around: &Around, root: bool, causes: &mut V
             causes.extend(own(schema, default, &at, root));
         }
     }
-    // Defaults of the entries of maps are not looked at.
+    // The real server does not check defaults of map entries.
     if let Some(items) = schema.get("items").filter(|items| items.is_object()) {
         let inner = around.step(None);
         walk(items, &format!("{field}.items"), &inner, false, causes);
@@ -49,7 +49,7 @@ fn walk(schema: &Value, field: &str, around: &Around, root: bool, causes: &mut V
     }
 }
 
-/// What is wrong with a default that is an ordinary value.
+/// Checks a default outside of the metadata.
 fn own(schema: &Value, default: &Value, at: &str, root: bool) -> Vec<Cause> {
     let mut causes = Vec::new();
     let mut pruned = default.clone();
@@ -83,7 +83,7 @@ fn own(schema: &Value, default: &Value, at: &str, root: bool) -> Vec<Cause> {
     causes
 }
 
-/// What the schema and its rules say of a default.
+/// Checks a default against the schema and its rules.
 fn validated(schema: &Value, default: &Value, at: &str) -> Vec<Cause> {
     let misfits = crate::schema::check::check_default(schema, default, at);
     if !misfits.is_empty() {
@@ -96,7 +96,7 @@ fn validated(schema: &Value, default: &Value, at: &str) -> Vec<Cause> {
     kept
 }
 
-/// What is wrong with a default of a type or of metadata: it is looked at within an object.
+/// Checks a default within the metadata or of `apiVersion` or `kind`, as a part of a whole object.
 fn in_meta(schema: &Value, default: &Value, at: &str, around: &Around) -> Vec<Cause> {
     let object = around.object(default);
     let told = |why: &str| {
@@ -135,7 +135,7 @@ impl Around {
         inner
     }
 
-    /// An object with the value where this is.
+    /// Builds an object that has the value at this path.
     fn object(&self, value: &Value) -> Map<String, Value> {
         let mut whole = value.clone();
         for step in self.way.iter().rev() {

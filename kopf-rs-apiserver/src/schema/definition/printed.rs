@@ -1,15 +1,15 @@
-//! Parts of a definition as the real server prints them in complaints: as the JSON of its own structs.
+//! Prints parts of a definition as the real server does in error messages: as JSON of its Go structs.
 //!
-//! Promise: all fields are there, in the order of the struct, under its names. Must not know what is wrong.
+//! Prints all fields, in the order and under the names of the struct. Independent of what the error is.
 
 use serde_json::Value;
 
-/// What a field of a struct is printed as.
+/// The Go type that decides how a field is printed.
 #[derive(Clone, Copy)]
 enum Kind {
     Text,
     Bool,
-    /// As it is, null where it is absent.
+    /// The JSON as it is, or `null` if the field is absent.
     Plain,
     Schema,
     Schemas,
@@ -140,23 +140,23 @@ const VERSION: &Fields = &[
     ),
 ];
 
-/// The words of a schema that are there, in the order of the struct.
+/// Returns the keywords that the schema has, in the order of the struct.
 pub(super) fn in_order(schema: &Value) -> Vec<&'static str> {
     let names = SCHEMA.iter().map(|(_, name, _)| *name);
     names.filter(|name| schema.get(*name).is_some()).collect()
 }
 
-/// A schema.
+/// Prints a schema.
 pub(super) fn schema(value: &Value) -> String {
     printed(Kind::Schema, Some(value))
 }
 
-/// A rule.
+/// Prints a rule.
 pub(super) fn rule(value: &Value) -> String {
     printed(Kind::Struct(RULE), Some(value))
 }
 
-/// The versions of a definition.
+/// Prints the versions of a definition.
 pub(crate) fn versions(value: &Value) -> String {
     printed(Kind::Structs(VERSION), Some(value))
 }
@@ -191,7 +191,7 @@ fn printed(kind: Kind, found: Option<&Value>) -> String {
     }
 }
 
-/// JSON as Go writes it, which escapes what means something in HTML.
+/// Prints JSON as Go does, which escapes HTML characters.
 fn plain(value: &Value) -> String {
     let text = value.to_string();
     text.replace('&', "\\u0026")

@@ -1,6 +1,6 @@
-//! Rules in CEL when they are defined: whether they compile, what their parts are, and what they cost.
+//! Checks CEL rules when a definition is written: syntax, types and costs.
 //!
-//! Promise: what is accepted can be evaluated. Must not know how expressions are read or costs estimated.
+//! Every accepted rule can be evaluated. Independent of how expressions are parsed and costs estimated.
 
 use serde_json::Value;
 
@@ -8,30 +8,30 @@ use super::printed;
 use crate::cel::{self, Checked, Declared, Kind, Program};
 use crate::status::Cause;
 
-/// What one expression may cost, and all of a schema together.
+/// The highest cost of one expression, and of all expressions of a schema.
 const LIMIT: u64 = 10_000_000;
 const TOTAL: u64 = 100_000_000;
 
-/// What rules are looked at with.
+/// The context in which rules are checked.
 #[derive(Clone, Debug)]
 pub(super) struct Sight {
-    /// The part whose values cannot be found again in an older object, if there is one.
+    /// The enclosing value that has no counterpart in an older object, which rules out transition rules.
     pub(super) unfound: Option<String>,
-    /// How often the value may be there, where that is limited.
+    /// The most occurrences of the value, if they are limited.
     pub(super) times: Option<u64>,
-    /// Whether what an expression costs was accepted before.
+    /// True if the costs were accepted before.
     pub(super) settled: bool,
 }
 
-/// What was found out about rules.
+/// The results of the check.
 #[derive(Debug, Default)]
 pub(super) struct Found {
     pub(super) causes: Vec<Cause>,
-    /// What expressions cost, and where they are.
+    /// The field and the cost of each expression.
     pub(super) costs: Vec<(String, u64)>,
 }
 
-/// What is wrong with the rules of a schema, which may be that of a whole object, and what they cost.
+/// Checks the rules of a schema and returns their costs; `whole` means that the schema describes a whole object.
 pub(super) fn check(schema: &Value, whole: bool, sight: &Sight, field: &str) -> Found {
     let rules = schema.get("x-kubernetes-validations");
     let rules = rules.and_then(Value::as_array);
@@ -61,7 +61,7 @@ pub(super) fn check(schema: &Value, whole: bool, sight: &Sight, field: &str) -> 
     found
 }
 
-/// What is wrong with a schema whose expressions cost too much together.
+/// Returns an error if the expressions of a schema cost too much in total.
 pub(super) fn check_total(costs: &[(String, u64)], place: &str) -> Vec<Cause> {
     let sum = |sum: u64, (_, cost): &(String, u64)| sum.saturating_add(*cost);
     let total = costs.iter().fold(0, sum);
@@ -84,7 +84,7 @@ pub(super) fn check_total(costs: &[(String, u64)], place: &str) -> Vec<Cause> {
     causes.chain([whole]).collect()
 }
 
-/// A rule, and the values it is about.
+/// A rule and the type of the values that it applies to.
 struct Ruled<'a> {
     rule: &'a Value,
     kind: &'a Kind,
@@ -109,7 +109,7 @@ impl Ruled<'_> {
         )
     }
 
-    /// An expression, and whether it names the old value.
+    /// Compiles an expression; the flag is true if it uses `oldSelf`.
     fn compile(&self, source: &str) -> Result<(bool, Checked), String> {
         let optional = self.rule.get("optionalOldSelf") == Some(&Value::Bool(true));
         let kind = self.kind.clone();
@@ -184,7 +184,7 @@ impl Ruled<'_> {
                 found.causes.push(self.wrong("messageExpression", &why));
             }
             Ok((_, checked)) if matches!(checked.kind(), Kind::Text | Kind::Unknown) => {
-                // A message is made once, however many values there are.
+                // A message is computed at most once, so the number of values does not matter.
                 let what = ("messageExpression", "estimated messageExpression cost");
                 self.spend(what, checked.cost(self.declared), sight, found);
             }

@@ -1,15 +1,14 @@
-//! Whether a schema is structural: whether every value it speaks of has one place and one type.
+//! Checks that a schema is structural: every value has exactly one place in the schema and one type.
 //!
-//! Promise: nothing is changed, and complaints are in the order of their text. The rules are those of "Specifying a
-//! structural schema" in Kubernetes' documentation of custom resources, and what 1.36 was seen to answer. Must not know
-//! values, nor words of schemas that have nothing to do with structure.
+//! Changes nothing; errors are sorted by their text. The rules are those of "Specifying a structural schema" in the Kubernetes
+//! documentation of custom resources, refined by the replies of version 1.36. Independent of values and of keywords that do not affect structure.
 
 use serde_json::{Map, Value, json};
 
 use crate::schema::{is, pattern};
 use crate::status::Cause;
 
-/// Where in a schema something stands.
+/// The position of a schema relative to its parent.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Level {
     Root,
@@ -17,7 +16,7 @@ enum Level {
     Field,
 }
 
-/// Words that may not stand below `allOf`, `anyOf`, `oneOf` and `not`, and what is said of them.
+/// Keywords that may not stand below `allOf`, `anyOf`, `oneOf` and `not`, with the error.
 const NOT_NESTED: [(&str, &str); 12] = [
     ("type", "must be empty to be structural"),
     ("default", "must be undefined to be structural"),
@@ -51,7 +50,7 @@ const NOT_NESTED: [(&str, &str); 12] = [
     ("x-kubernetes-validations", "must be empty to be structural"),
 ];
 
-/// Words that no structural schema has.
+/// Keywords that no structural schema has.
 const UNSUPPORTED: [(&str, &str); 7] = [
     ("id", "id"),
     ("$schema", "schema"),
@@ -62,7 +61,7 @@ const UNSUPPORTED: [(&str, &str); 7] = [
     ("definitions", "definitions"),
 ];
 
-/// Why a schema cannot be taken for a structural one at all.
+/// Returns the reason why a schema cannot be read as a structural one at all.
 pub(super) fn unsupported(schema: &Value) -> Option<String> {
     if !schema.is_object() {
         return None;
@@ -91,7 +90,7 @@ pub(super) fn unsupported(schema: &Value) -> Option<String> {
     below(schema).find_map(unsupported)
 }
 
-/// All schemas directly in a schema.
+/// Returns all direct sub-schemas.
 pub(super) fn below(schema: &Value) -> impl Iterator<Item = &Value> {
     let one = ["not", "items", "additionalProperties"];
     let one = one.into_iter().filter_map(|name| schema.get(name));
@@ -101,7 +100,7 @@ pub(super) fn below(schema: &Value) -> impl Iterator<Item = &Value> {
     one.chain(all).chain(named)
 }
 
-/// What keeps the schema at that field from being structural.
+/// Returns the errors that keep the schema at `field` from being structural.
 pub(super) fn check(schema: &Value, field: &str) -> Vec<Cause> {
     let mut causes = Vec::new();
     invariants(schema, Level::Root, field, &mut causes);
@@ -212,7 +211,7 @@ fn extensions(schema: &Value, field: &str, causes: &mut Vec<Cause>) {
     }
 }
 
-/// `kind`, `apiVersion` and `metadata` of whole objects.
+/// Checks `kind`, `apiVersion` and `metadata` of whole objects.
 fn object_meta(schema: &Value, level: Level, field: &str, causes: &mut Vec<Cause>) {
     let properties = schema.get("properties").unwrap_or(&Value::Null);
     for (name, wanted) in [
@@ -247,13 +246,13 @@ fn object_meta(schema: &Value, level: Level, field: &str, causes: &mut Vec<Cause
     }
 }
 
-/// Whether these alternatives are the two types of what is a number or a text.
+/// Returns true if the branches are exactly the two types of an int-or-string.
 fn is_either(branches: &[Value]) -> bool {
     *branches == [json!({"type": "integer"}), json!({"type": "string"})]
 }
 
-/// What stands in `allOf`, `anyOf`, `oneOf` and `not` may only validate. The alternatives of what is a number or a text are
-/// excused, here and in the first of `allOf`.
+/// Checks that `allOf`, `anyOf`, `oneOf` and `not` only validate. The two branches of an int-or-string are exempt, here and in the first
+/// branch of `allOf`.
 fn validation(schema: &Value, field: &str, causes: &mut Vec<Cause>) {
     let first = branches(schema, "allOf").first();
     let skip_any = is_either(branches(schema, "anyOf"));
@@ -261,7 +260,7 @@ fn validation(schema: &Value, field: &str, causes: &mut Vec<Cause>) {
     alternatives(schema, [skip_any, skip_first], field, causes);
 }
 
-/// Within alternatives, those of a number or a text are excused only where `skip` says so.
+/// Checks a schema within a branch; `skip` exempts the two branches of an int-or-string.
 fn nested(schema: &Value, skip: bool, field: &str, causes: &mut Vec<Cause>) {
     alternatives(schema, [skip, false], field, causes);
     if let Some(items) = schema.get("items") {
@@ -310,7 +309,7 @@ fn alternatives(schema: &Value, skip: [bool; 2], field: &str, causes: &mut Vec<C
     }
 }
 
-/// Whatever alternatives speak of is also there outside of them; the places are those of the schema and of what speaks.
+/// Checks that all fields named in branches also exist outside of them; the two paths are those of the schema and of the branch.
 fn complete_value(
     said: &Value,
     schema: Option<&Value>,

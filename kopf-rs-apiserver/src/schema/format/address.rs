@@ -1,12 +1,12 @@
-//! Formats of names and numbers of hosts, and of what is there.
+//! Formats of addresses: IP, MAC, UUID, URI and host names.
 //!
-//! Promise: accepts what Go's parsers and the real server's patterns accept, with their accidents. Must not know schemas.
+//! Accepts what Go's parsers and the real server's patterns accept, including their quirks. Independent of schemas.
 
 use std::net::{IpAddr, Ipv4Addr};
 
 use crate::cel::url::Url;
 
-/// An address of four numbers, which may begin with zeros, also as a part of a longer one.
+/// Checks an IPv4 address, which may have leading zeros and may be embedded in an IPv6 address.
 pub(super) fn is_ipv4(text: &str) -> bool {
     text.contains('.') && sloppy(text).is_some()
 }
@@ -24,7 +24,7 @@ pub(super) fn is_cidr(text: &str) -> bool {
     digits && length.parse::<u8>().is_ok_and(|length| length <= most)
 }
 
-/// An address whose decimal numbers may begin with zeros.
+/// Parses an IP address whose decimal numbers may have leading zeros.
 fn sloppy(text: &str) -> Option<IpAddr> {
     let (before, last) = match text.rsplit_once(':') {
         Some((before, last)) => (Some(before), last),
@@ -43,7 +43,7 @@ fn sloppy(text: &str) -> Option<IpAddr> {
     }
 }
 
-/// Octets in pairs of digits, with colons or dashes between them; in fours, with dots; or in a row.
+/// Checks a MAC address: pairs of digits with colons or dashes, groups of four with dots, or digits without separators.
 pub(super) fn is_mac(text: &str) -> bool {
     let (separator, width) = match (text.as_bytes().get(2), text.as_bytes().get(4)) {
         (Some(b':'), _) => (":", 2),
@@ -59,7 +59,7 @@ pub(super) fn is_mac(text: &str) -> bool {
     matches!(parts.len() * width, 12 | 16 | 40) && parts.into_iter().all(digits)
 }
 
-/// Digits in groups, with or without dashes between them.
+/// Checks a UUID, with or without dashes.
 pub(super) fn is_uuid(text: &str, version: Option<u8>) -> bool {
     let (mut digits, mut rest) = (Vec::new(), text.as_bytes());
     for width in [8, 4, 4, 4, 12] {
@@ -81,12 +81,12 @@ pub(super) fn is_uuid(text: &str, version: Option<u8>) -> bool {
         && variant(digits[16].to_ascii_lowercase())
 }
 
-/// An absolute one, or a path from the root.
+/// Checks a URI: absolute, or a path that starts at the root.
 pub(super) fn is_uri(text: &str) -> bool {
     Url::parse(text).is_ok()
 }
 
-/// One label with at most one dash, which is its second letter; or several labels, the last one without digits.
+/// Checks a host name with the real server's pattern: one label that may have a dash as its second character, or several labels, the last of letters.
 pub(super) fn is_hostname(text: &str) -> bool {
     if text.len() > 255 || text.split('.').any(|label| label.len() > 63) {
         return false;
@@ -107,7 +107,7 @@ pub(super) fn is_hostname(text: &str) -> bool {
         && labels.split('.').all(inner)
 }
 
-/// Letters of any script, and signs that are no punctuation, like those of currencies.
+/// Returns true for letters of any script and for symbols, such as currency signs, but not for punctuation.
 fn is_letter_or_symbol(c: char) -> bool {
     match c {
         '$' | '+' | '<' | '=' | '>' | '^' | '`' | '|' | '~' => true,

@@ -1,8 +1,8 @@
-//! Formats of numbers with a check digit, and of colours.
+//! Formats of numbers with a check digit, of social security numbers and of colours.
 //!
-//! Promise: what the real server takes for a number: what stands between the digits often does not matter. Must not know schemas.
+//! Accepts what the real server accepts, which often ignores the characters between digits. Independent of schemas.
 
-/// A book's number of ten digits, the last of which may be an X.
+/// Checks an ISBN-10, whose last digit may be an X.
 pub(super) fn is_isbn10(text: &str) -> bool {
     let digits = bare(text);
     let [first @ .., last] = digits.as_slice() else {
@@ -22,7 +22,7 @@ pub(super) fn is_isbn10(text: &str) -> bool {
     (weighted.sum::<u32>() + 10 * check).is_multiple_of(11)
 }
 
-/// A book's number of thirteen digits.
+/// Checks an ISBN-13.
 pub(super) fn is_isbn13(text: &str) -> bool {
     let digits = bare(text);
     if digits.len() != 13 || !digits.iter().all(u8::is_ascii_digit) {
@@ -33,7 +33,7 @@ pub(super) fn is_isbn13(text: &str) -> bool {
     sum.is_multiple_of(10)
 }
 
-/// A text without dashes and white space.
+/// Removes dashes and white space.
 fn bare(text: &str) -> Vec<u8> {
     let between = |byte: &u8| matches!(byte, b'-' | b' ' | b'\t' | b'\n' | b'\r' | 0x0c);
     text.bytes().filter(|byte| !between(byte)).collect()
@@ -43,7 +43,7 @@ fn value(digit: u8) -> u32 {
     u32::from(digit - b'0')
 }
 
-/// The number of a card of one of the known firms, whatever is between its digits.
+/// Checks a credit card number of a known issuer; ignores all other characters.
 pub(super) fn is_credit_card(text: &str) -> bool {
     let digits: Vec<u8> = text.bytes().filter(u8::is_ascii_digit).collect();
     if !is_known_firm(&digits) {
@@ -58,7 +58,7 @@ pub(super) fn is_credit_card(text: &str) -> bool {
     sum.is_multiple_of(10)
 }
 
-/// Whether a firm gives out numbers that begin so, of this length.
+/// Returns true if an issuer uses numbers with this prefix and length.
 fn is_known_firm(digits: &[u8]) -> bool {
     let lengths: &[usize] = match digits {
         [b'4', ..] => &[13, 16],
@@ -72,7 +72,7 @@ fn is_known_firm(digits: &[u8]) -> bool {
     lengths.contains(&digits.len())
 }
 
-/// A number of social security, with two separators.
+/// Checks a social security number with two separators.
 pub(super) fn is_ssn(text: &str) -> bool {
     let fits = |(at, byte): (usize, u8)| match at {
         3 | 6 => matches!(byte, b'-' | b' '),
@@ -81,7 +81,7 @@ pub(super) fn is_ssn(text: &str) -> bool {
     text.len() == 11 && text.bytes().enumerate().all(fits)
 }
 
-/// Three numbers of a colour, without leading zeros.
+/// Checks an `rgb(..)` colour whose numbers have no leading zeros.
 pub(super) fn is_rgb_color(text: &str) -> bool {
     let inner = text
         .strip_prefix("rgb(")

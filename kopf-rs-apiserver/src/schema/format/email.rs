@@ -1,8 +1,8 @@
-//! Addresses of mail, as Go's `net/mail` reads them.
+//! Email addresses, parsed as Go's `net/mail` does.
 //!
-//! Promise: one address, with a name or comments around it; a group counts if it has one member. Must not know schemas.
+//! Accepts one address with an optional name and comments, or a group with one member. Independent of schemas.
 
-/// Whether a text is one address.
+/// Returns true if the string is exactly one address.
 pub(super) fn is_email(text: &str) -> bool {
     let mut reader = Reader(text);
     reader.address(true) == Some(1) && reader.comments() && reader.0.is_empty()
@@ -23,7 +23,7 @@ impl Reader<'_> {
         rest.is_some()
     }
 
-    /// White space and what stands in brackets; whether all brackets are closed.
+    /// Skips white space and comments in parentheses; returns false if a parenthesis stays open.
     fn comments(&mut self) -> bool {
         self.space();
         while self.take('(') {
@@ -46,7 +46,7 @@ impl Reader<'_> {
         true
     }
 
-    /// How many addresses come next: one, or those of a group.
+    /// Reads an address or a group; returns the number of addresses.
     fn address(&mut self, groups: bool) -> Option<usize> {
         self.space();
         let start = self.0;
@@ -79,7 +79,7 @@ impl Reader<'_> {
         Some(count)
     }
 
-    /// Somebody at some host.
+    /// Reads `local@domain`.
     fn bare(&mut self) -> Option<()> {
         self.space();
         if self.0.starts_with('"') {
@@ -99,7 +99,7 @@ impl Reader<'_> {
         self.atom(false)
     }
 
-    /// Words with space between them, one at least.
+    /// Reads one or more words.
     fn phrase(&mut self) -> Option<()> {
         let mut any = false;
         loop {
@@ -116,7 +116,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Letters and signs that mean nothing; dots only between them, unless anything goes.
+    /// Reads an atom: no special characters, and dots only between other characters unless `anything` is set.
     fn atom(&mut self, anything: bool) -> Option<()> {
         let special = |c: char| c <= ' ' || c == '\x7f' || "()<>[]:;@\\,\"".contains(c);
         let end = self.0.find(special).unwrap_or(self.0.len());

@@ -1,13 +1,13 @@
-//! Durations as Go's `time.ParseDuration` reads them.
+//! Durations, parsed as Go's `time.ParseDuration` does.
 //!
-//! Promise: what is wrong with one is told in Go's words. Must not know what they are for.
+//! Error messages match Go. Independent of the use of durations.
 
 use std::fmt::Write as _;
 
-/// The most nanoseconds, of either sign.
+/// The most nanoseconds of either sign.
 const MOST: u128 = 1 << 63;
 
-/// The nanoseconds of a duration, `1h30m`; else what is wrong with it.
+/// Parses a duration such as `1h30m` into nanoseconds.
 pub(crate) fn nanos(text: &str) -> Result<i64, String> {
     let invalid = || Err("invalid duration".to_owned());
     let negative = text.starts_with('-');
@@ -52,9 +52,9 @@ pub(crate) fn nanos(text: &str) -> Result<i64, String> {
     i64::try_from(if negative { -total } else { total }).or_else(|_| invalid())
 }
 
-/// The nanoseconds of a fraction of a unit.
+/// Returns the nanoseconds of a fraction of a unit.
 fn part(fraction: &str, nanos: u128) -> u128 {
-    // What is further behind is below a nanosecond.
+    // Further digits are less than a nanosecond.
     let digits = fraction.get(..fraction.len().min(18)).unwrap_or_default();
     let scale: u128 = digits.bytes().map(|_| 10).product();
     digits.parse::<u128>().unwrap_or(0) * nanos / scale
@@ -77,7 +77,7 @@ fn nanoseconds(unit: &str) -> Option<u128> {
     })
 }
 
-/// A text in quotes, as Go's package of times writes it.
+/// Quotes a string as Go's `time` package does.
 pub(crate) fn quoted(text: &str) -> String {
     let mut quoted = "\"".to_owned();
     for byte in text.bytes() {

@@ -1,6 +1,6 @@
-//! Services that change: what they keep, what goes with their type, and what must stay.
+//! Updates of Services: restores assigned values, drops fields that depend on the old type, and checks immutable fields.
 //!
-//! Promise: who does not know a field does not lose it. Must not know who changes things.
+//! A client that does not know a field does not lose its value. Independent of which client makes the change.
 
 use serde_json::Value;
 
@@ -8,7 +8,7 @@ use super::super::finder::{Finder, is_empty, items, map};
 use super::super::service::is_headless;
 use crate::object::{Body, map_mut, text};
 
-/// What must not change.
+/// Checks immutable fields.
 pub(super) fn check(finder: &mut Finder<'_>, old: &Body, new: &Body) {
     let empty = Body::new();
     let (before, after) = (
@@ -58,7 +58,7 @@ pub(super) fn check(finder: &mut Finder<'_>, old: &Body, new: &Body) {
     }
 }
 
-/// What an update keeps, and what goes with a type.
+/// Restores assigned values, and drops fields that depend on the old type.
 pub(super) fn keep(old: &Body, new: &mut Body) {
     let empty = Body::new();
     let before = map(old, "spec").unwrap_or(&empty);
@@ -108,7 +108,7 @@ pub(super) fn keep(old: &Body, new: &mut Body) {
     }
 }
 
-/// Who takes away the load balancer of a Service does not ask to keep what went with it.
+/// Drops fields of a removed load balancer, unless the update changes them.
 fn drop_balancing(before: &Body, after: &mut Body) {
     let mut gone = Vec::new();
     if is_balanced(before) && !is_balanced(after) {
@@ -151,7 +151,7 @@ fn keep_node_ports(before: &Body, after: &mut Body) {
     }
 }
 
-/// Who changes only the type of a Service does not ask to keep what went with it.
+/// Drops node ports if the type changes to one without them, unless the update changes them.
 fn drop_node_ports(before: &Body, after: &mut Body) {
     let old = items(before, "ports").to_vec();
     let ports = after.get_mut("ports").and_then(Value::as_array_mut);

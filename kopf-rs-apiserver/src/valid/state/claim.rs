@@ -1,6 +1,6 @@
-//! What is wrong with the status of a claim.
+//! Validates the status of a volume claim.
 //!
-//! Promise: amounts can be, and are of what claims have. Must not know volumes.
+//! Quantities must be valid and concern resources that claims have. Independent of volumes.
 
 use crate::object::Body;
 use crate::rules::names;
@@ -38,7 +38,7 @@ pub(super) fn check(finder: &mut Finder<'_>, status: &Body) {
     }
 }
 
-/// How far the growing of a volume is.
+/// The states of a volume resize.
 const RESIZES: [&str; 5] = [
     "ControllerResizeInProgress",
     "ControllerResizeInfeasible",
@@ -47,7 +47,7 @@ const RESIZES: [&str; 5] = [
     "NodeResizePending",
 ];
 
-/// Complain of what no claim has; whether there was reason to.
+/// Adds errors for resources that claims do not have; returns true if there were any.
 fn resource_key(finder: &mut Finder<'_>, name: &str, at: &str) -> bool {
     let messages = names::qualified(name);
     let mut wrong = !messages.is_empty();

@@ -1,13 +1,13 @@
-//! What is wrong with the status of a Job: how it ends, and what must not change.
+//! Validates the status of a Job: terminal conditions and immutable fields.
 //!
-//! Promise: what was wrong already, and is as it was, is not told. Must not know Pods.
+//! Ignores errors of unchanged fields. Independent of Pods.
 
 use serde_json::Value;
 
 use crate::object::{Body, at_path, text};
 use crate::valid::finder::{Finder, is_true, items, map, maps, number};
 
-/// A status with the ends its Job has come to.
+/// A status with the true conditions of its Job.
 struct State<'a> {
     status: &'a Body,
     ends: Vec<&'a str>,
@@ -55,7 +55,7 @@ impl<'a> State<'a> {
     }
 }
 
-/// Look through a status that is written.
+/// Validates a status update.
 pub(super) fn check(finder: &mut Finder<'_>, old: &Body, status: &Body) {
     let empty = Body::new();
     let old = State::of(map(old, "status").unwrap_or(&empty));
@@ -90,7 +90,7 @@ fn wrong(finder: &mut Finder<'_>, why: &str) {
     finder.invalid_bare("status.conditions", why);
 }
 
-/// Each Pod that is to be counted is there once.
+/// Checks that each uncounted Pod is listed once.
 fn uncounted(finder: &mut Finder<'_>, status: &Body) {
     let mut seen = Vec::new();
     let Some(pods) = map(status, "uncountedTerminatedPods") else {
@@ -110,7 +110,7 @@ fn uncounted(finder: &mut Finder<'_>, status: &Body) {
     }
 }
 
-/// Whether the conditions, and the time of completion, can be together.
+/// Checks that the conditions and the completion time are consistent.
 fn ends(finder: &mut Finder<'_>, old: &State<'_>, new: &State<'_>) {
     let (complete, failed) = (
         old.complete() != new.complete(),
@@ -162,7 +162,7 @@ fn ends(finder: &mut Finder<'_>, old: &State<'_>, new: &State<'_>) {
     }
 }
 
-/// What a Job that has come to its end does not have.
+/// Checks the fields of a finished Job.
 fn rest(finder: &mut Finder<'_>, old: &State<'_>, new: &State<'_>) {
     if !new.finished() {
         return;
@@ -205,7 +205,7 @@ fn rest(finder: &mut Finder<'_>, old: &State<'_>, new: &State<'_>) {
     }
 }
 
-/// Lists of indexes are for Jobs that count them.
+/// Checks the lists of completed and failed indexes.
 fn indexes(finder: &mut Finder<'_>, old: &State<'_>, new: &State<'_>) {
     let empty = Body::new();
     let spec = map(finder.root, "spec").unwrap_or(&empty);
@@ -253,7 +253,7 @@ fn indexes(finder: &mut Finder<'_>, old: &State<'_>, new: &State<'_>) {
     }
 }
 
-/// A list like `1,3-5`, in order and below a limit.
+/// Parses a list such as `1,3-5`, in increasing order and below a limit.
 fn read(text: &str, most: i64) -> Result<(), String> {
     let mut reached = None;
     for part in text.split(',').filter(|_| !text.is_empty()) {
@@ -295,7 +295,7 @@ fn interval(part: &str, most: i64) -> Result<(i64, i64), String> {
     Ok((first, end))
 }
 
-/// The first index that is in both lists.
+/// Returns the first index that is in both lists.
 fn overlap(one: &str, other: &str, most: i64) -> Option<i64> {
     let read = |list: &str| -> Vec<(i64, i64)> {
         list.split(',')
@@ -322,7 +322,7 @@ fn counts(finder: &mut Finder<'_>, old: &State<'_>, new: &State<'_>) {
     }
 }
 
-/// What does not change any more.
+/// Checks fields that must not change any more.
 fn changes(finder: &mut Finder<'_>, old: &State<'_>, new: &State<'_>) {
     for (name, was, is) in [
         ("Failed", old.failed(), new.failed()),

@@ -1,6 +1,6 @@
-//! What is wrong with the status of a request for a certificate.
+//! Validates the status of a certificate signing request.
 //!
-//! Promise: who decides about a request does so once. Must not know signers.
+//! A decision about a request is final. Independent of signers.
 
 use std::collections::BTreeSet;
 
@@ -11,10 +11,10 @@ use serde_json::Value;
 use crate::object::{Body, text};
 use crate::valid::finder::{Finder, child, maps};
 
-/// What is decided, and stays so.
+/// Conditions that cannot be removed.
 const DECIDED: [&str; 3] = ["Approved", "Denied", "Failed"];
 
-/// Look through a status, written by who approves or by who signs.
+/// Validates a status update by an approver or a signer.
 pub(crate) fn check(finder: &mut Finder<'_>, old: &Body, status: &Body, approves: bool) {
     conditions(finder, status);
     let certificate = status.get("certificate").and_then(Value::as_str);
@@ -78,7 +78,7 @@ fn conditions(finder: &mut Finder<'_>, status: &Body) {
     }
 }
 
-/// Why a text in base64 is no list of certificates.
+/// Returns the error of a base64 text that is not a list of certificates.
 fn flaw(encoded: &str) -> Option<String> {
     let found = STANDARD.decode(encoded).unwrap_or_default();
     let found = String::from_utf8_lossy(&found);

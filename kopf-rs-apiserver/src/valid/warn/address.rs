@@ -1,6 +1,6 @@
-//! Addresses that are not written as they should be.
+//! Warnings about addresses that are not in canonical form.
 //!
-//! Promise: what is no address is not told of. Must not know where addresses stand.
+//! Ignores invalid addresses. Independent of the location of an address.
 
 use std::net::IpAddr;
 
@@ -8,7 +8,7 @@ use crate::object::Body;
 use crate::valid::finder::items;
 use crate::valid::format::block;
 
-/// Of an address.
+/// Returns the warning for an address.
 pub(super) fn of_one(text: &str, at: &str) -> Option<String> {
     let address: IpAddr = text.parse().ok()?;
     let right = address.to_string();
@@ -17,7 +17,7 @@ pub(super) fn of_one(text: &str, at: &str) -> Option<String> {
     })
 }
 
-/// Of a block of addresses.
+/// Returns the warning for a CIDR block.
 pub(super) fn of_block(text: &str, at: &str) -> Option<String> {
     let (address, length) = block(text)?;
     let right = format!("{address}/{length}");

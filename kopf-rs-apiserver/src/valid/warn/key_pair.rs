@@ -1,6 +1,6 @@
-//! Certificates and keys in Secrets.
+//! Warnings about certificates and keys in Secrets.
 //!
-//! Promise: blocks of PEM are looked at, and whether what is in them can be a certificate. Must not know cryptography.
+//! Only checks the PEM blocks, and that their content may be a certificate. Independent of cryptography.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::object::Body;
 use crate::valid::finder::map;
 
-/// What is wrong with the pair in a Secret.
+/// Returns the warning for the key pair in a Secret.
 pub(super) fn warning(secret: &Body) -> Option<String> {
     let certificates = blocks(secret, "tls.crt");
     let keys = blocks(secret, "tls.key");
@@ -41,11 +41,11 @@ pub(super) fn warning(secret: &Body) -> Option<String> {
             all => format!("tls: failed to find {skipped}: [{}]", kinds(all)),
         });
     }
-    // Each certificate is a sequence.
+    // Each certificate starts with an ASN.1 sequence.
     (certificate.content.first() != Some(&0x30)).then(|| "x509: malformed certificate".to_owned())
 }
 
-/// A block of PEM.
+/// A PEM block.
 struct Block {
     kind: String,
     content: Vec<u8>,

@@ -1,6 +1,6 @@
-//! Labels of nodes that are called otherwise today.
+//! Warnings about deprecated node labels.
 //!
-//! Promise: the same words wherever nodes are chosen. Must not know what chooses them.
+//! The text is the same for all ways to select nodes. Independent of the selecting object.
 
 use crate::object::{Body, text};
 use crate::rules::names;
@@ -38,13 +38,13 @@ const OLD: [(&str, &str); 8] = [
     ),
 ];
 
-/// What to use instead of a label.
+/// Returns the replacement of a deprecated label.
 pub(super) fn instead(label: &str) -> Option<&'static str> {
     let found = OLD.iter().find(|(old, _)| *old == label);
     found.map(|(_, message)| *message)
 }
 
-/// Of the term of a selector of nodes; values too, where they are not checked elsewhere.
+/// Returns the warnings for a node selector term; `values` also checks the label values, for terms that are not validated.
 pub(super) fn of_term(term: &Body, values: bool, at: &str) -> Vec<String> {
     let mut told = Vec::new();
     for (at, expression) in maps(term, "matchExpressions", at) {

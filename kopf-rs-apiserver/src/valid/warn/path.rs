@@ -1,13 +1,13 @@
-//! Paths in volumes that stand in each other's way.
+//! Warnings about overlapping paths in volumes.
 //!
-//! Promise: each pair is told once, the later one first. Must not know Pods.
+//! Reports each pair once, the later path first. Independent of Pods.
 
 use serde_json::Value;
 
 use crate::object::{Body, text};
 use crate::valid::finder::{items, map};
 
-/// A path, and where it comes from, if there are several places.
+/// A path, and its source if there are several.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Place {
     path: String,
@@ -41,7 +41,7 @@ impl Place {
     }
 }
 
-/// Of the volume of a Pod.
+/// Returns the warnings for a volume of a Pod.
 pub(super) fn warnings(volume: &Body) -> Vec<String> {
     let name = text(volume, "name");
     let told = |of: &str, pair: &str| format!("volume {name:?} ({of}): overlapping paths: {pair}");

@@ -1,6 +1,6 @@
-//! What is worth a word about Pods and their templates.
+//! Warnings about Pods and Pod templates.
 //!
-//! Promise: in the order the real server goes. Must not know what is refused.
+//! The order matches the real server. Independent of validation errors.
 
 use std::collections::HashSet;
 
@@ -10,7 +10,7 @@ use super::{address, claim_spec, fraction, label, path};
 use crate::object::{Body, at_path, text};
 use crate::valid::finder::{child, map, maps, number};
 
-/// Kinds of volumes that are of no use any more.
+/// Volume sources that no longer work.
 pub(super) const GONE: [(&str, &str); 8] = [
     ("cephfs", "deprecated in v1.28, non-functional in v1.31+"),
     (
@@ -42,10 +42,10 @@ const ANNOTATIONS: [(&str, &str); 3] = [
 
 const NULL: &str = "a null labelSelector results in matching no pod";
 
-/// A container, and where it stands.
+/// A container and its path.
 type Placed<'a> = (String, &'a Body);
 
-/// Of a Pod or a template at that place.
+/// Returns the warnings for a Pod or a template at a path.
 pub(super) fn warnings(pod: &Body, at: &str) -> Vec<String> {
     let empty = Body::new();
     let spec = map(pod, "spec").unwrap_or(&empty);
@@ -97,7 +97,7 @@ fn instead_of_seccomp() -> &'static str {
     "non-functional in v1.27+; use the \"seccompProfile\" field instead"
 }
 
-/// Of where it is to run.
+/// Warns of scheduling constraints.
 fn placement(spec: &Body, at: &str) -> Vec<String> {
     let mut told = Vec::new();
     for (key, _) in map(spec, "nodeSelector").into_iter().flatten() {
@@ -163,7 +163,7 @@ fn volumes(spec: &Body, at: &str, told: &mut Vec<String>) {
     );
 }
 
-/// Names that are there more than once.
+/// Warns of duplicate names.
 fn twice(spec: &Body, at: &str, told: &mut Vec<String>) {
     for (list, field) in [("hostAliases", "ip"), ("imagePullSecrets", "name")] {
         let mut seen = HashSet::new();
@@ -181,7 +181,7 @@ fn twice(spec: &Body, at: &str, told: &mut Vec<String>) {
     }
 }
 
-/// Of annotations that have become fields of containers.
+/// Warns of annotations that became fields of containers.
 fn notes(
     annotations: &Body,
     (container, spec): (&Body, &Body),
@@ -197,7 +197,7 @@ fn notes(
         told.push(format!("{at_notes}[{key}]: {}", instead_of_seccomp()));
     }
     let key = format!("container.apparmor.security.beta.kubernetes.io/{name}");
-    // Of a Pod itself this is told elsewhere.
+    // For a Pod itself, another function reports this.
     if !at.is_empty()
         && annotations.contains_key(&key)
         && !has(container, "appArmorProfile")

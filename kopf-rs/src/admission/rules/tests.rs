@@ -1,4 +1,4 @@
-//! Rules by what they read, and what is made of them.
+//! Tests where rules are placed depending on the values that they read, and the generated objects.
 
 use super::*;
 use crate::object::selector::Selector;
@@ -34,6 +34,7 @@ fn source<'a>(rules: &'a [Arc<DeclaredRule>], resources: &'a [Resource]) -> Poli
         resources,
         domain: "op.kopf.rs",
         namespaces: None,
+        namespace_expression: None,
     }
 }
 
@@ -182,13 +183,172 @@ fn policies_say_all_that_the_server_would_fill_in() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table")]
+fn policies_cover_the_subresources_that_would_bypass_them() {
+    let served = |kind: &str, group: &str, subresources: &[&str]| Resource {
+        subresources: subresources.iter().map(ToString::to_string).collect(),
+        ..Resource::built_in(group, kind, true)
+    };
+    let pod = served(
+        "Pod",
+        "",
+        &["status", "resize", "ephemeralcontainers", "log", "eviction"],
+    );
+    let old_pod = served("Pod", "", &["status", "log"]);
+    let deployment = served("Deployment", "apps", &["status", "scale"]);
+    let app = Resource {
+        subresources: vec!["status".to_owned()],
+        ..custom()
+    };
+    let covered = |rule: ValidationRule, resource: &Resource| {
+        let rules = [declared(rule, &[resource.plural.as_str()])];
+        let made = policies(source(&rules, std::slice::from_ref(resource)));
+        let constraints = &made[0].policy["spec"]["matchConstraints"];
+        constraints["resourceRules"][0]["resources"].clone()
+    };
+    for (made, resource, expected) in [
+        (
+            rule("self.spec.containers.all(it, it.name != 'a')"),
+            &pod,
+            json!(["pods", "pods/ephemeralcontainers", "pods/resize"]),
+        ),
+        (rule("self.spec.a > 0"), &old_pod, json!(["pods"])),
+        (
+            rule("size(self) > 0"),
+            &old_pod,
+            json!(["pods", "pods/status"]),
+        ),
+        (
+            rule("self.spec.a > 0").operations([Operation::Create]),
+            &pod,
+            json!(["pods"]),
+        ),
+        (
+            rule("self.status.phase != 'a'"),
+            &deployment,
+            json!(["deployments", "deployments/status"]),
+        ),
+        (
+            rule("self.spec.replicas <= 5 || self.metadata.name == 'a'"),
+            &deployment,
+            json!(["deployments", "deployments/scale"]),
+        ),
+        // Controllers write the status, regardless of permissions for the rest.
+        (
+            rule("request.userInfo.username == 'a'"),
+            &deployment,
+            json!(["deployments", "deployments/scale"]),
+        ),
+        (
+            rule("self.spec.?replicas.orValue(1) <= 5"),
+            &deployment,
+            json!(["deployments", "deployments/scale"]),
+        ),
+        // The status subresource also changes the metadata, except for the name.
+        (
+            rule("!has(self.metadata.labels)"),
+            &old_pod,
+            json!(["pods", "pods/status"]),
+        ),
+        (
+            rule("self.metadata.?annotations.hasValue()"),
+            &deployment,
+            json!(["deployments", "deployments/status"]),
+        ),
+        (rule("self.metadata.name != 'a'"), &old_pod, json!(["pods"])),
+        (rule("!has(self.metadata.labels)"), &app, json!(["apps"])),
+        // The rule could not be evaluated for a `Scale`, and would refuse all requests.
+        (
+            rule("self.spec.replicas <= self.spec.minReadySeconds"),
+            &deployment,
+            json!(["deployments"]),
+        ),
+    ] {
+        let words = made.expression.clone();
+        assert_eq!(covered(made, resource), expected, "{words}");
+    }
+}
+
+#[test]
+fn only_metadata_that_change_are_judged_with_a_status() {
+    let pod = Resource {
+        subresources: vec!["status".to_owned()],
+        ..Resource::built_in("", "Pod", true)
+    };
+    let written = |expression: &str| {
+        let rules = [declared(rule(expression), &["pods"])];
+        let made = policies(source(&rules, std::slice::from_ref(&pod)));
+        let made = &made[0].policy["spec"]["validations"][0]["expression"];
+        made.as_str().unwrap_or_default().to_owned()
+    };
+    let judged = written("has(self.metadata.labels) // all of them");
+    let kept = "has(request.subResource) && request.subResource == 'status' && (has(object.metadata.labels) ? object.metadata.labels : {}) == ";
+    assert!(judged.starts_with(kept), "{judged}");
+    let rule = " ? true : (has(object.metadata.labels) // all of them\n)";
+    assert!(judged.ends_with(rule), "{judged}");
+    for field in ["annotations", "finalizers", "ownerReferences"] {
+        assert!(judged.contains(&format!("has(oldObject.metadata.{field})")));
+    }
+    for about_it in [
+        "has(object.metadata.labels) && object.status.phase != 'a'",
+        "size(object) > 0",
+        "object.metadata.name != 'a'",
+        "object.spec.a > 0",
+    ] {
+        assert_eq!(written(about_it), about_it);
+    }
+}
+
+#[test]
+fn policies_are_written_in_the_version_that_is_served() {
+    let policies_in = |version: &str| Resource {
+        version: version.to_owned(),
+        plural: "validatingadmissionpolicies".to_owned(),
+        ..Resource::built_in(GROUP, "ValidatingAdmissionPolicy", false)
+    };
+    let rules = [declared(rule("request.dryRun"), &["apps"])];
+    for (versions, expected) in [
+        (&["v1", "v1beta1"][..], Some("v1")),
+        (&["v1alpha1", "v1beta1"], Some("v1beta1")),
+        (&["v1alpha1"], None),
+        (&[], None),
+    ] {
+        let mut resources = vec![custom()];
+        resources.extend(versions.iter().map(|it| policies_in(it)));
+        assert_eq!(policy_version(&resources), expected, "{versions:?}");
+        let made = policies(source(&rules, &resources)).remove(0);
+        let written = format!("{GROUP}/{}", expected.unwrap_or("v1"));
+        for object in [made.policy, made.binding] {
+            assert_eq!(object["apiVersion"], written.as_str());
+        }
+    }
+}
+
+#[test]
 fn what_is_not_served_has_no_policy() {
     let rules = [declared(rule("request.dryRun"), &["others"])];
     let served = [custom()];
     let source = source(&rules, &served);
     assert!(policies(source).is_empty());
-    // It may be served again: what was made of it stays.
+    // The kind may be served again, so its policy stays.
     assert!(names(source).contains("keep.op.kopf.rs"));
+}
+
+#[test]
+fn who_may_need_policies_later_needs_the_right_to_them_now() {
+    let served = [custom()];
+    for (rule, words, expected) in [
+        (rule("request.dryRun"), "others", true),
+        (rule("request.dryRun"), "apps", true),
+        // The definition will contain the rule.
+        (rule("self.spec.a > 0"), "others", false),
+        (rule("self.spec.a > 0"), "apps", false),
+    ] {
+        let expression = rule.expression.clone();
+        let rules = [declared(rule, &[words])];
+        let needs = needs_policies(source(&rules, &served));
+        assert_eq!(needs, expected, "{expression} {words}");
+    }
 }
 
 #[test]

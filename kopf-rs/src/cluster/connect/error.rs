@@ -1,9 +1,9 @@
-//! Why there is no client, in one line that says what was looked for, where, what was found, and what to do.
+//! The reason why there is no client, in one line: where the configuration was searched, the result, and how to fix it.
 
 use std::fmt;
 use std::path::Path;
 
-/// Why there is no client. Displays as one line that says what to do.
+/// The reason why there is no client. Displays as one line that says how to fix it.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ConnectError {
     #[error(
@@ -44,15 +44,23 @@ pub(crate) enum ConnectError {
         "--context {0} chooses in a kubeconfig, but there is none: the service account of this Pod would be used"
     )]
     ContextInPod(String),
-    #[error("kubeconfig {path} cannot be used: {reason}")]
-    Unusable { path: String, reason: String },
+    #[error("context \"{context}\" of kubeconfig {path} cannot be used: {reason}")]
+    Unusable {
+        context: String,
+        path: String,
+        reason: String,
+    },
     #[error("the service account of this Pod cannot be used: {0}")]
     ServiceAccount(String),
-    #[error("a client for {server} cannot be made: {reason}")]
-    Client { server: String, reason: String },
+    #[error("a client for {server} cannot be made of {label}: {reason}")]
+    Client {
+        server: String,
+        label: String,
+        reason: String,
+    },
 }
 
-/// Who named the kubeconfig.
+/// The source that named the kubeconfig.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
     /// `--kubeconfig`
@@ -73,7 +81,7 @@ impl fmt::Display for Origin {
     }
 }
 
-/// A path as messages have it.
+/// Returns a path as messages show it.
 pub(super) fn shown(path: &Path) -> String {
     path.display().to_string()
 }

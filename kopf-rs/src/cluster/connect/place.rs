@@ -1,13 +1,12 @@
-//! Which kubeconfig it is: pure, given what surrounds the process.
+//! Chooses the kubeconfig: a pure function of the process environment.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 use crate::cluster::connect::error::{ConnectError, Origin, shown};
+use crate::cluster::pod::TOKEN;
 
-const TOKEN: &str = "/var/run/secrets/kubernetes.io/serviceaccount/token";
-
-/// Where the configuration is.
+/// The location of the configuration.
 #[derive(Debug, PartialEq)]
 pub(super) enum Place {
     Files(Vec<PathBuf>, Origin),
@@ -15,22 +14,22 @@ pub(super) enum Place {
     Pod,
 }
 
-/// What the user said about the cluster.
+/// The user's options for the cluster.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ConnectOptions {
-    /// Instead of `$KUBECONFIG` and all the rest.
+    /// The kubeconfig to use instead of all default locations.
     pub(crate) kubeconfig: Option<PathBuf>,
-    /// Instead of the current one.
+    /// The context to use instead of the current one.
     pub(crate) context: Option<String>,
 }
 
-/// What surrounds the process, as far as it says something of a cluster.
+/// The environment of the process, as far as it configures a cluster.
 #[derive(Debug, Default)]
 pub(super) struct Surroundings {
     /// `$KUBECONFIG`
     pub(super) kubeconfig: Option<OsString>,
     pub(super) home: Option<PathBuf>,
-    /// `$KUBERNETES_SERVICE_HOST` and a token are there.
+    /// True if `$KUBERNETES_SERVICE_HOST` and a token exist.
     pub(super) pod: bool,
 }
 
@@ -45,7 +44,7 @@ impl Surroundings {
     }
 }
 
-/// The first of: the path given, `$KUBECONFIG`, `~/.kube/config`, the Pod. Of several files in `$KUBECONFIG` some may be missing.
+/// Finds the first of: the given path, `$KUBECONFIG`, `~/.kube/config`, the Pod. Some of several files in `$KUBECONFIG` may be missing.
 pub(super) fn find(options: &ConnectOptions, around: &Surroundings) -> Result<Place, ConnectError> {
     if let Some(path) = &options.kubeconfig {
         return existing(std::slice::from_ref(path), Origin::Flag);

@@ -1,8 +1,8 @@
-//! A connection whose credentials may be replaced where they are from: they are read again where the server refuses them with 401, and where its
-//! certificate is not one of the authorities that are known.
+//! A connection with renewable credentials: they are read again from their source when the server refuses them with 401, or when no known
+//! authority verifies the server's certificate.
 //!
-//! Promises that one reading serves all requests that were refused with the same credentials, that there is one in ten seconds at most, and
-//! that a request is sent again only with other credentials. Must not know what is read.
+//! Guarantees that one read serves all requests that were refused with the same credentials, that reads are at least ten seconds apart, and
+//! that a request is resent only with different credentials. Must not know the source of the credentials.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -14,29 +14,29 @@ use kube::client::Body;
 use tokio::time::Instant;
 use tower::BoxError;
 
+use crate::cluster::cause::is_distrust;
 use crate::cluster::fence::copy_of;
-use crate::cluster::stack::is_distrust;
 
-/// Between two readings.
+/// The minimum time between two reads.
 pub(super) const PAUSE: Duration = Duration::from_secs(10);
 
-/// A client of the credentials as they are now, where these are other ones than those of that digest.
+/// Reads the current credentials, and returns them with a client if they differ from those with the given digest.
 pub(super) type Read = dyn Fn(String) -> BoxFuture<'static, Option<Credentials>> + Send + Sync;
 
 /// Credentials in use.
 #[derive(Clone)]
 pub(super) struct Credentials {
     pub(super) client: Client,
-    /// Tells them from others; as secret as they are.
+    /// Identifies the credentials. It is as secret as they are.
     pub(super) digest: String,
 }
 
-/// What all requests share.
+/// The credentials that all requests use.
 pub(super) struct Renewal {
     read: Box<Read>,
-    /// With a number, which tells a request that it was refused with former ones.
+    /// The credentials with a number, by which a request detects that they were replaced meanwhile.
     current: Mutex<(u64, Credentials)>,
-    /// When they were read last.
+    /// The time of the last read.
     turn: tokio::sync::Mutex<Option<Instant>>,
 }
 
@@ -53,7 +53,7 @@ impl Renewal {
         let (parts, body) = request.into_parts();
         let (number, Credentials { client, .. }) = self.current();
         let Some(copy) = copy_of(&parts, &body).await else {
-            // What is streamed cannot be sent twice.
+            // A streamed body cannot be sent twice.
             return Ok(client.send(Request::from_parts(parts, body)).await?);
         };
         let first = Request::from_parts(parts.clone(), copy);
@@ -68,7 +68,7 @@ impl Renewal {
         Ok(answer?)
     }
 
-    /// A client of other credentials than those of that number, where there are any.
+    /// Returns a client with other credentials than those of that number, if there are any.
     async fn renewed(&self, number: u64) -> Option<Client> {
         let mut turn = self.turn.lock().await;
         let (newest, current) = self.current();

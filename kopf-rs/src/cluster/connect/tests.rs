@@ -1,5 +1,7 @@
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use super::error::Origin;
 use super::place::{Place, Surroundings, find};
 use super::*;
 use crate::cluster::fake::{Answer, Fake};
@@ -17,7 +19,7 @@ users:
 - {name: u, user: {}}
 ";
 
-/// A folder of this test's own, removed at its end.
+/// A temporary folder of one test, removed at its end.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -131,12 +133,20 @@ async fn a_context_that_is_not_there_is_answered_with_those_that_are() {
 #[tokio::test]
 async fn a_file_without_contexts_is_no_kubeconfig() {
     let folder = Folder::new("none");
-    let path = folder.write("crd.yaml", "apiVersion: v1\nkind: ConfigMap\n");
-    let words = refusal(flag(&path)).await;
-    assert!(
-        words.contains("crd.yaml has no contexts: is it a kubeconfig?"),
-        "{words}"
-    );
+    for (text, told) in [
+        (
+            "apiVersion: v1\nkind: ConfigMap\n",
+            "is not valid: expected `apiVersion: v1` and `kind: Config`",
+        ),
+        (
+            "kind: Config\n",
+            "crd.yaml has no contexts: is it a kubeconfig?",
+        ),
+        ("", "crd.yaml has no contexts: is it a kubeconfig?"),
+    ] {
+        let words = refusal(flag(&folder.write("crd.yaml", text))).await;
+        assert!(words.contains(told), "{words}");
+    }
 }
 
 #[tokio::test]
@@ -183,8 +193,8 @@ async fn the_check_tells_refusals_and_strangers_apart() {
     }
 }
 
-/// A proxy that is asked for one tunnel and answers what is sent through it itself. Returns what it was asked first.
-async fn proxy_for_one(listener: tokio::net::TcpListener, through: &'static str) -> String {
+/// Runs a proxy that answers one request itself, and returns the request.
+async fn proxy_for_one(listener: tokio::net::TcpListener, answer: &'static str) -> String {
     use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
     let (stream, _) = listener.accept().await.unwrap();
     let mut stream = BufReader::new(stream);
@@ -192,18 +202,9 @@ async fn proxy_for_one(listener: tokio::net::TcpListener, through: &'static str)
     while !asked.ends_with("\r\n\r\n") {
         stream.read_line(&mut asked).await.unwrap();
     }
-    stream
-        .write_all(b"HTTP/1.1 200 Connection established\r\n\r\n")
-        .await
-        .unwrap();
-    let mut sent = String::new();
-    while !sent.ends_with("\r\n\r\n") {
-        stream.read_line(&mut sent).await.unwrap();
-    }
-    assert!(sent.starts_with("GET /version "), "{sent}");
     let answer = format!(
-        "HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{through}",
-        through.len()
+        "HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{answer}",
+        answer.len()
     );
     stream.write_all(answer.as_bytes()).await.unwrap();
     asked
@@ -218,7 +219,7 @@ fn through(proxy: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_proxy_is_asked_for_a_tunnel() {
+async fn a_proxy_is_asked_for_requests_to_a_server_without_tls() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     let proxy = tokio::spawn(proxy_for_one(listener, r#"{"gitVersion": "v1.36.3"}"#));
@@ -228,7 +229,7 @@ async fn a_proxy_is_asked_for_a_tunnel() {
     assert_eq!(cluster.check().await.unwrap(), "v1.36.3");
     let asked = proxy.await.unwrap();
     assert!(
-        asked.starts_with("CONNECT cluster.invalid:6443 "),
+        asked.starts_with("GET http://cluster.invalid:6443/version "),
         "{asked}"
     );
     assert!(
@@ -254,22 +255,45 @@ async fn a_proxy_that_is_not_there_is_named() {
 #[tokio::test]
 async fn a_proxy_of_another_sort_is_refused() {
     let folder = Folder::new("socks");
-    let path = folder.write("c", &through("socks5://127.0.0.1:1"));
+    let path = folder.write("c", &through("socks4://me:secret@127.0.0.1:1"));
     let error = refusal(flag(&path)).await;
     assert!(
-        error.contains("expected http://HOST:PORT in proxy-url"),
+        error.contains("`proxy-url`: its scheme is \"socks4\"; expected http://HOST:PORT"),
         "{error}"
     );
     assert!(!error.contains("secret"), "{error}");
 }
 
-/// A server that knows one token, and answers so many requests. How many it has refused.
-async fn knowing(listener: tokio::net::TcpListener, token: &'static str, answers: usize) -> usize {
+/// Creates a self-signed certificate for 127.0.0.1 and its key, in PEM.
+fn certificate() -> (String, String) {
+    let mut wanted = rcgen::CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
+    wanted.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    let key = rcgen::KeyPair::generate().unwrap();
+    let made = wanted.self_signed(&key).unwrap();
+    (made.pem(), key.serialize_pem())
+}
+
+/// Runs a server that accepts one token and answers this many requests over TLS. Returns the number of refused requests.
+async fn knowing(
+    listener: tokio::net::TcpListener,
+    (certificate, key): (String, String),
+    token: &'static str,
+    answers: usize,
+) -> usize {
+    use rustls::pki_types::pem::PemObject as _;
+    use rustls::pki_types::{CertificateDer, PrivateKeyDer};
     use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let tls = rustls::ServerConfig::builder_with_provider(provider);
+    let tls = tls.with_safe_default_protocol_versions().unwrap();
+    let chain = vec![CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap()];
+    let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap();
+    let tls = tls.with_no_client_auth().with_single_cert(chain, key);
+    let tls = tokio_rustls::TlsAcceptor::from(Arc::new(tls.unwrap()));
     let mut refused = 0;
     for _ in 0..answers {
         let (stream, _) = listener.accept().await.unwrap();
-        let mut stream = BufReader::new(stream);
+        let mut stream = BufReader::new(tls.accept(stream).await.unwrap());
         let mut asked = String::new();
         while !asked.ends_with("\r\n\r\n") {
             stream.read_line(&mut asked).await.unwrap();
@@ -286,13 +310,18 @@ async fn knowing(listener: tokio::net::TcpListener, token: &'static str, answers
             text.len()
         );
         stream.write_all(answer.as_bytes()).await.unwrap();
+        stream.shutdown().await.unwrap();
     }
     refused
 }
 
-fn with_token(port: u16, token: &str) -> String {
-    let text = TWO_CONTEXTS.replace("127.0.0.1:1", &format!("127.0.0.1:{port}"));
-    text.replace("user: {}", &format!("user: {{token: {token}}}"))
+/// Returns a kubeconfig for a server with this certificate.
+fn with_user(port: u16, certificate: &str, user: &str) -> String {
+    use base64::Engine as _;
+    let data = base64::engine::general_purpose::STANDARD.encode(certificate);
+    let server = format!("'https://127.0.0.1:{port}', certificate-authority-data: {data}");
+    let text = TWO_CONTEXTS.replace("'http://127.0.0.1:1'", &server);
+    text.replace("user: {}", &format!("user: {{{user}}}"))
 }
 
 #[tokio::test]
@@ -300,9 +329,10 @@ async fn a_refused_token_that_is_still_the_same_is_told() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     let folder = Folder::new("renewed");
-    let path = folder.write("config", &with_token(port, "first"));
+    let keys = certificate();
+    let path = folder.write("config", &with_user(port, &keys.0, "token: first"));
     let cluster = Cluster::new(connect(&flag(&path)).await.unwrap().client);
-    let server = tokio::spawn(knowing(listener, "second", 1));
+    let server = tokio::spawn(knowing(listener, keys, "second", 1));
     let same = cluster.check().await.unwrap_err().to_string();
     assert!(same.starts_with("unauthorized: Unauthorized"), "{same}");
     assert_eq!(server.await.unwrap(), 1, "nothing is sent again");
@@ -313,17 +343,34 @@ async fn a_refused_request_is_sent_again_with_what_the_kubeconfig_has_now() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     let folder = Folder::new("renewed-once");
-    let path = folder.write("config", &with_token(port, "first"));
+    let keys = certificate();
+    let path = folder.write("config", &with_user(port, &keys.0, "token: first"));
     let cluster = Cluster::new(connect(&flag(&path)).await.unwrap().client);
-    folder.write("config", &with_token(port, "second"));
-    let server = tokio::spawn(knowing(listener, "second", 3));
+    folder.write("config", &with_user(port, &keys.0, "token: second"));
+    let server = tokio::spawn(knowing(listener, keys, "second", 3));
     for _ in 0..2 {
         assert_eq!(cluster.check().await.unwrap(), "v1.36.3");
     }
     assert_eq!(server.await.unwrap(), 1, "and not each time");
 }
 
-/// A server of its own authority at this address, which knows the token `known`.
+#[tokio::test]
+async fn a_token_in_a_file_wins_and_loses_its_line_break() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let folder = Folder::new("token-file");
+    let keys = certificate();
+    folder.write("token", "first\n");
+    // The inline token counts only if the file cannot be read.
+    let user = "tokenFile: token, token: ignored";
+    let path = folder.write("config", &with_user(port, &keys.0, user));
+    let cluster = Cluster::new(connect(&flag(&path)).await.unwrap().client);
+    let server = tokio::spawn(knowing(listener, keys, "first", 1));
+    assert_eq!(cluster.check().await.unwrap(), "v1.36.3");
+    assert_eq!(server.await.unwrap(), 0);
+}
+
+/// Starts a server with its own authority at this address, which accepts the token `known`.
 async fn serving(port: u16) -> kopf_rs_apiserver::Listening {
     let server = kopf_rs_apiserver::ApiServer::new();
     let user = kopf_rs_apiserver::User::new("known").group("system:masters");
@@ -370,21 +417,42 @@ async fn authorities_may_be_replaced_while_the_operator_runs() {
 #[tokio::test]
 async fn replaced_client_certificates_are_others() {
     let folder = Folder::new("client-certificates");
-    let (certificate, key) = (folder.write("c.crt", "1"), folder.write("c.key", "1"));
-    let user = format!(
-        "user: {{client-certificate: {}, client-key: {}}}",
-        certificate.display(),
-        key.display()
-    );
-    let options = flag(&folder.write("config", &TWO_CONTEXTS.replace("user: {}", &user)));
-    let digest = || async { configured(&options).await.unwrap().digest() };
-    let first = digest().await;
-    assert_eq!(first, digest().await);
-    folder.write("c.crt", "2");
-    let second = digest().await;
-    assert_ne!(first, second);
-    folder.write("c.key", "2");
-    assert_ne!(second, digest().await);
+    let user = "client-certificate: c.crt, client-key: c.key";
+    let (server, _) = certificate();
+    let options = flag(&folder.write("config", &with_user(1, &server, user)));
+    let replace = || {
+        let (certificate, key) = certificate();
+        folder.write("c.crt", &certificate);
+        folder.write("c.key", &key);
+    };
+    let digest = || configured(&options).unwrap().access.digest();
+    replace();
+    let first = digest();
+    assert_eq!(first, digest());
+    replace();
+    assert_ne!(first, digest());
+    let (_, other) = certificate();
+    folder.write("c.key", &other);
+    let words = configured(&options).err().unwrap().to_string();
+    let told = "user \"u\": the client key is not the one of the client certificate";
+    assert!(words.contains(told), "{words}");
+}
+
+#[test]
+fn a_service_account_is_what_its_pod_says() {
+    let variable = |host: &'static str, port: &'static str| {
+        move |name: &str| {
+            let value = match name {
+                "KUBERNETES_SERVICE_HOST" => host,
+                _ => port,
+            };
+            Some(value.to_owned())
+        }
+    };
+    let told = |host, port| access_in_pod(variable(host, port), None).err().unwrap();
+    assert!(told("", "443").starts_with("$KUBERNETES_SERVICE_HOST is not set"));
+    assert!(told("10.0.0.1", "x").contains("make no URL"));
+    assert!(told("fd00::1", "443").contains("token cannot be read"));
 }
 
 #[tokio::test]
@@ -406,4 +474,94 @@ async fn passwords_in_urls_are_not_printed() {
     let shown = format!("{info:?}");
     assert!(shown.contains("http://127.0.0.1:1"), "{shown}");
     assert!(!shown.contains("secret"), "{shown}");
+}
+
+fn with_plugin(folder: &Folder, script: &str, more: &str) -> String {
+    use std::os::unix::fs::PermissionsExt as _;
+    let plugin = folder.write("plugin", &format!("#!/bin/sh\n{script}\n"));
+    std::fs::set_permissions(&plugin, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let (certificate, _) = certificate();
+    let version = "apiVersion: client.authentication.k8s.io/v1, interactiveMode: Never";
+    with_user(1, &certificate, &format!("exec: {{{version}, {more}}}"))
+}
+
+#[tokio::test]
+async fn a_plugin_that_gives_no_credentials_is_named_with_the_remedy_and_without_what_it_prints() {
+    let answer = |status: &str| {
+        format!(
+            r#"echo '{{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{{{status}}}}}'"#
+        )
+    };
+    for (script, more, told) in [
+        (
+            "",
+            "command: no-such-plugin, installHint: \"run\\n\\eapt\"",
+            "the credential plugin \"no-such-plugin\" is not installed, or not in $PATH; the kubeconfig says how to install it: run apt",
+        ),
+        (
+            "",
+            "command: ./absent",
+            "/absent\" is not installed, or not in $PATH; install it",
+        ),
+        (
+            "echo my-secret; exit 3",
+            "command: ./plugin",
+            "gives no credentials: it has ended with exit status: 3",
+        ),
+        (
+            "echo my-secret",
+            "command: ./plugin",
+            "it has not printed an ExecCredential",
+        ),
+        (
+            &answer(r#""token":"my-secret\\n""#),
+            "command: ./plugin",
+            "the token has a line break",
+        ),
+        (
+            &answer(r#""clientKeyData":"my-secret""#),
+            "command: ./plugin",
+            "or a key alone",
+        ),
+        (
+            &answer(""),
+            "command: ./plugin",
+            "neither a token nor a client certificate",
+        ),
+    ] {
+        let folder = Folder::new("plugin");
+        let path = folder.write("config", &with_plugin(&folder, script, more));
+        let words = refusal(flag(&path)).await;
+        assert!(words.contains(told), "{told}: {words}");
+        assert!(
+            words.contains("kubeconfig ") && !words.contains("secret"),
+            "{words}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_plugin_is_run_again_once_its_token_has_expired() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let folder = Folder::new("plugin-expired");
+    let script = r#"echo x >> "$COUNT"
+echo '{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"expirationTimestamp":"2001-01-01T00:00:00Z","token":"'$(grep -c x "$COUNT")'"}}'"#;
+    let count = folder.0.join("count");
+    let more = format!(
+        "command: ./plugin, env: [{{name: COUNT, value: '{}'}}]",
+        count.display()
+    );
+    let keys = certificate();
+    let text = with_plugin(&folder, script, &more);
+    let user = text.lines().find(|it| it.contains("exec:")).unwrap();
+    let whole = with_user(port, &keys.0, "");
+    let whole = whole
+        .lines()
+        .map(|it| if it.contains("user: {}") { user } else { it });
+    let path = folder.write("config", &whole.collect::<Vec<_>>().join("\n"));
+    let cluster = Cluster::new(connect(&flag(&path)).await.unwrap().client);
+    let server = tokio::spawn(knowing(listener, keys, "2", 1));
+    assert_eq!(cluster.check().await.unwrap(), "v1.36.3");
+    assert_eq!(server.await.unwrap(), 0);
 }

@@ -1,11 +1,11 @@
-//! Aggregated discovery: all groups, versions and resources in one answer.
+//! Aggregated discovery: all groups, versions and resources in one response.
 
 use serde::Deserialize;
 
 use crate::cluster::discover::found::{Found, or_empty};
 use crate::object::resource::Resource;
 
-/// One API group, its versions in order of preference.
+/// One API group, with its versions in order of preference.
 #[derive(Deserialize)]
 pub(super) struct Group {
     #[serde(default)]
@@ -27,7 +27,7 @@ struct Version {
     name: String,
     #[serde(default, deserialize_with = "or_empty")]
     resources: Vec<Served>,
-    /// `Stale` where an aggregated API server does not answer.
+    /// `Stale` if an aggregated API server does not respond.
     #[serde(default)]
     freshness: String,
 }
@@ -71,7 +71,7 @@ pub(super) fn found(groups: Vec<Group>) -> Vec<Found> {
             let resources = version.resources.into_iter();
             all.push(Found {
                 resources: resources
-                    // Without a kind of its own it is only the parent of subresources.
+                    // A resource without a kind is only the parent of subresources.
                     .filter(|served| !served.response_kind.kind.is_empty())
                     .map(|served| served.resource(&group.metadata.name, &version.name, place == 0))
                     .collect(),

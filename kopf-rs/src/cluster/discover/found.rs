@@ -1,4 +1,4 @@
-//! What both forms of discovery ask and find.
+//! The types that both forms of discovery share.
 
 use serde::{Deserialize, Deserializer};
 
@@ -6,7 +6,7 @@ use crate::cluster::error::Asked;
 use crate::cluster::request::Call;
 use crate::object::resource::Resource;
 
-/// The resources of one group version, or why they are not known.
+/// The resources of one group version, or the reason why they are unknown.
 pub(super) struct Found {
     pub(super) group: String,
     pub(super) version: String,
@@ -32,7 +32,7 @@ pub(super) fn name(group: &str, version: &str) -> String {
     }
 }
 
-/// Go writes an empty list as `null`.
+/// Deserializes `null` as an empty list, as Go writes it.
 pub(super) fn or_empty<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,

@@ -1,4 +1,4 @@
-//! Discovery without aggregation: one request per group version, each failing alone.
+//! Discovery without aggregation: one request per group version, each of which can fail independently.
 
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use serde::Deserialize;
@@ -8,7 +8,7 @@ use crate::cluster::discover::found::{Found, call, name, or_empty};
 use crate::cluster::error::ClusterError;
 use crate::object::resource::Resource;
 
-/// Requests under way at the same time.
+/// The maximum number of concurrent requests.
 const AT_ONCE: usize = 8;
 
 /// One API group.
@@ -52,7 +52,7 @@ struct Served {
     categories: Vec<String>,
 }
 
-/// A group version to ask for.
+/// A group version to query.
 struct Wanted {
     group: String,
     version: String,
@@ -60,7 +60,7 @@ struct Wanted {
 }
 
 impl Cluster {
-    /// `core` are the versions of the core group, all preferred.
+    /// Queries each group version. `core` are the versions of the core group, all of them preferred.
     pub(super) async fn ask_each(
         &self,
         core: Vec<String>,
@@ -116,7 +116,7 @@ impl Cluster {
     }
 }
 
-/// Put `pods/status` into `pods`.
+/// Folds subresources such as `pods/status` into their resources.
 fn fold(list: Vec<Served>, wanted: &Wanted) -> Vec<Resource> {
     let (parts, wholes): (Vec<_>, Vec<_>) = list
         .into_iter()

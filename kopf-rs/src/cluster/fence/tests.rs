@@ -8,10 +8,10 @@ use super::*;
 use crate::cluster::Cluster;
 use crate::object::lease::LeaseTimes;
 
-/// What a server has seen: targets and bodies.
+/// The targets and bodies that a server has received.
 type Seen = Arc<Mutex<Vec<String>>>;
 
-/// A server that is reached only after a while.
+/// A server whose connections take a while to open.
 fn server(connects_in: Duration) -> (Client, Seen) {
     let seen = Seen::default();
     let noted = seen.clone();
@@ -75,7 +75,7 @@ async fn what_has_waited_for_its_connection_is_sent_only_if_the_term_still_holds
         fence.set(Some(term(1, &fence)));
         let renewed = async {
             tokio::time::sleep(wait / 2).await;
-            // Not renewed, or renewed, or lost and acquired anew.
+            // Either not renewed, or renewed, or lost and acquired anew.
             if let Some(number) = number {
                 fence.set(Some(term(number, &fence)));
             }

@@ -1,6 +1,6 @@
-//! The question whether the server takes credentials at all.
+//! Builds the request that finds out whether the server accepts credentials at all.
 //!
-//! Must not know what follows from the answer.
+//! Must not know the consequences of the response.
 
 use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT};
 use http::request::Parts;
@@ -11,8 +11,8 @@ const PATH: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
 const BODY: &[u8] = br#"{"apiVersion":"authentication.k8s.io/v1","kind":"SelfSubjectReview"}"#;
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
-/// Who am I? Every user may ask that, and nobody else, and the server itself answers it. A server before Kubernetes 1.28 does not know it, and so
-/// does not say that it takes the credentials. `like` is the request that was refused.
+/// Builds a `SelfSubjectReview`, which every authenticated user may send and which the server itself answers. A server before Kubernetes 1.28
+/// does not support it, so its response does not confirm the credentials. `like` is the request that was refused.
 pub(super) fn review(like: &Parts) -> Request<Body> {
     let mut request = Request::new(Body::from(BODY.to_vec()));
     *request.method_mut() = Method::POST;

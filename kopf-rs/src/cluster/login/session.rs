@@ -1,124 +1,113 @@
-//! A connection made of what a login handler has returned.
+//! Makes a connection from the result of a login handler.
 //!
 //! Must not know logins.
 
+use std::path::Path;
+use std::sync::Arc;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use http::header::{AUTHORIZATION, HeaderValue};
-use kube::config::{
-    AuthInfo, Cluster, Context, KubeConfigOptions, Kubeconfig, NamedAuthInfo, NamedCluster,
-    NamedContext,
-};
-use kube::{Client, Config};
+use kube::Client;
+use rustls::sign::CertifiedKey;
 
+use crate::cluster::access::header::{basic, header};
+use crate::cluster::access::identity::identity;
+use crate::cluster::access::{Access, Authorization, Trust};
 use crate::cluster::credentials::ConnectionInfo;
-use crate::cluster::stack::proxy::ProxyChoice;
-use crate::cluster::stack::{chain, stack};
+use crate::cluster::pod;
+use crate::cluster::proxy::{ProxyChoice, ProxyUrl};
+use crate::cluster::server_url::server_url;
+use crate::cluster::stack::stack;
 
-/// How the only parts of the configuration are called.
-const NAME: &str = "login";
-
-/// A client of that server, which shows it that. Sends nothing yet.
+/// Returns a client that presents these credentials to the server. Sends no request yet.
 pub(super) async fn connect(info: &ConnectionInfo) -> Result<Client, String> {
-    let config = config(info).await?;
+    stack(access(info)?).await
+}
+
+fn access(info: &ConnectionInfo) -> Result<Access, String> {
+    if !info.server.contains("://") {
+        // Without a scheme it is unclear whether the credentials may be sent without TLS.
+        return Err("the server has no scheme; expected https://HOST:PORT".to_owned());
+    }
+    let url = server_url(&info.server, "https");
+    let (server, login) = url.map_err(|why| format!("the URL of the server: {why}"))?;
+    let authorization = match authorization(info) {
+        Some(value) => Some(header(value).ok_or(
+            "they hold a line break or another control character, which no HTTP header can hold",
+        )?),
+        None => login.as_ref().and_then(basic),
+    };
     let proxy = match &info.proxy_url {
-        Some(url) => ProxyChoice::Url(url),
+        Some(url) => ProxyUrl::parse(url)
+            .map(ProxyChoice::Url)
+            .map_err(|why| format!("proxy_url: {why}"))?,
         None if info.trust_env => ProxyChoice::Environment,
         None => ProxyChoice::None,
     };
-    stack(&config, &proxy)
-}
-
-async fn config(info: &ConnectionInfo) -> Result<Config, String> {
-    one_of("ca", info.ca_path.is_some(), info.ca_data.is_some())?;
-    let both = (
-        info.certificate_path.is_some(),
-        info.certificate_data.is_some(),
-    );
-    one_of("certificate", both.0, both.1)?;
-    let both = (
-        info.private_key_path.is_some(),
-        info.private_key_data.is_some(),
-    );
-    one_of("private_key", both.0, both.1)?;
-    let kubeconfig = kubeconfig(info)?;
-    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
-    let mut config = config.map_err(|error| chain(&error))?;
-    config.root_cert_file.clone_from(&info.ca_path);
-    if let Some(value) = authorization(info) {
-        let mut value = HeaderValue::from_str(&value)
-            .map_err(|_| "they hold characters that no header can have".to_owned())?;
-        value.set_sensitive(true);
-        config.headers.push((AUTHORIZATION, value));
-    }
-    Ok(config)
-}
-
-fn one_of(item: &str, has_path: bool, has_data: bool) -> Result<(), String> {
-    if has_path && has_data {
-        return Err(format!("both {item}_path and {item}_data are given"));
-    }
-    Ok(())
-}
-
-fn kubeconfig(info: &ConnectionInfo) -> Result<Kubeconfig, String> {
-    let text = |path: &Option<std::path::PathBuf>| {
-        let path = path.as_ref();
-        let text = path.map(|path| path.to_str().ok_or("a path is no text"));
-        text.transpose().map(|it| it.map(str::to_owned))
-    };
-    let cluster = Cluster {
-        server: Some(info.server.clone()),
-        insecure_skip_tls_verify: Some(info.insecure),
-        certificate_authority: text(&info.ca_path)?,
-        certificate_authority_data: info.ca_data.as_deref().map(in_base64),
-        ..Cluster::default()
-    };
-    let user = AuthInfo {
-        client_certificate: text(&info.certificate_path)?,
-        client_certificate_data: info.certificate_data.as_deref().map(in_base64),
-        client_key: text(&info.private_key_path)?,
-        client_key_data: info
-            .private_key_data
-            .as_deref()
-            .map(|it| in_base64(it).into()),
-        ..AuthInfo::default()
-    };
-    Ok(Kubeconfig {
-        clusters: vec![NamedCluster {
-            name: NAME.to_owned(),
-            cluster: Some(cluster),
-            ..NamedCluster::default()
-        }],
-        auth_infos: vec![NamedAuthInfo {
-            name: NAME.to_owned(),
-            auth_info: Some(user),
-            ..NamedAuthInfo::default()
-        }],
-        contexts: vec![NamedContext {
-            name: NAME.to_owned(),
-            context: Some(Context {
-                cluster: NAME.to_owned(),
-                user: Some(NAME.to_owned()),
-                ..Context::default()
-            }),
-            ..NamedContext::default()
-        }],
-        current_context: Some(NAME.to_owned()),
-        ..Kubeconfig::default()
+    Ok(Access {
+        trust: trust(info)?,
+        identity: shown(info)?,
+        authorization: authorization.map_or(Authorization::None, Authorization::Fixed),
+        proxy,
+        namespace: pod::namespace().unwrap_or_else(|| "default".to_owned()),
+        ..Access::to(server)
     })
 }
 
-/// PEM text in base64; what is in base64 already stays as it is.
-fn in_base64(data: &str) -> String {
-    if data.contains("-----BEGIN") {
-        STANDARD.encode(data)
-    } else {
-        data.to_owned()
+fn trust(info: &ConnectionInfo) -> Result<Trust, String> {
+    if info.insecure {
+        return Ok(Trust::Anybody);
+    }
+    match (&info.ca_path, &info.ca_data) {
+        (Some(_), Some(_)) => Err("both ca_path and ca_data are given".to_owned()),
+        (Some(path), None) => Ok(Trust::File(path.clone())),
+        (None, Some(data)) => Ok(Trust::Authorities(pem("ca_data", data)?)),
+        (None, None) => Ok(Trust::System),
     }
 }
 
-/// The header, by Kopf's order of precedence.
+fn shown(info: &ConnectionInfo) -> Result<Option<Arc<CertifiedKey>>, String> {
+    let certificate = given(
+        "certificate",
+        info.certificate_path.as_deref(),
+        info.certificate_data.as_deref(),
+    )?;
+    let key = given(
+        "private_key",
+        info.private_key_path.as_deref(),
+        info.private_key_data.as_deref(),
+    )?;
+    match (certificate, key) {
+        (Some(certificate), Some(key)) => identity(&certificate, &key).map(Some),
+        (None, None) => Ok(None),
+        (Some(_), None) => Err("a certificate is given without its private key".to_owned()),
+        (None, Some(_)) => Err("a private key is given without its certificate".to_owned()),
+    }
+}
+
+fn given(name: &str, path: Option<&Path>, data: Option<&str>) -> Result<Option<Vec<u8>>, String> {
+    match (path, data) {
+        (Some(_), Some(_)) => Err(format!("both {name}_path and {name}_data are given")),
+        (Some(path), None) => {
+            let read = std::fs::read(path).map(Some);
+            read.map_err(|error| format!("{} cannot be read: {error}", path.display()))
+        }
+        (None, Some(data)) => pem(&format!("{name}_data"), data).map(Some),
+        (None, None) => Ok(None),
+    }
+}
+
+/// Returns PEM, decoded from base64 if necessary.
+fn pem(name: &str, data: &str) -> Result<Vec<u8>, String> {
+    if data.contains("-----BEGIN") {
+        return Ok(data.as_bytes().to_vec());
+    }
+    let packed: String = data.split_whitespace().collect();
+    let plain = STANDARD.decode(packed);
+    plain.map_err(|_| format!("{name} is neither PEM nor base64 of PEM"))
+}
+
+/// Returns the header, by Kopf's order of precedence.
 fn authorization(info: &ConnectionInfo) -> Option<String> {
     match (&info.username, &info.password, &info.scheme, &info.token) {
         (Some(username), Some(password), _, _) => {
@@ -165,11 +154,21 @@ mod tests {
             (info.clone().ca_path("/no/such/file"), "/no/such/file"),
             (
                 info.clone().token("a\nb"),
-                "characters that no header can have",
+                "a line break or another control character",
             ),
             (
-                info.clone().proxy_url("socks5://x"),
-                "expected http://HOST:PORT",
+                ConnectionInfo::new("127.0.0.1:6443"),
+                "the server has no scheme; expected https://HOST:PORT",
+            ),
+            (ConnectionInfo::new(""), "the server has no scheme"),
+            (ConnectionInfo::new("https://a:b"), "its port is b"),
+            (
+                info.clone().certificate_data("x"),
+                "certificate_data is neither PEM nor base64 of PEM",
+            ),
+            (
+                info.clone().proxy_url("socks4://x"),
+                "proxy_url: its scheme is \"socks4\"; expected http://HOST:PORT",
             ),
         ] {
             let error = connect(&info).await.map(|_| ()).expect_err(part);

@@ -1,6 +1,7 @@
-//! Logging in, whenever that is wanted: which of the credentials are used, which are no good, and when there is no hope.
+//! Performs logins on demand, chooses among their credentials, sorts out unusable ones, and decides when logging in has permanently failed.
 //!
-//! Promises that logins whose credentials are no good follow each other with growing pauses, and that this is told. Must not know who waits.
+//! Guarantees that logins with unusable credentials are repeated with growing pauses, and that these are reported. Must not know which
+//! requests wait.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -16,31 +17,31 @@ use crate::object::login::{LoginReason, LoginSetback};
 use crate::rt::backoff::Backoff;
 use crate::rt::rng::Rng;
 
-/// Logs in whenever that is wanted.
+/// Performs logins on demand.
 pub(crate) struct LoginTask<S> {
     vault: Vault,
     source: S,
     rng: Arc<Rng>,
-    /// What the last login has brought, as far as it is still good.
+    /// The credentials of the last login that are still usable.
     pool: Vec<Candidate>,
-    /// By handler, the last ones that the server has refused.
+    /// The last refused credentials of each handler.
     refused: BTreeMap<Arc<str>, VecDeque<ConnectionInfo>>,
-    /// Of credentials that were no good, in a row.
+    /// The back-off for consecutive unusable credentials.
     setbacks: Backoff,
     times: u32,
     next: u64,
 }
 
-/// So many refused credentials of a handler are remembered, as in Kopf.
+/// The number of refused credentials remembered per handler, as in Kopf.
 const REMEMBERED: usize = 3;
-/// Credentials that were refused after so long were good ones.
+/// Credentials that were refused only after this long count as good ones.
 const CALM: Duration = Duration::from_secs(60);
-/// Credentials that have expired after so long were good ones.
+/// Credentials that expired only after this long count as good ones.
 const SHORT: Duration = Duration::from_millis(500);
-/// First and longest pause between logins whose credentials are no good.
+/// The first and the longest pause between logins with unusable credentials.
 const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
-/// So often an operator that has worked is given credentials that cannot be used, before it ends: about a minute. What they are made of may be
-/// in the middle of being replaced.
+/// An operator that has worked before tolerates this many logins with unusable credentials before it ends, over about a minute, because their
+/// source may be in the middle of being replaced.
 const UNUSABLE: u32 = 6;
 
 impl<S: LoginSource> LoginTask<S> {
@@ -57,7 +58,7 @@ impl<S: LoginSource> LoginTask<S> {
         }
     }
 
-    /// Log in whenever that is wanted, until it fails.
+    /// Logs in on demand until it fails permanently.
     pub(crate) async fn run(mut self) {
         let mut standing = self.vault.standing.subscribe();
         loop {
@@ -115,8 +116,8 @@ impl<S: LoginSource> LoginTask<S> {
         self.log_in(why, was_good).await
     }
 
-    /// Ask for credentials that come with the authorities of the server as it is now. Where there are none, the former ones stay in use: the
-    /// server itself may be the one that is wrong.
+    /// Logs in to get credentials with the server's current authorities. If that fails, the former credentials stay in use, because the
+    /// server itself may be misconfigured.
     async fn with_other_authorities(&mut self, why: LoginReason, former: &Session) -> Session {
         self.pool.clear();
         match self.log_in(why, false).await {
@@ -129,7 +130,7 @@ impl<S: LoginSource> LoginTask<S> {
         }
     }
 
-    /// Wait before another login, where the credentials were no good.
+    /// Waits before another login after unusable credentials.
     async fn pause(&mut self, why: &LoginReason, lived: Duration) {
         let times = self.times + 1;
         let setback = match why {
@@ -152,7 +153,7 @@ impl<S: LoginSource> LoginTask<S> {
         tokio::time::sleep(pause).await;
     }
 
-    /// Ask for credentials, and connect with the best ones; more than once where the former ones were good.
+    /// Calls the login handlers, and connects with the best credentials. Repeats this if the former credentials were good.
     async fn log_in(&mut self, why: LoginReason, was_good: bool) -> Result<Session, String> {
         let mut times = 0;
         loop {
@@ -188,7 +189,7 @@ impl<S: LoginSource> LoginTask<S> {
         self.pool.retain(|it| !it.info.is_expired(now));
     }
 
-    /// What a login has brought, without what is no good.
+    /// Stores the credentials of a login, except for unusable ones.
     fn take_in(&mut self, found: Vec<Candidate>) -> Result<(), String> {
         let now = self.vault.clock.wall();
         let (mut expired, mut refused) = (Vec::new(), Vec::new());
@@ -253,7 +254,7 @@ impl<S: LoginSource> LoginTask<S> {
         }
     }
 
-    /// The first of those with the highest priority.
+    /// Returns the position of the first credentials with the highest priority.
     fn best_place(&self) -> Option<usize> {
         let highest = self.pool.iter().map(|it| it.info.priority).max()?;
         self.pool.iter().position(|it| it.info.priority == highest)

@@ -1,4 +1,4 @@
-//! Logins without a server: a client is made of credentials, and sends nothing.
+//! Tests logins without a server: clients are built from credentials, and most tests send no request.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
@@ -11,7 +11,7 @@ use super::*;
 use crate::cluster::login::task::LoginTask;
 use crate::rt::rng::Rng;
 
-/// Gives what is in it, and notes why it was asked.
+/// A scripted source: returns the prepared credentials and records the reasons.
 #[derive(Clone, Default)]
 struct Scripted(Arc<Mutex<Script>>);
 
@@ -42,7 +42,7 @@ fn candidate(id: &str, token: &str) -> Candidate {
     }
 }
 
-/// A vault whose logins bring these credentials, one after the other.
+/// Returns a vault whose logins return these credentials one after the other.
 fn vault(logins: Vec<Vec<Candidate>>) -> (Vault, Scripted, AbortOnDropHandle<()>) {
     let source = Scripted::default();
     source.0.lock().unwrap().logins.extend(logins);
@@ -56,7 +56,7 @@ async fn refuse(vault: &Vault) -> Arc<str> {
     let session = vault.session().await.unwrap();
     let id = session.candidate.id.clone();
     vault.want(LoginReason::Refused(id.clone()), &session);
-    // A second one that was refused with them wants nothing more.
+    // A second refusal of the same credentials has no further effect.
     vault.want(LoginReason::Refused(id.clone()), &session);
     id
 }
@@ -141,7 +141,7 @@ async fn credentials_are_used_until_they_expire() {
     assert_eq!(source.0.lock().unwrap().asked, asked);
 }
 
-/// The machine was suspended, or its clock was set right, since the operator has started.
+/// Covers a machine that was suspended, or whose clock was corrected, since the start of the operator.
 #[tokio::test]
 async fn credentials_expire_by_the_clock_that_they_are_dated_by() {
     for (behind, expires_in, expected) in [(1, -1, false), (1, 30, true), (-1, 30, true)] {
@@ -258,7 +258,7 @@ async fn an_operator_that_has_worked_is_not_ended_by_one_login() {
         .iter()
         .all(|it| matches!(it, LoginSetback::Unusable(_)));
     assert!(of_both, "{told:?}");
-    // Nothing else is given from now on.
+    // From now on, logins return nothing.
     tokio::time::sleep(Duration::from_secs(600)).await;
     refuse(&vault).await;
     let error = vault.session().await.map(|_| ()).unwrap_err().to_string();
@@ -313,7 +313,7 @@ async fn while_the_operator_stops_nobody_waits_for_a_login_for_long() {
     assert!(error.to_string().contains(told), "{error}");
 }
 
-/// A server of its own authority at this address, which knows the token `known`.
+/// Starts a server with its own authority at this address, which accepts the token `known`.
 async fn serving(port: u16) -> kopf_rs_apiserver::Listening {
     let server = kopf_rs_apiserver::ApiServer::new();
     let user = kopf_rs_apiserver::User::new("known").group("system:masters");
@@ -350,7 +350,7 @@ async fn a_login_is_made_where_the_certificate_of_the_server_is_not_trusted_any_
         .logins
         .push_back(candidate(&second));
     for _ in 0..2 {
-        // Not at once, and not for long where the login brings nothing new.
+        // There is no login right away, nor for a while after a login without new authorities.
         let unknown = cluster.discover().await.unwrap_err().to_string();
         assert!(unknown.contains("invalid peer certificate"), "{unknown}");
         a_minute_later().await;
@@ -361,4 +361,12 @@ async fn a_login_is_made_where_the_certificate_of_the_server_is_not_trusted_any_
     let distrusted = LoginReason::Distrusted("a".into());
     assert_eq!(source.0.lock().unwrap().asked, asked(distrusted));
     second.shutdown().await;
+}
+
+#[tokio::test]
+async fn the_namespace_of_the_client_is_the_one_of_the_pod() {
+    let (vault, _, _task) = vault(vec![]);
+    assert_eq!(vault.client_in("team").default_namespace(), "team");
+    let outside = crate::cluster::pod::namespace().is_none();
+    assert_eq!(vault.client().default_namespace() == "default", outside);
 }

@@ -1,4 +1,4 @@
-//! Requests as parts of traces: the framework's own, and those of handlers that use the operator's client.
+//! Adds requests to traces: the framework's own requests, and those of handlers that use the operator's client.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use tracing::Instrument as _;
 
 use crate::happening::spans;
 
-/// Makes a span of each request that is sent within one.
+/// Creates a span for each request that is sent within another span.
 pub(super) struct Traced<S> {
     inner: S,
     server: Arc<str>,
@@ -61,7 +61,7 @@ where
     }
 }
 
-/// The API server goes on with the trace, where it traces.
+/// Adds the trace context, so that an API server with tracing continues the trace.
 #[cfg(feature = "otel")]
 fn with_parent<B>(mut request: Request<B>, span: &tracing::Span) -> Request<B> {
     let parent = spans::traceparent(span).and_then(|it| it.parse().ok());

@@ -1,6 +1,6 @@
-//! A watch stream as bytes: cutting it into lines, and reading a line.
+//! Splits the bytes of a watch stream into lines, and parses a line.
 //!
-//! Lines may be of any length. What is complete within one chunk is read where it lies; only an unfinished line is copied.
+//! Lines may be of any length. Lines that are complete within one chunk are read in place; only an unfinished line is copied.
 
 use std::borrow::Cow;
 use std::ops::ControlFlow;
@@ -13,22 +13,22 @@ use crate::cluster::watch::Parse;
 use crate::object::event::EventType;
 use crate::object::raw::Raw;
 
-/// A buffer larger than this is given back after use.
+/// A larger buffer is released after use.
 const KEPT: usize = 64 * 1024;
 
-/// Cuts chunks into lines.
+/// Splits chunks into lines.
 #[derive(Debug, Default)]
 pub(super) struct Lines {
     unfinished: Vec<u8>,
 }
 
-/// What a line says.
+/// The content of a line.
 #[derive(Debug)]
 pub(super) enum Line {
     Object(EventType, Raw),
     Bookmark {
         version: String,
-        /// The end of a streaming list.
+        /// True at the end of a streaming list.
         initial_events_end: bool,
     },
     Error(Status),
@@ -64,7 +64,7 @@ struct BookmarkAnnotations {
 // === impl Lines ===
 
 impl Lines {
-    /// Hand every line that is complete with `chunk` to `each`.
+    /// Passes every line that is complete with `chunk` to `each`.
     pub(super) fn feed<B>(
         &mut self,
         mut chunk: &[u8],
@@ -86,7 +86,7 @@ impl Lines {
         ControlFlow::Continue(())
     }
 
-    /// What has no end yet.
+    /// Returns the incomplete last line.
     pub(super) fn unfinished(&self) -> &[u8] {
         &self.unfinished
     }
@@ -95,14 +95,14 @@ impl Lines {
 // === impl Line ===
 
 impl Line {
-    /// Read one line; `None` where it is blank. The error never shows content, which may be a secret.
+    /// Parses one line; `None` if it is blank. The error never contains content, which may be secret.
     pub(super) fn read(line: &[u8], parse: Parse) -> Result<Option<Self>, String> {
         let line = line.trim_ascii();
         if line.is_empty() {
             return Ok(None);
         }
         let text = std::str::from_utf8(line).map_err(|error| not_a_line(line, &error))?;
-        // The server always writes it like this, which saves a pass over the object.
+        // The server always uses this member order, so the fast path saves a pass over the object.
         if let Some((kind, object)) = shortcut(text)
             && let Some(event) = event_type(kind)
             && let Ok(raw) = parse(object)
@@ -115,7 +115,14 @@ impl Line {
     }
 
     fn generic(text: &str, parse: Parse) -> Result<Self, Box<dyn std::error::Error>> {
-        let Generic { kind, object } = serde_json::from_str(text)?;
+        let Generic { kind, object } = match serde_json::from_str(text) {
+            Ok(generic) => generic,
+            Err(error) => {
+                return bare_status(text)
+                    .map(Self::Error)
+                    .ok_or_else(|| error.into());
+            }
+        };
         let object = object.get();
         Ok(match kind.as_ref() {
             "BOOKMARK" => {
@@ -133,6 +140,16 @@ impl Line {
             },
         })
     }
+}
+
+/// Parses a bare `Status` that is not wrapped in an event, as proxies and overloaded servers write it into a stream.
+fn bare_status(text: &str) -> Option<Status> {
+    #[derive(Deserialize)]
+    struct Kind {
+        kind: String,
+    }
+    let Kind { kind } = serde_json::from_str(text).ok()?;
+    (kind == "Status").then(|| serde_json::from_str(text).ok())?
 }
 
 fn shortcut(text: &str) -> Option<(&str, &str)> {
@@ -240,6 +257,8 @@ mod tests {
         ));
         let error = read(r#"{"type":"ERROR","object":{"kind":"Status","code":410}}"#);
         assert!(matches!(error, Line::Error(status) if status.code() == 410));
+        let bare = read(r#"{"kind":"Status","apiVersion":"v1","message":"too old","code":410}"#);
+        assert!(matches!(bare, Line::Error(status) if status.code() == 410));
         let novelty = read(r#"{"type":"MOVED","object":{}}"#);
         assert!(matches!(novelty, Line::Unknown(kind) if kind == "MOVED"));
         assert!(Line::read(b" \r", Raw::parse).unwrap().is_none());

@@ -1,4 +1,4 @@
-//! A listing by pages, for servers without streaming lists. A page is read item by item: no tree of it ever exists.
+//! Lists by pages, for servers without streaming lists. A page is parsed item by item, never as a whole tree.
 
 use std::fmt;
 
@@ -17,11 +17,9 @@ use crate::object::raw::Raw;
 
 impl<'a> Watcher<'a> {
     pub(super) async fn pages(&mut self) -> End {
-        let Watched {
-            collection, pace, ..
-        } = self.watched;
-        let resource = &collection.resource;
-        // Pages that expire again and again, because we or the server are slow, end with a listing in one piece.
+        let Watched { pace, .. } = self.watched;
+        let resource = &self.watched.collection.resource;
+        // If pages expire repeatedly because client or server are slow, the listing is requested in one piece.
         let limit = (self.expired < PATIENCE).then_some(pace.page);
         let mut token = String::new();
         let mut first = true;
@@ -37,7 +35,7 @@ impl<'a> Watcher<'a> {
                 Err(error) => return End::Failed(error),
             };
             if std::mem::take(&mut first) {
-                (self.sink)(WatchEvent::Listing(asked));
+                self.begin_listing(asked);
             }
             let api_version = resource.api_version();
             let read = read_page(&page, &mut |item| {
@@ -55,7 +53,7 @@ impl<'a> Watcher<'a> {
                     token: None,
                 }) => {
                     self.advance(&version);
-                    // The next listing may try to stream once more.
+                    // The next listing may try streaming again.
                     self.unfinished = self.unfinished.min(PATIENCE - 1);
                     (self.sink)(WatchEvent::Synced);
                     if self.version.is_none() {
@@ -67,7 +65,10 @@ impl<'a> Watcher<'a> {
                 }
                 Ok(Position {
                     token: Some(next), ..
-                }) => token = next,
+                }) => {
+                    token = next;
+                    self.wait_for_room().await;
+                }
                 Err(error) => {
                     return End::Garbled(format!(
                         "a page of {} bytes is not a list: {error}; listing again",
@@ -101,17 +102,17 @@ impl<'a> Watcher<'a> {
     }
 }
 
-/// Where a page stands in its listing.
+/// The position of a page in its listing.
 #[derive(Debug, PartialEq)]
 pub(in crate::cluster) struct Position {
     pub(in crate::cluster) version: String,
-    /// `None`: it was the last page.
+    /// `None` on the last page.
     pub(in crate::cluster) token: Option<String>,
 }
 
 type Each<'e> = &'e mut dyn FnMut(&str) -> Result<(), crate::object::raw::NotAnObject>;
 
-/// Hand the text of every item to `each`.
+/// Passes the text of every item to `each`.
 pub(in crate::cluster) fn read_page(
     page: &[u8],
     each: Each<'_>,
@@ -169,7 +170,7 @@ impl<'de> serde::de::DeserializeSeed<'de> for Items<'_, '_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        // An empty list of Go's may be `null`.
+        // Go may write an empty list as `null`.
         deserializer.deserialize_any(self)
     }
 }

@@ -1,4 +1,4 @@
-//! One watch stream, from the request to its end; with all there is first, where a listing is due.
+//! One watch stream, from the request to its end, including the initial list if a listing is due.
 
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -12,15 +12,15 @@ use crate::cluster::watch::line::{Line, Lines};
 use crate::cluster::watch::{CALM, End, PATIENCE, WatchEvent, Watcher};
 use crate::object::event::EventType;
 
-/// A watch is answered at once, long before there is anything to tell.
+/// The time limit for the response headers. The server sends them at once, long before the first event.
 const ANSWER: Duration = Duration::from_secs(30);
-/// A stream that is accepted and says nothing for that long has recovered.
+/// An accepted stream counts as recovered after this long, even without events.
 const RECOVERED: Duration = Duration::from_secs(1);
-/// Silence within a listing: the server, or something before it, has ignored that we want one.
+/// The time limit for silence within a listing. After it, the server or a proxy has probably ignored the request for the list.
 const LISTING: Duration = Duration::from_secs(20);
 
 impl Watcher<'_> {
-    /// Watch from the known version on; without one, list by streaming and go on watching.
+    /// Watches from the known version on. Without one, lists by streaming and then continues to watch.
     pub(super) async fn stream(&mut self) -> End {
         let listing = self.version.is_none();
         let asked = Instant::now();
@@ -37,7 +37,7 @@ impl Watcher<'_> {
         };
         let accepted = Instant::now();
         if listing {
-            (self.sink)(WatchEvent::Listing(asked));
+            self.begin_listing(asked);
         }
         let longest = self.watched.pace.client_timeout.unwrap_or(Duration::MAX);
         let end = timeout(longest, self.read(body)).await;
@@ -53,7 +53,7 @@ impl Watcher<'_> {
     async fn read(&mut self, mut body: Body) -> End {
         let mut lines = Lines::default();
         let mut heard = Instant::now();
-        // Moved only when it is reached, so that a line costs no timer.
+        // The timer is reset only when it fires, so that a line costs no timer operation.
         let mut deadline = std::pin::pin!(sleep_until(heard + RECOVERED));
         loop {
             tokio::select! {
@@ -62,12 +62,15 @@ impl Watcher<'_> {
                     let Some(Ok(frame)) = frame else {
                         return self.last_line(&lines);
                     };
-                    heard = Instant::now();
                     if let Some(chunk) = frame.data_ref()
                         && let ControlFlow::Break(end) = lines.feed(chunk, |line| self.line(line))
                     {
                         return end;
                     }
+                    if self.version.is_none() {
+                        self.wait_for_room().await;
+                    }
+                    heard = Instant::now();
                 }
                 () = deadline.as_mut() => {
                     let mut patience = self.watched.pace.inactivity;
@@ -86,7 +89,8 @@ impl Watcher<'_> {
         }
     }
 
-    /// The stream has ended: with an unfinished line where it was cut, with a finished one where the server saves its last line feed.
+    /// Handles the end of the stream. The rest is an incomplete line if the stream was cut, or a complete one if the server omits the last
+    /// line feed.
     fn last_line(&mut self, lines: &Lines) -> End {
         if Line::read(lines.unfinished(), self.watched.parse()).is_ok()
             && let ControlFlow::Break(end) = self.line(lines.unfinished())
@@ -144,7 +148,8 @@ impl Watcher<'_> {
         }
     }
 
-    /// 410 asks for a new listing; so does any other error that stays while we resume from the same version.
+    /// Handles an error event. 410 demands a new listing; so does any other error that persists while the watch resumes from the same
+    /// version.
     fn error_event(&mut self, status: Status) -> End {
         match status.into_error(&self.asked(), None) {
             ClusterError::Gone(message) => End::Expired(message),

@@ -22,7 +22,7 @@ fn watched_in(namespace: Option<&str>) -> Watched {
     Watched::new(Arc::new(resource), namespace, WatchPace::default())
 }
 
-/// Watch for some virtual seconds; what was told.
+/// Watches for some virtual seconds, and returns the events.
 async fn observe(fake: &Fake, seconds: u64) -> Vec<String> {
     observe_in(fake, &watched(), seconds).await
 }
@@ -75,7 +75,7 @@ fn page(items: &[String], token: &str) -> String {
     )
 }
 
-/// An empty streaming list that goes on with `rest`.
+/// An empty streaming list that continues with `rest`.
 fn synced(rest: impl IntoIterator<Item = Part>) -> Answer {
     Answer::parts([Part::Text(format!("{END}\n"))].into_iter().chain(rest))
 }
@@ -88,7 +88,7 @@ fn wait(seconds: u64) -> Part {
     Part::Wait(Duration::from_secs(seconds))
 }
 
-/// The query parameters of a request that matter, without the jittered one.
+/// Returns the relevant query parameters of a request, without the jittered one.
 fn without_timeout(line: &str) -> String {
     let (before, after) = line.split_once("&timeoutSeconds=").unwrap();
     format!(
@@ -585,4 +585,50 @@ async fn watches_that_are_told_to_wait_do_not_come_back_in_the_same_moment() {
     assert!(first >= Duration::from_secs(100), "{first:?}");
     assert!(last > first + Duration::from_secs(5), "{moments:?}");
     assert!(last < Duration::from_secs(130), "{last:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_listing_waits_for_whoever_takes_its_objects_in() {
+    const MUCH: usize = 1 << 20;
+    let streamed = || {
+        let lines = [line("ADDED", "a", 3), line("ADDED", "b", 4)];
+        let lines = lines.map(text).into_iter();
+        let end = format!("{END}\n{}", line("ADDED", "c", 6));
+        Fake::new([Answer::parts(lines.chain([text(end), Part::Hang]))])
+    };
+    let paged = || {
+        Fake::new([
+            Answer::refusal(422, "sendInitialEvents is forbidden"),
+            Answer::new(200, page(&[object("a", 3)], "more")),
+            Answer::new(200, page(&[object("b", 4)], "")),
+            Answer::live(&line("ADDED", "c", 6)),
+        ])
+    };
+    for fake in [streamed(), paged()] {
+        let flow = Flow::default();
+        let mut all = Vec::new();
+        let mut waiting = Some(flow.load(MUCH));
+        let mut told = Vec::new();
+        let mut sink = |event| told.push((words(&event), Instant::now()));
+        let (cluster, watched) = (fake.cluster(), watched().into_flow(flow.clone()));
+        let started = Instant::now();
+        let takes_in = async {
+            tokio::time::sleep(Duration::from_millis(500)).await;
+            waiting.take();
+            // From now on the consumer takes nothing. The watch waits for it only once.
+            all.push(flow.load(MUCH));
+            tokio::time::sleep(Duration::from_secs(9)).await;
+        };
+        tokio::select! {
+            never = cluster.watch(&watched, &mut sink) => match never {},
+            () = takes_in => {}
+        }
+        let at = |name: &str| {
+            let found = told.iter().find(|(words, _)| words.contains(name));
+            found.map(|(_, at)| (*at - started).as_millis())
+        };
+        let (a, b, c) = (at(" a "), at(" b "), at(" c "));
+        assert_eq!((a, c), (Some(0), Some(1500)), "{told:?}");
+        assert!(b == Some(500) || b == Some(1500), "{told:?}");
+    }
 }

@@ -1,6 +1,6 @@
-//! Kubernetes Events: made, and counted on, each by one request that is sent once.
+//! Creates and updates Kubernetes Events, with one request each that is sent once.
 //!
-//! Must not know what they say.
+//! Must not know their content.
 
 use std::sync::LazyLock;
 
@@ -24,7 +24,8 @@ static EVENTS: LazyLock<Resource> = LazyLock::new(|| Resource {
 });
 
 impl Cluster {
-    /// Make an Event. One of that name that is there is the same one: its name is made up, and an answer may get lost.
+    /// Creates an Event. An existing Event of that name counts as success: names are generated, so it stems from an attempt whose response
+    /// was lost.
     pub(crate) async fn post_event(
         &self,
         namespace: &str,
@@ -39,7 +40,7 @@ impl Cluster {
         }
     }
 
-    /// Merge into an Event.
+    /// Merges a patch into an Event.
     pub(crate) async fn patch_event(
         &self,
         namespace: &str,
@@ -50,7 +51,7 @@ impl Cluster {
             .await
     }
 
-    /// The Events about the object of that uid; those of objects of the whole cluster are in `default`.
+    /// Returns the Events about the object with that uid. Events about cluster-scoped objects are in the namespace `default`.
     pub(crate) async fn events_about(
         &self,
         namespace: Option<&str>,

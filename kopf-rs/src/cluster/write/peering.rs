@@ -1,6 +1,6 @@
-//! Records of operators in a peering object: one PATCH by name, whatever object has it, and wherever its definition keeps the status.
+//! Writes records of operators into a peering object by one PATCH, addressed by name only, with or without a status subresource.
 //!
-//! Must not know what the records say.
+//! Must not know the content of the records.
 
 use bytes::Bytes;
 use http::Method;
@@ -15,8 +15,8 @@ use crate::object::collection::Collection;
 use crate::object::raw::Raw;
 
 impl Cluster {
-    /// Merge into the status of the object of that name, once; its new state. It does not wait for other writes: a sign of life that comes late
-    /// is none.
+    /// Merges a patch into the status of the object of that name, with one attempt, and returns its new state. It bypasses the write limit,
+    /// because a late keep-alive is useless.
     pub(crate) async fn patch_records(
         &self,
         of: &Collection,

@@ -1,8 +1,4 @@
-//! Noticing that the server has not kept what was written, as a schema without the field makes it.
-
-use std::collections::HashMap;
-
-use serde_json::value::RawValue;
+//! Detects that the server has not stored the written fields, for example because the schema lacks them.
 
 use crate::cluster::Cluster;
 use crate::cluster::pruned::PrunedPaths;
@@ -12,7 +8,7 @@ use crate::object::raw::Raw;
 use crate::object::resource::Resource;
 
 impl Cluster {
-    /// The fields that the reply to this request does not show as they were sent, and that is news. Metadata are not looked at.
+    /// Returns the fields that the response does not show as sent and that were not reported before. Ignores metadata.
     pub(crate) fn news_of_pruned(
         &self,
         request: PatchRequest<'_>,
@@ -26,24 +22,29 @@ impl Cluster {
         self.shared.pruned.note(resource, all)
     }
 
-    /// The fields of the status that the schema does not have, as far as writes have shown.
+    /// Returns the status fields that the schema lacks, as far as writes have shown.
     pub(crate) fn pruned(&self, resource: &Resource) -> Option<PrunedPaths> {
         self.shared.pruned.paths(resource)
     }
 
-    /// The definition `plural.group` has changed, or was looked at anew: its schema may have other fields.
+    /// Forgets the pruned fields, because the definition `plural.group` has changed or was listed anew and its schema may have other fields.
     pub(crate) fn forget_pruned(&self, definition: &str, has_changed: bool) {
         self.shared.pruned.forget(definition, has_changed);
+    }
+
+    /// Returns a number that changes when the definition of the resource changes or is listed anew.
+    pub(crate) fn definitions(&self, resource: &Resource) -> u64 {
+        self.shared.pruned.definitions(resource)
     }
 }
 
 impl Changes {
-    /// Whether the reply does not show the status as it was sent.
+    /// Returns true if the response does not show the status as sent.
     pub(crate) fn lose_status_in(&self, reply: &Raw) -> bool {
         self.has(Part::Status) && !self.missing_in(reply, Part::Status).is_empty()
     }
 
-    /// The fields of this part that are not in the reply as they were sent. What functions have made is only looked at in the status.
+    /// Returns the fields of this part that the response does not show as sent. For operations, only the status is compared.
     fn missing_in(&self, reply: &Raw, part: Part) -> Vec<Inconsistency> {
         let (sent, is_looked_at): (_, fn(&str) -> bool) = match self {
             Self::Merge(patch) => (patch.as_value(), |_| true),
@@ -55,12 +56,8 @@ impl Changes {
         if sent.peek().is_none() {
             return Vec::new();
         }
-        let found: HashMap<String, &RawValue> =
-            serde_json::from_str(reply.text()).unwrap_or_default();
         let compared = sent.flat_map(|(key, sent)| {
-            let found = found
-                .get(key)
-                .and_then(|text| serde_json::from_str(text.get()).ok());
+            let found = reply.stanza(key);
             inconsistencies(key, sent, found.as_ref())
         });
         compared.collect()

@@ -1,4 +1,5 @@
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -8,8 +9,9 @@ use crate::conversion::graph::Conversions;
 use crate::conversion::graph::tests::between;
 use crate::handler::conversion::{ConversionFunction, conversion};
 use crate::handler::error::PermanentError;
+use crate::object::essence::digest;
 
-/// A version with one text for an address, and a size that the other one lacks.
+/// A version with one text for an address, and a size that the other version lacks.
 #[derive(Serialize, Deserialize)]
 struct Old {
     address: String,
@@ -63,9 +65,25 @@ fn object(version: &str, spec: Value) -> Value {
     object
 }
 
+/// Objects are stored in the version `new`.
+fn rules() -> Rules {
+    let version = |name: &str, properties: Value| {
+        json!({
+            "name": name, "storage": name == "new", "subresources": {"status": {}},
+            "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": {"type": "object", "properties": properties}}}},
+        })
+    };
+    let old = json!({"address": {"type": "string"}, "size": {"type": "integer", "maximum": 100}});
+    let new = json!({"host": {"type": "string"}, "port": {"type": "integer"}});
+    Rules::of(&json!({
+        "spec": {"versions": [version("old", old), version("new", new)]},
+        "status": {"storedVersions": ["new"]},
+    }))
+}
+
 fn converted(object: Value, to: &str) -> Value {
     let converted = kind()
-        .convert(object, &format!("example.com/{to}"))
+        .convert(object, &format!("example.com/{to}"), &rules())
         .unwrap();
     assert_eq!(converted.problem, None);
     converted.object
@@ -87,7 +105,7 @@ fn what_a_version_lacks_comes_back() {
     assert_eq!(new["other"], json!([1]));
     assert!(new["metadata"]["annotations"][CARRIED].is_string(), "{new}");
     assert_eq!(converted(new.clone(), "old"), old);
-    // An edit counts, the rest is carried on.
+    // An edited field counts, and the rest is still preserved.
     new["spec"]["port"] = json!(2);
     new["spec"]["names"] = json!(["n"]);
     let mut edited = converted(new.clone(), "old");
@@ -115,11 +133,11 @@ fn what_nothing_is_lost_of_carries_nothing() {
 #[test]
 fn pieces_are_converted_and_nothing_is_made_up() {
     let convert = |object: Value, to: &str| {
-        let converted = kind().convert(object, &format!("example.com/{to}"));
+        let converted = kind().convert(object, &format!("example.com/{to}"), &rules());
         converted.unwrap().object
     };
     let piece = |spec: Value| json!({"apiVersion": "example.com/new", "kind": "Thing", "metadata": {"name": "one"}, "spec": spec});
-    // The address needs both.
+    // The address needs both fields.
     let old = convert(piece(json!({"host": "h"})), "old");
     assert!(old.get("spec").is_none(), "{old}");
     assert!(old["metadata"].get("annotations").is_none());
@@ -166,7 +184,7 @@ fn members_that_stay_the_same_pass_through_pieces() {
     let kind = Conversions::of(&[between("old", "new", up)]).kinds()[0].clone();
     let of = |spec: Value| {
         let piece = json!({"apiVersion": "example.com/old", "kind": "Thing", "spec": spec});
-        let converted = kind.convert(piece, "example.com/new").unwrap();
+        let converted = kind.convert(piece, "example.com/new", &rules()).unwrap();
         converted.object.get("spec").cloned()
     };
     assert_eq!(of(json!({"kept": "x"})), Some(json!({"renamed": "x"})));
@@ -188,23 +206,28 @@ fn an_object_that_cannot_be_converted_is_kept_whole() {
         ),
     ] {
         let old = object("old", old);
-        let new = kind().convert(old.clone(), "example.com/new").unwrap();
+        let new = kind()
+            .convert(old.clone(), "example.com/new", &rules())
+            .unwrap();
         let told = new.problem.unwrap();
         assert!(told.starts_with(problem), "{told}");
         assert_eq!(new.object["spec"], json!({}));
-        // It cannot be read now either: it stays where it is.
+        // It cannot be read now either, so it stays in the annotation.
         let back = kind()
-            .convert(new.object, "example.com/old")
+            .convert(new.object, "example.com/old", &rules())
             .unwrap()
             .object;
         let carried = back["metadata"]["annotations"][CARRIED].as_str().unwrap();
         assert!(carried.contains("address"), "{carried}");
-        let again = kind().convert(back, "example.com/new").unwrap().object;
+        let again = kind()
+            .convert(back, "example.com/new", &rules())
+            .unwrap()
+            .object;
         let carried = again["metadata"]["annotations"][CARRIED].as_str().unwrap();
         assert!(carried.contains("address"), "{carried}");
     }
     let panics = object("new", json!({"host": "panic", "port": 1}));
-    let old = kind().convert(panics, "example.com/old").unwrap();
+    let old = kind().convert(panics, "example.com/old", &rules()).unwrap();
     assert_eq!(
         old.problem.as_deref(),
         Some("spec: `down` has panicked: a host of that name")
@@ -218,40 +241,178 @@ fn what_somebody_made_up_is_refused_or_ignored() {
         new["metadata"]["annotations"] = json!({CARRIED: annotation, "a": "b"});
         new
     };
+    let expressible =
+        json!([{"at": ["spec", "address"], "was": digest(&json!("h:1")), "is": "h:9"}]);
     for forged in [
         "junk",
+        // The value has a wrong type, or violates the schema.
         r#"[{"at":["spec","size"],"is":"text"}]"#,
+        r#"[{"at":["spec","size"],"is":101}]"#,
         r#"[{"at":["spec"],"is":7}]"#,
         r#"[{"at":["metadata","uid"],"is":"other"}]"#,
         r#"[{"at":["spec","size","deep"],"is":1}]"#,
+        // The host and the port of `new` determine the address.
+        &expressible.to_string(),
+        // Permission to write the object does not include its status.
+        r#"[{"at":["status"],"is":{"approved":true}}]"#,
+        r#"[{"at":["status","approved"],"is":true}]"#,
     ] {
-        let old = converted(new(forged), "old");
-        assert_eq!(old["spec"], json!({"address": "h:1"}), "{forged}");
-        assert_eq!(old["metadata"]["uid"], "u");
-        assert_eq!(old["metadata"]["annotations"]["a"], "b");
+        for (status, expected) in [
+            (Value::Null, Value::Null),
+            (json!({"a": 1}), json!({"a": 1})),
+        ] {
+            let mut new = new(forged);
+            new["status"] = status;
+            let old = converted(new, "old");
+            assert_eq!(old["spec"], json!({"address": "h:1"}), "{forged}");
+            assert_eq!(old["status"], expected, "{forged}");
+            assert_eq!(old["metadata"]["uid"], "u");
+            assert_eq!(old["metadata"]["annotations"]["a"], "b");
+        }
     }
     let fine = converted(new(r#"[{"at":["spec","size"],"is":3}]"#), "old");
     assert_eq!(fine["spec"]["size"], 3);
-    // A copy of an annotation where there is nothing to be put back.
+    // A copied annotation without a field to restore.
     let mut copied = object("old", json!({"address": "h:1"}));
     copied["metadata"]["annotations"] = json!({CARRIED: r#"[{"at":["spec","size"],"is":3}]"#});
     let new = converted(copied, "new");
     assert!(new["metadata"].get("annotations").is_none(), "{new}");
 }
 
+/// A value is restored, except in a status that is a subresource.
 #[test]
-fn what_cannot_be_carried_is_refused_with_its_place() {
+fn nothing_is_put_back_of_a_status_or_without_a_schema() {
+    let mut old = object("old", json!({"address": "h:1", "size": 3}));
+    old["status"] = json!({"phase": "x"});
+    let of_status = [
+        between(
+            "old",
+            "new",
+            conversion("up", |_: Value| Ok(json!({}))).of_status(),
+        ),
+        between(
+            "new",
+            "old",
+            conversion("down", |_: Value| Ok(json!({}))).of_status(),
+        ),
+    ];
+    let functions: Vec<_> = functions().into_iter().chain(of_status).collect();
+    let kind = Conversions::of(&functions).kinds()[0].clone();
+    let there = |rules: &Rules| {
+        kind.convert(old.clone(), "example.com/new", rules)
+            .unwrap()
+            .object
+    };
+    let back = |object: Value, rules: &Rules| {
+        kind.convert(object, "example.com/old", rules)
+            .unwrap()
+            .object
+    };
+
+    let found = back(there(&rules()), &rules());
+    assert_eq!(
+        (&found["spec"]["size"], &found["status"]),
+        (&json!(3), &json!({}))
+    );
+    // Without the subresource, the status is an ordinary part of the object.
+    let open = json!({"spec": {"versions": [{"name": "old"}, {"name": "new", "storage": true}]}});
+    let open = Rules::of(&open);
+    assert_eq!(back(there(&open), &open), old);
+    // While the definition cannot be read, the fields stay in the annotation.
+    let found = back(there(&Rules::Unknown), &Rules::Unknown);
+    assert_eq!(found["spec"], json!({"address": "h:1"}));
+    assert!(
+        found["metadata"]["annotations"][CARRIED].is_string(),
+        "{found}"
+    );
+    assert_eq!(
+        back(there(&rules()), &Rules::Unknown)["spec"],
+        found["spec"]
+    );
+}
+
+#[test]
+fn what_is_made_up_costs_few_conversions() {
+    let calls = Arc::new(AtomicUsize::new(0));
+    let counted = |name: &'static str, calls: &Arc<AtomicUsize>| {
+        let calls = calls.clone();
+        conversion(name, move |mut spec: Value| {
+            calls.fetch_add(1, Ordering::Relaxed);
+            spec.as_object_mut().unwrap().retain(|_, it| it != "gone");
+            if spec.to_string().contains("bad") {
+                Err("bad".into())
+            } else {
+                Ok(spec)
+            }
+        })
+    };
+    let functions = [
+        between("old", "new", counted("up", &calls)),
+        between("new", "old", counted("down", &calls)),
+    ];
+    let kind = Conversions::of(&functions).kinds()[0].clone();
+    let forged = (0..500).map(|number| {
+        let value = ["bad", "gone", "seen"][number % 3];
+        json!({"at": ["spec", format!("f{number}")], "is": value})
+    });
+    let forged: Value = forged.collect();
+    for version in ["old", "new"] {
+        let mut new = object("new", json!({"host": "h"}));
+        new["metadata"]["annotations"] =
+            json!({format!("conversion.kopf.rs/{version}"): forged.to_string()});
+        calls.store(0, Ordering::Relaxed);
+        kind.convert(new, "example.com/old", &rules()).unwrap();
+        let calls = calls.load(Ordering::Relaxed);
+        assert!(calls < 32, "{version}: {calls}");
+    }
+}
+
+#[test]
+fn what_cannot_be_carried_fails_a_write_and_no_read() {
     let mut seed = 1_u64;
     let noise = (0..14_000).map(|_| {
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         format!("{seed:x}")
     });
     let noise: String = noise.collect();
+    // Objects are stored in `new`, so an object in `old` stems from a write request.
     let old = object("old", json!({"address": "h:1", "unknown": noise}));
-    let refused = kind().convert(old, "example.com/new").unwrap_err();
+    let refused = kind()
+        .convert(old, "example.com/new", &rules())
+        .unwrap_err();
+    let expected = "example.com/new has no place for what old has in spec.unknown";
+    assert!(refused.contains(expected), "{refused}");
+
+    let new = object("new", json!({"host": "h", "port": 1, "names": [noise]}));
+    let shown = kind().convert(new, "example.com/old", &rules()).unwrap();
+    assert_eq!(shown.object["spec"], json!({"address": "h:1"}));
+    let omitted = shown.omitted.unwrap();
+    assert!(omitted.contains("what new has in spec.names"), "{omitted}");
+    let mut written = shown.object;
+    written["spec"]["size"] = json!(5);
+    let refused = kind()
+        .convert(written.clone(), "example.com/new", &rules())
+        .unwrap_err();
     assert!(
-        refused.contains("example.com/new has no place for what old has in spec.unknown"),
+        refused.contains("does not show what new has in spec.names"),
         "{refused}"
+    );
+    // Deletion must succeed regardless of the content.
+    written["metadata"]["deletionTimestamp"] = json!("2026-01-02T03:04:05Z");
+    assert!(
+        kind()
+            .convert(written.clone(), "example.com/new", &rules())
+            .is_ok()
+    );
+    // The request may be a listing.
+    written["metadata"]
+        .as_object_mut()
+        .unwrap()
+        .remove("deletionTimestamp");
+    assert!(
+        kind()
+            .convert(written, "example.com/new", &Rules::Unknown)
+            .is_ok()
     );
 }
 
@@ -259,11 +420,18 @@ fn what_cannot_be_carried_is_refused_with_its_place() {
 fn versions_of_others_are_refused() {
     let old = object("old", json!({"address": "h:1"}));
     for desired in ["example.com/v9", "example.org/new", "new", ""] {
-        assert!(kind().convert(old.clone(), desired).is_err(), "{desired}");
+        assert!(
+            kind().convert(old.clone(), desired, &rules()).is_err(),
+            "{desired}"
+        );
     }
-    let other = kind().convert(json!({"apiVersion": "v1"}), "example.com/new");
+    let other = kind().convert(json!({"apiVersion": "v1"}), "example.com/new", &rules());
     assert!(other.is_err());
-    assert!(kind().convert(json!("text"), "example.com/new").is_err());
+    assert!(
+        kind()
+            .convert(json!("text"), "example.com/new", &rules())
+            .is_err()
+    );
     assert_eq!(converted(old.clone(), "old"), old);
 }
 
@@ -283,7 +451,7 @@ fn each_step_of_a_way_carries_what_is_lost_there() {
     ];
     let kind = Conversions::of(&functions).kinds()[0].clone();
     let to = |object: Value, version: &str| {
-        let converted = kind.convert(object, &format!("example.com/{version}"));
+        let converted = kind.convert(object, &format!("example.com/{version}"), &Rules::Trusting);
         converted.unwrap().object
     };
     let a = object("a", json!({"only_a": 1, "only_hub": 2, "all": 3}));
@@ -317,10 +485,16 @@ fn whole_objects_may_change_their_labels() {
     ];
     let kind = Conversions::of(&functions).kinds()[0].clone();
     let old = object("old", json!({"size": 7}));
-    let new = kind.convert(old.clone(), "example.com/new").unwrap().object;
+    let new = kind
+        .convert(old.clone(), "example.com/new", &rules())
+        .unwrap()
+        .object;
     assert_eq!(new["metadata"]["labels"], json!({"size": "7"}));
     assert_eq!(new["metadata"]["finalizers"], json!(["a/b"]));
     assert!(new["metadata"].get("annotations").is_none(), "{new}");
-    let back = kind.convert(new, "example.com/old").unwrap().object;
+    let back = kind
+        .convert(new, "example.com/old", &rules())
+        .unwrap()
+        .object;
     assert_eq!(back["spec"], old["spec"]);
 }

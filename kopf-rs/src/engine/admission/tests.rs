@@ -1,4 +1,6 @@
-//! Reviews answered without a server: bodies in, answers out.
+//! Tests reviews without a server: request bodies in, answers out.
+
+use std::sync::Mutex;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -9,9 +11,11 @@ use crate::admission::review::tests::creation;
 use crate::handler::cause::Cause;
 use crate::handler::denial::{AdmissionError, AdmissionErrors};
 use crate::handler::error::{PermanentError, TemporaryError};
+use crate::handler::logger::tests::Lines;
 use crate::handler::operation::Operation;
 use crate::handler::registry::Registry;
 use crate::handler::registry::callback::{Callback, handler, handler_blocking};
+use crate::happening::meter::{CallEnd, Meter};
 
 const KIND: &str = "kopfexamples";
 
@@ -46,7 +50,7 @@ async fn posted(registry: &Registry, path: &str, review: &Value) -> (u16, Value)
     (reply.status, serde_json::from_slice(&reply.body).unwrap())
 }
 
-/// The response to the review of a creation.
+/// Returns the response to the review of a creation.
 async fn response(registry: &Registry, path: &str) -> Value {
     let (status, answer) = posted(registry, path, &creation(&object())).await;
     assert_eq!(status, 200, "{answer}");
@@ -57,7 +61,7 @@ fn ok(id: &str) -> Callback {
     handler(id, |_| async { Ok(()) })
 }
 
-/// Denies, so that it can be seen whether it is called.
+/// Denies every review, which shows that the handler was called.
 fn denying(id: &str) -> Callback {
     handler(id, |_| async { HandlerResult::Err("called".into()) })
 }
@@ -65,17 +69,17 @@ fn denying(id: &str) -> Callback {
 type HandlerResult = crate::handler::error::HandlerResult;
 
 #[tokio::test(start_paused = true)]
-async fn paths_bodies_and_resources_that_nobody_is_for_are_no_answers() {
+async fn paths_and_resources_of_other_releases_are_asked_again_and_bad_bodies_refused() {
     let registry = Registry::new()
         .on_validate(KIND, ok("a"))
         .on_validate("pods", ok("b"));
     let review = creation(&object());
     for (path, review, expected) in [
         ("/validate/a", &review, 200),
-        ("/validate/c", &review, 404),
-        ("/mutate/a", &review, 404),
-        ("/", &review, 404),
-        ("/validate/b", &review, 404),
+        ("/validate/c", &review, 503),
+        ("/mutate/a", &review, 503),
+        ("/", &review, 503),
+        ("/validate/b", &review, 503),
         ("/validate/a", &json!({}), 400),
     ] {
         let (status, answer) = posted(&registry, path, review).await;
@@ -205,10 +209,10 @@ async fn changes_are_answered_as_a_patch_and_those_in_vain_name_the_handler() {
     }
 }
 
-/// Reviews of changes of the object.
+/// Reviews of several changes of one object.
 struct Asked {
     creation: Value,
-    /// The object has lost a label.
+    /// The update removes a label from the object.
     update: Value,
     dying: Value,
     deletion: Value,
@@ -342,6 +346,66 @@ async fn handlers_are_told_of_the_request() {
     );
 }
 
+/// Notes the reviews: whether they allow, and the code.
+#[derive(Debug, Default)]
+struct Reviews(Mutex<Vec<(bool, u16)>>);
+
+impl Meter for Reviews {
+    fn review_ends(&self, _: &str, allowed: bool, code: u16, _: Duration) {
+        self.0.lock().unwrap().push((allowed, code));
+    }
+    fn happened(&self, _: &Happening) {}
+    fn call_begins(&self, _: &str) -> u64 {
+        0
+    }
+    fn call_ends(&self, _: u64, _: &'static str, _: Option<CallEnd>) {}
+    fn state_taken(&self, _: Duration) {}
+    fn change_handled(&self, _: &Resource, _: Duration) {}
+    fn request_begins(&self) {}
+    fn request_ends(
+        &self,
+        _: &'static str,
+        _: (Option<&Resource>, Option<&str>),
+        _: Option<u16>,
+        _: Duration,
+    ) {
+    }
+    fn throttled(&self, _: Duration) {}
+    fn event_posted(&self) {}
+    fn leased(&self, _: &str) {}
+    fn lease_renewed(&self, _: &str, _: Duration) {}
+    fn fenced(&self, _: &'static str) {}
+}
+
+/// It is what the handler is for: nothing has failed, and the figures have the code that the client sees.
+#[tokio::test(start_paused = true)]
+async fn a_denial_is_told_as_no_failure_and_counted_with_its_code() {
+    let lines = Lines::default();
+    let _captured = tracing::subscriber::set_default(lines.clone());
+    let denying = handler("h", |_| async {
+        HandlerResult::Err(AdmissionError::new("too large").code(422).into())
+    });
+    let registry = Registry::new()
+        .on_validate(KIND, denying)
+        .on_validate(KIND, ok("allowing"));
+    let reviews = Arc::new(Reviews::default());
+    let mut reviewer = reviewer(&registry);
+    let invoker = Invoker::new(reviewer.clock, 4, None);
+    reviewer.invoker = Arc::new(invoker.metered(Some(reviews.clone())));
+    for path in ["/validate/h", "/validate/allowing"] {
+        let (body, connection) = (creation(&object()).to_string(), ConnectionFacts::default());
+        let reply = reviewer.review(path, body.as_bytes(), connection, Duration::from_secs(2));
+        assert_eq!(reply.await.status, 200);
+    }
+    let counted = reviews.0.lock().unwrap().clone();
+    assert_eq!(counted, [(false, 422), (true, 200)]);
+    let told = lines.0.lock().unwrap().clone();
+    let denied =
+        |it: &String| it.starts_with("INFO ") && it.contains("has denied the request: too large");
+    assert_eq!(told.iter().filter(|it| denied(it)).count(), 1, "{told:?}");
+    assert!(!told.iter().any(|it| it.starts_with("ERROR ")), "{told:?}");
+}
+
 #[tokio::test]
 async fn errors_of_fields_and_blocking_handlers_are_answered() {
     let registry = Registry::new().on_validate(
@@ -374,11 +438,11 @@ async fn resources_are_known_by_what_discovery_says() {
         let reply = reviewer.review(path, body.as_bytes(), connection, deadline);
         reply.await.status
     };
-    assert_eq!(ask(&reviewer, "/validate/h").await, 404);
-    // The short name may be its own: nobody knows before discovery.
+    assert_eq!(ask(&reviewer, "/validate/h").await, 503);
+    // The name may be a short name of the resource, which is unknown before discovery.
     reviewer.has_discovery = true;
     assert_eq!(ask(&reviewer, "/validate/h").await, 503);
-    assert_eq!(ask(&reviewer, "/validate/none").await, 404);
+    assert_eq!(ask(&reviewer, "/validate/none").await, 503);
     reviewer.served(vec![Resource {
         group: "kopf.dev".to_owned(),
         version: "v1".to_owned(),
@@ -387,5 +451,5 @@ async fn resources_are_known_by_what_discovery_says() {
         ..Resource::default()
     }]);
     assert_eq!(ask(&reviewer, "/validate/h").await, 200);
-    assert_eq!(ask(&reviewer, "/validate/other").await, 404);
+    assert_eq!(ask(&reviewer, "/validate/other").await, 503);
 }

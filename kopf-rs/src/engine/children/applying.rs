@@ -1,6 +1,9 @@
-//! Applies children: which requests, how often, and what is remembered of the answers.
+//! Applies children: sends the requests, repeats them, and remembers the answers.
 //!
-//! Whether an object is a child is decided in `object::child`, what to ask for in `reaction::children`. Must not know why a handler wants a child.
+//! `object::child` decides which objects are children, `reaction::children` decides which request to send. Must not know why a handler wants
+//! a child.
+
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 
@@ -11,16 +14,17 @@ use crate::engine::children::refusal::refused_as_first;
 use crate::engine::children::stability::put_right;
 use crate::engine::children::task::{TRIES, Target, Task, Trouble, Wanted, pauses};
 use crate::engine::children::watched::Known;
-use crate::engine::children::{ChildApplier, Writing};
+use crate::engine::children::{ChildApplier, OwnerNews, Writing};
 use crate::handler::child_requests::{ChildError, ChildReply, ChildWish};
 use crate::happening::children::ChildHappening;
 use crate::object::child::former::taken_over;
 use crate::object::child::taken::taken;
-use crate::object::child::{ChildSight, Claim, claim, others_of, released, was_there};
+use crate::object::child::{ChildSight, Claim, claim, noted_in, others_of, released, was_there};
 use crate::object::essence::{Essence, digest};
 use crate::reaction::children::{Author, ChildrenMemory, Step};
+use crate::reaction::owned::AppliedState;
 
-/// What a request has come to.
+/// The result of one request.
 enum Tried {
     Done(ApplyReply),
     Next(Step),
@@ -50,7 +54,7 @@ impl ChildApplier {
         }
         let digest = digest(&task.body);
         if let Some(reply) = self.skipped(&task, &of_owner, &digest) {
-            task.is_stable();
+            task.mark_stable();
             return Ok(reply);
         }
         let author = Author {
@@ -69,7 +73,7 @@ impl ChildApplier {
             Err(ChildError::NotOurs { child, .. } | ChildError::Unclaimed { child, .. }) => {
                 of_owner.release(child);
             }
-            // Nothing of this owner has the name: others may have it.
+            // This owner has no child of that name, so other owners may claim it.
             Err(_) if of_owner.with(|it| it.last(&task.target.child).is_none()) => {
                 of_owner.release(&task.target.child);
             }
@@ -79,11 +83,13 @@ impl ChildApplier {
         Ok(self.done(task, &of_owner, wanted, reply))
     }
 
-    /// The child, where no request would change anything: it is as it was after the last apply, which wanted the same.
+    /// Returns the child without a request if an apply would change nothing: the last apply wanted the same and was answered, and the watch
+    /// reports no later change of the fields that it set.
     fn skipped(&self, task: &Task<'_>, of_owner: &OfOwner, digest: &str) -> Option<ChildReply> {
         let child = &task.target.child;
         let facts = of_owner.with(|it| it.as_wanted(child, digest).cloned())?;
-        let known = self.watched.known(child, &facts.uid, &facts.state);
+        let applied = AppliedState::of(&facts);
+        let known = self.watched.known(child, &facts.uid, Some(&applied));
         (known == Known::There { is_intact: true }).then(|| ChildReply {
             api_version: task.target.resource.api_version(),
             child: child.clone(),
@@ -94,13 +100,13 @@ impl ChildApplier {
         })
     }
 
-    /// The first request. A child that its watch does not show may have lost its label, or be gone; one that it shows may be of a former run
-    /// of the operator.
+    /// Returns the first request. If the watch does not show the child, the child may have lost its label or be gone; if the watch shows a
+    /// child that this process has not applied, it stems from a former run of the operator.
     fn first_step(&self, task: &mut Task<'_>, of_owner: &OfOwner, wanted: &Wanted) -> Step {
         let child = &task.target.child;
         let first = |it: &mut ChildrenMemory| it.step(child, &wanted.digest, &wanted.author);
         match of_owner.with(first) {
-            Step::Again { uid } => match self.watched.known(child, &uid, "") {
+            Step::Again { uid } => match self.watched.known(child, &uid, None) {
                 Known::Absent | Known::Terminating => Step::Look,
                 Known::Nothing | Known::There { .. } => Step::Again { uid },
             },
@@ -133,14 +139,22 @@ impl ChildApplier {
         let sight = ChildSight::of(&reply.object, &self.marks);
         let facts = wanted.applied_as(&sight);
         let (uid, resource_version) = (facts.uid.clone(), facts.resource_version.clone());
-        let changed = of_owner.with(|it| it.applied(&child, facts));
-        let is_another = |found: String| found != resource_version;
-        let changed = changed.or_else(|| found.map(is_another));
-        self.directory.applied(&child, &uid, &sight.state);
-        let is_own = reply.created || changed == Some(true);
-        self.watched
-            .replied(&child, &reply.object, is_own, &self.marks);
-        if let (Some(before), Some(after)) = (managers, sight.managers) {
+        self.directory
+            .applied(&child, &uid, AppliedState::of(&facts));
+        let digest = facts.digest.clone();
+        let former = of_owner.with(|it| it.applied(&child, facts));
+        let noted = managers.as_ref().map(|it| noted_in(it, &self.marks));
+        let noted = noted.or(former.as_ref().map(|it| it.noted.clone()));
+        // An apply that changes nothing returns the version of another writer.
+        let is_own = reply.created || noted.is_some_and(|it| it != sight.noted);
+        let after = sight.managers.clone();
+        self.replied(&target, (sight, &reply.object), is_own);
+        let is_changed = is_own
+            || match former {
+                Some(it) => it.digest != digest && it.resource_version != resource_version,
+                None => found.is_none_or(|found| found != resource_version),
+            };
+        if let (Some(before), Some(after)) = (managers, after) {
             let taken = taken(&before, &after, &self.marks);
             if !taken.is_empty() {
                 let (child, now) = (child.clone(), self.begun.elapsed());
@@ -149,10 +163,10 @@ impl ChildApplier {
             }
         }
         let name = child.clone();
-        target.tell(match (reply.created, changed) {
+        target.tell(match (reply.created, is_changed) {
             (true, _) => ChildHappening::Created(name),
-            (false, Some(false)) => ChildHappening::Unchanged(name),
-            (false, _) => ChildHappening::Changed(name),
+            (false, false) => ChildHappening::Unchanged(name),
+            (false, true) => ChildHappening::Changed(name),
         });
         ChildReply {
             api_version: target.resource.api_version(),
@@ -164,7 +178,14 @@ impl ChildApplier {
         }
     }
 
-    /// Send requests until one of them has applied the child, or nothing can.
+    /// Takes in the answer to a write of a child. `is_own` says whether the operator changed the child with it.
+    pub(super) fn replied(&self, target: &Target<'_>, found: (ChildSight, &Value), is_own: bool) {
+        let news = self.watched.replied(&target.child, found, is_own);
+        let kind = Arc::new(target.resource.clone());
+        self.tell(news, OwnerNews::Written, &kind);
+    }
+
+    /// Sends requests until one of them has applied the child or the attempt is hopeless.
     async fn pursue(
         &self,
         task: &mut Task<'_>,
@@ -190,7 +211,10 @@ impl ChildApplier {
                     of_owner.with(|it| it.attempted(&task.target.child));
                     self.first(task).await
                 }
-                Step::Again { uid } => self.again(task, uid).await,
+                Step::Again { uid } => {
+                    of_owner.with(|it| it.sends(&task.target.child));
+                    self.again(task, uid).await
+                }
             };
             let (error, landed) = match tried {
                 Ok(Tried::Done(reply)) => return Ok(reply),
@@ -217,7 +241,7 @@ impl ChildApplier {
         essence.digest().to_owned()
     }
 
-    /// What to do next, by what has the child's name.
+    /// Chooses the next step by looking at the object that has the child's name.
     async fn look(&self, task: &mut Task<'_>) -> Result<Step, Trouble> {
         let target = &task.target;
         let found = match target.cluster.look_at(target.path(), true).await {
@@ -242,14 +266,14 @@ impl ChildApplier {
         Err(Trouble::Final(error))
     }
 
-    /// An apply that takes nothing from others.
+    /// Applies the child without taking fields from other managers.
     async fn first(&self, task: &Task<'_>) -> Result<Tried, Trouble> {
         let target = &task.target;
         let adopts = task.wish.context.adopts;
         let request = self.request(task, &task.body, false);
         let reply = match target.cluster.apply(request).await {
             Ok(reply) => reply,
-            // Somebody has made it since the operator has looked.
+            // Another writer has created it since the operator looked.
             Err(ClusterError::FieldConflicts(_)) if adopts => {
                 return Ok(Tried::Next(Step::Look));
             }
@@ -273,7 +297,7 @@ impl ChildApplier {
         Err(Trouble::Final(target.unclaimed(why)))
     }
 
-    /// An apply of a child that is known.
+    /// Applies a child that is known to exist.
     async fn again(&self, task: &mut Task<'_>, uid: String) -> Result<Tried, Trouble> {
         if task.managers.is_none() {
             task.managers = self.watched.take_managers(&task.target.child, &uid);
@@ -290,7 +314,7 @@ impl ChildApplier {
                 let child = target.child.clone();
                 Err(Trouble::Final(ChildError::Vanished(child)))
             }
-            // What others have set may be in the way.
+            // Fields of other managers may cause the refusal.
             Err(ClusterError::Invalid(mut message)) => {
                 if let Some(others) = self.others(target).await {
                     message = format!("{message} (it is also {others})");
@@ -301,14 +325,14 @@ impl ChildApplier {
         }
     }
 
-    /// Who else manages the child, if that can be asked.
+    /// Returns the other managers of the child, if the server can be asked.
     async fn others(&self, target: &Target<'_>) -> Option<String> {
         let found = target.cluster.look_at(target.path(), true).await.ok()?;
         others_of(&found["metadata"]["managedFields"], &self.marks)
     }
 
-    /// What managers of former releases have set becomes the operator's, so that the apply can take out what is wanted no more. `false` where the child
-    /// has changed meanwhile.
+    /// Renames field managers of former releases to the present one, so that the apply can remove fields that are no longer wanted. Returns
+    /// `false` if the child has changed meanwhile.
     async fn take_over(&self, task: &mut Task<'_>, uid: &str) -> Result<bool, Trouble> {
         let former = &task.wish.context.former_managers;
         let (Some(managers), Some(version)) = (&task.managers, &task.version) else {

@@ -1,43 +1,47 @@
-//! Which owner each child of the operator belongs to: all owners have one field manager, so the server would let one take the child of another.
+//! Records which owner each child belongs to. All owners share one field manager, so the server itself would let one owner take the child of
+//! another.
 //!
 //! Must not know requests.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use crate::engine::children::watched::WatchedChildren;
 use crate::object::child::ChildName;
 use crate::object::collection::Collection;
 use crate::reaction::children::ChildrenMemory;
+use crate::reaction::owned::AppliedState;
 
 /// The owners of all children that this process has met.
 #[derive(Debug, Default)]
 pub(super) struct Directory {
     children: Mutex<HashMap<ChildName, Entry>>,
+    /// Notified when an owner is gone.
+    watched: Arc<WatchedChildren>,
 }
 
 #[derive(Debug)]
 struct Entry {
     owner: OwnerName,
-    /// The child as it was applied last.
+    /// The child as it was last applied.
     applied: Option<Applied>,
 }
 
 #[derive(Debug)]
 struct Applied {
     uid: String,
-    /// Of its metadata, as far as they concern its owner.
-    state: Box<str>,
+    state: AppliedState,
 }
 
-/// An owner.
+/// The owner of a child.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct OwnerName {
     pub(super) uid: String,
-    /// For people.
+    /// The name for log lines.
     pub(super) shown: String,
 }
 
-/// The memory of an object's children, among what its handlers keep: dropped with the object, and with it what stands in the directory.
+/// The memory of an object's children, stored in its memo. Dropping it with the object removes the entries from the directory.
 #[derive(Default)]
 pub(super) struct OfOwner {
     memory: Mutex<ChildrenMemory>,
@@ -45,6 +49,13 @@ pub(super) struct OfOwner {
 }
 
 impl Directory {
+    pub(super) fn new(watched: Arc<WatchedChildren>) -> Self {
+        Self {
+            watched,
+            ..Self::default()
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, HashMap<ChildName, Entry>> {
         self.children.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -56,42 +67,40 @@ impl Directory {
         }
     }
 
-    /// A child was applied, has this uid and is in this state.
-    pub(super) fn applied(&self, child: &ChildName, uid: &str, state: &str) {
+    /// Notes that a child was applied, with its uid and its state.
+    pub(super) fn applied(&self, child: &ChildName, uid: &str, state: AppliedState) {
         if let Some(entry) = self.lock().get_mut(child) {
-            entry.applied = Some(Applied {
-                uid: uid.to_owned(),
-                state: state.into(),
-            });
+            let uid = uid.to_owned();
+            entry.applied = Some(Applied { uid, state });
         }
     }
 
-    /// A child was deleted by the operator.
+    /// Notes that the operator deleted a child.
     pub(super) fn deleted(&self, child: &ChildName) {
         if let Some(entry) = self.lock().get_mut(child) {
             entry.applied = None;
         }
     }
 
-    /// The owners of children that are not there as they were applied, where all that is there of a collection has been listed: `is_there` says so of a
-    /// uid and a state. Each is told once: a child may have changed before its kind was watched, or while its watch was replaced.
+    /// Returns the pairs of owner uid and child uid for children that are not as they were applied, after the listing of a collection is
+    /// complete. `is_there` compares a uid and a state with the listing. Reports each child once: it may have changed before its kind was
+    /// watched, or while the watch was replaced.
     pub(super) fn changed(
         &self,
         of: &Collection,
-        is_there: impl Fn(&str, &str) -> bool,
-    ) -> Vec<String> {
-        let mut owners = Vec::new();
+        is_there: impl Fn(&str, &AppliedState) -> bool,
+    ) -> Vec<(String, String)> {
+        let mut changed = Vec::new();
         for (child, entry) in self.lock().iter_mut() {
             let is_meant = child.group == of.resource.group
                 && child.kind == of.resource.kind
                 && (of.namespace.is_none() || child.namespace == of.namespace);
-            let is_changed = |it: &Applied| is_meant && !is_there(&it.uid, &it.state);
-            if entry.applied.as_ref().is_some_and(is_changed) {
-                entry.applied = None;
-                owners.push(entry.owner.uid.clone());
+            let is_changed = |it: &mut Applied| is_meant && !is_there(&it.uid, &it.state);
+            if let Some(applied) = entry.applied.take_if(is_changed) {
+                changed.push((entry.owner.uid.clone(), applied.uid));
             }
         }
-        owners
+        changed
     }
 }
 
@@ -100,7 +109,11 @@ impl OfOwner {
         look(&mut self.memory.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Let the name be one of this owner's children, unless it is one of another's.
+    /// Claims the name of a child for this owner.
+    ///
+    /// # Errors
+    ///
+    /// Returns the other owner if the name belongs to one.
     pub(super) fn claim(
         &self,
         directory: &Arc<Directory>,
@@ -126,7 +139,7 @@ impl OfOwner {
         Ok(())
     }
 
-    /// What has the name is no child of this owner.
+    /// Releases the name: the object that has it is no child of this owner.
     pub(super) fn release(&self, child: &ChildName) {
         self.with(|memory| memory.release(child));
         if let Some((directory, uid)) = self.entered.get() {
@@ -145,6 +158,7 @@ impl Drop for OfOwner {
         for child in memory.names() {
             directory.remove(child, uid);
         }
+        directory.watched.forget_owner(uid);
     }
 }
 
@@ -198,8 +212,12 @@ mod tests {
                     .is_ok()
             );
         }
-        directory.applied(&name("ConfigMap", "a"), "1", "s");
-        directory.applied(&name("Secret", "c"), "2", "s");
+        let state = |state: &str| AppliedState {
+            state: state.to_owned(),
+            version: "7".to_owned(),
+        };
+        directory.applied(&name("ConfigMap", "a"), "1", state("s"));
+        directory.applied(&name("Secret", "c"), "2", state("s"));
         let maps = |namespace: Option<&str>| Collection {
             resource: Arc::new(Resource {
                 kind: "ConfigMap".to_owned(),
@@ -207,12 +225,13 @@ mod tests {
             }),
             namespace: namespace.map(str::to_owned),
         };
-        let is_there = |uid: &str, state: &str| uid == "1" && state == "s";
+        let is_there = |uid: &str, it: &AppliedState| uid == "1" && *it == state("s");
         assert!(directory.changed(&maps(None), is_there).is_empty());
         let elsewhere = directory.changed(&maps(Some("other")), |_, _| false);
         assert!(elsewhere.is_empty());
-        let is_other = |_: &str, state: &str| state == "other";
-        assert_eq!(directory.changed(&maps(Some("ns")), is_other), ["o"]);
+        let is_other = |_: &str, it: &AppliedState| *it == state("other");
+        let changed = directory.changed(&maps(Some("ns")), is_other);
+        assert_eq!(changed, [("o".to_owned(), "1".to_owned())]);
         assert!(directory.changed(&maps(None), |_, _| false).is_empty());
     }
 }

@@ -1,6 +1,6 @@
-//! Reads children: from what their watch tells where handlers read their kind, else by a request.
+//! Reads children: from their watch if handlers read their kind, else by a request.
 //!
-//! Promises that nothing is older than what the operator has written.
+//! Guarantees that a result is never older than the operator's own last write.
 
 use serde_json::Value;
 
@@ -14,7 +14,7 @@ use crate::object::child::{ChildName, Claim, claim};
 use crate::reaction::owned::KnownBody;
 
 impl ChildApplier {
-    /// A child of the owner; `None` where there is none.
+    /// Reads a child of the owner; `None` if it does not exist.
     pub(super) async fn read_child(&self, wish: &ChildWish) -> Result<Option<Value>, ChildError> {
         let task = self.task(wish).await?;
         let (target, context) = (&task.target, &wish.context);
@@ -24,7 +24,7 @@ impl ChildApplier {
                 let read = parsed(target, &body).map(Some);
                 return read.map_err(|error| unread(target, error.to_string()));
             }
-            // A child that has lost its label is there, but not to be seen.
+            // A child that has lost its label exists, although its watch does not show it.
             KnownBody::Absent if !is_applied(wish, &target.child) => return Ok(None),
             KnownBody::Absent | KnownBody::Unknown => {}
         }
@@ -43,7 +43,7 @@ impl ChildApplier {
         Ok(Some(found))
     }
 
-    /// The object of this name.
+    /// Reads the object of this name.
     pub(super) async fn read_object(
         &self,
         api_version: &str,
@@ -64,13 +64,13 @@ impl ChildApplier {
     }
 }
 
-/// Whether the last that was heard of the child is that it was applied.
+/// Returns whether the operator has applied the child and has not heard otherwise since.
 fn is_applied(wish: &ChildWish, child: &ChildName) -> bool {
     let of_owner = wish.context.memo.get::<OfOwner>();
     of_owner.is_some_and(|it| it.with(|memory| memory.last(child).is_some()))
 }
 
-/// Items of a list lack their kind.
+/// Parses an item of a list, and adds the `kind` and `apiVersion` that list items lack.
 fn parsed(target: &Target<'_>, body: &str) -> Result<Value, serde_json::Error> {
     let mut object: Value = serde_json::from_str(body)?;
     object["apiVersion"] = target.resource.api_version().into();

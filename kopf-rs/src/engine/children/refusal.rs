@@ -1,4 +1,4 @@
-//! What a refused request for a child means to its handler: the content is at fault, or it may be accepted later.
+//! Classifies refused requests for children: the content is at fault, or a repetition may succeed.
 //!
 //! Pure.
 
@@ -6,17 +6,18 @@ use crate::cluster::error::ClusterError;
 use crate::handler::child_requests::ChildError;
 use crate::object::child::ChildName;
 
-/// The server calls it a fault of its own that the content does not fit the schema, or that the stored object has duplicate items.
+/// The message of the server for content that does not fit the schema, or for duplicate items in the stored object. It comes with a status
+/// of 5xx, as if the server were at fault.
 const SCHEMA: &str = "failed to create typed";
-/// Of a second controller.
+/// The message of the server for a second controller.
 const CONTROLLER: &str = "Only one reference can have Controller set to true";
 
-/// Whether an answer is called transient and is not.
+/// Returns whether an error looks transient but is permanent.
 pub(super) fn is_for_good(error: &ClusterError) -> bool {
     matches!(error, ClusterError::Busy { message, .. } if message.contains(SCHEMA))
 }
 
-/// The error for the handler, where repeating the request does not help.
+/// Returns the error for the handler if repeating the request does not help.
 pub(super) fn refused(child: &ChildName, error: &ClusterError) -> ChildError {
     let child = child.clone();
     let text = match error {
@@ -24,7 +25,7 @@ pub(super) fn refused(child: &ChildName, error: &ClusterError) -> ChildError {
             format!("{message}\nTo grant it, add {rule}")
         }
         ClusterError::Denied { message, .. } | ClusterError::Invalid(message) => message.clone(),
-        // That the server cannot answer now is not so.
+        // The text of the error would say that the server cannot answer now, which is untrue here.
         ClusterError::Busy { message, .. } if is_for_good(error) => message.clone(),
         error => error.to_string(),
     };
@@ -41,18 +42,18 @@ pub(super) fn refused(child: &ChildName, error: &ClusterError) -> ChildError {
     }
 }
 
-/// Whether the same content is refused whenever it is sent.
+/// Returns whether the server refuses the same content every time.
 fn is_final(error: &ClusterError) -> bool {
     match error {
-        // Webhooks and policies may change their minds.
+        // A denial by a webhook or a policy may change later.
         ClusterError::Invalid(message) => !message.contains("denied"),
-        // No object can be made in a namespace that ends.
+        // A terminating namespace accepts no new objects.
         ClusterError::Denied { message, .. } => message.contains("is being terminated"),
         _ => false,
     }
 }
 
-/// What a first apply is refused for where the object of that name is somebody else's.
+/// Returns the error of a first apply that was refused because the object of that name belongs to another owner.
 pub(super) fn refused_as_first(child: &ChildName, error: &ClusterError) -> Option<ChildError> {
     let why = match error {
         ClusterError::FieldConflicts(conflicts) => {

@@ -1,6 +1,6 @@
-//! Deletes children, and lets them go.
+//! Deletes children, and orphans them.
 //!
-//! Promises that nothing is deleted but a child of this owner, in the version that was looked at.
+//! Guarantees that it deletes only children of this owner, in exactly the version that it has examined.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::cluster::error::ClusterError;
 use crate::engine::children::directory::OfOwner;
 use crate::engine::children::task::{TRIES, Target, pauses};
 use crate::engine::children::watched::LeftOver;
-use crate::engine::children::{ChildApplier, Writing};
+use crate::engine::children::{ChildApplier, OwnerNews, Writing};
 use crate::handler::child_requests::{ChildContext, ChildError, ChildWish};
 use crate::happening::children::ChildHappening;
 use crate::object::child::{ChildSight, Claim, claim, orphaned};
@@ -22,12 +22,12 @@ struct Version {
     version: String,
 }
 
-/// What is to become of an object that has the name of a child.
+/// The decision about an object that has the name of a child.
 enum Verdict {
     Remove,
-    /// It is being removed already.
+    /// It is already being deleted.
     Leaves,
-    /// It is no such child.
+    /// It is not this owner's child; the text is the reason to report.
     Stays(Option<String>),
 }
 
@@ -53,12 +53,12 @@ impl ChildApplier {
             |found: &Value| verdict(claim(found, &task.owner, context.ownership, &self.marks));
         let deleted = self.delete_target(&task.target, None, &judge).await?;
         let of_owner = context.memo.get_or_default::<OfOwner>();
-        // Another owner may have the name from now on.
+        // Another owner may claim the name from now on.
         of_owner.release(&task.target.child);
         Ok(deleted)
     }
 
-    /// Delete a child that its set has no more, if that is so still.
+    /// Deletes a child that its set no longer contains, if that still holds for the present object.
     pub(super) async fn delete_left_over(
         &self,
         left_over: LeftOver,
@@ -92,7 +92,7 @@ impl ChildApplier {
         Ok(())
     }
 
-    /// Delete an object. What is known of it was judged already.
+    /// Deletes an object. A `known` version was judged before. Returns whether it was deleted or was already being deleted.
     async fn delete_target(
         &self,
         target: &Target<'_>,
@@ -141,10 +141,14 @@ impl ChildApplier {
         let deleting = target.cluster.delete(target.path(), &uid, &version);
         match deleting.await {
             Ok(Some(found)) => {
-                self.watched
-                    .replied(&target.child, &found, true, &self.marks);
+                let sight = ChildSight::of(&found, &self.marks);
+                self.replied(target, (sight, &found), true);
             }
-            Ok(None) | Err(ClusterError::NotFound(_)) => self.watched.let_go(&target.child, &uid),
+            Ok(None) | Err(ClusterError::NotFound(_)) => {
+                let news = self.watched.let_go(&target.child, &uid);
+                let kind = Arc::new(target.resource.clone());
+                self.tell(news, OwnerNews::Written, &kind);
+            }
             Err(error) => return Err(error),
         }
         target.tell(ChildHappening::Deleted(target.child.clone()));
@@ -179,7 +183,7 @@ impl ChildApplier {
         Err(target.not_now(error))
     }
 
-    /// The uid of the object that was let go.
+    /// Orphans an object. Returns its uid; `None` if it has neither a reference nor a mark to remove.
     async fn let_go(
         &self,
         target: &Target<'_>,
@@ -197,7 +201,7 @@ impl ChildApplier {
 
     fn is_orphaned(&self, target: &Target<'_>, uid: Option<&str>, context: &ChildContext) -> bool {
         if let Some(uid) = uid {
-            self.watched.let_go(&target.child, uid);
+            drop(self.watched.let_go(&target.child, uid));
             target.tell(ChildHappening::Orphaned(target.child.clone()));
         }
         let of_owner = context.memo.get_or_default::<OfOwner>();
@@ -205,7 +209,7 @@ impl ChildApplier {
         uid.is_some()
     }
 
-    /// The object that has the child's name, where it is to be removed.
+    /// Looks up the object that has the child's name, and decides whether to remove it.
     async fn meant(&self, target: &Target<'_>, judge: Judge<'_>) -> Result<Meant, ClusterError> {
         let found = match target.cluster.look_at(target.path(), true).await {
             Err(ClusterError::NotFound(_)) => return Ok(Meant::Nothing { leaves: false }),
@@ -225,7 +229,7 @@ impl ChildApplier {
     }
 }
 
-/// What has the name of a child that is to be removed.
+/// The object that has the name of a child that is to be removed.
 enum Meant {
     This(Value),
     Nothing { leaves: bool },

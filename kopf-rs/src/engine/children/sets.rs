@@ -1,7 +1,7 @@
-//! Sets: all children that a handler wants of one owner. What such a set has no more is deleted.
+//! Applies sets: a set holds all children that one handler wants for one owner. Deletes children that a set no longer contains.
 //!
-//! Which children are left over is told by the children themselves (their owner, the operator's entry in `managedFields`, and the annotation
-//! that names the set), so nothing is noted elsewhere that could be lost.
+//! The children themselves record their set (by their owner, the operator's entry in `managedFields`, and an annotation that names the set),
+//! so no separate record can be lost.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ use crate::handler::child_requests::{ChildContext, ChildError, ChildReply, Child
 use crate::object::child::ChildName;
 use crate::object::hierarchy::OwnerFacts;
 
-/// So many requests for one set are under way at a time.
+/// The number of concurrent requests for one set.
 const AT_ONCE: usize = 8;
 
 type Doing<'a, T> = BoxFuture<'a, Result<T, ChildError>>;
@@ -64,7 +64,7 @@ impl ChildApplier {
         }
     }
 
-    /// What is to be applied, and what cannot be.
+    /// Returns the children to apply, and the errors of those that cannot be applied.
     async fn tasks<'a>(&'a self, wishes: &'a [ChildWish]) -> (Vec<Task<'a>>, Vec<ChildError>) {
         let (mut tasks, mut failed) = (Vec::<Task<'_>>::new(), Vec::new());
         let mut names = BTreeSet::new();
@@ -84,7 +84,7 @@ impl ChildApplier {
     }
 }
 
-/// Do all this, some of it at a time.
+/// Runs all futures, a few of them concurrently. Returns the results and the errors.
 async fn all<'a, T>(doing: impl Iterator<Item = Doing<'a, T>>) -> (Vec<T>, Vec<ChildError>) {
     let doing: Vec<_> = doing.collect();
     let done: Vec<_> = stream::iter(doing).buffered(AT_ONCE).collect().await;

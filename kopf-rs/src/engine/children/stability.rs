@@ -1,4 +1,4 @@
-//! Children that are wanted to be different in each call, or that others change each time: whether one is applied now.
+//! Holds back children that each call wants differently, or that others change after every apply.
 //!
 //! Must not know requests.
 
@@ -14,19 +14,19 @@ use crate::object::child::taken::TakenFields;
 use crate::reaction::contested_children::ContestedChildren;
 use crate::reaction::unstable_children::{Stability, UnstableChildren};
 
-/// Those of one owner, among what its handlers keep.
+/// The unstable children of one owner, stored in its memo.
 type OfMemo = Mutex<UnstableChildren>;
 type Contested = Mutex<ContestedChildren>;
 
 impl Task<'_> {
-    /// It is wanted as it was applied last.
-    pub(super) fn is_stable(&self) {
+    /// Notes that the handler wants the child as it was last applied.
+    pub(super) fn mark_stable(&self) {
         if let Some(unstable) = self.wish.context.memo.get::<OfMemo>() {
-            lock(&unstable).is_stable(&self.target.child);
+            lock(&unstable).mark_stable(&self.target.child);
         }
     }
 
-    /// It is about to be applied: why it is not to be now.
+    /// Returns an error if the apply that is about to start has to be held back.
     pub(super) fn withheld(
         &self,
         of_owner: &OfOwner,
@@ -65,7 +65,7 @@ impl Task<'_> {
     }
 }
 
-/// A child was put right, which others had changed.
+/// Notes that an apply has restored fields of a child that others had changed, and reports a contest if it repeats.
 pub(super) fn put_right(target: &Target<'_>, memo: &Memo, taken: &[TakenFields], now: Duration) {
     let contested = memo.get_or_default::<Contested>();
     let news = lock(&contested).put_right(&target.child, taken, now);

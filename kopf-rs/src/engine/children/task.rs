@@ -1,6 +1,6 @@
-//! One child that requests are about, and what becomes of a request for it.
+//! One child that requests are about, and the errors of these requests.
 //!
-//! Must not know in which order requests are sent.
+//! Must not know the order of the requests.
 
 use std::time::Duration;
 
@@ -22,13 +22,13 @@ use crate::object::resource::Resource;
 use crate::reaction::children::{AppliedFacts, Author};
 use crate::rt::backoff::Backoff;
 
-/// Requests for one child, before its handler is told that there is no end to it.
+/// The maximum number of requests for one child before the handler gets an error.
 pub(super) const TRIES: u32 = 8;
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
-/// A server that wants to be left alone for longer is the handler's business.
+/// The longest `Retry-After` that is waited for. For longer ones, the handler gets an error.
 const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(10);
 
-/// The object that requests go to.
+/// The object that requests address.
 pub(super) struct Target<'a> {
     pub(super) cluster: &'a Cluster,
     pub(super) resource: Resource,
@@ -36,28 +36,28 @@ pub(super) struct Target<'a> {
     pub(super) logger: &'a Logger,
 }
 
-/// One child that is asked for.
+/// One child that a handler asks for.
 pub(super) struct Task<'a> {
     pub(super) target: Target<'a>,
     pub(super) owner: OwnerFacts,
-    /// As it is wanted.
+    /// The object as the handler wants it.
     pub(super) body: Value,
-    /// What the server noted of its managers before.
+    /// The `managedFields` of the object before the apply.
     pub(super) managers: Option<Value>,
-    /// The version in which it was found, where nothing was known of it.
+    /// The version in which the object was found, if nothing was known of it before.
     pub(super) version: Option<String>,
     pub(super) wish: &'a ChildWish,
 }
 
-/// What a handler wants of a child.
+/// The identity of what a handler wants: a digest of the content, and its author.
 pub(super) struct Wanted {
     pub(super) digest: String,
     pub(super) author: Author,
 }
 
-/// Why a request has not done what it was for.
+/// The reason why a request has failed.
 pub(super) enum Trouble {
-    /// It may be repeated; whether it may have been carried out.
+    /// The request may be repeated; `landed` says that it may have been executed.
     Repeat {
         error: ClusterError,
         landed: bool,
@@ -67,7 +67,7 @@ pub(super) enum Trouble {
 
 // === impl ===
 
-/// Pauses between requests for one child.
+/// Returns the back-off between requests for one child.
 pub(super) fn pauses() -> Backoff {
     Backoff::new(PAUSES.0, PAUSES.1)
 }
@@ -78,6 +78,8 @@ impl Wanted {
             uid: sight.uid.clone(),
             resource_version: sight.version.clone(),
             state: sight.state.clone(),
+            noted: sight.noted.clone(),
+            is_sure: true,
             digest: self.digest,
             author: self.author,
         }
@@ -85,7 +87,8 @@ impl Wanted {
 }
 
 impl Task<'_> {
-    /// The same error with the rule that is missing, where the server only lets those refer to an owner who may do more than that.
+    /// Adds the missing RBAC rule to an error. The server accepts an owner reference only from clients with further permissions on the owner
+    /// or the child.
     pub(super) fn with_rule(&self, error: ChildError) -> ChildError {
         let ChildError::RefusedForNow { child, error: text } = error else {
             return error;
@@ -124,7 +127,7 @@ impl Target<'_> {
         report(self.logger, &Happening::Child(happening));
     }
 
-    /// Wait before the request is repeated; `false` where the server wants to be left alone for too long.
+    /// Waits before the request is repeated. Returns `false` if the server asks for a longer pause than is acceptable.
     pub(super) async fn pause(&self, pauses: &mut Backoff, error: &ClusterError) -> bool {
         let asked_for = error.retry_after().unwrap_or_default();
         let is_bearable = asked_for <= LONGEST_RETRY_AFTER;

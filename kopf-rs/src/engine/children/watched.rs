@@ -1,4 +1,4 @@
-//! The children of all kinds that are watched.
+//! Holds the children that watches have reported, for all watched kinds.
 //!
 //! Must not know who watches, nor what follows from a change.
 
@@ -13,23 +13,23 @@ use crate::object::collection::Collection;
 use crate::object::event::EventType;
 use crate::object::raw::Facts;
 use crate::object::resource::Resource;
-use crate::reaction::owned::{KnownBody, OwnedObjects};
+use crate::reaction::owned::{AppliedState, ChildNews, ChildVersion, KnownBody, OwnedObjects};
 
-/// Group, kind, and the namespace, or all.
+/// The group, the kind, and the namespace; `None` stands for all namespaces.
 type WatchedKind = (String, String, Option<String>);
 
-/// What is known of children by watches.
+/// The children that watches have reported.
 #[derive(Debug, Default)]
 pub(super) struct WatchedChildren(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
     kinds: HashMap<WatchedKind, Watch>,
-    /// Children with a write under way. Events of their watch are kept until the write is answered: the answer tells which event is the
-    /// echo of that write.
+    /// Children with a write in flight. Events of their watch are held until the write is answered, because only the answer shows which
+    /// event is the echo of that write.
     writing: HashMap<ChildName, Held>,
-    /// Sets of which some children may be left over, of kinds that are not listed yet.
-    unlisted: Vec<(WatchedKind, ChildSet)>,
+    /// Sets of which children may be left over, with the kinds that are not listed yet, by the uid of the owner.
+    unlisted: HashMap<String, Vec<(ChildSet, Vec<WatchedKind>)>>,
 }
 
 #[derive(Debug)]
@@ -44,31 +44,31 @@ struct Held {
     events: Vec<(EventType, ChildSight)>,
 }
 
-/// What the watch of a child's kind says of it.
+/// The state of a child as the watch of its kind reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Known {
-    /// Its kind is not watched, or not for now.
+    /// The kind is not watched, or its watch is not up to date.
     Nothing,
-    /// Nothing with this uid and the label is there.
+    /// No object with this uid and the label exists.
     Absent,
     Terminating,
-    /// It is as it was after the last apply, or not.
+    /// The child exists; `is_intact` says that it is as the last apply left it.
     There {
         is_intact: bool,
     },
 }
 
-/// All children that a handler wants of one owner.
+/// All children that a handler wants for one owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ChildSet {
-    /// Its uid.
+    /// The uid of the owner.
     pub(super) owner: String,
     /// The name of the set.
     pub(super) name: String,
     pub(super) wanted: BTreeSet<ChildName>,
 }
 
-/// A child that its set has no more.
+/// A child that its set no longer contains.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct LeftOver {
     pub(super) resource: Arc<Resource>,
@@ -96,19 +96,33 @@ impl Watch {
 }
 
 impl State {
-    /// The owners of sets that have waited for the children of this kind, and of which some are left over.
+    /// Returns the owners of sets that waited for this kind and that have left-over children of it.
     fn listed(&mut self, kind: &WatchedKind) -> Vec<String> {
+        let waited = self.without_unlisted(kind);
         let Some(watch) = self.kinds.get(kind) else {
             return Vec::new();
         };
-        let mut owners = Vec::new();
-        self.unlisted.retain(|(of, set)| {
-            if of == kind && watch.left_over(set).next().is_some() {
-                owners.push(set.owner.clone());
-            }
-            of != kind
+        let with_more = waited
+            .into_iter()
+            .filter(|set| watch.left_over(set).next().is_some());
+        with_more.map(|set| set.owner).collect()
+    }
+
+    /// Removes this kind from the sets that wait for it, and returns those sets.
+    fn without_unlisted(&mut self, kind: &WatchedKind) -> Vec<ChildSet> {
+        let mut waited = Vec::new();
+        self.unlisted.retain(|_, sets| {
+            sets.retain_mut(|(set, kinds)| {
+                let before = kinds.len();
+                kinds.retain(|it| it != kind);
+                if kinds.len() < before {
+                    waited.push(set.clone());
+                }
+                !kinds.is_empty()
+            });
+            !sets.is_empty()
         });
-        owners
+        waited
     }
 
     fn watch(&mut self, child: &ChildName) -> Option<&mut Watch> {
@@ -129,7 +143,7 @@ impl WatchedChildren {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A watch is about to begin.
+    /// Registers a watch that is about to begin.
     pub(super) fn open(&self, of: &Collection, is_read: bool) {
         let watch = Watch {
             resource: of.resource.clone(),
@@ -138,73 +152,79 @@ impl WatchedChildren {
         self.lock().kinds.insert(kind_of(of), watch);
     }
 
-    /// A watch is ended.
+    /// Forgets a watch that has ended.
     pub(super) fn close(&self, of: &Collection) {
         let kind = kind_of(of);
         let mut state = self.lock();
         state.kinds.remove(&kind);
-        state.unlisted.retain(|(of, _)| *of != kind);
+        state.without_unlisted(&kind);
     }
 
-    /// What a watch tells: the uids of the owners that it concerns.
+    /// Takes in one event of a watch. Returns the news for owners, and the uids of owners with left-over children.
     pub(super) fn on_event(
         &self,
         of: &Collection,
         event: &WatchEvent,
         marks: &ChildMarks,
-    ) -> Vec<String> {
+    ) -> (Vec<ChildNews>, Vec<String>) {
         let kind = kind_of(of);
         let mut state = self.lock();
         let State { kinds, writing, .. } = &mut *state;
         let Some(Watch { objects, .. }) = kinds.get_mut(&kind) else {
-            return Vec::new();
+            return (Vec::new(), Vec::new());
         };
-        let mut woken = Vec::new();
+        let (mut news, mut with_more) = (Vec::new(), Vec::new());
         match event {
             WatchEvent::Listing(_) => objects.listing(),
             WatchEvent::Object(event, raw) => {
                 let Ok(found) = serde_json::from_str::<Value>(raw.text()) else {
-                    return Vec::new();
+                    return (news, with_more);
                 };
-                let sight = sight(&found, marks, objects);
+                let sight = with_body(ChildSight::of(&found, marks), &found, objects);
                 match writing.get_mut(&name_of(of, raw.facts())) {
                     Some(held) => held.events.push((*event, sight)),
-                    None => return objects.seen(*event, sight),
+                    None => news = objects.seen(*event, sight),
                 }
             }
             WatchEvent::Synced => {
                 objects.trouble(false);
-                woken = objects.synced();
-                woken.extend(state.listed(&kind));
+                news = objects.synced();
+                with_more = state.listed(&kind);
             }
             WatchEvent::Trouble(_) => objects.trouble(true),
             WatchEvent::Resumed => {
                 objects.trouble(false);
                 if objects.is_current() {
-                    woken = state.listed(&kind);
+                    with_more = state.listed(&kind);
                 }
             }
             WatchEvent::Bookmark | WatchEvent::Silent => {}
         }
-        woken
+        (news, with_more)
     }
 
-    /// Whether a watch shows the child with this uid in this state.
-    pub(super) fn shows(&self, of: &Collection, uid: &str, state: &str) -> bool {
+    /// Returns whether the watch shows the child with this uid as it was applied.
+    pub(super) fn shows(&self, of: &Collection, uid: &str, applied: &AppliedState) -> bool {
         let watched = self.lock();
         let watch = watched.kinds.get(&kind_of(of));
-        let sight = watch.and_then(|it| it.objects.get(uid));
-        sight.is_some_and(|it| it.state == state)
+        watch.is_some_and(|it| it.objects.is_intact(uid, applied))
     }
 
-    /// A write of the child is about to be sent.
+    /// Begins a term: the operator leads after another instance did.
+    pub(super) fn begin_term(&self) {
+        for watch in self.lock().kinds.values_mut() {
+            watch.objects.begin_term();
+        }
+    }
+
+    /// Notes that a write of the child is about to be sent.
     pub(super) fn begin(&self, child: &ChildName) {
         let mut state = self.lock();
         state.writing.entry(child.clone()).or_default().writers += 1;
     }
 
-    /// It has ended: the uids of the owners that something concerns that was told meanwhile.
-    pub(super) fn end(&self, child: &ChildName) -> Vec<String> {
+    /// Notes that the write has ended. Returns the news for owners from the events that were held meanwhile.
+    pub(super) fn end(&self, child: &ChildName) -> Vec<ChildNews> {
         let mut state = self.lock();
         let Some(held) = state.writing.get_mut(child) else {
             return Vec::new();
@@ -224,29 +244,44 @@ impl WatchedChildren {
         woken
     }
 
-    /// The answer to a write.
+    /// Takes in the answer to a write. Returns the owners that may read indices which do not have the change yet.
     pub(super) fn replied(
         &self,
         child: &ChildName,
-        found: &Value,
+        (sight, found): (ChildSight, &Value),
         changed: bool,
-        marks: &ChildMarks,
-    ) {
-        if let Some(watch) = self.lock().watch(child) {
-            let sight = sight(found, marks, &watch.objects);
-            watch.objects.replied(sight, changed);
-        }
+    ) -> Vec<ChildNews> {
+        let mut state = self.lock();
+        let Some(watch) = state.watch(child) else {
+            return Vec::new();
+        };
+        let sight = with_body(sight, found, &watch.objects);
+        watch.objects.replied(sight, changed)
     }
 
-    /// The child with this uid is deleted, or is a child no more.
-    pub(super) fn let_go(&self, child: &ChildName, uid: &str) {
-        if let Some(watch) = self.lock().watch(child) {
-            watch.objects.let_go(uid);
-        }
+    /// Notes that the child with this uid is deleted, or is no child any more. Returns the owners that may read indices which still have it.
+    pub(super) fn let_go(&self, child: &ChildName, uid: &str) -> Vec<ChildNews> {
+        let mut state = self.lock();
+        let watch = state.watch(child);
+        watch.map(|it| it.objects.let_go(uid)).unwrap_or_default()
     }
 
-    /// What is known of the child with this uid, which was in this state.
-    pub(super) fn known(&self, child: &ChildName, uid: &str, state: &str) -> Known {
+    /// Returns the version of the child with this uid as its watch shows it.
+    pub(super) fn version(&self, of: &Collection, uid: String) -> ChildVersion {
+        let state = self.lock();
+        let watch = state.kinds.get(&kind_of(of));
+        let sight = watch.and_then(|it| it.objects.get(&uid));
+        let version = sight.map(|it| it.version.clone());
+        ChildVersion { uid, version }
+    }
+
+    /// Returns what the watch reports about the child with this uid, which was applied in this state.
+    pub(super) fn known(
+        &self,
+        child: &ChildName,
+        uid: &str,
+        applied: Option<&AppliedState>,
+    ) -> Known {
         let mut watched = self.lock();
         let Some(watch) = watched.watch(child) else {
             return Known::Nothing;
@@ -257,13 +292,13 @@ impl WatchedChildren {
         match watch.objects.get(uid) {
             None => Known::Absent,
             Some(sight) if sight.terminating => Known::Terminating,
-            Some(sight) => Known::There {
-                is_intact: sight.state == state,
+            Some(_) => Known::There {
+                is_intact: applied.is_some_and(|it| watch.objects.is_intact(uid, it)),
             },
         }
     }
 
-    /// The uid and the version of the owner's child of this name, unless it is being deleted.
+    /// Returns the uid and the version of the owner's child of this name, unless the child is being deleted.
     pub(super) fn version_of(&self, child: &ChildName, owner: &str) -> Option<(String, String)> {
         let mut state = self.lock();
         let objects = &state.watch(child)?.objects;
@@ -273,13 +308,13 @@ impl WatchedChildren {
         is_sure.then(|| (sight.uid.clone(), sight.version.clone()))
     }
 
-    /// The managers of a child that is not as it was applied.
+    /// Takes the `managedFields` of a child that differs from its last apply.
     pub(super) fn take_managers(&self, child: &ChildName, uid: &str) -> Option<Value> {
         let mut state = self.lock();
         state.watch(child)?.objects.take_managers(uid)
     }
 
-    /// A whole child of an owner, in the version of its resource.
+    /// Returns a whole child of an owner, in the API version of `resource`.
     pub(super) fn body(&self, child: &ChildName, resource: &Resource, owner: &str) -> KnownBody {
         let mut state = self.lock();
         let Some(watch) = state.watch(child) else {
@@ -292,28 +327,41 @@ impl WatchedChildren {
         }
     }
 
-    /// The children that the set has no more. Kinds that are not listed for now are looked at once they are: then the owner is told.
+    /// Forgets an owner that is gone or that no handler serves any more.
+    pub(super) fn forget_owner(&self, owner: &str) {
+        self.lock().unlisted.remove(owner);
+    }
+
+    /// Returns the children that the set no longer contains. Kinds whose listing is not complete are examined after it is; then the owner is
+    /// woken.
     pub(super) fn left_over(&self, set: &ChildSet) -> Vec<LeftOver> {
         let mut state = self.lock();
         let State {
             kinds, unlisted, ..
         } = &mut *state;
-        unlisted.retain(|(_, it)| it.owner != set.owner || it.name != set.name);
         let mut left_over = Vec::new();
+        let mut not_listed = Vec::new();
         for (kind, watch) in kinds {
             if watch.objects.is_current() {
                 left_over.extend(watch.left_over(set));
             } else {
-                unlisted.push((kind.clone(), set.clone()));
+                not_listed.push(kind.clone());
             }
+        }
+        if let Some(sets) = unlisted.get_mut(&set.owner) {
+            sets.retain(|(it, _)| it.name != set.name);
+        }
+        if !not_listed.is_empty() {
+            let sets = unlisted.entry(set.owner.clone()).or_default();
+            sets.push((set.clone(), not_listed));
         }
         left_over.sort_by(|one, other| one.child.cmp(&other.child));
         left_over
     }
 }
 
-fn sight(found: &Value, marks: &ChildMarks, of: &OwnedObjects) -> ChildSight {
-    let sight = ChildSight::of(found, marks);
+/// Adds the whole object if handlers read it.
+fn with_body(sight: ChildSight, found: &Value, of: &OwnedObjects) -> ChildSight {
     if of.is_read() {
         sight.with_body(found)
     } else {
@@ -346,20 +394,61 @@ mod tests {
     use super::*;
     use crate::object::raw::Raw;
 
-    #[test]
-    fn what_is_told_of_a_child_under_way_waits_for_the_answer() {
-        let marks = ChildMarks {
+    fn marks() -> ChildMarks {
+        ChildMarks {
             manager: "op.kopf.rs".to_owned(),
-        };
-        let of = Collection {
+        }
+    }
+
+    fn config_maps() -> Collection {
+        Collection {
             resource: Arc::new(Resource {
                 kind: "ConfigMap".to_owned(),
                 ..Resource::default()
             }),
             namespace: None,
-        };
+        }
+    }
+
+    /// Each set that waits costs time whenever a kind is listed.
+    #[test]
+    fn no_set_of_an_owner_that_is_gone_waits_for_its_children() {
+        let (marks, of) = (marks(), config_maps());
+        let metadata = json!({
+            "uid": "c", "name": "c", "namespace": "ns", "resourceVersion": "7",
+            "ownerReferences": [{"uid": "o", "controller": true}],
+            "annotations": {"op.kopf.rs/set": "s"},
+            "managedFields": [{"manager": "op.kopf.rs", "operation": "Apply"}],
+        });
+        let child = Raw::parse_whole(&json!({"metadata": metadata}).to_string()).unwrap();
+        for is_gone in [false, true] {
+            let watched = WatchedChildren::default();
+            watched.open(&of, false);
+            let set = ChildSet {
+                owner: "o".to_owned(),
+                name: "s".to_owned(),
+                wanted: BTreeSet::new(),
+            };
+            assert!(watched.left_over(&set).is_empty());
+            if is_gone {
+                watched.forget_owner("o");
+            }
+            assert_eq!(watched.lock().unlisted.is_empty(), is_gone);
+            let listing = WatchEvent::Listing(tokio::time::Instant::now());
+            watched.on_event(&of, &listing, &marks);
+            let added = WatchEvent::Object(EventType::Added, child.clone());
+            watched.on_event(&of, &added, &marks);
+            let (_, with_more) = watched.on_event(&of, &WatchEvent::Synced, &marks);
+            let expected: &[&str] = if is_gone { &[] } else { &["o"] };
+            assert_eq!(with_more, expected);
+        }
+    }
+
+    #[test]
+    fn what_is_told_of_a_child_under_way_waits_for_the_answer() {
+        let (marks, of) = (marks(), config_maps());
         let watched = WatchedChildren::default();
-        let tell = |event: &WatchEvent| watched.on_event(&of, event, &marks);
+        let tell = |event: &WatchEvent| watched.on_event(&of, event, &marks).0;
         watched.open(&of, false);
         tell(&WatchEvent::Listing(tokio::time::Instant::now()));
         tell(&WatchEvent::Synced);
@@ -376,16 +465,19 @@ mod tests {
         };
         watched.begin(&child);
         assert!(tell(&added("own")).is_empty());
-        let state = ChildSight::of(&metadata("own"), &marks).state;
-        watched.replied(&child, &metadata("own"), true, &marks);
+        let sight = ChildSight::of(&metadata("own"), &marks);
+        let (state, version) = (sight.state.clone(), sight.version.clone());
+        let state = Some(&AppliedState { state, version });
+        watched.replied(&child, (sight, &metadata("own")), true);
         assert!(watched.end(&child).is_empty());
         let intact = Known::There { is_intact: true };
-        assert_eq!(watched.known(&child, "own", &state), intact);
-        assert_eq!(watched.known(&child, "none", &state), Known::Absent);
+        assert_eq!(watched.known(&child, "own", state), intact);
+        assert_eq!(watched.known(&child, "none", state), Known::Absent);
         watched.begin(&child);
         assert!(tell(&added("other")).is_empty());
-        assert_eq!(watched.end(&child), ["o"]);
+        let told = watched.end(&child);
+        assert_eq!(told.first().map(|it| &*it.owner), Some("o"));
         watched.close(&of);
-        assert_eq!(watched.known(&child, "own", &state), Known::Nothing);
+        assert_eq!(watched.known(&child, "own", state), Known::Nothing);
     }
 }

@@ -24,7 +24,7 @@ fn call(handler: &str, uid: &str) -> NotedCall {
     }
 }
 
-/// One life that begins with what the former one has left: its notes, and what it leaves.
+/// One process that begins with the notes of its predecessor: its notes in memory, and the text that it leaves.
 struct Life {
     notes: CrashNotes,
     text: String,
@@ -248,11 +248,11 @@ fn a_suspect_that_was_called_beside_a_new_call_is_not_suspended_for_that() {
     let mut life = Life::after(&text);
     assert_eq!(life.suspects(), [("slow", "1", 1), ("new", "2", 1)]);
     assert_eq!(life.notes.suspended("1"), []);
-    // Alone, the new one is found as quickly as any other.
+    // Alone, the new call is found as quickly as any other.
     life.begin("new", "2");
     let next = Life::after(&life.text);
     assert_eq!(next.suspects(), [("slow", "1", 1), ("new", "2", 2)]);
-    // Beside others once more, it is the first one.
+    // Beside other calls once more, the first call is the culprit.
     let mut life = Life::after(&text);
     life.begin("slow", "1");
     life.begin("newer", "3");

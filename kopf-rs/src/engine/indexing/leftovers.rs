@@ -1,7 +1,7 @@
-//! What changes of indices leave over: values that go, and panics of keys and values.
+//! Collects the remains of changes to indices: discarded values, and panics of keys and values.
 //!
-//! Changes are made under a lock; what they leave over is seen to by whoever has released it. Promises that a key or a value that panics, in
-//! a comparison, a clone or a drop, ends nothing but its own change.
+//! Changes happen under a lock; the caller disposes of the remains after it has released the lock. Guarantees that a key or a value that
+//! panics, in a comparison, a clone or a drop, spoils only its own change.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use crate::happening::Happening;
 use crate::happening::serving::Serving;
 use crate::reaction::indexing::Effect;
 
-/// Something to be dropped, with the index that it was in; of a memo, none.
+/// A value to drop, with the name of its index; `None` for memos.
 type Rest = (Option<Arc<str>>, Box<dyn Any + Send>);
 
-/// What is to be dropped, and what is to be told.
+/// The values to drop, and the panics to report.
 #[derive(Default)]
 pub(crate) struct Leftovers {
     discarded: Vec<Rest>,
@@ -25,7 +25,7 @@ pub(crate) struct Leftovers {
 }
 
 impl Leftovers {
-    /// Change an index. Whether that was done to the end.
+    /// Changes an index. Returns `false` if the change panicked half-way.
     pub(super) fn change(&mut self, index: &Arc<str>, change: impl FnOnce() -> Discarded) -> bool {
         match guarded(change) {
             Ok(discarded) => {
@@ -44,7 +44,7 @@ impl Leftovers {
         self.discarded.push((None, Box::new(memo)));
     }
 
-    /// They have come too late.
+    /// Keeps effects that arrived too late, to drop their values.
     pub(super) fn keep_effects(&mut self, effects: Vec<Effect>) {
         for effect in effects {
             if let Effect::Replace(entries) = effect {
@@ -53,7 +53,7 @@ impl Leftovers {
         }
     }
 
-    /// Drop it all, and tell what has panicked. Not under a lock.
+    /// Drops all values, and reports the panics. Must not be called under a lock.
     pub(super) fn see_to(self) {
         for (index, panic) in self.panics {
             let told = Serving::IndexIncomplete { index, panic };

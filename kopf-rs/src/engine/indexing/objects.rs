@@ -1,9 +1,9 @@
-//! What is indexed: the objects of the kinds that have index functions, and what each has put into the indices.
+//! The indexed objects: those of kinds that have index functions, and what each has contributed to the indices.
 //!
-//! Follows the same watches as the queue, by the same rules: an object is known by its uid, a state that is not newer than what is known is
-//! skipped, what a complete listing lacks is deleted, and what is not watched any more is dropped. One state of an object is looked at at a
-//! time, the newest next. Pure data: no clock, and nothing is waited for. Promises that whatever came in, and in whichever order calls have
-//! ended, the indices are what the newest states make. Must not know how functions are called.
+//! Follows the same watches as the queue, by the same rules: an object is identified by its uid, a state that is not newer than the known
+//! one is skipped, an object that a complete listing lacks counts as deleted, and objects of a closed watch are dropped. One state of an
+//! object is examined at a time, then the newest one. Pure data: no clock, no waiting. Guarantees that the indices always converge to the
+//! newest states, whatever the order of events and of the ends of calls. Must not know how functions are called.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,6 +14,9 @@ use tokio::time::Instant;
 
 use crate::cluster::error::ClusterError;
 use crate::cluster::watch::WatchEvent;
+use crate::engine::indexing::late_readers::{
+    IndexedVersion, LateReader, LateReaders, is_in, is_same,
+};
 use crate::engine::indexing::leftovers::Leftovers;
 use crate::engine::key::Key;
 use crate::engine::memory::Version;
@@ -29,7 +32,7 @@ use crate::reaction::indexing::{Effect, IndexAttempts};
 
 pub(crate) mod facts;
 
-/// For so long a listing that fails for a reason that may pass is waited for.
+/// The time limit for a listing that fails for a transient reason.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// All objects of indexed kinds.
@@ -39,16 +42,17 @@ pub(crate) struct IndexedObjects {
     memo: Memo,
     streams: BTreeMap<StreamId, Stream>,
     records: BTreeMap<Key, Record>,
-    /// The memos of objects that are deleted or not watched any more, until their workers are done.
-    farewells: BTreeMap<Key, Memo>,
+    /// The memos of objects that are deleted or no longer watched, until their workers have ended.
+    memos_of_removed: BTreeMap<Key, Memo>,
     /// The number of the next object.
     next: u64,
-    /// All watches that there are to be at the start have begun.
+    /// All watches of the start-up have begun.
     watched: bool,
-    /// So many listed objects were not looked at yet.
+    /// The number of listed objects that have not been examined yet.
     unindexed: usize,
-    /// What was taken out since this was asked for last.
+    /// The values taken out since the last call of [`Self::take_leftovers`].
     leftovers: Leftovers,
+    late_readers: LateReaders,
 }
 
 /// A watch of an indexed kind.
@@ -57,71 +61,71 @@ struct Stream {
     mark: u32,
     asked: Option<Instant>,
     synced: bool,
-    /// Why it cannot go on, and since when.
+    /// The error of a watch that cannot go on, and the time since it lasts.
     trouble: Option<(Instant, ClusterError)>,
 }
 
 /// An object.
 struct Record {
-    /// Its number, which no other object has.
+    /// A number that no other object has.
     object: u64,
     stream: StreamId,
-    /// The listing it was last seen in, or after.
+    /// The number of the listing that last contained the object or preceded its last event.
     mark: u32,
-    /// The newest state known.
+    /// The newest known version.
     version: Version,
-    /// When the server has last answered a read or a write of the object.
+    /// When the server last answered a read or a write of the object.
     answered: Option<Instant>,
-    /// For each index of its kind.
+    /// One entry for each index of its kind.
     indexed: Box<[Indexed]>,
-    /// Made when first needed; dropped again where nothing is in it and nobody holds it.
+    /// Created when first needed; dropped again if it is empty and has no other owner.
     memo: Option<Memo>,
     work: Option<Box<Work>>,
 }
 
-/// What an object has in one index.
+/// The contribution of an object to one index.
 #[derive(Default)]
 struct Indexed {
     contribution: Contribution,
     attempts: IndexAttempts,
 }
 
-/// A look at an object that has begun.
+/// An examination that has begun.
 struct Work {
     /// The number of the newest state.
     newest: u64,
-    /// That state, where it is not the one that is looked at.
+    /// The newest state, if it is not the one under examination.
     next: Option<Raw>,
-    /// The number of the last state that was looked at.
+    /// The number of the last examined state.
     done: watch::Sender<u64>,
-    /// No handler is called before it has ended.
+    /// Handlers wait for the end of this examination.
     is_awaited: bool,
 }
 
-/// A state of an object that is to be looked at.
+/// A state of an object to examine.
 pub(crate) struct IndexRun {
     pub(crate) key: Key,
     pub(crate) kind: Arc<ResourceHandlers>,
     pub(crate) raw: Raw,
     pub(crate) memo: Memo,
-    /// For each index of the kind.
+    /// One entry for each index of the kind.
     pub(crate) attempts: Vec<IndexAttempts>,
     object: u64,
     number: u64,
 }
 
-/// The end of the looks at an object that have begun.
+/// A handle to wait until the newest state of an object is indexed.
 pub(crate) struct Waiting {
     done: watch::Receiver<u64>,
     newest: u64,
 }
 
-/// Whether handlers may be called.
+/// Says if handlers may be called yet.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Readiness {
-    /// All is indexed, but for what is missing in these.
+    /// All objects are indexed, except for these indices.
     Ready(Vec<MissingIndex>),
-    /// Not yet; where nothing happens, to be asked again then.
+    /// Not yet. With a time, ask again then, even if nothing changes.
     Wait(Option<Instant>),
 }
 
@@ -134,20 +138,21 @@ impl IndexedObjects {
             memo,
             streams: BTreeMap::new(),
             records: BTreeMap::new(),
-            farewells: BTreeMap::new(),
+            memos_of_removed: BTreeMap::new(),
             next: 0,
             watched: false,
             unindexed: 0,
             leftovers: Leftovers::default(),
+            late_readers: LateReaders::default(),
         }
     }
 
-    /// What changes have left over, to be dropped by somebody who holds no lock.
+    /// Takes the remains of changes. The caller must drop them without holding a lock.
     pub(crate) fn take_leftovers(&mut self) -> Leftovers {
         std::mem::take(&mut self.leftovers)
     }
 
-    /// A watch is about to start, and takes over the objects of the one that it replaces.
+    /// Registers a watch that is about to start. It takes over the objects of the watch that it replaces.
     pub(crate) fn open(
         &mut self,
         stream: StreamId,
@@ -171,22 +176,22 @@ impl IndexedObjects {
         self.streams.insert(stream, Stream::new(kind.clone()));
     }
 
-    /// A watch is ended: its objects are not watched any more. What `has_worker` is still worked on, with the memo that it has.
+    /// Forgets a watch that has ended, with its objects. Objects that still have a worker (`has_worker`) keep their memo.
     pub(crate) fn close(&mut self, stream: StreamId, has_worker: impl Fn(&Key) -> bool) {
         for key in self.keys_of(|record| record.stream == stream) {
             let memo = self.remove(&key);
-            self.see_off(key, memo, &has_worker);
+            self.retain_memo(key, memo, &has_worker);
         }
         self.streams.remove(&stream);
     }
 
-    /// Keep the memo of an object that is not known any more for its worker, where it has one.
-    fn see_off(&mut self, key: Key, memo: Option<Memo>, has_worker: impl Fn(&Key) -> bool) {
+    /// Keeps the memo of a forgotten object if its worker still needs it.
+    fn retain_memo(&mut self, key: Key, memo: Option<Memo>, has_worker: impl Fn(&Key) -> bool) {
         let Some(memo) = memo else {
             return;
         };
         if has_worker(&key) {
-            self.farewells.insert(key, memo);
+            self.memos_of_removed.insert(key, memo);
         } else {
             self.leftovers.keep_memo(memo);
         }
@@ -197,7 +202,7 @@ impl IndexedObjects {
         meant.map(|(key, _)| key.clone()).collect()
     }
 
-    /// Takes in an event of a watch. Returns the state that index functions are to be called for, where it brings one.
+    /// Takes in one event of a watch. Returns the state that index functions have to examine, if there is one.
     pub(crate) fn on_event(
         &mut self,
         stream: StreamId,
@@ -230,24 +235,29 @@ impl IndexedObjects {
         None
     }
 
-    /// What a complete listing lacks is deleted.
+    /// Deletes the objects that a complete listing lacks.
     fn conclude(&mut self, stream: StreamId, mark: u32) {
         for key in self.keys_of(|record| record.stream == stream && record.mark != mark) {
             self.delete(key);
         }
+        if let Some(found) = self.streams.get(&stream) {
+            let is_there = |key: &Key| self.records.contains_key(key);
+            self.late_readers.listed(&found.kind.resource, is_there);
+        }
     }
 
-    /// An object is deleted. Handlers of the deletion, where there are any, see its memo once more.
+    /// Deletes an object. Keeps its memo for handlers of the deletion, if there are any.
     fn delete(&mut self, key: Key) {
         let record = self.records.get(&key);
         let stream = record.and_then(|record| self.streams.get(&record.stream));
         let has_worker = stream.is_some_and(|stream| !stream.kind.is_only_indexed());
         let memo = self.remove(&key);
-        self.see_off(key, memo, |_| has_worker);
+        self.retain_memo(key, memo, |_| has_worker);
     }
 
     fn remove(&mut self, key: &Key) -> Option<Memo> {
         let mut record = self.records.remove(key)?;
+        self.late_readers.removed(key);
         let kind = self.streams.get(&record.stream).map(|it| it.kind.clone());
         if let Some(kind) = kind {
             record.clear(&kind, &self.indices, &mut self.leftovers);
@@ -266,8 +276,8 @@ impl IndexedObjects {
         let is_new = !self.records.contains_key(&key);
         if is_new {
             let mut record = Record::new(self.next, stream, &kind);
-            // Watched again before its worker was done, the object goes on with its memo.
-            record.memo = self.farewells.remove(&key);
+            // An object that is watched again before its worker has ended keeps its memo.
+            record.memo = self.memos_of_removed.remove(&key);
             self.next += 1;
             self.records.insert(key.clone(), record);
         }
@@ -288,7 +298,8 @@ impl IndexedObjects {
         self.announce(key, version, raw, is_awaited)
     }
 
-    /// The server has said what an object is like, to the operator's own read or write.
+    /// Takes in the state of an object from the answer to the operator's own read or write. Returns the state to examine, if it is a newer
+    /// one.
     pub(crate) fn answered(&mut self, key: &Key, raw: &Raw, now: Instant) -> Option<IndexRun> {
         let record = self.records.get_mut(key)?;
         record.answered = Some(now);
@@ -340,9 +351,10 @@ impl IndexedObjects {
         })
     }
 
-    /// A look has ended, with this for each index of the kind: the next state that is to be looked at.
+    /// Ends an examination with its effect on each index of the kind. Returns the next state to examine.
     pub(crate) fn ended(&mut self, run: IndexRun, effects: Vec<Effect>) -> Option<IndexRun> {
         let IndexRun { key, number, .. } = run;
+        let version = Version::of(&run.raw.facts().resource_version);
         let leftovers = &mut self.leftovers;
         let record = self.records.get_mut(&key);
         let Some(record) = record.filter(|record| record.object == run.object) else {
@@ -355,7 +367,7 @@ impl IndexedObjects {
             let functions = &run.kind.indexers;
             record.apply((effects, run.attempts), functions, &self.indices, leftovers);
         } else {
-            // Where other functions are for it meanwhile, it is looked at anew.
+            // The kind has other functions by now, so the object is examined anew.
             leftovers.keep_effects(effects);
         }
         drop(run.memo);
@@ -363,6 +375,7 @@ impl IndexedObjects {
         let work = record.work.as_mut()?;
         self.unindexed -= usize::from(std::mem::take(&mut work.is_awaited));
         work.done.send_replace(number);
+        self.late_readers.indexed(&key, &version);
         let newest = work.newest;
         if let Some(raw) = work.next.take() {
             return self.run(key, raw, newest);
@@ -371,7 +384,7 @@ impl IndexedObjects {
         None
     }
 
-    /// What has to be waited for so that all that has come in of the object is indexed.
+    /// Returns a handle to wait until the newest state of the object is indexed; `None` if it is.
     pub(crate) fn waiting(&self, key: &Key) -> Option<Waiting> {
         let work = self.records.get(key)?.work.as_ref()?;
         Some(Waiting {
@@ -380,18 +393,41 @@ impl IndexedObjects {
         })
     }
 
+    /// Registers a handler that is about to be called for a state, if an index of its kind may lack that state.
+    pub(crate) fn is_read(&mut self, state: &IndexedVersion, reader: LateReader) {
+        let mut streams = self.streams.values();
+        if !streams.any(|it| is_same(&it.kind.resource, &reader.1)) {
+            return;
+        }
+        let record = self.records.get(&state.key);
+        let is_late = match &state.version {
+            None => record.is_some(),
+            Some(version) => record.is_none_or(|it| it.lacks(version)),
+        };
+        if is_late {
+            self.late_readers.wait(state, reader);
+        } else if record.is_none() {
+            self.late_readers.removed(&state.key);
+        }
+    }
+
+    /// Takes the handlers that were called too early and whose states are indexed by now.
+    pub(crate) fn take_late_readers(&mut self) -> Vec<LateReader> {
+        self.late_readers.take_caught_up()
+    }
+
     // === memos ===
 
-    /// The memo of an object that has a worker. `own` is what it has had at rest.
+    /// Returns the memo of an object that has a worker. `own` is the memo that the worker kept while idle.
     pub(crate) fn memo(&mut self, key: &Key, own: Option<Memo>) -> Memo {
         let made = || own.unwrap_or_else(|| self.memo.copied());
         if let Some(record) = self.records.get_mut(key) {
             return record.memo.get_or_insert_with(made).clone();
         }
-        self.farewells.get(key).cloned().unwrap_or_else(made)
+        self.memos_of_removed.get(key).cloned().unwrap_or_else(made)
     }
 
-    /// The worker rests. The memo that it has to keep itself.
+    /// Stores the memo of an idle worker. Returns the memo if the worker has to keep it itself.
     pub(crate) fn rest(&mut self, key: &Key, memo: Memo) -> Option<Memo> {
         let Some(record) = self.records.get_mut(key) else {
             return Some(memo);
@@ -401,22 +437,22 @@ impl IndexedObjects {
         None
     }
 
-    /// The worker of a deleted object is done.
+    /// Forgets the memo of a deleted object, after its worker has ended.
     pub(crate) fn forget(&mut self, key: &Key) {
-        if let Some(memo) = self.farewells.remove(key) {
+        if let Some(memo) = self.memos_of_removed.remove(key) {
             self.leftovers.keep_memo(memo);
         }
     }
 
     // === readiness ===
 
-    /// All watches that there are to be at the start have begun.
+    /// Notes that all watches of the start-up have begun.
     pub(crate) fn are_watched(&mut self) {
         self.watched = true;
     }
 
-    /// Whether handlers may be called. A kind that cannot be listed is not waited for: at once where only other permissions or definitions
-    /// help, else after a while.
+    /// Returns whether handlers may be called. Does not wait for a kind that cannot be listed: not at all if only other permissions or
+    /// definitions can help, else for a limited time.
     pub(crate) fn readiness(&self, now: Instant) -> Readiness {
         if !self.watched || self.unindexed > 0 {
             return Readiness::Wait(None);
@@ -469,6 +505,11 @@ impl Stream {
 // === impl Record ===
 
 impl Record {
+    /// Returns whether the indices lack the contribution of this version of the object.
+    fn lacks(&self, version: &Version) -> bool {
+        self.work.is_some() || !is_in(&self.version, version)
+    }
+
     fn new(object: u64, stream: StreamId, kind: &ResourceHandlers) -> Self {
         Self {
             object,
@@ -482,7 +523,7 @@ impl Record {
         }
     }
 
-    /// Whether a state tells nothing new.
+    /// Returns whether a state contains nothing new.
     fn knows(&self, version: &Version, listing: Option<Instant>) -> bool {
         self.version.knows(version, listing, self.answered)
     }
@@ -508,13 +549,13 @@ impl Record {
                 Effect::Replace(entries) => index.replace(self.object, contribution, entries),
             });
             if !is_done {
-                // Neither what it was nor what it is to be: nothing, if that can be done.
+                // A change that panicked leaves an unknown state, so the contribution is cleared if possible.
                 leftovers.change(&functions.id, || index.clear(self.object, contribution));
             }
         }
     }
 
-    /// Take out all that it has put in.
+    /// Removes all contributions of the object.
     fn clear(&mut self, kind: &ResourceHandlers, indices: &Indices, leftovers: &mut Leftovers) {
         for (indexed, functions) in self.indexed.iter_mut().zip(&kind.indexers) {
             if let Some(index) = indices.get(&functions.id) {
@@ -524,8 +565,8 @@ impl Record {
         }
     }
 
-    /// It is told of for this kind from now on. Where that has other functions, or another version, it is to be looked at anew, and what is not
-    /// fed any more is taken out.
+    /// Moves the object to a watch of another declaration of its kind. If the functions or the API version differ, the object is examined
+    /// anew, and contributions to indices that are no longer fed are removed.
     fn move_to(
         &mut self,
         kind: &ResourceHandlers,
@@ -552,10 +593,10 @@ impl Record {
 // === impl Waiting ===
 
 impl Waiting {
-    /// Wait until the newest state that had come in is indexed, or the object is gone.
+    /// Waits until the newest known state is indexed, or the object is gone.
     pub(crate) async fn end(mut self) {
         let newest = self.newest;
-        // Where nobody is left to say so, nothing is left to be indexed.
+        // A closed channel means that the object is gone and that nothing is left to index.
         let _ = self.done.wait_for(|done| *done >= newest).await;
     }
 }

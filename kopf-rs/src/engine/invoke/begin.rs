@@ -1,12 +1,13 @@
-//! A call that waits for a thread: it begins once it has one, unless it is called off before.
+//! A call that waits for a thread: it begins as soon as it has one, unless it is called off before.
 //!
-//! Must not know what is called.
+//! Must not know the handler.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::object::patch::Patch;
 
-/// One call that is to begin. It holds the patch of the call: the call begins by taking it, and is called off by taking it away.
+/// The state of one waiting call. It holds the patch of the call: the call begins by taking the patch, and is called off by the same step,
+/// so only one of the two can succeed.
 #[derive(Clone)]
 pub(super) struct Begin(Arc<Mutex<Option<Patch>>>);
 
@@ -15,12 +16,12 @@ impl Begin {
         Self(Arc::new(Mutex::new(Some(patch))))
     }
 
-    /// Begin the call: its patch, or `None` where the call was called off.
+    /// Begins the call. Returns its patch, or `None` if the call was called off.
     pub(super) fn begin(&self) -> Option<Patch> {
         self.take()
     }
 
-    /// Call off the call: its patch, or `None` where the call has begun.
+    /// Calls the call off. Returns its patch, or `None` if the call has begun.
     pub(super) fn call_off(&self) -> Option<Patch> {
         self.take()
     }

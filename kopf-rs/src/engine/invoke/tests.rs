@@ -1,4 +1,4 @@
-//! Calls that wait for a thread when the operator stops, that are cut off, and that ask for the object they are made for.
+//! Tests calls that wait for a thread when the operator stops, that are cut off, and that ask for their current object.
 
 use std::sync::Mutex;
 use std::sync::mpsc::channel;
@@ -29,7 +29,7 @@ async fn what_gets_no_thread_before_the_operator_stops_has_not_begun() {
     let mut builder = Builder::new_multi_thread();
     let threads = builder.worker_threads(1).max_blocking_threads(1);
     let threads = threads.build().unwrap();
-    // Nobody tells these that they may end.
+    // These occupy all threads: they never receive anything.
     let (_open, ends) = channel::<()>();
     let ends = Arc::new(Mutex::new(ends));
     let (first, second) = (ends.clone(), ends);
@@ -60,7 +60,7 @@ async fn what_gets_no_thread_before_the_operator_stops_has_not_begun() {
     threads.shutdown_background();
 }
 
-/// What a handler holds, and what panics when it is let go.
+/// Panics when it is dropped; held by a handler.
 struct Fragile;
 
 impl Drop for Fragile {
@@ -89,7 +89,7 @@ async fn a_handler_that_panics_when_it_is_cut_off_has_timed_out() {
     assert!(is_timeout, "{:?}", called.map_err(|_| "it has panicked"));
 }
 
-/// The name of the object that is the current one; none in tasks and threads of a handler.
+/// Returns the name of the current object; an error in tasks and threads that the handler has spawned.
 fn current_name() -> Result<String, String> {
     let owner = Owner::current().map_err(|error| error.to_string())?;
     let mut named = json!({});
@@ -100,7 +100,7 @@ fn current_name() -> Result<String, String> {
 #[tokio::test(start_paused = true)]
 async fn the_object_of_a_call_is_the_current_one_while_it_is_made() {
     let ask = |_| {
-        // Before the future is made, between its polls, and in a task of its own.
+        // Asks before the future exists, between its polls, and in a spawned task.
         let first = current_name();
         async move {
             tokio::time::sleep(Duration::from_secs(1)).await;

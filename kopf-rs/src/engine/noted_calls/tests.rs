@@ -7,7 +7,7 @@ use crate::handler::testing::{cause, myapp};
 use crate::happening::abrupt_end::Stage;
 use crate::reaction::suspension::state_for;
 
-/// Notes in a folder of a test's own, of one process after the other.
+/// A notes file of one test, which several processes open one after the other.
 struct Place(PathBuf);
 
 impl Place {
@@ -26,7 +26,7 @@ impl Place {
         std::fs::read_to_string(&self.0).unwrap()
     }
 
-    /// The process dies in a call for each of these objects.
+    /// Simulates a process that crashes in a call for each of these objects.
     fn die(&self, uids: &[&str]) {
         let notes = self.open();
         for uid in uids {
@@ -49,7 +49,7 @@ fn call(uid: &str) -> HandlerCall {
     cause(&registry.handlers()[0], object)
 }
 
-/// The process lives for a while.
+/// Lets the process live for a while.
 async fn live(notes: &NotedCalls) {
     let a_while = NOTED + Duration::from_secs(1);
     let looked_after = tokio::time::timeout(a_while, notes.look_after());
@@ -110,7 +110,7 @@ async fn suspects_have_turns_and_others_need_none() {
     assert!(first.is_some() && notes.turn("4").await.is_none());
     assert!(notes.turn("2").now_or_never().is_none());
     drop(first);
-    // Whoever takes too long keeps nobody waiting, from when it has begun.
+    // A suspect that takes too long holds the permit for a limited time, counted from its begin.
     let start = Instant::now();
     let mut second = notes.turn("2").await;
     let patience = Duration::from_secs(5);
@@ -202,7 +202,7 @@ async fn notes_made_shorter_still_say_that_the_operator_was_told_to_end() {
     notes.end();
 }
 
-/// No call begins once the first ten minutes are over: nobody asks how late it is.
+/// Checks that notes expire by time: no call begins after the first ten minutes that would check the clock.
 #[tokio::test(start_paused = true)]
 async fn a_call_that_outlives_the_ten_minutes_is_forgotten() {
     let place = Place::new("outlived");

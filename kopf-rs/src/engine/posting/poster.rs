@@ -1,4 +1,4 @@
-//! The task that posts Events, one after the other: each is tried a few times; one that keeps failing is logged and dropped.
+//! The task that posts Events, one after the other. It repeats a failed request a few times, then logs and drops the Event.
 //!
 //! Must not know where Events come from.
 
@@ -20,19 +20,19 @@ use crate::object::posted_event::{PostedEvent, Reporter, series_patch};
 use crate::reaction::event_series::SeriesUpdate;
 use crate::rt::backoff::Backoff;
 
-/// How often one request is tried.
+/// The maximum number of attempts for one request.
 const TRIES: u32 = 9;
-/// For so long, nothing is posted to a namespace where that is forbidden.
+/// The time for which the task posts nothing to a namespace after a denial.
 const FORBIDDEN: Duration = Duration::from_secs(60);
 
-/// The parts a poster is made of.
+/// The parts that a poster needs.
 #[derive(Debug)]
 pub(crate) struct PosterSetup {
     pub(crate) cluster: Cluster,
     pub(crate) reporter: Reporter,
     /// The prefix of the names of Events.
     pub(crate) prefix: String,
-    /// First and longest pause after a failed request.
+    /// The first and the longest back-off after a failed request.
     pub(crate) backoff: (Duration, Duration),
 }
 
@@ -41,9 +41,9 @@ pub(super) struct Poster {
     queue: Arc<EventQueue>,
     setup: PosterSetup,
     meter: SharedMeter,
-    /// Rules that are missing, as it was told.
+    /// The missing RBAC rules that have been reported.
     told: BTreeSet<String>,
-    /// Namespaces where nothing may be posted, until when nothing is.
+    /// Namespaces that deny Events, with the end of the pause.
     forbidden: BTreeMap<String, Instant>,
 }
 
@@ -65,7 +65,7 @@ impl Poster {
         }
     }
 
-    /// Until the operator ends and nothing waits any more.
+    /// Runs until the operator ends and no Event waits.
     pub(super) async fn run(mut self) {
         loop {
             match self.queue.next() {
@@ -80,7 +80,7 @@ impl Poster {
 
     async fn post(&mut self, event: &PostedEvent) {
         let now = self.queue.now();
-        // No two alike, and ordered by time.
+        // Unique, and sortable by time.
         let mark = self.setup.cluster.rng().next_f64() * f64::from(u16::MAX);
         let name = format!("{}{:x}-{mark:04.0}", self.setup.prefix, now.as_nanosecond());
         let body = event.body(&name, &self.setup.reporter, now);
@@ -112,7 +112,7 @@ impl Poster {
         }
     }
 
-    /// Ask, and ask again, a few times; `None` where it is known to be forbidden.
+    /// Sends a request, and repeats it a few times. Returns `None` if the namespace is known to deny Events.
     async fn send(
         &mut self,
         namespace: &str,
@@ -149,7 +149,7 @@ impl Poster {
             ClusterError::Denied { message, rule } if !rule.is_empty() => {
                 let until = Instant::now() + FORBIDDEN;
                 self.forbidden.insert(namespace.to_owned(), until);
-                // The first line says where: the same for every namespace but for its name.
+                // The first line names the namespace; without it, the rule is the same for all namespaces and is reported once.
                 let what = rule.split_once('\n').map_or(&**rule, |(_, what)| what);
                 if !self.told.insert(what.to_owned()) {
                     return;

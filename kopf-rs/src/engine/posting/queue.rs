@@ -1,6 +1,6 @@
 //! The queue between handlers and the task that posts their Events.
 //!
-//! Promises that nobody waits who puts something into it, and that it takes no more memory than its limits. Must not know requests.
+//! Guarantees that posting never waits, and that memory stays within the limits. Must not know requests.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -15,23 +15,23 @@ use crate::object::posted_event::PostedEvent;
 use crate::reaction::event_series::{EventSeries, SeriesUpdate, Verdict};
 use crate::rt::clock::Clock;
 
-/// So many Events wait for the server.
+/// The maximum number of waiting Events.
 const QUEUE: usize = 1_000;
-/// How often it is told at most that Events are left out.
+/// The minimum interval between two reports of dropped Events.
 const TELLING: Duration = Duration::from_secs(60);
 
-/// Which Events are taken.
+/// The filters for Events.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PostingGates {
     pub(crate) level: PostingLevel,
     pub(crate) lines: bool,
 }
 
-/// Between handlers and the task that posts.
+/// The queue between handlers and the posting task.
 #[derive(Debug)]
 pub(crate) struct EventQueue {
     clock: Clock,
-    /// Set once Events are posted. Before that, and where they are off, none is taken.
+    /// Set when posting starts. Before that, and if Events are disabled, no Event is accepted.
     gates: OnceLock<PostingGates>,
     state: Mutex<State>,
     woken: Notify,
@@ -44,24 +44,24 @@ struct State {
     is_posting: bool,
     series: EventSeries,
     left_out: LeftOut,
-    /// When it was last told that some are left out.
+    /// When dropped Events were last reported.
     told: Option<Timestamp>,
 }
 
-/// How many were left out since that was told.
+/// The number of Events dropped since the last report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct LeftOut {
     pub(super) queue_full: u64,
     pub(super) too_many: u64,
 }
 
-/// The next step of the task.
+/// The next step of the posting task.
 #[derive(Debug, PartialEq)]
 pub(super) enum PostingStep {
     Post(PostedEvent),
     Count(SeriesUpdate),
     Tell(LeftOut),
-    /// Until then, or until something comes in.
+    /// Wait until this time, or until an Event arrives.
     Wait(Option<Timestamp>),
     End,
 }
@@ -110,12 +110,12 @@ impl EventQueue {
         }
     }
 
-    /// Take Events from now on. `false` where it does already.
+    /// Accepts Events from now on. Returns `false` if it was open already.
     pub(super) fn open(&self, gates: PostingGates) -> bool {
         self.gates.set(gates).is_ok()
     }
 
-    /// Takes no more Events: those that wait are the last ones.
+    /// Accepts no more Events; the waiting ones are the last.
     pub(super) fn close(&self) {
         self.closing.cancel();
     }
@@ -124,7 +124,7 @@ impl EventQueue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next step. The step before counts as done.
+    /// Returns the next step. The call implies that the former step is done.
     pub(super) fn next(&self) -> PostingStep {
         let (now, is_end) = (self.clock.now(), self.closing.is_cancelled());
         let mut state = self.lock();
@@ -149,7 +149,7 @@ impl EventQueue {
         PostingStep::Wait(state.series.next_due().into_iter().chain(telling).min())
     }
 
-    /// Until there may be something to do.
+    /// Waits until there may be another step.
     pub(super) async fn wait(&self, until: Option<Timestamp>) {
         let due = async {
             match until {
@@ -165,9 +165,9 @@ impl EventQueue {
         }
     }
 
-    /// A pause after a failed request: a short one where the operator ends.
+    /// Pauses after a failed request; shortly if the operator ends.
     pub(super) async fn pause(&self, pause: Duration) {
-        /// Nobody waits for longer when the operator stops.
+        /// The limit of a pause while the operator stops.
         const SHORT: Duration = Duration::from_millis(500);
         tokio::select! {
             biased;
@@ -176,12 +176,12 @@ impl EventQueue {
         }
     }
 
-    /// The server has the Event, under that name.
+    /// Notes that the server has the Event, under this name.
     pub(super) fn posted(&self, event: &PostedEvent, name: &str) {
         self.lock().series.posted(event.key(), name);
     }
 
-    /// The server does not have it, or not any more.
+    /// Notes that the server does not have the Event, or no longer has it.
     pub(super) fn forget(&self, key: u64) {
         self.lock().series.forget(key);
     }
@@ -190,7 +190,7 @@ impl EventQueue {
         self.clock.now()
     }
 
-    /// How many are not posted yet.
+    /// Returns the number of Events not posted yet.
     pub(super) fn left(&self) -> u64 {
         let state = self.lock();
         let left = state.waiting.len() + usize::from(state.is_posting);

@@ -45,7 +45,7 @@ fn started(fake: &Fake) -> (EventPosting, Arc<dyn EventSink>) {
     (posting, sink)
 }
 
-/// Method, and what each request says: its note, or its count.
+/// Returns the method of each request, and its note or its count.
 fn said(fake: &Fake) -> Vec<(String, Value)> {
     let said = fake.seen().into_iter().map(|seen| {
         let body: Value = serde_json::from_str(&seen.body).unwrap();
@@ -83,7 +83,7 @@ async fn the_same_event_is_posted_once_and_counted() {
     assert_eq!(said(&fake)[2..], [post("one")]);
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(said(&fake)[3..], [count(101)]);
-    // The end does not wait for the pause.
+    // The shutdown does not wait for the pause.
     sink.post(event("a", "one"));
     posting.finish(Duration::from_secs(2)).await;
     assert_eq!(said(&fake)[4..], [count(102)]);
@@ -104,7 +104,7 @@ async fn what_fails_for_a_while_is_tried_again_and_an_end_does_not_wait_long() {
     sink.post(event("a", "one"));
     tokio::time::sleep(Duration::from_secs(10)).await;
     assert_eq!(said(&fake), vec![post("one"); 3]);
-    // From now on the server says nothing.
+    // From now on the server does not answer.
     sink.post(event("a", "two"));
     sink.post(event("a", "three"));
     let before = tokio::time::Instant::now();

@@ -1,6 +1,6 @@
-//! What the queue holds at a moment, for those who ask how the operator is.
+//! Reports the present contents of the queue to status pages.
 //!
-//! Looks at every object, so nothing in the operator's own work asks for it.
+//! Iterates over all objects, so the operator itself must not call it.
 
 use std::collections::{BTreeMap, BinaryHeap};
 use std::time::Duration;
@@ -11,30 +11,30 @@ use crate::engine::key::Key;
 use crate::engine::memory::Version;
 use crate::engine::queue::{Queue, Slot, State, StreamId, Work};
 
-/// What the queue holds.
+/// The contents of the queue.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct QueueFacts {
-    /// Objects that are known.
+    /// The number of known objects.
     pub(crate) objects: usize,
-    /// The same by resource (`plural.group`).
+    /// The number of known objects by resource (`plural.group`).
     pub(crate) kinds: BTreeMap<String, usize>,
-    /// Those that have a worker.
+    /// The number of objects with a worker.
     pub(crate) busy: usize,
-    /// Those of which a state waits to be looked at.
+    /// The number of objects with an unhandled state.
     pub(crate) waiting: usize,
-    /// The object that waits for longest.
+    /// The object that has waited longest.
     pub(crate) oldest: Option<Waiting>,
-    /// The one that waits for longest without any need: the server does not keep it waiting.
+    /// The object that has waited longest although the server does not keep it waiting.
     pub(crate) stuck: Option<Waiting>,
-    /// Events of watches so far.
+    /// The number of watch events so far.
     pub(crate) events: u64,
-    /// Objects at rest that will be due.
+    /// The number of idle objects that will be due.
     pub(crate) timers: usize,
-    /// The first of these, and when.
+    /// The first of these, with their times.
     pub(crate) next: Vec<(QueuedObject, Duration)>,
 }
 
-/// An object of which a state waits.
+/// An object with an unhandled state.
 #[derive(Clone, Debug)]
 pub(crate) struct Waiting {
     pub(crate) object: QueuedObject,
@@ -44,34 +44,34 @@ pub(crate) struct Waiting {
     pub(crate) is_held_up: bool,
 }
 
-/// What the queue knows of one object.
+/// The queue's knowledge of one object.
 #[derive(Clone, Debug)]
 pub(crate) struct ObjectFacts {
     pub(crate) object: QueuedObject,
     /// It has a worker.
     pub(crate) is_busy: bool,
-    /// Since when a state of it waits to be looked at, and which version that is.
+    /// Since when a state waits, and the version of that state.
     pub(crate) waits: Option<(Instant, Version)>,
     /// Requests about it fail and are repeated.
     pub(crate) is_held_up: bool,
-    /// It rests until then.
+    /// It is idle until then.
     pub(crate) due: Option<Instant>,
 }
 
 /// An object as the queue knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct QueuedObject {
-    /// As log lines name a resource; empty where it is not watched any more.
+    /// The resource as in log lines; empty if it is no longer watched.
     pub(crate) resource: String,
     /// `namespace/name`, or the name alone.
     pub(crate) name: String,
 }
 
-/// So many of those that will be due are named.
+/// The number of scheduled objects that are listed by name.
 const NAMED: usize = 10;
 
 impl Queue {
-    /// One object now; `None` where it is not known.
+    /// Returns the facts of one object; `None` if it is unknown.
     pub(crate) fn object_facts(&self, uid: &str) -> Option<ObjectFacts> {
         let state = self.lock();
         let slot = state.slots.get(&Key::of_uid(uid))?;
@@ -85,7 +85,7 @@ impl Queue {
         })
     }
 
-    /// Its contents now. States that are handled already, as `is_handled` says of a uid and a version, do not count as waiting.
+    /// Returns the present contents. States for which `is_handled` holds do not count as waiting.
     pub(crate) fn facts(&self, is_handled: impl Fn(&str, &Version) -> bool) -> QueueFacts {
         let state = self.lock();
         let mut facts = QueueFacts {
@@ -138,7 +138,7 @@ impl Queue {
     }
 }
 
-/// An object that waits: since when, and whether requests about it fail.
+/// A waiting object: since when, and whether requests about it fail.
 type Oldest<'a> = (Instant, bool, &'a Key, &'a Slot);
 
 fn keep_older<'a>(oldest: &mut Option<Oldest<'a>>, found: Oldest<'a>) {
@@ -148,7 +148,7 @@ fn keep_older<'a>(oldest: &mut Option<Oldest<'a>>, found: Oldest<'a>) {
 }
 
 impl State {
-    /// The objects of streams, by resource.
+    /// Counts the objects of streams by resource.
     fn kinds(&self, streams: BTreeMap<StreamId, usize>) -> BTreeMap<String, usize> {
         let mut kinds = BTreeMap::new();
         for (stream, objects) in streams {
@@ -170,7 +170,7 @@ impl State {
 }
 
 impl Slot {
-    /// Since when a state waits to be looked at, when the server has last kept it waiting, and its version.
+    /// Returns since when a state waits, when the server last kept it waiting, and its version.
     fn waits_since(&self) -> Option<(Instant, Option<Instant>, Version)> {
         let Work::Busy(busy) = &self.work else {
             return None;

@@ -1,4 +1,4 @@
-//! One object's place in the queue: letters put in, when it is due, what is known of it without its state.
+//! The queue's entry for one object: takes messages, and knows when the object is due and how to name it without its state.
 //!
 //! Must not know other objects.
 
@@ -8,18 +8,22 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::engine::key::Key;
-use crate::engine::mailbox::{Letter, Mailbox, Origin, Pending};
+use crate::engine::mailbox::{Mailbox, Message, Pending, Snapshot};
 use crate::engine::queue::{Busy, Slot, Work, WorkerStart};
 use crate::engine::resource_handlers::ResourceHandlers;
 use crate::object::event::EventType;
 use crate::object::raw::Raw;
+use crate::rt::flow::Load;
 
 impl Slot {
-    /// Put the letter in; a worker is due where there is none yet.
-    pub(super) fn post(&mut self, key: &Key, letter: Letter) -> Option<WorkerStart> {
+    /// Posts a message. Returns a worker if the object has none yet.
+    pub(super) fn post(&mut self, key: &Key, letter: Message) -> Option<WorkerStart> {
         match &mut self.work {
             Work::Busy(busy) => {
-                busy.stale &= !matches!(letter, Letter::State(_));
+                busy.stale &= !matches!(letter, Message::State(_));
+                // The end of the watch replaces the pending absence, which no watch will report again.
+                busy.is_gone |= matches!(letter, Message::Unwatched)
+                    && busy.mailbox.state().is_some_and(Pending::is_absence);
                 busy.mailbox.post(letter);
                 busy.wake.notify_one();
                 None
@@ -35,6 +39,8 @@ impl Slot {
                     stale: false,
                     held_up: None,
                     is_gone: false,
+                    is_absent: false,
+                    is_paused: false,
                 }));
                 let key = key.clone();
                 Some(WorkerStart { key, memory, wake })
@@ -42,11 +48,27 @@ impl Slot {
         }
     }
 
+    /// Notes that a watch shows the object. Returns whether its worker was busy through a pause that ends with this event.
+    pub(super) fn is_shown(&mut self, event: EventType) -> bool {
+        match &mut self.work {
+            Work::Busy(busy) if event != EventType::Deleted => {
+                (busy.is_gone, busy.is_absent) = (false, false);
+                std::mem::take(&mut busy.is_paused)
+            }
+            _ => false,
+        }
+    }
+
+    /// Returns whether the object has a worker and is gone, which no watch will report again.
+    pub(super) fn is_gone(&self) -> bool {
+        matches!(&self.work, Work::Busy(busy) if busy.is_gone)
+    }
+
     pub(super) fn is_at_rest(&self) -> bool {
         matches!(self.work, Work::Resting(_))
     }
 
-    /// When it is due, if it rests until then.
+    /// Returns when the object is due, if it is idle.
     pub(super) fn due(&self) -> Option<Instant> {
         match &self.work {
             Work::Resting(memory) => memory.due(),
@@ -54,8 +76,8 @@ impl Slot {
         }
     }
 
-    /// What is known of it: its name.
-    pub(super) fn origin(&self, key: &Key, kind: &Arc<ResourceHandlers>) -> Option<Origin> {
+    /// Returns a snapshot that holds only the object's name.
+    pub(super) fn origin(&self, key: &Key, kind: &Arc<ResourceHandlers>) -> Option<Snapshot> {
         let (namespace, name) = self.name.split_once('/').unwrap_or(("", &self.name));
         let mut metadata = serde_json::json!({"name": name, "uid": key.uid()});
         if !namespace.is_empty() {
@@ -66,14 +88,14 @@ impl Slot {
             "kind": kind.resource.kind,
             "metadata": metadata,
         });
-        Some(Origin {
+        Some(Snapshot {
             raw: Raw::parse(&object.to_string()).ok()?,
             kind: kind.clone(),
         })
     }
 
     pub(super) fn deletion(&self, key: &Key, kind: &Arc<ResourceHandlers>) -> Option<Pending> {
-        let Origin { raw, kind } = self.origin(key, kind)?;
+        let Snapshot { raw, kind } = self.origin(key, kind)?;
         Some(Pending {
             event: EventType::Deleted,
             raw,
@@ -81,6 +103,7 @@ impl Slot {
             arrived: Instant::now(),
             listing: None,
             concluded: true,
+            _load: Load::default(),
         })
     }
 }

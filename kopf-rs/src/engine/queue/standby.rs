@@ -1,18 +1,18 @@
-//! While another instance is at work: watches and indices go on, and of an object no more is kept than whether it is to be looked at then.
+//! Standby while another instance leads: watches and indices go on, and the queue only records which objects need a look at the takeover.
 //!
-//! Promises that no worker begins, and that whoever takes over looks at each object that has asked for something since. Must not know what
-//! decides which instance is at work.
+//! Guarantees that no worker starts meanwhile, and that the takeover looks at each object that has needed attention since. Must not know how
+//! leaders are elected.
 
 use std::collections::BTreeSet;
 
 use crate::engine::key::Key;
-use crate::engine::mailbox::Letter;
+use crate::engine::mailbox::Message;
 use crate::engine::memory::Memory;
 use crate::engine::queue::{Queue, Slot, State, Work, WorkerStart};
 
 impl Queue {
-    /// Another instance is at work from now on: what runs ends, nothing begins, and objects that ask for something are noted. Hands over the
-    /// workers of those that rest while their daemons and timers run.
+    /// Enters standby: running work ends, no work starts, and objects that need attention are recorded. Returns workers for idle objects
+    /// whose daemons and timers are running.
     pub(crate) fn stand_by(&self) -> Vec<WorkerStart> {
         let mut state = self.lock();
         if state.standby.is_some() {
@@ -38,9 +38,9 @@ impl Queue {
         for key in others {
             let resting = state.slots.get(&key).is_some_and(Slot::is_at_rest);
             let origin = state.origin(&key).filter(|_| resting);
-            let due = origin.map(Letter::Due);
+            let due = origin.map(Message::Due);
             started.extend(due.and_then(|due| state.deliver(&key, due)));
-            state.deliver(&key, Letter::Unwatched);
+            state.deliver(&key, Message::Unwatched);
         }
         state.standby = Some(noted);
         drop(state);
@@ -48,22 +48,47 @@ impl Queue {
         started
     }
 
-    /// This instance is at work from now on: the workers of the objects that have asked for something meanwhile.
+    /// Notes that the watch no longer shows the object and has reported that, so that a takeover does not look for it in vain. Does nothing
+    /// if the object was shown again since that report was taken.
+    pub(crate) fn mark_out_of_sight(&self, key: &Key) {
+        if let Some(busy) = self.lock().busy_slot(key)
+            && busy.is_absent
+        {
+            busy.is_gone = true;
+            busy.mailbox.cancel_take_over();
+        }
+    }
+
+    /// Returns whether another instance leads.
+    pub(crate) fn stands_by(&self) -> bool {
+        self.lock().standby.is_some()
+    }
+
+    /// Leaves standby. Returns workers for the recorded objects, and for all objects whose handlers are called at a start, because a new
+    /// term counts as one. Leaves out objects that are gone, since reading them would be retried for ever.
     pub(crate) fn take_over(&self) -> Vec<WorkerStart> {
         let mut state = self.lock();
         let Some(noted) = state.standby.take() else {
             return Vec::new();
         };
+        let State { slots, streams, .. } = &*state;
+        let acts_at_a_start = |slot: &Slot| {
+            let stream = streams.get(&slot.stream);
+            stream.is_some_and(|it| it.kind.acts_at_a_start())
+        };
+        let those = slots.iter().filter(|(_, slot)| !slot.is_gone());
+        let those = those.filter(|(key, slot)| noted.contains(*key) || acts_at_a_start(slot));
+        let those: Vec<Key> = those.map(|(key, _)| key.clone()).collect();
         let look = |key: Key| {
             let origin = state.origin(&key)?;
-            state.deliver(&key, Letter::TakenOver(origin))
+            state.deliver(&key, Message::TakenOver(origin))
         };
-        noted.into_iter().filter_map(look).collect()
+        those.into_iter().filter_map(look).collect()
     }
 }
 
 impl State {
-    /// The object is deleted while another instance is at work, which is the one to handle that.
+    /// Notes that the object is deleted while another instance leads and handles the deletion.
     fn is_gone_meanwhile(&mut self, key: &Key) {
         match self.slots.get_mut(key).map(|slot| &mut slot.work) {
             Some(Work::Busy(busy)) => busy.is_gone = true,
@@ -75,12 +100,13 @@ impl State {
         }
     }
 
-    /// While another instance is at work, an object rests whose worker is done with it. The memory where that is not so.
+    /// Makes an object idle whose worker ends during standby. Returns the memory if that is not possible: after the watch is closed, no
+    /// event would report the deletion of the object.
     pub(super) fn keep(&mut self, key: &Key, memory: Memory) -> Result<(), Memory> {
         let Some(slot) = self.slots.get_mut(key) else {
             return Err(memory);
         };
-        let is_gone = matches!(&slot.work, Work::Busy(busy) if busy.is_gone);
+        let is_gone = slot.is_gone() || !self.streams.contains_key(&slot.stream);
         match &mut self.standby {
             Some(noted) if !is_gone => {
                 noted.insert(key.clone());
@@ -92,15 +118,18 @@ impl State {
         }
     }
 
-    /// The letter, unless it is noted for whenever this instance is at work. Workers that are about to end get theirs.
-    pub(super) fn unless_standing_by(&mut self, key: &Key, letter: Letter) -> Option<Letter> {
+    /// Returns the message if it has to be delivered at once: workers that are about to end get theirs. Other messages are recorded for the
+    /// takeover.
+    pub(super) fn unless_standing_by(&mut self, key: &Key, letter: Message) -> Option<Message> {
         let Some(noted) = &mut self.standby else {
             return Some(letter);
         };
         let is_absence = match &letter {
-            Letter::State(state) => state.is_absence(),
-            Letter::ChildrenChanged(_) | Letter::Due(_) => false,
-            Letter::Unwatched | Letter::Returned(_) | Letter::TakenOver(_) => return Some(letter),
+            Message::State(state) => state.is_absence(),
+            Message::ChildrenChanged(_) | Message::Due(_) => false,
+            Message::Unwatched | Message::Returned(_) | Message::TakenOver(_) => {
+                return Some(letter);
+            }
         };
         if is_absence {
             noted.remove(key);

@@ -1,11 +1,17 @@
-//! What the queue promises, on literal events.
+//! Tests the guarantees of the queue on literal events.
 
 use super::*;
+use crate::engine::running_calls::RunningCalls;
+use crate::handler::live::Live;
+use crate::handler::logger::Logger;
+use crate::handler::registry::Registry;
+use crate::handler::registry::callback::handler;
+use crate::handler::stopped::Stopped;
 use crate::object::resource::Resource;
 
 const UID: &str = "0f8b6c9e-1d2a-4b3c-9d4e-5f60718293a4";
 
-/// The kind in its next version, under handlers of its own.
+/// Returns the kind in its next API version, with other handlers.
 fn newer() -> Arc<ResourceHandlers> {
     let resource = Resource {
         version: "v2".to_owned(),
@@ -25,7 +31,7 @@ fn never(_: &ResourceHandlers, _: &mut Memory, _: &Raw) -> bool {
     false
 }
 
-/// A queue with one stream, 0, and the workers it has asked for.
+/// A queue with one stream, 0, and the workers that it has asked for.
 struct Fed {
     queue: Queue,
     started: Vec<WorkerStart>,
@@ -47,10 +53,10 @@ impl Fed {
     fn object(&mut self, event: EventType, name: &str, uid: &str, version: u32) {
         self.feed(WatchEvent::Object(event, raw(name, uid, version)));
     }
-    /// The one worker asked for takes its letter, and rests having handled `version`.
+    /// Lets the one requested worker take its message, handle `version` and become idle.
     fn work(&mut self, version: &str) -> Pending {
         let mut started = self.started.pop().unwrap();
-        let Some(Letter::State(state)) = self.queue.take(&started.key) else {
+        let Some(Message::State(state)) = self.queue.take(&started.key) else {
             panic!("no state waits");
         };
         started.memory.version = Version::of(version);
@@ -180,7 +186,7 @@ async fn what_is_not_watched_any_more_is_forgotten_and_not_deleted() {
     assert!(!fed.queue.is_deleted(&working.key));
     assert_eq!(fed.queue.lock().slots.len(), 1);
     let letter = fed.queue.take(&working.key);
-    assert!(matches!(letter, Some(Letter::Unwatched)), "{letter:?}");
+    assert!(matches!(letter, Some(Message::Unwatched)), "{letter:?}");
     assert!(fed.queue.remove(&working.key).is_none());
     assert_eq!(fed.queue.lock().slots.len(), 0);
     assert_eq!(fed.queue.busy(), 0);
@@ -198,9 +204,9 @@ async fn a_watch_that_comes_back_before_the_worker_has_ended_starts_no_second_on
     assert!(fed.started.is_empty(), "it has a worker");
     assert!(matches!(
         fed.queue.take(&working.key),
-        Some(Letter::State(_))
+        Some(Message::State(_))
     ));
-    // The same while the worker lets go of what it is told is not watched.
+    // The same while the worker forgets an object whose watch has ended.
     fed.queue.close(0);
     fed.queue.take(&working.key).unwrap();
     fed.queue.open(0, ResourceHandlers::of_pods(), None);
@@ -219,7 +225,7 @@ async fn a_state_that_comes_while_a_concluded_deletion_is_handled_is_handled_nex
     fed.feed(WatchEvent::Listing(Instant::now()));
     fed.feed(WatchEvent::Synced);
     let working = fed.started.pop().unwrap();
-    let Some(Letter::State(deletion)) = fed.queue.take(&working.key) else {
+    let Some(Message::State(deletion)) = fed.queue.take(&working.key) else {
         panic!("no deletion waits");
     };
     assert!(deletion.is_deletion() && deletion.concluded);
@@ -328,4 +334,157 @@ async fn what_was_not_listed_since_a_pause_is_remembered_over_the_next_one() {
     fed.feed(WatchEvent::Listing(Instant::now()));
     fed.feed(WatchEvent::Synced);
     assert_eq!(pause(&fed), 0, "the object is gone");
+}
+
+/// Checks that the object is dropped, since no watch would report its deletion.
+#[tokio::test]
+async fn nothing_is_kept_of_an_object_whose_watch_is_closed_while_another_instance_works() {
+    let mut fed = Fed::new();
+    fed.object(EventType::Added, "a", UID, 1);
+    let start = fed.started.pop().unwrap();
+    assert!(fed.queue.stand_by().is_empty());
+    assert!(fed.queue.close(0).is_empty());
+    let letter = fed.queue.take(&start.key);
+    assert!(matches!(letter, Some(Message::Unwatched)), "{letter:?}");
+    assert!(fed.queue.forget(&start.key, start.memory).is_none());
+    assert!(!fed.queue.knows(UID));
+    assert!(fed.queue.take_over().is_empty());
+}
+
+/// Checks that the object is dropped if the watch no longer shows it, because the next leader would look for it for ever.
+#[tokio::test]
+async fn an_absence_that_was_told_before_another_instance_works_is_not_forgotten() {
+    for comes_back in [false, true] {
+        let mut fed = Fed::new();
+        fed.queue.open(0, resumed(true), None);
+        fed.object(EventType::Added, "a", UID, 1);
+        fed.object(EventType::Deleted, "a", UID, 2);
+        let start = fed.started.pop().unwrap();
+        fed.queue.take(&start.key).unwrap();
+        assert!(fed.queue.stand_by().is_empty());
+        fed.queue.mark_out_of_sight(&start.key);
+        if comes_back {
+            fed.object(EventType::Added, "a", UID, 3);
+        }
+        assert!(fed.queue.forget(&start.key, start.memory).is_none());
+        assert_eq!(fed.queue.knows(UID), comes_back);
+    }
+}
+
+/// Returns Pods with a handler that is called at a start.
+fn resumed(is_selected: bool) -> Arc<ResourceHandlers> {
+    let registry = Registry::new().on_resume("pods", handler("r", |_| async { Ok(()) }));
+    let resource = ResourceHandlers::of_pods().resource.clone();
+    let kind = ResourceHandlers::new(0, resource, registry.handlers().to_vec());
+    Arc::new(kind.selected(is_selected))
+}
+
+/// A new term counts as a start, and no watch reports the deletion again.
+#[tokio::test]
+async fn what_is_gone_when_a_term_begins_is_not_looked_for() {
+    enum Told {
+        Before,
+        Taken,
+        Meanwhile,
+    }
+    for (told, is_selected) in [
+        (Told::Before, true),
+        (Told::Taken, true),
+        (Told::Meanwhile, true),
+        (Told::Meanwhile, false),
+    ] {
+        let mut fed = Fed::new();
+        fed.queue.open(0, resumed(is_selected), None);
+        fed.object(EventType::Added, "a", UID, 1);
+        let start = fed.started.pop().unwrap();
+        fed.queue.take(&start.key).unwrap();
+        if !matches!(told, Told::Meanwhile) {
+            fed.object(EventType::Deleted, "a", UID, 2);
+        }
+        if matches!(told, Told::Taken) {
+            fed.queue.take(&start.key).unwrap();
+        }
+        assert!(fed.queue.stand_by().is_empty());
+        if matches!(told, Told::Meanwhile) {
+            fed.object(EventType::Deleted, "a", UID, 2);
+        }
+        assert!(fed.queue.take_over().is_empty());
+        if matches!(told, Told::Taken) {
+            // The fate of the object was not determined.
+            fed.queue.mark_out_of_sight(&start.key);
+        }
+        assert_eq!(fed.queue.peek(&start.key, Mailbox::has_state), Some(false));
+        let letter = fed.queue.take(&start.key);
+        assert!(matches!(letter, Some(Message::Unwatched)), "{letter:?}");
+        assert!(fed.queue.forget(&start.key, start.memory).is_none());
+        assert!(!fed.queue.knows(UID));
+    }
+}
+
+/// Covers a worker that learns too late that its object is absent.
+#[tokio::test]
+async fn what_is_shown_again_before_a_term_begins_is_taken_over() {
+    let mut fed = Fed::new();
+    fed.queue.open(0, resumed(true), None);
+    fed.object(EventType::Added, "a", UID, 1);
+    fed.object(EventType::Deleted, "a", UID, 2);
+    let start = fed.started.pop().unwrap();
+    fed.queue.take(&start.key).unwrap();
+    assert!(fed.queue.stand_by().is_empty());
+    fed.object(EventType::Added, "a", UID, 3);
+    assert!(fed.queue.take_over().is_empty(), "it has a worker");
+    fed.queue.mark_out_of_sight(&start.key);
+    let letter = fed.queue.take(&start.key);
+    assert!(matches!(letter, Some(Message::Unwatched)), "{letter:?}");
+    assert!(fed.queue.forget(&start.key, start.memory).is_some());
+    let letter = fed.queue.take(&start.key);
+    assert!(matches!(letter, Some(Message::TakenOver(_))), "{letter:?}");
+}
+
+#[tokio::test]
+async fn nothing_is_noted_for_the_next_term_of_what_is_not_watched_any_more() {
+    let mut fed = Fed::new();
+    assert!(fed.queue.stand_by().is_empty());
+    fed.object(EventType::Added, "a", UID, 1);
+    let noted = |fed: &Fed| fed.queue.lock().standby.as_ref().map(BTreeSet::len);
+    assert_eq!(noted(&fed), Some(1));
+    fed.queue.close(0);
+    assert_eq!(noted(&fed), Some(0));
+}
+
+/// Checks that a worker begins anew after a pause, since others may have changed the object. An object that is idle while its daemons run
+/// stays busy until they have ended.
+#[tokio::test]
+async fn a_worker_that_is_busy_through_a_whole_pause_begins_anew() {
+    let daemons = Registry::new().daemon("pods", handler("d", |_| async { Ok(()) }));
+    for (is_paused, rests) in [(false, false), (true, false), (false, true), (true, true)] {
+        let mut fed = Fed::new();
+        fed.object(EventType::Added, "a", UID, 1);
+        let mut start = fed.started.pop().unwrap();
+        fed.queue.take(&start.key).unwrap();
+        if rests {
+            let call = RunningCalls::default().begin(
+                (start.key.clone(), daemons.handlers()[0].clone()),
+                Logger::default(),
+                (Stopped::new(), Live::of_text(raw("a", UID, 1))),
+                None,
+            );
+            start.memory.background_or_default().begins(call);
+            assert!(fed.queue.rest(&start.key, start.memory).is_none());
+        }
+        if is_paused {
+            fed.queue.pause();
+        }
+        let ending = fed.queue.close(0);
+        assert_eq!(ending.len(), usize::from(rests));
+        fed.queue.resume();
+        fed.queue.open(0, ResourceHandlers::of_pods(), None);
+        for begins_anew in [is_paused, false] {
+            fed.object(EventType::Listed, "a", UID, 1);
+            let letter = fed.queue.take(&start.key);
+            let is_start = matches!(letter, Some(Message::TakenOver(_)));
+            assert_eq!(is_start, begins_anew, "rests: {rests}: {letter:?}");
+        }
+        assert!(fed.started.is_empty());
+    }
 }

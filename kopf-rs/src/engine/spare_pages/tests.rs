@@ -1,4 +1,4 @@
-//! When free pages are given back, and that they are.
+//! Tests when free pages are returned, and that they are.
 
 use std::cell::Cell;
 
@@ -25,7 +25,7 @@ mod on_mimalloc {
     #[global_allocator]
     static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-    /// Asks for what the test itself does in a process of its own: other tests take memory too.
+    /// Tells the child process to do the actual test: other tests of the same process allocate memory, too.
     const ALONE: &str = "KOPF_RS_TEST_SPARE_PAGES";
 
     #[test]
@@ -54,7 +54,7 @@ mod on_mimalloc {
         drop(kept);
     }
 
-    /// Forty mebibytes in blocks of many sizes, and the few that are left of them.
+    /// Allocates forty mebibytes in blocks of many sizes, and returns the few blocks that stay.
     fn burst() -> Vec<Vec<u8>> {
         let sizes = [16, 48, 200, 640, 1800, 8192, 20_000].iter().cycle();
         let blocks: Vec<_> = sizes.take(9_000).map(|size| vec![1; *size]).collect();

@@ -1,4 +1,4 @@
-//! What figures and traces are told of an object's handling.
+//! Reports the handling of an object to metrics and traces.
 
 use tokio::time::Instant;
 use tracing::Span;
@@ -8,7 +8,7 @@ use crate::happening::spans;
 use crate::reaction::planned::Plan;
 
 impl Worker {
-    /// A state that has come in then is taken up.
+    /// Notes that a state which arrived at this time is being handled.
     pub(super) fn meter_state(&mut self, arrived: Instant) {
         let meter = self.shared().invoker.meter();
         if let Some(meter) = meter {
@@ -19,7 +19,7 @@ impl Worker {
         }
     }
 
-    /// All handlers of a change are done.
+    /// Notes that all handlers of a change are done.
     pub(super) fn meter_change(&mut self) {
         if let Some(changed) = self.changed.take()
             && let Some(meter) = self.shared().invoker.meter()
@@ -28,13 +28,14 @@ impl Worker {
         }
     }
 
-    /// The span of a cycle that calls handlers. What calls none is no trace: it would hide the others.
+    /// Returns the span of a cycle that calls handlers. Cycles without calls have no trace, since they would hide the others.
     pub(super) fn span_of(&self, plan: &Plan) -> Span {
         let is_idle = plan.changing.is_empty() && plan.watching.is_empty();
         if is_idle || !spans::are_collected() {
             return Span::none();
         }
         let age = self.changed.map(|changed| changed.elapsed());
-        spans::cycle(&self.kind.resource, &self.context.about, age)
+        let is_retry = plan.changing.iter().any(|call| call.attempt.retry > 0);
+        spans::cycle(&self.kind.resource, &self.context.about, age, is_retry)
     }
 }

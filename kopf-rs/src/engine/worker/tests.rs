@@ -1,9 +1,11 @@
-//! How large a worker is, and what it leaves to the next one.
+//! Tests the size of a worker, and the messages that it leaves to the next one.
 
 use serde_json::json;
+use tokio::sync::Notify;
 
 use super::*;
-use crate::cluster::fake::Fake;
+use crate::cluster::fake::{Answer, Fake};
+use crate::cluster::fence::Fence;
 use crate::cluster::watch::WatchEvent;
 use crate::engine::Engine;
 use crate::engine::children::ChildApplier;
@@ -15,24 +17,26 @@ use crate::handler::registry::Registry;
 use crate::handler::registry::callback::handler;
 use crate::handler::stopped::Stopped;
 use crate::handler::testing;
+use crate::object::lease::{LeaseTimes, Term};
 use crate::object::resource::Resource;
 use crate::reaction::input::Policy;
 use crate::rt::clock::Clock;
 use crate::state::Persistence;
 
-/// The size of what `make` returns.
+/// Returns the size of the value that the function returns.
 fn size_made<A, B, F>(_: impl FnOnce(A, B) -> F) -> usize {
     size_of::<F>()
 }
 
-/// A burst of failures has thousands of workers that wait for their next attempt: what a turn needs is made for the turn.
+/// Guards memory: after a burst of failures, thousands of workers wait for their next attempt, so the state of a cycle is allocated per
+/// cycle.
 #[test]
 fn a_worker_that_waits_is_small() {
     let size = size_made(work);
     assert!(size <= 1536, "{size} bytes");
 }
 
-/// A server that never answers.
+/// Returns the setup for a server that never answers.
 fn setup() -> Setup {
     Setup {
         children: Arc::new(ChildApplier::new("tester.kopf.rs".to_owned(), Vec::new())),
@@ -46,6 +50,7 @@ fn setup() -> Setup {
             blocking: 1,
             backoff: (Duration::from_secs(1), Duration::from_secs(60)),
             exit: Duration::from_secs(2),
+            handover: Duration::from_secs(2),
         },
         extensions: Arc::new(Extensions::default()),
         handlers: None,
@@ -58,7 +63,7 @@ fn setup() -> Setup {
     }
 }
 
-/// An engine which starts no workers.
+/// Returns the state of an engine that starts no workers.
 fn shared() -> Arc<Shared> {
     Arc::new(Shared::new(setup(), |_, _| {}))
 }
@@ -78,23 +83,23 @@ fn kind() -> Arc<ResourceHandlers> {
     Arc::new(ResourceHandlers::new(0, Arc::new(resource), Vec::new()))
 }
 
-/// The end of a call of a daemon, for the object `raw`.
-fn returned(raw: Raw, kind: &Arc<ResourceHandlers>) -> Letter {
+/// Returns the end of a daemon's call for the object `raw`.
+fn returned(raw: Raw, kind: &Arc<ResourceHandlers>) -> Message {
     let registry = Registry::new().daemon("pods", handler("d", |_| async { Ok(()) }));
     let returned = ReturnedCall {
         number: 1,
         call: testing::cause(&registry.handlers()[0], json!({"metadata": {"name": "a"}})),
         outcome: None,
         patch: Patch::new(),
-        origin: Origin {
+        origin: Snapshot {
             raw,
             kind: kind.clone(),
         },
     };
-    Letter::Returned(vec![returned])
+    Message::Returned(vec![returned])
 }
 
-/// Where workers run on several threads, a letter may come in between the moment when the object rests and the end of its worker.
+/// If workers run on several threads, a message may arrive between the moment when the object becomes idle and the end of its worker.
 #[tokio::test(start_paused = true)]
 async fn what_comes_in_once_the_object_rests_is_left_to_its_next_worker() {
     let (shared, kind) = (shared(), kind());
@@ -106,7 +111,7 @@ async fn what_comes_in_once_the_object_rests_is_left_to_its_next_worker() {
     queue.feed(0, event, |_, _, _| false, |start| started.push(start));
     let start = started.pop().unwrap();
     let key = start.key.clone();
-    let origin = Origin {
+    let origin = Snapshot {
         raw: raw.clone(),
         kind: kind.clone(),
     };
@@ -123,7 +128,7 @@ async fn what_comes_in_once_the_object_rests_is_left_to_its_next_worker() {
     assert_eq!(queue.take_returned(&key).len(), 1);
 }
 
-/// Programs of `main!` call handlers on a runtime of their own: the end of an apply there may wake the owner of the child.
+/// Programs of `main!` call handlers on a separate runtime, where the end of an apply may wake the owner of the child.
 #[test]
 fn a_worker_runs_where_its_engine_does_whoever_wakes_its_object() {
     let runtime = || {
@@ -156,7 +161,7 @@ fn a_worker_runs_where_its_engine_does_whoever_wakes_its_object() {
     );
 }
 
-/// Its daemons have the time that they are given to end.
+/// Checks that daemons get their time to end.
 #[tokio::test(start_paused = true)]
 async fn what_runs_ends_stage_by_stage_where_the_watch_is_closed_before_the_worker_begins() {
     let (shared, kind) = (shared(), kind());
@@ -175,7 +180,7 @@ async fn what_runs_ends_stage_by_stage_where_the_watch_is_closed_before_the_work
         (stopped.clone(), Live::of_text(pod())),
         None,
     );
-    start.memory.background_or_none().begins(call.clone());
+    start.memory.background_or_default().begins(call.clone());
     assert!(queue.close(0).is_empty());
     let working = tokio::spawn(work(shared.clone(), start));
     tokio::time::sleep(Duration::from_secs(1)).await;
@@ -183,5 +188,80 @@ async fn what_runs_ends_stage_by_stage_where_the_watch_is_closed_before_the_work
     assert!(!call.cancelled.is_cancelled(), "it may end by itself");
     tokio::time::sleep(Duration::from_secs(10)).await;
     assert!(call.cancelled.is_cancelled(), "it is cut off");
+    working.abort();
+}
+
+/// A write of this worker would belong to a later term, whose state it does not know.
+#[tokio::test]
+async fn a_worker_that_could_not_begin_belongs_to_the_term_in_which_it_was_started() {
+    let clock = Clock::start();
+    let fence = Fence::closed(clock, None);
+    let times = LeaseTimes {
+        duration: Duration::from_secs(15),
+        renew_deadline: Duration::from_secs(10),
+        retry: Duration::from_secs(2),
+    };
+    let grant = |number| {
+        let stamp = fence.now();
+        fence.set(Some(Term {
+            number,
+            stamp,
+            times,
+        }));
+    };
+    let mut setup = setup();
+    setup.cluster = setup.cluster.fenced(Some(fence.clone()));
+    setup.limits.workers = Some(1);
+    let shared = Arc::new(Shared::new(setup, |_, _| {}));
+    let _taken = shared.place().await;
+    let queue = &shared.queue;
+    queue.open(0, kind(), None);
+    let mut started = Vec::new();
+    let event = WatchEvent::Object(EventType::Added, pod());
+    queue.feed(0, event, |_, _, _| false, |start| started.push(start));
+    let WorkerStart { key, wake, .. } = started.pop().unwrap();
+    grant(1);
+    let about = Arc::new(about(&kind().resource, pod().facts()));
+    let mut context = WorkerContext::new(shared.clone(), key, about, wake);
+    queue.close(0);
+    assert!(!context.begin().await);
+    grant(2);
+    assert_eq!(context.term(), Some(1));
+}
+
+/// No other event would report an object that has not changed meanwhile.
+#[tokio::test(start_paused = true)]
+async fn an_object_that_must_not_be_read_is_handled_after_a_pause_as_the_watch_shows_it() {
+    let mut setup = setup();
+    let refusals = (0..20).map(|_| Answer::refusal(403, "no"));
+    setup.cluster = Fake::new(refusals).cluster();
+    let shared = Arc::new(Shared::new(setup, |_, _| {}));
+    let called = Arc::new(Notify::new());
+    let calls = called.clone();
+    let creation = handler("c", move |_| {
+        calls.notify_one();
+        async { Ok(()) }
+    });
+    let registry = Registry::new().on_create("pods", creation);
+    let handlers = registry.handlers().to_vec();
+    let kind = Arc::new(ResourceHandlers::new(0, kind().resource.clone(), handlers));
+    let queue = &shared.queue;
+    queue.open(0, kind.clone(), None);
+    let mut started = Vec::new();
+    let event = WatchEvent::Object(EventType::Added, pod());
+    queue.feed(0, event, |_, _, _| false, |start| started.push(start));
+    let mut start = started.pop().unwrap();
+    // A handler waits for its next attempt.
+    assert!(queue.take(&start.key).is_some());
+    start.memory.version = Version::of("1");
+    queue.pause();
+    queue.close(0);
+    queue.resume();
+    queue.open(0, kind, None);
+    let event = WatchEvent::Object(EventType::Listed, pod());
+    queue.feed(0, event, |_, _, _| false, |_| panic!("it has a worker"));
+    let working = tokio::spawn(work(shared.clone(), start));
+    let waited = tokio::time::timeout(LONG, called.notified()).await;
+    assert!(waited.is_ok(), "it stands still");
     working.abort();
 }

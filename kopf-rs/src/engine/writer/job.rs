@@ -1,6 +1,6 @@
-//! One write as far as it has come: which request is next, and what an answer makes of it.
+//! The progress of one write: chooses the next request, and processes its answer.
 //!
-//! No requests and no pauses: those are made by the writer. What comes next is decided by the policy.
+//! Sends no requests and makes no pauses: the writer does. The policy decides the next step.
 
 use std::time::Duration;
 
@@ -8,34 +8,38 @@ use serde::Deserialize;
 
 use crate::cluster::error::ClusterError;
 use crate::cluster::write::{Changes, Part, PatchRequest};
+use crate::engine::rewritten::Sighting;
 use crate::engine::writer::policy::{Answer, Next, Patience, Request, Sight, Tries, Why, after};
+use crate::object::operations::Operations;
 use crate::object::raw::Raw;
 use crate::object::resource::Resource;
 
-/// How a write has ended.
+/// The end of a write.
 #[derive(Debug)]
 pub(crate) enum Written {
-    /// The object as it is now.
+    /// The present object.
     Landed(Raw),
-    /// The object is no more, or not in this version: the former for certain, or maybe.
+    /// The object is gone for certain, or its API version may no longer be served.
     Gone { is_certain: bool },
-    /// Another state stands there: this one, unless it must not be read.
+    /// The server has another state: this one, unless it cannot be read.
     Outdated(Result<Raw, ClusterError>),
     /// The content was refused, and would be again.
     Refused(String),
-    /// It is not permitted, and the operator is to end.
+    /// RBAC forbids the write, and the operator is to end.
     Forbidden(ClusterError),
-    /// The operator stops, and this was the last try.
+    /// The operator stops, and this was the last attempt.
     GivenUp(ClusterError),
-    /// It became pointless while waiting for the server.
+    /// The write became pointless while it waited for the server.
     Void,
+    /// The write is still pending: a message arrived that must not wait for the server.
+    Interrupted,
 }
 
 /// The step after an answer.
 #[derive(Debug)]
 pub(super) enum Step {
     GoOn,
-    /// The same request again, after a pause that is not shorter.
+    /// The same request again, after a pause of at least this length.
     Again {
         error: ClusterError,
         at_least: Duration,
@@ -54,29 +58,39 @@ struct Done {
     rest: bool,
 }
 
-/// A write that is going on.
+/// The facts that the requests of a write have shown, however it ends.
+#[derive(Debug, Default)]
+pub(crate) struct Shown {
+    /// The values that the server has stored in another form than they were sent.
+    pub(crate) rewritten: Vec<Sighting>,
+    /// The changes of functions, for each state they were applied to, that may have landed partly or completely.
+    pub(crate) maybe_landed: Vec<Operations>,
+}
+
+/// A write in progress.
 pub(crate) struct Job<'a> {
     pub(super) resource: &'a Resource,
-    /// Nothing where the object is only to be read.
+    /// `None` if the object is only read.
     plan: Option<&'a Plan<'a>>,
     changes: Option<Changes>,
     /// The finalizers that the changes replace.
     finalizers: Option<&'a [String]>,
-    /// The newest state known.
+    /// The newest known state.
     state: Raw,
-    /// The status goes to a subresource of its own.
+    /// The status has a subresource of its own.
     apart: bool,
-    /// It may be there though nobody has told of it.
+    /// A status subresource may exist although discovery does not list it.
     may_be_apart: bool,
     done: Done,
     why: Option<Why>,
     /// A request for the current part had no answer.
     may_have_landed: bool,
+    shown: Option<&'a mut Shown>,
     pub(super) tries: Tries,
 }
 
 impl<'a> Job<'a> {
-    /// Make of `state` what is planned. With `finalizers` it must have exactly these when that lands.
+    /// Creates a write that applies `plan` to `state`. With `finalizers`, the object must have exactly these when the write lands.
     pub(crate) fn write(
         resource: &'a Resource,
         state: &Raw,
@@ -93,7 +107,7 @@ impl<'a> Job<'a> {
         })
     }
 
-    /// See what has become of `state`: [`Written::Outdated`].
+    /// Creates a read of the present object, which ends with [`Written::Outdated`].
     pub(crate) fn read(resource: &'a Resource, state: &Raw) -> Self {
         Self {
             resource,
@@ -106,26 +120,27 @@ impl<'a> Job<'a> {
             done: Done::default(),
             why: Some(Why::ToPlan),
             may_have_landed: false,
+            shown: None,
             tries: Tries::default(),
         }
     }
 
-    /// Failures are repeated for so long.
+    /// Sets for how long failures are repeated.
     pub(crate) fn set_patience(&mut self, patience: Patience) {
         self.tries.patience = patience;
     }
 
-    /// An earlier request for the same had no answer.
-    pub(crate) fn may_have_landed(&mut self) {
-        self.may_have_landed = true;
+    /// Sets the place where the facts that requests show are stored.
+    pub(crate) fn tell(&mut self, shown: &'a mut Shown) {
+        self.shown = Some(shown);
     }
 
-    /// Whether the state known has other finalizers than the changes replace.
+    /// Returns whether the known state has other finalizers than those which the changes replace.
     pub(crate) fn is_outdated(&self) -> bool {
         self.has_other_finalizers(&self.state)
     }
 
-    /// Takes in whether requests have shown a status subresource that discovery does not know of.
+    /// Takes in whether earlier requests have shown a status subresource that discovery does not list.
     pub(super) fn know_status_path(&mut self, is_there: bool) {
         if self.may_be_apart {
             self.apart = is_there;
@@ -133,7 +148,7 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// The next request; `None` where all is done.
+    /// Returns the next request; `None` if the write is done.
     pub(super) fn request(&self) -> Option<Request> {
         if let Some(why) = self.why {
             return Some(Request::Read(why));
@@ -152,12 +167,12 @@ impl<'a> Job<'a> {
         status.into_iter().chain(rest).filter(says)
     }
 
-    /// The status subresource that was to be written to is not there.
+    /// Returns whether the listed status subresource does not exist.
     pub(super) fn has_lost_status(&self) -> bool {
         self.resource.has_status_subresource() && !self.apart
     }
 
-    /// Whether the server has dropped the status from this part, and may have a subresource for it.
+    /// Returns whether the server has dropped the status from this part, and may have a subresource for it.
     pub(super) fn is_status_dropped(&self, part: Part, reply: &Raw) -> bool {
         let lose = |changes: &Changes| changes.lose_status_in(reply);
         self.may_be_apart
@@ -173,7 +188,7 @@ impl<'a> Job<'a> {
         &self.state
     }
 
-    /// All of it has landed.
+    /// Ends a write of which all parts have landed.
     pub(super) fn done(self) -> Written {
         Written::Landed(self.state)
     }
@@ -189,7 +204,7 @@ impl<'a> Job<'a> {
         })
     }
 
-    /// Take in the answer to `request`.
+    /// Takes in the answer to `request`. Returns the next step.
     pub(super) fn take(&mut self, request: Request, answer: Result<Raw, ClusterError>) -> Step {
         match answer {
             Ok(found) => self.take_state(request, found),
@@ -199,6 +214,9 @@ impl<'a> Job<'a> {
 
     fn take_state(&mut self, request: Request, found: Raw) -> Step {
         self.tries.failures = 0;
+        if let Request::Patch(part) = request {
+            self.has_landed(part, &found);
+        }
         let answer = match request {
             Request::Read(_) => Answer::Found(self.sight(&found)),
             Request::Patch(part) if self.is_status_dropped(part, &found) => {
@@ -215,8 +233,11 @@ impl<'a> Job<'a> {
             Next::Done => {
                 self.state = found;
                 self.part_is_done();
-                // Somebody else may have written since: the rest is for another state than it was made for.
-                if is_read { self.renew() } else { Step::GoOn }
+                if is_read {
+                    self.go_on_with_rest()
+                } else {
+                    Step::GoOn
+                }
             }
             Next::Rebind => {
                 self.tries.rebinds += 1;
@@ -226,7 +247,7 @@ impl<'a> Job<'a> {
             Next::AllInOne => {
                 self.state = found;
                 self.apart = false;
-                // It may be back before this lands.
+                // The subresource may be back before this lands.
                 self.may_be_apart = true;
                 self.renew()
             }
@@ -246,8 +267,9 @@ impl<'a> Job<'a> {
     fn take_error(&mut self, request: Request, error: ClusterError) -> Step {
         let next = after(Answer::of(&error), request, &self.tries);
         self.tries.denials += u32::from(matches!(error, ClusterError::Denied { .. }));
-        if matches!(request, Request::Patch(_)) {
-            self.may_have_landed |= error.may_have_landed();
+        if matches!(request, Request::Patch(_)) && error.may_have_landed() {
+            self.may_have_landed = true;
+            self.may_land_twice();
         }
         match next {
             Next::Read(why) => {
@@ -280,6 +302,32 @@ impl<'a> Job<'a> {
         }
     }
 
+    /// Takes in the reply to this part.
+    fn has_landed(&mut self, part: Part, reply: &Raw) {
+        if self.parts().nth(1).is_some() {
+            self.may_land_twice();
+        }
+        if self.is_status_dropped(part, reply) {
+            return;
+        }
+        if let (Some(shown), Some(changes)) = (&mut self.shown, &self.changes) {
+            for earlier in &mut shown.rewritten {
+                earlier.goes_on(&self.state, reply);
+            }
+            shown.rewritten.extend(Sighting::of(changes, part, reply));
+        }
+    }
+
+    /// Remembers changes that have landed or may have: applied to a newer state, they would be made twice.
+    fn may_land_twice(&mut self) {
+        if let (Some(shown), Some(Changes::Operations { operations, .. })) =
+            (&mut self.shown, &self.changes)
+            && shown.maybe_landed.last() != Some(operations)
+        {
+            shown.maybe_landed.push(operations.clone());
+        }
+    }
+
     fn part_is_done(&mut self) {
         let part = self.parts().next();
         match part {
@@ -289,7 +337,16 @@ impl<'a> Job<'a> {
         self.may_have_landed = false;
     }
 
-    /// Computes the rest of the changes for the newest state.
+    /// Continues with the rest after the status. If another writer has changed the finalizers since, the rest was made for another state and
+    /// would undo that. Returns the next step.
+    fn go_on_with_rest(&mut self) -> Step {
+        if self.parts().next().is_some() && self.is_outdated() {
+            return Step::End(Written::Outdated(Ok(self.state.clone())));
+        }
+        self.renew()
+    }
+
+    /// Computes the remaining changes for the newest state. Returns the next step.
     fn renew(&mut self) -> Step {
         self.why = None;
         self.may_have_landed = false;
@@ -311,12 +368,14 @@ impl<'a> Job<'a> {
         };
         if is.uid != was.uid {
             Sight::OtherObject
+        } else if self.why == Some(Why::Conflict) && self.may_have_landed && is_done() == Some(true)
+        {
+            // The functions of the patch must not be applied twice, whatever another writer has written since.
+            Sight::Done
         } else if self.has_other_finalizers(found) {
             Sight::OtherFinalizers
         } else if is.resource_version == was.resource_version {
             Sight::Unchanged
-        } else if self.may_have_landed && is_done() == Some(true) {
-            Sight::Done
         } else {
             Sight::Newer
         }

@@ -1,36 +1,35 @@
-//! Decides the next step after each answer of the server to a write: the one policy for every retry of a PATCH.
+//! Decides the next step after each answer of the server to a write: the only retry policy for a PATCH.
 //!
-//! A write is one PATCH, or two where the status goes to a subresource of its own: first the status, then the rest. Where the subresource is
-//! not known of, the server drops a status that comes with the rest: then the status goes there once more.
+//! A write is one PATCH, or two if the status has a subresource of its own: first the status, then the rest. If the subresource is unknown,
+//! the server drops a status that comes with the rest: then the status is sent once more to the subresource.
 //!
-//! | answer to a PATCH | what comes next |
+//! | answer to a PATCH | next step |
 //! |---|---|
-//! | landed | the next part, or the end. Where other finalizers are there after the status than the rest expects: plan anew |
-//! | landed, but without the status that came with the rest, and nobody has asked for a subresource | the status once more, to the subresource |
+//! | landed | the next part, or the end. If the finalizers after the status differ from those the rest expects: plan anew |
+//! | landed, but without the status that came with the rest, and the subresource was not tried | the status once more, to the subresource |
 //! | not found or forbidden, for a status that is sent once more | there is no subresource: the end |
-//! | not found | the object is gone, or its version is not served any more. For the status: read the object |
+//! | not found | the object is gone, or its version is no longer served. For the status: read the object |
 //! | another object has the name | the object is gone |
 //! | conflict | read the object |
-//! | refused | the end: the caller drops what was refused |
+//! | refused | the end: the caller drops the refused content |
 //! | forbidden | the same again after a pause; an operator that is to end gives up at the fifth time |
-//! | not sent, since another instance may be at work | give up: that one does it again |
-//! | busy, or no answer | the same again after a pause, which is not shorter than the server asks for |
+//! | not sent, since another instance may lead | give up: the leader repeats the work |
+//! | busy, or no answer | the same again after a pause, which is at least as long as the server asks for |
 //!
-//! | the object, read after a conflict or a missing status | what comes next |
+//! | the object, read after a conflict or a missing status | next step |
 //! |---|---|
 //! | not found, or another one | the object is gone |
 //! | with other finalizers than expected | plan anew |
-//! | there, and the status was not found | all in one request |
-//! | as an unanswered request of this write has made it | that part has landed |
-//! | in the version known, or in a newer one for the fourth time | plan anew |
-//! | in a newer version | the same changes bound to that version; changes by functions are made anew |
-//! | must not be read | plan anew, with what the watch tells |
+//! | found, while the status was not found | all in one request |
+//! | as an unanswered request of this write has made it | that part has landed. If the rest expects other finalizers: plan anew |
+//! | in the known version, or in a newer one for the fourth time | plan anew |
+//! | in a newer version | the same changes bound to that version; changes by functions are computed anew |
+//! | not readable | plan anew, with the state that the watch reports |
 //!
-//! Pauses grow from `Settings::networking.first_backoff` to its `longest_backoff`, beside what `Retry-After` asks for; the first [`QUIET`] failures are told at DEBUG only,
-//! unless they mean a long wait. `Retry-After` is limited in `ClusterError::retry_after`. What is planned anew waits for a pause of its
-//! own, so that at most eleven requests follow each other without one. An operator that stops repeats only what fails for less than
-//! that: the first [`QUIET`] failures. What is written while handlers of the object run is not repeated here: its next try is made of what is
-//! wanted by then.
+//! Pauses grow from `Settings::networking.first_backoff` to its `longest_backoff`, unless `Retry-After` asks for more. The first [`QUIET`]
+//! failures are logged at DEBUG only, unless they mean a long wait. `ClusterError::retry_after` limits `Retry-After`. A new plan waits for a
+//! pause of its own, so at most eleven requests follow each other without one. An operator that stops repeats only the first [`QUIET`]
+//! failures. A write while handlers of the object run is not repeated here: its next attempt is made from the changes wanted by then.
 //!
 //! Pure: no clock, no requests.
 
@@ -39,13 +38,13 @@ use std::time::Duration;
 use crate::cluster::error::ClusterError;
 use crate::cluster::write::Part;
 
-/// So many failures in a row are not worth a line that people see.
+/// The number of consecutive failures that are logged at DEBUG only.
 const QUIET: u32 = 3;
 /// A longer wait is logged.
 const LONG: Duration = Duration::from_secs(5);
-/// A write bound to a version follows so many newer versions.
+/// The number of newer versions that a write bound to a version follows.
 const REBINDS: u32 = 3;
-/// So often an operator that is to end tries what is forbidden.
+/// The number of attempts that an operator which is to end makes if they are forbidden.
 const ENOUGH: u32 = 5;
 
 /// A request of a write.
@@ -59,9 +58,9 @@ pub(super) enum Request {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Why {
     Conflict,
-    /// There is nothing at the path of its status.
+    /// The path of its status was not found.
     NoStatus,
-    /// To plan with it.
+    /// To plan with the present state.
     ToPlan,
 }
 
@@ -80,23 +79,23 @@ pub(super) enum Answer {
     Conflict,
     Refused,
     Forbidden,
-    /// Not sent: this instance is not the one at work any more.
+    /// Not sent, because this instance no longer leads.
     Fenced,
-    /// Not now, or no answer at all.
+    /// A transient error, or no answer at all.
     Failed {
         retry_after: Duration,
     },
 }
 
-/// The object that was read, beside the one that the write was made for: the first of these that holds.
+/// The object that was read, compared with the one that the write was made for: the first variant that holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sight {
-    /// Another one has the name.
+    /// Another object has the name.
     OtherObject,
     OtherFinalizers,
-    /// In the version known.
+    /// The known version.
     Unchanged,
-    /// As the current part would make it, and a request for that has had no answer.
+    /// As the current part would make it, after a request for that part without an answer.
     Done,
     Newer,
 }
@@ -104,28 +103,28 @@ pub(super) enum Sight {
 /// The requests so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Tries {
-    /// Requests in a row that failed.
+    /// The number of consecutive failed requests.
     pub(super) failures: u32,
-    /// Requests that were forbidden.
+    /// The number of forbidden requests.
     pub(super) denials: u32,
-    /// Newer versions that the changes were bound to.
+    /// The number of newer versions that the changes were bound to.
     pub(super) rebinds: u32,
-    /// The status has come with the rest, was dropped, and is sent once more to a subresource that may be there.
+    /// The status came with the rest, was dropped, and is sent once more to a subresource that may exist.
     pub(super) is_status_again: bool,
-    /// The operator is to end: what is forbidden is not tried for ever.
+    /// The operator is to end, so forbidden requests are not repeated for ever.
     pub(super) once: bool,
     pub(super) patience: Patience,
 }
 
-/// For how long a request that fails is repeated.
+/// For how long a failed request is repeated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Patience {
-    /// Until it is answered for good.
+    /// Until there is a final answer.
     #[default]
     Endless,
-    /// The operator stops: a few times, and nothing is waited for.
+    /// A few times, without waiting, since the operator stops.
     Last,
-    /// Not at all: who asks for it has other things to do meanwhile, and asks again.
+    /// Not at all: the caller has other work meanwhile, and tries again.
     None,
 }
 
@@ -134,10 +133,10 @@ pub(crate) enum Patience {
 pub(super) enum Next {
     /// This part is done.
     Done,
-    /// The same request again, after a pause that is not shorter.
+    /// The same request again, after a pause of at least this length.
     Again {
         at_least: Duration,
-        /// Told at WARNING, once per outage.
+        /// Reported at WARNING, once per outage.
         is_told: bool,
     },
     Read(Why),
@@ -145,14 +144,14 @@ pub(super) enum Next {
     Rebind,
     /// All in one request, the status included.
     AllInOne,
-    /// All but the status is done: that goes to the subresource that may be there.
+    /// All but the status is done; the status goes to the subresource that may exist.
     StatusApart,
-    /// There is none: what the server has kept is all.
+    /// There is no subresource: the write is done with what the server has kept.
     NoSubresource,
     PlanAnew,
     Gone,
     Refused,
-    /// It is forbidden, and the operator is to end.
+    /// The request is forbidden, and the operator is to end.
     Forbidden,
     /// The operator stops.
     GiveUp,
@@ -176,7 +175,7 @@ impl Answer {
         }
     }
 
-    /// Whether it says something of the object or of what was asked, so that the server answers and permits to ask.
+    /// Returns whether the answer concerns the object or the request, which shows that the server works and that the request is permitted.
     pub(super) fn is_about_the_object(self) -> bool {
         match self {
             Self::Landed { .. }
@@ -191,7 +190,7 @@ impl Answer {
     }
 }
 
-/// The next step after `answer` to `request`; `tries` are the requests before it.
+/// Returns the next step after `answer` to `request`; `tries` are the requests before it.
 pub(super) fn after(answer: Answer, request: Request, tries: &Tries) -> Next {
     match (answer, request) {
         (Answer::Landed { is_outdated: true }, _) | (Answer::Forbidden, Request::Read(_)) => {
@@ -212,7 +211,7 @@ pub(super) fn after(answer: Answer, request: Request, tries: &Tries) -> Next {
         (Answer::Found(sight), Request::Read(why)) => after_read(sight, why, tries),
         (Answer::Forbidden, _) if tries.once && tries.denials + 1 >= ENOUGH => Next::Forbidden,
         (Answer::Failed { retry_after }, _) => again(retry_after, tries),
-        // Waiting for a permission, or for a server that makes no sense, takes its time.
+        // A missing permission, or a malformed answer, may take time to be fixed.
         (_, _) => again(Duration::ZERO, tries),
     }
 }
@@ -237,7 +236,7 @@ fn again(at_least: Duration, tries: &Tries) -> Next {
     }
 }
 
-/// Whether people are told of another failure after so many in a row, where the server asks to wait for so long.
+/// Returns whether a failure is logged, after so many consecutive ones and with this minimum wait.
 pub(super) fn is_told(failures: u32, at_least: Duration) -> bool {
     failures >= QUIET || at_least >= LONG
 }

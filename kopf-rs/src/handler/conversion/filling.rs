@@ -1,6 +1,7 @@
-//! JSON that is read as if nothing were missing: types that want more than there is get something made up.
+//! A deserializer that fills in missing values, so that types which require more than the JSON contains can still be
+//! read.
 //!
-//! What is there is read as it is. Must not know what becomes of it.
+//! Existing values are read unchanged. This module does not know how the result is used.
 
 use serde::de::value::{BorrowedStrDeserializer, StrDeserializer};
 use serde::de::{
@@ -9,22 +10,22 @@ use serde::de::{
 };
 use serde_json::{Error, Map, Value};
 
-/// What is made up. Two of one style differ in all that they make up.
+/// Produces the values to fill in. The two fillers of one style differ in every value that they produce.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Filler {
     is_second: bool,
     style: Style,
 }
 
-/// How things are made up: some types do not take each text, nor each value in place of none.
+/// The kind of values to fill in, since some types do not accept every text, or every value for an absent option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Style {
     texts: [&'static str; 2],
-    /// Whether there is something where there need not be.
+    /// True if optional values are filled in, too.
     has_optional: bool,
 }
 
-/// A value, or the lack of one, to be read by whatever type.
+/// A value, possibly absent, that any type can be deserialized from.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Filling<'a> {
     value: Option<&'a Value>,
@@ -32,7 +33,7 @@ pub(crate) struct Filling<'a> {
     depth: u8,
 }
 
-/// Deeper than this, nothing is made up that need not be: types may contain themselves.
+/// The depth below which optional values are no longer filled in, since types may contain themselves.
 const DEEP: u8 = 8;
 
 const TEXTS: [[&str; 2]; 3] = [
@@ -42,7 +43,7 @@ const TEXTS: [[&str; 2]; 3] = [
 ];
 
 impl Filler {
-    /// All that are worth a try, in pairs.
+    /// Returns all fillers to try, in pairs.
     pub(crate) fn pairs() -> impl Iterator<Item = [Self; 2]> {
         let styles = [true, false].into_iter().flat_map(|has_optional| {
             let style = move |texts| Style {
@@ -95,7 +96,7 @@ impl<'a> Filling<'a> {
         self.depth > 4 * DEEP
     }
 
-    /// As a map of what there is, and of these fields.
+    /// Visits a map of the existing members plus these fields.
     fn visit_fields<V: Visitor<'a>>(
         self,
         fields: &'static [&'static str],
@@ -303,11 +304,11 @@ impl<'de> Deserializer<'de> for Filling<'de> {
     }
 }
 
-/// The members of an object, and what is made up beside them.
+/// The members of an object, followed by the filled-in ones.
 struct Members<'a> {
     of: Filling<'a>,
     entries: std::vec::IntoIter<(&'a str, Option<&'a Value>)>,
-    /// The value of the key that was given last.
+    /// The value of the most recently returned key.
     value: Option<&'a Value>,
 }
 

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::*;
 
-/// Notes what is posted.
+/// A sink that records the posted Events.
 #[derive(Debug)]
 struct Noting {
     level: PostingLevel,
@@ -46,10 +46,10 @@ fn cause(sink: &Arc<Noting>) -> Cause {
     cause.handler_id("create_fn").into()
 }
 
-/// Action, object, its uid and its version.
+/// The action, the object, its uid and its version.
 type Shown = (String, String, String, Option<Arc<str>>);
 
-/// What is posted by each method, from that level on.
+/// Returns the Events that each method posts at this level.
 fn posted(level: PostingLevel, is_enabled: bool) -> Vec<(String, EventKind, String)> {
     let sink = noting(level, is_enabled);
     let events = cause(&sink).events().unwrap();

@@ -1,6 +1,6 @@
-//! The names of arguments, one marker type each: compiler messages name them.
+//! Marker types for the names of arguments, one each. Compiler messages quote them.
 //!
-//! `on_create.md` documents what each is, and the types it can be received in.
+//! `on_create.md` documents each argument and the types in which it can be received.
 
 macro_rules! markers {
     ($($name:ident)*) => {$(

@@ -1,21 +1,21 @@
-//! Arguments that only daemons and timers have: the stop flag, and the object as it is now.
+//! The arguments of background handlers: the stop flag, and the live object.
 
 use crate::handler::cause::Cause;
 use crate::handler::error::{HandlerError, PermanentError};
-use crate::handler::extract::given::ByType;
-use crate::handler::extract::{FromArg, FromCause, LendArg, arg};
+use crate::handler::extract::extractors::ByType;
+use crate::handler::extract::{FromCause, GivenAs, LentAs, arg};
 use crate::handler::live::Live;
 use crate::handler::stopped::Stopped;
 use crate::handler::subject::{BackgroundSubject, Subject};
 
 impl Cause {
-    /// The stop flag, for daemons and timers.
+    /// Returns the stop flag; `None` outside of background handlers.
     #[must_use]
     pub fn stopped(&self) -> Option<&Stopped> {
         Some(&self.background()?.stopped)
     }
 
-    /// The object as it is now, for daemons and timers.
+    /// Returns the live object; `None` outside of background handlers.
     #[must_use]
     pub fn live(&self) -> Option<&Live> {
         Some(&self.background()?.live)
@@ -29,16 +29,16 @@ impl Cause {
     }
 }
 
-impl<'a> LendArg<'a, arg::stopped> for Stopped {
+impl<'a> LentAs<'a, arg::stopped> for Stopped {
     type Held = &'a Stopped;
     fn hold(cause: &'a Cause) -> Result<&'a Stopped, HandlerError> {
         cause.stopped().ok_or_else(|| not_here("stopped"))
     }
 }
 
-impl<'a> FromArg<'a, arg::stopped> for Stopped {
+impl<'a> GivenAs<'a, arg::stopped> for Stopped {
     fn from_arg(cause: &'a Cause) -> Result<Self, HandlerError> {
-        <Self as LendArg<'a, arg::stopped>>::hold(cause).cloned()
+        <Self as LentAs<'a, arg::stopped>>::hold(cause).cloned()
     }
 }
 
@@ -63,7 +63,7 @@ fn not_here(wanted: &str) -> HandlerError {
     .into()
 }
 
-/// Families whose handlers run in the background, until they are stopped.
+/// Families whose handlers run in the background until they are stopped.
 #[diagnostic::on_unimplemented(
     message = "handlers of this attribute have neither `Stopped` nor `Live`",
     label = "only what runs in the background is stopped, and sees its object change",
@@ -72,7 +72,7 @@ fn not_here(wanted: &str) -> HandlerError {
 pub trait IsStopped {}
 
 impl<O> ByType<Stopped, O> {
-    /// Nothing, where it compiles.
+    /// Compiles only if handlers of this family run in the background.
     pub fn is_given()
     where
         O: IsStopped,
@@ -81,7 +81,7 @@ impl<O> ByType<Stopped, O> {
 }
 
 impl<O> ByType<Live, O> {
-    /// Nothing, where it compiles.
+    /// Compiles only if handlers of this family run in the background.
     pub fn is_given()
     where
         O: IsStopped,

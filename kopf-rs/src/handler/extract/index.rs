@@ -1,4 +1,4 @@
-//! Indices as arguments: found by the name of the argument, checked by its type.
+//! Indices as arguments: selected by the name of the argument, and checked against its type.
 
 use std::hash::Hash;
 
@@ -7,7 +7,7 @@ use crate::handler::error::HandlerError;
 use crate::handler::index::Index;
 use crate::handler::index::erased::{IndexType, RequiredIndex};
 
-/// `Index<K, V>`, for arguments of that type.
+/// Implemented only by `Index<K, V>`, to check the argument's type.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no index that a handler can ask for",
     label = "expected `Index<K, V>` with the key and value types of an index function",
@@ -15,13 +15,13 @@ use crate::handler::index::erased::{IndexType, RequiredIndex};
     note = "a type of your own that is called `Index` is injected by its type if the argument says so: `#[inject]`"
 )]
 pub trait IndexArgument: Sized {
-    /// The index of that name.
+    /// Returns the index of that name.
     ///
     /// # Errors
-    /// Where there is none, or one of other types.
+    /// Returns an error if there is no such index, or if its types differ.
     fn of(cause: &Cause, name: &'static str) -> Result<Self, HandlerError>;
 
-    /// What the operator must have for it.
+    /// Returns the index that the operator must have for the argument.
     #[must_use]
     fn required(name: &'static str) -> RequiredIndex;
 }

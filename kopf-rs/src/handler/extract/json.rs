@@ -1,6 +1,6 @@
-//! Arguments that are JSON: received as `Value`, as a map, or as any type that can be deserialized.
+//! JSON arguments: received as `Value`, as a map, or as any type that implements `Deserialize`.
 //!
-//! A value that does not fit is a permanent error which names the path inside the object.
+//! A mismatch is a permanent error that names the path inside the object.
 
 use std::any::Any;
 use std::borrow::Cow;
@@ -12,14 +12,14 @@ use serde_json::{Map, Value};
 
 use crate::handler::cause::Cause;
 use crate::handler::error::HandlerError;
-use crate::handler::extract::{FromArg, LendArg, arg};
+use crate::handler::extract::{GivenAs, LentAs, arg};
 use crate::handler::read::{Absent, At, read, stanza};
 use crate::object::path::FieldPath;
 
-/// A value lent out of the object where it has the right type already, else made of it.
+/// A value that is borrowed from the object if it already has the right type, and deserialized otherwise.
 #[derive(Debug)]
 pub enum Lent<'a, T> {
-    /// As it stands in the object.
+    /// Borrowed from the object.
     Borrowed(&'a T),
     /// Deserialized.
     Owned(T),
@@ -37,7 +37,7 @@ impl<T> Deref for Lent<'_, T> {
 
 macro_rules! json_arg {
     ($($name:ident at $path:literal, absent as $absent:ident: |$cause:ident| $datum:expr;)*) => {$(
-        impl<'a, T: DeserializeOwned + 'static> FromArg<'a, arg::$name> for T {
+        impl<'a, T: DeserializeOwned + 'static> GivenAs<'a, arg::$name> for T {
             fn from_arg($cause: &'a Cause) -> Result<Self, HandlerError> {
                 read($cause.at($path), $datum.as_deref(), Absent::$absent)
             }
@@ -47,10 +47,10 @@ macro_rules! json_arg {
                 datum.transpose()
             }
         }
-        impl<'a> LendArg<'a, arg::$name> for str {
+        impl<'a> LentAs<'a, arg::$name> for str {
             type Held = Cow<'a, str>;
             fn hold(cause: &'a Cause) -> Result<Cow<'a, str>, HandlerError> {
-                let held = <str as LendArg<'a, arg::$name>>::hold_if_any(cause)?;
+                let held = <str as LentAs<'a, arg::$name>>::hold_if_any(cause)?;
                 held.map_or_else(|| read(cause.at($path), None, Absent::Null).map(Cow::Owned), Ok)
             }
             fn hold_if_any($cause: &'a Cause) -> Result<Option<Cow<'a, str>>, HandlerError> {
@@ -58,10 +58,10 @@ macro_rules! json_arg {
                 datum.map(|value| text($cause.at($path), &value)).transpose()
             }
         }
-        impl<'a, T: DeserializeOwned + 'static> LendArg<'a, arg::$name> for T {
+        impl<'a, T: DeserializeOwned + 'static> LentAs<'a, arg::$name> for T {
             type Held = Lent<'a, T>;
             fn hold(cause: &'a Cause) -> Result<Lent<'a, T>, HandlerError> {
-                let held = <T as LendArg<'a, arg::$name>>::hold_if_any(cause)?;
+                let held = <T as LentAs<'a, arg::$name>>::hold_if_any(cause)?;
                 held.map_or_else(|| lend_nothing(cause.at($path), Absent::$absent), Ok)
             }
             fn hold_if_any($cause: &'a Cause) -> Result<Option<Lent<'a, T>>, HandlerError> {
@@ -87,19 +87,19 @@ json_arg! {
     sslpeer at "sslpeer", absent as Empty: |cause| lent(cause.sslpeer());
 }
 
-impl<'a, T: DeserializeOwned> FromArg<'a, arg::object> for Arc<T> {
+impl<'a, T: DeserializeOwned> GivenAs<'a, arg::object> for Arc<T> {
     fn from_arg(cause: &'a Cause) -> Result<Self, HandlerError> {
         cause.object().map(Self::new)
     }
 }
 
-impl<'a, T: DeserializeOwned + 'static> LendArg<'a, arg::object> for T {
+impl<'a, T: DeserializeOwned + 'static> LentAs<'a, arg::object> for T {
     type Held = Lent<'a, T>;
     fn hold(cause: &'a Cause) -> Result<Lent<'a, T>, HandlerError> {
-        <T as LendArg<'a, arg::body>>::hold(cause)
+        <T as LentAs<'a, arg::body>>::hold(cause)
     }
     fn hold_if_any(cause: &'a Cause) -> Result<Option<Lent<'a, T>>, HandlerError> {
-        <T as LendArg<'a, arg::body>>::hold_if_any(cause)
+        <T as LentAs<'a, arg::body>>::hold_if_any(cause)
     }
 }
 
@@ -137,13 +137,13 @@ fn lend_nothing<'a, T: DeserializeOwned + 'static>(
     }
 }
 
-/// The value itself where `T` is `Value`, its map where `T` is a JSON map.
+/// Returns the value itself if `T` is `Value`, or its map if `T` is a JSON map.
 fn view<T: 'static>(value: &Value) -> Option<&T> {
     let value_itself = (value as &dyn Any).downcast_ref();
     value_itself.or_else(|| (value.as_object()? as &dyn Any).downcast_ref())
 }
 
-/// `null`, or the empty map, where `T` is JSON.
+/// Returns `null` or the empty map if `T` is a JSON type.
 fn nothing<T: 'static>() -> Option<&'static T> {
     static NULL: Value = Value::Null;
     static EMPTY: LazyLock<Map<String, Value>> = LazyLock::new(Map::new);
@@ -153,10 +153,10 @@ fn nothing<T: 'static>() -> Option<&'static T> {
 
 // === fields of stanzas, for generated code ===
 
-/// One field of a stanza, which must be there unless `T` can be made of `null`: for generated code.
+/// Returns one field of a stanza. The field is required unless `T` deserializes from `null`. For generated code.
 ///
 /// # Errors
-/// A permanent one that names the JSON path, where what stands there is no `T`.
+/// Returns a permanent error that names the JSON path if the field does not deserialize into `T`.
 pub fn field<T: DeserializeOwned>(
     cause: &Cause,
     stanza: &str,
@@ -166,10 +166,10 @@ pub fn field<T: DeserializeOwned>(
     read(cause.at(&path), value, Absent::Null)
 }
 
-/// As [`field`], but `None` where the object has no such field.
+/// Like [`field`], but returns `None` if the object has no such field.
 ///
 /// # Errors
-/// A permanent one that names the JSON path, where what stands there is no `T`.
+/// Returns a permanent error that names the JSON path if the field does not deserialize into `T`.
 pub fn field_if_any<T: DeserializeOwned>(
     cause: &Cause,
     stanza: &str,

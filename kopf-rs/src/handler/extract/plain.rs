@@ -1,10 +1,10 @@
-//! Arguments with types of their own: names, times, the logger, the memo, the diff.
+//! Arguments with dedicated types: names, times, the logger, the memo, the diff.
 
 use std::time::{Duration, SystemTime};
 
 use crate::handler::cause::Cause;
 use crate::handler::error::{HandlerError, PermanentError};
-use crate::handler::extract::{FromArg, LendArg, arg};
+use crate::handler::extract::{GivenAs, LentAs, arg};
 use crate::handler::logger::Logger;
 use crate::handler::memo::Memo;
 use crate::handler::operation::Operation;
@@ -16,10 +16,10 @@ use crate::object::event::EventType;
 use crate::object::labels::Labels;
 use crate::object::resource::Resource;
 
-/// An argument that is kept as `$kept` in the cause: received as `&$kept`, or cloned.
+/// Arguments that the cause stores as `$kept`: received as `&$kept`, or cloned.
 macro_rules! kept {
     ($($name:ident: $kept:ty, $($owned:ty)?, |$cause:ident| $get:expr;)*) => {$(
-        impl<'a> LendArg<'a, arg::$name> for $kept {
+        impl<'a> LentAs<'a, arg::$name> for $kept {
             type Held = &'a $kept;
             fn hold($cause: &'a Cause) -> Result<&'a $kept, HandlerError> {
                 $get.ok_or_else(|| absent(stringify!($name)))
@@ -29,22 +29,22 @@ macro_rules! kept {
             }
         }
         $(
-            impl<'a> FromArg<'a, arg::$name> for $owned {
+            impl<'a> GivenAs<'a, arg::$name> for $owned {
                 fn from_arg(cause: &'a Cause) -> Result<Self, HandlerError> {
-                    <$kept as LendArg<'a, arg::$name>>::hold(cause).map(Self::from)
+                    <$kept as LentAs<'a, arg::$name>>::hold(cause).map(Self::from)
                 }
                 fn from_arg_if_any(cause: &'a Cause) -> Result<Option<Self>, HandlerError> {
-                    Ok(<$kept as LendArg<'a, arg::$name>>::hold_if_any(cause)?.map(Self::from))
+                    Ok(<$kept as LentAs<'a, arg::$name>>::hold_if_any(cause)?.map(Self::from))
                 }
             }
         )?
     )*};
 }
 
-/// An argument that is copied out of the cause.
+/// Arguments that are copied out of the cause.
 macro_rules! copied {
     ($($name:ident: $type:ty, |$cause:ident| $get:expr;)*) => {$(
-        impl<'a> FromArg<'a, arg::$name> for $type {
+        impl<'a> GivenAs<'a, arg::$name> for $type {
             fn from_arg($cause: &'a Cause) -> Result<Self, HandlerError> {
                 $get.ok_or_else(|| absent(stringify!($name)))
             }

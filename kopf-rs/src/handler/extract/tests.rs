@@ -1,4 +1,4 @@
-//! Annotated functions called with values, as the engine calls them.
+//! Calls annotated functions with arguments, as the engine does.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::object::event::EventType;
 use crate::object::resource::Resource;
 use crate::prelude::*;
 
-/// What the handler `id` of this module returns for `object`.
+/// Returns the result of the handler `id` of this module for `object`.
 fn returned(id: &str, object: Value) -> Returned {
     called(id, object, |_| {}).0
 }
@@ -83,7 +83,7 @@ fn fields_of_stanzas_are_received_one_by_one() {
     }
 }
 
-/// The error is logged, and kept in an annotation.
+/// The error is logged, and stored in an annotation.
 #[test]
 fn a_secret_that_does_not_fit_is_told_without_its_values() {
     for (spec, expected) in [

@@ -1,9 +1,9 @@
-//! Handlers of the operator itself: `on_startup`, `on_cleanup`, `on_login`, `on_probe`. They are called for no object, and what is retried is retried in
-//! memory.
+//! Handlers of the operator itself: `on_startup`, `on_cleanup`, `on_login`, `on_probe`. They have no object, and
+//! their retry state is in memory only.
 
 use crate::handler::attribute::{Attribute, ON_CLEANUP, ON_LOGIN, ON_PROBE, ON_STARTUP};
 use crate::handler::cause::Cause;
-use crate::handler::extract::given::{ByType, GivenToActivities, OfAnObject};
+use crate::handler::extract::extractors::{ByType, GivenToActivities, OfAnObject};
 use crate::handler::options::{CallbackOptions, RetryOptions};
 use crate::handler::registry::Registry;
 use crate::handler::registry::callback::Callback;
@@ -13,7 +13,7 @@ use crate::handler::subject::{Activity, Subject};
 /// The options of `on_startup`, `on_cleanup`, `on_login` and `on_probe`.
 #[derive(Clone, Default)]
 pub struct ActivityOptions {
-    /// How failed attempts are repeated.
+    /// How the engine retries failed attempts.
     pub retry: RetryOptions,
 }
 
@@ -61,7 +61,7 @@ impl FamilyRules for ActivityHandler {
 }
 
 impl<T: OfAnObject> ByType<T, ActivityOptions> {
-    /// Nothing, where it compiles.
+    /// Compiles only if activities have this argument.
     pub fn is_given()
     where
         T: GivenToActivities,
@@ -78,26 +78,28 @@ impl From<CallbackOptions> for ActivityOptions {
 }
 
 impl Registry {
-    /// Call `handler` once, before any object is handled.
+    /// Calls `handler` once, before any object is handled.
     #[must_use]
     pub fn on_startup(self, handler: Callback) -> Self {
         self.with_activity(Activity::Startup, handler)
     }
 
-    /// Call `handler` once, after all objects have been handled.
+    /// Calls `handler` once, after the last object has been handled.
     #[must_use]
     pub fn on_cleanup(self, handler: Callback) -> Self {
         self.with_activity(Activity::Cleanup, handler)
     }
 
-    /// Call `handler` for credentials: its result is a [`ConnectionInfo`](crate::ConnectionInfo), or an `Option` of one. See
+    /// Calls `handler` for credentials. Its result is a [`ConnectionInfo`](crate::ConnectionInfo), or an `Option` of
+    /// one. See
     /// [`Operator::run_logged_in`](crate::Operator::run_logged_in).
     #[must_use]
     pub fn on_login(self, handler: Callback) -> Self {
         self.with_activity(Activity::Login, handler)
     }
 
-    /// Call `handler` whenever the liveness endpoint is asked ([`Operator::liveness`](crate::Operator::liveness)); its result is part of the answer.
+    /// Calls `handler` for each request to the liveness endpoint ([`Operator::liveness`](crate::Operator::liveness)).
+    /// Its result is part of the response.
     #[must_use]
     pub fn on_probe(self, handler: Callback) -> Self {
         self.with_activity(Activity::Probe, handler)
@@ -111,7 +113,7 @@ impl Registry {
 }
 
 impl Cause {
-    /// `startup`, `cleanup`, `authentication` or `probe`; `None` for handlers of objects.
+    /// Returns `startup`, `cleanup`, `authentication` or `probe`; `None` for handlers of objects.
     #[must_use]
     pub fn activity(&self) -> Option<&'static str> {
         match &self.subject {

@@ -1,5 +1,5 @@
-//! Admission handlers: `on_validate`, `on_mutate`. They are called before a request of somebody else is carried out, and say whether it may be;
-//! their answer is all that remains of a call.
+//! Admission handlers: `on_validate`, `on_mutate`. The API server calls them before it executes a request, and they
+//! allow or deny it. A call has no effect beyond its response.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::handler::attribute::{Attribute, ON_MUTATE, ON_VALIDATE};
 use crate::handler::cause::Cause;
-use crate::handler::extract::given::{ByType, GivenToReviews, OfAStoredObject};
+use crate::handler::extract::extractors::{ByType, GivenToReviews, OfAStoredObject};
 use crate::handler::filter::Filters;
 use crate::handler::operation::Operation;
 use crate::handler::options::CallbackOptions;
@@ -24,23 +24,23 @@ use crate::object::selector::Selector;
 /// The options of `on_validate` and `on_mutate`.
 #[derive(Clone, Default)]
 pub struct AdmissionOptions {
-    /// The field the handler is for.
+    /// The field that the handler is restricted to.
     pub field: Option<FieldPath>,
     /// `labels annotations when value`
     pub filters: Filters,
-    /// The operations it is for; empty: all.
+    /// The operations that it handles; empty for all.
     pub operations: Vec<Operation>,
-    /// The subresource it is for.
+    /// The subresource that it handles.
     pub subresource: Option<String>,
-    /// It stays configured when the operator ends.
+    /// Its webhook stays configured when the operator exits.
     pub persistent: bool,
-    /// It changes more than the object.
+    /// It has side effects beyond changing the object.
     pub side_effects: bool,
-    /// Requests go through that it fails to answer.
+    /// The API server allows requests that it fails to answer.
     pub ignore_failures: Option<bool>,
-    /// How long the API server waits for it.
+    /// The time that the API server waits for a response.
     pub timeout: Option<Duration>,
-    /// `on_validate`: also updates of objects that are being deleted.
+    /// `on_validate`: also handle updates of objects being deleted.
     pub deleted: bool,
 }
 
@@ -53,7 +53,7 @@ pub(super) fn attribute(kind: AdmissionKind) -> Attribute {
     }
 }
 
-/// The handler with these options.
+/// Builds the handler from these options.
 pub(super) fn handler(
     kind: AdmissionKind,
     selector: Selector,
@@ -131,7 +131,7 @@ impl From<CallbackOptions> for AdmissionOptions {
 }
 
 impl<T: OfAStoredObject> ByType<T, AdmissionOptions> {
-    /// Nothing, where it compiles.
+    /// Compiles only if admission handlers have this argument.
     pub fn is_given()
     where
         T: GivenToReviews,
@@ -140,13 +140,13 @@ impl<T: OfAStoredObject> ByType<T, AdmissionOptions> {
 }
 
 impl Registry {
-    /// Ask `handler` whether a request about an object may be carried out.
+    /// Calls `handler` to allow or deny requests about objects.
     #[must_use]
     pub fn on_validate(self, resources: impl IntoSelector, handler: Callback) -> Self {
         self.with_admission(AdmissionKind::Validate, resources, handler)
     }
 
-    /// Let `handler` change objects before they are stored.
+    /// Calls `handler` to change objects before they are stored.
     #[must_use]
     pub fn on_mutate(self, resources: impl IntoSelector, handler: Callback) -> Self {
         self.with_admission(AdmissionKind::Mutate, resources, handler)
@@ -167,25 +167,25 @@ impl Registry {
 }
 
 impl Cause {
-    /// What somebody is about to do to the object, for admission handlers.
+    /// Returns the operation of the request; `None` outside of admission handlers.
     #[must_use]
     pub fn operation(&self) -> Option<Operation> {
         Some(self.review()?.facts.operation)
     }
 
-    /// The subresource that the request is about, for admission handlers; `None` for the object itself.
+    /// Returns the subresource of the request, for admission handlers; `None` for the object itself.
     #[must_use]
     pub fn subresource(&self) -> Option<&str> {
         self.review()?.facts.subresource.as_deref()
     }
 
-    /// Whether nothing is to be stored, for admission handlers: then they must have no side effects.
+    /// Returns whether the request is a dry run, for admission handlers, which then must not have side effects.
     #[must_use]
     pub fn dryrun(&self) -> bool {
         self.review().is_some_and(|it| it.facts.dryrun)
     }
 
-    /// Who asks, for admission handlers.
+    /// Returns the user who sent the request, for admission handlers.
     #[must_use]
     pub fn userinfo(&self) -> UserInfo {
         let told = self.review().map(|it| &it.facts.userinfo);
@@ -193,19 +193,21 @@ impl Cause {
         read.unwrap_or_default()
     }
 
-    /// The HTTP headers of the API server's call, by their names in lower case, for admission handlers.
+    /// Returns the HTTP headers of the API server's call, with names in lower case, for admission handlers.
     #[must_use]
     pub fn headers(&self) -> &Value {
         self.review().map_or(&Value::Null, |it| &it.facts.headers)
     }
 
-    /// The certificate that the API server has shown, for admission handlers; an empty object if it has shown none.
+    /// Returns the client certificate of the API server, for admission handlers; an empty object if it presented
+    /// none.
     #[must_use]
     pub fn sslpeer(&self) -> &Value {
         self.review().map_or(&Value::Null, |it| &it.facts.sslpeer)
     }
 
-    /// Warnings for whoever has sent the request, for admission handlers. Of others, nobody sees them.
+    /// Returns the warnings for the sender of the request, for admission handlers. Warnings of other handlers are
+    /// discarded.
     #[must_use]
     pub fn warnings(&self) -> Warnings {
         let warnings = self.review().map(|it| it.warnings.clone());
@@ -214,34 +216,36 @@ impl Cause {
 }
 
 impl Callback {
-    /// For `on_validate` and `on_mutate`: the operations it is for. Default: all; for `on_mutate` all but deletions.
+    /// For `on_validate` and `on_mutate`: the operations to handle. Default: all; for `on_mutate` all except
+    /// deletions.
     #[must_use]
     pub fn operations(mut self, operations: impl IntoIterator<Item = Operation>) -> Self {
         self.options.operations.extend(operations);
         self
     }
-    /// For `on_validate` and `on_mutate`: the subresource it is for, such as `status`; `*` for all, and for the resource itself. Default: the
-    /// resource itself.
+    /// For `on_validate` and `on_mutate`: the subresource to handle, such as `status`; `*` for all subresources and
+    /// the resource itself. Default: the resource itself.
     #[must_use]
     pub fn subresource(mut self, subresource: impl Into<String>) -> Self {
         self.options.subresource = Some(subresource.into());
         self
     }
-    /// For `on_validate` and `on_mutate`: it stays configured when the operator ends, so that requests fail while nobody answers. By default
-    /// requests go through then.
+    /// For `on_validate` and `on_mutate`: keeps the webhook configured when the operator exits, so that requests fail
+    /// while no operator runs. By default, requests then pass without a check.
     #[must_use]
     pub fn persistent(mut self) -> Self {
         self.options.persistent = true;
         self
     }
-    /// For `on_validate` and `on_mutate`: it changes more than the object, unless the request is a dry run. By default it must not.
+    /// For `on_validate` and `on_mutate`: declares side effects beyond changing the object, unless the request is a
+    /// dry run. Default: no side effects.
     #[must_use]
     pub fn side_effects(mut self) -> Self {
         self.options.side_effects = true;
         self
     }
-    /// For `on_validate` and `on_mutate`: whether requests go through that it fails to answer, since it cannot be reached, panics, or takes too
-    /// long. Default: `false`.
+    /// For `on_validate` and `on_mutate`: sets whether the API server allows requests that the webhook fails to
+    /// answer, because it is unreachable, panics or times out. Default: `false`.
     #[must_use]
     pub fn ignore_failures(mut self, ignore: bool) -> Self {
         self.options.ignore_failures = Some(ignore);

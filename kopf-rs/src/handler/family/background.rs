@@ -1,5 +1,5 @@
-//! Handlers in the background: `daemon`, `timer`, and the rules that `reconcile` shares with them. They run beside everything else for as long as
-//! the object is there and their filters let it pass; their progress is in memory.
+//! Background handlers: `daemon`, `timer`, and the rules that `reconcile` shares with them. They run concurrently
+//! with all other handlers while the object exists and passes their filters. Their progress is in memory only.
 
 use std::time::Duration;
 
@@ -23,29 +23,29 @@ use crate::object::selector::Selector;
 /// The options of `daemon` and `timer`.
 #[derive(Clone, Default)]
 pub struct BackgroundOptions {
-    /// How failed attempts are repeated.
+    /// How the engine retries failed attempts.
     pub retry: RetryOptions,
-    /// The field the handler is for.
+    /// The field that the handler is restricted to.
     pub field: Option<FieldPath>,
     /// `labels annotations when value`
     pub filters: Filters,
-    /// How long the first call waits.
+    /// The delay before the first call.
     pub initial_delay: Option<Pause>,
-    /// `daemon`: how long it may end by itself, before it is cut off.
+    /// `daemon`: the grace period between setting the stop flag and cancelling the function.
     pub cancellation_backoff: Option<Duration>,
-    /// `daemon`: how long it is waited for once it is cut off.
+    /// `daemon`: how long to wait for the function after cancelling it.
     pub cancellation_timeout: Option<Duration>,
-    /// `daemon`: how often it is told that it still runs.
+    /// `daemon`: the interval of log lines about a function that still runs.
     pub cancellation_polling: Option<Duration>,
-    /// `timer`: the time from the end of a call to the next one.
+    /// `timer`: the time from the end of one call to the start of the next.
     pub interval: Option<Pause>,
-    /// `timer`: the interval counts from begin to begin.
+    /// `timer`: measure the interval from start to start.
     pub sharp: bool,
     /// `timer`: how long the object must have been unchanged.
     pub idle: Option<Duration>,
     /// `timer`: a cron expression.
     pub schedule: Option<String>,
-    /// `timer`: the time zone of that.
+    /// `timer`: the time zone of the cron expression.
     pub zone: Option<String>,
 }
 
@@ -62,7 +62,7 @@ pub(crate) struct BackgroundHandler {
     watches: Vec<TargetKind>,
 }
 
-/// What handlers of objects have in common.
+/// The options that all handlers of objects share.
 pub(super) struct Common {
     pub(super) retry: RetryOptions,
     pub(super) field: Option<FieldPath>,
@@ -106,7 +106,7 @@ impl BackgroundHandler {
         Self::called((kind, timing), selector, common)
     }
 
-    /// One that is called like this.
+    /// Builds a handler with this kind and timing.
     pub(super) fn called(
         (kind, timing): (BackgroundKind, Timing),
         selector: Selector,
@@ -132,7 +132,7 @@ impl BackgroundHandler {
         })
     }
 
-    /// The same for a handler that makes children.
+    /// Adds the kinds of its children.
     pub(super) fn owning(self, owns: Vec<OwnedKind>, formerly_owns: Vec<Selector>) -> Self {
         Self {
             owns,
@@ -141,7 +141,7 @@ impl BackgroundHandler {
         }
     }
 
-    /// The same for a handler that refers to others.
+    /// Adds the kinds of objects that it refers to.
     pub(super) fn watching(self, watches: Vec<TargetKind>) -> Self {
         Self { watches, ..self }
     }
@@ -239,13 +239,13 @@ fn schedule(text: Option<&str>, zone: Option<&str>) -> Result<Option<Schedule>, 
 }
 
 impl Registry {
-    /// Run `handler` for each object, for as long as the object is there.
+    /// Runs `handler` for each object while the object exists.
     #[must_use]
     pub fn daemon(self, resources: impl IntoSelector, handler: Callback) -> Self {
         self.with_background(BackgroundKind::Daemon, resources, handler)
     }
 
-    /// Call `handler` for each object again and again.
+    /// Calls `handler` for each object periodically.
     #[must_use]
     pub fn timer(self, resources: impl IntoSelector, handler: Callback) -> Self {
         self.with_background(BackgroundKind::Timer, resources, handler)
@@ -266,34 +266,37 @@ impl Registry {
 }
 
 impl Callback {
-    /// For `daemon` and `timer`: how long the first call waits: seconds, a `Duration`, or a function that returns one of them,
-    /// `|cause: &Cause| 5`. Default: zero.
+    /// For `daemon` and `timer`: the delay before the first call: seconds, a `Duration`, or a function that returns
+    /// one of them, `|cause: &Cause| 5`. Default: zero.
     #[must_use]
     pub fn initial_delay<M>(mut self, delay: impl IntoPause<M>) -> Self {
         self.options.timing.initial_delay = Some(delay.into_pause());
         self
     }
-    /// For `timer`: the time from the end of a call to the next one: seconds, a `Duration`, or a function that returns one of them,
-    /// `|cause: &Cause| 5`. Default: none; the timer is called once, or once after each `idle`.
+    /// For `timer`: the time from the end of one call to the start of the next: seconds, a `Duration`, or a function
+    /// that returns one of them, `|cause: &Cause| 5`. Default: none; the timer is called once, or once after each
+    /// `idle` period.
     #[must_use]
     pub fn interval<M>(mut self, interval: impl IntoPause<M>) -> Self {
         self.options.timing.interval = Some(interval.into_pause());
         self
     }
-    /// For `timer`: the interval counts from begin to begin; what is missed is left out. Default: from end to begin.
+    /// For `timer`: measures the interval from start to start, and skips missed calls. Default: from the end of a
+    /// call to the start of the next.
     #[must_use]
     pub fn sharp(mut self) -> Self {
         self.options.timing.sharp = true;
         self
     }
-    /// For `timer`: call it only when the object has been unchanged for so long: seconds, or a `Duration`. Default: whenever it is due.
+    /// For `timer`: calls it only when the object has been unchanged for this long: seconds, or a `Duration`.
+    /// Default: no such condition.
     #[must_use]
     pub fn idle(mut self, idle: impl Into<Seconds>) -> Self {
         self.options.timing.idle = Some(idle.into().duration());
         self
     }
-    /// For `timer`: call it at the times of a cron expression: minute, hour, day of the month, month, day of the week. Default: none; the
-    /// timer is called as its `interval` says.
+    /// For `timer`: calls it at the times of a cron expression: minute, hour, day of the month, month, day of the
+    /// week. Default: none; the `interval` determines the times.
     #[must_use]
     pub fn schedule(mut self, expression: impl Into<String>) -> Self {
         self.options.schedule = Some(expression.into());
@@ -305,21 +308,23 @@ impl Callback {
         self.options.zone = Some(zone.into());
         self
     }
-    /// For `daemon`: how long it may end by itself, before it is cut off: seconds, or a `Duration`. Default: zero.
+    /// For `daemon`: the grace period between setting the stop flag and cancelling the function: seconds, or a
+    /// `Duration`. Default: zero.
     #[must_use]
     pub fn cancellation_backoff(mut self, backoff: impl Into<Seconds>) -> Self {
         self.options.timing.cancellation_backoff = Some(backoff.into().duration());
         self
     }
-    /// For `daemon`: how long the deletion waits for it once it is cut off: seconds, or a `Duration`. Default: the deletion waits until the
-    /// function ends.
+    /// For `daemon`: how long the deletion of the object waits for the function after cancelling it: seconds, or a
+    /// `Duration`. Default: the deletion waits until the function returns.
     #[must_use]
     pub fn cancellation_timeout(mut self, timeout: impl Into<Seconds>) -> Self {
         self.options.timing.cancellation_timeout = Some(timeout.into().duration());
         self
     }
-    /// For `daemon`: how often a log line says that it still runs, if nothing cuts it off: seconds, or a `Duration`. Default:
-    /// [`Background::cancellation_polling`](crate::Background::cancellation_polling), 60 seconds.
+    /// For `daemon`: the interval of log lines about a function that still runs and is not cancelled: seconds, or a
+    /// `Duration`. Default: [`Background::cancellation_polling`](crate::Background::cancellation_polling), 60
+    /// seconds.
     #[must_use]
     pub fn cancellation_polling(mut self, polling: impl Into<Seconds>) -> Self {
         self.options.timing.cancellation_polling = Some(polling.into().duration());

@@ -1,6 +1,6 @@
 //! Handlers of changes: `on_create`, `on_update`, `on_delete`, `finalize`, `on_resume`, `on_field`, and their sub-handlers.
 //!
-//! They are called for what has changed since the object was handled last, and their progress is kept on the object.
+//! They are called for changes since the object was last handled, and store their progress on the object.
 
 use std::sync::LazyLock;
 
@@ -23,7 +23,7 @@ use crate::object::diff::Diff;
 use crate::object::path::FieldPath;
 use crate::object::selector::Selector;
 
-/// Which changes a handler is for.
+/// The kind of changes that a handler is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChangeKind {
     /// `#[on_create]`
@@ -45,7 +45,7 @@ pub(crate) struct ChangeHandler {
     pub(crate) kind: ChangeKind,
     pub(crate) selector: Selector,
     pub(crate) options: ChangeOptions,
-    /// Where a child of these kinds changes, it is called as when the operator resumes.
+    /// The kinds of its children. A change of such a child triggers a call with the reason of a resume.
     pub(crate) owns: Vec<OwnedKind>,
 }
 
@@ -67,7 +67,7 @@ impl ChangeKind {
 }
 
 impl ChangeOptions {
-    /// What does not go together, or is missing.
+    /// Rejects options that are missing or contradict each other.
     fn check(&self, kind: ChangeKind) -> Result<(), &'static str> {
         if self.field.is_none() && kind == ChangeKind::Field {
             return Err("needs a `field`");
@@ -186,14 +186,14 @@ impl FamilyRules for ChangeHandler {
         &self.owns
     }
 
-    /// A sub-handler is called for the changes that its parent is called for.
+    /// Sub-handlers are called for the same changes as their parent.
     fn subhandler(&self, options: CallbackOptions) -> Result<Box<dyn FamilyRules>, String> {
         let is_foreign = |option: &&str| ["optional", "deleted", "owns", "reads"].contains(option);
         if let Some(foreign) = options.given().find(is_foreign) {
             return Err(format!("`{foreign}` is not an option of sub-handlers"));
         }
         let options = options.change;
-        // A field is not needed there.
+        // Sub-handlers need no field.
         options.check(ChangeKind::Update)?;
         if !self.reacts_to_differences() && (options.old.is_some() || options.new.is_some()) {
             let parent = self.attribute().name;
@@ -207,7 +207,7 @@ impl FamilyRules for ChangeHandler {
     }
 }
 
-/// One method per attribute.
+/// Defines one method per attribute.
 macro_rules! by_hand {
     ($($method:ident $kind:ident $doc:literal)*) => {
         impl Registry {
@@ -258,25 +258,25 @@ impl Registry {
 }
 
 impl Callback {
-    /// What the field must have been. Default: anything.
+    /// The criterion on the former value of the field. Default: any value.
     #[must_use]
     pub fn old(mut self, old: impl Into<Criterion>) -> Self {
         self.options.change.old = Some(old.into());
         self
     }
-    /// What the field must have become. Default: anything.
+    /// The criterion on the new value of the field. Default: any value.
     #[must_use]
     pub fn new(mut self, new: impl Into<Criterion>) -> Self {
         self.options.change.new = Some(new.into());
         self
     }
-    /// For `on_delete`: do not demand the finalizer. By default the object waits for the handler.
+    /// For `on_delete`: adds no finalizer. By default, a finalizer keeps the object until the handler is done.
     #[must_use]
     pub fn optional(mut self) -> Self {
         self.options.change.optional = true;
         self
     }
-    /// For `on_resume`: also for objects being deleted. By default not for those.
+    /// For `on_resume`: also calls the handler for objects being deleted. By default, it is not called for them.
     #[must_use]
     pub fn deleted(mut self) -> Self {
         self.options.change.deleted = true;
@@ -285,13 +285,14 @@ impl Callback {
 }
 
 impl Cause {
-    /// Why the object is handled, for all but `on_event`.
+    /// Returns the reason of the handling cycle; `None` for `on_event`.
     #[must_use]
     pub fn reason(&self) -> Option<Reason> {
         self.change()?.reason
     }
 
-    /// What was handled last: the essence, or the handler's field. For admission handlers: the whole object as it is.
+    /// Returns the state that was handled last: the essence, or the handler's field. For admission handlers: the
+    /// whole object before the operation.
     #[must_use]
     pub fn old(&self) -> Option<&Value> {
         match &self.subject {
@@ -300,7 +301,8 @@ impl Cause {
         }
     }
 
-    /// What is to be handled now: the essence, or the handler's field. For admission handlers: the whole object as it is to be.
+    /// Returns the state to handle now: the essence, or the handler's field. For admission handlers: the whole object
+    /// after the operation.
     #[must_use]
     #[expect(
         clippy::new_ret_no_self,
@@ -313,7 +315,7 @@ impl Cause {
         }
     }
 
-    /// The differences from `old` to `new`.
+    /// Returns the differences from `old` to `new`.
     #[must_use]
     pub fn diff(&self) -> &Diff {
         static EMPTY: LazyLock<Diff> = LazyLock::new(Diff::default);

@@ -1,4 +1,5 @@
-//! Handlers of raw watch events: `on_event`. They see each state of an object, changed or not, are called once for it, and keep no progress.
+//! Handlers of raw watch events: `on_event`. They are called once for each state of an object, changed or not, and
+//! keep no progress.
 
 use serde_json::{Value, json};
 
@@ -18,7 +19,7 @@ use crate::object::selector::Selector;
 /// The options of `on_event`.
 #[derive(Clone, Default)]
 pub struct EventOptions {
-    /// The field the handler is for.
+    /// The field that the handler is restricted to.
     pub field: Option<FieldPath>,
     /// `labels annotations when value`
     pub filters: Filters,
@@ -77,7 +78,7 @@ impl TryFrom<CallbackOptions> for EventOptions {
 }
 
 impl Registry {
-    /// Call `handler` for every watch event.
+    /// Calls `handler` for every watch event.
     #[must_use]
     pub fn on_event(self, resources: impl IntoSelector, handler: Callback) -> Self {
         let selector = resources.into_selector();
@@ -89,7 +90,7 @@ impl Registry {
 }
 
 impl Cause {
-    /// The type of the watch event, for `on_event`.
+    /// Returns the type of the watch event, for `on_event`.
     #[must_use]
     pub fn event_type(&self) -> Option<EventType> {
         match &self.subject {
@@ -98,7 +99,7 @@ impl Cause {
         }
     }
 
-    /// The watch event as the server would send it: `type` and `object`.
+    /// Returns the watch event in the form that the server sends: `type` and `object`.
     #[must_use]
     pub fn event(&self) -> Value {
         let kind = self.event_type().and_then(EventType::as_str);

@@ -1,5 +1,5 @@
-//! Index functions: `index`. They say what is to be found of an object by which keys; what they return goes into the index of their id, and not
-//! onto the object.
+//! Index functions: `index`. They map an object to keys and values. The operator stores the result in the index with
+//! the function's id rather than on the object.
 
 use crate::handler::attribute::{Attribute, INDEX};
 use crate::handler::callee::{Callee, Returned};
@@ -25,7 +25,7 @@ use std::sync::Arc;
 /// The options of `index`.
 #[derive(Clone, Default)]
 pub struct IndexOptions {
-    /// What follows a failure.
+    /// How the engine treats failures.
     pub retry: RetryOptions,
     /// The field that an object must have.
     pub field: Option<FieldPath>,
@@ -49,7 +49,7 @@ impl IndexHandler {
         ty: IndexType,
     ) -> Result<Self, String> {
         options.filters.check(options.field.as_ref())?;
-        // As in Kopf: for other handlers, the default is another one.
+        // As in Kopf. The other families have a different default.
         options.retry.errors.get_or_insert(ErrorsMode::Ignored);
         Ok(Self {
             selector,
@@ -112,7 +112,8 @@ impl From<CallbackOptions> for IndexOptions {
 }
 
 impl Registry {
-    /// Keep what `function` returns for each object in an index, which has the id of the function. Made by [`indexer`] or [`indexer_async`].
+    /// Stores the results of `function` for all objects in an index with the function's id. Create `function` with
+    /// [`indexer`] or [`indexer_async`].
     #[must_use]
     pub fn index(self, resources: impl IntoSelector, function: Callback) -> Self {
         let selector = resources.into_selector();
@@ -126,7 +127,8 @@ impl Registry {
     }
 }
 
-/// Make an index function of a closure, for [`Registry::index`]. It is called right where a state of an object comes in, and must not block.
+/// Makes an index function from a closure, for [`Registry::index`]. The operator calls it inline while it processes a
+/// watch event, so it must not block.
 ///
 /// ```
 /// use kopf_rs::prelude::*;
@@ -160,7 +162,7 @@ where
     callback
 }
 
-/// As [`indexer`], for an async closure, which may wait for something.
+/// Like [`indexer`], for an async closure, which may await.
 #[track_caller]
 pub fn indexer_async<F, C, R>(id: impl Into<String>, function: F) -> Callback
 where
@@ -178,10 +180,10 @@ where
 }
 
 impl Cause {
-    /// The index of that name, which is the id of its functions.
+    /// Returns the index of that name, which is the id of its functions.
     ///
     /// # Errors
-    /// A permanent one, where there is no such index, or its keys and values are of other types.
+    /// Returns a permanent error if there is no such index, or if its keys and values have different types.
     pub fn index<K, V>(&self, name: &str) -> Result<Index<K, V>, HandlerError>
     where
         K: Eq + Hash + Send + Sync + 'static,
@@ -206,10 +208,10 @@ impl Cause {
 
 // === for generated code ===
 
-/// What an index function has returned goes where it is waited for.
+/// Passes the result of an index function to the engine.
 ///
 /// # Errors
-/// Where the function has failed.
+/// Returns the error of the function.
 pub fn index_returned<R: IndexReturn>(cause: &Cause, returned: R) -> Returned {
     let entries = returned.into_entries()?;
     if let Subject::Index(subject) = &cause.subject {

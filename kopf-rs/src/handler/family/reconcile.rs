@@ -1,4 +1,5 @@
-//! Level-triggered handlers: `reconcile`. One function brings about what an object asks for, whatever has changed of it or its children.
+//! Level-triggered handlers: `reconcile`. One function brings the cluster to the object's desired state, regardless
+//! of which change triggered it.
 
 use std::time::Duration;
 
@@ -24,21 +25,21 @@ use crate::object::selector::{Selector, SelectorError};
 /// The options of `reconcile`.
 #[derive(Clone, Default)]
 pub struct ReconcileOptions {
-    /// How failed attempts are repeated.
+    /// How the engine retries failed attempts.
     pub retry: RetryOptions,
-    /// The field an object must have.
+    /// The field that an object must have.
     pub field: Option<FieldPath>,
     /// `labels annotations when value`
     pub filters: Filters,
     /// The kinds of its children.
     pub owns: Vec<Result<Selector, SelectorError>>,
-    /// Those of which it reads more than it applies.
+    /// The kinds of children whose full objects it reads, beyond the fields that it applies.
     pub reads: Vec<Result<Selector, SelectorError>>,
-    /// What its children were in former versions of the operator.
+    /// The kinds of children that former versions of the operator made.
     pub formerly_owns: Vec<Result<Selector, SelectorError>>,
     /// The kinds of objects that it refers to.
     pub watches: Vec<WatchedKind>,
-    /// How long after its last success it is called though nothing has changed.
+    /// The time after the last success at which it is called again without any change.
     pub resync: Option<Duration>,
 }
 
@@ -46,11 +47,11 @@ impl IsStopped for ReconcileOptions {}
 
 // === impl ===
 
-/// As long as controller-runtime waits.
+/// The same default as controller-runtime's.
 const RESYNC: Duration = Duration::from_secs(10 * 60 * 60);
 
 impl ReconcileOptions {
-    /// A level-triggered handler with these options.
+    /// Builds a level-triggered handler from these options.
     pub(crate) fn handler(self, selector: Selector) -> Result<BackgroundHandler, String> {
         let timing = Timing {
             resync: Some(self.resync.unwrap_or(RESYNC)),
@@ -85,7 +86,7 @@ impl From<CallbackOptions> for ReconcileOptions {
 }
 
 impl Registry {
-    /// Call `handler` for each object, and again whenever the object or one of its children changes.
+    /// Calls `handler` for each object, and again whenever the object or one of its children changes.
     #[must_use]
     pub fn reconcile(self, resources: impl IntoSelector, handler: Callback) -> Self {
         let selector = resources.into_selector();
@@ -97,29 +98,31 @@ impl Registry {
 }
 
 impl Callback {
-    /// For `reconcile` and handlers of changes: a kind of children that it makes; it is called when one of them changes. May be given several times.
-    /// Default: none.
+    /// For `reconcile` and handlers of changes: a kind of its children. A change of a child triggers a call. Can be
+    /// given several times. Default: none.
     #[must_use]
     pub fn owns(mut self, kind: impl IntoSelector) -> Self {
         self.options.owns.push(kind.into_selector());
         self
     }
-    /// The same for a kind of which it reads more than it applies: whole objects are watched, and [`Children::get`](crate::Children::get) reads them from
-    /// memory. Default: none.
+    /// Like `owns`, for children whose full objects the handler reads, beyond the fields that it applies. The
+    /// informer caches whole objects, and [`Children::get`](crate::Children::get) reads them from the cache. Default:
+    /// none.
     #[must_use]
     pub fn reads(mut self, kind: impl IntoSelector) -> Self {
         self.options.reads.push(kind.into_selector());
         self
     }
-    /// For `reconcile`: a kind of which it made children in former versions: [`Children::set`](crate::Children::set) deletes those that are
-    /// left. Default: none.
+    /// For `reconcile`: a kind of children that former versions of it made. [`Children::set`](crate::Children::set)
+    /// deletes the remaining ones. Default: none.
     #[must_use]
     pub fn formerly_owns(mut self, kind: impl IntoSelector) -> Self {
         self.options.formerly_owns.push(kind.into_selector());
         self
     }
-    /// For `reconcile`: a kind of objects that it refers to and does not own, and a function that says of such an object which objects a change of it
-    /// concerns: `|it: &Cause| it.labels().get("app").map(str::to_owned)`. May be given several times. Default: none.
+    /// For `reconcile`: a kind of objects that it refers to but does not own, with a function that maps a changed
+    /// object of this kind to the objects to reconcile: `|it: &Cause| it.labels().get("app").map(str::to_owned)`. Can
+    /// be given several times. Default: none.
     #[must_use]
     pub fn watches<R: IntoOwners>(
         mut self,
@@ -131,7 +134,8 @@ impl Callback {
             .push(target(kind.into_selector(), owners));
         self
     }
-    /// For `reconcile`: how long after its last success it is called though nothing has changed: seconds, or a `Duration`. Default: ten hours.
+    /// For `reconcile`: the time after its last success at which it is called again without any change: seconds, or a
+    /// `Duration`. Default: ten hours.
     #[must_use]
     pub fn resync(mut self, resync: impl Into<Seconds>) -> Self {
         self.options.timing.resync = Some(resync.into().duration());
@@ -140,8 +144,8 @@ impl Callback {
 }
 
 impl Cause {
-    /// For closures in the place of functions with `#[reconcile]`: when it is to be called again, if nothing changes before. For other handlers
-    /// this means nothing.
+    /// For closures in place of functions with `#[reconcile]`: sets when to call the closure again if nothing changes
+    /// before. Other handlers ignore it.
     pub fn again(&self, again: Again) {
         if let Subject::Background(subject) = &self.subject {
             subject.again.set(again);
@@ -149,10 +153,10 @@ impl Cause {
     }
 }
 
-/// Notes what a reconcile function has returned: for generated code.
+/// Stores the requeue request that a reconcile function returned: for generated code.
 ///
 /// # Errors
-/// Where the function has failed.
+/// Returns the error of the function.
 pub fn reconcile_returned(cause: &Cause, returned: impl IntoAgain) -> Returned {
     cause.again(returned.into_again()?);
     Ok(None)

@@ -1,4 +1,5 @@
-//! Indices of an operator without their types: by name, for whoever feeds them, and for whoever asks for one with its types.
+//! Type-erased indices of an operator by name. The engine fills them; handlers downcast them to the types that they
+//! ask for.
 
 use std::any::{Any, TypeId, type_name};
 use std::fmt;
@@ -10,7 +11,7 @@ use crate::handler::index::returned::{IndexEntries, IndexReturn};
 use crate::handler::index::table::{Contribution, Entry};
 use crate::handler::location::DeclaredAt;
 
-/// The types of an index, and how an empty one is made.
+/// The types of an index, with a constructor for an empty one.
 #[derive(Clone, Copy)]
 pub struct IndexType {
     id: fn() -> TypeId,
@@ -25,43 +26,43 @@ pub struct RequiredIndex {
     pub(crate) ty: IndexType,
 }
 
-/// An annotated function and an index that it asks for.
+/// An index that an annotated function asks for.
 #[derive(Clone, Debug)]
 pub(crate) struct IndexRequirement {
     pub(crate) declared_at: DeclaredAt,
-    /// The function's name, or the id that its attribute gives.
+    /// The function's name, or the id from its attribute.
     pub(crate) handler: String,
     pub(crate) index: RequiredIndex,
 }
 
-/// An index without its types.
+/// A type-erased index.
 pub(crate) trait AnyIndex: Any + Send + Sync {
-    /// Put in what a function has returned, in place of all that the object has put in before.
+    /// Replaces all values of the object by those that a function returned.
     fn replace(
         &self,
         object: u64,
         contribution: &mut Contribution,
         entries: NewEntries,
     ) -> Discarded;
-    /// Take out all that the object has put in.
+    /// Removes all values of the object.
     fn clear(&self, object: u64, contribution: &mut Contribution) -> Discarded;
-    /// How many keys there are.
+    /// Returns the number of keys.
     fn keys(&self) -> usize;
 }
 
-/// [`IndexUpdate`] without its types.
+/// A type-erased [`IndexUpdate`].
 pub(crate) type NewEntries = Box<dyn Any + Send>;
 
-/// What was taken out of an index, to be dropped by somebody who holds no lock: code of users drops it.
+/// Values removed from an index. Drop them without holding a lock, since their `Drop` is user code.
 pub(crate) type Discarded = Option<Box<dyn Any + Send>>;
 
-/// What a function has returned, with the hashes of its keys.
+/// The result of an index function, with the hashes of its keys.
 pub(crate) enum IndexUpdate<K, V> {
     Unchanged,
     Replaced(Vec<Entry<K, V>>),
 }
 
-/// Where an index function puts what it returns.
+/// Receives the result of an index function.
 #[derive(Clone, Default)]
 pub(crate) struct EntriesSink(Arc<Mutex<Option<NewEntries>>>);
 
@@ -72,13 +73,13 @@ pub(crate) struct Indices(Vec<(Arc<str>, Arc<dyn AnyIndex>)>);
 // === impl IndexType ===
 
 impl IndexType {
-    /// The index of a function that returns `R`.
+    /// Returns the index type of a function that returns `R`.
     #[must_use]
     pub const fn of_function<R: IndexReturn>() -> Self {
         Self::of::<R::Key, R::Value>()
     }
 
-    /// An index with these types.
+    /// Returns the index type with these keys and values.
     #[must_use]
     pub const fn of<K, V>() -> Self
     where
@@ -119,7 +120,7 @@ impl fmt::Debug for IndexType {
     }
 }
 
-/// A name of a type without the paths in it.
+/// Shortens the name of a type by removing the module paths.
 fn short(name: &str) -> String {
     let mut short = String::with_capacity(name.len());
     let mut rest = name;
@@ -205,14 +206,14 @@ impl fmt::Debug for EntriesSink {
 // === impl Indices ===
 
 impl Indices {
-    /// Make an empty index of that name, unless there is one.
+    /// Adds an empty index of that name, unless it exists.
     pub(crate) fn declare(&mut self, name: &Arc<str>, ty: IndexType) {
         if self.place(name).is_none() {
             self.0.push((Arc::clone(name), (ty.make)()));
         }
     }
 
-    /// Give an index another name, or put another one in its place.
+    /// Adds an index under this name; replaces an existing one.
     pub(crate) fn insert(&mut self, name: &str, index: Arc<dyn AnyIndex>) {
         self.0.retain(|(known, _)| **known != *name);
         self.0.push((name.into(), index));
@@ -226,7 +227,7 @@ impl Indices {
         self.0.iter().map(|(name, _)| name)
     }
 
-    /// The place of an index, which stays the same.
+    /// Returns the position of an index.
     pub(crate) fn place(&self, name: &str) -> Option<usize> {
         self.0.iter().position(|(known, _)| **known == *name)
     }

@@ -1,11 +1,11 @@
-//! What index functions return, turned into keys and values.
+//! Converts the return values of index functions into keys and values.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
 
 use crate::handler::error::HandlerError;
 
-/// What an index function makes of its object, where a pair or a map does not say it.
+/// The result of an index function, for cases that a pair or a map cannot express.
 ///
 /// ```
 /// use kopf_rs::prelude::*;
@@ -23,29 +23,29 @@ use crate::handler::error::HandlerError;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum IndexEntries<K, V> {
-    /// These, in place of all that the object has in the index. None: the object has nothing there. Of several values under one key, the last
-    /// one counts.
+    /// Replaces all entries of the object in the index; an empty list removes them. If several values have the same
+    /// key, the last one wins.
     These(Vec<(K, V)>),
-    /// What the object has in the index stays as it is.
+    /// Keeps the entries of the object in the index.
     Unchanged,
 }
 
-/// Return types of index functions.
+/// Types that index functions can return.
 #[diagnostic::on_unimplemented(
     message = "an index function cannot return `{Self}`",
     label = "not a return type of index functions",
     note = "return a pair `(key, value)`, a `Vec` or map of them, `IndexEntries`, or an `Option` or `Result` of one of these; a value without a key is `((), value)`"
 )]
 pub trait IndexReturn {
-    /// By what values are found.
+    /// The type of the keys.
     type Key: Eq + Hash + Send + Sync + 'static;
-    /// What is found.
+    /// The type of the values.
     type Value: Clone + Send + Sync + 'static;
 
-    /// The keys and values of the object.
+    /// Returns the entries of the object.
     ///
     /// # Errors
-    /// Where the function has failed.
+    /// Returns the error of the function.
     fn into_entries(self) -> Result<IndexEntries<Self::Key, Self::Value>, HandlerError>;
 }
 
@@ -87,7 +87,7 @@ where
     }
 }
 
-/// `None`: the object has nothing in the index.
+/// `None` removes the entries of the object from the index.
 impl<T: IndexReturn> IndexReturn for Option<T> {
     type Key = T::Key;
     type Value = T::Value;
@@ -159,7 +159,7 @@ mod tests {
         assert_eq!(entries(Some(("a", 1))), one);
         assert_eq!(entries(HandlerResult::Ok(("a", 1))), one);
         assert_eq!(entries(one.clone()), one);
-        // What Kopf keeps under `None`, and a `None` that is a value.
+        // Kopf stores a plain value under the key `None`; here the key is `()`. And a `None` that is itself a value.
         assert_eq!(
             entries(((), vec![1])),
             IndexEntries::These(vec![((), vec![1])])

@@ -1,10 +1,11 @@
-//! The table of an index: values by keys, each value with the object that has put it in.
+//! The table of an index: values by keys, where each value belongs to one object.
 //!
-//! Each key is stored once, at a place that has a number; what an object has put in is known by these numbers. Pure data: promises that after
-//! any sequence of replacements the table is what the last ones make by themselves. A comparison of keys or a clone of values that panics
-//! leaves a table that can be used, and in which the object may have more than it is to have: all of it is known, and can be taken out. No
-//! hash is computed here, and nothing that was put in is dropped: whoever holds the lock has as little as possible to do with code of users.
-//! Must not know locks, nor what an object is.
+//! Each key is stored once, in a numbered slot; a contribution lists the slots of one object. This is pure data. It
+//! guarantees that any sequence of replacements leads to the same table as the last replacement of each object alone.
+//! If the comparison of keys or the clone of a value panics, the table stays usable: the object may keep surplus
+//! values, but its contribution lists all of them, so that they can be removed. To run little user code under the
+//! caller's write lock, replacements take precomputed hashes, and return removed keys and values for the caller to drop.
+//! This module must not depend on locks, nor on the type of objects.
 
 use std::borrow::Borrow;
 use std::hash::{BuildHasher, Hash, RandomState};
@@ -17,33 +18,33 @@ use crate::handler::index::values::Values;
 
 /// Values by keys.
 pub(crate) struct Table<K, V> {
-    /// The numbers of the places, by the hashes of their keys.
+    /// The slot numbers, by the hashes of their keys.
     numbers: HashTable<u32>,
     places: Vec<Option<Place<K, V>>>,
     free: Vec<u32>,
 }
 
-/// A key that has values.
+/// A key with its values.
 struct Place<K, V> {
     key: K,
     hash: u64,
     values: Values<V>,
 }
 
-/// A key with its hash, and a value for it.
+/// A key with its hash and a value.
 pub(crate) struct Entry<K, V> {
     hash: u64,
     key: K,
     value: V,
 }
 
-/// What a change has taken out, to be dropped by somebody who holds no lock.
+/// Keys and values that a change removed. Drop them without holding a lock.
 pub(crate) struct Removed<K, V> {
     keys: Vec<K>,
     values: Vec<V>,
 }
 
-/// What one object has put into a table: the places of its keys.
+/// The contribution of one object to a table: the slots of its keys.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Contribution {
     One(u32),
@@ -51,7 +52,8 @@ pub(crate) enum Contribution {
     Many(Box<[u32]>),
 }
 
-/// What an object is about to have in a table. Dropped before it is complete, it leaves all that the object has, and has had.
+/// A replacement in progress. If it is dropped early, the contribution lists both the former and the new slots of the
+/// object.
 struct Filling<'a> {
     contribution: &'a mut Contribution,
     numbers: Vec<u32>,
@@ -59,7 +61,7 @@ struct Filling<'a> {
 
 // === impl ===
 
-/// The same in all tables.
+/// Hashes a key. All tables share one hasher, so that the hash can be computed before the table is locked.
 fn hash_of<Q: Hash + ?Sized>(key: &Q) -> u64 {
     static HASHER: LazyLock<RandomState> = LazyLock::new(RandomState::new);
     HASHER.hash_one(key)
@@ -87,7 +89,7 @@ impl<K, V> Table<K, V> {
         }
     }
 
-    /// How many keys there are.
+    /// Returns the number of keys.
     pub(crate) fn len(&self) -> usize {
         self.numbers.len()
     }
@@ -104,7 +106,7 @@ impl<K: Eq + Hash, V> Table<K, V> {
         K: Borrow<Q>,
         Q: Eq + Hash + ?Sized,
     {
-        // Keys and what they are borrowed as have equal hashes.
+        // `Borrow` guarantees that a key and its borrowed form have equal hashes.
         let is_this = |number: &u32| self.key(*number).is_some_and(|it| it.borrow() == key);
         let number = self.numbers.find(hash_of(key), is_this)?;
         let place = self.places[*number as usize].as_ref()?;
@@ -118,7 +120,7 @@ impl<K: Eq + Hash, V> Table<K, V> {
 }
 
 impl<K: Eq, V: Clone> Table<K, V> {
-    /// Put these values in, in place of all that the object has put in before. Of several values under one key, the last one counts.
+    /// Replaces all values of the object. If several values have the same key, the last one wins.
     pub(crate) fn replace(
         &mut self,
         object: u64,
@@ -151,7 +153,7 @@ impl<K: Eq, V: Clone> Table<K, V> {
         removed
     }
 
-    /// The place of a key, which may be a new one.
+    /// Returns the slot of a key; adds one if necessary.
     fn number_of(&mut self, hash: u64, key: K, removed: &mut Removed<K, V>) -> u32 {
         let Self {
             numbers,
@@ -198,7 +200,7 @@ impl<K: Eq, V: Clone> Table<K, V> {
         }
         self.free.push(number);
         if self.numbers.is_empty() {
-            // Nothing is left: neither is the room.
+            // Frees the memory of an empty table.
             *self = Self::new();
         }
     }
@@ -223,7 +225,7 @@ impl Contribution {
         }
     }
 
-    /// Whether it is nothing.
+    /// Returns whether the contribution has no slots.
     pub(crate) fn is_empty(&self) -> bool {
         self.numbers().is_empty()
     }
@@ -264,7 +266,7 @@ mod tests {
         pairs.into_iter().map(Entry::of).collect()
     }
 
-    /// What is in the table where each object has put in this, and nothing else was ever done.
+    /// Computes the expected table if each object had made only this contribution.
     fn recomputed(objects: &HashMap<u64, BTreeMap<u8, u8>>) -> Content {
         let mut content = Content::new();
         for (object, pairs) in objects {
@@ -278,7 +280,7 @@ mod tests {
         content
     }
 
-    /// Numbers below a limit, the same for the same seed.
+    /// Pseudo-random numbers below a limit, reproducible by seed.
     struct Dice(u64);
 
     impl Dice {
@@ -340,7 +342,7 @@ mod tests {
         assert!(size_of::<Contribution>() <= 16);
     }
 
-    /// A key that cannot be compared with its equal where it is 9.
+    /// A key whose comparison panics if both sides are 9.
     #[derive(Clone, Copy)]
     struct Odd(u8);
 

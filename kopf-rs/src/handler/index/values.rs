@@ -1,15 +1,16 @@
-//! The values under one key, in the order of their objects: a tree whose nodes are shared with those who have read it.
+//! The values under one key, in the order of their objects: a persistent tree that shares nodes with its snapshots.
 //!
-//! To read it is to clone a pointer, and a change copies the nodes on one path at most, however many objects have the key and whoever holds
-//! what was there before. Promises that a clone of a value that panics changes nothing. Must not know keys.
+//! Taking a snapshot clones one pointer. A change copies at most the nodes on one path, regardless of the number of
+//! objects and of snapshots. If the clone of a value panics, the tree stays unchanged. This module must not depend on
+//! keys.
 
 use std::mem;
 use std::sync::Arc;
 
-/// A node has so many values or children at most.
+/// The maximum number of values or children of a node.
 const WIDTH: usize = 32;
 
-/// Values, each of an object of its own. Clones share what they have in common.
+/// A set of values, one per object. Clones share their common nodes.
 pub(crate) struct Values<V>(Option<Arc<Node<V>>>);
 
 enum Node<V> {
@@ -18,26 +19,26 @@ enum Node<V> {
 }
 
 struct Child<V> {
-    /// No object in it, and in none that follows, has a smaller number.
+    /// A lower bound: no object in this node or the following ones has a smaller number.
     first: u64,
     len: usize,
     node: Arc<Node<V>>,
 }
 
-/// Goes through [`Values`].
+/// Iterator over [`Values`].
 pub(crate) struct ValuesIter<'a, V> {
-    /// What is left of the branches on the way to the leaf.
+    /// The remaining branches on the path to the current leaf.
     above: Vec<std::slice::Iter<'a, Child<V>>>,
     leaf: std::slice::Iter<'a, (u64, V)>,
     left: usize,
 }
 
-/// What has become of a value that was put in.
+/// The result of inserting a value.
 enum Put<V> {
-    /// It has taken the place of this one.
+    /// The value replaced this one.
     Replaced(V),
     Added,
-    /// The same, and the node was split: its second half.
+    /// The value was added and the node was split; this is its second half.
     Split(Child<V>),
 }
 
@@ -66,7 +67,7 @@ impl<V> Values<V> {
 }
 
 impl<V: Clone> Values<V> {
-    /// Put in the value of an object; the one that it has had.
+    /// Inserts the value of an object; returns its former value.
     pub(crate) fn insert(&mut self, object: u64, value: V) -> Option<V> {
         let Some(root) = &mut self.0 else {
             self.0 = Some(Arc::new(Node::Leaf(vec![(object, value)])));
@@ -87,7 +88,7 @@ impl<V: Clone> Values<V> {
         }
     }
 
-    /// Take out the value of an object.
+    /// Removes the value of an object.
     pub(crate) fn remove(&mut self, object: u64) -> Option<V> {
         let root = self.0.as_mut()?;
         let removed = remove(root, object)?;
@@ -153,7 +154,7 @@ impl<V> Clone for Child<V> {
     }
 }
 
-/// The child that an object is in, if it is in any.
+/// Returns the only child that can contain the object.
 fn place<V>(children: &[Child<V>], object: u64) -> usize {
     let behind = children.partition_point(|child| child.first <= object);
     behind.saturating_sub(1)
@@ -194,8 +195,8 @@ fn insert<V: Clone>(node: &mut Arc<Node<V>>, object: u64, value: V) -> Put<V> {
     }
 }
 
-/// Put something into a node, which is split where it is full: its second half. Objects are numbered as they come: where something comes
-/// last, nothing will be put in before it.
+/// Inserts an item into a node. A full node is split, and its second half is returned. Objects are numbered in order
+/// of arrival, so after an append, nothing will be inserted before it: the split then leaves the first node full.
 fn put_in<T>(all: &mut Vec<T>, at: usize, item: T) -> Option<Vec<T>> {
     if all.len() < WIDTH {
         all.insert(at, item);
@@ -239,7 +240,7 @@ fn remove<V: Clone>(node: &mut Arc<Node<V>>, object: u64) -> Option<V> {
 // === impl ValuesIter ===
 
 impl<'a, V> ValuesIter<'a, V> {
-    /// Go to the first leaf of a node.
+    /// Descends to the first leaf of a node.
     fn descend(&mut self, mut node: &'a Node<V>) {
         loop {
             match node {
@@ -321,7 +322,7 @@ mod tests {
             let mut read = Vec::new();
             for step in 0..4000 {
                 let object = next(&mut seed) % 700;
-                // It grows first, and shrinks then.
+                // The tree grows first, then shrinks.
                 if next(&mut seed) % 8 < if step < 2000 { 6 } else { 2 } {
                     assert_eq!(values.insert(object, step), expected.insert(object, step));
                 } else {

@@ -1,7 +1,7 @@
-//! Objects to change: raw JSON, objects of any type, and collections of them.
+//! The objects that an owner changes: raw JSON, typed objects, and collections of them.
 //!
-//! Objects of other types than JSON are written, changed and read again. Promises that nothing is lost silently by that, and that an object
-//! whose change fails stays as it was.
+//! Typed objects are serialized, changed and deserialized. The round trip reports an error instead of losing data
+//! silently, and an object whose change fails stays unchanged.
 
 use std::any::type_name;
 
@@ -12,10 +12,13 @@ use serde_json::Value;
 use crate::handler::error::PermanentError;
 use crate::object::hierarchy::{self, Misfit};
 
-/// Objects that can be made to belong to others, as JSON or as any type that serde can write and read, such as those of `k8s-openapi`:
+/// Objects that can be made to belong to an owner, as JSON or as any type that implements `Serialize` and
+/// `Deserialize`, such as those of `k8s-openapi`:
 ///
-/// - `&mut pod`: one object, a list of them (`Vec<Pod>`), or whatever is written as an object or as a list of them; `None` is left out
-/// - `(&mut pod, &mut service)`, `[&mut one, &mut two]`, a `Vec` of such: objects of several types, or from several places
+/// - `&mut pod`: one object, a list of them (`Vec<Pod>`), or any value that serializes to an object or a list of
+///   them; `None` is skipped
+/// - `(&mut pod, &mut service)`, `[&mut one, &mut two]`, a `Vec` of such references: objects of several types, or
+///   from several places
 /// - `&mut pods[1..]`, `pods.iter_mut()`
 ///
 /// ```
@@ -31,7 +34,7 @@ use crate::object::hierarchy::{self, Misfit};
 /// # Ok(()) }
 /// ```
 ///
-/// Other iterators: `objects.values_mut().collect::<Vec<_>>()`.
+/// For other iterators: `objects.values_mut().collect::<Vec<_>>()`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be adopted, labelled or renamed",
     label = "expected `&mut` of an object, or a collection of such",
@@ -39,12 +42,12 @@ use crate::object::hierarchy::{self, Misfit};
     note = "their types must implement `serde::Serialize` and `serde::Deserialize`"
 )]
 pub trait Dependents {
-    /// Change each object.
+    /// Applies the change to each object.
     #[doc(hidden)]
     fn change(self, change: &mut Change<'_>) -> Result<(), PermanentError>;
 }
 
-/// What is done to each object.
+/// The change to apply to each object.
 pub struct Change<'a>(pub(super) &'a mut dyn FnMut(&mut Value) -> Result<(), Misfit>);
 
 impl From<Misfit> for PermanentError {

@@ -21,7 +21,7 @@ struct Child {
     metadata: Meta,
 }
 
-/// A type without a place for references to owners.
+/// A type that has no field for owner references.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Small {
     metadata: BTreeMap<String, String>,
@@ -126,7 +126,7 @@ fn options_replace_what_comes_from_the_owner() {
     assert_eq!(other["metadata"], metadata);
     given.remove_owner_reference(&mut other).unwrap();
     assert_eq!(other["metadata"]["ownerReferences"], json!([]));
-    // An object in a namespace where its owner is not.
+    // The object is in a different namespace than its owner.
     let refused = owner().namespace(Some("test")).adopt(&mut json!({}));
     assert!(
         refused

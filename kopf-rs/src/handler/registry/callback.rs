@@ -1,4 +1,4 @@
-//! Handlers without attributes: closures with their options, for explicit registries.
+//! Handlers without attributes: closures with options, for explicit registries.
 
 use std::any::Any;
 use std::future::Future;
@@ -37,7 +37,7 @@ pub struct Context {
     patch: Arc<Mutex<Patch>>,
 }
 
-/// Make a handler of a closure. The options are methods of the result.
+/// Makes a handler from a closure. Set the options with the methods of the result.
 ///
 /// ```
 /// use kopf_rs::prelude::*;
@@ -55,8 +55,8 @@ pub struct Context {
 /// # assert_eq!(registry.len(), 1);
 /// ```
 ///
-/// `retry!` and `fail!` return errors from the closure. An async closure that captures something
-/// (`async move |cause| ..`) is not accepted, since its future would borrow what it has captured: [`handler_with`] gives each call a clone of it.
+/// `retry!` and `fail!` return errors from the closure. An async closure with captures (`async move |cause| ..`) does
+/// not compile, since its future would borrow the captures; use [`handler_with`], which clones them for each call.
 #[track_caller]
 pub fn handler<F, R, T>(id: impl Into<String>, function: F) -> Callback
 where
@@ -83,7 +83,7 @@ where
     }
 }
 
-/// As [`handler`], for a closure with state: each call gets a clone of the state.
+/// Like [`handler`], for a closure with state: each call gets a clone of the state.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -114,7 +114,8 @@ where
     handler(id, move |cause| function(cause, state.clone()))
 }
 
-/// As [`handler`], for a closure that blocks: it runs on a thread of its own, as a plain `fn` with an attribute does. No timeout can interrupt it.
+/// Like [`handler`], for a blocking closure: it runs on a blocking thread, as a plain `fn` with an attribute does. No
+/// timeout can interrupt it.
 ///
 /// ```
 /// use kopf_rs::prelude::*;
@@ -154,57 +155,59 @@ impl Callback {
         self.options.param = Some(Arc::new(param));
         self
     }
-    /// What errors other than temporary and permanent ones mean. Default: [`ErrorsMode::Temporary`].
+    /// How to treat errors other than temporary and permanent ones. Default: [`ErrorsMode::Temporary`].
     #[must_use]
     pub fn errors(mut self, errors: ErrorsMode) -> Self {
         self.options.change.retry.errors = Some(errors);
         self
     }
-    /// The time for all attempts together: seconds, or a `Duration`. Default: unlimited.
+    /// The total time for all attempts: seconds, or a `Duration`. Default: unlimited.
     #[must_use]
     pub fn timeout(mut self, timeout: impl Into<Seconds>) -> Self {
         self.options.change.retry.timeout = Some(timeout.into().duration());
         self
     }
-    /// The number of attempts in total, the first one included. Default: unlimited.
+    /// The maximum number of attempts, including the first one. Default: unlimited.
     #[must_use]
     pub fn retries(mut self, retries: u32) -> Self {
         self.options.change.retry.retries = Some(retries);
         self
     }
-    /// The delay after an arbitrary error: seconds, or a `Duration`. Default: a growing delay, as the settings say.
+    /// The back-off after an arbitrary error: seconds, or a `Duration`. Default: the growing back-off of the
+    /// settings.
     #[must_use]
     pub fn backoff(mut self, backoff: impl Into<Seconds>) -> Self {
         self.options.change.retry.backoff = Some(backoff.into().duration());
         self
     }
-    /// The field the handler is for, such as `"spec.size"`, or an array of names. Default: the whole object.
+    /// The field that the handler is restricted to, such as `"spec.size"`, or an array of names. Default: the whole
+    /// object.
     #[must_use]
     pub fn field(mut self, field: impl Into<FieldPath>) -> Self {
         self.options.change.field = Some(field.into());
         self
     }
-    /// What the field must be, before or after the change. Default: [`PRESENT`](crate::PRESENT).
+    /// The criterion on the field's value, before or after the change. Default: [`PRESENT`](crate::PRESENT).
     #[must_use]
     pub fn value(mut self, value: impl Into<Criterion>) -> Self {
         self.options.change.filters.value = Some(value.into());
         self
     }
-    /// What a label must be; may be repeated.
+    /// Adds a criterion on a label. Can be called several times.
     #[must_use]
     pub fn label(mut self, name: impl Into<String>, value: impl Into<Criterion>) -> Self {
         let labels = &mut self.options.change.filters.labels;
         labels.push((name.into(), value.into()));
         self
     }
-    /// What an annotation must be; may be repeated.
+    /// Adds a criterion on an annotation. Can be called several times.
     #[must_use]
     pub fn annotation(mut self, name: impl Into<String>, value: impl Into<Criterion>) -> Self {
         let annotations = &mut self.options.change.filters.annotations;
         annotations.push((name.into(), value.into()));
         self
     }
-    /// Any other condition; evaluated last. Default: none.
+    /// A predicate over the whole cause, evaluated last. Default: none.
     #[must_use]
     pub fn when(mut self, when: impl Fn(&Cause) -> bool + Send + Sync + 'static) -> Self {
         self.options.change.filters.when = Some(Arc::new(when));
@@ -221,7 +224,7 @@ impl std::fmt::Debug for Callback {
 // === impl Context ===
 
 impl Context {
-    /// Say what is to be changed on the object. Functions with an attribute have the argument `patch: &mut Patch` for that.
+    /// Changes the patch of the object. In annotated functions, use the argument `patch: &mut Patch` instead.
     ///
     /// ```
     /// use kopf_rs::prelude::*;
@@ -236,14 +239,15 @@ impl Context {
     /// });
     /// ```
     ///
-    /// Nothing is waited for: within `change`, another call of `patch` sees an empty patch, which is put on top of this one.
+    /// Never blocks: a nested call of `patch` within `change` sees an empty patch, which is merged on top of this
+    /// one.
     pub fn patch<T>(&self, change: impl FnOnce(&mut Patch) -> T) -> T {
         let mut taken = TakenPatch::of(&self.patch);
         change(&mut taken.patch)
     }
 
-    /// Change the status as a type of yours, and its conditions. Functions with an attribute have the argument
-    /// `status: &mut Status<MyStatus>` for that. Each time, it starts as it was when the handler was called.
+    /// Changes the status as a type of yours, and its conditions. In annotated functions, use the argument
+    /// `status: &mut Status<MyStatus>` instead. Each call starts with the status from the start of the handler call.
     ///
     /// ```
     /// use kopf_rs::prelude::*;
@@ -257,7 +261,8 @@ impl Context {
     /// ```
     ///
     /// # Errors
-    /// Permanent ones, where the status of the object is no `T`, and where a condition is changed to what the API would refuse.
+    /// Returns a permanent error if the object's status does not deserialize into `T`, or if the API would reject a
+    /// changed condition.
     pub fn change_status<T, R>(
         &self,
         change: impl FnOnce(&mut Status<T>) -> R,
@@ -273,7 +278,8 @@ impl Context {
     }
 }
 
-/// The patch while it is changed, without a lock that others would wait for. Goes back at the end, also where `change` panics.
+/// Takes the patch out of the mutex during a change, so that nested calls do not deadlock. Puts it back on drop, also
+/// after a panic in `change`.
 struct TakenPatch<'a> {
     home: &'a Mutex<Patch>,
     patch: Patch,
@@ -301,7 +307,8 @@ impl Deref for Context {
     }
 }
 
-/// The engine's patch while a closure's future owns it. Goes back at the end, also where the future is cancelled.
+/// Takes the engine's patch while a closure's future shares it. Puts it back on drop, also when the future is
+/// cancelled.
 struct LentPatch<'a> {
     home: &'a mut Patch,
     shared: Arc<Mutex<Patch>>,

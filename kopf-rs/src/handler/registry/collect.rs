@@ -1,4 +1,4 @@
-//! How annotated functions and constants are found: through `inventory`, or through `linkme`, or not at all.
+//! Collects annotated functions and constants through `inventory` or `linkme`; without both features, finds none.
 
 use std::any::TypeId;
 use std::sync::Arc;
@@ -14,13 +14,13 @@ use crate::handler::required::{RequiredState, Requirement};
 use crate::handler::validation_rule::{DeclaredRule, RuleDecl};
 
 impl Registry {
-    /// All annotated functions linked into this program, in the order of packages, files and lines.
+    /// Collects all annotated functions linked into this program, ordered by package, file and line.
     ///
-    /// Finding none is no error here: see [`Registry::is_empty`]. A crate is linked only if the program mentions it, by `use` or
-    /// `extern crate`.
+    /// An empty result is not an error here: see [`Registry::is_empty`]. The linker includes a crate only if the program
+    /// mentions it with `use` or `extern crate`.
     ///
     /// # Errors
-    /// Where selectors cannot be understood, or ids are used twice: one error with all of it.
+    /// Returns one error with all problems, such as invalid selectors or duplicate ids.
     pub fn collected() -> Result<Self, RegistryError> {
         Self::of(declared())
             .converting(conversions())
@@ -28,9 +28,9 @@ impl Registry {
             .checked()
     }
 
-    /// The annotated functions of one module and the modules below: `Registry::in_module(module_path!())`.
+    /// Collects the annotated functions of one module and its submodules: `Registry::in_module(module_path!())`.
     ///
-    /// Tests in one program use it so as not to see each other's handlers.
+    /// Use it in tests that share a program, so that they do not see each other's handlers.
     ///
     /// ```
     /// use kopf_rs::Registry;
@@ -46,7 +46,7 @@ impl Registry {
     /// ```
     ///
     /// # Errors
-    /// As [`Registry::collected`].
+    /// Fails as [`Registry::collected`] does.
     pub fn in_module(module: &str) -> Result<Self, RegistryError> {
         let is_below = |location: SourceLocation| {
             let rest = location.module.strip_prefix(module);
@@ -125,12 +125,12 @@ impl Registry {
     }
 }
 
-/// What the linker has gathered.
+/// All declarations that the linker has gathered.
 #[cfg(feature = "linkme")]
 #[linkme::distributed_slice]
 pub static DECLARED: [Declared] = [..];
 
-/// The conversions among it.
+/// All conversions that the linker has gathered.
 #[cfg(feature = "linkme")]
 #[linkme::distributed_slice]
 pub static CONVERSIONS: [ConversionDecl] = [..];
@@ -171,7 +171,7 @@ fn gathered_conversions() -> impl Iterator<Item = &'static ConversionDecl> {
     std::iter::empty()
 }
 
-/// All declarations of this program. The linker keeps no order, so they are sorted by their location in the sources.
+/// Returns all declarations of this program, sorted by source location because the linker guarantees no order.
 fn declared() -> impl Iterator<Item = &'static Decl> {
     let functions = gathered().filter_map(|declared| match declared {
         Declared::Function(decls) => decls.first().map(|first| (first, decls)),
@@ -182,7 +182,7 @@ fn declared() -> impl Iterator<Item = &'static Decl> {
     functions.into_iter().flat_map(|(_, decls)| *decls)
 }
 
-/// All validation rules of this program, in the order of packages, files and lines.
+/// Returns all validation rules of this program, ordered by package, file and line.
 fn declared_rules() -> Vec<&'static RuleDecl> {
     let rules = gathered().filter_map(|declared| match declared {
         Declared::Rule(decl) => Some(decl),
@@ -193,23 +193,25 @@ fn declared_rules() -> Vec<&'static RuleDecl> {
     rules
 }
 
-/// The rules of this program that are in order, for the definitions that it registers. An operator complains about the others.
+/// Returns the valid rules of this program, for the CRDs that it registers. The operator reports invalid rules at its
+/// start.
 pub(crate) fn rules_in_order() -> Vec<Arc<DeclaredRule>> {
     let registry = Registry::new().with_rules(declared_rules());
     registry.rules
 }
 
-/// All conversions of this program, likewise.
+/// Returns all conversions of this program, sorted by source location.
 fn conversions() -> impl Iterator<Item = &'static ConversionDecl> {
     let mut functions: Vec<_> = gathered_conversions().collect();
     functions.sort_by_key(|it| (it.location, it.name));
     functions.into_iter()
 }
 
-/// Register what an attribute declares. For generated code.
+/// Registers a declaration. For generated code.
 ///
-/// A static in a section of its own counts as unsafe code, but lints do not look into what macros of other crates make: users' crates may
-/// forbid unsafe code, if nothing here allows it, for that alone would be refused.
+/// A static in its own link section counts as unsafe code. Lints skip the expansion of macros from other crates, so
+/// users' crates may forbid unsafe code, but only if the expansion contains no `allow(unsafe_code)`, which the
+/// compiler would reject.
 #[cfg(all(feature = "linkme", not(test)))]
 #[doc(hidden)]
 #[macro_export]
@@ -226,7 +228,7 @@ macro_rules! __kopf_submit {
     };
 }
 
-/// As above, but in this crate's own unit tests the macro is none of another crate.
+/// Same as above, but for this crate's own unit tests, where lints do apply to the expansion.
 #[cfg(all(feature = "linkme", test))]
 #[doc(hidden)]
 #[macro_export]
@@ -244,7 +246,7 @@ macro_rules! __kopf_submit {
     };
 }
 
-/// Register what an attribute declares. For generated code.
+/// Registers a declaration. For generated code.
 #[cfg(all(feature = "inventory", not(feature = "linkme")))]
 #[doc(hidden)]
 #[macro_export]
@@ -257,7 +259,7 @@ macro_rules! __kopf_submit {
     };
 }
 
-/// Check what an attribute declares, and forget it. For generated code.
+/// Type-checks a declaration without registering it. For generated code.
 #[cfg(not(any(feature = "inventory", feature = "linkme")))]
 #[doc(hidden)]
 #[macro_export]

@@ -9,8 +9,8 @@ use crate::handler::registry::selectors::IntoSelector;
 use crate::object::selector::{Selector, SelectorError};
 
 impl Registry {
-    /// Convert objects from one version of a resource to another one, in place of an annotated function. Both are named with group, version and
-    /// plural.
+    /// Adds a function that converts objects between two versions of a resource, in place of an annotated function.
+    /// Name both with group, version and plural.
     #[must_use]
     pub fn on_convert(
         self,

@@ -1,4 +1,4 @@
-//! What can be wrong with the handlers of an operator, as far as it shows before anything is served.
+//! The problems with the handlers of an operator that can be found before it starts.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -12,53 +12,54 @@ use crate::handler::registry::selectors::disjoint;
 use crate::handler::subject::Reason;
 use crate::handler::validation_rule::DeclaredRule;
 
-/// Everything that is wrong with the handlers, one line each.
+/// All problems with the handlers, one per line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}", lines(.0))]
 pub struct RegistryError(pub(crate) Vec<Problem>);
 
-/// One thing that is wrong.
+/// One problem.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Problem {
-    /// A selector that cannot be understood, or an option that does not belong there.
+    /// An invalid selector, or an option that the family does not have.
     Declaration {
         attribute: &'static str,
         name: String,
         declared_at: DeclaredAt,
         message: String,
     },
-    /// A validation rule that the API server would refuse, or whose selector cannot be understood.
+    /// A validation rule that the API server would reject, or whose selector is invalid.
     Rule {
         id: String,
         declared_at: DeclaredAt,
         message: String,
     },
-    /// Two validation rules with one id: their policies would have one name.
+    /// Two validation rules with the same id, whose policies would have the same name.
     SameRule {
         id: String,
         first: DeclaredAt,
         second: DeclaredAt,
     },
-    /// Two functions with one id that may be called for the same change: they would share one progress record.
+    /// Two functions with the same id that can be called for the same change, so that they would share one progress
+    /// record.
     SameId {
         id: Arc<str>,
         first: DeclaredAt,
         second: DeclaredAt,
     },
-    /// Two functions that feed one index with keys or values of different types.
+    /// Two functions that fill the same index with keys or values of different types.
     MixedIndex {
         id: Arc<str>,
         first: (DeclaredAt, IndexType),
         second: (DeclaredAt, IndexType),
     },
-    /// A handler asks for an index that no function feeds.
+    /// A handler that asks for an index which no function fills.
     NoSuchIndex {
         handler: String,
         declared_at: DeclaredAt,
         name: &'static str,
         known: Vec<Arc<str>>,
     },
-    /// A handler asks for an index with other types than it has.
+    /// A handler that asks for an index with the wrong types.
     OtherIndex {
         handler: String,
         declared_at: DeclaredAt,
@@ -134,7 +135,7 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Ids used by different functions that may be called for the same change of the same object.
+/// Finds ids that several functions use which can be called for the same change of the same object.
 pub(crate) fn clashes(handlers: &[Arc<Handler>]) -> Vec<Problem> {
     let mut by_id: HashMap<(&str, &str), Vec<&Handler>> = HashMap::new();
     let mut clashes = Vec::new();
@@ -155,7 +156,7 @@ pub(crate) fn clashes(handlers: &[Arc<Handler>]) -> Vec<Problem> {
     clashes
 }
 
-/// Validation rules with the same id.
+/// Finds validation rules with the same id.
 pub(crate) fn shared_names(rules: &[Arc<DeclaredRule>]) -> Vec<Problem> {
     let mut problems = Vec::new();
     for (at, second) in rules.iter().enumerate() {
@@ -171,7 +172,7 @@ pub(crate) fn shared_names(rules: &[Arc<DeclaredRule>]) -> Vec<Problem> {
     problems
 }
 
-/// Functions that feed one index with different types.
+/// Finds functions that fill the same index with different types.
 pub(crate) fn mixed_indices(handlers: &[Arc<Handler>]) -> Vec<Problem> {
     let mixed = handlers.iter().filter_map(|handler| {
         let (second, (first, had)) = (handler.index()?, first_index(handlers, &handler.id)?);
@@ -184,7 +185,7 @@ pub(crate) fn mixed_indices(handlers: &[Arc<Handler>]) -> Vec<Problem> {
     mixed.collect()
 }
 
-/// Indices that handlers ask for, and that are not there, or not so.
+/// Finds requested indices that do not exist, or that have different types.
 pub(crate) fn unknown_indices(
     handlers: &[Arc<Handler>],
     required: &[IndexRequirement],
@@ -212,7 +213,7 @@ pub(crate) fn unknown_indices(
                 known: index_names(handlers),
             },
         };
-        // A function with several attributes asks once.
+        // Reports a function with several attributes only once.
         if !problems.contains(&problem) {
             problems.push(problem);
         }
@@ -220,7 +221,7 @@ pub(crate) fn unknown_indices(
     problems
 }
 
-/// The first function that feeds the index of that name, and the types it has by that.
+/// Returns the first function that fills the index of that name, with the types it implies.
 fn first_index(handlers: &[Arc<Handler>], name: &str) -> Option<(DeclaredAt, IndexType)> {
     let mut named = handlers.iter().filter(|it| *it.id == *name);
     named.find_map(|it| Some((it.declared_at, it.index()?)))
@@ -231,14 +232,14 @@ fn index_names(handlers: &[Arc<Handler>]) -> Vec<Arc<str>> {
     feeding.map(|it| Arc::clone(&it.id)).collect()
 }
 
-/// What may have been meant.
+/// Returns the most similar known name, as a suggestion.
 fn closest<'a>(name: &str, known: &'a [Arc<str>]) -> Option<&'a Arc<str>> {
     let distance = |it: &&Arc<str>| strsim::damerau_levenshtein(name, it);
     let near = known.iter().min_by_key(distance)?;
     (distance(&near) <= name.len().div_ceil(3)).then_some(near)
 }
 
-/// Two functions that convert the same.
+/// Finds functions that convert the same part between the same versions.
 pub(super) fn doubled_conversions(all: &[Arc<ConversionFunction>]) -> Vec<Problem> {
     let is_same = |one: &ConversionFunction, other: &ConversionFunction| {
         let whole = ConvertedPart::Object;
@@ -267,7 +268,8 @@ fn overlap(one: &Handler, other: &Handler) -> bool {
     !selectors.is_some_and(|(one, other)| disjoint(one, other)) && share_a_cycle(one, other)
 }
 
-/// Whether both may be called in one cycle. Those of different cycles have different records: each tells what it was made for.
+/// Returns whether both can be called in the same cycle. Different cycles use different progress records, since each
+/// record stores its reason.
 fn share_a_cycle(one: &Handler, other: &Handler) -> bool {
     if !one.is_for_changes() || !other.is_for_changes() {
         return true;

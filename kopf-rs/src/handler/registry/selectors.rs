@@ -1,16 +1,17 @@
-//! Selectors as they are written in an explicit registry, and whether two of them can mean the same object.
+//! Notations of selectors in explicit registries, and a check whether two selectors can overlap.
 
 use crate::object::resource::Resource;
 use crate::object::selector::named::{NamesResource, either};
 use crate::object::selector::{Selector, SelectorError, SelectorName};
 
-/// What can be said instead of a [`Selector`]: `"plural"`, `"plural.group"`, `("group", "plural")`, `("group", "version", "plural")`, these
-/// words as an array, or a function `|resource: &Resource| ..` that returns `true` for those that are meant.
+/// Notations that convert to a [`Selector`]: `"plural"`, `"plural.group"`, `("group", "plural")`,
+/// `("group", "version", "plural")`, the same words as an array, or a function `|resource: &Resource| ..` that returns
+/// `true` for the selected resources.
 pub trait IntoSelector {
-    /// The selector.
+    /// Converts the notation.
     ///
     /// # Errors
-    /// Where the text names no resource.
+    /// Returns an error if the text names no resource.
     fn into_selector(self) -> Result<Selector, SelectorError>;
 }
 
@@ -56,7 +57,8 @@ impl<S: IntoSelector> NamesResource<either::__KopfResource> for S {
     }
 }
 
-/// Whether no object can be meant by both, as far as their text tells. Versions do not matter: an object is served in all of them.
+/// Returns whether the two selectors certainly have no object in common, judging by their text. Ignores versions,
+/// since the API server serves each object in all of them.
 pub(crate) fn disjoint(one: &Selector, other: &Selector) -> bool {
     let groups = one.group.as_ref().zip(other.group.as_ref());
     groups.is_some_and(|(one, other)| one != other) || different(&one.name, &other.name)
@@ -77,12 +79,13 @@ fn different(one: &SelectorName, other: &SelectorName) -> bool {
     }
 }
 
-/// By the conventions of Kubernetes: kinds begin with a capital, nothing else does.
+/// Returns whether this is a kind by the naming conventions of Kubernetes: only kinds start with a capital letter.
 fn is_kind(name: &str) -> bool {
     name.starts_with(|first: char| first.is_uppercase())
 }
 
-/// By the conventions of Kubernetes; short names are too short to tell, but for two plurals of its own.
+/// Returns whether this is a plural by the naming conventions of Kubernetes. Short names are ambiguous, except two
+/// built-in plurals.
 fn is_plural(name: &str) -> bool {
     let is_known = matches!(name, "pods" | "jobs");
     is_known || !is_kind(name) && name.ends_with('s') && name.len() > 4

@@ -1,4 +1,4 @@
-//! Collecting, checking and building registries.
+//! Collects, checks and builds registries.
 
 use std::any::Any;
 use std::time::Duration;

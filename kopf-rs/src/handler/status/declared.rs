@@ -1,22 +1,22 @@
-//! Whether a type has a field of a name: asked of its `Deserialize`.
+//! Detects through a type's `Deserialize` implementation whether it has a certain field.
 
 use serde::de::value::Error;
 use serde::de::{DeserializeOwned, Deserializer, Error as _, Visitor};
 use serde::forward_to_deserialize_any;
 
-/// Whether `T` is a struct with the field `name`, as it is called in JSON.
+/// Returns whether `T` is a struct with the field `name`, in its JSON spelling.
 pub(super) fn declares<T: DeserializeOwned>(name: &str) -> bool {
     let mut found = false;
     let probe = Probe {
         name,
         found: &mut found,
     };
-    // It gives nothing to make a `T` of.
+    // The probe provides no values, so the result is always an error.
     drop(T::deserialize(probe));
     found
 }
 
-/// Hears which fields a type wants.
+/// A deserializer that inspects the requested fields.
 struct Probe<'a> {
     name: &'a str,
     found: &'a mut bool,

@@ -1,11 +1,11 @@
-//! What has changed between two states of a status, as a merge patch and as changes of conditions.
+//! Computes the change between two states of a status, as a merge patch and as edits of conditions.
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::object::conditions::{Condition, ConditionEdit, WantedCondition};
 
-/// The merge patch from one to the other. What is no object counts as an empty one.
+/// Returns the merge patch from one state to the other. A state that is not a JSON object counts as an empty one.
 pub(super) fn difference(before: &Value, after: &Value) -> Map<String, Value> {
     let none = Map::new();
     let [before, after] = [before, after].map(|it| it.as_object().unwrap_or(&none));
@@ -27,7 +27,8 @@ pub(super) fn difference(before: &Value, after: &Value) -> Map<String, Value> {
     changed
 }
 
-/// Lists of conditions that a type of the user's has: what has changed of each. Nothing where the list has anything else in it.
+/// Returns the edits between two lists of conditions in a user's status type; `None` if a list contains anything
+/// else.
 pub(super) fn condition_edits(
     before: Option<&Value>,
     after: &Value,

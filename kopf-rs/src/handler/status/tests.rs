@@ -1,4 +1,4 @@
-//! Functions that change a status, called as the engine calls them: what their patches say.
+//! Calls functions that change a status, as the engine does, and checks their patches.
 
 use std::sync::Arc;
 
@@ -20,7 +20,8 @@ struct MyStatus {
     observed_generation: Option<i64>,
 }
 
-/// What the handler `id` of this module returns for an object with this status, and its patch as it would be sent.
+/// Calls the handler `id` of this module for an object with this status; returns the result, and the patch as it
+/// would be sent.
 fn called(id: &str, status: &Value) -> (Returned, Value) {
     let registry = Registry::in_module(module_path!()).unwrap();
     let mut handlers = registry.handlers().iter();

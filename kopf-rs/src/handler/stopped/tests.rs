@@ -1,4 +1,4 @@
-//! The stop flag: who waits for it, and what it says.
+//! The stop flag: its waiters and its reasons.
 
 use super::*;
 

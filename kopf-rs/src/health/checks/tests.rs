@@ -1,4 +1,4 @@
-//! Facts in, checks out.
+//! Tests checks for given facts.
 
 use std::sync::Arc;
 
@@ -41,6 +41,8 @@ fn facts(watches: Vec<WatchFacts>) -> Facts {
             status: true,
         },
         phase: Phase::Serving,
+        reviews: Reviews::SentElsewhere,
+        rules: None,
         is_paused: false,
         lease: None,
         discovered: true,
@@ -81,7 +83,7 @@ async fn a_watch_is_stale_after_two_deadlines_unless_its_trouble_is_known() {
     );
     facts.watches.truncate(1);
     facts.watches[0].trouble = None;
-    // Nobody would tell that nothing has changed.
+    // Without bookmarks, the server would not report that there are no changes.
     facts.watches[0].has_bookmarks = false;
     assert_eq!(failing(&facts.live(at(100_000))), Vec::<String>::new());
 }
@@ -192,11 +194,26 @@ async fn a_lease_that_nobody_keeps_is_no_life() {
     };
     let kept = of(Some(began));
     let later = |seconds| began + Duration::from_secs(seconds);
-    // That it could not be renewed is no matter of this instance.
+    // A failed renewal is not this instance's fault.
     assert_eq!(failing(&kept.live(later(9))), [""; 0]);
     assert_eq!(
         failing(&kept.live(later(12))),
         ["lease: the task that keeps the Lease team/op has done nothing for 12 seconds"]
     );
     assert_eq!(failing(&of(None).live(later(3600))), [""; 0]);
+}
+
+#[test]
+fn an_endpoint_for_webhooks_is_ready_whatever_keeps_the_operator_from_its_work() {
+    let mut facts = facts(Vec::new());
+    facts.unserved = vec![("pods".to_owned(), "forbidden")];
+    assert_eq!(
+        failing(&facts.webhooks()),
+        ["webhooks: the endpoint is not there yet"]
+    );
+    facts.reviews = Reviews::Answered;
+    assert!(!failing(&facts.ready(Instant::now())).is_empty());
+    assert!(failing(&facts.webhooks()).is_empty());
+    (facts.phase, facts.reviews) = (Phase::Stopping, Reviews::SentElsewhere);
+    assert_eq!(failing(&facts.webhooks()).len(), 1);
 }

@@ -1,5 +1,5 @@
-//! Fields that a former release of an operator has set by other requests than applies, under other names: the server would keep them for ever, as they
-//! are somebody else's. Renamed in `managedFields`, they are the operator's.
+//! Takes over fields that a former release of an operator has set by updates under other manager names. Without this, the server would keep
+//! them forever as fields of another manager. Renaming the manager in `managedFields` transfers them to the operator.
 //!
 //! Must not know requests.
 
@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use crate::object::child::{ChildMarks, is_ours};
 use crate::object::hierarchy::given;
 
-/// `managedFields` with all that updates of the `former` managers have set as the operator's; `None` where they have set nothing.
+/// Returns `managedFields` with all updates of the `former` managers transferred to the operator, or `None` if there are none.
 pub(crate) fn taken_over(managers: &Value, former: &[String], marks: &ChildMarks) -> Option<Value> {
     let is_former = |entry: &&Value| {
         let manager = entry["manager"].as_str().unwrap_or_default();

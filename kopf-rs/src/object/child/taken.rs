@@ -1,6 +1,6 @@
-//! Which fields an apply has taken from other managers: told by what the server notes of all managers (`managedFields`), before and after.
+//! Finds the fields that an apply has taken from other managers, by comparing `managedFields` before and after.
 //!
-//! Must not know why it was sent.
+//! Must not know why the apply was sent.
 
 use std::fmt;
 
@@ -8,17 +8,17 @@ use serde_json::{Map, Value};
 
 use crate::object::child::{ChildMarks, entry_of, is_ours};
 
-/// Fields that another manager had, and has no more.
+/// Fields that another manager has lost.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TakenFields {
     pub(crate) manager: String,
     /// Such as `.spec.containers[name="web"].image`.
     pub(crate) fields: Vec<String>,
-    /// It has set some of them by the subresource `scale`.
+    /// True if the manager has set some of them through the subresource `scale`.
     pub(crate) by_scale: bool,
 }
 
-/// So many fields are named.
+/// The maximum number of fields to name.
 const NAMED: usize = 5;
 
 impl fmt::Display for TakenFields {
@@ -34,7 +34,8 @@ impl fmt::Display for TakenFields {
     }
 }
 
-/// What an apply of ours has taken from each other manager: fields that these had `before` and have no more `after`, and that we have instead.
+/// Returns the fields that an apply of ours has taken from each other manager: those that it owned `before` and no longer owns `after`, and
+/// that we own instead.
 pub(crate) fn taken(before: &Value, after: &Value, marks: &ChildMarks) -> Vec<TakenFields> {
     let nothing = Map::new();
     let of = |managers| {
@@ -80,7 +81,7 @@ pub(crate) fn taken(before: &Value, after: &Value, marks: &ChildMarks) -> Vec<Ta
     taken
 }
 
-/// The leaves that are in both sets of fields, and not in the third.
+/// Returns the leaves that are in the first two sets of fields and not in the third.
 fn leaves(
     one: &Map<String, Value>,
     other: &Map<String, Value>,
@@ -119,7 +120,7 @@ fn common(
     }
 }
 
-/// A step of `fieldsV1` as people write it.
+/// Returns a step of `fieldsV1` in readable form.
 fn step(name: &str) -> String {
     match name.split_once(':') {
         Some(("f", field)) if field.contains(['.', '/']) => format!("[\"{field}\"]"),

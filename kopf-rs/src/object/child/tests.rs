@@ -110,7 +110,7 @@ fn an_object_of_the_name_is_a_child_or_a_strangers() {
     let own_update = managed("op.kopf.rs", "Update", &json!({}));
     for (references, entries, deleting, expected) in [
         (vec![reference("u1")], vec![ours()], false, Claim::Ours),
-        // Somebody has reset the managed fields, or a former release has made it.
+        // The managed fields were reset, or a former release has made the object.
         (vec![reference("u1")], vec![theirs()], false, Claim::Ours),
         (
             vec![reference("u1")],
@@ -118,7 +118,7 @@ fn an_object_of_the_name_is_a_child_or_a_strangers() {
             true,
             Claim::Terminating,
         ),
-        // The owner was made anew.
+        // The owner was recreated.
         (vec![reference("u0")], vec![ours()], false, Claim::Ours),
         (
             vec![reference("u0")],
@@ -138,7 +138,7 @@ fn an_object_of_the_name_is_a_child_or_a_strangers() {
             true,
             stranger("controlled by ReplicaSet `r`"),
         ),
-        // The reference was taken out by hand.
+        // The reference was removed by hand.
         (vec![], vec![ours()], false, Claim::Ours),
         (
             vec![],
@@ -218,4 +218,39 @@ fn an_orphan_loses_its_owner_and_the_marks_only() {
     assert_eq!(orphaned(&found, &owner(), &marks()), Some(expected));
     let free = json!({"metadata": {"uid": "c", "resourceVersion": "7", "ownerReferences": [other], "labels": {"app": "x"}}});
     assert_eq!(orphaned(&free, &owner(), &marks()), None);
+}
+
+#[test]
+fn another_apply_under_the_same_name_shows_in_the_state() {
+    let found = |changes: Value| {
+        let mut found = json!({"metadata": {
+            "uid": "c", "resourceVersion": "7", "labels": {"a": "1", "theirs": "x"},
+            "managedFields": [
+                {
+                    "manager": "op.kopf.rs", "operation": "Apply", "time": "2026-01-01T00:00:00Z",
+                    "fieldsV1": {"f:metadata": {"f:labels": {"f:a": {}}}, "f:data": {"f:a": {}}},
+                },
+                {"manager": "other", "operation": "Update", "time": "2026-01-01T00:00:00Z", "fieldsV1": {}},
+            ],
+        }});
+        for (pointer, value) in changes.as_object().into_iter().flatten() {
+            *found.pointer_mut(pointer).unwrap() = value.clone();
+        }
+        ChildSight::of(&found, &marks())
+    };
+    let applied = found(json!({}));
+    let time = "/metadata/managedFields/0/time";
+    let later = found(json!({time: "2026-01-01T00:00:01Z"}));
+    assert_ne!(later.state, applied.state);
+    assert_ne!(later.noted, applied.noted);
+    let relabelled = found(json!({"/metadata/labels/a": "2"}));
+    assert_ne!(relabelled.state, applied.state);
+    let theirs = found(json!({"/metadata/labels/theirs": "y", "/metadata/resourceVersion": "8"}));
+    assert_eq!(theirs.state, applied.state);
+    assert!(theirs.hides_an_apply(&applied, false));
+    let other = "/metadata/managedFields/1/time";
+    let theirs = found(json!({other: "2026-01-01T00:00:01Z", "/metadata/resourceVersion": "8"}));
+    assert_eq!(theirs.state, applied.state);
+    assert!(!theirs.hides_an_apply(&applied, false));
+    assert!(theirs.hides_an_apply(&applied, true), "there may be two");
 }

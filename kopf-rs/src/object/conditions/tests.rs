@@ -1,4 +1,4 @@
-//! What edits make of lists of conditions.
+//! Tests how edits change lists of conditions.
 
 use serde_json::json;
 
@@ -95,7 +95,7 @@ fn what_was_said_of_a_later_generation_stays() {
         after(&[ConditionEdit::remove("Ready", Some(4))], &stored, Some(6)),
         None
     );
-    // It comes from a backup: the object of today has not come so far.
+    // The condition comes from a backup: the current object has not reached its generation.
     assert!(after(&late, &stored, Some(4)).is_some());
 }
 

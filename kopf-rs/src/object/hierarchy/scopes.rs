@@ -1,8 +1,8 @@
-//! Which kinds of Kubernetes are cluster-scoped. Of custom kinds, only the server knows.
+//! The kinds of Kubernetes that are cluster-scoped. Scopes of custom kinds are known only to the server.
 
 use serde_json::Value;
 
-/// Group and kinds.
+/// Groups and kinds.
 const CLUSTER_SCOPED: &[(&str, &[&str])] = &[
     (
         "",
@@ -52,7 +52,7 @@ const CLUSTER_SCOPED: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Whether objects of this kind are known to live in no namespace.
+/// Returns true if objects of this kind are known to be cluster-scoped.
 pub(super) fn is_cluster_scoped(object: &Value) -> bool {
     let text = |key: &str| object[key].as_str().unwrap_or_default();
     let (api_version, kind) = (text("apiVersion"), text("kind"));

@@ -21,7 +21,7 @@ fn reference() -> Value {
     })
 }
 
-/// What becomes of an object, or why nothing does.
+/// Returns the changed object, or the error.
 fn changed(
     mut object: Value,
     change: impl FnOnce(&mut Value) -> Result<(), Misfit>,
@@ -46,10 +46,10 @@ fn a_reference_is_appended_once_and_never_changed() {
         append(with(json!([other]))),
         Ok(with(json!([other, reference()])))
     );
-    // The same owner, with other flags: as it is.
+    // The same owner with other flags: the reference stays unchanged.
     let mine = with(json!([{"uid": "u1", "controller": false}]));
     assert_eq!(append(mine.clone()), Ok(mine));
-    // Kopf's `None` leaves a flag out.
+    // Kopf's `None` omits a flag.
     let bare = ReferenceFlags {
         controller: None,
         block_owner_deletion: Some(false),
@@ -172,7 +172,7 @@ fn labels_are_added_or_forced_also_to_what_is_nested() {
     let forced = changed(object.clone(), |it| label(it, &labels, true, &[])).unwrap();
     assert_eq!(forced["metadata"]["labels"], all);
     assert!(forced["spec"]["template"]["metadata"].is_null());
-    // `metadata.labels` is made even where there are none to give.
+    // `metadata.labels` is created even if there are no labels to add.
     let none = changed(json!({}), |it| label(it, &Map::new(), false, &[]));
     assert_eq!(none, Ok(json!({"metadata": {"labels": {}}})));
 }

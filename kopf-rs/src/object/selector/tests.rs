@@ -1,8 +1,8 @@
-//! Selectors as Kopf reads them, row by row.
+//! Tests selectors in Kopf's forms, row by row.
 
 use super::*;
 
-/// `group|version|name`, `*` where it does not matter.
+/// Returns `group|version|name`, with `*` for parts that do not matter.
 fn parsed(parts: &[&str]) -> String {
     let selector = Selector::positional(parts).unwrap();
     let any = |part: Option<String>| part.unwrap_or_else(|| "*".into());
@@ -59,7 +59,7 @@ fn positional_forms() {
     assert!(Selector::everything(&["a", "b", "c"]).is_err());
 }
 
-/// `group/version/plural`, and `/old` behind it where another version is the preferred one.
+/// Parses `group/version/plural`, followed by `/old` if another version is preferred.
 fn resource(text: &str) -> Resource {
     let mut parts = text.split('/');
     let mut next = || parts.next().unwrap_or_default().to_owned();

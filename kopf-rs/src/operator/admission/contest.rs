@@ -1,7 +1,7 @@
-//! Somebody else changes what the operator keeps right, again and again.
+//! Limits the repairs of an object that another writer changes again and again.
 //!
-//! Promises that what is changed now and then is put right at once, and that two who disagree do not write without a pause for ever. Must not
-//! know what it is about.
+//! Guarantees that occasional changes are repaired at once, and that two writers that disagree do not write in a hot loop. Must not know the
+//! object.
 
 use std::time::Duration;
 
@@ -14,14 +14,14 @@ use crate::happening::admission::AdmissionServing;
 use crate::rt::backoff::Backoff;
 use crate::rt::rng::Rng;
 
-/// So often in a row is put right at once what others have changed.
+/// The number of consecutive repairs that are made at once.
 const AT_ONCE: u32 = 20;
-/// The pauses after that.
+/// The back-off after that.
 const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
-/// Whoever has changed nothing for so long does not contest it any more.
+/// The contest is over after this time without a change by the other writer.
 const CALM: Duration = Duration::from_secs(150);
 
-/// How often one object was put right, in a row.
+/// The consecutive repairs of one object.
 #[derive(Debug)]
 pub(super) struct Contest {
     repairs: u32,
@@ -40,7 +40,7 @@ impl Contest {
         }
     }
 
-    /// `what` was put right; `found` is what it was like.
+    /// Counts a repair of `what`, which was found in the state `found`.
     pub(super) fn repaired(&mut self, what: &str, found: Option<&Value>, rng: &Rng) {
         if self.count(Instant::now(), rng) {
             report_of_operator(&Happening::Admission(AdmissionServing::Contested {
@@ -52,7 +52,7 @@ impl Contest {
         }
     }
 
-    /// Whether that is to be told.
+    /// Counts a repair. Returns whether the contest has to be reported.
     fn count(&mut self, now: Instant, rng: &Rng) -> bool {
         let is_calm = self
             .last
@@ -69,7 +69,7 @@ impl Contest {
         self.repairs == AT_ONCE
     }
 
-    /// Wait until it may be put right again. Cancel-safe.
+    /// Waits until the next repair is allowed. Cancel-safe.
     pub(super) async fn over(&self) {
         if let Some(at) = self.not_before {
             sleep_until(at).await;
@@ -77,7 +77,7 @@ impl Contest {
     }
 }
 
-/// Who has written an object last.
+/// Returns the manager that has written an object last.
 fn last_manager(object: &Value) -> String {
     let fields = object["metadata"]["managedFields"].as_array();
     let last = fields

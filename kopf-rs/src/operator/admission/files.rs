@@ -1,6 +1,6 @@
-//! Certificates in files, which somebody else renews: read again and again, and served once a pair of them fits.
+//! Follows certificates in files that another program renews: reads them periodically, and serves a pair that fits.
 //!
-//! Promises that one whose authority is new is served only after whoever asks knows it. Must not know who asks.
+//! Guarantees that a certificate of a new authority is served only after the API server knows that authority. Must not know the clients.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::operator::admission::endpoint::Identity;
 use crate::operator::admission::publishing::{Published, Trust};
 use crate::operator::admission::tls::{flaw_of_authorities, server_config};
 
-/// Where the files are.
+/// The paths of the files.
 #[derive(Clone, Debug)]
 pub(super) struct CertificateFiles {
     pub(super) certificate: String,
@@ -25,7 +25,7 @@ pub(super) struct CertificateFiles {
     pub(super) client_authority: Option<String>,
 }
 
-/// What the files hold.
+/// The contents of the files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Content {
     certificate: String,
@@ -34,9 +34,9 @@ struct Content {
     client_authorities: Option<String>,
 }
 
-/// What is known of who trusts whom by now.
+/// The progress of distributing authorities to the API server.
 pub(super) struct Publication {
-    /// Somebody tells the API server whom to trust, and that it is done.
+    /// The operator configures the authorities of the API server itself and reports when that is done.
     pub(super) is_awaited: bool,
     pub(super) published: watch::Receiver<Published>,
     pub(super) propagation: Duration,
@@ -45,28 +45,28 @@ pub(super) struct Publication {
 /// Follows the files.
 pub(super) struct FollowedFiles {
     files: CertificateFiles,
-    /// What they held when they were last good.
+    /// The contents when they were last valid.
     read: Content,
-    /// The authorities of what is served.
+    /// The authorities of the served certificate.
     served: String,
-    /// Those of what was served before, and until when: another instance may read its files later.
+    /// The former authorities, and until when they stay trusted, because another instance may read its files later.
     former: Option<(String, Instant)>,
-    /// What is to be served once its authority is known, and since when it is.
+    /// The next certificate, which waits until its authority is known, and the start of that wait.
     awaiting: Option<(Arc<ServerConfig>, Instant)>,
     identity: Identity,
     trust: watch::Sender<Trust>,
     publication: Publication,
 }
 
-/// How often the files are read: what a kubelet mounts changes behind its name.
+/// The interval of reading. Polling, because a kubelet replaces mounted files behind symbolic links.
 const INTERVAL: Duration = Duration::from_secs(10);
-/// A new authority is waited for so long at most: where nobody may write configurations, the former certificate must not end meanwhile.
+/// The longest wait for a new authority: if configurations may not be written, the former certificate must not expire meanwhile.
 const LONGEST_WAIT: Duration = Duration::from_secs(600);
-/// For so long, former authorities are trusted.
+/// The time for which former authorities stay trusted.
 const FORMER: Duration = Duration::from_secs(3600);
 
 impl FollowedFiles {
-    /// Read them for the first time.
+    /// Reads the files for the first time.
     pub(super) async fn first(
         files: CertificateFiles,
         trust: watch::Sender<Trust>,
@@ -92,7 +92,7 @@ impl FollowedFiles {
         Ok((this, identity))
     }
 
-    /// Follow them for ever.
+    /// Follows the files for ever.
     pub(super) async fn run(mut self) {
         let mut told = None;
         loop {
@@ -102,7 +102,7 @@ impl FollowedFiles {
             };
             tokio::select! {
                 () = sleep(pause.max(SHORTEST)) => {}
-                // Who tells it lives as long as this does.
+                // The publisher lives as long as this task.
                 Ok(()) = self.publication.published.changed() => {}
             }
             let read = match read(&self.files).await {
@@ -117,7 +117,7 @@ impl FollowedFiles {
                         self.adopt(read, config);
                     }
                 }
-                // Each once, for as long as it lasts.
+                // Each problem is reported once, for as long as it lasts.
                 Err(problem) if told.as_ref() == Some(&problem) => {}
                 Err(problem) => {
                     told = Some(problem.clone());
@@ -129,7 +129,7 @@ impl FollowedFiles {
         }
     }
 
-    /// The files hold something else, which is good. Another authority is told first, beside the one that is trusted.
+    /// Adopts new, valid contents. A new authority is first published beside the trusted one.
     fn adopt(&mut self, read: Content, config: Arc<ServerConfig>) {
         let is_known = read.bundle == self.read.bundle;
         self.read = read;
@@ -174,7 +174,7 @@ impl FollowedFiles {
         }
     }
 
-    /// Tell the API server whom to trust: the next, the present and the former authorities. `more`: so many generations later.
+    /// Publishes the authorities to trust: the next, the present and the former ones, as a generation that is `more` later.
     fn tell_trust(&self, more: u32) {
         let former = self.former.as_ref().map(|(bundle, _)| bundle);
         let all = [Some(&self.read.bundle), Some(&self.served), former];
@@ -192,11 +192,11 @@ impl FollowedFiles {
     }
 }
 
-/// What is awaited is not looked for more often.
+/// The shortest interval of reading while a certificate waits.
 const SHORTEST: Duration = Duration::from_millis(100);
 
 impl Publication {
-    /// Whether all who ask have known this generation for long enough.
+    /// Returns whether the API server has known this generation for long enough.
     fn knows(&self, number: u32) -> bool {
         let published = *self.published.borrow();
         published
@@ -204,7 +204,7 @@ impl Publication {
     }
 }
 
-/// The file with the authorities of which those who ask must show a certificate, if there is one: read again and again.
+/// The file with the authorities of client certificates, if there is one. It is read periodically.
 pub(super) struct ClientAuthorities {
     file: Option<String>,
     text: Option<String>,
@@ -212,7 +212,7 @@ pub(super) struct ClientAuthorities {
 }
 
 impl ClientAuthorities {
-    /// Read it for the first time.
+    /// Reads the file for the first time.
     pub(super) async fn first(file: Option<String>) -> Result<Self, String> {
         let text = match &file {
             Some(file) => Some(text(file).await?),
@@ -225,12 +225,12 @@ impl ClientAuthorities {
         })
     }
 
-    /// PEM.
+    /// Returns the authorities as PEM.
     pub(super) fn text(&self) -> Option<&str> {
         self.text.as_deref()
     }
 
-    /// Wait until the file holds other ones, which are good. Cancel-safe.
+    /// Waits until the file holds other, valid authorities. Cancel-safe.
     pub(super) async fn changed(&mut self) {
         let Some(file) = self.file.clone() else {
             return std::future::pending().await;

@@ -1,7 +1,7 @@
-//! Keeps the certificates: makes them, keeps them where all instances of the operator find them, and serves the one that is due.
+//! Makes certificates, stores them where all instances of the operator find them, and serves the one that is due.
 //!
-//! Promises that what was served goes on being served whatever becomes of the Secret, that two instances that do the same at once come to
-//! the same, and that what fails is tried again after growing pauses, and told once. Must not know who asks.
+//! Guarantees that the served certificate stays in use whatever happens to the Secret, that two instances that work at the same time
+//! converge to the same state, and that a failure is retried with a growing back-off and reported once. Must not know the clients.
 
 use std::time::Duration;
 
@@ -19,27 +19,27 @@ use crate::happening::admission::AdmissionServing;
 use crate::operator::admission::contest::Contest;
 use crate::operator::admission::endpoint::Identity;
 use crate::operator::admission::files::ClientAuthorities;
-use crate::operator::admission::looked_after::{KeptObject, Touched, explained};
 use crate::operator::admission::making::make;
+use crate::operator::admission::managed_object::{KeptObject, Touched, explained};
 use crate::operator::admission::publishing::{Published, Trust};
 use crate::operator::admission::tls::{flaw, server_config};
 use crate::rt::backoff::Backoff;
 use crate::rt::clock::Clock;
 
-/// What a keeper is made of.
+/// The parts that a keeper needs.
 pub(super) struct KeeperSetup {
     pub(super) cluster: Cluster,
-    /// `None`: in memory.
+    /// `None` to keep certificates in memory.
     pub(super) secret: Option<KeptObject>,
     pub(super) names: Vec<String>,
     pub(super) life: Duration,
     pub(super) propagation: Duration,
-    /// Whoever asks must show a certificate of theirs.
+    /// The authorities of the client certificates that are demanded.
     pub(super) client_authorities: ClientAuthorities,
     pub(super) backoff: (Duration, Duration),
     pub(super) pace: WatchPace,
     pub(super) clock: Clock,
-    /// The newest generation that all configurations hold, and since when.
+    /// The newest generation that all configurations contain, and since when.
     pub(super) published: watch::Receiver<Published>,
 }
 
@@ -47,26 +47,26 @@ pub(super) struct KeeperSetup {
 pub(super) struct Keeper {
     setup: KeeperSetup,
     kept: Generations,
-    /// Of the Secret, as it was seen last.
+    /// The last known state of the Secret.
     version: Option<Seen>,
     trust: watch::Sender<Trust>,
     identity: Option<Identity>,
     failures: Backoff,
-    /// Of those who were outrun by somebody else, who may be done by now.
+    /// The back-off after write conflicts.
     conflicts: Backoff,
-    /// The problem that was told last.
+    /// The last reported problem.
     told: Option<String>,
     contest: Contest,
 }
 
-/// After so short a time whoever was outrun looks again.
-const OUTRUN: Duration = Duration::from_millis(20);
-/// The wall clock may be set, and the machine suspended: nobody sleeps longer.
+/// The delay after a write conflict.
+const CONFLICT_RETRY: Duration = Duration::from_millis(20);
+/// The longest sleep, because the wall clock may be set and the machine may be suspended.
 const LONGEST_SLEEP: Duration = Duration::from_secs(60);
-/// So often the first certificate is tried for where nothing is waited for.
+/// The number of attempts for the first certificate if the operator must not wait.
 const TRIES: u32 = 4;
 
-/// A Secret that is there.
+/// An existing Secret.
 #[derive(Clone)]
 struct Seen {
     version: String,
@@ -75,15 +75,15 @@ struct Seen {
 
 /// Why a turn has ended early.
 enum Trouble {
-    /// Somebody else was faster: look again.
+    /// A write conflict: look again.
     Outrun,
     Failed {
         problem: String,
-        /// The server wants to be left alone for so long.
+        /// The pause that the server has asked for.
         asked_for: Duration,
     },
-    /// Waiting will not help.
-    Hopeless(String),
+    /// Retries cannot help.
+    Fatal(String),
 }
 
 type Turn<T> = Result<T, Trouble>;
@@ -98,13 +98,17 @@ impl Keeper {
             trust,
             identity: None,
             failures: Backoff::new(first, longest),
-            conflicts: Backoff::new(OUTRUN, longest),
+            conflicts: Backoff::new(CONFLICT_RETRY, longest),
             told: None,
             contest: Contest::new(),
         }
     }
 
-    /// Find or make the first certificate. `once`: try a few times only. The error says why waiting does not help.
+    /// Finds or makes the first certificate; with `once`, after a few attempts at most.
+    ///
+    /// # Errors
+    ///
+    /// Returns the reason why retries cannot help.
     pub(super) async fn first(&mut self, once: bool) -> Result<Identity, String> {
         let mut tries = 0;
         loop {
@@ -115,7 +119,7 @@ impl Keeper {
             }
             tries += 1;
             match trouble {
-                Some(Trouble::Hopeless(problem)) => return Err(problem),
+                Some(Trouble::Fatal(problem)) => return Err(problem),
                 Some(Trouble::Failed { problem, .. }) if once && tries >= TRIES => {
                     return Err(format!(
                         "there is no certificate to serve admission webhooks with: {problem}"
@@ -129,7 +133,7 @@ impl Keeper {
         }
     }
 
-    /// Keep them for ever.
+    /// Keeps the certificates for ever.
     pub(super) async fn run(mut self) {
         let touched = self.setup.secret.as_ref();
         let touched =
@@ -152,7 +156,7 @@ impl Keeper {
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}
                 () = touched => {}
-                // Who tells it lives as long as this does.
+                // The publisher lives as long as this task.
                 Ok(()) = self.setup.published.changed() => {}
                 () = self.setup.client_authorities.changed() => {}
             }
@@ -165,13 +169,13 @@ impl Keeper {
         self.told = None;
     }
 
-    /// How long to wait before the next turn. Each problem is told once, until all is well again.
+    /// Returns the pause before the next turn. Reports each problem once, until it is over.
     fn pause_after(&mut self, trouble: Trouble) -> Duration {
         let rng = self.setup.cluster.rng();
         let (problem, asked_for) = match trouble {
             Trouble::Outrun => return self.conflicts.next_pause(rng),
             Trouble::Failed { problem, asked_for } => (problem, asked_for),
-            Trouble::Hopeless(problem) => (problem, Duration::ZERO),
+            Trouble::Fatal(problem) => (problem, Duration::ZERO),
         };
         let pause = self.failures.next_pause_after(asked_for, rng);
         if self.told.as_ref() != Some(&problem) {
@@ -181,7 +185,7 @@ impl Keeper {
         pause
     }
 
-    /// Take the steps that are due. When to come again.
+    /// Takes the steps that are due. Returns the time of the next turn.
     async fn turn(&mut self) -> Turn<Timestamp> {
         self.read().await?;
         loop {
@@ -217,17 +221,17 @@ impl Keeper {
         }
     }
 
-    /// Keys are random: on a thread that may take its time.
+    /// Makes a generation on a blocking thread, because generating keys takes time.
     async fn make(&self, number: u32, now: Timestamp) -> Turn<Generation> {
         let (names, life) = (self.setup.names.clone(), self.setup.life);
         let made = tokio::task::spawn_blocking(move || make(&names, number, now, life)).await;
-        let made = made.map_err(|error| Trouble::Hopeless(error.to_string()))?;
-        let made = made.map_err(Trouble::Hopeless)?;
+        let made = made.map_err(|error| Trouble::Fatal(error.to_string()))?;
+        let made = made.map_err(Trouble::Fatal)?;
         report(AdmissionServing::CertificateMade { number, life });
         Ok(made)
     }
 
-    /// What the Secret holds. What is no good there is mended from memory.
+    /// Reads the Secret. If its contents are unusable, restores them from memory.
     async fn read(&mut self) -> Turn<()> {
         let Some(secret) = &self.setup.secret else {
             return Ok(());
@@ -263,11 +267,12 @@ impl Keeper {
         self.mend(mended, problem, Some(&found)).await
     }
 
-    /// The generations that nobody could use, though their time has not ended: the API server would refuse what is served, or all of the bundle.
+    /// Returns the generations that are unusable although they have not expired: the API server would refuse the served certificate, or the
+    /// whole bundle.
     fn spoiled(&self, read: &Generations) -> Vec<(u32, String)> {
         let now = self.setup.clock.wall();
         let lasting = read.all.iter().filter(|(_, it)| it.not_after > now);
-        // What a clock has made that was ahead is not spoiled.
+        // A generation that was made with a clock ahead of this one is valid.
         let flaws = lasting.filter_map(|(number, it)| {
             let flaw = flaw_of(it, now.max(it.made))?;
             Some((*number, format!("generation {number}: {flaw}")))
@@ -275,7 +280,7 @@ impl Keeper {
         flaws.collect()
     }
 
-    /// Write what is to be there; where nothing of it can be served, it is made anew.
+    /// Writes the wanted generations. If none of them can be served, makes a new one.
     async fn mend(
         &mut self,
         wanted: Generations,
@@ -303,7 +308,7 @@ impl Keeper {
         }
     }
 
-    /// Keep this from now on, unless somebody else was faster.
+    /// Stores these generations, unless another writer has changed the Secret.
     async fn write(&mut self, next: Generations) -> Turn<()> {
         if let Some(secret) = &self.setup.secret {
             let data = next.to_data();
@@ -324,7 +329,7 @@ impl Keeper {
             };
             let written = written.map_err(|error| match error {
                 ClusterError::Conflict(_) => Trouble::Outrun,
-                // Deleted meanwhile. Where it is to be created, it is its namespace that is not there.
+                // Deleted meanwhile. When it has to be created, the 404 means that its namespace does not exist.
                 ClusterError::NotFound(_) if self.version.is_some() => Trouble::Outrun,
                 error => self.failed("written", &error),
             })?;
@@ -334,14 +339,14 @@ impl Keeper {
         Ok(())
     }
 
-    /// Serve what is to be served, and say whom to trust.
+    /// Serves the certificate that is due, and publishes the authorities to trust.
     fn adopt(&mut self) -> Turn<()> {
         let Some(served) = self.kept.served() else {
             return Ok(());
         };
         let clients = self.setup.client_authorities.text();
         let config = server_config(&served.certificate, &served.key, clients);
-        let config = config.map_err(Trouble::Hopeless)?;
+        let config = config.map_err(Trouble::Fatal)?;
         match &self.identity {
             None => self.identity = Some(Identity::new(&served.certificate, config)),
             Some(identity) => {
@@ -353,7 +358,7 @@ impl Keeper {
         }
         let (now, newest) = (self.setup.clock.wall(), self.kept.newest());
         self.trust.send_if_modified(|known| {
-            // What has ended is left out when something is added: each change is a write to each configuration.
+            // Expired authorities are removed only together with an addition, because each change is a write to each configuration.
             let is_news = self.kept.newest_in(&known.bundle) != Some(newest);
             if is_news {
                 known.bundle = self.kept.bundle(now);
@@ -364,7 +369,7 @@ impl Keeper {
         Ok(())
     }
 
-    /// Where they are kept, for people.
+    /// Returns the place where the certificates are kept, for people.
     fn place(&self) -> String {
         match &self.setup.secret {
             Some(secret) => {
@@ -386,7 +391,7 @@ impl Seen {
         }
     }
 
-    /// A patch of this version that leaves nothing but `data`.
+    /// Returns a patch of this version that leaves only `data`.
     fn replaced_by(&self, data: Map<String, Value>) -> Value {
         let gone = self.keys.iter().filter(|key| !data.contains_key(*key));
         let mut all: Map<String, Value> = gone.map(|key| (key.clone(), Value::Null)).collect();

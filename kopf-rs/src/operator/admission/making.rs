@@ -1,6 +1,6 @@
-//! One generation of certificates: an authority that signs a single certificate, and whose key is thrown away.
+//! Makes one generation of certificates: an authority that signs a single certificate and whose key is then discarded.
 //!
-//! Must not know where it is kept.
+//! Must not know where certificates are kept.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use crate::admission::certificates::BEHIND;
 use crate::admission::certificates::Generation;
 
-/// Make one that is valid from now on.
+/// Makes a generation that is valid from now on.
 #[cfg(any(feature = "certificates", test))]
 pub(super) fn make(
     names: &[String],
@@ -26,7 +26,7 @@ pub(super) fn make(
     let failed = |error: rcgen::Error| format!("no certificate can be made: {error}");
     let from = now.checked_sub(BEHIND).unwrap_or(now);
     let until = now.checked_add(life).unwrap_or(Timestamp::MAX);
-    // Two authorities of the same name would make misleading errors.
+    // Unique, because two authorities of the same name would cause misleading errors.
     let authority_name = format!("kopf-rs admission authority {number} of {now}");
     let valid = |params: &mut CertificateParams, name: String| {
         params.not_before = std::time::SystemTime::from(from).into();
@@ -58,7 +58,7 @@ pub(super) fn make(
     })
 }
 
-/// The crate that makes certificates is left out of this program.
+/// Fails because this program is built without the crate that makes certificates.
 #[cfg(not(any(feature = "certificates", test)))]
 pub(super) fn make(
     _names: &[String],

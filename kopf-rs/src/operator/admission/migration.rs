@@ -1,10 +1,9 @@
-//! Storage migration: where objects may be stored in former versions, writes each of them again as it is, slowly, and then notes in the definition that
-//! none is left.
+//! Storage migration: if objects may be stored in former versions, writes each of them again unchanged, slowly, and then removes those
+//! versions from the definition's status.
 //!
-//! Idempotent: whoever begins anew writes nothing a second time, since the server stores nothing that is stored already. Must not know how objects are
-//! converted.
+//! Idempotent: a restarted migration stores nothing a second time, because the server ignores writes that change nothing. Must not know how
+//! objects are converted.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -19,44 +18,46 @@ use crate::engine::report::report_of_operator;
 use crate::happening::Happening;
 use crate::happening::migrating::{Migrating, MigrationNews};
 use crate::object::resource::Resource;
-use crate::operator::admission::looked_after::KeptObject;
+use crate::operator::admission::managed_object::{KeptObject, explained};
 use crate::rt::backoff::Backoff;
 
-/// What is needed for one kind.
+/// The parts that one kind needs.
 pub(super) struct MigrationSetup {
     pub(super) cluster: Cluster,
     pub(super) kind: ConvertedKind,
-    /// Objects a second.
+    /// Objects per second.
     pub(super) rate: u32,
-    /// For so long, API servers may still store objects in a former version.
+    /// The time for which API servers may still store objects in a former version.
     pub(super) propagation: Duration,
     pub(super) backoff: (Duration, Duration),
     pub(super) pace: WatchPace,
 }
 
-/// Migrates the objects of one kind, whenever its definition asks for it.
+/// Migrates the objects of one kind, whenever its definition requires it.
 pub(super) struct StorageMigration {
     setup: MigrationSetup,
     definition: KeptObject,
-    /// What was told last: each once, for as long as it lasts.
+    /// The last report: each is made once, for as long as it lasts.
     told: Option<Migration>,
+    /// The last reported failure, with the version that it was about.
+    failed: Option<(String, String)>,
 }
 
-/// What has become of a try.
+/// The result of an attempt.
 enum End {
-    /// Nothing is to be done, or nothing by us.
+    /// No migration is needed, or the cluster migrates by itself.
     Rest,
-    /// The definition was changed.
+    /// The definition was changed meanwhile.
     Anew,
-    /// So many objects could not be written.
+    /// This number of objects could not be written.
     Incomplete(Migration, usize),
 }
 
-/// Objects in one request.
+/// The number of objects in one request.
 const PAGE: u32 = 250;
-/// An object whose server is busy is tried so often.
+/// The number of attempts for an object while the server is busy.
 const TRIES: u32 = 5;
-/// Objects that cannot be written are tried again after so long.
+/// The pause before objects that could not be written are tried again.
 const AGAIN: Duration = Duration::from_secs(600);
 
 impl StorageMigration {
@@ -65,10 +66,11 @@ impl StorageMigration {
             definition: KeptObject::definition(&setup.kind.name),
             setup,
             told: None,
+            failed: None,
         }
     }
 
-    /// Follow the definition for ever.
+    /// Follows the definition for ever.
     pub(super) async fn run(&mut self) -> String {
         let touched = self
             .definition
@@ -76,7 +78,11 @@ impl StorageMigration {
         let (first, longest) = self.setup.backoff;
         let mut backoff = Backoff::new(first, longest);
         loop {
-            let pause = match self.turn().await {
+            let turn = self.turn().await;
+            if turn.is_ok() {
+                self.failed = None;
+            }
+            let pause = match turn {
                 Ok(End::Rest) => {
                     backoff.reset();
                     Duration::MAX
@@ -91,9 +97,13 @@ impl StorageMigration {
                 Err((migration, error)) => {
                     let asked_for = error.retry_after().unwrap_or_default();
                     let pause = backoff.next_pause_after(asked_for, self.setup.cluster.rng());
-                    if let Some(migration) = migration {
-                        let error = error.to_string();
-                        self.tell(&migration, MigrationNews::Failed { error, pause });
+                    let version = migration.map(|it| it.version).unwrap_or_default();
+                    let failure = (version, explained(&error));
+                    // Each failure is reported once, until the definition has been read again.
+                    if self.failed.as_ref() != Some(&failure) {
+                        let error = failure.1.clone();
+                        self.tell_of(&failure.0, MigrationNews::Failed { error, pause });
+                        self.failed = Some(failure);
                     }
                     tokio::time::sleep(pause).await;
                     continue;
@@ -158,7 +168,7 @@ impl StorageMigration {
         }
     }
 
-    /// What there is to do now, with the definition that says so.
+    /// Returns the present task, with the definition that requires it.
     async fn planned(&self) -> Result<Option<(Value, Migration)>, ClusterError> {
         let found = self
             .setup
@@ -172,7 +182,7 @@ impl StorageMigration {
         }
     }
 
-    /// The kind in the version that it is stored in, if that is served.
+    /// Returns the kind in its storage version, if that is served.
     fn resource(&self, definition: &Value, planned: &Migration) -> Option<Resource> {
         let spec = &definition["spec"];
         let versions = spec["versions"].as_array()?;
@@ -190,7 +200,7 @@ impl StorageMigration {
         })
     }
 
-    /// Write all objects again: how many there were, and how many could not be written.
+    /// Writes all objects again. Returns their number, and the number of those that could not be written.
     async fn rewrite_all(
         &self,
         planned: &Migration,
@@ -198,8 +208,11 @@ impl StorageMigration {
     ) -> Result<(usize, usize), ClusterError> {
         let mut ticks = tokio::time::interval(Duration::from_secs(1) / self.setup.rate.max(1));
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        let (mut objects, mut failed) = (0, BTreeSet::new());
+        let (mut objects, mut failed) = (0, 0);
         let mut next: Option<String> = None;
+        // Servers list objects in the order of their names. After a list has expired, all objects up to the last one are written already, or
+        // are new.
+        let (mut last, mut done) = (String::new(), String::new());
         loop {
             let page = self
                 .setup
@@ -207,39 +220,38 @@ impl StorageMigration {
                 .metadata_page(resource, PAGE, next.as_deref());
             let page = match page.await {
                 Ok(page) => page,
-                // The list is too old by now: those that were written are done.
                 Err(ClusterError::Gone(_)) if next.is_some() => {
                     next = None;
+                    done.clone_from(&last);
+                    self.tell(planned, MigrationNews::Listed { objects });
                     continue;
                 }
                 Err(error) => return Err(error),
             };
             for object in page.objects {
-                ticks.tick().await;
-                objects += 1;
                 let namespace = object.namespace.as_deref().unwrap_or_default();
                 let name = format!("{namespace}/{}", object.name);
                 let name = name.trim_start_matches('/').to_owned();
-                match self.rewrite(resource, &object).await {
-                    Ok(()) => {
-                        failed.remove(&name);
-                    }
-                    Err(error) => {
-                        let error = error.to_string();
-                        let object = name.clone();
-                        self.tell(planned, MigrationNews::ObjectFailed { object, error });
-                        failed.insert(name);
-                    }
+                if name <= done {
+                    continue;
                 }
+                ticks.tick().await;
+                objects += 1;
+                if let Err(error) = self.rewrite(resource, &object).await {
+                    let (error, object) = (error.to_string(), name.clone());
+                    self.tell(planned, MigrationNews::ObjectFailed { object, error });
+                    failed += 1;
+                }
+                last = name;
             }
             next = page.next;
             if next.is_none() {
-                return Ok((objects, failed.len()));
+                return Ok((objects, failed));
             }
         }
     }
 
-    /// Write one object again. What somebody else has written meanwhile is in the newest version by that.
+    /// Writes one object again. An object that another writer has changed meanwhile is in the newest version already.
     async fn rewrite(
         &self,
         resource: &Resource,
@@ -261,9 +273,13 @@ impl StorageMigration {
     }
 
     fn tell(&self, migration: &Migration, news: MigrationNews) {
+        self.tell_of(&migration.version, news);
+    }
+
+    fn tell_of(&self, version: &str, news: MigrationNews) {
         report_of_operator(&Happening::Migrating(Migrating {
             definition: self.definition.name.clone(),
-            version: migration.version.clone(),
+            version: version.to_owned(),
             news,
         }));
     }
@@ -275,5 +291,121 @@ fn or_gone(written: Result<(), ClusterError>) -> Result<(), ClusterError> {
             ClusterError::Conflict(_) | ClusterError::NotFound(_) | ClusterError::OtherObject(_),
         ) => Ok(()),
         written => written,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kopf_rs_apiserver::{ApiServer, Fault, Verb};
+    use serde_json::json;
+    use tokio::time::timeout;
+
+    use super::*;
+    use crate::cluster::Client;
+    use crate::conversion::graph::Conversions;
+    use crate::conversion::graph::tests::between;
+    use crate::handler::conversion::conversion;
+    use crate::handler::logger::tests::Lines;
+
+    fn migrating(server: &ApiServer) -> StorageMigration {
+        let unchanged = conversion("f", |spec: Value| Ok(spec));
+        let conversions = Conversions::of(&[between("v1alpha1", "v1", unchanged)]);
+        StorageMigration::new(MigrationSetup {
+            cluster: Cluster::new(Client::new(server.service(), "default")),
+            kind: conversions.kinds()[0].clone(),
+            rate: 20,
+            propagation: Duration::from_secs(60),
+            backoff: (Duration::from_secs(1), Duration::from_secs(60)),
+            pace: WatchPace::default(),
+        })
+    }
+
+    /// The definition, with the version that objects are to be stored in.
+    fn definition(stored: &str) -> Value {
+        let versions = ["v1alpha1", "v1"].map(|name| {
+            let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+            json!({"name": name, "served": true, "storage": name == stored, "schema": {"openAPIV3Schema": schema}})
+        });
+        json!({
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": "things.example.com"},
+            "spec": {
+                "group": "example.com", "scope": "Namespaced", "versions": versions,
+                "names": {"plural": "things", "singular": "thing", "kind": "Thing"},
+            }
+        })
+    }
+
+    /// So many objects in each of two namespaces, stored in the former version.
+    async fn fill(cluster: &Cluster, count: usize) {
+        let former = Resource {
+            group: "example.com".to_owned(),
+            version: "v1alpha1".to_owned(),
+            plural: "things".to_owned(),
+            kind: "Thing".to_owned(),
+            namespaced: true,
+            ..Resource::default()
+        };
+        cluster
+            .apply_manifest(&definition("v1alpha1"))
+            .await
+            .unwrap();
+        let other =
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default-b"}});
+        cluster.apply_manifest(&other).await.unwrap();
+        for namespace in ["default", "default-b"] {
+            for number in 0..count {
+                let name = format!("n{number}");
+                let object = json!({"apiVersion": "example.com/v1alpha1", "kind": "Thing", "metadata": {"name": name}});
+                let created = cluster.create(&former, Some(namespace), &object);
+                created.await.unwrap();
+            }
+        }
+        cluster.apply_manifest(&definition("v1")).await.unwrap();
+    }
+
+    /// Servers forget a list within minutes: with many objects, whoever begins anew never comes to an end.
+    #[tokio::test(start_paused = true)]
+    async fn after_a_list_was_forgotten_no_object_is_written_again() {
+        let server = ApiServer::new();
+        let mut migration = migrating(&server);
+        fill(&migration.setup.cluster, 150).await;
+        let forgotten = Fault::compact().on(Verb::List).plural("things");
+        let forgotten = server.fault(forgotten.nth(2).times(1));
+        server.journal().clear();
+        let turn = migration.turn().await;
+        assert!(matches!(turn, Ok(End::Rest)));
+        assert_eq!(forgotten.hits(), 1);
+        let requests = server.journal().entries();
+        let of_things = |verb| {
+            requests
+                .iter()
+                .filter(move |it| it.plural == "things" && it.verb == verb)
+        };
+        assert!(of_things(Verb::List).any(|it| it.code == 410));
+        assert_eq!(of_things(Verb::Patch).count(), 300);
+        assert_eq!(migration.planned().await.unwrap(), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_definition_that_must_not_be_read_is_told_of_once() {
+        let server = ApiServer::new();
+        let _forbidden = server.fault(Fault::answer(403).plural("customresourcedefinitions"));
+        let lines = Lines::default();
+        let _captured = tracing::subscriber::set_default(lines.clone());
+        let mut migration = migrating(&server);
+        let ended = timeout(Duration::from_secs(3600), migration.run()).await;
+        assert!(ended.is_err());
+        let told = lines.0.lock().unwrap().clone();
+        let told: Vec<_> = told
+            .iter()
+            .filter(|it| it.contains("it cannot go on"))
+            .collect();
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert!(told[0].starts_with("WARN "), "{told:?}");
+        assert!(
+            told[0].contains("Storage migration of things.example.com: "),
+            "{told:?}"
+        );
     }
 }

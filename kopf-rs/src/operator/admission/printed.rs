@@ -1,7 +1,7 @@
-//! The webhook configurations, policies and definitions for those who apply them themselves, since the operator may not write them; and roles for
-//! what it is to write.
+//! Builds the webhook configurations, policies and definitions for administrators who apply them because the operator may not write them,
+//! and the roles for the objects that the operator writes itself.
 //!
-//! Reads, and changes nothing. Must not know how they are printed.
+//! Reads only. Must not know how manifests are printed.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,8 +13,9 @@ use crate::admission::certificates::Generations;
 use crate::admission::configuration::{
     ClientConfig, Source, client_config, configuration, webhooks,
 };
+use crate::admission::instances::{Instances, annotation};
 use crate::admission::rights::{RightsSource, rights};
-use crate::admission::rules::{PolicySource, definitions, policies, with_rules};
+use crate::admission::rules::{PolicySource, definitions, needs_policies, policies, with_rules};
 use crate::cluster::error::ClusterError;
 use crate::conversion::definition::{conversion, versions};
 use crate::conversion::graph::ConvertedKind;
@@ -23,27 +24,41 @@ use crate::handler::webhook::AdmissionKind;
 use crate::object::resource::Resource;
 use crate::operator::admission::files::text;
 use crate::operator::admission::policies::definition;
-use crate::operator::admission::{AdmissionSetup, own_namespace, port_to_be, secret_of, server_of};
+use crate::operator::admission::{
+    AdmissionSetup, own_namespace, persists, port_to_be, secret_of, server_of,
+};
 use crate::operator::settings::admission::AdmissionServer;
+use crate::state::naming;
 
-/// The rules of an operator, and what the names of their policies end with.
+/// The rules of an operator, and the suffix of the names of their policies.
 pub(crate) struct PrintedRules<'a> {
     pub(crate) rules: &'a [Arc<DeclaredRule>],
     pub(crate) domain: &'a str,
 }
 
-/// Whom the API server is told to ask.
+/// The namespaces of an operator that does not serve all: their names, or a CEL expression that holds for them.
+#[derive(Default)]
+pub(crate) struct PrintedNamespaces {
+    pub(crate) names: Option<BTreeSet<String>>,
+    pub(crate) expression: Option<String>,
+}
+
+/// The address of the webhooks for the API server.
 struct Asked<'a> {
     server: &'a AdmissionServer,
     client: ClientConfig,
     bundle: String,
 }
 
-/// All of it, as the cluster serves the kinds of handlers now. The error says what keeps it from being made.
+/// Returns all manifests, for the kinds of handlers as the cluster serves them at present.
+///
+/// # Errors
+///
+/// Returns the reason why they cannot be built.
 pub(crate) async fn printed(
     setup: &AdmissionSetup<'_>,
     rules: PrintedRules<'_>,
-    namespaces: Option<BTreeSet<String>>,
+    namespaces: PrintedNamespaces,
 ) -> Result<Vec<Value>, String> {
     if let Some(problem) = setup.conversions.problem() {
         return Err(problem);
@@ -62,25 +77,23 @@ pub(crate) async fn printed(
         rules: rules.rules,
         resources: &resources,
         domain: rules.domain,
-        namespaces: namespaces.as_ref(),
+        namespaces: namespaces.names.as_ref(),
+        namespace_expression: namespaces.expression.as_deref(),
     };
     let mut all = printed_definitions(setup, source, asked.as_ref()).await?;
-    let policies = policies(source);
-    let has_policies = !policies.is_empty();
-    all.extend(policies.into_iter().flat_map(|it| [it.policy, it.binding]));
+    all.extend(
+        policies(source)
+            .into_iter()
+            .flat_map(|it| [it.policy, it.binding]),
+    );
     if let Some(asked) = &asked {
-        all.extend(printed_webhooks(
-            setup,
-            asked,
-            &resources,
-            namespaces.as_ref(),
-        )?);
+        all.extend(printed_webhooks(setup, asked, &resources, &namespaces)?);
     }
-    all.extend(printed_rights(setup, has_policies));
+    all.extend(printed_rights(setup, needs_policies(source)));
     Ok(all)
 }
 
-/// The definitions with their rules, and with the address of who converts.
+/// Returns the definitions with their rules, and with the address of the converter.
 async fn printed_definitions(
     setup: &AdmissionSetup<'_>,
     source: PolicySource<'_>,
@@ -100,15 +113,22 @@ async fn printed_definitions(
         if let Some((kind, asked)) = converted(&name).zip(asked) {
             spec["conversion"] = told_who_converts(kind, &found, asked)?;
         }
-        let bare = json!({
+        let mut bare = json!({
             "apiVersion": found["apiVersion"], "kind": found["kind"], "metadata": {"name": name}, "spec": spec,
         });
+        if converted(&name).is_some() {
+            bare["metadata"]["annotations"] = mark(setup);
+        }
         all.push(with_rules(&bare, source.rules));
     }
     Ok(all)
 }
 
-/// What the definition is to say of conversion; an error where it has a version that nobody converts.
+/// Returns the conversion stanza of a definition.
+///
+/// # Errors
+///
+/// Returns a message if the definition has a version that the operator does not convert.
 fn told_who_converts(
     kind: &ConvertedKind,
     found: &Value,
@@ -121,7 +141,7 @@ fn told_who_converts(
     Ok(conversion(&client))
 }
 
-/// The roles for what the operator writes itself, as it is set now.
+/// Returns the roles for the objects that the operator writes itself, by its present settings.
 fn printed_rights(setup: &AdmissionSetup<'_>, has_policies: bool) -> Vec<Value> {
     let admission = &setup.settings.admission;
     let secret = secret_of(setup).filter(|_| admission.certificate_file.is_none());
@@ -139,6 +159,8 @@ fn printed_rights(setup: &AdmissionSetup<'_>, has_policies: bool) -> Vec<Value> 
     let kinds = kinds.into_iter().filter(|(kind, _)| has(*kind));
     let kinds: Vec<_> = kinds.map(|(_, plural)| plural).collect();
     let managed = admission.managed.as_deref();
+    let server = admission.server.as_ref().filter(|it| persists(setup, it));
+    let owner = server.and_then(|it| own_namespace(it, &setup.cluster));
     let converted = setup.conversions.kinds().iter();
     let definitions: Vec<_> = converted
         .filter(|_| managed.is_some())
@@ -148,6 +170,7 @@ fn printed_rights(setup: &AdmissionSetup<'_>, has_policies: bool) -> Vec<Value> 
         operator: setup.operator,
         secret,
         configurations: managed.map(|name| (name, kinds.as_slice())),
+        owner: owner.as_deref(),
         definitions: &definitions,
         migrates: admission.storage_migration,
         has_policies,
@@ -158,7 +181,7 @@ fn printed_webhooks(
     setup: &AdmissionSetup<'_>,
     asked: &Asked<'_>,
     resources: &[Resource],
-    namespaces: Option<&BTreeSet<String>>,
+    namespaces: &PrintedNamespaces,
 ) -> Result<Vec<Value>, String> {
     let admission = &setup.settings.admission;
     let name = admission.managed.clone();
@@ -170,7 +193,8 @@ fn printed_webhooks(
         client: &asked.client,
         bundle: &asked.bundle,
         domain: &name,
-        namespaces,
+        namespaces: namespaces.names.as_ref(),
+        namespace_expression: namespaces.expression.as_deref(),
         own_namespace: own.as_deref(),
         only_persistent: false,
     };
@@ -181,11 +205,21 @@ fn printed_webhooks(
     let all = kinds.map(|kind| (kind, webhooks(kind, source)));
     let all = all.into_iter().filter(|(_, webhooks)| !webhooks.is_empty());
     Ok(all
-        .map(|(kind, webhooks)| configuration(kind, &name, &webhooks))
+        .map(|(kind, webhooks)| {
+            let mut made = configuration(kind, &name, &webhooks);
+            made["metadata"]["annotations"] = mark(setup);
+            made
+        })
         .collect())
 }
 
-/// Whom the API server is to trust; empty where nobody knows yet.
+/// Marks the owner of an object, for `kopf-rs webhooks clean`.
+fn mark(setup: &AdmissionSetup<'_>) -> Value {
+    let annotation = annotation(&naming::prefix(setup.operator));
+    json!({annotation: Instances::default().text()})
+}
+
+/// Returns the authorities that the API server must trust; empty if they are not known yet.
 async fn bundle(setup: &AdmissionSetup<'_>) -> Result<String, String> {
     let admission = &setup.settings.admission;
     let file = admission.authority_file.as_ref();

@@ -1,31 +1,31 @@
-//! Which certificates all who have to trust them know: configurations of webhooks, and definitions whose objects are converted.
+//! Tracks which certificates all configurations of webhooks and all definitions with conversions contain.
 //!
-//! Must not know what these are.
+//! Must not know these objects.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-/// Whom the API server is to trust.
+/// The authorities that the API server must trust.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Trust {
     /// PEM.
     pub(super) bundle: String,
-    /// The newest generation that is in it.
+    /// The newest generation in the bundle.
     pub(super) newest: u32,
 }
 
-/// The newest generation that everybody holds, and since when.
+/// The newest generation that all publishers have written, and since when.
 pub(super) type Published = Option<(u32, Instant)>;
 
-/// Gathers what each of them holds.
+/// Collects the generation of each publisher.
 pub(super) struct Publishing {
     told: watch::Sender<Published>,
     held: Mutex<Vec<Option<u32>>>,
 }
 
-/// One of those who have to hold it.
+/// One configuration or definition that must contain the certificates.
 pub(super) struct Publisher {
     of: Arc<Publishing>,
     number: usize,
@@ -43,7 +43,7 @@ impl Publishing {
         self.told.subscribe()
     }
 
-    /// One more who has to hold it. All are made before the first of them tells anything.
+    /// Adds a publisher. All of them must be added before the first one reports.
     pub(super) fn publisher(self: &Arc<Self>) -> Publisher {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         held.push(None);
@@ -55,7 +55,7 @@ impl Publishing {
 }
 
 impl Publisher {
-    /// It holds this generation from now on.
+    /// Notes that this publisher has written the generation.
     pub(super) fn holds(&self, newest: u32, now: Instant) {
         let mut held = self.of.held.lock().unwrap_or_else(PoisonError::into_inner);
         held[self.number] = Some(newest);

@@ -1,4 +1,4 @@
-//! Certificates as rustls takes them, and whether they are good.
+//! Converts certificates for rustls, and validates them.
 //!
 //! Must not know where they come from.
 
@@ -15,7 +15,7 @@ use rustls::{RootCertStore, ServerConfig};
 
 use crate::admission::certificates::Generation;
 
-/// What is shown to those who connect: a certificate with its key, and who must show one in return.
+/// Returns the TLS configuration: the certificate with its key, and the authorities of client certificates if they are demanded.
 pub(super) fn server_config(
     certificate: &str,
     key: &str,
@@ -45,12 +45,12 @@ pub(super) fn server_config(
     Ok(Arc::new(config))
 }
 
-/// Why whoever trusts the generation's authority would not take its certificate for one of its names now.
+/// Returns why a client that trusts the generation's authority would reject its certificate for one of its names at this time.
 pub(super) fn flaw(generation: &Generation, now: Timestamp) -> Option<String> {
     verify(generation, now).err()
 }
 
-/// Why these cannot be authorities.
+/// Returns why these cannot be authorities.
 pub(super) fn flaw_of_authorities(pem: &str) -> Option<String> {
     roots(pem).err()
 }

@@ -1,6 +1,6 @@
-//! A file of settings: YAML, and so JSON, too.
+//! Reads a settings file: YAML, and therefore JSON, too.
 //!
-//! Must not know which settings there are.
+//! Must not know individual settings.
 
 use std::fmt;
 use std::fs;
@@ -18,14 +18,14 @@ use crate::operator::settings::{Settings, SettingsError};
 /// The entries of a map, with the lines of their keys.
 struct Entries<T>(Vec<(Spanned<String>, T)>);
 
-/// Take in what the file says.
+/// Reads the settings of a file.
 pub(super) fn read(settings: &mut Settings, path: &Path) -> Result<(), SettingsError> {
     let refused = |why: String| SettingsError::new(format!("{}{why}", path.display()));
     let text = fs::read_to_string(path).map_err(|error| refused(format!(": {error}")))?;
     take(settings, &text).map_err(refused)
 }
 
-/// What is wrong, with the line before it.
+/// Reads the settings of a text. The error begins with the line.
 fn take(settings: &mut Settings, text: &str) -> Result<(), String> {
     let parsed = serde_saphyr::from_str::<Option<Entries<Option<Entries<Written>>>>>(text);
     let groups = parsed.map_err(|error| {
@@ -66,7 +66,7 @@ fn groups_of_table() -> Vec<&'static str> {
     groups
 }
 
-/// A name that is none, with the one that was meant, or all there are.
+/// Describes an unknown name, with the nearest known name, or all of them.
 fn unknown(found: &Spanned<String>, what: &str, known: &[&str]) -> String {
     let hint = match nearest(&found.value, known.iter().copied()) {
         Some(near) => format!("did you mean `{near}`?"),

@@ -1,16 +1,16 @@
-//! All settings by their names: one line each. A setting that is not here cannot be set by a file or a variable, and fails a test.
+//! Lists all settings by name, one line each. A setting that is missing here cannot be set by a file or a variable, and fails a test.
 //!
 //! Must not know where values come from.
 
-use crate::operator::amounts::zeros;
 use crate::operator::configuration::value::put;
 use crate::operator::configuration::written::Written;
 use crate::operator::settings::Settings;
+use crate::operator::validation::zeros;
 
-/// What the variables of all settings begin with.
+/// The prefix of the variables of all settings.
 pub(super) const PREFIX: &str = "KOPF_RS_";
 
-/// What is said of settings that neither a file nor a variable can set.
+/// The message for settings that neither a file nor a variable can set.
 pub(super) const IN_CODE_ONLY: &str =
     "`persistence` is set in code only, since it is made of storages (see docs/settings.md)";
 
@@ -30,7 +30,7 @@ macro_rules! table {
     };
 }
 
-/// In the order of `docs/settings.md`. Only `persistence` is set in code alone: it is made of storages.
+/// In the order of `docs/settings.md`. Only `persistence` is missing, because it consists of storages and can be set only in code.
 pub(super) const TABLE: &[Setting] = table![
     execution.lifecycle,
     execution.default_backoff,
@@ -92,23 +92,24 @@ pub(super) const TABLE: &[Setting] = table![
     admission.client_authority_file,
     admission.certificate_life,
     admission.propagation,
+    admission.shutdown_grace,
     admission.storage_migration,
     admission.migration_rate,
 ];
 
 impl Setting {
-    /// The setting of that name.
+    /// Returns the setting of this name.
     #[cfg(any(feature = "cli", test))]
     pub(super) fn named(name: &str) -> Option<&'static Self> {
         TABLE.iter().find(|setting| setting.name == name)
     }
 
-    /// The variable that sets it.
+    /// Returns the name of the variable that sets it.
     pub(super) fn variable(&self) -> String {
         format!("{PREFIX}{}", self.name.to_uppercase().replace('.', "_"))
     }
 
-    /// Set it; else what was expected.
+    /// Sets it. The error describes the expected value.
     pub(super) fn set(&self, settings: &mut Settings, written: &Written) -> Result<(), String> {
         let name = self.name;
         let refused = |expected| format!("`{name}` is {written}: {expected}");
@@ -133,7 +134,7 @@ impl Setting {
 mod tests {
     use super::*;
 
-    /// The fields of all groups, as the settings show themselves.
+    /// Returns the fields of all groups, taken from the debug output of the settings.
     fn fields() -> Vec<String> {
         let shown = format!("{:#?}", Settings::default());
         let mut fields = Vec::new();

@@ -1,6 +1,6 @@
-//! One setting's value: from what a file or a variable says to the type of its field.
+//! Converts the value of one setting from a file or a variable to the type of its field.
 //!
-//! Must not know which settings there are.
+//! Must not know individual settings.
 
 use std::time::Duration;
 
@@ -12,16 +12,16 @@ use crate::operator::configuration::written::Written;
 use crate::operator::selection_map::SelectorMap;
 use crate::operator::settings::admission::{AdmissionServer, EXPECTED};
 
-/// The type of a setting, as it is written in a file or a variable.
+/// The type of a setting that a file or a variable can hold.
 pub(super) trait SettingValue: Sized {
-    /// What is expected, for people.
+    /// Describes the expected values for a message.
     fn expected() -> String;
 
-    /// The value; `None` where something else is expected.
+    /// Reads the value; `None` if it is not as expected.
     fn read(written: &Written) -> Option<Self>;
 }
 
-/// Put a value into its field.
+/// Stores a value in its field.
 pub(super) fn put<T: SettingValue>(written: &Written, field: &mut T) -> Result<(), String> {
     *field = T::read(written).ok_or_else(T::expected)?;
     Ok(())
@@ -37,7 +37,7 @@ impl SettingValue for bool {
     }
 }
 
-/// Counts: none of them is ever zero.
+/// Counts: all of them must be positive.
 macro_rules! counts {
     ($($count:ty)+) => { $(
         impl SettingValue for $count {
@@ -80,7 +80,7 @@ impl SettingValue for Duration {
     }
 }
 
-/// A number with its unit.
+/// Parses a number with a unit.
 fn time(text: &str) -> Option<Duration> {
     let units = [("ms", 0.001), ("s", 1.0), ("m", 60.0), ("h", 3600.0)];
     let (number, unit) = units
@@ -166,7 +166,7 @@ impl SettingValue for SelectorMap {
         "expected resources with a selector each, such as {pods: app=web}".to_owned()
     }
 
-    /// In the order in which they are written: of shard selectors, the first one counts.
+    /// Keeps the order in which the entries are written, because the first matching shard selector applies.
     fn read(written: &Written) -> Option<Self> {
         let mut selectors = Self::default();
         for (resource, selector) in &*written.entries()? {

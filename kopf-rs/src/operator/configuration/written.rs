@@ -1,6 +1,6 @@
-//! What is written for one setting, before its type is known.
+//! The value of one setting as it is written, before its type is known.
 //!
-//! Promises that the entries of a map keep their order. Must not know any setting.
+//! Guarantees that the entries of a map keep their order. Must not know any setting.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -9,23 +9,23 @@ use serde::de::{Deserializer, MapAccess, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 
-/// What a file or a variable says.
+/// The value of a setting in a file or a variable.
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(untagged)]
 pub(super) enum Written {
     Map(OrderedMap),
     Plain(Value),
-    /// The text of a variable: which kind of value it is depends on the setting.
+    /// The text of a variable; the setting decides which type of value it is.
     #[serde(skip_deserializing)]
     Variable(String),
 }
 
-/// The entries of a map, as they are written.
+/// The entries of a map in their written order.
 #[derive(Clone, Debug)]
 pub(super) struct OrderedMap(Vec<(String, Value)>);
 
 impl Written {
-    /// Of a variable: as JSON where it is that, else as text. Without the entries of a map in a file.
+    /// Returns the value: of a variable as JSON if it is valid JSON, else as text; of a map in a file without its entries.
     pub(super) fn value(&self) -> Cow<'_, Value> {
         match self {
             Self::Map(_) => Cow::Owned(Value::Object(serde_json::Map::new())),
@@ -37,7 +37,7 @@ impl Written {
         }
     }
 
-    /// Text: all that a variable says, whatever it looks like.
+    /// Returns the text. For a variable that is its whole value, whatever it looks like.
     pub(super) fn text(&self) -> Option<&str> {
         match self {
             Self::Map(_) => None,
@@ -46,7 +46,7 @@ impl Written {
         }
     }
 
-    /// The entries of a map.
+    /// Returns the entries of a map.
     pub(super) fn entries(&self) -> Option<Cow<'_, [(String, Value)]>> {
         match self {
             Self::Map(OrderedMap(entries)) => Some(Cow::Borrowed(entries)),
@@ -60,7 +60,7 @@ impl Written {
 }
 
 impl fmt::Display for Written {
-    /// As JSON.
+    /// Formats the value as JSON.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Variable(_) => self.value().fmt(f),

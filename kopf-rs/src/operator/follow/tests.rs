@@ -24,7 +24,7 @@ fn watched() -> Watched {
     Watched::new(Arc::new(resource), None, WatchPace::default())
 }
 
-/// A sink that panics at the first object.
+/// Returns a sink that panics at the first object.
 fn panicking_once(note: impl Fn(WatchEvent)) -> impl Fn(WatchEvent) {
     let has_panicked = AtomicBool::new(false);
     move |event| {
@@ -51,7 +51,7 @@ async fn a_watch_that_panics_is_started_again() {
             _ => "other",
         });
     });
-    let outage = Membership::new(Outages::default(), |_| ());
+    let outage = OutageGuard::new(Outages::default(), |_| ());
     let following = follow(fake.cluster(), watched(), outage, sink);
     let _ = tokio::time::timeout(Duration::from_secs(30), following).await;
     let told = told.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -65,7 +65,7 @@ async fn a_watch_that_lists_without_a_version_is_not_well_again() {
     let page = || Answer::new(200, r#"{"kind":"List","metadata":{},"items":[]}"#);
     let streaming = Answer::refusal(422, "sendInitialEvents is forbidden");
     let fake = Fake::new([streaming, page(), page(), page()]);
-    let outage = Membership::new(Outages::default(), |_| ());
+    let outage = OutageGuard::new(Outages::default(), |_| ());
     let following = follow(fake.cluster(), watched(), outage.clone(), |_| ());
     let _ = tokio::time::timeout(Duration::from_secs(60), following).await;
     assert!(fake.seen().len() > 3);
@@ -73,7 +73,7 @@ async fn a_watch_that_lists_without_a_version_is_not_well_again() {
     assert!(matches!(leaving, Leaving::Ends(_)), "{leaving:?}");
 }
 
-/// What its trouble was before it panicked is nothing the watch that is started again could tell the end of.
+/// The restarted watch cannot know the failure of the one that panicked, so it cannot report the end of that.
 #[tokio::test(start_paused = true)]
 async fn a_watch_that_panics_in_trouble_is_well_again_once_it_has_listed() {
     let fake = Fake::new([
@@ -92,10 +92,10 @@ async fn a_watch_that_panics_in_trouble_is_well_again_once_it_has_listed() {
             _ => return,
         });
     });
-    let outage = Membership::new(Outages::default(), |_| ());
+    let outage = OutageGuard::new(Outages::default(), |_| ());
     let following = follow(fake.cluster(), watched(), outage.clone(), sink);
     let _ = tokio::time::timeout(Duration::from_secs(60), following).await;
     let told = told.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    assert_eq!(outage.leave(), Leaving::WasInNone, "{told:?}");
+    assert_eq!(outage.leave(), Leaving::NotInOutage, "{told:?}");
     assert_eq!(told, ["trouble", "resumed", "synced"]);
 }

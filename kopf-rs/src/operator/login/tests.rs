@@ -1,4 +1,4 @@
-//! Login handlers that do not return, and those that other handlers wait for.
+//! Tests login handlers that hang, and those for which other handlers wait.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};

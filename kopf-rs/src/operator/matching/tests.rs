@@ -15,7 +15,7 @@ fn resource(group: &str, version: &str, preferred: bool) -> Resource {
     }
 }
 
-/// Handlers for `plural.version.group` and the like; `*` is everything in the group `a.io`.
+/// Returns handlers for `plural.version.group` and the like; `*` stands for everything in the group `a.io`.
 fn handlers(selectors: &[&str]) -> Vec<Arc<Handler>> {
     let mut registry = Registry::new();
     for selector in selectors {
@@ -35,7 +35,7 @@ fn ids(handlers: &[Arc<Handler>]) -> Vec<&str> {
     handlers.iter().map(|handler| &*handler.id).collect()
 }
 
-/// What is served to which handlers, and what is not.
+/// Returns the served resources with their handlers, and the rest.
 fn matched(selectors: &[&str], resources: &[Resource]) -> (Vec<String>, Vec<Serving>) {
     let matched = match_handlers(&handlers(selectors), resources, &BTreeSet::new());
     let served = matched
@@ -74,7 +74,7 @@ fn a_function_may_accept_any_version_but_no_events() {
             one("widgets.v2.a.io fn", 0),
         ),
         (&["v1beta1", "v1"], None, one("widgets.v1.a.io fn", 0)),
-        // Another handler decides, and the function goes along where it may.
+        // Another handler decides, and the function follows if it accepts the version.
         (
             &["v2", "v1"],
             Some("widgets.v1.a.io"),
@@ -230,7 +230,7 @@ fn what_cannot_be_watched_or_patched_is_told_where_it_was_asked_for() {
     assert_eq!((served.len(), unserved), (1, vec![]));
 }
 
-/// The deletion handlers that are withheld for each resource that is served; `?` after a selector makes it an optional one, `+` one for
+/// Returns the deletion handlers that are withheld for each served resource. `?` after a selector makes it an optional one, `+` one for
 /// creations.
 fn withheld(selectors: &[&str], resources: &[&Resource], unknown: &[&str]) -> String {
     let mut registry = Registry::new();
@@ -281,7 +281,7 @@ fn deletion_handlers_for_another_version_are_withheld_where_only_they_would_clea
         ("widgets.a.io+", vec![&v2, &v1], vec![], older),
         ("widgets.a.io?", vec![&v2, &v1], vec![], older),
         ("widgets.a.io+", vec![&v2], vec![], ""),
-        // No news is no news of its end.
+        // An unknown version does not count as gone.
         ("widgets.a.io+", vec![&v2], vec!["a.io/v1"], older),
         ("widgets.a.io+", vec![&v2], vec!["b.io/v1"], ""),
     ] {

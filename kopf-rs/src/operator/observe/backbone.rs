@@ -1,6 +1,6 @@
-//! The kinds the observer itself looks at: namespaces and custom resource definitions.
+//! The kinds that the observer itself watches: namespaces and custom resource definitions.
 //!
-//! Must not know what they are needed for.
+//! Must not know their purpose.
 
 use std::collections::BTreeSet;
 
@@ -8,16 +8,17 @@ use crate::cluster::error::ClusterError;
 use crate::cluster::watch::WatchEvent;
 use crate::happening::serving::Serving;
 use crate::object::event::EventType;
+use crate::object::raw::Raw;
 use crate::object::resource::Resource;
 use crate::operator::report::report_serving;
 use crate::operator::scope::{Patterns, Scope};
 
-/// The namespaces an operator is for, as far as they exist.
+/// The existing namespaces that the operator serves.
 pub(super) struct Namespaces {
-    /// `None`: all, without knowing them.
+    /// `None` if the operator serves all namespaces, without knowing them.
     patterns: Option<Patterns>,
     found: BTreeSet<String>,
-    /// Those named by a listing that is not complete yet.
+    /// The namespaces in a listing that is not complete yet.
     listing: BTreeSet<String>,
     state: State,
 }
@@ -27,7 +28,7 @@ enum State {
     Unlisted,
     Listing,
     Known,
-    /// They cannot be listed: the names among the patterns are taken for existing.
+    /// The namespaces cannot be listed: names among the patterns are assumed to exist.
     Assumed,
 }
 
@@ -57,12 +58,12 @@ impl Namespaces {
         self.patterns.is_none() || matches!(self.state, State::Known | State::Assumed)
     }
 
-    /// Those that exist; `None` where all are meant.
+    /// Returns the existing namespaces; `None` if the operator serves all.
     pub(super) fn some(&self) -> Option<&BTreeSet<String>> {
         self.patterns.as_ref().map(|_| &self.found)
     }
 
-    /// Take in an event; whether something has changed.
+    /// Takes in an event. Returns whether the set of namespaces has changed.
     pub(super) fn on_event(&mut self, event: WatchEvent) -> bool {
         match event {
             WatchEvent::Listing(_) => {
@@ -126,7 +127,8 @@ pub(super) fn custom_resource_definitions() -> Resource {
     Resource::built_in("apiextensions.k8s.io", "CustomResourceDefinition", false)
 }
 
-/// Where a resource is watched: in each of these namespaces, or cluster-wide (`None`) where all are meant or it has none.
+/// Returns where a resource is watched: in each of these namespaces, or cluster-wide (`None`) if the operator serves all or the resource is
+/// cluster-scoped.
 pub(super) fn places(
     resource: &Resource,
     namespaces: Option<&BTreeSet<String>>,
@@ -135,4 +137,9 @@ pub(super) fn places(
         Some(names) => names.iter().cloned().map(Some).collect(),
         None => vec![None],
     }
+}
+
+/// Returns the generation of a definition's `spec`, if the server counts generations.
+pub(super) fn generation(definition: &Raw) -> Option<i64> {
+    definition.stanza("metadata")?["generation"].as_i64()
 }

@@ -1,7 +1,8 @@
-//! Watches of children: one for each kind that handlers own or have owned, of what carries the operator's label; of metadata alone where no handler
-//! reads more. And of what handlers refer to: one for each such kind, of whole objects, but of Secrets only the metadata.
+//! Keeps the watches of children and of referred objects.
 //!
-//! Must not know what follows from a change of one of them.
+//! There is one for each kind that handlers own or have owned, of objects with the operator's label; only of metadata unless a handler reads
+//! more. There is another one for each kind that handlers refer to, of whole objects, but of Secrets only the metadata. Must not know what
+//! follows from a change.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,11 +22,11 @@ use crate::operator::follow::follow_in_task;
 use crate::operator::observe::backbone::places;
 use crate::operator::report::report_serving;
 
-/// The watches of children that there are.
+/// The present watches.
 #[derive(Default)]
 pub(super) struct ChildWatches(BTreeMap<Place, ChildWatch>);
 
-/// A resource, whatever its version, the namespace, or all, and whether handlers refer to it.
+/// The group and plural of a resource, the namespace or `None` for all, and whether handlers refer to the kind.
 type Place = (String, String, Option<String>, bool);
 
 struct ChildWatch {
@@ -36,33 +37,33 @@ struct ChildWatch {
     _task: AbortOnDropHandle<()>,
 }
 
-/// What a kind is watched for.
+/// The purpose of a watch.
 #[derive(Clone, Debug)]
 enum Purpose {
-    /// Children; whether more of them is read than what was applied.
+    /// Children. `is_read` says that handlers read more of them than they have applied.
     Children { is_read: bool },
-    /// These handlers refer to them.
+    /// Objects that these handlers refer to.
     Targets(Vec<Arc<Handler>>),
 }
 
-/// The kinds that handlers own, as they are served now.
+/// The kinds that handlers own, as served at present.
 #[derive(Default)]
 pub(super) struct OwnedKinds {
     kinds: Vec<(Resource, bool)>,
-    /// Those that handlers refer to.
+    /// The kinds that handlers refer to.
     targets: Vec<(Resource, Vec<Arc<Handler>>)>,
-    /// Those that are not served.
+    /// The kinds that are not served.
     pub(super) missing: BTreeSet<String>,
 }
 
-/// What a watch needs.
+/// The parts that a watch needs.
 pub(super) struct WatchWith<'a> {
     pub(super) engine: &'a Engine,
     pub(super) cluster: &'a Cluster,
     pub(super) pace: &'a WatchPace,
-    /// Where the operator is for some only.
+    /// The namespaces that the operator serves; `None` for all.
     pub(super) namespaces: Option<&'a BTreeSet<String>>,
-    /// Where it tells of its watches, if somebody may ask.
+    /// Receives the watches for status pages, if they are enabled.
     pub(super) board: Option<&'a Board>,
 }
 
@@ -82,7 +83,7 @@ impl OwnedKinds {
                 None => drop(owned.missing.insert(kind.selector.to_string())),
             }
         }
-        // Of a kind that is not served, nothing can be left over.
+        // A kind that is not served has no left-over children.
         for kind in handlers.iter().flat_map(|handler| handler.formerly_owns()) {
             if let Some(resource) = preferred(kind) {
                 owned.add(resource, false);
@@ -117,7 +118,7 @@ impl OwnedKinds {
 }
 
 impl ChildWatches {
-    /// Start and stop watches until they are those that should be.
+    /// Starts and stops watches until they are the wanted ones.
     pub(super) fn reconcile(&mut self, owned: OwnedKinds, with: &WatchWith<'_>) {
         let children = owned.kinds.into_iter();
         let children = children.map(|(it, is_read)| (it, Purpose::Children { is_read }));
@@ -158,7 +159,7 @@ impl Purpose {
     fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Children { is_read: one }, Self::Children { is_read: other }) => one == other,
-            // Handlers are the same for as long as the operator runs.
+            // The handlers never change while the operator runs.
             (Self::Targets(_), Self::Targets(_)) => true,
             _ => false,
         }
@@ -222,7 +223,7 @@ impl ChildWatch {
     }
 }
 
-/// No function needs to see what is secret to say whom it concerns.
+/// Returns whether the resource is Secrets. Functions need no secret values to find the objects concerned, so only metadata is watched.
 fn is_secret(resource: &Resource) -> bool {
     resource.group.is_empty() && resource.kind == "Secret"
 }

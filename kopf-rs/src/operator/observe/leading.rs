@@ -1,28 +1,27 @@
-//! Whether this instance is at work, where the instances of an operator share a Lease.
+//! Tracks the role of this instance if the instances of an operator share a Lease.
 //!
-//! Promises that a term which ends and another one which begins are told apart, however fast they follow each other. Must not know how an
-//! instance comes to its role.
+//! Guarantees that two successive terms are distinguished, however close they are. Must not know how leaders are elected.
 
 use tokio::sync::watch;
 
 use crate::engine::Engine;
 use crate::operator::leasing::{Role, changed};
 
-/// What is known of the own role.
+/// The role as far as it is known.
 pub(super) struct Leading {
     told: Option<watch::Receiver<Role>>,
-    /// `None`: nobody else can be at work.
+    /// `None` without a Lease, where no other instance can lead.
     role: Option<Role>,
 }
 
 impl Leading {
-    /// Where there are several instances, this one stands by at first.
+    /// Starts in standby if there are several instances.
     pub(super) fn new(told: Option<watch::Receiver<Role>>, engine: &Engine) -> Self {
         let role = told.as_ref().map(|_| Role::StandsBy);
         if role.is_some() {
             engine.stand_by();
         }
-        // What has been told by now is news as well.
+        // A role that was published before counts as news, too.
         let told = told.map(|mut told| {
             told.mark_changed();
             told
@@ -30,7 +29,7 @@ impl Leading {
         Self { told, role }
     }
 
-    /// Wait until the role may be another one. Cancel-safe.
+    /// Waits until the role may have changed, and returns it. Cancel-safe.
     pub(super) async fn changed(&mut self) -> Role {
         changed(&mut self.told).await
     }
@@ -39,7 +38,7 @@ impl Leading {
         self.role != Some(Role::StandsBy)
     }
 
-    /// The role is this one from now on; whether that is news.
+    /// Sets the role. Returns whether it is new.
     pub(super) fn set(&mut self, role: Role) -> bool {
         self.role.replace(role) != Some(role)
     }

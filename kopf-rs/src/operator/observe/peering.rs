@@ -1,8 +1,9 @@
-//! The peering objects of the operator: watched, and written at intervals, and whether the operator is paused for what they say.
+//! Watches the operator's peering objects, writes its record to them at intervals, and decides from the records of other operators if this
+//! one is paused.
 //!
-//! Promises that the operator handles nothing before it has written its record and read those of the others, and that an object that
-//! cannot be reached changes nothing of what is known: a peer that it has paused for is dead once the server has agreed to take its record
-//! away in the version that was read last. Must not know what a pause is.
+//! Guarantees that the operator handles nothing before it has written its record and read those of the others, and that an unreachable
+//! object changes no known fact: a peer that this operator is paused for counts as dead only after the server has accepted the removal of
+//! its record in the version that was read last. Must not know what a pause does.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -30,13 +31,13 @@ use crate::reaction::peering::{OwnPeer, Peers, Verdict, is_peering, without};
 use crate::rt::backoff::Backoff;
 use crate::rt::clock::Clock;
 
-/// A record that others have taken away is written anew, but not more often than that.
+/// The minimum interval at which a record that others have removed is written again.
 const BETWEEN_REPAIRS: Duration = Duration::from_secs(5);
 
-/// For so long, the operator tries to take its record away at its end.
-const FAREWELL: Duration = Duration::from_secs(5);
+/// The time limit for removing the operator's record at its end.
+const CLEANUP_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Taking part in peerings.
+/// The operator's part in peerings.
 pub(crate) struct Peerings {
     setup: PeeringSetup,
     tell: UnboundedSender<PeeringNews>,
@@ -45,17 +46,17 @@ pub(crate) struct Peerings {
     next_stream: u32,
     /// The namespaces of the operator are known.
     are_places_known: bool,
-    /// The operator has been active at some time: a place that is new does not pause it.
+    /// The operator has been active before, so a new place does not pause it.
     has_begun: bool,
     told: Told,
     rivals: BTreeSet<String>,
-    /// What is to be told once it is so.
+    /// The line to report after the pause has taken effect.
     news_of_pause: Option<Happened>,
 }
 
-/// What taking part needs.
+/// The parts that peerings need.
 pub(crate) struct PeeringSetup {
-    /// `None`: the operator is standalone.
+    /// `None` for a standalone operator.
     pub(crate) own: Option<OwnPeer>,
     pub(crate) settings: Peering,
     pub(crate) cluster: Cluster,
@@ -63,7 +64,7 @@ pub(crate) struct PeeringSetup {
     pub(crate) clock: Clock,
 }
 
-/// The group of the kind, and the namespace, or the whole cluster.
+/// The group of the kind, and the namespace or `None` for the whole cluster.
 type PeeringPlace = (String, Option<String>);
 
 /// One peering object.
@@ -71,18 +72,18 @@ struct PeeringWatch {
     stream: u32,
     collection: Arc<Collection>,
     found: Found,
-    /// The listing that is under way has named it.
+    /// The current listing contains it.
     is_listed: bool,
-    /// The `resourceVersion` of the newest state that was taken in.
+    /// The `resourceVersion` of the newest known state.
     version: String,
-    /// The object has had the operator's record, or has come after it was sent: without it, it is to be sent again.
+    /// The object has contained the operator's record, or was created after it was sent: if the record is missing, it has to be sent again.
     is_expected: bool,
     peers: Peers,
-    orders: UnboundedSender<Order>,
-    /// The dead peers that were last asked to be taken away, and from which version.
+    orders: UnboundedSender<PeerCommand>,
+    /// The dead peers of the last requested removal, and the version it was based on.
     cleaned: (Vec<String>, String),
-    /// The watch does not see what happens.
-    is_blind: bool,
+    /// The watch does not receive events.
+    watch_down: bool,
     cleaning: Cleaning,
     _watch: AbortOnDropHandle<()>,
     _keeper: AbortOnDropHandle<()>,
@@ -95,15 +96,15 @@ enum Found {
     Present,
 }
 
-/// Whether records of dead peers may be taken away.
+/// Permission to remove records of dead peers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cleaning {
     Allowed,
-    /// Silence has to do as the proof that a peer is dead.
+    /// A peer counts as dead by its silence alone.
     Refused,
 }
 
-/// What was last said of a pause.
+/// The last report about a pause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Told {
     Nothing,
@@ -111,26 +112,26 @@ enum Told {
     Awaited,
 }
 
-/// What happens at a place.
+/// An event at a place.
 pub(crate) struct PeeringNews {
     place: PeeringPlace,
     stream: u32,
-    what: What,
+    what: PeerEvent,
 }
 
-enum What {
+enum PeerEvent {
     Watched(WatchEvent),
     /// A record was sent.
     Sent(Result<Raw, ClusterError>),
-    /// Records of the dead may not be taken away.
+    /// The server forbids the removal of records of dead peers.
     CleaningRefused,
 }
 
-/// What the task that writes is asked for.
-enum Order {
-    /// The record, soon.
+/// A command for the task that writes.
+enum PeerCommand {
+    /// Send the record soon.
     KeepAlive,
-    /// That dead peers are taken away from the object in this version.
+    /// Remove the records of dead peers from the object in this version.
     Clean(Vec<String>, String),
 }
 
@@ -153,10 +154,10 @@ impl Peerings {
         }
     }
 
-    /// Take part wherever the operator is; `namespaces`: in those only, which are all of them where they are known.
+    /// Takes part in all peerings of the operator if this instance leads: those in `namespaces` only, which are complete if `are_known`.
     pub(super) fn reconcile(
         &mut self,
-        resources: &[Resource],
+        (resources, leads): (&[Resource], bool),
         namespaces: Option<&BTreeSet<String>>,
         are_known: bool,
     ) {
@@ -164,9 +165,11 @@ impl Peerings {
             return;
         };
         self.are_places_known = are_known;
+        // A new term counts as a start: other operators may have begun meanwhile, so their records are read before anything is handled.
+        self.has_begun &= leads;
         let mut wanted = BTreeMap::new();
         let is_peering = |it: &&Resource| is_peering(it, namespaces.is_none());
-        for resource in resources.iter().filter(is_peering) {
+        for resource in resources.iter().filter(|it| leads && is_peering(it)) {
             let resource = Arc::new(resource.clone());
             let group = &resource.group;
             for namespace in places(&resource, namespaces) {
@@ -205,7 +208,7 @@ impl Peerings {
         let collection = watched.collection.clone();
         let tell = self.tell.clone();
         let told = move |what| {
-            // Nobody listens any more only when this task is about to end.
+            // Fails only if the receiver is gone, and then this task is about to end.
             let place = place.clone();
             drop(tell.send(PeeringNews {
                 place,
@@ -215,7 +218,7 @@ impl Peerings {
         };
         let tell_event = told.clone();
         let watch = follow_in_task(cluster, watched, move |event| {
-            tell_event(What::Watched(event));
+            tell_event(PeerEvent::Watched(event));
         });
         let (orders, ordered) = unbounded_channel();
         let keeper = Keeper {
@@ -236,16 +239,16 @@ impl Peerings {
             peers: Peers::default(),
             orders,
             cleaned: (Vec::new(), String::new()),
-            is_blind: false,
+            watch_down: false,
             cleaning: Cleaning::Allowed,
             _watch: watch,
             _keeper: AbortOnDropHandle::new(tokio::spawn(keeper.keep(ordered, told))),
         }
     }
 
-    /// Wait until something has happened, or until a peer is dead for want of a sign of life. Cancel-safe.
+    /// Waits until an event arrives or a peer's record expires. Cancel-safe.
     pub(super) async fn changed(&mut self) {
-        let until = self.verdicts().filter_map(|it| it.until).min();
+        let until = self.clean();
         let started = self.setup.clock.started();
         let elapses = async move {
             match until {
@@ -256,19 +259,24 @@ impl Peerings {
         tokio::select! {
             biased;
             Some(news) = self.news.recv() => self.take_in(news),
-            () = elapses => self.clean(),
+            // The next call has the record of the dead peer removed.
+            () = elapses => {}
         }
     }
 
-    /// Have the records of dead peers taken away.
-    fn clean(&mut self) {
-        let Some(own) = &self.setup.own else {
-            return;
-        };
+    /// Requests the removal of expired records, of which some may have expired while the caller was busy. Returns when the next one expires, seen
+    /// from the same moment, so that none expires in between.
+    fn clean(&mut self) -> Option<Duration> {
+        let own = self.setup.own.as_ref()?;
         let now = Instant::now().duration_since(self.setup.clock.started());
-        for watch in self.places.values_mut() {
-            watch.order(own, now);
-        }
+        let present = self.places.values_mut();
+        let present = present.filter(|watch| watch.found == Found::Present);
+        let expiries = present.filter_map(|watch| {
+            let verdict = watch.peers.judge(own, now);
+            watch.remove_dead(verdict.dead);
+            verdict.until
+        });
+        expiries.min()
     }
 
     fn take_in(&mut self, news: PeeringNews) {
@@ -283,26 +291,32 @@ impl Peerings {
             return;
         };
         match &what {
-            What::Watched(WatchEvent::Trouble(_)) => watch.is_blind = true,
-            What::Watched(WatchEvent::Resumed | WatchEvent::Synced) => watch.is_blind = false,
-            What::Watched(_) | What::Sent(_) | What::CleaningRefused => {}
+            PeerEvent::Watched(WatchEvent::Trouble(_)) => watch.watch_down = true,
+            PeerEvent::Watched(WatchEvent::Resumed | WatchEvent::Synced) => {
+                watch.watch_down = false;
+            }
+            PeerEvent::Watched(_) | PeerEvent::Sent(_) | PeerEvent::CleaningRefused => {}
         }
         match what {
-            What::Watched(WatchEvent::Listing(_)) => watch.is_listed = false,
-            What::Watched(WatchEvent::Synced) if !watch.is_listed => watch.found = Found::Absent,
-            What::Watched(WatchEvent::Object(EventType::Deleted, _))
-            | What::Sent(Err(ClusterError::NotFound(_))) => watch.found = Found::Absent,
-            What::Watched(WatchEvent::Object(_, raw)) => {
+            PeerEvent::Watched(WatchEvent::Listing(_)) => watch.is_listed = false,
+            PeerEvent::Watched(WatchEvent::Synced) if !watch.is_listed => {
+                watch.found = Found::Absent;
+            }
+            PeerEvent::Watched(WatchEvent::Object(EventType::Deleted, _))
+            | PeerEvent::Sent(Err(ClusterError::NotFound(_))) => watch.found = Found::Absent,
+            PeerEvent::Watched(WatchEvent::Object(_, raw)) => {
                 watch.is_listed = true;
                 watch.look_at(&raw, own, clock);
             }
-            What::Sent(Ok(raw)) => watch.look_at(&raw, own, clock),
-            // As if there were no peering: the operator is told so, and works.
-            What::Sent(Err(error)) if !error.is_transient() && watch.found == Found::Unknown => {
+            PeerEvent::Sent(Ok(raw)) => watch.look_at(&raw, own, clock),
+            // The operator works as if there were no peering, and reports that.
+            PeerEvent::Sent(Err(error))
+                if !error.is_transient() && watch.found == Found::Unknown =>
+            {
                 watch.found = Found::Absent;
             }
-            What::CleaningRefused => watch.cleaning = Cleaning::Refused,
-            What::Watched(_) | What::Sent(Err(_)) => {}
+            PeerEvent::CleaningRefused => watch.cleaning = Cleaning::Refused,
+            PeerEvent::Watched(_) | PeerEvent::Sent(Err(_)) => {}
         }
     }
 
@@ -312,14 +326,14 @@ impl Peerings {
         self.places.values().filter_map(move |watch| {
             let is_present = watch.found == Found::Present;
             let mut verdict = watch.peers.judge(own?, since);
-            if watch.cleaning == Cleaning::Refused && !watch.is_blind {
+            if watch.cleaning == Cleaning::Refused && !watch.watch_down {
                 verdict.silent = 0;
             }
             Some(verdict).filter(|_| is_present)
         })
     }
 
-    /// Whether the operator is to be paused; [`Peerings::tell_pause`] tells of it.
+    /// Returns whether the operator has to be paused. [`Peerings::tell_pause`] reports it.
     pub(super) fn is_paused(&mut self) -> bool {
         if self.setup.own.is_none() {
             return false;
@@ -360,7 +374,7 @@ impl Peerings {
         }
     }
 
-    /// The operator is paused, or at work, as it is to be: tell where that is news.
+    /// Reports a pause or its end, after it has taken effect.
     pub(super) fn tell_pause(&mut self) {
         self.news_of_pause.take().into_iter().for_each(report);
     }
@@ -368,7 +382,7 @@ impl Peerings {
     fn tell_rivals(&mut self, verdicts: &[Verdict]) {
         let shown = verdicts.iter().flat_map(|it| it.rivals.iter().cloned());
         let peers: Vec<String> = shown.collect();
-        // The time of their last sign of life is no news.
+        // The time of the last heartbeat is no news.
         let name = |shown: &String| shown.split(": ").next().unwrap_or_default().to_owned();
         let rivals: BTreeSet<String> = peers.iter().map(name).collect();
         if rivals != self.rivals && !rivals.is_empty() {
@@ -377,7 +391,7 @@ impl Peerings {
         self.rivals = rivals;
     }
 
-    /// The end: the others are told that this operator is gone.
+    /// Leaves the peerings: removes the operator's record, so that other operators know that it is gone.
     pub(crate) async fn leave(self) {
         let Some(own) = &self.setup.own else {
             return;
@@ -386,8 +400,8 @@ impl Peerings {
         let present = self.places.into_values();
         let present = present.filter(|watch| watch.found == Found::Present);
         let collections: Vec<Arc<Collection>> = present.map(|it| it.collection.clone()).collect();
-        let farewell = own.farewell();
-        let until = Instant::now() + FAREWELL;
+        let farewell = own.farewell(self.setup.clock.now());
+        let until = Instant::now() + CLEANUP_TIMEOUT;
         for collection in collections {
             let cluster = &self.setup.cluster;
             let leaving = cluster.patch_records(&collection, name, &farewell);
@@ -404,7 +418,7 @@ impl Peerings {
 }
 
 impl PeeringWatch {
-    /// Take in a state of the object, unless a newer one is known.
+    /// Takes in a state of the object, unless a newer one is known.
     fn look_at(&mut self, raw: &Raw, own: &OwnPeer, clock: Clock) {
         let version = &raw.facts().resource_version;
         let [known, new] = [&self.version, version].map(|it| Version::of(it));
@@ -415,31 +429,29 @@ impl PeeringWatch {
         let Ok(body) = raw.body() else {
             return;
         };
-        // What is read before the first sign of life lacks it, which is on its way.
+        // A state read before the first heartbeat lacks the record, which is on its way.
         self.is_expected |= self.found == Found::Absent;
         self.found = Found::Present;
         self.version.clone_from(version);
         let now = Instant::now().duration_since(clock.started());
         self.peers.take_in(body.status(), now, clock.now());
-        self.order(own, now);
-    }
-
-    /// Have written what the newest state lacks, and taken away what is dead.
-    fn order(&mut self, own: &OwnPeer, now: Duration) {
-        if self.found != Found::Present {
-            return;
-        }
         let verdict = self.peers.judge(own, now);
-        // The keeper is gone only when this watch is.
         if !verdict.lacks_own {
             self.is_expected = true;
         } else if self.is_expected {
-            let _ = self.orders.send(Order::KeepAlive);
+            // Fails only if the keeper is gone together with this watch.
+            let _ = self.orders.send(PeerCommand::KeepAlive);
         }
-        let cleaned = (verdict.dead, self.version.clone());
+        self.remove_dead(verdict.dead);
+    }
+
+    /// Requests to remove the records of dead peers from the newest state, once for each state.
+    fn remove_dead(&mut self, dead: Vec<String>) {
+        let cleaned = (dead, self.version.clone());
         if !cleaned.0.is_empty() && cleaned != self.cleaned {
             self.cleaned.clone_from(&cleaned);
-            let _ = self.orders.send(Order::Clean(cleaned.0, cleaned.1));
+            // Fails only if the keeper is gone together with this watch.
+            let _ = self.orders.send(PeerCommand::Clean(cleaned.0, cleaned.1));
         }
     }
 }
@@ -451,13 +463,13 @@ struct Keeper {
     cluster: Cluster,
     clock: Clock,
     collection: Arc<Collection>,
-    /// The server has refused it, as was told.
+    /// The refusal of the server has been reported.
     is_refused: bool,
 }
 
 impl Keeper {
-    /// Send signs of life, and do what is ordered, until nobody orders any more.
-    async fn keep(mut self, mut orders: UnboundedReceiver<Order>, tell: impl Fn(What)) {
+    /// Sends heartbeats, and executes commands until their sender is gone.
+    async fn keep(mut self, mut orders: UnboundedReceiver<PeerCommand>, tell: impl Fn(PeerEvent)) {
         let mut failures = Backoff::new(Duration::from_secs(1), Duration::from_secs(10));
         let (mut next, mut last) = (Instant::now(), None::<Instant>);
         loop {
@@ -465,19 +477,19 @@ impl Keeper {
                 biased;
                 order = orders.recv() => match order {
                     None => return,
-                    Some(Order::KeepAlive) => {
+                    Some(PeerCommand::KeepAlive) => {
                         next = last.map_or(next, |it| next.min(it + BETWEEN_REPAIRS));
                     }
-                    Some(Order::Clean(dead, version)) => {
+                    Some(PeerCommand::Clean(dead, version)) => {
                         let change = without(&dead, &version);
                         let name = &self.settings.name;
                         match self.cluster.patch_records(&self.collection, name, &change).await {
-                            Ok(raw) => tell(What::Sent(Ok(raw))),
-                            // What the object is like now, the reply to a sign of life shows, and whoever is dead by then is taken away.
+                            Ok(raw) => tell(PeerEvent::Sent(Ok(raw))),
+                            // The reply to the next heartbeat shows the present object, and peers that are dead by then are removed.
                             Err(error) if error.is_transient() || matches!(error, ClusterError::Conflict(_)) => {
                                 next = last.map_or(next, |it| next.min(it + BETWEEN_REPAIRS));
                             }
-                            Err(_) => tell(What::CleaningRefused),
+                            Err(_) => tell(PeerEvent::CleaningRefused),
                         }
                     }
                 },
@@ -494,13 +506,13 @@ impl Keeper {
                     };
                     let now = Instant::now();
                     (next, last) = (now + pause, Some(now));
-                    tell(What::Sent(sent));
+                    tell(PeerEvent::Sent(sent));
                 }
             }
         }
     }
 
-    /// Five to ten seconds less than the lifetime, and at least one second.
+    /// Returns the heartbeat interval: five to ten seconds less than the lifetime, and at least one second.
     fn period(&self) -> Duration {
         let spread = self.cluster.rng().jitter(Duration::from_secs(5));
         let early = Duration::from_secs(5) + spread;

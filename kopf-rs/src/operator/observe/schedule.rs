@@ -1,7 +1,7 @@
-//! When to ask the cluster again what it serves.
+//! Decides when to repeat discovery.
 //!
-//! Pure: what has happened and the time go in, the time of the next discovery comes out. Promises that a failed discovery is always repeated,
-//! and that no event leads to discoveries in a hot loop. Must not know how discovery is done, nor log anything.
+//! Pure: takes events and the time, returns the time of the next discovery. Guarantees that a failed discovery is always repeated, and that
+//! no event causes discoveries in a hot loop. Must not know how discovery works, nor log anything.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -10,21 +10,21 @@ use tokio::time::Instant;
 
 use crate::object::resource::Resource;
 
-/// The pause between an announcement and the discovery that follows it: several announcements share one.
+/// The pause between an announcement and the discovery that follows it. Announcements within the pause coalesce.
 const SOON: Duration = Duration::from_millis(100);
-/// Servers announce a definition a moment before they serve its resources: that many discoveries follow an announcement.
+/// The number of discoveries that follow an announcement, because servers announce a definition a moment before they serve its resources.
 const LOOKS: u32 = 6;
-/// A discovery that finds all that is wanted may still be too early for the news it was made for: one more follows.
+/// The pause before one more discovery after a successful one, which may have been too early for the news that caused it.
 const CONFIRMATION: Duration = Duration::from_secs(3);
-/// The pause before the discovery that follows a missing resource is doubled that often at most: to 51 seconds.
+/// The number of times that the pause before a discovery after a missing resource is doubled: up to 51 seconds.
 const DOUBLINGS: u32 = 9;
 
-/// Something that has to do with when to discover.
+/// An event that affects the schedule.
 #[derive(Clone, Debug)]
 pub(super) enum Event<'a> {
     /// A listing of the definitions begins.
     DefinitionsListing,
-    /// A definition exists, whether it was there before or not. Discovery may have named its resources already.
+    /// A definition exists, whether it is new or not. Discovery may have found its resources already.
     DefinitionExists {
         name: &'a str,
         is_served: bool,
@@ -34,18 +34,18 @@ pub(super) enum Event<'a> {
     },
     /// The listing of the definitions is complete.
     DefinitionsListed,
-    /// Definitions cannot be watched: not permitted, or there are none on this server.
+    /// Definitions cannot be watched: RBAC forbids it, or the server has none.
     DefinitionsUnwatchable,
-    /// The server has answered a watch of a served resource that there is no such resource.
+    /// The server has answered a watch of a served resource with 404.
     ResourceMissing,
     /// A discovery begins.
     Discovering,
-    /// The discovery has found these resources; some handlers may still be for nothing.
+    /// A discovery has found these resources; some handlers may still have no resource.
     Discovered {
         resources: &'a [Resource],
         is_unresolved: bool,
     },
-    /// The discovery has failed; it is to be repeated after this pause.
+    /// A discovery has failed; it has to be repeated after this pause.
     Failed {
         pause: Duration,
         is_transient: bool,
@@ -58,24 +58,24 @@ enum Definitions {
     Listing,
     Watched,
     Unwatchable,
-    /// The settings say so.
+    /// The settings disable it.
     Ignored,
 }
 
 /// Decides when to discover.
 #[derive(Debug)]
 pub(super) struct DiscoverySchedule {
-    /// How often to discover where definitions cannot be watched.
+    /// The interval of discovery if definitions cannot be watched.
     interval: Duration,
     definitions: Definitions,
-    /// Definitions (`plural.group`) whose resources discovery has not named yet.
+    /// Definitions (`plural.group`) whose resources discovery has not found yet.
     announced: BTreeSet<String>,
-    /// Some handlers are for resources that are not served, or not clear.
+    /// Some handlers are for resources that are not served or ambiguous.
     is_unresolved: bool,
     next: Option<Instant>,
-    /// How many discoveries are still due for the last announcement.
+    /// The number of discoveries still due for the last announcement.
     looks: u32,
-    /// How often resources were missing since the last announcement.
+    /// The number of missing resources since the last announcement.
     missing: u32,
     is_failing: bool,
 }
@@ -98,7 +98,7 @@ impl DiscoverySchedule {
         }
     }
 
-    /// Take in what has happened; when to discover next, unless something else happens before.
+    /// Takes in an event. Returns the time of the next discovery, unless another event changes it.
     pub(super) fn on(&mut self, event: &Event<'_>, now: Instant) -> Option<Instant> {
         match event {
             Event::DefinitionsListing => self.announced.clear(),
@@ -151,7 +151,7 @@ impl DiscoverySchedule {
         self.next
     }
 
-    /// Whether the definitions are known, and nothing that handlers wait for is known to be coming.
+    /// Returns whether the definitions are known, and no resource that handlers wait for is known to be coming.
     pub(super) fn is_settled(&self) -> bool {
         let is_coming = self.is_unresolved && !self.announced.is_empty() && self.looks > 0;
         let is_missing = (1..=LOOKS).contains(&self.missing);
@@ -164,7 +164,7 @@ impl DiscoverySchedule {
         }
     }
 
-    /// The first listing only tells what discovery has found.
+    /// Schedules discoveries after a change. The first listing only repeats the results of discovery, so it does not count.
     fn definition_has_changed(&mut self, now: Instant) {
         if self.definitions == Definitions::Watched {
             self.missing = 0;
@@ -174,7 +174,7 @@ impl DiscoverySchedule {
 
     fn look(&mut self, looks: u32, now: Instant) {
         self.looks = self.looks.max(looks);
-        // A server that fails is left alone for as long as was decided.
+        // The back-off of a failing server stays in force.
         if !self.is_failing {
             self.at_the_latest(now + SOON);
         }
@@ -198,7 +198,7 @@ impl DiscoverySchedule {
     }
 }
 
-/// Whether the resources of a definition (`plural.group`) are among `resources`.
+/// Returns whether the resources of a definition (`plural.group`) are among `resources`.
 pub(super) fn is_served(definition: &str, resources: &[Resource]) -> bool {
     resources.iter().any(|resource| {
         let group = definition.strip_prefix(resource.plural.as_str());

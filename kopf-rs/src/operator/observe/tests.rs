@@ -2,9 +2,10 @@ use super::*;
 use crate::cluster::fake::Fake;
 use crate::handler::registry::Registry;
 use crate::handler::registry::callback::handler;
+use crate::object::raw::Raw;
 use crate::operator::run::{CheckedOperator, Operator};
 
-/// An observer with a handler for widgets, on a server that never answers.
+/// Returns an observer with a handler for widgets, on a server that never answers.
 fn observer(fake: &Fake) -> Observer {
     let registry = Registry::new().on_create("widgets", handler("fn", |_| async { Ok(()) }));
     let operator = CheckedOperator::new(Operator::new(registry), "test".to_owned(), fake.client());
@@ -33,8 +34,8 @@ impl Observer {
         self.reconcile();
     }
 
-    /// The only watch: its place and its stream.
-    fn only(&self) -> (Place, StreamId) {
+    /// Returns the place and the stream of the only watch.
+    fn only(&self) -> (WatchKey, StreamId) {
         assert_eq!(self.watches.len(), 1);
         let (place, watch) = self.watches.first_key_value().expect("a watch");
         (place.clone(), watch.stream)
@@ -101,4 +102,56 @@ async fn what_cannot_be_served_is_told_as_long_as_it_is_so() {
     observer.on_news(News::Health(place, stream, Some(forbidden)));
     let told = "widgets.v1.a.io cluster-wide cannot be watched: forbidden: no";
     assert_eq!(observer.report_of_unserved(), [told]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_another_generation_of_a_definition_is_a_new_schema() {
+    let mut observer = observer(&Fake::new([]));
+    observer.serve(vec![widgets("v1")]);
+    let definition = |name: &str, generation: &str| {
+        let text = format!(r#"{{"metadata":{{"name":"{name}","annotations":{{}}{generation}}}}}"#);
+        Raw::parse(&text).expect("an object")
+    };
+    let [first, second] = ["widgets.a.io", "others.a.io"];
+    let (one, two) = (r#","generation":1"#, r#","generation":2"#);
+    observer.on_definitions(&WatchEvent::Object(
+        EventType::Listed,
+        definition(first, one),
+    ));
+    observer.on_definitions(&WatchEvent::Synced);
+    for (event, name, generation, is_news) in [
+        // A heartbeat.
+        (EventType::Modified, first, one, false),
+        (EventType::Modified, first, two, true),
+        (EventType::Modified, first, two, false),
+        // The definition may be served from now on.
+        (EventType::Modified, second, one, true),
+        (EventType::Modified, second, one, true),
+        // A server that does not count generations.
+        (EventType::Modified, first, "", true),
+        (EventType::Modified, first, "", true),
+        (EventType::Added, first, two, true),
+        (EventType::Deleted, first, two, true),
+    ] {
+        let times = |observer: &Observer| {
+            let resources =
+                [("widgets", "a.io"), ("others", "a.io")].map(|(plural, group)| Resource {
+                    plural: plural.to_owned(),
+                    group: group.to_owned(),
+                    ..Resource::default()
+                });
+            resources.map(|it| observer.setup.cluster.definitions(&it))
+        };
+        let before = times(&observer);
+        observer.discovery.next = None;
+        observer.schedule.on(&Event::Discovering, Instant::now());
+        observer.on_definitions(&WatchEvent::Object(event, definition(name, generation)));
+        let is_told = times(&observer) != before;
+        let is_asked = observer.discovery.next.is_some();
+        assert_eq!(
+            (is_told, is_asked),
+            (is_news, is_news),
+            "{name} {generation}"
+        );
+    }
 }

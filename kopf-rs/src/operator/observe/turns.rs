@@ -1,10 +1,10 @@
-//! What the observer does when another instance is at work from now on, or this one.
+//! The observer's reaction to a change of the leader.
 
 use crate::operator::leasing::Role;
 use crate::operator::observe::Observer;
 
 impl Observer {
-    /// Whether handlers may be called.
+    /// Returns whether handlers may be called.
     pub(super) fn is_at_work(&self) -> bool {
         self.leading.leads() && !self.is_paused
     }
@@ -13,7 +13,7 @@ impl Observer {
         if !self.leading.set(role) {
             return;
         }
-        // Another term, too: others may have been at work in between.
+        // For a new term, too: other instances may have led in between.
         self.setup.engine.stand_by();
         self.reconcile();
         if self.leading.leads() {

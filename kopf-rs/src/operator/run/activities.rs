@@ -1,4 +1,4 @@
-//! What an operator does before everything else, and after it: its startup and cleanup handlers.
+//! Runs an operator's startup and cleanup handlers.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ impl CheckedOperator {
         self.activity(Activity::Startup, &self.invoker).await
     }
 
-    /// On the operator's own runtime: handlers that block all threads of theirs would hold it off for ever.
+    /// Runs cleanup handlers on the operator's own runtime, because handlers that block all their threads would delay the cleanup for ever.
     pub(super) async fn cleanup(&self) -> Result<(), Vec<String>> {
         let workers = self.settings.get().execution.max_workers;
         let invoker = Invoker::new(self.clock, workers, None).metered(self.endpoints.meter());

@@ -1,4 +1,4 @@
-//! The admission webhooks of an operator: who answers them.
+//! Connects the admission webhooks of an operator with their handlers.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::admission::review::ConnectionFacts;
 use crate::cluster::Cluster;
 use crate::conversion::graph::PATH;
 use crate::engine::admission::{Reviewer, ReviewerSetup};
-use crate::engine::conversion::Converter;
+use crate::engine::conversion::{Converter, Definitions};
 use crate::engine::invoke::Invoker;
 use crate::operator::admission::endpoint::{Answer, Question, Responder};
 use crate::operator::admission::managed::Found;
@@ -22,7 +22,7 @@ use crate::operator::settings::Settings;
 mod manifests;
 
 impl CheckedOperator {
-    /// Answer the API server, where there is something to answer.
+    /// Starts the webhooks, if there is any.
     pub(super) async fn admission(
         &self,
         settings: &Settings,
@@ -36,14 +36,16 @@ impl CheckedOperator {
         if !is_asked && settings.admission.server.is_none() {
             return Ok(None);
         }
-        let responder = self.responder(settings, found.clone());
-        let setup = self.setup_of_webhooks(settings, cluster, found);
-        // Most operators have none of this: its futures are no part of theirs.
+        let definitions = Definitions::of(&self.conversions);
+        let responder = self.responder(settings, found.clone(), definitions.clone());
+        let mut setup = self.setup_of_webhooks(settings, cluster, found);
+        setup.definitions = definitions;
+        // Boxed, so that the many operators without webhooks do not carry its future.
         let started = Box::pin(AdmissionWebhooks::start(setup, responder)).await;
         started.map_err(OperatorError::Admission)
     }
 
-    /// Wait until the webhooks cannot go on.
+    /// Waits until the webhooks cannot go on. Returns the reason.
     pub(super) async fn webhooks_fail(admission: Option<&mut AdmissionWebhooks>) -> OperatorError {
         match admission {
             Some(admission) => OperatorError::Admission(Box::pin(admission.run()).await),
@@ -66,11 +68,17 @@ impl CheckedOperator {
             clock: self.clock,
             found,
             once: self.once,
+            definitions: Definitions::default(),
         }
     }
 
-    /// The handlers, with an invoker of their own: reviews under way are answered while the engine ends.
-    fn responder(&self, settings: &Settings, found: watch::Receiver<Option<Found>>) -> Responder {
+    /// Returns the responder. It has an invoker of its own, so that pending reviews are answered while the engine ends.
+    fn responder(
+        &self,
+        settings: &Settings,
+        found: watch::Receiver<Option<Found>>,
+        definitions: Definitions,
+    ) -> Responder {
         let workers = settings.execution.max_workers;
         let invoker = Invoker::new(self.clock, workers, self.handlers_on.clone());
         let invoker = invoker.metered(self.endpoints.meter());
@@ -82,7 +90,8 @@ impl CheckedOperator {
             has_discovery: true,
         }));
         let following = Arc::new(follow(reviewer.clone(), found));
-        let converter = Converter::new(self.conversions.clone());
+        let events = Some(self.posting.sink());
+        let converter = Converter::new(self.conversions.clone(), definitions, events);
         Arc::new(move |question| {
             let (reviewer, following) = (reviewer.clone(), following.clone());
             let converter = converter.clone();
@@ -116,7 +125,7 @@ async fn answer(reviewer: &Reviewer, converter: &Converter, question: Question) 
     }
 }
 
-/// Tell the reviewer what the cluster serves, whenever that changes.
+/// Passes the served resources to the reviewer, whenever they change.
 fn follow(
     reviewer: Arc<Reviewer>,
     mut found: watch::Receiver<Option<Found>>,

@@ -1,4 +1,4 @@
-//! Where an operator is asked how it is, and where its figures are.
+//! Serves the liveness and metrics endpoints of an operator.
 
 #[cfg(feature = "metrics")]
 use std::sync::Arc;
@@ -19,32 +19,34 @@ use crate::health::metrics_endpoint;
 #[cfg(feature = "metrics")]
 use crate::health::scrape::{Scraper, ScraperSetup};
 
-/// All that answers. Dropping it ends that.
+/// The listeners and their task. Dropping it ends them.
 pub(super) struct Answering {
     _listeners: Vec<Listener>,
     _responding: Option<AbortOnDropHandle<()>>,
 }
 
 impl Operator {
-    /// Say over HTTP how the operator is: at this URL, such as `http://0.0.0.0:8080/healthz`, what its probes say (`#[on_probe]`), and at the
-    /// same host and port
+    /// Reports over HTTP how the operator is. At this URL, such as `http://0.0.0.0:8080/healthz`, it returns the results of probes
+    /// (`#[on_probe]`), and at the same host and port
     ///
-    /// - at `/livez`, whether it lives: its threads are not blocked, no watch has been silent for too long, and no object waits for too long;
-    /// - at `/readyz`, whether it does its work: for each of its resources, whether all objects were listed and are watched, or why not, and for
-    ///   each index, whether it is filled;
-    /// - at `/statusz`, what it does, as JSON, for those who ask from the same machine (`kubectl port-forward` does).
+    /// - at `/livez`, whether it lives: its threads are not blocked, no watch has been silent for too long, and no object waits for too
+    ///   long;
+    /// - at `/readyz`, whether it does its work: for each of its resources, whether all objects were listed and are watched, or why not, and
+    ///   for each index, whether it is filled;
+    /// - at `/readyz/webhooks`, whether admission webhooks are answered: the readiness probe of a Pod that a Service for webhooks leads to;
+    /// - at `/statusz`, its present work, as JSON, for clients on the same machine (such as `kubectl port-forward`).
     ///
-    /// `?verbose` lists the checks, and `?exclude=NAME` leaves one out, as in Kubernetes. [`Health`](crate::Health) has the limits. The endpoints have a
-    /// thread of their own, and are there before startup handlers are called. By default there are none.
+    /// `?verbose` lists the checks, and `?exclude=NAME` leaves one out, as in Kubernetes. [`Health`](crate::Health) has the limits. The
+    /// endpoints have a thread of their own, and start before startup handlers are called. By default there are none.
     #[must_use]
     pub fn liveness(mut self, url: impl AsRef<str>) -> Self {
         self.endpoints.liveness = Address::parse(url.as_ref()).map(Some);
         self
     }
 
-    /// Give figures to Prometheus, over HTTP: at `/metrics` of this host and port, such as `0.0.0.0:9090`, in the text format that is asked for
-    /// (`OpenMetrics` 1.0, else Prometheus' own). If it is the port of [`liveness`](Operator::liveness), one listener answers both. By default nothing is
-    /// counted. [`Metrics`](crate::Metrics) has figures of your own; `docs/metrics.md` lists all others.
+    /// Serves metrics for Prometheus over HTTP: at `/metrics` of this host and port, such as `0.0.0.0:9090`, in the text format that the
+    /// client accepts (`OpenMetrics` 1.0, else Prometheus' own). If it is the port of [`liveness`](Operator::liveness), one listener serves
+    /// both. By default nothing is counted. [`Metrics`](crate::Metrics) adds metrics of your own; `docs/metrics.md` lists all others.
     #[cfg(feature = "metrics")]
     #[must_use]
     pub fn metrics(mut self, address: impl AsRef<str>) -> Self {
@@ -64,7 +66,7 @@ impl From<BadEndpoint> for OperatorError {
 }
 
 impl CheckedOperator {
-    /// Answer those who ask how the operator is, and those who want figures.
+    /// Starts the endpoints.
     pub(super) fn endpoints(&self) -> Result<Answering, OperatorError> {
         #[cfg(feature = "metrics")]
         let (mut listeners, scraper) = self.metrics()?;
@@ -98,7 +100,7 @@ impl CheckedOperator {
         })
     }
 
-    /// Where figures have a port of their own, what listens there; else who answers beside the liveness endpoint.
+    /// Returns the listener of metrics if they have a port of their own, else the scraper that shares the liveness endpoint.
     #[cfg(feature = "metrics")]
     fn metrics(&self) -> Result<(Vec<Listener>, Option<Arc<Scraper>>), OperatorError> {
         let (Some(figures), Some(board)) = (&self.endpoints.figures, &self.board) else {

@@ -1,6 +1,6 @@
-//! Asking the running operator of an object, at its liveness endpoint on this machine.
+//! Asks a running operator about an object, at its liveness endpoint on this machine.
 //!
-//! Must not know what the answer says.
+//! Must not know the contents of the answer.
 
 use std::time::Duration;
 
@@ -10,17 +10,17 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-/// It answers at once, or not at all.
+/// The time limit: a working operator answers at once.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// What the operator whose liveness endpoint has that URL says of the object; or why it is not known.
+/// Returns the status of the object from the operator with this liveness endpoint, or the reason why it is not known.
 pub(super) async fn ask(endpoint: &str, uid: &str) -> Result<Value, String> {
     let url: Uri = endpoint
         .parse()
         .map_err(|error| format!("`{endpoint}` is no URL: {error}"))?;
     let host = url.host().unwrap_or_default();
     let host = match host.trim_start_matches('[').trim_end_matches(']') {
-        // As the operator listens: all addresses.
+        // The operator listens on all addresses.
         "" | "0.0.0.0" | "::" => "127.0.0.1",
         host => host,
     };

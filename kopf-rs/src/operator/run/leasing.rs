@@ -1,4 +1,4 @@
-//! Which instance of an operator is at work, where that is asked for: the Lease, and the gate before all writes.
+//! Sets up the Lease of an operator, and the fence before all writes.
 
 use std::time::Duration;
 
@@ -13,11 +13,12 @@ use crate::operator::settings::{Settings, host_name};
 use crate::reaction::election::Candidate;
 use crate::rt::rng::Rng;
 
-/// Instances that wait do not all ask in the same moment.
+/// The random delay that keeps waiting instances from asking at the same moment.
 const SPREAD: Duration = Duration::from_millis(100);
 
 impl CheckedOperator {
-    /// Take part in the election, if there is to be one: the connection for all that only the instance at work may write, and which one is.
+    /// Takes part in the election, if it is enabled. Returns the connection for writes that only the leader may make, and the role of this
+    /// instance.
     pub(super) fn elect(
         &self,
         settings: &Settings,
@@ -45,7 +46,7 @@ impl CheckedOperator {
         (cluster.fenced(Some(fence)), Some(role))
     }
 
-    /// Renewals wait for no other request, and not for long.
+    /// Returns the connection for renewals, which do not queue behind other requests and have a short timeout.
     fn cluster_of_lease(&self, settings: &Settings) -> Cluster {
         let settings = ClusterSettings {
             operator: self.name.clone(),
@@ -57,7 +58,7 @@ impl CheckedOperator {
         Cluster::with_settings(self.client.clone(), &settings)
     }
 
-    /// The namespace and the name of the Lease.
+    /// Returns the namespace and the name of the Lease.
     pub(super) fn lease(&self, settings: &Settings, cluster: &Cluster) -> (String, String) {
         let lease = &settings.lease;
         let name = lease.name.clone().unwrap_or_else(|| self.name.clone());
@@ -69,7 +70,7 @@ impl CheckedOperator {
 
     fn candidate(&self, settings: &Settings, cluster: &Cluster) -> Candidate {
         let (namespace, name) = self.lease(settings, cluster);
-        // Not the seeded numbers: instances with the same seed are others all the same.
+        // Unseeded, because instances with the same seed must still have different identities.
         let rng = Rng::new();
         Candidate {
             identity: identity(&rng),
@@ -82,7 +83,7 @@ impl CheckedOperator {
     }
 }
 
-/// The name of the Pod, or of the host, and characters that no other process has.
+/// Returns the name of the Pod or of the host, with a unique suffix.
 fn identity(rng: &Rng) -> String {
     let host = host_name().filter(|it| !it.is_empty());
     let host = host.unwrap_or_else(|| "operator".to_owned());

@@ -1,4 +1,4 @@
-//! Operators that log in by handlers, in place of being given a client.
+//! Runs operators that log in by handlers instead of being given a client.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -18,22 +18,23 @@ use crate::operator::login::LoginHandlers;
 use crate::operator::run::{CheckedOperator, Operator, OperatorError, Report};
 use crate::rt::clock::Clock;
 
-/// While the operator stops, requests wait for a login so long at most.
+/// The longest wait of a request for a login while the operator stops.
 const LAST_LOGIN: Duration = Duration::from_secs(30);
 
 impl Operator {
-    /// The same as [`Operator::run`], for an operator with login handlers ([`on_login`](macro@crate::on_login)): they give it its credentials.
+    /// Runs an operator with login handlers ([`on_login`](macro@crate::on_login)), which give it its credentials, and otherwise like
+    /// [`Operator::run`].
     ///
-    /// They are called before the first request, which follows the startup handlers unless one of these makes it, when the credentials expire, and
-    /// when the server refuses them. Each request that is refused with 401 is sent again with the next credentials.
+    /// The handlers are called before the first request, which follows the startup handlers unless one of these makes it, when the credentials
+    /// expire, and when the server refuses them. Each request that is refused with 401 is sent again with the next credentials.
     ///
     /// # Errors
-    /// If the operator cannot start, or its cleanup fails, or there are no credentials: [`OperatorError::Login`].
+    /// Returns an error if the operator cannot start or its cleanup fails, and [`OperatorError::Login`] if there are no credentials.
     pub async fn run_logged_in(self, until: impl Future) -> Result<Report, OperatorError> {
         self.run_prepared(async |_| Ok(()), until).await
     }
 
-    /// The same. Before anything else, `prepare` with its client.
+    /// Runs like [`Operator::run_logged_in`], and calls `prepare` with the client before anything else.
     pub(crate) async fn run_prepared<E: From<OperatorError>>(
         self,
         prepare: impl AsyncFnOnce(&Client) -> Result<(), E>,
@@ -58,7 +59,7 @@ impl Operator {
         Ok(operator.run_noted(until).await?)
     }
 
-    /// Whether credentials come from its handlers.
+    /// Returns whether handlers provide the credentials.
     pub(crate) fn has_login_handlers(&self) -> bool {
         let mut handlers = self.registry.handlers().iter();
         handlers.any(|handler| handler.activity() == Some(Activity::Login))
@@ -80,7 +81,7 @@ impl CheckedOperator {
         }
     }
 
-    /// Clean up, with requests that fail where they can have no credentials.
+    /// Cleans up, with requests that fail if they can get no credentials.
     pub(super) async fn with_hope<T>(&self, vault: &Vault, cleanup: impl Future<Output = T>) -> T {
         if vault.has_failed() && !self.handlers_of(Activity::Cleanup).is_empty() {
             let logger = self.context_of(Activity::Login).logger;
@@ -93,7 +94,7 @@ impl CheckedOperator {
         }
     }
 
-    /// Wait until there is no hope for credentials any more.
+    /// Waits until no credentials can be had any more. Returns the reason.
     pub(super) async fn login_failed(&self) -> OperatorError {
         match &self.vault {
             Some(vault) => OperatorError::Login(vault.failed().await),

@@ -1,4 +1,4 @@
-//! The parts of an operator at work: its engine, and the observer that feeds it.
+//! Creates the parts of a running operator: its engine, and the observer that feeds it.
 
 use tokio::sync::watch;
 
@@ -16,7 +16,7 @@ use crate::reaction::input::Policy;
 use crate::state::Persistence;
 
 impl CheckedOperator {
-    /// Its engine, and the observer that feeds it.
+    /// Returns the engine, and the observer that feeds it.
     pub(in crate::operator) fn parts(
         &self,
         settings: Settings,
@@ -43,6 +43,7 @@ impl CheckedOperator {
 
     fn setup(&self, settings: &Settings, cluster: Cluster) -> Setup {
         let (execution, networking) = (&settings.execution, &settings.networking);
+        let times = settings.lease.times();
         Setup {
             cluster,
             clock: self.clock,
@@ -63,6 +64,7 @@ impl CheckedOperator {
                 reconciles: execution.max_reconciles,
                 backoff: (networking.first_backoff, networking.longest_backoff),
                 exit: settings.queueing.exit_timeout,
+                handover: times.last_write().saturating_sub(times.renew_deadline),
             },
             extensions: self.context.extensions.clone(),
             children: self.children.clone(),

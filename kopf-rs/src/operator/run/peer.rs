@@ -1,4 +1,4 @@
-//! What an operator says of itself to other operators for the same objects.
+//! The operator's record for other operators of the same objects.
 
 use jiff::Timestamp;
 
@@ -8,7 +8,7 @@ use crate::operator::settings::Settings;
 use crate::reaction::peering::OwnPeer;
 
 impl CheckedOperator {
-    /// Instances that share a Lease are one operator to others, whichever of them is at work.
+    /// Returns the identity. Instances that share a Lease are one operator to others, whichever of them leads.
     fn identity_of_peer(&self, settings: &Settings, started: Timestamp) -> String {
         if !settings.lease.enabled {
             return identity(started, &self.rng);
@@ -17,7 +17,7 @@ impl CheckedOperator {
         format!("instances of {name}")
     }
 
-    /// What it says of itself to other operators.
+    /// Returns the operator's record; `None` for a standalone operator.
     pub(super) fn peer(&self, settings: &Settings) -> Option<OwnPeer> {
         let peering = &settings.peering;
         let started = self.clock.now();
@@ -27,6 +27,7 @@ impl CheckedOperator {
             lifetime: peering.lifetime,
             started,
             is_sharded: !settings.watching.shard_selectors.is_empty(),
+            is_shared: settings.lease.enabled,
         })
     }
 }

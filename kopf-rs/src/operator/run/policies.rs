@@ -1,28 +1,57 @@
-//! The validation rules of an operator: who writes their policies.
+//! Keeps the policies for an operator's validation rules.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use tokio::sync::watch;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::cluster::Cluster;
 use crate::operator::admission::managed::Found;
 use crate::operator::admission::policies::{PolicyKeeper, PolicySetup};
 use crate::operator::run::CheckedOperator;
-use crate::operator::settings::Settings;
+use crate::operator::settings::{Settings, host_name};
 use crate::state::naming;
 
+/// The number of operators in this process so far that keep policies.
+static KEEPERS: AtomicU32 = AtomicU32::new(0);
+
+/// Identifies this process among all others. In a Pod, the identity survives restarts of the container.
+fn instance() -> String {
+    let host = host_name().filter(|it| !it.is_empty());
+    let host = host.as_deref().unwrap_or("operator");
+    let number = KEEPERS.fetch_add(1, Ordering::Relaxed);
+    format!("{host}:{}-{number}", std::process::id())
+}
+
+/// The time limit for removing this instance from the lists at its end.
+const LONGEST_END: Duration = Duration::from_secs(5);
+
+/// Policies that are being kept. Dropping it ends that at once.
+pub(super) struct KeptPolicies {
+    stop: CancellationToken,
+    keeping: AbortOnDropHandle<()>,
+}
+
+impl KeptPolicies {
+    /// Ends the work, so that other instances decide from now on.
+    pub(super) async fn finish(self) {
+        self.stop.cancel();
+        let _ = timeout(LONGEST_END, self.keeping).await;
+    }
+}
+
 impl CheckedOperator {
-    /// Keep the policies of validation rules, if there are any. Dropping it ends that.
+    /// Keeps the policies of validation rules, and removes those of rules that no longer exist.
     pub(super) fn keep_policies(
         &self,
         settings: &Settings,
         cluster: &Cluster,
         found: watch::Receiver<Option<Found>>,
-    ) -> Option<AbortOnDropHandle<()>> {
-        if self.rules.is_empty() {
-            return None;
-        }
+    ) -> KeptPolicies {
         let networking = &settings.networking;
         let keeper = PolicyKeeper::new(PolicySetup {
             cluster: cluster.clone(),
@@ -30,7 +59,12 @@ impl CheckedOperator {
             domain: naming::prefix(&self.name),
             backoff: (networking.first_backoff, networking.longest_backoff),
             found,
+            instance: instance(),
+            clock: self.clock,
+            board: self.board.clone(),
         });
-        Some(AbortOnDropHandle::new(tokio::spawn(keeper.run())))
+        let stop = CancellationToken::new();
+        let keeping = AbortOnDropHandle::new(tokio::spawn(keeper.run(stop.clone())));
+        KeptPolicies { stop, keeping }
     }
 }

@@ -1,4 +1,4 @@
-//! The Kubernetes Events of an operator's handlers.
+//! Starts the Kubernetes Events of an operator's handlers.
 
 use crate::cluster::Cluster;
 use crate::engine::posting::poster::PosterSetup;
@@ -6,7 +6,7 @@ use crate::operator::run::CheckedOperator;
 use crate::operator::settings::Settings;
 
 impl CheckedOperator {
-    /// Take the Events of handlers from now on.
+    /// Accepts Events of handlers from now on.
     pub(super) fn post_events(&self, settings: &Settings, cluster: &Cluster) {
         let (posting, networking) = (&settings.posting, &settings.networking);
         if let Some(gates) = posting.gates() {

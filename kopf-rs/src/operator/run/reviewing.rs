@@ -1,4 +1,4 @@
-//! Admission handlers of an operator that does not run, asked as a server would ask them: for tests.
+//! Gives tests access to the admission handlers of an operator that does not run.
 
 use std::sync::Arc;
 
@@ -12,14 +12,14 @@ use crate::operator::run::{Operator, OperatorError};
 use crate::operator::settings::StartupSettings;
 use crate::rt::clock::Clock;
 
-/// What answers reviews, and the paths that are asked, in the order of declaration.
+/// The reviewer, and the paths of the webhooks in the order of declaration.
 pub(crate) struct Reviews {
     pub(crate) reviewer: Reviewer,
     pub(crate) paths: Vec<(AdmissionKind, String)>,
 }
 
 impl Operator {
-    /// Its admission handlers, with all that it was given. There is no client.
+    /// Returns the admission handlers, with all values that the operator was given. There is no client.
     pub(crate) fn reviews(self) -> Result<Reviews, OperatorError> {
         self.check()?;
         let clock = Clock::start();

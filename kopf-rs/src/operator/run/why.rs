@@ -1,4 +1,4 @@
-//! Why an object is as it is: reads the evidence, and calls and writes nothing.
+//! Explains the state of an object from the evidence, without calling handlers or writing.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,12 +32,12 @@ use crate::why::question::WhyQuestion;
 use crate::why::writers::last_write;
 
 impl Operator {
-    /// Why an object is as it is: what was handled last and when, what it waits for and what will wake it, which filter keeps it away, and what a
-    /// given change would call. Filters may be functions of yours, which are asked; no handler is called, and nothing is written. The operator
+    /// Explains why an object is as it is: the last handled change and its time, its pending work and what will wake it, the filter that excludes
+    /// it, and the handlers that a given change would call. Calls the functions in filters, but no handler, and writes nothing. The operator
     /// itself may be running elsewhere, or not at all.
     ///
     /// # Errors
-    /// If something is wrong with the operator, or the cluster refuses to say what it serves. What is wrong with the object is an
+    /// Returns an error if something is wrong with the operator, or the cluster refuses discovery. Problems of the object are an
     /// [`Explanation`].
     pub async fn why(
         self,
@@ -79,7 +79,7 @@ impl CheckedOperator {
             Ok(whole) => whole,
             Err((word, summary)) => return Ok(unknown(title, word, summary)),
         };
-        // Objects that handlers see have none of these.
+        // Objects that handlers see have no managed fields.
         let managed = whole["metadata"]["managedFields"].take();
         let body = Arc::new(Body::new(whole));
         let explained = self.explained(&settings, &found, &body);
@@ -123,7 +123,7 @@ impl CheckedOperator {
         chosen.unwrap_or_else(|| Persistence::named(&self.name))
     }
 
-    /// The resource that is meant: of several, one that handlers are for.
+    /// Finds the resource of the question: of several, one that has handlers.
     fn find(
         &self,
         question: &WhyQuestion,
@@ -135,8 +135,14 @@ impl CheckedOperator {
         let selector = selector.map_err(|error| ("unknown-kind", error.to_string()))?;
         let means = |resource: &Resource| selector.matches(resource);
         let matched = match_handlers(&self.handlers, resources, &cluster.unknown_versions());
+        // The word names the preferred version; handlers may be for another version of the same kind.
+        let is_meant = |resource: &Resource| {
+            let is_same =
+                |it: &Resource| it.group == resource.group && it.plural == resource.plural;
+            resources.iter().any(|it| means(it) && is_same(it))
+        };
         let mut served = matched.resources.into_iter();
-        if let Some(served) = served.find(|served| means(&served.resource)) {
+        if let Some(served) = served.find(|served| is_meant(&served.resource)) {
             let ServedResource {
                 resource,
                 handlers,
@@ -178,7 +184,7 @@ impl CheckedOperator {
                 resource: &found.resource,
                 body,
                 event: None,
-                // As one that was handled since the operator began: it would be resumed else.
+                // Seen as handled since the operator began, because it would be resumed otherwise.
                 seen: &ObjectMemory::first(EventType::Added),
                 background: None,
                 background_is_over: true,
@@ -194,7 +200,7 @@ impl CheckedOperator {
         })
     }
 
-    /// The operators for which one of this priority is paused.
+    /// Returns the operators for which one of this priority is paused.
     async fn peers(
         &self,
         settings: &Settings,
@@ -205,7 +211,8 @@ impl CheckedOperator {
         let Some(mut own) = self.peer(settings) else {
             return Ok(Vec::new());
         };
-        // The operator that this is about is another process than this one, and may be one of those of its own priority.
+        // Peers of the same priority must not count, because the operator in question may itself be one of them: it is another process than
+        // this one.
         own.started = Timestamp::MIN;
         let is_clusterwide = matches!(self.scope, Scope::All);
         let namespace = namespace.filter(|_| !is_clusterwide);

@@ -1,6 +1,6 @@
-//! Settings of admission webhooks: where the API server asks, with which certificate, and who writes its configurations.
+//! Settings of admission webhooks: their address, their certificate, and the management of their configurations.
 //!
-//! Must not know what serves them.
+//! Must not know the component that serves them.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -8,45 +8,49 @@ use std::time::Duration;
 
 use crate::admission::configuration::ClientConfig;
 
-/// How the API server asks admission handlers (`#[on_validate]`, `#[on_mutate]`).
+/// The settings of admission webhooks for admission handlers (`#[on_validate]`, `#[on_mutate]`).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Admission {
-    /// How the API server reaches this operator. Default: `None`; an operator with admission handlers then does not start.
+    /// The address at which the API server reaches this operator. Default: `None`; an operator with admission handlers then does not start.
     pub server: Option<AdmissionServer>,
-    /// The address and the port at which the endpoint listens, such as `0.0.0.0:9443`. Default: `None`, for the port that `server` names, at all
-    /// addresses; port 9443 for a Service; any free port where none is named, at `127.0.0.1` where the server is `local`.
+    /// The address and the port at which the endpoint listens, such as `0.0.0.0:9443`. Default: `None`, for all addresses with the port in
+    /// `server`; with port 9443 for a Service; and with any free port if there is none, or at `127.0.0.1` if the server is `local`.
     pub listen: Option<String>,
-    /// The name of the `ValidatingWebhookConfiguration` and of the `MutatingWebhookConfiguration` that the operator writes and keeps right; the names
-    /// of webhooks end with it. Default: `None`, for configurations that somebody else writes.
+    /// The name of the `ValidatingWebhookConfiguration` and of the `MutatingWebhookConfiguration` that the operator writes and maintains; the
+    /// names of webhooks end with it. Default: `None`, for configurations that are managed externally.
     pub managed: Option<String>,
-    /// The name of the Secret that keeps the certificates, in the namespace of the Service: all instances of the operator serve the same.
-    /// Default: `None`, for `{operator's name}-webhook`. Where the API server does not go through a Service, the certificates are kept in memory.
+    /// The name of the Secret that stores the certificates, in the namespace of the Service: all instances of the operator serve the same
+    /// ones. Default: `None`, for `{operator's name}-webhook`. Without a Service, the certificates are kept in memory.
     pub secret: Option<String>,
-    /// A file with the certificate to serve (PEM), which somebody else renews, such as cert-manager; read again when it changes. Default: `None`, for
-    /// certificates that the operator makes and renews.
+    /// A file with the certificate to serve (PEM), which is renewed externally, for example by cert-manager; read again when it changes.
+    /// Default: `None`, for certificates that the operator creates and renews.
     pub certificate_file: Option<String>,
     /// The file with its private key (PEM).
     pub key_file: Option<String>,
-    /// The file with the authorities to be trusted (PEM), for the configurations. Default: `None`, for the certificate itself.
+    /// The file with the trusted authorities (PEM) for the configurations. Default: `None`, for the certificate itself.
     pub authority_file: Option<String>,
-    /// A file with authorities (PEM). Where it is given, the API server must show a certificate that one of them has signed. Default: `None`.
+    /// A file with authorities (PEM). If set, the API server must present a certificate that one of them has signed. Default: `None`.
     pub client_authority_file: Option<String>,
-    /// How long a certificate that the operator makes is valid. A new one is made when a third of that is left. Default: 90 days.
+    /// The validity period of certificates that the operator creates. A new one is created when a third of it is left. Default: 90 days.
     pub certificate_life: Duration,
-    /// How long API servers may take to see a change of a configuration: a new certificate is served that much later than its authority was
-    /// written. Default: 60 seconds.
+    /// The time that API servers may need to notice a change of a configuration: a new certificate is served this long after its authority
+    /// was written. Default: 60 seconds.
     pub propagation: Duration,
-    /// Whether all objects of converted kinds (`#[on_convert]`) are written again, as they are, where some may still be stored in a former version, so
-    /// that the version can be taken out of the definition. Default: `false`.
+    /// The time for which a webhook endpoint in a cluster continues to answer after the operator was asked to stop: `/readyz/webhooks` fails
+    /// immediately, but nodes and API servers need a while to send their requests to other Pods. Default: 5 seconds.
+    pub shutdown_grace: Duration,
+    /// Rewrite all objects of converted kinds (`#[on_convert]`) unchanged if some may still be stored in a former version, so that the
+    /// version can be removed from the definition. Default: `false`.
     pub storage_migration: bool,
-    /// How many of them are written a second. Default: 20.
+    /// The number of objects that are rewritten per second. Default: 20.
     pub migration_rate: u32,
 }
 
-/// How the API server reaches the admission handlers of an operator.
+/// The address at which the API server reaches the admission handlers of an operator.
 ///
-/// A file or a variable says `local`, `k3d`, `minikube`, `docker-desktop`, `host:NAME`, `https://HOST:PORT/PATH` or `service:NAMESPACE/NAME:PORT`.
+/// In a file or a variable: `local`, `k3d`, `minikube`, `docker-desktop`, `host:NAME`, `https://HOST:PORT/PATH` or
+/// `service:NAMESPACE/NAME:PORT`.
 ///
 /// ```
 /// use kopf_rs::{AdmissionServer, Settings};
@@ -60,9 +64,9 @@ pub struct Admission {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AdmissionServer {
-    /// By this name of the operator's machine, at the port that the operator listens at.
+    /// By this name of the operator's machine, at the port on which the operator listens.
     Host(String),
-    /// By this URL, `https://HOST:PORT/PATH`, whatever it goes through: a tunnel, for instance.
+    /// By this URL, `https://HOST:PORT/PATH`, for example through a tunnel.
     Url(String),
     /// Through a Service in the cluster.
     Service {
@@ -70,7 +74,7 @@ pub enum AdmissionServer {
         namespace: String,
         /// Its name.
         name: String,
-        /// The port of the Service, which leads to that of the operator.
+        /// The port of the Service, which maps to that of the operator.
         port: u16,
     },
 }
@@ -89,31 +93,31 @@ const HOSTS: [(&str, &str); 4] = [
 ];
 
 impl AdmissionServer {
-    /// For an API server on this machine.
+    /// Returns the address for an API server on this machine.
     #[must_use]
     pub fn local() -> Self {
         Self::Host(LOCAL.to_owned())
     }
 
-    /// For a cluster of k3d on this machine.
+    /// Returns the address for a k3d cluster on this machine.
     #[must_use]
     pub fn k3d() -> Self {
         Self::Host("host.k3d.internal".to_owned())
     }
 
-    /// For a cluster of minikube on this machine.
+    /// Returns the address for a minikube cluster on this machine.
     #[must_use]
     pub fn minikube() -> Self {
         Self::Host("host.minikube.internal".to_owned())
     }
 
-    /// For the cluster of Docker Desktop on this machine.
+    /// Returns the address for the Docker Desktop cluster on this machine.
     #[must_use]
     pub fn docker_desktop() -> Self {
         Self::Host("host.docker.internal".to_owned())
     }
 
-    /// For an operator in the cluster: through port 443 of this Service.
+    /// Returns the address for an operator in the cluster: through port 443 of this Service.
     #[must_use]
     pub fn service(namespace: impl Into<String>, name: impl Into<String>) -> Self {
         Self::Service {
@@ -123,7 +127,7 @@ impl AdmissionServer {
         }
     }
 
-    /// What a file or a variable says; `None` where it cannot be understood.
+    /// Parses the form in a file or a variable; `None` if it is invalid.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         if let Some((_, host)) = HOSTS.iter().find(|(name, _)| *name == text) {
             return Some(Self::Host((*host).to_owned()));
@@ -165,7 +169,7 @@ impl AdmissionServer {
         }
     }
 
-    /// The host, the port and the path of the URL, which has nothing else.
+    /// Returns the host, the port and the path of the URL, which must have no other parts.
     fn url_parts(&self) -> Option<(String, u16, String)> {
         let Self::Url(url) = self else {
             return None;
@@ -187,15 +191,16 @@ impl AdmissionServer {
         })
     }
 
-    /// Why it cannot be used.
+    /// Returns the problem if the address cannot be used.
     pub(crate) fn problem(&self) -> Option<String> {
         (!self.is_clear())
             .then(|| format!("the admission server `{self}` cannot be used: {EXPECTED}"))
     }
 
-    /// Where to listen, unless that is said.
+    /// Returns the default address to listen on.
     pub(crate) fn default_address(&self) -> SocketAddr {
-        let any = IpAddr::from([0, 0, 0, 0]);
+        // On Linux, this accepts addresses of both families.
+        let any = IpAddr::from([0u16; 8]);
         match self {
             Self::Host(host) if host == LOCAL => (IpAddr::from([127, 0, 0, 1]), 0).into(),
             Self::Host(_) => (any, 0).into(),
@@ -207,7 +212,7 @@ impl AdmissionServer {
         }
     }
 
-    /// What the API server is told, of an endpoint at this port.
+    /// Returns the client configuration for the API server, for an endpoint at this port.
     pub(crate) fn client_config(&self, port: u16) -> ClientConfig {
         match self {
             Self::Host(host) if host.contains(':') => {
@@ -227,13 +232,13 @@ impl AdmissionServer {
         }
     }
 
-    /// What the paths of requests begin with.
+    /// Returns the prefix of the paths of requests.
     pub(crate) fn root(&self) -> String {
         self.url_parts()
             .map_or_else(String::new, |(_, _, path)| path)
     }
 
-    /// The names and addresses that a certificate must be for.
+    /// Returns the names and addresses for which a certificate must be valid.
     pub(crate) fn names(&self) -> Vec<String> {
         let names = match self {
             Self::Host(host) if host == LOCAL => vec![LOCAL, "127.0.0.1", "::1"],
@@ -260,7 +265,7 @@ impl AdmissionServer {
         names.into_iter().map(str::to_owned).collect()
     }
 
-    /// The namespace of the Service.
+    /// Returns the namespace of the Service.
     pub(crate) fn namespace(&self) -> Option<&str> {
         match self {
             Self::Service { namespace, .. } => Some(namespace),
@@ -305,6 +310,7 @@ impl Default for Admission {
             client_authority_file: None,
             certificate_life: Duration::from_secs(90 * 24 * 3600),
             propagation: Duration::from_secs(60),
+            shutdown_grace: Duration::from_secs(5),
             storage_migration: false,
             migration_rate: 20,
         }

@@ -1,5 +1,6 @@
 use super::*;
 
+mod fuzz;
 mod histories;
 
 const TIMES: LeaseTimes = LeaseTimes {
@@ -34,12 +35,14 @@ fn versioned(mut lease: Value, version: u64) -> Value {
 }
 
 fn held_by(holder: &str, version: u64) -> Value {
-    let spec = json!({"holderIdentity": holder, "leaseDurationSeconds": 15, "acquireTime": "t", "renewTime": version.to_string(), "leaseTransitions": 4});
+    // A released Lease has a duration of one second.
+    let seconds = if holder.is_empty() { 1 } else { 15 };
+    let spec = json!({"holderIdentity": holder, "leaseDurationSeconds": seconds, "acquireTime": "t", "renewTime": version.to_string(), "leaseTransitions": 4});
     let lease = json!({"metadata": {"name": "op", "labels": {"a": "b"}, "managedFields": []}, "spec": spec});
     versioned(lease, version)
 }
 
-/// Ask at that time, and have this answer to it.
+/// Sends the request at that time, and answers it.
 fn exchange(election: &mut Election, at: Moment, answer: impl FnOnce(&Wish) -> Answer) -> Wish {
     let (wish, sent) = election.wish(&at);
     election.answered(&sent, answer(&wish), &at);
@@ -55,7 +58,7 @@ fn stored(version: u64) -> impl FnOnce(&Wish) -> Answer {
     }
 }
 
-/// One that holds a Lease that was free when it was read.
+/// Returns an instance that holds a Lease which was free when it was read.
 fn holding() -> Election {
     let mut election = election("me");
     exchange(&mut election, at(1), |_| Answer::Lease(held_by("", 5)));
@@ -94,6 +97,19 @@ fn a_lease_that_is_free_is_taken_at_once_and_keeps_what_others_have_put_into_it(
     );
 }
 
+/// The API's integer ends there, and a server refuses larger numbers.
+#[test]
+fn a_lease_that_has_changed_hands_too_often_to_be_counted_is_taken() {
+    let mut election = election("me");
+    let mut free = held_by("", 5);
+    free["spec"]["leaseTransitions"] = json!(i32::MAX);
+    exchange(&mut election, at(1), |_| Answer::Lease(free));
+    let Wish::Replace(lease) = exchange(&mut election, at(1), stored(6)) else {
+        panic!("it is not replaced");
+    };
+    assert_eq!(lease["spec"]["leaseTransitions"], i32::MAX);
+}
+
 #[test]
 fn a_lease_that_another_has_is_taken_once_it_has_not_changed_for_its_duration_and_was_read_then() {
     let mut election = election("me");
@@ -102,7 +118,7 @@ fn a_lease_that_another_has_is_taken_once_it_has_not_changed_for_its_duration_an
     assert_eq!(election.standing(&at(1)), Standing::HeldBy { holder });
     election.watched(held_by("you", 6), &at(10));
     assert_eq!(election.wish(&at(24)).0, Wish::Read);
-    // By the watch alone, it has not changed for long enough.
+    // The watch alone shows that it has not changed for long enough, which does not suffice.
     assert_eq!(
         exchange(&mut election, at(26), |_| Answer::Lease(held_by("you", 6))),
         Wish::Read
@@ -140,7 +156,7 @@ fn a_holder_without_answers_lapses_and_goes_on_with_the_same_term() {
     let (_, sent) = election.wish(&at(60));
     assert_eq!(election.term().unwrap().time_for_request(&at(60)), None);
     let reply = stored(7)(&election.wish(&at(60)).0);
-    // The answer is to another request than the last one: both were sent, and one was stored.
+    // The response belongs to another request than the last one: both were sent, and one was stored.
     election.answered(&sent, reply, &at(60));
     assert_eq!(election.standing(&at(60)), Standing::Holds);
     assert_eq!(election.term().unwrap().number, 1);
@@ -156,7 +172,7 @@ fn whatever_shows_that_it_is_anothers_ends_the_term_at_once() {
             exchange(it, at(2), |_| Answer::Conflict);
             exchange(it, at(2), |_| Answer::Lease(held_by("you", 7)));
         },
-        // The same name, but another process.
+        // The same name, but a different process.
         |it| it.watched(held_by("me", 7), &at(2)),
     ];
     for (number, case) in cases.into_iter().enumerate() {
@@ -181,7 +197,7 @@ fn a_deleted_lease_is_made_anew_after_its_time_and_an_unknown_one_begins_late() 
         exchange(&mut election, at(17), stored(8)),
         Wish::Create(_)
     ));
-    // Nobody else can have acted meanwhile.
+    // No other instance can have acted meanwhile.
     assert_eq!(election.terms, 2);
 
     let mut election = super::tests::election("me");
@@ -250,6 +266,21 @@ fn who_may_not_read_it_asks_seldom_and_a_busy_server_is_obeyed() {
     assert_eq!(election.due(), at(61).mono);
     let mut election = holding();
     exchange(&mut election, at(2), |_| Answer::Failed { retry_after });
-    // Half of what is left of the term.
+    // Half of the remaining term.
     assert_eq!(election.due(), at(2).mono + Duration::from_millis(5500));
+}
+
+#[test]
+fn what_others_have_freed_is_left_to_its_former_holder_for_its_time() {
+    let mut election = election("me");
+    exchange(&mut election, at(1), |_| Answer::Lease(held_by("other", 5)));
+    // This is not a release: the former holder may not know of it yet.
+    let mut freed = held_by("other", 6);
+    freed["spec"]["holderIdentity"] = json!("");
+    election.watched(freed.clone(), &at(2));
+    let (wish, _) = election.wish(&at(3));
+    assert_eq!(wish, Wish::Read, "it is taken at once");
+    assert!(election.due() < at(19).mono);
+    exchange(&mut election, at(18), |_| Answer::Lease(freed));
+    assert!(matches!(election.wish(&at(18)).0, Wish::Replace(_)));
 }

@@ -20,7 +20,7 @@ fn at(seconds: i64) -> Timestamp {
     Timestamp::from_second(seconds).unwrap()
 }
 
-/// Count and name of what is to be told.
+/// Returns the count and the name of the due update.
 fn due(series: &mut EventSeries, seconds: i64) -> Option<(u32, String)> {
     let update = series.due(at(seconds), false)?;
     Some((update.count, update.name))
@@ -32,13 +32,13 @@ fn the_same_event_is_posted_once_and_counted_soon_then_seldom() {
     let one = event("a", "one");
     assert_eq!(series.observe(&one, at(0)), Verdict::Post);
     assert_eq!(series.observe(&one, at(0)), Verdict::Counted);
-    // The first one is still under way.
+    // The first Event is still being posted.
     assert_eq!((series.next_due(), due(&mut series, 0)), (None, None));
     series.posted(one.key(), "e1");
     assert_eq!(series.next_due(), Some(at(0)));
     assert_eq!(due(&mut series, 0), Some((2, "e1".into())));
     assert_eq!((series.next_due(), due(&mut series, 0)), (None, None));
-    // Retries once a second for an hour: 6 + 59 tellings, and not 3,600.
+    // Retries once per second for an hour: 6 + 59 updates instead of 3,600.
     let mut told = Vec::new();
     for second in 1..3600 {
         assert_eq!(series.observe(&one, at(second)), Verdict::Counted);
@@ -62,7 +62,7 @@ fn a_series_that_was_quiet_is_over_once_it_is_told() {
     assert_eq!(series.observe(&one, at(1159)), Verdict::Counted);
     assert_eq!(due(&mut series, 1159), Some((4, "e1".into())));
     assert_eq!(series.observe(&one, at(1519)), Verdict::Post);
-    // What the server does not have any more is posted anew as well.
+    // An Event that the server no longer has is posted anew, too.
     series.forget(one.key());
     assert_eq!(series.observe(&one, at(1520)), Verdict::Post);
 }
@@ -77,7 +77,7 @@ fn different_events_about_one_object_are_limited_and_other_objects_are_not_conce
         assert_eq!(post("a", note, 0), Verdict::Post);
     }
     assert_eq!(post("a", 25, 0), Verdict::TooMany);
-    // Those that are known cost nothing.
+    // Known series do not count against the limit.
     assert_eq!(post("a", 0, 0), Verdict::Counted);
     assert_eq!(post("b", 25, 0), Verdict::Post);
     assert_eq!(post("a", 26, 299), Verdict::TooMany);

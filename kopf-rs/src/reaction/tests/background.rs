@@ -1,4 +1,4 @@
-//! Daemons and timers: what runs, when it is called, how it ends (engines.md D, T; rows 7, 17 and 18).
+//! Tests daemons and timers: which run, when they are called, and how they end (engines.md D, T; rows 7, 17 and 18).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::handler::timing::{BackgroundKind, Pause, pause};
 use crate::happening::Happening;
 use crate::object::body::Body;
 use crate::object::event::EventType;
-use crate::reaction::exiting::{Stage, stage};
+use crate::reaction::shutdown_stages::{Stage, stage};
 use crate::wording::Line;
 
 fn world_of(kind: BackgroundKind, options: impl FnOnce(&mut BackgroundOptions)) -> World {
@@ -546,7 +546,7 @@ fn the_last_plan_leaves_the_finalizer_of_a_living_object_alone() {
     }
 }
 
-/// A week of a timer with failures, without a clock: a third of a second.
+/// A week of a timer with failures, without a clock: this takes a third of a second.
 #[test]
 fn a_week_of_a_timer_that_fails_now_and_then() {
     let mut world = timer(|it| it.interval = Some(pause(600)));
@@ -564,7 +564,7 @@ fn a_week_of_a_timer_that_fails_now_and_then() {
         ticks += 1;
         world.lines();
     }
-    // Of ten calls, eight are followed by ten minutes, one by 5 s and one by about 2 s.
+    // Eight of ten calls are followed by ten minutes, one by 5 s and one by about 2 s.
     assert!((1_250..1_270).contains(&ticks), "{ticks}");
     assert_eq!(world.writes(), 1, "the finalizer");
 }

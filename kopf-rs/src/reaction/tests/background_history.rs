@@ -1,7 +1,7 @@
-//! Daemons and timers over random histories: creations, changes, labels, deletions, ends of calls, failures, refused writes, restarts.
+//! Tests daemons and timers by random histories: creations, changes, labels, deletions, ends of calls, failures, refused writes, restarts.
 //!
-//! At every moment: none runs twice, none runs untold for an object that it is not for, none is missing for an object that it is for, and
-//! the finalizer is on as long as one of them needs it. `KOPF_RS_SEED` replays a history, `KOPF_RS_HISTORIES` asks for more of them.
+//! At every moment, no handler runs twice, a handler that the object no longer matches has a stop signal, no matching handler is missing, and
+//! the finalizer is present as long as a handler needs it. `KOPF_RS_SEED` replays a history, `KOPF_RS_HISTORIES` sets their number.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use crate::reaction::memory::ObjectMemory;
 struct History {
     world: World,
     dice: Dice,
-    /// Calls that were begun so far.
+    /// The number of started calls.
     calls: usize,
 }
 
@@ -67,7 +67,7 @@ impl History {
         let size = dice.roll(3);
         match dice.roll(12) {
             _ if world.object.is_none() => {
-                // The next one is another object.
+                // The next object is a different one.
                 world.running.clear();
                 world.background = BackgroundMemory::default();
                 world.seen = None;
@@ -150,7 +150,7 @@ fn history(seed: u64) -> usize {
         history.step();
         history.check();
     }
-    // Whatever it was, it can be deleted.
+    // After any history, the object can be deleted.
     history.world.refuse = 0;
     if history.world.object.is_some() {
         history.world.delete();

@@ -1,4 +1,4 @@
-//! The world of these tests runs daemons and timers, as the engine does.
+//! Lets the test world run daemons and timers like the engine.
 
 use std::sync::Arc;
 
@@ -59,7 +59,7 @@ impl World {
         running.any(|it| it.handler.to_string() == name)
     }
 
-    /// A call ends: as [`outcome_of`] has it, or `cut off`.
+    /// Ends a call with an outcome in the syntax of [`outcome_of`], or with `cut off`.
     pub(super) fn ends(&mut self, id: &str, outcome: &str) -> &mut Self {
         let place = self.running.iter().position(|it| *it.handler.id == *id);
         let call = self.running.swap_remove(place.unwrap());
@@ -102,13 +102,13 @@ impl World {
         reason.map(|it| it.to_string()).unwrap_or_default()
     }
 
-    /// After how many seconds something is due.
+    /// Returns the seconds until something is due.
     pub(super) fn due(&self) -> Option<i64> {
         let due = self.background.due(self.wall_ahead)?;
         Some(due.duration_since(self.now).as_secs())
     }
 
-    /// Sleep until something is due, and look.
+    /// Sleeps until something is due, and plans again.
     pub(super) fn wake(&mut self) -> &mut Self {
         let due = self.background.due(self.wall_ahead);
         let due = due.expect("something is due");

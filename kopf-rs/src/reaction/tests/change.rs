@@ -1,4 +1,4 @@
-//! Changes while a cycle is under way, supersession, stale records (scenarios 14 to 17, 30, 69, 70; rows 4 and 5).
+//! Tests changes during a cycle, supersession, and stale records (scenarios 14 to 17, 30, 69, 70; rows 4 and 5).
 
 use std::sync::Arc;
 
@@ -107,7 +107,7 @@ fn a_retried_handler_is_told_of_the_object_as_it_is() {
         (world.last_handled(), world.records()),
         (handled, String::new())
     );
-    // As is one for a field.
+    // The same holds for a handler with a field.
     let mut world = World::of("field:f").script("f", "ok t5 ok");
     world
         .create(json!({"f": 0}))
@@ -144,7 +144,7 @@ fn who_has_seen_the_newest_is_not_called_for_it_again_not_even_by_another_proces
     world.restart().wait();
     assert_eq!(world.calls(), "a update#1");
     assert_eq!(world.records(), "");
-    // But what it has done is old as soon as the object is another one.
+    // But its result is outdated as soon as the object changes.
     let mut world = World::of("update:a update:b")
         .script("b", "t5 ok")
         .script("a", "ok t5 ok");
@@ -175,14 +175,14 @@ fn a_field_that_was_away_when_the_cycle_ended_is_seen_once_it_is_back() {
         world
     };
     let mut world = away_before_its_turn();
-    // The process dies, and what it has stored is the case again.
+    // The process dies, and the stored state becomes current again.
     world.edit(json!({"spec": {"f": 0}}));
     world.restart();
     assert_eq!(
         (world.calls(), world.records()),
         ("f update#0".to_owned(), String::new())
     );
-    // Where it stays away, that is seen.
+    // If the field stays absent, the handler sees that.
     let mut world = away_before_its_turn();
     world.again();
     assert_eq!(world.told[1], "f: 0 -> None by (('remove', (), 0, None),)");
@@ -291,7 +291,7 @@ fn fields_that_came_and_went_are_followed() {
 
 #[test]
 fn what_is_not_in_its_field_is_nothing_to_a_handler() {
-    // f runs on what a handler before it has changed elsewhere: in its field nothing is new.
+    // f runs after an earlier handler has changed other fields: its own field has not changed.
     let mut world = World::of("field:g field:f");
     world
         .wants
@@ -299,7 +299,7 @@ fn what_is_not_in_its_field_is_nothing_to_a_handler() {
     world.create(json!({"f": 1, "g": 1})).wait();
     assert_eq!(world.calls(), "g create#0 f create#0");
     assert_eq!((world.records(), world.wake_at), (String::new(), None));
-    // Nor after a restart in mid-cycle.
+    // The same holds after a restart in mid-cycle.
     let mut world = World::of("field:f create:c").script("c", "t5 ok");
     world
         .create(json!({"f": 1}))

@@ -1,4 +1,4 @@
-//! The table of decisions: every combination of what a decision depends on, against each row.
+//! Tests the table of decisions: every combination of its inputs against each row.
 
 use std::sync::Arc;
 
@@ -11,11 +11,11 @@ use crate::object::essence::Essence;
 use crate::reaction::comparison::{Candidate, Children, Comparison};
 use crate::reaction::decision::{Decision, Mode, decide};
 use crate::reaction::facts::{ChangeFacts, Facts, Life};
-use crate::reaction::ledger::Ledger;
 use crate::reaction::memory::Target;
+use crate::reaction::progress_table::Ledger;
 use crate::state::diffbase::KnownEssence;
 
-/// Whether there is such a handler, and whether its filters let the object pass.
+/// `None` if there is no such handler; otherwise true if its filters match the object.
 type Presence = Option<bool>;
 
 #[derive(Clone, Copy, Debug)]
@@ -31,7 +31,7 @@ struct Case {
     is_held_in_background: bool,
 }
 
-/// One row of the table: which objects and handlers it is for, and what is done.
+/// One row of the table: its condition and its action.
 type Row = (&'static str, fn(&Case) -> bool, fn(&Case) -> Decision);
 
 const TABLE: [Row; 11] = [
@@ -133,6 +133,7 @@ impl Case {
                 applies: presence?,
                 concerned: true,
                 marked: false,
+                own: None,
                 children: Children::AtRest,
             })
         };
@@ -193,7 +194,7 @@ fn cases() -> Vec<Case> {
     cases
 }
 
-/// Each case with each of the values.
+/// Combines each case with each of the values.
 fn vary<T: Copy>(
     cases: &mut Vec<Case>,
     values: impl IntoIterator<Item = T>,

@@ -1,4 +1,6 @@
-//! Deletion and finalizers (scenarios 17 to 24, 29, 60, 63; rows 9 and 11).
+//! Tests deletion and finalizers (scenarios 17 to 24, 29, 60, 63; rows 9 and 11).
+
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -43,7 +45,7 @@ fn deletion_is_retried_and_given_up() {
     assert!(world.object.is_none() && world.failed == ["d"]);
 }
 
-/// The second deletion handler is not served any more: `words` are.
+/// Stops serving the second deletion handler; those in `words` remain.
 fn without_the_second(words: &str) -> World {
     let mut world = World::of(&format!("{words} delete:h"));
     world.create(json!({})).calls();
@@ -154,7 +156,7 @@ fn optional_handlers_do_not_hold_but_are_called() {
     assert_eq!(finalizers(&world), Value::Null);
     world.delete();
     assert_eq!(world.calls(), "c create#0 o delete#0", "at the last moment");
-    // Held by somebody else: on the mark, with retries, once.
+    // Blocked by another finalizer: called once at the deletion mark, with retries.
     let mut world = World::of("create:c optional:o").script("o", "t5 ok");
     world.put(json!({}));
     world.edit(json!({"metadata": {"finalizers": ["a"]}}));
@@ -165,7 +167,7 @@ fn optional_handlers_do_not_hold_but_are_called() {
         (world.calls(), world.writes()),
         ("c create#0 o delete#0 o delete#1".into(), 0)
     );
-    // Gone before the retry: one more attempt.
+    // The object disappears before the retry: one more attempt.
     let mut world = World::of("optional:o").script("o", "t500 t500 t500");
     world.put(json!({}));
     world.edit(json!({"metadata": {"finalizers": ["a"]}}));
@@ -276,6 +278,30 @@ fn a_deletion_waits_for_deletion_handlers_only() {
 }
 
 #[test]
+fn optional_handlers_are_tried_again_while_others_hold_the_object() {
+    for (waits, called) in [(60, 3), (3, 2)] {
+        let mut all = handlers("optional:o delete:d");
+        let options = options_of(&mut all[0]);
+        options.retry.backoff = Some(Duration::from_secs(2));
+        options.retry.retries = Some(3);
+        let mut world = World::new(all)
+            .script("o", "e e e e")
+            .script("d", &format!("t{waits} ok"));
+        world.create(json!({})).calls();
+        world.lines();
+        let before = world.now;
+        world.delete().wait();
+        let calls = world.calls();
+        assert_eq!(calls.matches("o delete#").count(), called, "{calls}");
+        assert!(world.object.is_none(), "{:?}", world.object);
+        assert_eq!(world.now.duration_since(before).as_secs(), waits);
+        let lines = world.lines();
+        let is_left_undone = lines.iter().any(|it| it.contains("'o' is not tried again"));
+        assert_eq!(is_left_undone, called < 3, "{lines:?}");
+    }
+}
+
+#[test]
 fn sub_handlers_of_others_do_not_hold_up_a_deletion() {
     let mut world = World::of("field:f delete:d").script("f/one", "t60 t60 t60");
     world.subs.insert("f".into(), vec!["one", "two"]);
@@ -317,7 +343,7 @@ fn a_change_first_seen_at_the_deletion_is_told_from_what_the_handler_has_handled
         world = world.script("f", "ok t1 ok").script("d", "t5 ok");
         world.create(json!({"f": 1})).calls();
         if restarts {
-            // A write that finds the object changed keeps what the cycle is for.
+            // The first write after a change of the object stores the target.
             world.edit(json!({"spec": {"x": 1}}));
             world.sleep(60).again();
         }
@@ -379,5 +405,10 @@ fn a_handler_that_is_always_due_does_not_keep_a_deletion_handler_from_its_turn()
         json!({"spec": {"f": null}, "metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}),
     );
     assert_eq!(world.calls(), "f delete#0 d delete#0");
+    assert!(world.object.is_none());
+    let mut world = World::of("optional:o delete:d").script("o", &"t0 ".repeat(300));
+    world.policy.lifecycle = Lifecycle::OneByOne;
+    world.create(json!({})).delete();
+    assert_eq!(world.calls(), "o delete#0 d delete#0");
     assert!(world.object.is_none());
 }

@@ -1,6 +1,6 @@
-//! The guarantee (row 4) over random histories: changes at any point of a cycle, failures, refused writes, restarts, kills.
+//! Tests the guarantee (row 4) by random histories: changes at any point of a cycle, failures, refused writes, restarts, kills.
 //!
-//! A failure names its seed; `KOPF_RS_SEED` replays one, `KOPF_RS_HISTORIES` asks for more of them.
+//! A failure names its seed; `KOPF_RS_SEED` replays it, `KOPF_RS_HISTORIES` sets the number of histories.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -29,14 +29,14 @@ pub(super) struct Dice(u64);
 #[derive(Debug)]
 struct Run {
     id: String,
-    /// Which version of the object it was given.
+    /// The version of the object that it received.
     version: usize,
-    /// What it was told is new: the `spec`, or only its field.
+    /// The new value that it received: the `spec`, or only its field.
     new: Value,
     whole: bool,
-    /// Whether it came to an end.
+    /// True if it has completed.
     done: bool,
-    /// Whether the object tells of it.
+    /// True if the object has its record.
     written: bool,
 }
 
@@ -46,22 +46,22 @@ struct History {
     /// The `spec` of every version.
     versions: Vec<Value>,
     runs: Vec<Run>,
-    /// What was first stored as handled.
+    /// The state that was first stored as handled.
     first_handled: Option<Value>,
     /// Handlers that were called since the last write.
     unwritten: Vec<String>,
-    /// Handlers whose last call nobody remembers, and the states the object tells of instead: if it goes back to one of these before the
-    /// next process looks, nothing tells that it was ever different.
+    /// Handlers whose last call is not recorded, and the states that the object has recorded instead: if the object returns to one of these
+    /// before the next process starts, the difference is undetectable.
     forgotten: Vec<(String, Value)>,
-    /// Who has succeeded in this cycle, and for which reason: nobody of them is to be called for it again, restarts included.
+    /// The handlers that have succeeded in this cycle, with the reason: they must not be called for it again, even after restarts.
     succeeded: BTreeSet<(String, Reason)>,
-    /// Whether users still change things and handlers still fail.
+    /// True while users make changes and handlers fail.
     wild: bool,
     attempts: usize,
 }
 
 impl Dice {
-    /// The dice of one history.
+    /// Returns the dice of one history.
     pub(super) fn of(seed: u64) -> Self {
         let mut dice = Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
         for _ in 0..8 {
@@ -129,7 +129,7 @@ impl History {
         }
     }
 
-    /// A user changes a field, often back to what it was.
+    /// A user changes a field, often back to a former value.
     fn edit(&mut self) {
         let field = ["a", "b"][self.dice.roll(2)];
         let value = [json!(0), json!(1), json!(2), Value::Null][self.dice.roll(4)].clone();
@@ -148,7 +148,7 @@ impl History {
         }
     }
 
-    /// What the object says was handled last, also where it has only a digest of that.
+    /// Returns the last-handled state on the object, resolving a digest if necessary.
     fn last_handled(&self) -> Value {
         let last = self.world.last_handled();
         let Some(digest) = last.as_str().and_then(|it| it.strip_prefix("digest:")) else {
@@ -177,7 +177,7 @@ impl History {
         }
     }
 
-    /// One pass of the engine, with whatever may happen in the middle of it. Gives whether the object has changed.
+    /// Performs one pass of the engine, with possible interruptions. Returns true if the object has changed.
     fn pass(&mut self) -> bool {
         let Some(object) = self.world.object.clone() else {
             return false;
@@ -206,7 +206,7 @@ impl History {
         self.is_killed() || self.write(effects, resumes) || self.is_killed()
     }
 
-    /// One attempt, with those of its sub-handlers that are picked; nothing where the process is killed in the middle of it.
+    /// Makes one attempt, with those of its picked sub-handlers; `None` if the process is killed in the middle of it.
     fn call(&mut self, plan: &Plan, cause: &HandlerCall, patch: &mut Patch) -> Option<Attempted> {
         let id = cause.handler.id.clone();
         let mut outcome = self.attempt(cause, patch)?;
@@ -246,7 +246,7 @@ impl History {
         if self.is_killed() {
             return None;
         }
-        // Some change their object, each time to something else as long as things are wild.
+        // Some handlers change their object, with varying values during the wild phase.
         let own = if self.wild { self.dice.roll(12) } else { 0 };
         if own < 3 && ["u", "c", "p/s1", "p/s2", "a"].contains(&&*cause.handler.id) {
             patch.merge(json!({"spec": {"own": own}}));
@@ -256,7 +256,7 @@ impl History {
         Some(outcome)
     }
 
-    /// The last run of that handler has ended.
+    /// Records the end of the handler's last run.
     fn ended(&mut self, cause: &HandlerCall, outcome: &Outcome) {
         let id = cause.handler.id.to_string();
         let done = matches!(outcome, Outcome::Succeeded(_));
@@ -303,7 +303,7 @@ impl History {
     }
 
     fn write(&mut self, effects: Effects, resumes: bool) -> bool {
-        // Where the object is again as it was handled last, and nobody has seen anything else, updating gives way to resuming.
+        // If the object returns to its last-handled state, and no handler has seen another one, updating changes to resuming.
         if resumes {
             self.succeeded
                 .retain(|(_, reason)| *reason == Reason::Resume);
@@ -314,7 +314,7 @@ impl History {
         let changed = self.world.write(effects);
         self.note_version();
         if !refused && self.world.object.is_some() {
-            // A conclusion that was refused may turn out to need no more than taking records off.
+            // After a refused conclusion, the next pass may only need to remove records.
             if concluded || self.world.records().is_empty() {
                 self.succeeded.clear();
             }
@@ -345,7 +345,7 @@ impl History {
         }
     }
 
-    /// Let all that is due happen; it has to end.
+    /// Handles everything that is due; this must terminate.
     fn calm(&mut self) {
         self.wild = false;
         for _ in 0..100 {
@@ -361,7 +361,7 @@ impl History {
         panic!("no end");
     }
 
-    /// Every handler's last call has seen the object as it is now, was told so, and succeeded.
+    /// Checks that every handler's last call has received the current object and has succeeded.
     fn check(&self) {
         let newest = self.versions.last().unwrap();
         let subs = self.world.subs["p"].iter().map(|words| {
@@ -385,7 +385,7 @@ impl History {
             }
             let Some(last) = runs.next_back() else {
                 let first = self.first_handled.as_ref().expect("handled");
-                // A field that was gone before the first turn of its parent is nothing that a sub-handler has ever acted on.
+                // If a field disappeared before the first call of its parent, its sub-handler has never acted on it.
                 let unchanged = match id {
                     "u" => first == newest,
                     "p/a" | "p/b" => scope(newest).is_null(),
@@ -409,7 +409,7 @@ impl History {
     }
 }
 
-/// One history; how many attempts it had.
+/// Plays one history, and returns the number of attempts.
 fn history(seed: u64) -> usize {
     let mut history = History::new(seed);
     for _ in 0..history.dice.roll(40) {
@@ -456,7 +456,7 @@ fn history(seed: u64) -> usize {
     history.attempts
 }
 
-/// The object is deleted, at last: it goes, and those who asked for it have seen it.
+/// Deletes the object at the end: it disappears, and interested handlers have seen it.
 fn deleted_at_last(history: &mut History) {
     let demanded = history.world.handlers.iter().any(|it| &*it.id == "d");
     let object = history.world.object.as_ref().unwrap();
@@ -471,7 +471,7 @@ fn deleted_at_last(history: &mut History) {
     assert_eq!(count("d"), usize::from(demanded));
 }
 
-/// Plays the histories that are asked for, each of which says how many calls it has made.
+/// Plays the requested histories, each of which returns its number of calls.
 pub(super) fn explore(play: fn(u64) -> usize) {
     let number = |name| {
         std::env::var(name)

@@ -1,4 +1,4 @@
-//! Whole lives, and what each costs in writes (scenarios 1, 2, 5 to 13, 25 to 29, 47 to 53).
+//! Tests whole lives of objects, and their costs in writes (scenarios 1, 2, 5 to 13, 25 to 29, 47 to 53).
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! Handlers of changes that own children: called as when the operator resumes, whenever a child changes.
+//! Tests change handlers that own children: a changed child calls them like a restart of the operator.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ fn owning(kind: ChangeKind, id: &str, owned: &str) -> Handler {
 }
 
 impl World {
-    /// A child of the object has changed.
+    /// Records a changed child of the object.
     fn drifts(&mut self, plural: &str) -> &mut Self {
         let kind = Resource {
             plural: plural.to_owned(),

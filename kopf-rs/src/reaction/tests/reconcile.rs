@@ -1,4 +1,4 @@
-//! Level-triggered handlers: when they are called, and what they wait for (CH2, CH46, CH47, CH51, CH54).
+//! Tests reconcilers: the times of their calls, and the preconditions (CH2, CH46, CH47, CH51, CH54).
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ fn world(options: impl FnOnce(&mut ReconcileOptions)) -> World {
 }
 
 impl World {
-    /// A child of this kind has changed.
+    /// Records a changed child of this kind.
     fn child(&mut self, plural: &str) -> &mut Self {
         let kind = Resource {
             plural: plural.to_owned(),
@@ -43,7 +43,7 @@ impl World {
         self
     }
 
-    /// The call ends, and wants another one so many seconds later.
+    /// Ends the call, which requests another one after this many seconds.
     fn ends_for(&mut self, id: &str, seconds: u64) -> &mut Self {
         let call = self.running.iter().find(|it| *it.handler.id == *id);
         call.unwrap().again(Again::after(seconds));
@@ -139,7 +139,7 @@ fn errors_grow_and_children_wait_for_the_next_attempt_after_the_third() {
             assert_eq!(world.due_at(), before, "paced");
         }
     }
-    // A change of the object is another matter.
+    // A change of the object is different.
     world.update(json!({"spec": {"a": 1}}));
     assert_eq!(world.calls(), "r#0");
     world.ends("r", "t7");
@@ -319,7 +319,7 @@ fn one_that_always_changes_its_object_is_told_and_slowed_down() {
     wants(&mut world, 30);
     world.ends("r", "ok").update(json!({"spec": {"a": 1}}));
     assert_eq!(world.calls(), "r#0", "at once for others");
-    // What it wants is what the object has.
+    // The object already has the requested state.
     world.ends("r", "ok");
     assert_eq!(world.due(), Some(9 * HOUR));
     wants(&mut world, 99);
@@ -334,7 +334,7 @@ fn the_reply_of_a_write_may_show_what_others_have_changed() {
         world.create(json!({}));
         let synced = json!({"status": {"reason": "Refused"}});
         world.wants.insert("r".to_owned(), synced);
-        // Written before the status is, and seen with its reply first.
+        // The change is written before the status, and is seen with that response first.
         world.edit(json!({"spec": {"a": 1}}));
         world.ends("r", outcome);
         assert_eq!(world.calls(), "r#0 r#0", "{outcome}");

@@ -1,7 +1,7 @@
-//! Level-triggered handlers over random histories: changes of the object and of children, failures, refused writes, restarts, deletions.
+//! Tests reconcilers by random histories: changes of the object and of children, failures, refused writes, restarts, deletions.
 //!
-//! None is called twice at a time. At rest, the last call has succeeded, and began after the last change. No call begins for an object that is
-//! being deleted, and finalizing comes last. `KOPF_RS_SEED` replays a history, `KOPF_RS_HISTORIES` asks for more of them.
+//! No reconciler runs twice at a time. In the stable state, the last call has succeeded and began after the last change. No call begins for
+//! an object that is being deleted, and finalizing comes last. `KOPF_RS_SEED` replays a history, `KOPF_RS_HISTORIES` sets their number.
 
 use serde_json::json;
 
@@ -102,7 +102,7 @@ impl History {
         self.count();
     }
 
-    /// Take in the calls of the step.
+    /// Counts the calls of the step.
     fn count(&mut self) {
         let calls = self.world.calls();
         let reconciled = calls.matches("r#").count();
@@ -114,7 +114,7 @@ impl History {
         assert!(self.world.running.len() <= 1, "two calls at a time");
     }
 
-    /// Whatever it was, it comes to rest.
+    /// Runs until the object is stable after any history.
     fn rest(&mut self) {
         self.world.refuse = 0;
         for _ in 0..50 {
@@ -141,7 +141,7 @@ fn history(seed: u64) -> usize {
     }
     history.rest();
     if history.world.object.is_some() {
-        // A permanent error waits for another object.
+        // A permanent error waits for a change of the object.
         history.steps += 1;
         history.changed = history.steps;
         history.world.update(json!({"spec": {"last": true}}));

@@ -1,11 +1,15 @@
-//! Restarts in the middle of a cycle: who has succeeded is not called again, and what changed meanwhile is an update afterwards.
+//! Tests restarts in the middle of a cycle: handlers that have succeeded are not called again, and later changes become an update.
 
 use serde_json::{Value, json};
 
-use super::world::{World, on_field};
+use super::world::{World, handler, on_field, with};
+use crate::handler::family::change::ChangeKind;
+use crate::handler::filter::{ABSENT, PRESENT};
 use crate::handler::lifecycle::Lifecycle;
+use crate::handler::options::ChangeOptions;
 use crate::object::event::EventType;
 use crate::state::budget::LIMIT;
+use crate::state::diffbase::tests::noise;
 
 #[test]
 fn a_handler_that_has_succeeded_is_not_called_again_after_a_restart() {
@@ -39,7 +43,7 @@ fn sub_handlers_that_have_succeeded_are_not_called_again_after_a_restart() {
 }
 
 #[test]
-fn what_changed_while_the_operator_was_away_is_an_update_of_what_is_no_longer_known() {
+fn what_changed_while_the_operator_was_away_is_an_update_of_what_was_handled() {
     let mut world = World::of("create:c create:d update:u").script("d", "t5 ok");
     world
         .create(json!({"a": 1}))
@@ -47,12 +51,10 @@ fn what_changed_while_the_operator_was_away_is_an_update_of_what_is_no_longer_kn
     world.restart().wait();
     assert_eq!(world.calls(), "c create#0 d create#0 d create#1 u update#0");
     assert!(
-        world.told[3].starts_with(r#"u: None -> {"spec":{"a":2}}"#),
+        world.told[3].starts_with(r#"u: {"spec":{"a":1}} -> {"spec":{"a":2}}"#),
         "{}",
         world.told[3]
     );
-    let said = "only a digest of the handled configuration is left";
-    assert!(world.lines().iter().any(|line| line.contains(said)));
     assert_eq!((world.records(), world.wake_at), (String::new(), None));
     assert_eq!(world.last_handled(), json!({"spec": {"a": 2}}));
 }
@@ -66,7 +68,7 @@ fn what_the_cycle_is_for_is_taken_off_when_another_begins() {
     world.edit(others);
     world.delete();
     assert_eq!((world.records(), world.wake_at), (String::new(), None));
-    // Nobody is to be called any more: what is left of a cycle is stale.
+    // No handler is to be called any more: the remains of a cycle are stale.
     let mut world = World::of("create:c update:u");
     world.create(json!({"a": 1})).update(json!({
         "metadata": {"annotations": {"op.kopf.rs/target-configuration": "{\"spec\":{\"a\":1}}"}}
@@ -109,7 +111,7 @@ fn a_value_of_a_secret_that_has_not_changed_calls_nobody_after_a_restart() {
     world.see(EventType::Added).calls();
     world.update(json!({"data": {"b": "Mg=="}}));
     assert_eq!(world.calls(), "f1 update#0 f2 update#0");
-    // The first write that finds another state than the target holds all of the target.
+    // The first write after the object has left the target stores the complete target.
     world.edit(json!({"data": {"c": "MQ=="}}));
     world.sleep(5).again();
     assert_eq!(world.calls(), "f2 update#1");
@@ -135,4 +137,102 @@ fn what_the_cycle_is_for_stays_beside_its_records_where_there_is_no_room_for_mor
     world.edit(json!({"spec": {"n": 2}}));
     world.restart().wait();
     assert!(!world.calls().contains("a create"));
+}
+
+#[test]
+fn a_change_that_waits_during_a_restart_calls_only_those_whose_filters_accept_it() {
+    let color =
+        |id: &str, options: fn(&mut ChangeOptions)| with(on_field(id, "spec.color"), options);
+    let handlers = vec![
+        handler(ChangeKind::Update, "done"),
+        handler(ChangeKind::Update, "late"),
+        color("any", |_| {}),
+        color("green", |it| it.old = Some("green".into())),
+        color("absent", |it| it.old = Some(ABSENT)),
+        color("present", |it| it.old = Some(PRESENT)),
+        on_field("n", "spec.n"),
+    ];
+    let mut world = World::new(handlers).script("late", "t5 t5 ok");
+    world.create(json!({"n": 1, "color": "red"}));
+    world.update(json!({"spec": {"n": 2}})).sleep(1);
+    // No write happens while the change to 3 waits.
+    world.update(json!({"spec": {"n": 3}}));
+    world.calls();
+    world.told.clear();
+    world.restart().wait();
+    assert_eq!(
+        world.calls(),
+        "late update#1 late update#2 done update#0 n update#0"
+    );
+    let n = world.told.iter().filter(|it| it.starts_with("n: "));
+    assert_eq!(
+        n.cloned().collect::<Vec<_>>(),
+        ["n: 2 -> 3 by (('change', (), 2, 3),)"]
+    );
+}
+
+#[test]
+fn of_a_state_that_is_too_large_to_store_only_those_who_had_handled_it_get_no_former_state() {
+    let handlers = vec![
+        handler(ChangeKind::Update, "done"),
+        handler(ChangeKind::Update, "late"),
+        with(on_field("n", "spec.n"), |it| it.old = Some(1.into())),
+        on_field("color", "spec.color"),
+    ];
+    let mut world = World::new(handlers).script("late", "t5 ok");
+    let large = noise(100_000);
+    world.create(json!({"n": 1, "color": "red", "large": large}));
+    let filler = "x".repeat(LIMIT - 150_000);
+    world.edit(json!({"metadata": {"annotations": {"other.kopf.rs/x": filler}}}));
+    world.update(json!({"spec": {"n": 2}}));
+    world.edit(json!({"spec": {"n": 3}}));
+    world.calls();
+    world.told.clear();
+    world.lines();
+    world.restart().wait();
+    assert_eq!(world.calls(), "late update#1 done update#0");
+    assert!(
+        world.told[0].starts_with("late: {"),
+        "{:.60}",
+        world.told[0]
+    );
+    assert!(
+        world.told[1].starts_with("done: None -> {"),
+        "{:.60}",
+        world.told[1]
+    );
+    let lines = world.lines();
+    let said = "Handler 'done' gets no old state: ";
+    assert!(
+        lines.iter().any(|line| line.starts_with(said)),
+        "{lines:.300?}"
+    );
+}
+
+#[test]
+fn who_failed_on_a_state_that_is_none_any_more_is_told_of_it_after_a_restart() {
+    let handlers = vec![handler(ChangeKind::Update, "u"), on_field("b", "spec.b")];
+    let mut world = World::new(handlers).script("u", "t5 ok t5 t5 ok");
+    world.create(json!({"a": 1, "b": 1}));
+    world.update(json!({"spec": {"a": 2, "b": 2}})).sleep(5);
+    // While `u` handles 3, the object returns to the state that is stored as handled. There `u` fails, and on 3 once more.
+    world.edit(json!({"spec": {"a": 3}}));
+    let back = |object: &mut Value| object["spec"]["a"] = json!(2);
+    world.during.insert("u".into(), Box::new(back));
+    world.pass_once(EventType::Modified);
+    world.pass_once(EventType::Modified);
+    world.edit(json!({"spec": {"a": 3}}));
+    world.sleep(5).pass_once(EventType::Modified);
+    world.edit(json!({"spec": {"a": 2}}));
+    world.restart().wait();
+    let told: Vec<_> = world
+        .told
+        .iter()
+        .map(|it| it.split(" by ").next())
+        .collect();
+    let [two, three] = [2, 3].map(|a| format!(r#"{{"spec":{{"a":{a},"b":2}}}}"#));
+    let expected = [(&three, &two), (&two, &three), (&three, &two)];
+    let expected = expected.map(|(old, new)| format!("u: {old} -> {new}"));
+    let last: Vec<_> = told[told.len() - 3..].iter().copied().flatten().collect();
+    assert_eq!(last, expected);
 }

@@ -1,4 +1,4 @@
-//! Retries, limits, error modes, lifecycles (scenarios 3, 31 to 41; rows 1, 6, 12, 14).
+//! Tests retries, limits, error modes, and lifecycles (scenarios 3, 31 to 41; rows 1, 6, 12, 14).
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ fn one(options: impl FnOnce(&mut ChangeOptions), outcomes: &str) -> World {
     world
 }
 
-/// Calls, and the seconds that have passed until all was still.
+/// Returns the calls, and the seconds until the object is stable.
 fn story(options: impl FnOnce(&mut ChangeOptions), outcomes: &str) -> (String, f64) {
     let mut world = one(options, outcomes);
     let start = world.now;

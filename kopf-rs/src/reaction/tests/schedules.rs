@@ -1,4 +1,4 @@
-//! Timers with a schedule: when they are called, what is noted of it, and what becomes of runs that nobody made.
+//! Tests timers with a schedule: their calls, their records, and missed runs.
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ use crate::object::patch::Patch;
 
 const DAY: i64 = 24 * 60 * 60;
 
-/// A timer for each night at three in Kyiv, which is one hour after midnight in the winter.
+/// A timer for each night at three in Kyiv, which is one hour after midnight UTC in the winter.
 fn nightly(options: impl FnOnce(&mut BackgroundOptions)) -> World {
     timer(|it| {
         it.schedule = Some("0 3 * * *".into());
@@ -32,7 +32,7 @@ impl World {
         object["metadata"]["annotations"]["op.kopf.rs/last-run.x"].clone()
     }
 
-    /// What was told of missed runs.
+    /// Returns the reports about missed runs.
     fn missed(&mut self) -> Vec<String> {
         let mut lines = self.lines();
         lines.retain(|line| line.contains("has missed"));
@@ -205,14 +205,14 @@ fn runs_are_made_when_the_wall_clock_says_so() {
         ("x#0".into(), Some(DAY - 3600))
     );
     assert_eq!(world.noted(), "2026-01-01T02:00:00Z");
-    // Set back a little: the run that was made comes again on the clock.
+    // Set back slightly: the time of the completed run recurs.
     world.wall_ahead = SignedDuration::from_mins(30);
     world.again();
     assert_eq!(
         (world.calls(), world.due()),
         (String::new(), Some(DAY + 1800))
     );
-    // It was wrong by days.
+    // The clock was wrong by days.
     world.wall_ahead = SignedDuration::from_hours(-72);
     world.again();
     assert_eq!((world.calls(), world.due()), (String::new(), Some(3600)));

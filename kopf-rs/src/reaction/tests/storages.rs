@@ -1,4 +1,4 @@
-//! Storages of users beside our own: what has finished is not called again after a restart, whichever of the two is a user's.
+//! Tests combinations of users' storages with ours: finished handlers are not called again after a restart.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use crate::object::patch::Patch;
 use crate::state::Persistence;
 use crate::state::storage::{DiffBaseStorage, ProgressRecord, ProgressStorage, StorageError};
 
-/// As the documentation shows it, for the state handled last as well.
+/// The storage from the documentation, also for the last-handled state.
 struct InStatus;
 
 impl ProgressStorage for InStatus {
@@ -70,8 +70,7 @@ fn with_progress_in_a_storage_of_a_user_what_has_finished_is_not_called_again_af
 }
 
 #[test]
-fn with_the_handled_state_in_a_storage_of_a_user_what_has_finished_is_not_called_again() {
-    // The object has changed since the target was written: only its digest is there.
+fn with_the_handled_state_in_a_storage_of_a_user_a_change_before_a_restart_is_an_update() {
     let mut world = World::of("create:c create:d update:u").script("d", "t60 ok");
     world.persistence = Persistence::named("op").diff_base(InStatus);
     world.create(json!({"a": 1}));
@@ -80,6 +79,6 @@ fn with_the_handled_state_in_a_storage_of_a_user_what_has_finished_is_not_called
     world.restart().wait();
     assert_eq!(
         (world.calls().as_str(), world.wake_at),
-        ("d create#1", None)
+        ("d create#1 u update#0", None)
     );
 }

@@ -1,4 +1,4 @@
-//! Handlers that have ended the process over the object: not called for it as it is.
+//! Tests handlers that have crashed the process over the object, and are suspended for its current state.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::object::body::Body;
 use crate::object::event::EventType;
 use crate::reaction::suspension::{Suspension, state_for};
 
-/// From here on, the handler is not called for the object as it is.
+/// Suspends the handler for the object's current state.
 fn suspend(world: &mut World, id: &str) {
     let handler = world.handlers.iter().find(|it| *it.id == *id).unwrap();
     let body = Body::new(world.object.clone().unwrap());
@@ -38,7 +38,7 @@ fn is_left_out_until_the_object_changes_and_keeps_nobody_waiting() {
     assert_eq!(world.calls(), "good create#0");
     assert_eq!((world.wake_at, world.last_handled()), (None, json!(null)));
     assert_eq!(suspended(&mut world, EventType::Modified), ["bad"]);
-    // What is no part of the essence is no change.
+    // A change outside of the essence does not count.
     world.update(json!({"status": {"seen": true}})).wait();
     assert_eq!(world.calls(), "");
     world.update(json!({"spec": {"a": 2}})).wait();
@@ -99,7 +99,7 @@ fn has_its_time_anew_once_the_object_changes() {
     assert_eq!(world.calls(), "");
     world.update(json!({"spec": {"a": 2}}));
     assert_eq!(world.calls(), "slow create#1");
-    // What has returned is suspended no more.
+    // A handler that has returned is no longer suspended.
     world.suspended.clear();
     world.wait();
     assert_eq!(world.calls(), "slow create#2 slow create#3");

@@ -1,4 +1,4 @@
-//! Refused writes, damaged annotations, objects too large (rows 3 and 16; scenarios 61, 71).
+//! Tests refused writes, damaged annotations, and objects that are too large (rows 3 and 16; scenarios 61, 71).
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! What handlers have done, and what the object could not be told of it yet.
+//! Tests outcomes of handlers that could not be written to the object yet.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use super::world::{World, handlers, options_of};
 use crate::handler::filter::Criterion;
 use crate::object::event::EventType;
 
-/// A handler that is for objects with a label, which the object loses while the handler runs; and its write is refused.
+/// A handler for objects with a label, which the object loses while the handler runs; its write is refused.
 fn out_of_scope_before_it_is_written(words: &str) -> World {
     let mut all = handlers(words);
     for handler in &mut all {

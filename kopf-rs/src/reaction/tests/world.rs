@@ -1,4 +1,4 @@
-//! A world of one object, one operator, and a clock: what the engine does, without tasks and without a server.
+//! A world of one object, one operator, and a clock: behaves like the engine, without tasks and without a server.
 
 use std::any::Any;
 use std::collections::{BTreeMap, VecDeque};
@@ -48,7 +48,7 @@ use crate::wording::Line;
 pub(super) const FINALIZER: &str = "op.kopf.rs/finalizer";
 pub(super) const LAST: &str = "op.kopf.rs/last-handled-configuration";
 
-/// What happens while a handler runs.
+/// An action during a handler's run.
 pub(super) type During = Box<dyn Fn(&mut Value)>;
 
 pub(super) struct World {
@@ -59,33 +59,33 @@ pub(super) struct World {
     pub(super) object: Option<Value>,
     pub(super) now: Timestamp,
     pub(super) wall_ahead: SignedDuration,
-    /// Outcomes to come, per handler: `ok`, `t5` (temporary, 5 s), `e` (arbitrary), `p` (permanent), `late` (permanent, after its
+    /// The future outcomes per handler: `ok`, `t5` (temporary, 5 s), `e` (arbitrary), `p` (permanent), `late` (permanent, after its
     /// sub-handlers), `x` (timed out), JSON (a result).
     pub(super) script: BTreeMap<String, VecDeque<String>>,
     /// Calls as `id reason#retry`.
     pub(super) calls: Vec<String>,
-    /// Calls with what they were told: `old -> new`.
+    /// Calls with their changes: `old -> new`.
     pub(super) told: Vec<String>,
     pub(super) journal: Vec<Value>,
     pub(super) lines: Vec<String>,
     pub(super) during: BTreeMap<String, During>,
-    /// What handlers put into their patch.
+    /// The changes that handlers put into their patch.
     pub(super) wants: BTreeMap<String, Value>,
-    /// Sub-handlers, as `sub_handler` has them, by the ids of their parents.
+    /// Sub-handlers in the syntax of `sub_handler`, by the ids of their parents.
     pub(super) subs: BTreeMap<String, Vec<&'static str>>,
-    /// So many writes are refused.
+    /// The number of writes to refuse.
     pub(super) refuse: usize,
     pub(super) seen: Option<ObjectMemory>,
     pub(super) wake_at: Option<Timestamp>,
     pub(super) failed: Vec<String>,
-    /// Passes that could have been spared by the fast path.
+    /// Passes that the fast path could have avoided.
     pub(super) quiet: usize,
     pub(super) persistence: Persistence,
     pub(super) suspended: Vec<Suspension>,
     pub(super) background: BackgroundMemory,
-    /// Daemons and timers are not called any more.
+    /// True if daemons and timers are no longer called.
     pub(super) ends_background: bool,
-    /// Calls of daemons and timers that run.
+    /// Running calls of daemons and timers.
     pub(super) running: Vec<HandlerCall>,
     revision: u64,
 }
@@ -108,7 +108,7 @@ fn on_event(id: &str) -> Handler {
     of_family(family.unwrap(), id)
 }
 
-/// A daemon or timer with these options.
+/// Returns a daemon or timer with these options.
 pub(super) fn in_background(
     kind: BackgroundKind,
     id: &str,
@@ -121,7 +121,7 @@ pub(super) fn in_background(
     of_family(Box::new(family.unwrap()), id)
 }
 
-/// A level-triggered handler with these options.
+/// Returns a reconciler with these options.
 pub(super) fn reconciler(id: &str, options: impl FnOnce(&mut ReconcileOptions)) -> Handler {
     let selector = Selector::positional(&["kopfexamples"]).unwrap();
     let mut given = ReconcileOptions::default();
@@ -158,7 +158,7 @@ pub(super) fn on_field(id: &str, field: &str) -> Handler {
     })
 }
 
-/// Handlers by a word each: `create:c update:u delete:d finalize:z resume:r event:e optional:o field:f` (of `spec.f`).
+/// Returns a handler for each word: `create:c update:u delete:d finalize:z resume:r event:e optional:o field:f` (of `spec.f`).
 pub(super) fn handlers(words: &str) -> Vec<Handler> {
     let one = |word: &str| {
         let (kind, id) = word.split_once(':').unwrap();
@@ -216,14 +216,14 @@ impl World {
         Self::new(handlers(words))
     }
 
-    // === what users and servers do ===
+    // === users and servers ===
 
     pub(super) fn script(mut self, id: &str, outcomes: &str) -> Self {
         let outcomes = outcomes.split_whitespace().map(str::to_owned).collect();
         self.script.insert(id.to_owned(), outcomes);
         self
     }
-    /// Create the object, without looking at it.
+    /// Creates the object without handling it.
     #[expect(
         clippy::needless_pass_by_value,
         reason = "cases read better with `json!` in place"
@@ -238,7 +238,7 @@ impl World {
         self.put(spec);
         self.see(EventType::Added)
     }
-    /// Change the object with a merge patch, without looking at it.
+    /// Changes the object with a merge patch without handling it.
     #[expect(
         clippy::needless_pass_by_value,
         reason = "cases read better with `json!` in place"
@@ -255,7 +255,7 @@ impl World {
         self.edit(json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}));
         self.see(EventType::Modified)
     }
-    /// The process ends and another one lists the object.
+    /// Ends the process; another one lists the object.
     pub(super) fn restart(&mut self) -> &mut Self {
         self.seen = None;
         self.wake_at = None;
@@ -275,14 +275,14 @@ impl World {
         if !object["metadata"]["deletionTimestamp"].is_null() && !held {
             let last = self.object.take();
             let body = Arc::new(Body::new(last.unwrap()));
-            // The engine hears of it after whatever it does now; here that is good enough.
+            // The engine would see this after its current work; this order is close enough here.
             self.pass(Some(EventType::Deleted), &body);
         }
     }
 
-    // === what the engine does ===
+    // === the engine ===
 
-    /// Handle an event, and all that follows from it without waiting.
+    /// Handles an event, and everything that follows from it without waiting.
     pub(super) fn see(&mut self, event: EventType) -> &mut Self {
         let mut event = Some(event);
         for _ in 0..100 {
@@ -298,7 +298,7 @@ impl World {
         }
         panic!("no end: {:?}", self.journal)
     }
-    /// Let time pass until nothing more is due.
+    /// Advances the time until nothing more is due.
     pub(super) fn wait(&mut self) -> &mut Self {
         for _ in 0..100 {
             let (Some(at), true) = (self.wake_at, self.object.is_some()) else {
@@ -309,7 +309,7 @@ impl World {
         }
         panic!("no end: {:?}", self.journal)
     }
-    /// Plan again, as after a pause.
+    /// Plans again, as after a pause.
     pub(super) fn again(&mut self) -> &mut Self {
         for _ in 0..100 {
             let Some(object) = &self.object else {
@@ -328,13 +328,13 @@ impl World {
         self
     }
 
-    /// One pass over the object as it is.
+    /// Performs one pass over the current object.
     pub(super) fn pass_once(&mut self, event: EventType) {
         let body = Arc::new(Body::new(self.object.clone().unwrap()));
         self.pass(Some(event), &body);
     }
 
-    /// One pass; whether the object has changed by it.
+    /// Performs one pass, and returns true if it has changed the object.
     pub(super) fn pass(&mut self, event: Option<EventType>, body: &Arc<Body>) -> bool {
         let plan = self.plan(event, body);
         let quiet = event != Some(EventType::Deleted) && self.is_already_handled(body);
@@ -391,7 +391,7 @@ impl World {
         })
     }
 
-    /// What the engine asks before it plans.
+    /// Evaluates the engine's fast path.
     fn is_already_handled(&self, body: &Body) -> bool {
         let fast_path = FastPath {
             handlers: &self.handlers,
@@ -437,7 +437,7 @@ impl World {
         }
     }
 
-    /// One attempt, and those of its sub-handlers that are picked, whatever their level.
+    /// Makes one attempt, with its picked sub-handlers of all levels.
     fn call_within(
         &mut self,
         subs: &mut SubhandlerPlan,
@@ -529,7 +529,7 @@ impl World {
         true
     }
 
-    // === what can be seen of it ===
+    // === observations ===
 
     pub(super) fn calls(&mut self) -> String {
         std::mem::take(&mut self.calls).join(" ")
@@ -540,7 +540,7 @@ impl World {
     pub(super) fn lines(&mut self) -> Vec<String> {
         std::mem::take(&mut self.lines)
     }
-    /// Ours on the object: the names of our annotations without the prefix, but for marker and essence.
+    /// Returns the names of our annotations on the object without the prefix, except for the marker and the essence.
     pub(super) fn records(&self) -> String {
         let annotations = self
             .object
@@ -567,7 +567,7 @@ impl World {
     }
 }
 
-/// A sub-handler by its name, or by its name and its field: `name@field`.
+/// Returns a sub-handler by its name, or by its name and its field: `name@field`.
 pub(super) fn sub_handler(words: &str) -> Callback {
     let (name, field) = words.split_once('@').unzip();
     let callback = callback::handler(name.unwrap_or(words), |_| async { Ok(()) });

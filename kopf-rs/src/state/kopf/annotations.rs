@@ -1,4 +1,4 @@
-//! Kopf's storages in annotations: one per record, one for the state handled last.
+//! Kopf's storages in annotations: one per record, and one for the last-handled state.
 //!
 //! Must not know other places.
 
@@ -14,7 +14,7 @@ use crate::state::naming::LAST_HANDLED;
 use crate::state::progress::Record;
 use crate::state::storage::{DiffBaseStorage, ProgressStorage, StorageError};
 
-/// Progress in annotations, in Kopf's format: `{prefix}/{handler id}`.
+/// Stores progress in annotations, in Kopf's format: `{prefix}/{handler id}`.
 ///
 /// ```
 /// use kopf_rs::Persistence;
@@ -33,7 +33,7 @@ pub struct AnnotationsProgressStorage {
     verbose: bool,
 }
 
-/// The state handled last in an annotation, in Kopf's format: `{prefix}/last-handled-configuration`.
+/// Stores the last-handled state in an annotation, in Kopf's format: `{prefix}/last-handled-configuration`.
 #[derive(Clone, Debug)]
 pub struct AnnotationsDiffBaseStorage {
     keys: Keys,
@@ -42,7 +42,7 @@ pub struct AnnotationsDiffBaseStorage {
 }
 
 impl AnnotationsProgressStorage {
-    /// Under `prefix`; Kopf's default is `kopf.zalando.org`.
+    /// Creates a storage under `prefix`; Kopf's default is `kopf.zalando.org`.
     #[must_use]
     pub fn new(prefix: impl Into<String>) -> Self {
         Self {
@@ -51,20 +51,20 @@ impl AnnotationsProgressStorage {
             verbose: false,
         }
     }
-    /// Whether names by the first version of Kopf's rule are used beside those by the second, where they differ. They are by default.
+    /// Sets whether names by the first version of Kopf's rule are used in addition to those by the second, where they differ. Default: true.
     #[must_use]
     pub fn v1(mut self, v1: bool) -> Self {
         self.keys.v1 = v1;
         self
     }
-    /// Whether fields without a value are written as `null`. They are not by default.
+    /// Sets whether fields without a value are written as `null`. Default: false.
     #[must_use]
     pub fn verbose(mut self, verbose: bool) -> Self {
         self.verbose = verbose;
         self
     }
 
-    /// What Kopf leaves to wake itself up means nothing to us.
+    /// Removes the annotation by which Kopf wakes itself up, because this operator does not use it.
     fn untouch(&self, body: &Body, patch: &mut Patch) {
         self.keys.remove(&self.touch_key, body, patch);
     }
@@ -114,7 +114,7 @@ impl ProgressStorage for AnnotationsProgressStorage {
 }
 
 impl AnnotationsDiffBaseStorage {
-    /// Under `prefix`; Kopf's default is `kopf.zalando.org`.
+    /// Creates a storage under `prefix`; Kopf's default is `kopf.zalando.org`.
     #[must_use]
     pub fn new(prefix: impl Into<String>) -> Self {
         Self {
@@ -123,19 +123,19 @@ impl AnnotationsDiffBaseStorage {
             ignored: Vec::new(),
         }
     }
-    /// The name part of the annotation; `last-handled-configuration` by default.
+    /// Sets the name part of the annotation. Default: `last-handled-configuration`.
     #[must_use]
     pub fn key(mut self, key: impl Into<String>) -> Self {
         self.key = key.into();
         self
     }
-    /// Whether the name by the first version of Kopf's rule is used beside that by the second, where they differ. It is by default.
+    /// Sets whether the name by the first version of Kopf's rule is used in addition to that by the second, where they differ. Default: true.
     #[must_use]
     pub fn v1(mut self, v1: bool) -> Self {
         self.keys.v1 = v1;
         self
     }
-    /// A field whose changes are none, such as `spec.replicas`; may be repeated.
+    /// Ignores changes of a field, such as `spec.replicas`. May be called repeatedly.
     #[must_use]
     pub fn ignored_field(mut self, field: &str) -> Self {
         self.ignored.push(FieldPath::parse(field));
@@ -177,7 +177,7 @@ fn in_annotation(name: &str, why: &str) -> StorageError {
     format!("annotation {name}: {why}").into()
 }
 
-/// Take out all annotations under `prefix`, and the stanzas that are empty then.
+/// Removes all annotations under `prefix`, and stanzas that become empty.
 fn drop_prefix(essence: &mut Value, prefix: &str) {
     let own = |key: &String| {
         key.strip_prefix(prefix)
@@ -193,7 +193,7 @@ fn drop_prefix(essence: &mut Value, prefix: &str) {
     }
 }
 
-/// Take out a field, and the parents that are empty then.
+/// Removes a field, and parents that become empty.
 pub(super) fn drop_field(value: &mut Value, field: &FieldPath) {
     drop_parts(value, field.parts());
 }

@@ -1,26 +1,27 @@
-//! JSON as Python writes it: `json.dumps(value, separators=(",", ":"))`.
+//! Writes JSON as Python does: `json.dumps(value, separators=(",", ":"))`.
 //!
-//! Promises the same bytes for the same value, but for the order of keys, which our trees do not keep. Must not know what is written.
+//! Guarantees the same bytes for the same value, except for the order of keys, which our trees do not keep. Must not know the meaning of
+//! values.
 
 use std::fmt::Write as _;
 
 use serde_json::{Map, Number, Value};
 
-/// A whole value.
+/// Writes a complete value.
 pub(crate) fn dumps(value: &Value) -> String {
     let mut text = String::new();
     put(value, &mut text);
     text
 }
 
-/// A JSON object in an order of keys of its own.
+/// Writes a JSON object with its keys in the given order.
 pub(crate) fn dumps_in_order<'a>(members: impl Iterator<Item = (&'a str, &'a Value)>) -> String {
     let mut text = String::new();
     put_members(members, &mut text);
     text
 }
 
-/// An essence, in the order in which Kopf makes it: first what is taken over from the object, then the metadata, then the status.
+/// Writes an essence in Kopf's order: first the stanzas of the object, then the metadata, then the status.
 pub(crate) fn dumps_essence(essence: &Value) -> String {
     let Some(all) = essence.as_object() else {
         return dumps(essence);
@@ -44,7 +45,7 @@ pub(crate) fn dumps_essence(essence: &Value) -> String {
     text
 }
 
-/// Labels and annotations first, then fields that handlers have opted into.
+/// Writes labels and annotations first, then fields that handlers have opted into.
 fn put_metadata(metadata: &Value, text: &mut String) {
     let Some(members) = metadata.as_object() else {
         return put(metadata, text);
@@ -98,7 +99,7 @@ fn put_members<'a>(members: impl Iterator<Item = (&'a str, &'a Value)>, text: &m
     text.push('}');
 }
 
-/// With the comma before it, unless it is the first one.
+/// Writes a key, preceded by a comma unless it is the first one.
 fn put_key(key: &str, text: &mut String) {
     if !text.ends_with('{') {
         text.push(',');
@@ -107,7 +108,7 @@ fn put_key(key: &str, text: &mut String) {
     text.push(':');
 }
 
-/// Everything but printable ASCII is escaped, as UTF-16.
+/// Escapes everything except printable ASCII, as UTF-16.
 fn put_string(string: &str, text: &mut String) {
     text.push('"');
     for character in string.chars() {
@@ -130,7 +131,7 @@ fn put_string(string: &str, text: &mut String) {
     text.push('"');
 }
 
-/// Floats in Python's shortest form: with an exponent of at least two digits below 1e-4 and from 1e16 on.
+/// Writes floats in Python's shortest form: with an exponent of at least two digits below 1e-4 and from 1e16 on.
 fn put_number(number: &Number, text: &mut String) {
     let float = number.as_f64().filter(|_| number.is_f64());
     let Some(float) = float else {

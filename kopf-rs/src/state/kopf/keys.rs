@@ -1,7 +1,7 @@
 //! Kopf's names of annotations, in both versions of its rule.
 //!
-//! Promises Kopf's names for all ids that Kopf can name; ids of which Kopf makes names that no server accepts are encoded instead.
-//! Must not know what is kept under the names.
+//! Guarantees Kopf's names for all ids that Kopf can name. Ids for which Kopf creates names that no server accepts are encoded instead. Must
+//! not know the values under the names.
 
 use crate::object::body::Body;
 use crate::object::patch::Patch;
@@ -11,14 +11,14 @@ use crate::state::naming::{
 use crate::state::storage::StorageError;
 use serde_json::Value;
 
-/// The longest name part of an annotation; in the first version of the rule, of all of it.
+/// The maximum length of an annotation's name part; in the first version of the rule, of the whole name.
 const LONGEST: usize = 63;
 
 /// The annotations under one prefix.
 #[derive(Clone, Debug)]
 pub(crate) struct Keys {
     pub(crate) prefix: String,
-    /// Whether names by the first version of the rule are written and read too.
+    /// True if names by the first version of the rule are also written and read.
     pub(crate) v1: bool,
 }
 
@@ -30,7 +30,7 @@ impl Keys {
         }
     }
 
-    /// Whether a server takes the names at all.
+    /// Checks that a server accepts the names.
     pub(crate) fn check(&self) -> Result<(), StorageError> {
         if is_valid_prefix(&self.prefix) {
             return Ok(());
@@ -42,7 +42,7 @@ impl Keys {
         Err(text.into())
     }
 
-    /// All names for `key`: that of the second version first.
+    /// Returns all names for `key`, that of the second version first.
     pub(crate) fn of(&self, key: &str, body: &Body) -> Vec<String> {
         let marked;
         let key = if is_copy_of_deployment(body) {
@@ -62,7 +62,7 @@ impl Keys {
         keys
     }
 
-    /// What the object carries under the first of these names that it has, and that name.
+    /// Returns the first of these names that the object has, and its value.
     pub(crate) fn fetch<'a>(&self, key: &str, body: &'a Body) -> Option<(String, &'a Value)> {
         let annotations = body.annotation_map();
         self.of(key, body).into_iter().find_map(|name| {
@@ -71,7 +71,7 @@ impl Keys {
         })
     }
 
-    /// Write an annotation under all its names, with the marker where Kopf would not recognise the prefix.
+    /// Writes an annotation under all its names, plus the marker if Kopf would not recognise the prefix.
     pub(crate) fn put(&self, key: &str, value: &str, body: &Body, patch: &mut Patch) {
         for name in self.of(key, body) {
             patch.put(&["metadata", "annotations", &name], value.into());
@@ -82,7 +82,7 @@ impl Keys {
         }
     }
 
-    /// Take an annotation off the object, or out of the patch, under all its names.
+    /// Removes an annotation from the object or from the patch, under all its names.
     pub(crate) fn remove(&self, key: &str, body: &Body, patch: &mut Patch) {
         for name in self.of(key, body) {
             let at = ["metadata", "annotations", name.as_str()];
@@ -102,7 +102,7 @@ impl Keys {
         }
     }
 
-    /// Long keys are told apart by a digest of the whole key.
+    /// Shortens long keys and adds a digest of the whole key.
     fn second(&self, key: &str) -> String {
         let safe = safe(key);
         if safe.len() <= LONGEST {
@@ -113,7 +113,7 @@ impl Keys {
         format!("{}/{head}{suffix}", self.prefix)
     }
 
-    /// The prefix counts too, and the digest is one of the safe key.
+    /// Shortens by the first version of the rule: the prefix counts too, and the digest is that of the safe key.
     fn first(&self, key: &str) -> String {
         let safe = safe(key);
         let room = LONGEST.cast_signed() - self.prefix.len().cast_signed() - 1;
@@ -130,7 +130,7 @@ fn safe(key: &str) -> String {
     key.replace('/', ".").replace(['<', '>'], "_")
 }
 
-/// The first `length` bytes; a negative length leaves out so many at the end, as in Python.
+/// Returns the first `length` bytes; a negative length removes that many bytes from the end, as in Python.
 fn head(text: &str, length: isize) -> &str {
     let length = match usize::try_from(length) {
         Ok(length) => length.min(text.len()),

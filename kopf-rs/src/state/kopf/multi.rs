@@ -1,6 +1,6 @@
-//! Kopf's storages made of several: for moving from one place to another, and its default.
+//! Kopf's combined storages, which migrate from one place to another; one of them is Kopf's default.
 //!
-//! Must not know what they are made of.
+//! Must not know the combined storages.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::state::kopf::status::StatusProgressStorage;
 use crate::state::progress::Record;
 use crate::state::storage::{DiffBaseStorage, ProgressStorage, StorageError};
 
-/// Progress in several places: the first that has a record is believed, all are written to.
+/// Stores progress in several places: reads from the first that has a record, and writes to all.
 ///
 /// ```
 /// use kopf_rs::Persistence;
@@ -28,16 +28,16 @@ use crate::state::storage::{DiffBaseStorage, ProgressStorage, StorageError};
 #[derive(Clone, Default)]
 pub struct MultiProgressStorage(Vec<Arc<dyn ProgressStorage>>);
 
-/// The state handled last in several places: the first that has it is believed, all are written to.
+/// Stores the last-handled state in several places: reads from the first that has it, and writes to all.
 #[derive(Clone, Default)]
 pub struct MultiDiffBaseStorage(Vec<Arc<dyn DiffBaseStorage>>);
 
-/// Kopf's default: progress is kept in annotations, and what is found in the status is read and taken off.
+/// Kopf's default: stores progress in annotations, and migrates records found in the status by reading and removing them.
 #[derive(Clone)]
 pub struct SmartProgressStorage(MultiProgressStorage);
 
 impl MultiProgressStorage {
-    /// Another place, behind those that are there.
+    /// Adds another place, after the existing ones.
     #[must_use]
     pub fn and(mut self, storage: impl ProgressStorage + 'static) -> Self {
         self.0.push(Arc::new(storage));
@@ -46,7 +46,7 @@ impl MultiProgressStorage {
 }
 
 impl MultiDiffBaseStorage {
-    /// Another place, behind those that are there.
+    /// Adds another place, after the existing ones.
     #[must_use]
     pub fn and(mut self, storage: impl DiffBaseStorage + 'static) -> Self {
         self.0.push(Arc::new(storage));
@@ -55,7 +55,7 @@ impl MultiDiffBaseStorage {
 }
 
 impl SmartProgressStorage {
-    /// Annotations under `prefix`, the status under `status.{name}`; Kopf's defaults are `kopf.zalando.org` and `kopf`.
+    /// Uses annotations under `prefix`, and the status under `status.{name}`; Kopf's defaults are `kopf.zalando.org` and `kopf`.
     #[must_use]
     pub fn new(prefix: impl Into<String>, name: &str) -> Self {
         let multi = MultiProgressStorage::default()
@@ -139,7 +139,7 @@ impl ProgressStorage for SmartProgressStorage {
 
 type Fetched<T> = Result<Option<T>, StorageError>;
 
-/// What the first storage that has anything says: a failure too.
+/// Returns the first result that is not empty, including a failure.
 fn first<T: PartialEq>(mut fetched: impl Iterator<Item = Fetched<T>>) -> Fetched<T> {
     fetched.find(|it| *it != Ok(None)).unwrap_or(Ok(None))
 }

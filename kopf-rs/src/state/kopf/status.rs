@@ -1,6 +1,6 @@
 //! Kopf's storages in the status stanza.
 //!
-//! A schema that does not have the fields prunes them: the write is answered without them, and that is told. Must not know other places.
+//! A schema that lacks the fields prunes them: the response of the server shows it, and the operator reports it. Must not know other places.
 
 use serde_json::{Map, Value};
 
@@ -12,7 +12,7 @@ use crate::state::kopf::dumps::dumps_essence;
 use crate::state::progress::Record;
 use crate::state::storage::{DiffBaseStorage, ProgressStorage, StorageError};
 
-/// Progress in the status, in Kopf's format: an object per handler under `status.{name}.progress`.
+/// Stores progress in the status, in Kopf's format: an object per handler under `status.{name}.progress`.
 ///
 /// The schema of the kind must have the field, or preserve unknown ones.
 #[derive(Clone, Debug)]
@@ -22,7 +22,7 @@ pub struct StatusProgressStorage {
     writes: bool,
 }
 
-/// The state handled last in the status, in Kopf's format: text in `status.{name}.last-handled-configuration`.
+/// Stores the last-handled state in the status, in Kopf's format: text in `status.{name}.last-handled-configuration`.
 #[derive(Clone, Debug)]
 pub struct StatusDiffBaseStorage {
     field: FieldPath,
@@ -30,7 +30,7 @@ pub struct StatusDiffBaseStorage {
 }
 
 impl StatusProgressStorage {
-    /// Under `status.{name}`; Kopf's default is `kopf`.
+    /// Creates a storage under `status.{name}`; Kopf's default is `kopf`.
     #[must_use]
     pub fn new(name: &str) -> Self {
         Self {
@@ -39,13 +39,13 @@ impl StatusProgressStorage {
             writes: true,
         }
     }
-    /// Another field than `status.{name}.progress`.
+    /// Uses another field than `status.{name}.progress`.
     #[must_use]
     pub fn field(mut self, field: &str) -> Self {
         self.field = FieldPath::parse(field);
         self
     }
-    /// Reads and removes what is there, but puts nothing in.
+    /// Reads and removes existing records, but stores none.
     pub(super) fn for_reading(mut self) -> Self {
         self.writes = false;
         self
@@ -97,7 +97,7 @@ impl ProgressStorage for StatusProgressStorage {
 }
 
 impl StatusDiffBaseStorage {
-    /// Under `status.{name}`; Kopf's default is `kopf`.
+    /// Creates a storage under `status.{name}`; Kopf's default is `kopf`.
     #[must_use]
     pub fn new(name: &str) -> Self {
         Self {
@@ -105,13 +105,13 @@ impl StatusDiffBaseStorage {
             ignored: Vec::new(),
         }
     }
-    /// Another field than `status.{name}.last-handled-configuration`.
+    /// Uses another field than `status.{name}.last-handled-configuration`.
     #[must_use]
     pub fn field(mut self, field: &str) -> Self {
         self.field = FieldPath::parse(field);
         self
     }
-    /// A field whose changes are none, such as `spec.replicas`; may be repeated.
+    /// Ignores changes of a field, such as `spec.replicas`. May be called repeatedly.
     #[must_use]
     pub fn ignored_field(mut self, field: &str) -> Self {
         self.ignored.push(FieldPath::parse(field));

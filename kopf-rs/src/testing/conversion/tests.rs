@@ -113,7 +113,7 @@ fn ten_thousand_objects_come_back_as_they_were() {
 #[test]
 #[should_panic(expected = "an object is not the same")]
 fn a_default_that_the_other_version_shows_is_told() {
-    // The size of the other version is made of a default here.
+    // The conversion turns the default into the size of the other version.
     let of_size = CRD.replace(
         "since: {type: string, format: date-time}",
         "since: {type: integer, default: 5}",

@@ -1,7 +1,6 @@
-//! A script's commands, run in order on a server, and what they led to on both.
+//! Runs the commands of a script in order on a server, and compares the results of both servers.
 //!
-//! Promise: each side has a folder, a home and a namespace of its own; every command ends, or fails at a deadline.
-//! Must not know what commands mean.
+//! Each side has its own folder, home and namespace; every command ends, or fails at a deadline. Must not know the meaning of commands.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,10 +16,10 @@ use super::super::ledger::Ledger;
 use super::super::plain::{Own, plain, unequal};
 use super::script::{Run, Script, Step};
 
-/// How long a command, or what is awaited, may take.
+/// The deadline for a command or an awaited result.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A command, and what differs between the two servers.
+/// A command, and the differences between the two servers.
 #[derive(Debug)]
 pub(super) struct Pair {
     script: String,
@@ -38,7 +37,7 @@ impl fmt::Display for Pair {
     }
 }
 
-/// What a command led to.
+/// The result of a command.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Said {
     exit: i32,
@@ -48,7 +47,7 @@ pub(super) struct Said {
     err: Vec<String>,
 }
 
-/// Runs a script on a server: what each step led to, where that is compared.
+/// Runs a script on a server, and returns the result of each step that is compared.
 pub(super) async fn play(
     side: &str,
     script: &Script,
@@ -64,7 +63,7 @@ pub(super) async fn play(
     all
 }
 
-/// Compares what a script led to on both servers.
+/// Compares the results of a script on both servers.
 pub(super) fn compared(
     script: &Script,
     ours: &[Option<Said>],
@@ -94,7 +93,7 @@ pub(super) fn compared(
     pairs
 }
 
-/// Where the real server does not lead to what the script says.
+/// Returns the differences between the real server's result and the one that the script expects.
 fn unexpected(run: &Run, real: &Said) -> Vec<String> {
     let text = || [real.out.join("\n"), real.err.join("\n")].join("\n");
     let mut complaints = Vec::new();
@@ -117,7 +116,7 @@ fn differences(ours: &Said, real: &Said) -> Vec<String> {
     found
 }
 
-/// A server, and what is run beside it.
+/// A server, and the programs that run against it.
 struct Side {
     folder: PathBuf,
     path: String,
@@ -160,7 +159,7 @@ impl Side {
         side
     }
 
-    /// What a step led to, where there is something to compare.
+    /// Runs a step, and returns its result if it is to be compared.
     async fn play(&mut self, step: &Step) -> Option<Said> {
         match step {
             Step::Run(run) => Some(self.repeated(run).await),
@@ -204,7 +203,7 @@ impl Side {
         }
     }
 
-    /// The first lines of what runs under a name.
+    /// Returns the first lines of the program that runs under a name.
     async fn until(&self, name: &str, count: usize) -> Vec<String> {
         let program = self.watches.get(name).expect("what is awaited was started");
         let lines = program.lines();
@@ -248,7 +247,7 @@ impl Side {
         command
     }
 
-    /// The namespace goes, so that later runs and other clients see nothing of it.
+    /// Deletes the namespace, so that later runs and other clients do not see its objects.
     async fn leave(&mut self) {
         self.watches.clear();
         let end = format!("kubectl delete namespace {} --wait=false", self.namespace);

@@ -1,6 +1,6 @@
-//! Scripts as they are written.
+//! The script format.
 //!
-//! Promise: a malformed script fails by its name. Must not know how commands are run.
+//! A malformed script fails with its name. Must not know how commands are run.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -8,43 +8,43 @@ use std::path::{Path, PathBuf};
 /// A file of commands.
 #[derive(Debug)]
 pub(super) struct Script {
-    /// The name of the file, without its ending.
+    /// The file name, without its extension.
     pub(super) name: String,
-    /// Files that lie in the folder where the commands run, and their texts.
+    /// The files in the working folder of the commands, with their texts.
     pub(super) files: Vec<(String, String)>,
     pub(super) steps: Vec<Step>,
 }
 
-/// What happens on both sides.
+/// A step that both sides run.
 #[derive(Debug)]
 pub(super) enum Step {
     /// A command.
     Run(Run),
-    /// A command that goes on under a name.
+    /// Starts a command that continues to run under a name.
     Start { name: String, command: String },
-    /// Until what runs under a name has printed so many lines.
+    /// Waits until the command with this name has printed this number of lines.
     Await { name: String, lines: usize },
-    /// The same; then the lines are compared, and it ends.
+    /// Waits like `Await`, compares the lines, and ends the command.
     Take { name: String, lines: usize },
 }
 
-/// A command, and what it leads to beside the real server.
+/// A command, and its expected result with the real server.
 #[derive(Debug, Default)]
 pub(super) struct Run {
-    /// A line for a shell.
+    /// The shell command.
     pub(super) command: String,
     /// The exit code.
     pub(super) exit: i32,
-    /// What must be printed.
+    /// Text that the output must contain.
     pub(super) says: Option<String>,
-    /// Run again until this is printed, on both sides, then compare.
+    /// Repeats the command on both sides until it prints this, and then compares.
     pub(super) until: Option<String>,
 }
 
 // === impl Script ===
 
 impl Script {
-    /// All scripts of a folder, by name.
+    /// Returns all scripts of a folder, sorted by name.
     pub(super) fn read_all(folder: &Path) -> Vec<Self> {
         let entries = std::fs::read_dir(folder).expect("the scripts' folder is readable");
         let paths = entries.map(|entry| entry.expect("a folder entry").path());
@@ -81,7 +81,7 @@ impl Script {
         }
     }
 
-    /// The namespace that the commands are in.
+    /// Returns the namespace of the commands.
     pub(super) fn namespace(&self) -> String {
         namespace(&self.name)
     }
@@ -91,7 +91,7 @@ fn namespace(script: &str) -> String {
     format!("kubectl-{script}")
 }
 
-/// Nothing where the line means nothing.
+/// Parses a line into steps; returns `None` for an invalid line.
 fn read_line(line: &str, steps: &mut Vec<Step>) -> Option<()> {
     let line = line.trim_end();
     if line.is_empty() || line.starts_with('#') {

@@ -1,4 +1,4 @@
-//! Processes of one operator that share a Lease, and what they say.
+//! Processes of one operator that share a Lease, and their output.
 
 use std::time::Duration;
 
@@ -9,13 +9,17 @@ use tokio::time::sleep;
 use super::history::History;
 use crate::cli::{self, PATIENCE};
 
-/// Between two looks.
+/// The polling interval.
 const PULSE: Duration = Duration::from_millis(20);
 
-/// How many objects one of them has at work at a time.
+/// The duration of the Lease. The holder renews it every [`RETRY`].
+pub(super) const DURATION: Duration = Duration::from_secs(6);
+pub(super) const RETRY: Duration = Duration::from_secs(1);
+
+/// The worker limit of each process.
 pub(super) const WORKERS: usize = 4;
 
-/// All that were ever started.
+/// All processes, including those that have ended.
 pub(super) struct Group<'a> {
     cluster: &'a TestCluster,
     members: Vec<Member>,
@@ -25,7 +29,7 @@ pub(super) struct Group<'a> {
 struct Member {
     name: String,
     program: Program,
-    /// Neither killed nor ended.
+    /// True until it is killed or ends.
     runs: bool,
 }
 
@@ -42,7 +46,7 @@ impl<'a> Group<'a> {
         group
     }
 
-    /// One more, which knows the Lease by then.
+    /// Starts one more process, and waits until it knows the Lease.
     pub(super) async fn add(&mut self) {
         let name = format!("instance{}", self.members.len());
         let kubeconfig = self.cluster.kubeconfig().display().to_string();
@@ -50,12 +54,13 @@ impl<'a> Group<'a> {
         let args = ["--kubeconfig", &kubeconfig, "-n", namespace, "--lease"];
         let mut command = cli::operator("replica", &args);
         let workers = WORKERS.to_string();
+        let [duration, retry] = [DURATION, RETRY].map(|it| format!("{}s", it.as_secs()));
         command.envs([
             ("HOSTNAME", name.as_str()),
             ("KOPF_RS_LEASE_NAMESPACE", namespace),
-            ("KOPF_RS_LEASE_DURATION", "6s"),
+            ("KOPF_RS_LEASE_DURATION", &duration),
             ("KOPF_RS_LEASE_RENEW_DEADLINE", "4s"),
-            ("KOPF_RS_LEASE_RETRY_PERIOD", "1s"),
+            ("KOPF_RS_LEASE_RETRY_PERIOD", &retry),
             ("KOPF_RS_QUEUEING_WORKER_LIMIT", &workers),
         ]);
         let program = Program::start(command, PATIENCE);
@@ -70,7 +75,7 @@ impl<'a> Group<'a> {
         });
     }
 
-    /// Wait until one that runs holds the Lease.
+    /// Waits until a running process holds the Lease.
     pub(super) async fn at_work(&self, history: &History) -> usize {
         let runs = |holder: &str| {
             let is = |it: &Member| it.runs && holder.starts_with(&format!("{}_", it.name));
@@ -95,7 +100,7 @@ impl<'a> Group<'a> {
         self.kills += 1;
     }
 
-    /// Gracefully.
+    /// Stops a process gracefully.
     pub(super) async fn end_one(&mut self, at: usize) {
         let member = &mut self.members[at];
         member.program.signal("TERM").await;
@@ -113,13 +118,13 @@ impl<'a> Group<'a> {
         }
     }
 
-    /// How often it has told that it lost the Lease.
+    /// Returns how often the process has logged the loss of the Lease.
     pub(super) fn losses(&self, at: usize) -> usize {
         let lines = self.members[at].program.lines();
         lines.count(is_loss)
     }
 
-    /// Wait until it has told so once more.
+    /// Waits until the process logs the loss of the Lease once more.
     pub(super) async fn until_lost(&self, at: usize, before: usize) {
         let lines = self.members[at].program.lines();
         while lines.count(is_loss) <= before {
@@ -127,7 +132,7 @@ impl<'a> Group<'a> {
         }
     }
 
-    /// All that they have said.
+    /// Returns the output of all processes.
     pub(super) fn said(&self) -> String {
         let lines = self.members.iter();
         let lines = lines.flat_map(|it| {
@@ -140,7 +145,7 @@ impl<'a> Group<'a> {
         lines.collect::<Vec<_>>().join("\n")
     }
 
-    /// Attempts that any of them has begun.
+    /// Returns the number of attempts that any of them has started.
     pub(super) fn attempts_begun(&self) -> usize {
         let lines = self.members.iter().map(|it| it.program.lines());
         lines
@@ -148,7 +153,7 @@ impl<'a> Group<'a> {
             .sum()
     }
 
-    /// How often attempts may have been cut off.
+    /// Returns the number of times that attempts may have been cut off.
     pub(super) fn interruptions(&self) -> usize {
         let lapse = |line: &str| is_loss(line) || line.contains("Handlers are paused, since");
         let lines = self.members.iter().map(|it| it.program.lines());

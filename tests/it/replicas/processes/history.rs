@@ -1,4 +1,4 @@
-//! All that the cluster has seen of objects and of the Lease, in the order in which it was stored.
+//! All stored versions of the objects and of the Lease, in the order of the server.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,7 +12,7 @@ use serde_json::Value;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
-/// Follows until it is dropped.
+/// The history; it follows the cluster until it is dropped.
 pub(super) struct History {
     objects: Versions,
     leases: Versions,
@@ -23,13 +23,13 @@ pub(super) struct History {
 type Versions = Arc<Mutex<Vec<Version>>>;
 
 struct Version {
-    /// One sequence for all kinds.
+    /// The resource version, which increases across all kinds.
     revision: u64,
     object: Value,
     seen: Instant,
 }
 
-/// Between two looks.
+/// The polling interval.
 const PULSE: Duration = Duration::from_millis(20);
 
 impl History {
@@ -50,7 +50,7 @@ impl History {
         }
     }
 
-    /// Wait until the Lease has a holder that `is` finds.
+    /// Waits until the Lease has a holder that `is` accepts.
     pub(super) async fn until_held<T>(&self, is: impl Fn(&str) -> Option<T>) -> T {
         self.until("a holder", || {
             let leases = locked(&self.leases);
@@ -59,7 +59,7 @@ impl History {
         .await
     }
 
-    /// Wait until another one has the Lease, and has written an object.
+    /// Waits until another process holds the Lease and has written an object.
     pub(super) async fn until_written_by_another(&self, name: &str) {
         let own = format!("{name}_");
         let another = |holder: &str| !holder.is_empty() && !holder.starts_with(&own);
@@ -76,7 +76,7 @@ impl History {
         .await;
     }
 
-    /// Wait until so many objects have what two attempts leave.
+    /// Waits until this number of objects has the results of two attempts.
     pub(super) async fn until_handled(&self, count: usize) {
         self.until("all objects handled", || {
             let done = self.attempts();
@@ -101,7 +101,7 @@ impl History {
         }
     }
 
-    /// The newest attempts of each object.
+    /// Returns the newest attempts of each object.
     pub(super) fn attempts(&self) -> BTreeMap<String, Vec<String>> {
         let objects = locked(&self.objects);
         let replicated = objects.iter().filter(|it| it.is_replicated());
@@ -109,14 +109,19 @@ impl History {
     }
 
     pub(super) fn terms(&self) -> usize {
-        let leases = locked(&self.leases);
-        let mut terms: Vec<_> = leases.iter().map(Version::term).collect();
-        terms.retain(|(holder, _)| !holder.is_empty());
-        terms.dedup();
-        terms.len()
+        self.beginnings().len()
     }
 
-    /// Each attempt was written by the one that held the Lease when it was stored.
+    /// The revisions at which terms have begun.
+    fn beginnings(&self) -> Vec<u64> {
+        let leases = locked(&self.leases);
+        let held = leases.iter().filter(|it| !it.holder().is_empty());
+        let mut terms: Vec<_> = held.map(|it| (it.term(), it.revision)).collect();
+        terms.dedup_by(|next, former| next.0 == former.0);
+        terms.into_iter().map(|(_, revision)| revision).collect()
+    }
+
+    /// Asserts that each attempt was written by the holder of the Lease at that time.
     pub(super) fn assert_one_writer(&self) {
         let (objects, leases) = (locked(&self.objects), locked(&self.leases));
         assert!(leases.is_sorted_by_key(|it| it.revision));
@@ -147,12 +152,20 @@ impl History {
         assert!(looked_at > 0, "nothing was written");
     }
 
-    /// Without any attempt being written.
+    /// Returns the longest time without a written attempt, divided by the number of terms that began in it: a fault may hit the next holder before its
+    /// first write.
     pub(super) fn longest_gap(&self) -> Duration {
-        let objects = locked(&self.objects);
+        let (objects, beginnings) = (locked(&self.objects), self.beginnings());
         let written = objects.iter().filter(|it| !it.attempts().is_empty());
-        let seen: Vec<_> = written.map(|it| it.seen).collect();
-        let gaps = seen.windows(2).map(|pair| pair[1] - pair[0]);
+        let written: Vec<_> = written.map(|it| (it.revision, it.seen)).collect();
+        let gaps = written.windows(2).map(|pair| {
+            let [(before, since), (after, until)] = [pair[0], pair[1]];
+            let begun = beginnings
+                .iter()
+                .filter(|it| (before..after).contains(*it))
+                .count();
+            (until - since) / u32::try_from(begun.max(1)).expect("few terms")
+        });
         gaps.max().unwrap_or_default()
     }
 }
@@ -175,7 +188,7 @@ impl Version {
         self.object["metadata"]["labels"]["replicated"] == "yes"
     }
 
-    /// As `instance/retry`, the first one first.
+    /// Returns the attempts as `instance/retry`, oldest first.
     fn attempts(&self) -> Vec<String> {
         let text = self.object["metadata"]["annotations"]["attempts"].as_str();
         let attempts = text.unwrap_or_default().split_whitespace();
@@ -196,7 +209,7 @@ impl Version {
     }
 }
 
-/// Whether an attempt was made by that instance.
+/// Returns whether that instance made the attempt.
 fn by(attempt: &str, name: &str) -> bool {
     attempt.split('/').next() == Some(name)
 }

@@ -1,6 +1,6 @@
-//! Random requests to objects of kinds that come with the server.
+//! Random requests to objects of built-in kinds.
 //!
-//! Promise: nothing is asked for that controllers of a real cluster would change in passing. Must not know what is answered.
+//! Avoids objects that the controllers of a real cluster would change during the script. Must not know the answers.
 
 use std::collections::BTreeMap;
 
@@ -12,16 +12,16 @@ use crate::corpus::script::Step;
 
 const STRATEGIC: &str = "application/strategic-merge-patch+json";
 
-/// A kind: where its objects are, one of them, and what may be changed in it.
+/// A kind: the path of its objects, a sample object, and possible changes of it.
 struct Subject {
     path: &'static str,
     body: Value,
     changes: Vec<(&'static str, Value)>,
-    /// Its controller is at work: nothing is kept.
+    /// Uses dry runs only, because a controller acts on objects of this kind.
     dry: bool,
 }
 
-/// One request, or two of which the second needs the first.
+/// Returns one request, or two if the second needs the result of the first.
 pub(super) fn requests(chance: &mut Chance) -> Vec<Step> {
     let subject = subject(chance);
     let name = *chance.pick(&["x", "y", "z"]);
@@ -56,7 +56,7 @@ pub(super) fn requests(chance: &mut Chance) -> Vec<Step> {
     steps
 }
 
-/// An object with a change or two, rarely more.
+/// Returns an object with at most three random changes.
 fn whole(chance: &mut Chance, subject: &Subject, name: &str) -> Value {
     let mut body = subject.body.clone();
     body["metadata"] = json!({"name": name});
@@ -87,7 +87,7 @@ fn change(chance: &mut Chance, subject: &Subject) -> (String, Value) {
     ((*pointer).to_owned(), value.clone())
 }
 
-/// Put a value at a pointer, making maps on the way.
+/// Sets a value at a pointer and creates missing maps on the way.
 fn put(body: &mut Value, pointer: &str, value: Value) {
     let mut slot = body;
     for part in pointer.split('/').skip(1) {
@@ -108,7 +108,7 @@ fn patched(chance: &mut Chance, subject: &Subject, object: &str, media: &str) ->
     let mut body = json!({});
     for _ in 0..=chance.below(2) {
         let (pointer, value) = change(chance, subject);
-        // A merge patch has lists whole.
+        // A merge patch replaces lists as a whole.
         if !pointer.contains("/0/") {
             let value = if chance.one_in(5) { Value::Null } else { value };
             put(&mut body, &pointer, value);
@@ -203,7 +203,7 @@ fn template() -> Value {
     json!({"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}})
 }
 
-/// Changes of all that makes Pods.
+/// Returns changes for kinds that have a Pod template.
 fn workload(own: &[(&'static str, Value)]) -> Vec<(&'static str, Value)> {
     let mut all = vec![
         ("/spec/replicas", json!(2)),

@@ -1,4 +1,4 @@
-//! Random definitions: what a version has beside its schema, and schemas that nearly stand.
+//! Random definitions: the parts of a version beside its schema, and schemas that are almost valid.
 //!
 //! Must not know objects.
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{Chance, schema};
 
-/// What a version has beside its schema.
+/// Returns random fields of a version beside its schema.
 pub(super) fn version(chance: &mut Chance, root: &Value) -> Value {
     let mut version = json!({});
     match chance.below(4) {
@@ -41,7 +41,7 @@ pub(super) fn version(chance: &mut Chance, root: &Value) -> Value {
     version
 }
 
-/// A definition that differs from one that stands by a change or two.
+/// Returns a definition that differs from a valid one by one or two changes.
 pub(super) fn nearly(chance: &mut Chance, root: &Value, version: &Value) -> Value {
     let mut root = root.clone();
     for _ in 0..=chance.below(2) {
@@ -51,7 +51,7 @@ pub(super) fn nearly(chance: &mut Chance, root: &Value, version: &Value) -> Valu
         "name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": root},
     });
     let parts = version.as_object().into_iter().flatten();
-    // The real server falls over selectable fields beside a schema that is not structural.
+    // The real server crashes on selectable fields beside a schema that is not structural.
     for (name, value) in parts.filter(|(name, _)| *name != "selectableFields") {
         changed[name] = value.clone();
     }
@@ -65,7 +65,7 @@ pub(super) fn nearly(chance: &mut Chance, root: &Value, version: &Value) -> Valu
     })
 }
 
-/// Change a word of a schema, or of one within it.
+/// Changes a keyword of a schema or of a nested schema.
 fn spoil(chance: &mut Chance, schema: &mut Value, depth: usize) {
     let names: Vec<String> = match schema.get("properties").and_then(Value::as_object) {
         Some(properties) => properties.keys().cloned().collect(),

@@ -1,7 +1,6 @@
 //! Random requests to the objects of a definition.
 //!
-//! Promise: versions of objects are taken from answers, never made up, but for one that is always stale. Must not know what
-//! is answered.
+//! Resource versions come from answers, except for one that is always stale. Must not know the answers.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +15,7 @@ pub(super) const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io, ap
 pub(super) const PARTIAL: &str =
     "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io, application/json";
 
-/// One request, or two of which the second needs the first.
+/// Returns one request, or two if the second needs the result of the first.
 pub(super) fn requests(chance: &mut Chance, root: &Value, version: &Value) -> Vec<Step> {
     let name = *chance.pick(&NAMES);
     let mut steps = match chance.below(28) {
@@ -51,7 +50,7 @@ pub(super) fn step(request: &str, body: Option<Value>) -> Step {
     }
 }
 
-/// Ask for a dry run, or for another judgement of unknown fields.
+/// Adds a query to a step at random: a dry run, or another level of field validation.
 pub(super) fn query(chance: &mut Chance, step: &mut Step) {
     let writes = step.body.is_some() && !step.request.starts_with("DELETE");
     let query = match chance.below(12) {
@@ -88,7 +87,7 @@ fn created(chance: &mut Chance, root: &Value, name: &str) -> Step {
     match chance.below(20) {
         0 => {
             body["metadata"] = json!({"generateName": "g-"});
-            // Kept out of lists, whose order the random ending would decide.
+            // A dry run keeps the object out of lists, whose order would depend on the random suffix.
             return step("POST ${things}?dryRun=All", Some(body));
         }
         1 => body["metadata"]["name"] = json!("No Name"),
@@ -148,7 +147,7 @@ fn applied(chance: &mut Chance, root: &Value, name: &str) -> Step {
     step
 }
 
-/// A JSON patch of several operations, also to metadata.
+/// Returns a JSON patch with several operations, some of them on metadata.
 fn moved(chance: &mut Chance, root: &Value, name: &str) -> Step {
     let spec = &root["properties"]["spec"];
     let mut operations = Vec::new();
@@ -172,7 +171,7 @@ fn moved(chance: &mut Chance, root: &Value, name: &str) -> Step {
     )
 }
 
-/// Look at an object, and change or delete it only if it is still what was seen, or not quite.
+/// Reads an object, then changes or deletes it with preconditions on its version or uid, some of which do not match.
 fn guarded(chance: &mut Chance, root: &Value, name: &str) -> Vec<Step> {
     let mut look = step(&format!("GET ${{things}}/{name}"), None);
     let seen = |name: &str, at: &str| (name.to_owned(), format!("/metadata/{at}"));
@@ -201,7 +200,7 @@ fn guarded(chance: &mut Chance, root: &Value, name: &str) -> Vec<Step> {
     vec![look, then]
 }
 
-/// Delete what a selector finds.
+/// Deletes the objects that match a selector.
 fn swept(chance: &mut Chance) -> Step {
     let query = *chance.pick(&[
         "labelSelector=l%3Da",
@@ -213,7 +212,7 @@ fn swept(chance: &mut Chance) -> Step {
     step(&format!("DELETE ${{things}}?{query}"), None)
 }
 
-/// A list in pages.
+/// Lists objects in pages.
 fn paged(chance: &mut Chance) -> Vec<Step> {
     let limit = 1 + chance.below(2);
     let mut first = step(&format!("GET ${{things}}?limit={limit}"), None);
@@ -226,7 +225,7 @@ fn paged(chance: &mut Chance) -> Vec<Step> {
     vec![first, next]
 }
 
-/// Look at an object's version, and then use it.
+/// Reads the version of an object, then replaces the object with it.
 fn replaced(chance: &mut Chance, root: &Value, name: &str) -> Vec<Step> {
     let mut body = whole(chance, root, name);
     body["metadata"]["resourceVersion"] = "${version}".into();
@@ -248,7 +247,7 @@ fn replaced(chance: &mut Chance, root: &Value, name: &str) -> Vec<Step> {
     ]
 }
 
-/// Apply a status.
+/// Applies a status.
 fn status_applied(chance: &mut Chance, name: &str) -> Step {
     let status = match chance.below(3) {
         0 => json!({"n": chance.pick(&[0, 1]), "l": ["x"]}),
@@ -317,7 +316,7 @@ fn held(chance: &mut Chance, name: &str) -> Step {
 
 fn deleted(chance: &mut Chance, name: &str) -> Step {
     let body = match chance.below(6) {
-        // The collector of the real server learns of new kinds once in a while: it would not take the finalizer away in time.
+        // The garbage collector of the real server discovers new kinds only periodically, so it would remove the finalizer too late.
         0 => Some(
             json!({"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Orphan", "dryRun": ["All"]}),
         ),

@@ -1,18 +1,18 @@
 //! Random structural schemas.
 //!
-//! Promise: every schema is one that a definition may have. Must not know values or requests.
+//! Every schema is valid in a definition. Must not know values or requests.
 
 use serde_json::{Map, Value, json};
 
 use super::Chance;
 
-/// A field of every object whose default tells which schema holds.
+/// A field of every object; its default value identifies the schema in effect.
 pub(super) const MARKER: &str = "marker";
 
-/// How deep objects go.
+/// The maximum depth of nested objects.
 const DEPTH: usize = 3;
 
-/// The formats texts may have.
+/// The string formats that a schema may use.
 const FORMATS: [&str; 14] = [
     "date",
     "date-time",
@@ -30,7 +30,7 @@ const FORMATS: [&str; 14] = [
     "odd",
 ];
 
-/// The schema of whole objects.
+/// Returns a schema of whole objects.
 pub(super) fn root(chance: &mut Chance, marker: u64) -> Value {
     let mut properties = json!({
         "spec": object(chance, DEPTH),
@@ -59,12 +59,12 @@ pub(super) fn root(chance: &mut Chance, marker: u64) -> Value {
     root
 }
 
-/// Which schema that is.
+/// Returns the marker of a schema.
 pub(super) fn marker(root: &Value) -> Value {
     root["properties"][MARKER]["default"].clone()
 }
 
-/// The same schema with one part made anew.
+/// Returns the schema with one part replaced.
 pub(super) fn changed(chance: &mut Chance, root: &Value, marker: u64) -> Value {
     let mut root = root.clone();
     let mut fresh = object(chance, DEPTH);
@@ -79,7 +79,7 @@ pub(super) fn changed(chance: &mut Chance, root: &Value, marker: u64) -> Value {
                 spec["properties"][name] = part.clone();
             }
         }
-        // What is required must be a field that is there, or nothing could be written.
+        // Required fields must be fields that the random objects have, otherwise every write would be refused.
         spec["required"] = Value::Null;
     }
     if spec["required"].is_null()
@@ -91,7 +91,7 @@ pub(super) fn changed(chance: &mut Chance, root: &Value, marker: u64) -> Value {
     root
 }
 
-/// Rules about the number that every object may have, and about what was there before.
+/// Adds validation rules on the replicas, which every object may have, and on the old value.
 fn ruled(chance: &mut Chance, spec: &mut Value) {
     let all = [
         json!({"rule": "!has(self.replicas) || self.replicas != 3", "message": "not three"}),
@@ -136,7 +136,7 @@ fn object(chance: &mut Chance, depth: usize) -> Value {
     schema
 }
 
-/// The schema of a part of an object.
+/// Returns a schema for a part of an object.
 pub(super) fn part(chance: &mut Chance, depth: usize) -> Value {
     let kinds = if depth == 0 { 11 } else { 17 };
     let picked = chance.below(kinds + 3);
@@ -212,7 +212,7 @@ fn list(chance: &mut Chance, depth: usize) -> Value {
     }
 }
 
-/// A default that fits, for schemas where one is easily told.
+/// Returns a valid default value for the schemas where that is simple.
 fn default(schema: &Value) -> Option<Value> {
     let plain = |word: &str| schema.get(word).is_none();
     match schema["type"].as_str()? {

@@ -1,4 +1,4 @@
-//! Random values that mostly fit a schema.
+//! Random values that mostly match a schema.
 //!
 //! Must not know requests.
 
@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::Chance;
 
-/// A value for a schema: in one of some cases one that does not fit.
+/// Returns a value for a schema; about one in fourteen does not match.
 pub(super) fn value(chance: &mut Chance, schema: &Value) -> Value {
     if chance.one_in(14) {
         return odd(chance);
@@ -84,14 +84,14 @@ fn list(chance: &mut Chance, schema: &Value) -> Value {
             .enumerate()
             .filter(|(_, item)| item.is_object())
         {
-            // Twice the same key is rare, and is wanted to be.
+            // Four keys make duplicates possible but rare.
             item["k"] = keys[at % 4].into();
         }
     }
     items.into()
 }
 
-/// An object of a schema with properties, or with entries.
+/// Returns an object for a schema with declared properties or with free keys.
 pub(super) fn object(chance: &mut Chance, schema: &Value) -> Value {
     let mut map = Map::new();
     if schema.get("x-kubernetes-embedded-resource").is_some() {

@@ -1,10 +1,10 @@
-//! Hosts and users in addresses, as Go's `net/url` checks them.
+//! Checks hosts and user info of URLs as Go's `net/url` does.
 //!
-//! Promise: the complaint is Go's. Must not know the rest of the address.
+//! Error messages match Go. Independent of the rest of the URL.
 
 use super::escapes;
 
-/// What is wrong with a host and its port.
+/// Checks a host and its port.
 pub(super) fn check(scheme: &str, host: &str) -> Result<(), String> {
     match host.rfind('[') {
         Some(0) => return literal(host),
@@ -19,7 +19,7 @@ pub(super) fn check(scheme: &str, host: &str) -> Result<(), String> {
     letters(host)
 }
 
-/// An address of version 6 in brackets.
+/// Checks an IPv6 address in brackets.
 fn literal(host: &str) -> Result<(), String> {
     let Some(end) = host.rfind(']') else {
         return Err("missing ']' in host".to_owned());
@@ -47,7 +47,7 @@ fn port(text: &str) -> Result<(), String> {
     Err(format!("invalid port {text:?} after host"))
 }
 
-/// Only what is not of ASCII may be escaped in hosts.
+/// Checks percent escapes: hosts may escape only non-ASCII bytes.
 fn letters(host: &str) -> Result<(), String> {
     for (at, letter) in host.char_indices() {
         if letter == '%' {
@@ -70,7 +70,7 @@ fn letters(host: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// What is wrong with the name and the password of a user.
+/// Checks the user name and the password.
 pub(super) fn user(text: &str) -> Result<(), String> {
     let fits = |c: char| c.is_ascii_alphanumeric() || "-._:~!$&'()*+,;=%@".contains(c);
     if !text.chars().all(fits) {

@@ -1,6 +1,6 @@
-//! What is wrong with the way a definition's versions are converted.
+//! Validates the conversion strategy of a definition.
 //!
-//! Promise: complaints are the real server's; nothing is asked of a webhook. Must not know versions.
+//! Errors match the real server. Never calls the webhook. Independent of versions.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -18,7 +18,7 @@ const CLIENT: &str = "spec.conversion.webhookClientConfig";
 const REVIEWS: &str = "spec.conversion.conversionReviewVersions";
 const FORM: &str = "; desired format: https://host[/path]";
 
-/// What is wrong with the stanza.
+/// Validates `spec.conversion`.
 pub(super) fn check(body: &Body, causes: &mut Vec<Cause>) {
     let Some(conversion) = at_path(body, FIELD).filter(|found| found.is_object()) else {
         return;
@@ -66,7 +66,7 @@ fn check_client(client: &Value, causes: &mut Vec<Cause>) {
     }
 }
 
-/// What is wrong with the address of a webhook.
+/// Validates the URL of a webhook.
 fn check_url(url: &str, field: &str, causes: &mut Vec<Cause>) {
     let parts = match parse(url) {
         Ok(parts) => parts,
@@ -100,7 +100,7 @@ fn check_url(url: &str, field: &str, causes: &mut Vec<Cause>) {
     }
 }
 
-/// The parts of an address.
+/// The parts of a URL.
 #[derive(Debug, Default)]
 struct Parts {
     scheme: String,
@@ -110,7 +110,7 @@ struct Parts {
     fragment: String,
 }
 
-/// An address as Go takes it apart.
+/// Splits a URL as Go does.
 fn parse(url: &str) -> Result<Parts, String> {
     if url.chars().any(char::is_control) {
         return Err("net/url: invalid control character in URL".to_owned());
@@ -155,7 +155,7 @@ fn check_service(service: &Value, causes: &mut Vec<Cause>) {
     let at = |name: &str| format!("{CLIENT}.service.{name}");
     let text = |name: &str| service[name].as_str().unwrap_or_default();
     for name in ["name", "namespace"] {
-        // The real server takes one for the other here.
+        // The real server has a bug here: it checks each field but reports the other one.
         let other = if name == "name" { "namespace" } else { "name" };
         if text(other).is_empty() {
             causes.push(Cause::required(at(name), ""));
@@ -212,7 +212,7 @@ fn check_reviews(reviews: &[Value], causes: &mut Vec<Cause>) {
     }
 }
 
-/// The authorities a definition trusts its webhook by, if it names any.
+/// Returns the CA bundle for the webhook, if the definition has one.
 pub(super) fn authorities(body: &Body) -> Option<&str> {
     let found = at_path(body, "spec.conversion.webhook.clientConfig.caBundle");
     found
@@ -220,14 +220,14 @@ pub(super) fn authorities(body: &Body) -> Option<&str> {
         .filter(|text| !text.is_empty())
 }
 
-/// Whether these are certificates.
+/// Returns true if the text is a base64-encoded PEM bundle that starts with a valid certificate.
 pub(super) fn is_bundle(text: &str) -> bool {
     let bytes = STANDARD.decode(text).unwrap_or_default();
     let mut found = CertificateDer::pem_slice_iter(&bytes);
     found.next().is_some_and(|first| first.is_ok())
 }
 
-/// What is said of authorities that are none.
+/// Returns an error for an invalid CA bundle.
 pub(super) fn bad_bundle(body: &Body) -> Option<Cause> {
     let found = authorities(body).filter(|text| !is_bundle(text))?;
     let message = "unable to load root certificates: unable to parse bytes as PEM block";

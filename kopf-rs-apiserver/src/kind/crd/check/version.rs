@@ -1,6 +1,6 @@
-//! What is wrong with a version of a definition, its schema aside.
+//! Validates a version of a definition, except for its schema.
 //!
-//! Promise: complaints are the real server's. Must not know other versions.
+//! Errors match the real server. Independent of other versions.
 
 use serde_json::{Map, Value};
 
@@ -11,7 +11,7 @@ use crate::status::{Cause, shown};
 
 /// The types of printer columns.
 const COLUMN_TYPES: [&str; 5] = ["boolean", "date", "integer", "number", "string"];
-/// Their formats.
+/// The formats of printer columns.
 const COLUMN_FORMATS: [&str; 8] = [
     "byte",
     "date",
@@ -22,10 +22,10 @@ const COLUMN_FORMATS: [&str; 8] = [
     "int64",
     "password",
 ];
-/// How many fields may be selected by.
+/// The most selectable fields.
 const MOST_SELECTABLE: usize = 8;
 
-/// What is wrong with a version's own fields.
+/// Validates the fields that belong to a single version.
 pub(super) fn check(version: &Body, field: &str, causes: &mut Vec<Cause>) {
     let name = text(version, "name");
     if let Some(message) = names::dns_1035(name) {
@@ -42,7 +42,7 @@ pub(super) fn check(version: &Body, field: &str, causes: &mut Vec<Cause>) {
     check_parts(version, field, version.get("schema"), causes);
 }
 
-/// What is wrong with subresources, columns and fields to select by, of one version or of all.
+/// Validates subresources, printer columns and selectable fields, of one version or shared by all.
 pub(super) fn check_parts(
     parts: &Map<String, Value>,
     field: &str,
@@ -81,7 +81,7 @@ fn misworded(deprecated: bool, warning: &str) -> Vec<String> {
     if warning.is_empty() {
         messages.push("must not be an empty string".to_owned());
     }
-    // Of all spaces, Go prints the plain one only.
+    // Go counts only the plain space as printable, and no other white space.
     let odd = |letter: char| letter.is_control() || (letter.is_whitespace() && letter != ' ');
     if let Some(at) = warning.find(odd) {
         messages.push(format!(

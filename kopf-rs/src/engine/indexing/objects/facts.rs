@@ -1,6 +1,6 @@
-//! Which indices are filled, for those who ask how the operator is.
+//! Reports the state of the indices to status pages.
 //!
-//! Looks at every object while some are still to be indexed, so nothing in the operator's own work asks for it.
+//! Iterates over all objects while some are not indexed yet, so the operator itself must not call it.
 
 use std::sync::Arc;
 
@@ -10,34 +10,34 @@ use crate::engine::queue::StreamId;
 use crate::handler::index::erased::AnyIndex;
 use crate::object::resource::Resource;
 
-/// What is known of one index.
+/// The state of one index.
 #[derive(Clone, Debug)]
 pub(crate) struct IndexFacts {
-    /// Its name.
+    /// The name of the index.
     pub(crate) index: Arc<str>,
-    /// How many keys it has.
+    /// The number of its keys.
     pub(crate) keys: usize,
-    /// Why it is not filled yet.
+    /// Why the index is not filled yet.
     pub(crate) lack: Option<IndexLack>,
 }
 
 /// Why an index is not filled yet.
 #[derive(Clone, Debug)]
 pub(crate) enum IndexLack {
-    /// Nothing that it is for is watched yet.
+    /// No kind of the index is watched yet.
     Unwatched,
-    /// Nothing that it is for is served.
+    /// No kind of the index is served.
     Unserved,
-    /// These are still being listed.
+    /// This kind is still being listed.
     Listing(Arc<Resource>),
-    /// These cannot be listed.
+    /// This kind cannot be listed.
     Unlisted(Arc<Resource>, ClusterError),
-    /// Its function has still to return for so many of these.
+    /// The number of objects of this kind that its function has not processed yet.
     Unindexed(Arc<Resource>, usize),
 }
 
 impl IndexedObjects {
-    /// All indices.
+    /// Returns the state of all indices.
     pub(crate) fn facts(&self) -> Vec<IndexFacts> {
         let names = self.indices.names();
         let facts = names.map(|index| IndexFacts {
@@ -56,7 +56,7 @@ impl IndexedObjects {
         for (id, stream) in streams {
             is_fed = true;
             let found = self.lack_of(*id, stream);
-            // What somebody has to do something about comes first.
+            // Prefers the problem that a person has to solve.
             if lack.is_none() || matches!(found, Some(IndexLack::Unlisted(..))) {
                 lack = found.or(lack);
             }

@@ -1,8 +1,8 @@
-//! Indices over random histories: creations, changes, labels, deletions, gaps and listings after them, answers to writes, watches that are
-//! replaced by others, and functions that end late and in any order.
+//! Checks indices over random histories: creations, changes, labels, deletions, gaps followed by listings, answers to writes, replaced
+//! watches, and functions that end late and in any order.
 //!
-//! Once all is told and all functions have ended, the indices are what the objects that are there make. `KOPF_RS_SEED` replays a history,
-//! `KOPF_RS_HISTORIES` asks for more of them.
+//! After all events are delivered and all functions have ended, the indices must contain exactly what the existing objects contribute.
+//! `KOPF_RS_SEED` replays a history, `KOPF_RS_HISTORIES` sets the number of histories.
 
 use std::any::Any;
 use std::collections::{BTreeMap, VecDeque};
@@ -11,6 +11,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::engine::indexing::late_readers::IndexReader;
 use crate::handler::cause::{Cause, CauseContext};
 use crate::handler::error::{HandlerError, PermanentError};
 use crate::handler::family::index::indexer;
@@ -27,12 +28,12 @@ use crate::rt::rng::Rng;
 
 type Content = BTreeMap<String, Vec<String>>;
 
-/// What the server has.
+/// The objects of the server.
 #[derive(Clone, Default)]
 struct Server {
     objects: BTreeMap<String, Value>,
     version: u64,
-    /// What the watch is still to tell.
+    /// Events that the watch has not delivered yet.
     events: VecDeque<(EventType, Value)>,
 }
 
@@ -44,13 +45,13 @@ struct History {
     kinds: [Arc<ResourceHandlers>; 2],
     kind: usize,
     stream: StreamId,
-    /// Looks that have not ended.
+    /// Examinations that have not ended.
     looks: Vec<IndexRun>,
     now: Instant,
     rng: Rng,
 }
 
-/// The keys that an object names; one in a while, the function fails.
+/// Returns the keys that an object names; fails for the key "bad".
 fn by_key(cause: &Cause) -> Result<Vec<(String, String)>, HandlerError> {
     let keys: Vec<String> = cause.read("spec.keys")?;
     if keys.iter().any(|key| key == "bad") {
@@ -66,7 +67,7 @@ fn registry() -> [Registry; 2] {
     let both = Registry::new()
         .index("pods", labelled())
         .index("pods", names);
-    // In the other version of the kind, nobody wants the names.
+    // The second version of the kind has no index of names.
     [both, Registry::new().index("pods", labelled())]
 }
 
@@ -121,7 +122,7 @@ impl History {
         self.looks.extend(run);
     }
 
-    /// What the watch tells after a gap.
+    /// Delivers a listing, as after a gap.
     fn list(&mut self) {
         self.server.events.clear();
         self.now += Duration::from_millis(1);
@@ -140,7 +141,7 @@ impl History {
         true
     }
 
-    /// A look that has begun ends.
+    /// Ends one of the examinations in progress. Returns `false` if there is none.
     fn end(&mut self) -> bool {
         if self.looks.is_empty() {
             return false;
@@ -163,7 +164,7 @@ impl History {
             4 => self.server.delete(&name),
             5 => self.list(),
             6 => {
-                // The answer to an own write comes before the watch tells of it.
+                // The answer to an own write arrives before the event of the watch.
                 if self.server.objects.contains_key(&name) {
                     let keys = self.keys();
                     let written = raw(&self.server.put(&name, &keys, true));
@@ -190,7 +191,7 @@ impl History {
         }
     }
 
-    /// Another watch takes over, of the same version of the kind or of the other one.
+    /// Replaces the watch by one of the same version of the kind or of the other one.
     fn replace(&mut self) {
         let former = self.stream;
         self.stream += 1;
@@ -344,7 +345,7 @@ fn object(name: &str, version: u32) -> Raw {
     raw(&json!({"metadata": {"name": name, "uid": name, "resourceVersion": version.to_string()}}))
 }
 
-/// Objects of one kind, of which nothing was told yet.
+/// Returns indexed objects of one kind, without any events so far.
 fn bare() -> (IndexedObjects, Arc<ResourceHandlers>) {
     let registry = &registry()[0];
     let kind = ResourceHandlers::new(0, Arc::default(), registry.handlers().to_vec());
@@ -426,7 +427,7 @@ fn an_object_that_is_worked_on_keeps_its_memo_though_its_watch_is_closed() {
         objects.close(stream, |_| has_worker);
     }
     assert_eq!(memos, [None, Some("its own"), None]);
-    assert!(objects.farewells.is_empty());
+    assert!(objects.memos_of_removed.is_empty());
 }
 
 #[test]
@@ -444,5 +445,53 @@ fn an_object_that_goes_while_it_is_indexed_leaves_nothing() {
     assert!(any.downcast_ref::<Index<(), String>>().unwrap().is_empty());
     let key = Key::of(&kind.resource, object("a", 1).facts());
     assert!(objects.answered(&key, &object("a", 3), now).is_none());
-    assert_eq!((objects.unindexed, objects.farewells.len()), (0, 0));
+    assert_eq!((objects.unindexed, objects.memos_of_removed.len()), (0, 0));
+}
+
+#[test]
+fn whoever_was_called_before_an_object_is_indexed_is_called_again() {
+    let (mut objects, kind) = bare();
+    objects.open(1, &kind, None);
+    let reader = (IndexReader::Owner("o".to_owned()), kind.resource.clone());
+    let key = Key::of(&kind.resource, object("a", 1).facts());
+    let state = |version: Option<u32>| IndexedVersion {
+        key: key.clone(),
+        version: version.map(|it| Version::of(&it.to_string())),
+    };
+    let tell = |objects: &mut IndexedObjects, event: EventType, version: u32| {
+        let event = WatchEvent::Object(event, object("a", version));
+        objects.on_event(1, &event, Instant::now())
+    };
+    let end = |objects: &mut IndexedObjects, run: Option<IndexRun>| {
+        let mut run = run.expect("a look");
+        let effects = effects(&mut run);
+        assert!(objects.ended(run, effects).is_none());
+    };
+    let called = |objects: &mut IndexedObjects| objects.take_late_readers().len();
+    objects.is_read(&state(Some(2)), reader.clone());
+    let run = tell(&mut objects, EventType::Added, 1);
+    end(&mut objects, run);
+    assert_eq!(called(&mut objects), 0, "it is older");
+    let run = tell(&mut objects, EventType::Modified, 3);
+    assert_eq!(called(&mut objects), 0, "its look has not ended");
+    end(&mut objects, run);
+    assert_eq!((called(&mut objects), called(&mut objects)), (1, 0));
+    objects.is_read(&state(Some(3)), reader.clone());
+    objects.is_read(&state(Some(4)), reader.clone());
+    objects.is_read(&state(None), reader.clone());
+    let run = tell(&mut objects, EventType::Modified, 4);
+    end(&mut objects, run);
+    assert_eq!(
+        called(&mut objects),
+        0,
+        "it is gone, but not from the index"
+    );
+    tell(&mut objects, EventType::Deleted, 5);
+    assert_eq!(called(&mut objects), 1);
+    objects.is_read(&state(None), reader.clone());
+    assert_eq!(called(&mut objects), 0, "nothing is missing");
+    objects.is_read(&state(Some(6)), reader);
+    objects.on_event(1, &WatchEvent::Listing(Instant::now()), Instant::now());
+    objects.on_event(1, &WatchEvent::Synced, Instant::now());
+    assert_eq!(called(&mut objects), 1, "it has gone in a gap");
 }

@@ -2,8 +2,10 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use super::*;
+use crate::engine::rewritten::Rewritten;
 use crate::object::operations::Operations;
 use crate::object::patch::Patch;
 use crate::rt::rng::Rng;
@@ -38,7 +40,7 @@ fn merging(content: Value) -> impl Fn(&Raw) -> Result<Changes, String> {
     move |_| Ok(Changes::Merge(patch.clone()))
 }
 
-/// A function that adds to a list in the spec and to one in the status.
+/// Applies a function that adds to a list in the spec and to one in the status.
 fn pushing(found: &Raw) -> Result<Changes, String> {
     let found = found.body().map_err(|error| error.to_string())?;
     let mut wanted = (*found).clone();
@@ -70,7 +72,7 @@ fn missing() -> Reply {
     Err(ClusterError::NotFound("no".to_owned().into()))
 }
 
-/// The requests that these answers bring about, with the version each is for, and the end.
+/// Returns the requests that these answers lead to, with the version that each is for, and the end.
 fn told(mut job: Job<'_>, answers: Vec<Reply>) -> (Vec<String>, String) {
     let mut asked = Vec::new();
     let mut answers = answers.into_iter();
@@ -123,19 +125,19 @@ fn the_status_goes_apart_and_first() {
             vec!["status 5", "rest 6"],
             "landed 7",
         ),
-        // Others write, too.
+        // Other writers interfere.
         (
             vec![conflict(), at("8"), at("9"), at("10")],
             vec!["status 5", READ, "status 8", "rest 9"],
             "landed 10",
         ),
-        // The answer was lost, and the change is there: the server is to say so.
+        // The answer was lost although the change landed; the server has to confirm that.
         (
             vec![lost(), conflict(), at("6"), at("6"), at("7")],
             vec!["status 5", "status 5", READ, "status 6", "rest 6"],
             "landed 7",
         ),
-        // Nothing has changed, and still it is a conflict.
+        // The server reports a conflict although nothing has changed.
         (
             vec![conflict(), at("5")],
             vec!["status 5", READ],
@@ -147,13 +149,13 @@ fn the_status_goes_apart_and_first() {
             vec!["status 5", READ, "all 5"],
             "landed 6",
         ),
-        // It is back by then.
+        // The subresource is back by then.
         (
             vec![missing(), at("5"), at("6"), kept("7")],
             vec!["status 5", READ, "all 5", "status 6"],
             "landed 7",
         ),
-        // It is not, and the schema has no status.
+        // The subresource is not back, and the schema has no status.
         (
             vec![missing(), at("5"), at("6"), missing()],
             vec!["status 5", READ, "all 5", "status 6"],
@@ -232,7 +234,7 @@ fn a_status_that_the_server_drops_goes_to_a_subresource_that_may_be_there() {
         let found = told(job(), answers);
         assert_eq!((found.0, &*found.1), (strings(&asked), end));
     }
-    // What is known already is not asked for.
+    // Known facts are not requested again.
     let mut without = job();
     without.know_status_path(false);
     assert_eq!(told(without, vec![dropped()]).0, ["all 5"]);
@@ -294,7 +296,32 @@ fn what_functions_have_made_counts_once() {
     let found = told(job(), answers);
     assert_eq!(found.0, ["status 5", "rest 6", "rest 6", READ]);
     assert_eq!(found.1, "landed 7");
-    // Another writer comes in between: the functions see what that one wrote, and the status is not changed twice.
+    // After the lost write, another writer has added a finalizer.
+    let with = |finalizers: &[&str], version, lists: Value| {
+        let mut more = lists;
+        more["finalizers"] = json!(finalizers);
+        state("u", version, &more)
+    };
+    let (expected, known) = (["f".to_owned()], with(&["f"], "5", lists(&none, &none)));
+    let job_with_finalizers = Job::write(&resource, &known, &pushing, Some(&expected)).unwrap();
+    let answers = vec![
+        Ok(with(&["f"], "6", lists(&none, &one))),
+        lost(),
+        conflict(),
+        Ok(with(&["f", "other"], "7", lists(&one, &one))),
+    ];
+    assert_eq!(told(job_with_finalizers, answers).1, "landed 7");
+    // The same while the rest is pending, which would replace finalizers that have changed.
+    let job_with_finalizers = Job::write(&resource, &known, &pushing, Some(&expected)).unwrap();
+    let answers = vec![
+        lost(),
+        conflict(),
+        Ok(with(&["f", "other"], "6", lists(&none, &one))),
+    ];
+    let found = told(job_with_finalizers, answers);
+    assert_eq!(found.0, ["status 5", "status 5", READ]);
+    assert_eq!(found.1, "outdated 6");
+    // Another writer comes in between: the functions see its change, and the status is not changed twice.
     let theirs = || Ok(state("u", "8", &lists(&json!(["theirs"]), &one)));
     let mut between = job();
     for answer in [status_landed(), conflict(), theirs()] {
@@ -308,7 +335,7 @@ fn what_functions_have_made_counts_once() {
         panic!("functions make operations");
     };
     assert_eq!(wanted["spec"]["items"], json!(["theirs", "one"]));
-    // What another writer did alike is not taken for an own doing, as long as every request was answered.
+    // An equal change by another writer does not count as an own one while every request was answered.
     let alike = told(
         job(),
         vec![conflict(), all_landed(), all_landed(), all_landed()],
@@ -316,7 +343,48 @@ fn what_functions_have_made_counts_once() {
     assert_eq!(alike.0, ["status 5", READ, "status 7", "rest 7"]);
 }
 
-/// The requests of one write without a pause, whatever the server says: its answers are chosen at random.
+#[test]
+fn what_was_rewritten_of_the_status_is_known_beside_the_rest_of_the_same_write() {
+    let wanted = json!({"spec": {"n": 1}, "status": {"cpu": "0.5"}});
+    let plan = merging(wanted.clone());
+    let (resource, known) = (resource(true), state("u", "5", &json!({})));
+    let at = |version, spec: &Value| {
+        let more = json!({"spec": spec, "status": {"cpu": "500m"}});
+        state("u", version, &more)
+    };
+    let (nothing, ours) = (json!({}), json!({"n": 1}));
+    let both = json!({"max": 9, "n": 1});
+    for (between, last, left) in [
+        (vec![], &ours, json!({})),
+        (vec![conflict(), Ok(at("7", &nothing))], &ours, json!({})),
+        // Another writer has changed the spec, which may affect the status.
+        (
+            vec![conflict(), Ok(at("7", &json!({"max": 9})))],
+            &both,
+            json!({"status": {"cpu": "0.5"}}),
+        ),
+    ] {
+        let mut shown = Shown::default();
+        let mut job = Job::write(&resource, &known, &plan, None).unwrap();
+        job.tell(&mut shown);
+        let mut answers = vec![Ok(at("6", &nothing))];
+        answers.extend(between);
+        answers.push(Ok(at("8", last)));
+        assert_eq!(told(job, answers).1, "landed 8");
+        let mut rewritten = Rewritten::new(Instant::now(), 0);
+        for seen in shown.rewritten {
+            rewritten.note(seen);
+        }
+        let there = at("8", last).body().unwrap();
+        let mut again = Patch::new();
+        again.merge(wanted.clone());
+        let mut again = again.effective(&there);
+        rewritten.leave_out_of(&mut again, &there);
+        assert_eq!(*again.as_value(), left);
+    }
+}
+
+/// Returns the number of requests that one write sends without a pause, for random answers of the server.
 fn requests(rng: &Rng, resource: &Resource) -> usize {
     let version = Cell::new(5);
     let pick = |share: f64| rng.next_f64() < share;

@@ -1,4 +1,4 @@
-//! Index functions as they are declared, and indices as they are asked for.
+//! Declares index functions, and asks for indices.
 
 use serde_json::json;
 
@@ -37,7 +37,7 @@ mod well {
         assert_eq!(by_node.len(), other.len());
     }
 
-    // An argument that is called as one of Kopf's is an index where its type says so.
+    // An argument with one of Kopf's names is an index if its type is `Index`.
     #[index("v1", "pods")]
     fn labels() -> ((), u8) {
         ((), 1)

@@ -19,7 +19,7 @@ impl Played {
         played
     }
 
-    /// As it is when the definitions are listed, and all that was due for that is done.
+    /// Returns the schedule after the definitions are listed and the discoveries due for that have ended.
     fn listed() -> Self {
         let mut played = Self::new();
         played.on(0, &Event::DefinitionsListed);

@@ -1,19 +1,20 @@
-//! The webhook configurations of an operator, and the policies of its rules, where it may not write them itself; and the rights that its
-//! instances need to share a Lease.
+//! Prints manifests of webhook configurations and of policies, for operators that may not write them, and the roles that instances with a
+//! Lease need.
 
 use serde_json::Value;
 use tokio::sync::watch;
 
+use crate::admission::conditions::NAMESPACE;
 use crate::cluster::Client;
-use crate::operator::admission::printed::{PrintedRules, printed};
+use crate::operator::admission::printed::{PrintedNamespaces, PrintedRules, printed};
 use crate::operator::rights::{SharedLease, rights};
 use crate::operator::run::{CheckedOperator, Operator, OperatorError};
 use crate::operator::scope::Scope;
 use crate::state::naming;
 
 impl Operator {
-    /// The webhook configurations, the policies of rules, definitions with their rules and with who converts, and roles, as the cluster serves
-    /// the kinds of handlers now. With a Lease, what its instances need for that.
+    /// Returns the webhook configurations, the policies of rules, definitions with their rules and their converter, and roles, for the kinds
+    /// of handlers that the cluster serves at present. With a Lease, includes the objects that its instances need.
     pub(crate) async fn manifests(self, client: Client) -> Result<Vec<Value>, OperatorError> {
         let name = self.check()?;
         CheckedOperator::new(self, name, client)?.printed().await
@@ -25,8 +26,16 @@ impl CheckedOperator {
         let settings = self.settings.get();
         let cluster = self.cluster(&settings);
         let namespaces = match &self.scope {
-            Scope::All => None,
-            Scope::Some(patterns) => Some(patterns.literals().map(str::to_owned).collect()),
+            Scope::All => PrintedNamespaces::default(),
+            Scope::Some(patterns) if patterns.are_names() => PrintedNamespaces {
+                names: Some(patterns.literals().map(str::to_owned).collect()),
+                expression: None,
+            },
+            // Matching namespaces may be created later, and printed manifests do not follow.
+            Scope::Some(patterns) => PrintedNamespaces {
+                names: None,
+                expression: Some(patterns.expression(NAMESPACE)),
+            },
         };
         let unknown = watch::Sender::new(None).subscribe();
         let setup = self.setup_of_webhooks(&settings, &cluster, unknown);
@@ -55,16 +64,18 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::cluster::child::ObjectPath;
     use crate::handler::conversion::conversion;
     use crate::handler::filter::PRESENT;
     use crate::handler::registry::Registry;
     use crate::handler::registry::callback::handler;
     use crate::handler::validation_rule::ValidationRule;
+    use crate::object::resource::Resource;
     use crate::operator::definition::register_crd;
     use crate::operator::settings::Settings;
     use crate::operator::settings::admission::AdmissionServer;
 
-    /// What is printed for an API server that is reached so.
+    /// Returns the manifests for an API server that reaches the webhooks by `server`.
     async fn manifests(server: AdmissionServer) -> Result<Vec<Value>, OperatorError> {
         let check = handler("check", |_| async { Ok(()) }).label("a", PRESENT);
         let registry = Registry::new().on_validate("configmaps", check);
@@ -74,7 +85,7 @@ mod tests {
         operator.manifests(client).await
     }
 
-    /// What is printed of an operator that converts between two versions of this definition.
+    /// Returns the manifests of an operator that converts between two versions of this definition.
     async fn converting(versions: &[&str], managed: bool) -> Result<Vec<Value>, OperatorError> {
         let server = ApiServer::new();
         let client = Client::new(server.service(), "default");
@@ -91,7 +102,7 @@ mod tests {
                 "versions": versions.collect::<Vec<_>>(),
             },
         });
-        // It is there, whether it is established yet or not.
+        // The definition exists, whether it is established yet or not.
         let _ = register_crd(&client, &definition).await;
         let of = |version| ("example.com", version, "votes");
         let step = || conversion("step", |spec: Value| Ok(spec));
@@ -136,11 +147,128 @@ mod tests {
         assert_eq!(rules[0]["resourceNames"][0], "votes.example.com");
     }
 
+    /// Returns for each namespace whether a printed policy that denies all `ConfigMap`s lets one be created.
+    async fn allowed(patterns: &[&str], names: &[&str]) -> Vec<bool> {
+        let client = Client::new(ApiServer::new().service(), "default");
+        let rule = ValidationRule::new("never", "false").message("no");
+        let registry = Registry::new().validation_rule("configmaps", rule);
+        let operator = Operator::new(registry).name("op").namespaces(patterns);
+        let printed = operator.manifests(client.clone()).await.unwrap();
+        let cluster = crate::cluster::Cluster::new(client);
+        let create = async |resource: Resource, namespace: Option<&str>, content: &Value| {
+            let name = content["metadata"]["name"].as_str().unwrap_or_default();
+            let path = ObjectPath {
+                resource: &resource,
+                namespace,
+                name,
+            };
+            cluster.create_kept(path, content).await
+        };
+        for object in &printed {
+            let kind = object["kind"].as_str().unwrap();
+            let (group, _) = object["apiVersion"]
+                .as_str()
+                .unwrap()
+                .split_once('/')
+                .unwrap();
+            let mut resource = Resource::built_in(group, kind, false);
+            resource.plural = resource.plural.replace("policys", "policies");
+            create(resource, None, object).await.unwrap();
+        }
+        let mut allowed = Vec::new();
+        for name in names {
+            let namespace = json!({"metadata": {"name": name}});
+            create(Resource::built_in("", "Namespace", false), None, &namespace)
+                .await
+                .unwrap();
+            let map = json!({"metadata": {"name": "map"}});
+            let resource = Resource::built_in("", "ConfigMap", true);
+            allowed.push(create(resource, Some(name), &map).await.is_ok());
+        }
+        allowed
+    }
+
+    #[tokio::test]
+    async fn printed_policies_are_for_the_namespaces_that_match() {
+        for (patterns, inside, outside) in [
+            (
+                &["team-*"][..],
+                &["team-a", "team-9"][..],
+                &["other", "steam-a"][..],
+            ),
+            (&["a", "b"], &["a", "b"], &["c"]),
+            (
+                &["team-*", "a", "!team-x"],
+                &["team-a", "a"],
+                &["team-x", "b"],
+            ),
+            (
+                &["my-*, !*-pr-*, *-pr-1"],
+                &["my-1", "my-pr-1"],
+                &["my-pr-2", "x-pr-1"],
+            ),
+            (&["!*-pr-*,*pr-1"], &["x", "x-pr-1"], &["a-pr-2"]),
+            (&["a*,!a-x", "b*"], &["a1", "b1"], &["a-x", "c"]),
+            (&["!x-*"], &["default-2"], &["x-a"]),
+            (&["v?", "w[!0-9]"], &["v1", "wx"], &["v12", "w1"]),
+        ] {
+            let names = [inside, outside].concat();
+            let expected: Vec<_> = names.iter().map(|it| outside.contains(it)).collect();
+            assert_eq!(
+                allowed(patterns, &names).await,
+                expected,
+                "{patterns:?} {names:?}"
+            );
+        }
+    }
+
+    #[tokio::test]
+    async fn printed_webhooks_are_for_the_namespaces_that_match() {
+        let registry = || {
+            let checks = handler("check", |_| async { Ok(()) }).annotation("a", PRESENT);
+            let registry = Registry::new().on_validate("configmaps", checks);
+            registry.on_mutate("configmaps", handler("fill", |_| async { Ok(()) }))
+        };
+        let printed = async |patterns: &[&str]| {
+            let settings = Settings::with(|settings| {
+                settings.admission.server = Some(AdmissionServer::service("team-1", "hooks"));
+            });
+            let operator = Operator::new(registry()).name("op").settings(settings);
+            let client = Client::new(ApiServer::new().service(), "default");
+            let printed = operator
+                .namespaces(patterns)
+                .manifests(client)
+                .await
+                .unwrap();
+            let hooks = printed.into_iter().filter(|it| it["webhooks"].is_array());
+            hooks
+                .map(|it| it["webhooks"][0].clone())
+                .collect::<Vec<_>>()
+        };
+        let hooks = printed(&["team-*"]).await;
+        assert_eq!(hooks.len(), 2);
+        for hook in hooks {
+            // The operator itself must be able to start.
+            let excluded = json!([{
+                "key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["kube-node-lease", "kube-system", "team-1"],
+            }]);
+            assert_eq!(hook["namespaceSelector"]["matchExpressions"], excluded);
+            let conditions = hook["matchConditions"].as_array().unwrap();
+            assert_eq!(
+                conditions[0]["expression"],
+                "!has(request.namespace) || request.namespace == '' || request.namespace.matches('^team\\\\-.*$')"
+            );
+        }
+        let hooks = printed(&["a,b"]).await;
+        let selected = &hooks[0]["namespaceSelector"]["matchExpressions"][0]["values"];
+        assert_eq!(*selected, json!(["a", "b"]));
+    }
+
     #[tokio::test]
     async fn configurations_are_made_for_those_who_apply_them() {
         let printed = manifests(AdmissionServer::service("team", "hooks")).await;
         let [printed, role]: [Value; 2] = printed.unwrap().try_into().unwrap();
-        // It manages nothing but its certificate.
+        // The operator manages only its certificate.
         assert_eq!(role["kind"], "Role");
         assert_eq!(role["metadata"]["namespace"], "team");
         assert_eq!(printed["kind"], "ValidatingWebhookConfiguration");
@@ -148,7 +276,7 @@ mod tests {
         let hook = &printed["webhooks"][0];
         assert_eq!(hook["name"], "check.op.kopf.rs");
         assert_eq!(hook["clientConfig"]["service"]["name"], "hooks");
-        // Nobody has made a certificate yet; an empty bundle would be refused.
+        // There is no certificate yet, and the server would refuse an empty bundle.
         assert!(hook["clientConfig"]["caBundle"].is_null(), "{hook}");
         let unknown = manifests(AdmissionServer::local()).await.unwrap_err();
         let unknown = unknown.to_string();

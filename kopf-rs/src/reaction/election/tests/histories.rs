@@ -1,26 +1,24 @@
-//! Random histories of several instances at one Lease: clocks of different speed that jump, processes that freeze and machines that are
-//! suspended, requests and answers that are late or lost, watches that are silent, a Lease that is edited and deleted. What must hold is
-//! looked at from outside, by the true time; and faults that somebody could build in must be found by these histories.
+//! Random histories of several instances that compete for one Lease: clocks of different speeds that jump, frozen processes and suspended
+//! machines, late or lost requests and responses, silent watches, and an edited or deleted Lease. An external observer checks the invariants
+//! by the true time, and the histories must detect injected defects.
 //!
-//! `KOPF_RS_HISTORIES` says how many there are.
+//! `KOPF_RS_HISTORIES` sets their number.
 
 mod gap;
 mod mutant;
 
-use gap::Gap;
+use gap::{Gap, LOST_REQUEST};
 use mutant::Mutant;
 
 use super::super::*;
 use super::TIMES;
 
-/// In milliseconds, as all times here.
+/// In milliseconds, like all times here.
 const TICK: u64 = 100;
-/// Faults happen until then; afterwards all must come right.
+/// Faults occur until then; afterwards the system must recover.
 const FAULTS: u64 = 90_000;
 const END: u64 = FAULTS + 45_000;
 const CLIENT_TIMEOUT: Duration = Duration::from_secs(5);
-/// A lost or late request of a candidate may delay its next one by its timeout and one retry.
-const LOST_REQUEST: u64 = 10_000;
 const OBJECTS: usize = 2;
 
 struct Chance(u64);
@@ -34,7 +32,7 @@ impl Chance {
         (mixed ^ (mixed >> 31)) % end
     }
 
-    /// Once in so many times.
+    /// Returns true with the probability 1 / `times`.
     fn once_in(&mut self, times: u64) -> bool {
         self.below(times) == 0
     }
@@ -43,9 +41,9 @@ impl Chance {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Sleep {
     Awake,
-    /// All clocks go on.
+    /// All clocks continue.
     Frozen(u64),
-    /// One of them does not.
+    /// One of them stops.
     Suspended(u64),
 }
 
@@ -58,7 +56,7 @@ struct Node {
     boot: f64,
     wall: i64,
     sleep: Sleep,
-    /// The request to the Lease under way.
+    /// The pending request to the Lease.
     asking: Option<(u64, Sent, Duration)>,
     /// A write that waits for its connection.
     write: Option<Write>,
@@ -66,8 +64,10 @@ struct Node {
     deaf_until: u64,
     gone_until: u64,
     requests: u64,
-    /// Since when nothing has kept this node from taking the Lease.
+    /// The time since when no fault has prevented this node from taking the Lease.
     undisturbed_since: u64,
+    /// The time without a leader that its own lost and late requests explain.
+    excused: u64,
 }
 
 /// A write of an object.
@@ -77,7 +77,7 @@ struct Write {
     term: Term,
     timeout: Duration,
     connected: u64,
-    /// The process stops after the last look at the clocks, before the first byte.
+    /// Set if the process stops between the last check of the clocks and the first byte.
     stopped: Option<u64>,
 }
 
@@ -114,9 +114,9 @@ struct World {
     nodes: Vec<Node>,
     lease: Option<Value>,
     version: u64,
-    /// Holders and their `acquireTime`, in the order in which the server has had them.
+    /// Holders and their `acquireTime`, in the server's order.
     terms: Vec<(String, String)>,
-    /// Version, and the term that has written it last.
+    /// The version, and the term that wrote it.
     objects: [(u64, usize); OBJECTS],
     newest_sender: usize,
     mail: Vec<(u64, Message)>,
@@ -178,6 +178,7 @@ impl World {
             gone_until: 0,
             requests: 0,
             undisturbed_since: self.now,
+            excused: 0,
         }
     }
 
@@ -228,7 +229,7 @@ impl World {
                 && until <= self.now
             {
                 it.sleep = Sleep::Awake;
-                // Who wakes is told to end sometimes.
+                // After waking up, it is sometimes told to end.
                 if self.chance.once_in(4) {
                     self.leave(node);
                 }
@@ -256,7 +257,7 @@ impl World {
         }
     }
 
-    /// A frozen holder and an instance that has never seen the Lease: versions of objects alone tell them apart, as is documented.
+    /// A frozen holder and an instance that has never seen the Lease: only versions of objects separate their writes, as documented.
     fn may_delete(&self) -> bool {
         self.nodes.iter().all(|it| {
             let is_told = !matches!(it.election.view, View::Unknown | View::Absent { .. });
@@ -287,7 +288,7 @@ impl World {
         self.nodes[node].election.leave();
     }
 
-    /// Another process takes the node's place, a while later. Not soon after the Lease was deleted.
+    /// Replaces the node's process after a while, but not soon after the Lease was deleted.
     fn restart(&mut self, node: usize, pause: u64) {
         if self.deleted.is_some_and(|at| at + 20_000 > self.now) && pause == 0 {
             return;
@@ -407,7 +408,7 @@ impl World {
         Ok(())
     }
 
-    /// Whoever is frozen reads it later.
+    /// A frozen node receives the message later.
     fn postpone(&mut self, node: usize, message: Message) -> Option<Message> {
         match self.nodes[node].sleep {
             Sleep::Awake => Some(message),
@@ -496,7 +497,7 @@ impl World {
         }
     }
 
-    /// O7: what an older term writes is never there after what a newer one has written.
+    /// O7: a write of an older term never follows one of a newer term.
     fn store_object(&mut self, object: usize, version: u64, of: usize) -> Result<(), String> {
         let (stored, last) = self.objects[object];
         if stored != version && self.mutant != Mutant::Unbound {
@@ -550,7 +551,7 @@ impl World {
         };
         let (there, back) = (delay(15), delay(15));
         if is_lost || there.max(back) > 100 {
-            self.gap.excused += LOST_REQUEST;
+            it.excused += LOST_REQUEST;
         }
         if is_lost && chance.once_in(2) {
             return;
@@ -583,7 +584,7 @@ impl World {
         let is_stopped = self.now < FAULTS && self.chance.once_in(60);
         it.write = Some(Write {
             object,
-            // It was read in this term.
+            // The object was read in this term.
             version: self.objects[object].0,
             term,
             timeout,
@@ -617,7 +618,7 @@ impl World {
             }
             self.newest_sender = of;
         }
-        // The server gives up a request after its time.
+        // The server abandons a request after its timeout.
         let given = u64::try_from(write.timeout.as_millis()).unwrap();
         let longest = if self.chance.once_in(10) { 20_000 } else { 100 };
         let taken = self.chance.below(longest);
@@ -632,7 +633,7 @@ impl World {
         Ok(())
     }
 
-    /// The number of terms, and the longest time without a leader.
+    /// Returns the number of terms and the longest time without a leader.
     fn check_the_end(&self) -> Result<(usize, u64), String> {
         let holding = (0..self.nodes.len()).filter(|node| {
             let standing = self.nodes[*node].election.standing(&self.moment(*node));
@@ -672,7 +673,7 @@ fn never_two_at_work_and_never_nobody_for_long() {
     println!(
         "election: {histories} histories, {terms} terms, longest time without a leader {longest_gap} ms"
     );
-    // The histories are not all the same quiet one.
+    // Ensures that the histories are diverse.
     let histories = usize::try_from(histories).unwrap();
     assert!(
         terms > 2 * histories,

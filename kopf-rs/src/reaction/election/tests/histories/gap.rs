@@ -6,12 +6,13 @@ use super::{Sleep, Standing, World};
 /// when its copy has expired, and then waits for the whole lease duration again: twice 15.8 s by the slowest clock, and one retry.
 const LONGEST_GAP: u64 = 34_000;
 
-/// The time without a leader, as far as nobody but the election can be blamed for it.
+/// A lost or late request of a candidate may delay its next one by its timeout and one retry.
+pub(super) const LOST_REQUEST: u64 = 10_000;
+
+/// The time without a leader for which only the election is responsible.
 #[derive(Default)]
 pub(super) struct Gap {
     pub(super) since: u64,
-    /// Time that lost and late requests and answers excuse.
-    pub(super) excused: u64,
     pub(super) longest: u64,
 }
 
@@ -28,16 +29,20 @@ impl World {
             let is_reached = it.cut_until <= now && it.deaf_until <= now;
             if !is_running || !is_reached || it.election.is_leaving() {
                 it.undisturbed_since = now;
+                it.excused = 0;
             }
         }
         if has_leader {
             self.gap.since = now;
-            self.gap.excused = 0;
+            self.nodes.iter_mut().for_each(|it| it.excused = 0);
             return Ok(());
         }
-        let longest_undisturbed = self.nodes.iter().map(|it| it.undisturbed_since).min();
-        let since = longest_undisturbed.unwrap_or(now).max(self.gap.since);
-        let gap = (now - since).saturating_sub(self.gap.excused);
+        // Faults of one candidate do not prevent another one from taking the Lease, so each has its own allowance.
+        let gaps = self.nodes.iter().map(|it| {
+            let since = it.undisturbed_since.max(self.gap.since);
+            (now - since).saturating_sub(it.excused)
+        });
+        let gap = gaps.max().unwrap_or_default();
         self.gap.longest = self.gap.longest.max(gap);
         if gap > LONGEST_GAP {
             return Err(format!("no leader for {gap} ms until {now}"));

@@ -4,20 +4,20 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mutant {
     None,
-    /// A term counts from the answer.
+    /// A term starts with the response.
     StampAfterReply,
-    /// What was allowed when the request was made is sent whenever there is a connection.
+    /// A request that was allowed once is sent whenever there is a connection.
     NoSecondCheck,
-    /// The Lease is given back whoever has it.
+    /// The Lease is released regardless of its holder.
     BlindRelease,
-    /// The Lease is replaced in whatever version.
+    /// The Lease is replaced in any version.
     NoVersion,
-    /// The clock that stands still while the machine is suspended.
+    /// Only the clock that stops during suspension is used.
     MonotonicOnly,
-    /// Who waits does not wait for as long as the record says.
+    /// A waiting instance does not wait for the duration in the record.
     ShortWait,
-    /// Objects are written in whatever version.
+    /// Objects are written in any version.
     Unbound,
-    /// A candidate looks at the Lease only every half minute.
+    /// A candidate checks the Lease only every half minute.
     RareLook,
 }

@@ -1,0 +1,166 @@
+//! Measures all costs, and compares each with its limit in `limits.txt`.
+//!
+//! Each scenario runs with a number of objects and with twice as many. The difference is the cost of the additional objects, without the
+//! start and other fixed costs. Must not know the scenarios.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, Result, bail, ensure};
+
+use crate::scenario::Scenario;
+use crate::sizes::size;
+
+/// The number of objects for the counts of allocations.
+const MANY: u32 = 1000;
+/// The number of objects for the counts of instructions, which take fifty times as long.
+const SOME: u32 = 150;
+/// If a figure falls below this share of its limit, the limit must be lowered.
+const MUCH: f64 = 0.93;
+
+/// A figure's name and value.
+pub type Figure = (String, f64);
+
+/// Prints all figures, and returns whether all are within their limits.
+pub fn check() -> Result<bool> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("limits.txt");
+    let text = std::fs::read_to_string(&path).context("limits.txt")?;
+    let mut limits = parsed(&text)?;
+    let mut is_good = true;
+    println!("{:32} {:>12} {:>12}  ratio", "figure", "measured", "limit");
+    for (name, value) in measured()? {
+        let Some(limit) = limits.remove(&name) else {
+            println!("{name:32} {value:12.0}               no limit in limits.txt");
+            is_good = false;
+            continue;
+        };
+        let ratio = value / limit;
+        let verdict = if ratio > 1.0 {
+            is_good = false;
+            "  above the limit"
+        } else if ratio < MUCH {
+            "  lower the limit"
+        } else {
+            ""
+        };
+        println!("{name:32} {value:12.0} {limit:12.0}  {ratio:.3}{verdict}");
+    }
+    for name in limits.keys() {
+        println!("{name:32} is in limits.txt, and nothing measures it");
+        is_good = false;
+    }
+    if !is_good {
+        println!(
+            "costs: figures are above their limits. Make the change cheaper; or, where what it does is worth its costs, raise the limits in {} and say \
+             why in the commit",
+            path.display()
+        );
+    }
+    Ok(is_good)
+}
+
+/// Parses lines with a name and a limit; the text after `#` is a comment.
+fn parsed(text: &str) -> Result<BTreeMap<String, f64>> {
+    let mut limits = BTreeMap::new();
+    for line in text.lines() {
+        let content = line.split('#').next().unwrap_or_default();
+        let words: Vec<&str> = content.split_whitespace().collect();
+        match words.as_slice() {
+            [] => {}
+            [name, limit] => {
+                let limit = limit.parse().with_context(|| line.to_owned())?;
+                ensure!(
+                    limits.insert((*name).to_owned(), limit).is_none(),
+                    "{name} has two limits"
+                );
+            }
+            _ => bail!("expected a name and a limit: {line}"),
+        }
+    }
+    Ok(limits)
+}
+
+fn measured() -> Result<Vec<Figure>> {
+    let mut figures = Vec::new();
+    let valgrind = valgrind()?;
+    for scenario in Scenario::ALL {
+        let name = scenario.name();
+        let (less, more) = (numbers(scenario, MANY)?, numbers(scenario, 2 * MANY)?);
+        let each = |at: usize| (more[at] - less[at]) / (more[0] - less[0]);
+        let (few, many) = (
+            instructions(&valgrind, scenario, SOME)?,
+            instructions(&valgrind, scenario, 2 * SOME)?,
+        );
+        figures.push((
+            format!("{name}.instructions"),
+            (many[1] - few[1]) / (many[0] - few[0]),
+        ));
+        figures.push((format!("{name}.allocations"), each(1)));
+        figures.push((format!("{name}.bytes"), each(2)));
+        let objects = f64::from(MANY);
+        figures.push((format!("{name}.kept"), (more[3] - less[3]) / objects));
+        figures.push((format!("{name}.peak"), (more[4] - less[4]) / objects));
+    }
+    figures.push(size()?);
+    Ok(figures)
+}
+
+fn numbers(scenario: Scenario, objects: u32) -> Result<Vec<f64>> {
+    let mut command = Command::new(std::env::current_exe()?);
+    run(command.args([scenario.name(), &objects.to_string()]))
+}
+
+/// Returns the number of units, and the number of the operator's instructions for them.
+fn instructions(valgrind: &Path, scenario: Scenario, objects: u32) -> Result<[f64; 2]> {
+    let profile =
+        std::env::temp_dir().join(format!("kopf-rs-costs-{}-{objects}", std::process::id()));
+    let mut command = Command::new(valgrind);
+    command
+        .args(["--tool=callgrind", "--quiet"])
+        .arg(format!("--callgrind-out-file={}", profile.display()))
+        .args(
+            ["measured", "served"]
+                .map(|it| format!("--toggle-collect=kopf_rs_costs::counted::{it}")),
+        )
+        .arg(std::env::current_exe()?)
+        .args([scenario.name(), &objects.to_string()]);
+    let units = run(&mut command)?[0];
+    let text = std::fs::read_to_string(&profile).context("the profile of callgrind")?;
+    std::fs::remove_file(&profile)?;
+    let total = text
+        .lines()
+        .rev()
+        .find_map(|line| line.strip_prefix("totals: "));
+    let total: f64 = total.context("a profile without totals")?.trim().parse()?;
+    ensure!(
+        total > 0.0,
+        "callgrind has counted nothing: does it know the functions of counted.rs by other names?"
+    );
+    Ok([units, total])
+}
+
+fn run(command: &mut Command) -> Result<Vec<f64>> {
+    let output = command.output().with_context(|| format!("{command:?}"))?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    if !output.status.success() {
+        bail!(
+            "{command:?}: {}\n{said}{}",
+            output.status,
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
+    let numbers = said
+        .split_whitespace()
+        .map(str::parse)
+        .collect::<Result<Vec<f64>, _>>();
+    numbers.with_context(|| format!("{command:?} has printed: {said}"))
+}
+
+fn valgrind() -> Result<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&path).map(|it| it.join("valgrind"));
+    found.into_iter().find(|it| it.is_file()).context(
+        "valgrind is not installed, and counts the instructions: install it (apt-get install valgrind) and run this again",
+    )
+}

@@ -1,0 +1,37 @@
+//! Tasks on a cluster that need no handlers: `kopf-rs freeze`, `kopf-rs resume` and `kopf-rs webhooks`.
+
+use clap::{Parser, Subcommand};
+
+use crate::pause::Pause;
+use crate::webhooks::Webhooks;
+use crate::{LineFlags, Verbosity};
+
+/// One of these commands, with what belongs to it.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "kopf-rs", version)]
+pub struct TaskCommand {
+    /// The task to run.
+    #[command(subcommand)]
+    pub task: Task,
+}
+
+/// What is to be done.
+#[derive(Clone, Debug, Subcommand)]
+pub enum Task {
+    /// Sends a request to running operators.
+    #[command(flatten)]
+    Pause(Pause),
+    /// Look after webhooks of operators that do not run
+    Webhooks(Webhooks),
+}
+
+impl Task {
+    /// Returns the verbosity and the format of the log.
+    #[must_use]
+    pub fn logging(&self) -> (Verbosity, &LineFlags) {
+        match self {
+            Self::Pause(pause) => (pause.who().verbosity, &pause.who().lines),
+            Self::Webhooks(webhooks) => (webhooks.clean().verbosity, &webhooks.clean().lines),
+        }
+    }
+}

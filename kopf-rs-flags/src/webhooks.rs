@@ -1,0 +1,88 @@
+//! The flags of `kopf-rs webhooks`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use crate::{LineFlags, Verbosity};
+
+/// `webhooks`
+#[derive(Args, Clone, Debug)]
+pub struct Webhooks {
+    /// The task to run.
+    #[command(subcommand)]
+    pub task: WebhooksTask,
+}
+
+/// What can be done with webhooks.
+#[derive(Clone, Debug, Subcommand)]
+pub enum WebhooksTask {
+    /// Remove what an operator leaves in the cluster for the API server: webhook configurations, policies, and conversions
+    Clean(Clean),
+}
+
+/// `clean`
+#[derive(Args, Clone, Debug)]
+pub struct Clean {
+    /// The name of the operator that is uninstalled, as --name of `kopf-rs run` has it
+    #[arg(
+        long,
+        env = "KOPF_RS_NAME",
+        value_name = "NAME",
+        hide_env_values = true
+    )]
+    pub name: String,
+    /// Say what would be removed, and remove nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Use this kubeconfig file instead of $KUBECONFIG, ~/.kube/config or the Pod's service account
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+    /// Use this context of the kubeconfig instead of its current one
+    #[arg(long, value_name = "NAME")]
+    pub context: Option<String>,
+    /// Selects the verbosity of the log.
+    #[command(flatten)]
+    pub verbosity: Verbosity,
+    /// Selects the format of log lines.
+    #[command(flatten)]
+    pub lines: LineFlags,
+}
+
+impl Webhooks {
+    /// Returns the only task.
+    #[must_use]
+    pub fn clean(&self) -> &Clean {
+        let WebhooksTask::Clean(clean) = &self.task;
+        clean
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use crate::task::{Task, TaskCommand};
+
+    #[test]
+    fn the_operator_must_be_named() {
+        let parse = |line: &str| {
+            let typed = std::iter::once("kopf-rs").chain(line.split(' '));
+            TaskCommand::try_parse_from(typed).map(|it| it.task)
+        };
+        let Ok(Task::Webhooks(webhooks)) = parse("webhooks clean --name op --dry-run --context c")
+        else {
+            panic!("it is a command");
+        };
+        let clean = webhooks.clean();
+        assert_eq!((clean.name.as_str(), clean.dry_run), ("op", true));
+        for line in [
+            "webhooks",
+            "webhooks clean --dry-run",
+            "webhooks clean op",
+            "webhooks wipe --name op",
+        ] {
+            assert!(parse(line).is_err(), "{line}");
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! Runs the step between the startup of an operator and the first handler: `--apply`.
+//!
+//! Guarantees that startup handlers have succeeded by then, and that the API server calls the webhooks that the operator manages. Must not
+//! know the step.
+
+use std::pin::Pin;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+use crate::cluster::Cluster;
+use crate::operator::admission::AdmissionWebhooks;
+use crate::operator::admission::managed::Found;
+use crate::operator::run::preparation::Preparation;
+use crate::operator::run::{CheckedOperator, Operator, OperatorError, Report, refused};
+use crate::operator::scope::Scope;
+
+/// The time limit for webhook configurations to take effect. The log names the obstacle.
+const WEBHOOKS: Duration = Duration::from_secs(10);
+
+impl Operator {
+    /// Runs this step before anything is handled.
+    #[cfg(feature = "cli")]
+    pub(crate) fn prepared_by(mut self, preparation: Preparation) -> Self {
+        self.preparation = Some(preparation);
+        self
+    }
+
+    /// Declares that the API server is on this machine, so that it reaches the webhooks there, unless the settings say otherwise.
+    #[cfg(feature = "cli")]
+    pub(crate) fn asked_on_this_machine(mut self) -> Result<Self, OperatorError> {
+        let name = self.check()?;
+        let mut handlers = self.registry.handlers().iter();
+        let is_asked = handlers.any(|it| it.admission().is_some());
+        let is_asked = is_asked || !self.registry.conversions().is_empty();
+        let admission = &mut self.settings.admission;
+        if is_asked && admission.server.is_none() {
+            admission.server = Some(crate::operator::settings::admission::AdmissionServer::local());
+            let managed = &mut admission.managed;
+            managed.get_or_insert_with(|| crate::state::naming::prefix(&name));
+        }
+        Ok(self)
+    }
+}
+
+impl CheckedOperator {
+    /// Runs the step before anything is handled. Returns the result of the operator if the operator ends meanwhile.
+    pub(super) async fn prepare(
+        &self,
+        cluster: &Cluster,
+        found: &watch::Sender<Option<Found>>,
+        admission: &mut Option<AdmissionWebhooks>,
+        until: Pin<&mut impl Future>,
+    ) -> Option<Result<Report, OperatorError>> {
+        let preparation = self.preparation.as_ref()?;
+        let ended = tokio::select! {
+            biased;
+            _ = until => Ok(Report::default()),
+            failed = self.login_failed() => Err(failed),
+            prepared = self.prepare_by(preparation, cluster, found, admission.as_mut()) => match prepared {
+                Ok(()) => return None,
+                Err(error) => Err(error),
+            },
+        };
+        if let Some(webhooks) = admission.take() {
+            webhooks.finish().await;
+        }
+        Some(ended)
+    }
+
+    async fn prepare_by(
+        &self,
+        preparation: &Preparation,
+        cluster: &Cluster,
+        found: &watch::Sender<Option<Found>>,
+        admission: Option<&mut AdmissionWebhooks>,
+    ) -> Result<(), OperatorError> {
+        if let Some(webhooks) = admission {
+            let resources = cluster.discover().await.map_err(|error| refused(&error))?;
+            let namespaces = match &self.scope {
+                Scope::All => None,
+                Scope::Some(patterns) => {
+                    let named = preparation.namespaces.iter();
+                    Some(named.filter(|it| patterns.matches(it)).cloned().collect())
+                }
+            };
+            found.send_replace(Some(Found {
+                resources,
+                namespaces,
+            }));
+            let are_told = timeout(WEBHOOKS, webhooks.are_told());
+            tokio::select! {
+                biased;
+                _ = are_told => {}
+                why = webhooks.run() => return Err(OperatorError::Admission(why)),
+            }
+        }
+        let done = (preparation.run)(self.client.clone()).await;
+        done.map_err(OperatorError::Preparation)
+    }
+}

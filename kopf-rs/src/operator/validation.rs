@@ -1,0 +1,248 @@
+//! Validates times and numbers of settings that must not be zero or too large.
+//!
+//! Must not know the source of the settings.
+
+use std::time::Duration;
+
+use crate::operator::settings::{LeaseSettings, Settings, SettingsError};
+
+/// The minimum duration of a Lease: with a shorter one, a slow response would end the term.
+const SHORTEST: Duration = Duration::from_secs(5);
+
+/// Returns the names of settings that must not be zero but are: otherwise some function would never work, or would repeat without a pause.
+///
+/// Zero is valid elsewhere, as in Kopf: handlers are cancelled at once (`queueing.exit_timeout`), or retried at once
+/// (`execution.default_backoff` and related settings).
+pub(super) fn zeros(settings: &Settings) -> Vec<&'static str> {
+    let Settings {
+        execution,
+        queueing,
+        watching,
+        networking,
+        admission,
+        ..
+    } = settings;
+    let counts = [
+        ("execution.max_workers", execution.max_workers == 0),
+        ("execution.max_reconciles", execution.max_reconciles == 0),
+        ("queueing.worker_limit", queueing.worker_limit == Some(0)),
+        ("watching.chunk_size", watching.chunk_size == 0),
+        (
+            "networking.concurrent_writes",
+            networking.concurrent_writes == 0,
+        ),
+        ("admission.migration_rate", admission.migration_rate == 0),
+    ];
+    let times = times(settings);
+    let times = times
+        .into_iter()
+        .map(|(name, time)| (name, time.is_some_and(|it| it.is_zero())));
+    let all = times.chain(counts);
+    all.filter_map(|(name, is_zero)| is_zero.then_some(name))
+        .collect()
+}
+
+/// The maximum time. Adding to or multiplying the longest [`Duration`] would overflow.
+const FOR_EVER: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
+
+/// Returns the settings with times that can be added to any instant.
+pub(super) fn bounded(mut settings: Settings) -> Settings {
+    let Settings {
+        execution,
+        background,
+        queueing,
+        watching,
+        networking,
+        scanning,
+        peering,
+        health,
+        ..
+    } = &mut settings;
+    let times = [
+        execution.default_backoff.as_mut(),
+        Some(&mut execution.first_backoff),
+        Some(&mut execution.longest_backoff),
+        Some(&mut background.cancellation_polling),
+        Some(&mut queueing.exit_timeout),
+        Some(&mut watching.server_timeout),
+        Some(&mut watching.inactivity_timeout),
+        Some(&mut watching.reconnect_backoff),
+        Some(&mut watching.longest_backoff),
+        watching.client_timeout.as_mut(),
+        Some(&mut networking.first_backoff),
+        Some(&mut networking.longest_backoff),
+        Some(&mut networking.request_timeout),
+        Some(&mut scanning.interval),
+        Some(&mut peering.lifetime),
+        Some(&mut health.probe_timeout),
+        Some(&mut health.beat_timeout),
+        Some(&mut health.late_after),
+        Some(&mut health.stuck_after),
+    ];
+    for time in times.into_iter().flatten() {
+        *time = FOR_EVER.min(*time);
+    }
+    settings
+}
+
+/// Returns all times that must not be zero, with their names.
+fn times(settings: &Settings) -> Vec<(&'static str, Option<Duration>)> {
+    let Settings {
+        background,
+        watching,
+        networking,
+        scanning,
+        peering,
+        lease,
+        health,
+        admission,
+        ..
+    } = settings;
+    vec![
+        (
+            "background.cancellation_polling",
+            Some(background.cancellation_polling),
+        ),
+        ("watching.server_timeout", Some(watching.server_timeout)),
+        ("watching.client_timeout", watching.client_timeout),
+        (
+            "watching.inactivity_timeout",
+            Some(watching.inactivity_timeout),
+        ),
+        (
+            "watching.reconnect_backoff",
+            Some(watching.reconnect_backoff),
+        ),
+        ("watching.longest_backoff", Some(watching.longest_backoff)),
+        ("networking.first_backoff", Some(networking.first_backoff)),
+        (
+            "networking.longest_backoff",
+            Some(networking.longest_backoff),
+        ),
+        (
+            "networking.request_timeout",
+            Some(networking.request_timeout),
+        ),
+        ("scanning.interval", Some(scanning.interval)),
+        ("peering.lifetime", Some(peering.lifetime)),
+        ("lease.duration", Some(lease.duration)),
+        ("lease.renew_deadline", Some(lease.renew_deadline)),
+        ("lease.retry_period", Some(lease.retry_period)),
+        ("health.probe_timeout", Some(health.probe_timeout)),
+        ("health.beat_timeout", Some(health.beat_timeout)),
+        ("health.late_after", Some(health.late_after)),
+        ("health.stuck_after", Some(health.stuck_after)),
+        (
+            "admission.certificate_life",
+            Some(admission.certificate_life),
+        ),
+    ]
+}
+
+/// Checks the settings.
+pub(super) fn check_amounts(settings: &Settings) -> Result<(), SettingsError> {
+    match zeros(settings).first() {
+        None => check_lease(&settings.lease),
+        Some(name) => Err(SettingsError::new(format!(
+            "`{name}` is 0: expected more than 0"
+        ))),
+    }
+}
+
+/// Checks that each time of the Lease leaves room for the next shorter one.
+fn check_lease(lease: &LeaseSettings) -> Result<(), SettingsError> {
+    let wrong = |name: &str, found: Duration, expected: String| {
+        let found = found.as_secs_f64();
+        Err(SettingsError::new(format!(
+            "`{name}` is {found} seconds: expected {expected}"
+        )))
+    };
+    let LeaseSettings {
+        duration,
+        renew_deadline,
+        retry_period,
+        ..
+    } = *lease;
+    if duration < SHORTEST || duration.subsec_nanos() > 0 {
+        let expected = "whole seconds, at least 5".to_owned();
+        return wrong("lease.duration", duration, expected);
+    }
+    let most = duration.saturating_sub(Duration::from_secs(1));
+    if renew_deadline > most {
+        let most = most.as_secs_f64();
+        let expected = format!("at most {most}, a second less than `lease.duration`");
+        return wrong("lease.renew_deadline", renew_deadline, expected);
+    }
+    if retry_period > renew_deadline / 2 {
+        let most = (renew_deadline / 2).as_secs_f64();
+        let expected = format!("at most {most}, half of `lease.renew_deadline`");
+        return wrong("lease.retry_period", retry_period, expected);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_of_a_lease_that_leave_no_room_are_refused() {
+        let told = |change: fn(&mut LeaseSettings)| {
+            let settings = Settings::with(|settings| change(&mut settings.lease));
+            let told = check_amounts(&settings);
+            told.map_or_else(|error| error.to_string(), |()| String::new())
+        };
+        let seconds = Duration::from_secs;
+        assert_eq!(told(|_| {}), "");
+        assert_eq!(
+            told(|it| it.duration = Duration::from_millis(7500)),
+            "`lease.duration` is 7.5 seconds: expected whole seconds, at least 5"
+        );
+        assert_eq!(
+            told(|it| it.renew_deadline = Duration::from_secs(15)),
+            "`lease.renew_deadline` is 15 seconds: expected at most 14, a second less than `lease.duration`"
+        );
+        assert_eq!(
+            told(|it| it.retry_period = Duration::from_secs(6)),
+            "`lease.retry_period` is 6 seconds: expected at most 5, half of `lease.renew_deadline`"
+        );
+        let short = Settings::with(|settings| {
+            settings.lease.duration = seconds(5);
+            settings.lease.renew_deadline = seconds(3);
+            settings.lease.retry_period = seconds(1);
+        });
+        assert_eq!(check_amounts(&short), Ok(()));
+    }
+
+    #[test]
+    fn no_time_is_too_long_to_be_added() {
+        let endless = bounded(Settings::with(|settings| {
+            settings.health.beat_timeout = Duration::MAX;
+            settings.watching.client_timeout = Some(Duration::MAX);
+        }));
+        assert_eq!(endless.health.beat_timeout, FOR_EVER);
+        assert_eq!(endless.watching.client_timeout, Some(FOR_EVER));
+        let (usual, default) = (bounded(Settings::default()), Settings::default());
+        assert_eq!(times(&usual), times(&default));
+    }
+
+    #[test]
+    fn zeros_that_mean_nothing_are_named() {
+        assert_eq!(check_amounts(&Settings::default()), Ok(()));
+        let meant = Settings::with(|settings| {
+            settings.queueing.exit_timeout = Duration::ZERO;
+            settings.execution.first_backoff = Duration::ZERO;
+        });
+        assert_eq!(zeros(&meant), [""; 0]);
+        let wrong = Settings::with(|settings| {
+            settings.watching.client_timeout = Some(Duration::ZERO);
+            settings.queueing.worker_limit = Some(0);
+        });
+        assert_eq!(
+            zeros(&wrong),
+            ["watching.client_timeout", "queueing.worker_limit"]
+        );
+        let told = check_amounts(&wrong).unwrap_err().to_string();
+        assert_eq!(told, "`watching.client_timeout` is 0: expected more than 0");
+    }
+}

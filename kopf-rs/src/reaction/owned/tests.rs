@@ -1,0 +1,321 @@
+use super::*;
+
+/// Returns the notified owners.
+fn told(news: &[ChildNews]) -> Vec<&str> {
+    news.iter().map(|it| &*it.owner).collect()
+}
+
+fn sight(version: &str, state: &str, owner: &str) -> ChildSight {
+    ChildSight {
+        name: "child".to_owned(),
+        namespace: None,
+        uid: "c".to_owned(),
+        version: version.to_owned(),
+        noted: state.to_owned(),
+        others: "x".to_owned(),
+        generation: Some(1),
+        owners: vec![owner.to_owned()],
+        owner: Some(owner.to_owned()),
+        set: Some("keep".to_owned()),
+        state: state.to_owned(),
+        terminating: false,
+        managers: Some(Value::Null),
+        body: Some(version.into()),
+    }
+}
+
+/// Returns a kind with one child at version 5.
+fn settled() -> OwnedObjects {
+    let mut owned = OwnedObjects::new(false);
+    owned.listing();
+    assert!(
+        owned
+            .seen(EventType::Listed, sight("5", "a", "o"))
+            .is_empty()
+    );
+    assert!(owned.synced().is_empty() && owned.is_current());
+    owned
+}
+
+#[test]
+fn owners_are_told_of_what_concerns_them() {
+    use EventType::{Added, Deleted, Modified};
+    for (event, seen, expected) in [
+        // For example its status.
+        (Modified, sight("6", "a", "o"), &[][..]),
+        (Modified, sight("6", "b", "o"), &["o"]),
+        (Modified, sight("6", "b", "p"), &["o", "p"]),
+        (Deleted, sight("6", "a", "o"), &["o"]),
+        (Added, sight("6", "a", "o"), &[]),
+    ] {
+        assert_eq!(
+            told(&settled().seen(event, seen.clone())),
+            expected,
+            "{seen:?}"
+        );
+    }
+    let mut read = OwnedObjects::new(true);
+    read.listing();
+    read.seen(EventType::Listed, sight("5", "a", "o"));
+    read.synced();
+    assert_eq!(told(&read.seen(Modified, sight("6", "a", "o"))), ["o"]);
+}
+
+#[test]
+fn an_own_apply_has_no_echo_and_hides_nothing_else() {
+    use EventType::Modified;
+    let mut owned = settled();
+    owned.replied(sight("7", "b", "o"), true);
+    // Another client has written in between.
+    assert_eq!(told(&owned.seen(Modified, sight("6", "x", "o"))), ["o"]);
+    assert!(owned.seen(Modified, sight("7", "b", "o")).is_empty());
+    assert_eq!(told(&owned.seen(Modified, sight("8", "a", "o"))), ["o"]);
+    // The response to an apply without changes has the version of another client's write.
+    let mut owned = settled();
+    owned.replied(sight("6", "a", "o"), false);
+    assert!(owned.seen(Modified, sight("6", "a", "o")).is_empty());
+    let mut owned = settled();
+    owned.replied(sight("10", "b", "o"), true);
+    assert!(owned.seen(Modified, sight("10", "b", "o")).is_empty());
+}
+
+#[test]
+fn a_watch_in_trouble_does_not_let_memory_grow() {
+    let mut owned = settled();
+    owned.trouble(true);
+    for version in 6..1006 {
+        owned.replied(sight(&version.to_string(), "b", "o"), true);
+    }
+    assert_eq!(owned.objects["c"].own.len(), OWN);
+    owned.trouble(false);
+    let newest = sight("1005", "b", "o");
+    assert!(owned.seen(EventType::Modified, newest).is_empty());
+}
+
+#[test]
+fn a_listing_of_a_restored_server_counts_although_its_versions_are_older() {
+    let mut owned = OwnedObjects::new(true);
+    owned.listing();
+    owned.synced();
+    owned.replied(sight("70", "b", "o"), true);
+    // A pending listing may be older than the write.
+    owned.listing();
+    owned.replied(sight("71", "b", "o"), true);
+    owned.seen(EventType::Listed, sight("60", "a", "o"));
+    owned.synced();
+    assert_eq!(
+        owned.body("o", None, "child"),
+        KnownBody::There("71".into())
+    );
+    owned.listing();
+    assert_eq!(
+        told(&owned.seen(EventType::Listed, sight("50", "a", "o"))),
+        ["o"]
+    );
+    owned.synced();
+    assert_eq!(
+        owned.body("o", None, "child"),
+        KnownBody::There("50".into())
+    );
+    assert_eq!(owned.get("c").map(|it| &*it.state), Some("a"));
+}
+
+#[test]
+fn what_a_listing_lacks_is_gone() {
+    let mut owned = settled();
+    owned.trouble(true);
+    assert!(!owned.is_current());
+    owned.trouble(false);
+    owned.listing();
+    let mut made = sight("9", "a", "p");
+    made.uid = "d".to_owned();
+    owned.replied(made, true);
+    assert_eq!(told(&owned.synced()), ["o"]);
+    assert!(owned.get("c").is_none() && owned.get("d").is_some());
+}
+
+#[test]
+fn a_child_that_was_let_go_is_seen_no_more() {
+    use EventType::{Added, Deleted, Modified};
+    let mut owned = settled();
+    owned.let_go("c");
+    assert_eq!(owned.of_set("o", "keep").count(), 0);
+    for (event, version) in [(Modified, "6"), (Deleted, "7")] {
+        assert!(owned.seen(event, sight(version, "b", "o")).is_empty());
+        assert!(owned.get("c").is_none());
+    }
+    // A later object with this uid affects its owners again.
+    assert_eq!(told(&owned.seen(Added, sight("8", "a", "o"))), ["o"]);
+    assert_eq!(owned.of_set("o", "keep").count(), 1);
+    assert_eq!(owned.of_set("o", "other").count(), 0);
+}
+
+#[test]
+fn a_child_that_was_labelled_again_has_not_gone() {
+    use EventType::{Added, Deleted};
+    let mut owned = settled();
+    owned.replied(sight("7", "a", "o"), true);
+    assert!(owned.seen(Deleted, sight("6", "a", "o")).is_empty());
+    assert!(owned.get("c").is_some());
+    assert!(owned.seen(Added, sight("7", "a", "o")).is_empty());
+}
+
+#[test]
+fn what_is_read_is_never_older_than_an_own_write() {
+    use EventType::{Deleted, Modified};
+    let read = |owned: &OwnedObjects| owned.body("o", None, "child");
+    assert_eq!(read(&settled()), KnownBody::Unknown);
+    let mut owned = OwnedObjects::new(true);
+    assert_eq!(read(&owned), KnownBody::Unknown);
+    owned.listing();
+    owned.seen(EventType::Listed, sight("5", "a", "o"));
+    owned.synced();
+    assert_eq!(read(&owned), KnownBody::There("5".into()));
+    owned.replied(sight("9", "b", "o"), true);
+    owned.seen(Modified, sight("6", "x", "o"));
+    assert_eq!(read(&owned), KnownBody::There("9".into()));
+    owned.trouble(true);
+    assert_eq!(read(&owned), KnownBody::Unknown);
+    owned.trouble(false);
+    owned.replied(sight("b5", "b", "o"), true);
+    owned.seen(Modified, sight("a9", "x", "o"));
+    assert_eq!(read(&owned), KnownBody::Unknown);
+    owned.seen(Deleted, sight("c", "x", "o"));
+    assert_eq!(read(&owned), KnownBody::Absent);
+}
+
+/// A child without a `generation`, with the given entries of other managers.
+fn bare(version: &str, others: &str) -> ChildSight {
+    ChildSight {
+        others: others.to_owned(),
+        generation: None,
+        ..sight(version, "b", "o")
+    }
+}
+
+fn generation(version: &str, generation: i64, others: &str) -> ChildSight {
+    ChildSight {
+        generation: Some(generation),
+        ..bare(version, others)
+    }
+}
+
+fn applied_at(version: &str) -> AppliedState {
+    AppliedState {
+        state: "b".to_owned(),
+        version: version.to_owned(),
+    }
+}
+
+#[test]
+fn only_what_nobody_can_have_applied_anew_is_intact() {
+    use EventType::{Listed, Modified};
+    for (event, seen, is_intact) in [
+        // Another manager has written.
+        (Modified, bare("8", "y"), true),
+        // The writer is unknown, so values may have changed.
+        (Modified, bare("8", "x"), false),
+        (Listed, bare("8", "y"), false),
+        // The content is the same.
+        (Modified, generation("8", 1, "x"), true),
+        (Modified, generation("8", 2, "y"), true),
+        (Modified, generation("8", 2, "x"), false),
+        (Listed, generation("8", 2, "y"), false),
+    ] {
+        let mut owned = settled();
+        owned.replied(
+            ChildSight {
+                generation: seen.generation.map(|_| 1),
+                ..bare("7", "x")
+            },
+            true,
+        );
+        assert!(owned.is_intact("c", &applied_at("7")));
+        let news = owned.seen(event, seen.clone());
+        let of_apply = applied_at("7");
+        assert_eq!(owned.is_intact("c", &of_apply), is_intact, "{seen:?}");
+        assert_eq!(news.is_empty(), is_intact, "{seen:?}");
+        owned.replied(bare("9", "x"), true);
+        assert!(owned.is_intact("c", &applied_at("9")), "it is put right");
+    }
+}
+
+#[test]
+fn a_version_of_somebody_else_in_an_answer_is_told_when_the_watch_shows_it() {
+    use EventType::Modified;
+    let mut owned = OwnedObjects::new(true);
+    owned.listing();
+    owned.seen(EventType::Listed, sight("5", "a", "o"));
+    owned.synced();
+    owned.replied(sight("6", "a", "o"), false);
+    assert_eq!(told(&owned.seen(Modified, sight("6", "a", "o"))), ["o"]);
+    assert!(owned.seen(Modified, sight("6", "a", "o")).is_empty());
+    owned.replied(sight("6", "a", "o"), false);
+    assert!(owned.seen(Modified, sight("6", "a", "o")).is_empty());
+}
+
+#[test]
+fn owners_are_told_of_what_they_may_have_read_before_the_first_listing() {
+    let mut owned = OwnedObjects::new(true);
+    owned.listing();
+    let news = owned.seen(EventType::Listed, sight("5", "a", "o"));
+    assert_eq!(told(&news), ["o"]);
+    let mut owned = OwnedObjects::new(false);
+    owned.listing();
+    let news = owned.seen(EventType::Listed, sight("5", "a", "o"));
+    assert!(news.is_empty());
+}
+
+#[test]
+fn what_was_heard_before_another_instance_was_at_work_is_not_known() {
+    use EventType::{Listed, Modified};
+    let read = |owned: &OwnedObjects| owned.body("o", None, "child");
+    let mut owned = OwnedObjects::new(true);
+    owned.listing();
+    owned.synced();
+    assert_eq!(read(&owned), KnownBody::Absent);
+    owned.replied(sight("5", "b", "o"), true);
+    owned.begin_term();
+    assert_eq!(read(&owned), KnownBody::Unknown);
+    assert!(!owned.is_intact("c", &applied_at("5")));
+    // The watch may be late.
+    owned.seen(Modified, sight("6", "b", "o"));
+    assert_eq!(read(&owned), KnownBody::Unknown);
+    owned.replied(sight("7", "b", "o"), true);
+    assert_eq!(read(&owned), KnownBody::There("7".into()));
+    assert!(owned.is_intact("c", &applied_at("7")));
+    owned.begin_term();
+    owned.listing();
+    owned.seen(Listed, sight("7", "b", "o"));
+    assert_eq!(read(&owned), KnownBody::There("7".into()));
+    owned.synced();
+    owned.let_go("c");
+    assert_eq!(read(&owned), KnownBody::Absent);
+    owned.begin_term();
+    assert_eq!(read(&owned), KnownBody::Unknown);
+}
+
+#[test]
+fn what_was_let_go_is_not_remembered_while_the_watch_is_refused() {
+    let mut owned = settled();
+    owned.trouble(true);
+    for number in 0..1000 {
+        let mut made = sight("6", "b", "o");
+        made.uid = number.to_string();
+        owned.replied(made, true);
+        owned.let_go(&number.to_string());
+    }
+    assert!(owned.gone.is_empty());
+}
+
+#[test]
+fn managers_are_kept_while_a_child_is_not_as_it_was_applied() {
+    use EventType::Modified;
+    let mut owned = settled();
+    assert_eq!(owned.take_managers("c"), None);
+    owned.replied(sight("7", "b", "o"), true);
+    assert_eq!(owned.take_managers("c"), None);
+    owned.seen(Modified, sight("8", "x", "o"));
+    assert_eq!(owned.take_managers("c"), Some(Value::Null));
+    assert_eq!(owned.take_managers("c"), None);
+}
