@@ -457,6 +457,16 @@ mod tests {
         }
     }
 
+    /// With other features, `kopf-rs run` would build the framework again.
+    #[test]
+    fn operators_are_linked_with_the_features_of_the_examples() {
+        let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/myapp/Cargo.toml");
+        let example: Table = fs::read_to_string(example).unwrap().parse().unwrap();
+        let features = example["dependencies"]["kopf-rs"]["features"].as_array();
+        let features: Vec<_> = features.unwrap().iter().filter_map(Value::as_str).collect();
+        assert_eq!(features, FEATURES);
+    }
+
     /// Runs with other features at the same time must not replace each other's crate.
     #[test]
     fn each_choice_of_features_has_a_crate_of_its_own() {

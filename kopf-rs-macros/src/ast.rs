@@ -12,7 +12,7 @@ use syn::{
 
 use crate::fallback::Mistakes;
 use crate::family::{Kind, all_arguments, attributes_with};
-use crate::hint::{did_you_mean, slip_of};
+use crate::hint::{did_you_mean_or, slip_of};
 
 /// A function with the arguments to make for a call.
 pub(crate) struct Function {
@@ -221,7 +221,7 @@ fn read_argument(
         },
     };
     match known {
-        None if !is_injected && kinds.iter().any(|kind| kind.is_nested) && is_plain(&ty) => {
+        None if !is_injected && kinds.iter().any(|kind| kind.is_nested()) && is_plain(&ty) => {
             let param = Ident::new("param", name.span().resolved_at(Span::mixed_site()));
             Some(Argument::Named(param, received(ty)))
         }
@@ -284,9 +284,8 @@ fn index_type(ty: &Type) -> Option<(Type, bool)> {
 
 fn unknown_datum(datum: &Ident) -> String {
     let text = datum.unraw().to_string();
-    let hint = did_you_mean(&text, &all_arguments());
     let arguments = format!("\narguments: {}", all_arguments().join(", "));
-    let advice = if hint.is_empty() { arguments } else { hint };
+    let advice = did_you_mean_or(&arguments, &text, &all_arguments());
     format!("there is no handler argument `{text}`{advice}")
 }
 
@@ -642,5 +641,28 @@ impl Received {
     pub(crate) fn ty(&self) -> &Type {
         let (Self::Owned(ty) | Self::OwnedIfAny(ty) | Self::Lent(ty) | Self::LentIfAny(ty)) = self;
         ty
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_index_of_others_is_a_type_as_any_other() {
+        for (written, expected) in [
+            ("Index<String, u32>", Some(false)),
+            ("&Index<String, u32>", Some(true)),
+            ("kopf_rs::Index<String, u32>", Some(false)),
+            ("&kopf_rs::prelude::Index<String, u32>", Some(true)),
+            ("indexmap::Index<String, u32>", None),
+            ("&std::ops::Index<usize>", None),
+            ("Index<usize>", None),
+            ("Index", None),
+        ] {
+            let ty = syn::parse_str(written).unwrap();
+            let is_reference = index_type(&ty).map(|(_, is_reference)| is_reference);
+            assert_eq!(is_reference, expected, "{written}");
+        }
     }
 }

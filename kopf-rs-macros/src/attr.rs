@@ -7,7 +7,7 @@ use syn::{Expr, Ident, LitStr, Path, Token};
 
 use crate::fallback::Mistakes;
 use crate::family::{Form, Kind, SELECTOR_KEYS, attributes_with, form_of};
-use crate::hint::{did_you_mean, nearest};
+use crate::hint::{did_you_mean, did_you_mean_or, nearest};
 use crate::option::{Entry, Given, Options};
 use crate::selector::Selector;
 use crate::syntax::{brace_ahead, expression, skip_to_comma};
@@ -22,8 +22,19 @@ pub(crate) struct Attribute {
     pub(crate) framework: Option<Path>,
 }
 
+/// The arguments that all attributes have.
+#[derive(Default)]
+pub(crate) struct Arguments {
+    /// The words that name the resource.
+    pub(crate) words: Vec<Expr>,
+    /// The keywords that name the resource.
+    pub(crate) keywords: Vec<(Ident, Expr)>,
+    /// A custom path to `kopf_rs`.
+    pub(crate) framework: Option<Path>,
+}
+
 /// One argument as written.
-pub(crate) enum Written {
+enum Written {
     Positional(Expr),
     Keyword(Ident, Given),
 }
@@ -36,59 +47,65 @@ impl Attribute {
         place: Span,
         mistakes: &mut Mistakes,
     ) -> Self {
-        let mut positional = Vec::new();
-        let mut keywords = Vec::new();
         let mut options = Options::default();
-        let (mut framework, mut refused) = (None, false);
-        for written in split(kind, arguments, mistakes) {
-            match written {
-                Written::Positional(expr) => positional.push(expr),
-                Written::Keyword(key, Given::Path(path)) if key == "crate" => {
-                    framework = Some(path);
-                }
-                Written::Keyword(key, given) if is_selector(&key) => match given {
-                    Given::Expr(expr) => once(&mut keywords, key, expr, mistakes),
-                    _ => mistakes.at(&key, format!("expected `{key} = \"...\"`")),
-                },
-                Written::Keyword(key, given) => match refusal(kind, &key, &given) {
-                    Some(refusal) => {
-                        mistakes.at(&key, refusal);
-                        refused = true;
-                    }
-                    None => options.take(&key, given, mistakes),
-                },
+        let mut refused = false;
+        let take = |key: &Ident, given, mistakes: &mut Mistakes| match refusal(kind, key, &given) {
+            Some(refusal) => {
+                mistakes.at(key, refusal);
+                refused = true;
             }
-        }
+            None => options.take(key, given, mistakes),
+        };
+        let mut arguments = Arguments::read(kind, arguments, mistakes, take);
         options.check(kind, place, mistakes);
         // A rejected argument may have been an attempt to name the resource, so do not report a missing resource
         // then.
         let missing = (!refused).then_some(place);
+        let framework = arguments.framework.take();
         Self {
             kind,
-            selector: Selector::read(kind, positional, keywords, missing, mistakes),
+            selector: Selector::read(kind, arguments, missing, mistakes),
             options,
             framework,
         }
     }
 }
 
-/// Returns whether a keyword names the resource.
-pub(crate) fn is_selector(key: &Ident) -> bool {
-    SELECTOR_KEYS.iter().any(|known| key == known)
+impl Arguments {
+    /// Parses the arguments, and passes each option to `take`.
+    pub(crate) fn read(
+        kind: &Kind,
+        arguments: TokenStream,
+        mistakes: &mut Mistakes,
+        mut take: impl FnMut(&Ident, Given, &mut Mistakes),
+    ) -> Self {
+        let mut read = Self::default();
+        for written in split(kind, arguments, mistakes) {
+            match written {
+                Written::Positional(expr) => read.words.push(expr),
+                Written::Keyword(key, Given::Path(path)) if key == "crate" => {
+                    read.framework = Some(path);
+                }
+                Written::Keyword(key, Given::Expr(expr)) if is_selector(&key) => {
+                    if read.keywords.iter().any(|(known, _)| *known == key) {
+                        mistakes.at(&key, format!("`{key}` is given twice"));
+                    } else {
+                        read.keywords.push((key, expr));
+                    }
+                }
+                Written::Keyword(key, _) if is_selector(&key) => {
+                    mistakes.at(&key, format!("expected `{key} = \"...\"`"));
+                }
+                Written::Keyword(key, given) => take(&key, given, mistakes),
+            }
+        }
+        read
+    }
 }
 
-/// Stores a keyword, and reports a repeated one.
-pub(crate) fn once(
-    keywords: &mut Vec<(Ident, Expr)>,
-    key: Ident,
-    expr: Expr,
-    mistakes: &mut Mistakes,
-) {
-    if keywords.iter().any(|(known, _)| *known == key) {
-        mistakes.at(&key, format!("`{key}` is given twice"));
-    } else {
-        keywords.push((key, expr));
-    }
+/// Returns whether a keyword names the resource.
+fn is_selector(key: &Ident) -> bool {
+    SELECTOR_KEYS.iter().any(|known| key == known)
 }
 
 /// Returns the error message if `kind` does not have the option `key`.
@@ -109,20 +126,20 @@ fn refusal(kind: &Kind, key: &Ident, given: &Given) -> Option<String> {
     if kind.has_selector() {
         known.extend(SELECTOR_KEYS);
     }
-    let hint = did_you_mean(&name, &known);
-    if matches!(given, Given::Flag) && hint.is_empty() && kind.has_selector() {
+    let is_alone = matches!(given, Given::Flag) && kind.has_selector();
+    if is_alone && did_you_mean(&name, &known).is_empty() {
         return Some(format!(
             "`{name}` is not an option; write the name of a resource in quotes: `\"{name}\"`"
         ));
     }
     let options = format!("\noptions of #[{}]: {}", kind.attribute, known.join(", "));
-    let advice = if hint.is_empty() { options } else { hint };
+    let advice = did_you_mean_or(&options, &name, &known);
     Some(format!("unknown option `{name}`{advice}"))
 }
 
 /// Splits the arguments at their commas. Reports and skips an argument that cannot be parsed, and continues with the
 /// next.
-pub(crate) fn split(kind: &Kind, arguments: TokenStream, mistakes: &mut Mistakes) -> Vec<Written> {
+fn split(kind: &Kind, arguments: TokenStream, mistakes: &mut Mistakes) -> Vec<Written> {
     let mut all = Vec::new();
     let parser = |input: ParseStream<'_>| {
         while !input.is_empty() {

@@ -12,9 +12,10 @@ use syn::{Expr, FnArg, ItemFn, LitStr, Pat, Path, ReturnType, Signature, Token, 
 
 use crate::ast::check_signature;
 use crate::fallback::{Mistakes, refused};
-use crate::family::{Kind, at};
-use crate::hint::did_you_mean;
+use crate::family::Kind;
+use crate::hint::{did_you_mean, did_you_mean_or};
 use crate::raise::convert_raised;
+use crate::registration::{K, door, hidden_const, source_location};
 use crate::syntax::{expression, skip_to_comma, text};
 
 const EXAMPLE: &str = "`#[on_convert(\"myapps.example.com\", from = \"v1alpha1\", to = \"v1\")]`, or `#[on_convert(from = v1alpha1::MyApp, to = v1::MyApp)]`";
@@ -60,10 +61,8 @@ pub(crate) fn expand(
     let (Some(selectors), Some(argument), true) = (selectors, argument, mistakes.is_empty()) else {
         return refused(&item.to_token_stream(), &mistakes);
     };
-    let framework = versions.framework.map(|it| it.to_token_stream());
-    let door = framework.unwrap_or_else(|| quote!(::kopf_rs));
     let at = location(&item.sig.ident);
-    let registration = registration(&item, &argument, selectors, at, &door);
+    let registration = registration(&item, &argument, selectors, at, versions.framework.as_ref());
     quote! {
         #item
         #registration
@@ -104,12 +103,8 @@ impl Versions {
             "to" => &mut self.to,
             other => {
                 expression(input)?;
-                let hint = did_you_mean(other, &["from", "to"]);
-                let advice = if hint.is_empty() {
-                    format!("; it is written so: {EXAMPLE}")
-                } else {
-                    hint
-                };
+                let example = format!("; it is written so: {EXAMPLE}");
+                let advice = did_you_mean_or(&example, other, &["from", "to"]);
                 mistakes.at(
                     &key,
                     format!("#[on_convert] has no option `{other}`{advice}"),
@@ -158,10 +153,7 @@ impl Versions {
     }
 
     fn selector(&self, version: &Expr) -> TokenStream {
-        let k = at(
-            version.span().resolved_at(Span::mixed_site()),
-            &quote!(__kopf),
-        );
+        let k = quote_spanned!(version.span().resolved_at(Span::mixed_site())=> __kopf);
         if text(version).is_none() {
             let selector = quote_spanned!(version.span()=> #k::Selector::of::<#version>());
             return quote!(|| #k::Result::Ok(#selector));
@@ -261,11 +253,10 @@ fn registration(
     item: &ItemFn,
     argument: &Argument,
     [from, to]: [TokenStream; 2],
-    (line, column): (usize, usize),
-    door: &TokenStream,
+    place: (usize, usize),
+    framework: Option<&Path>,
 ) -> TokenStream {
-    let k = quote!(__kopf);
-    let [line, column] = [line, column].map(|n| u32::try_from(n).unwrap_or(u32::MAX));
+    let location = source_location(place);
     let name = &item.sig.ident;
     let text = LitStr::new(&name.unraw().to_string(), Span::mixed_site());
     let call_name = format_ident!("__kopf_convert_{}", name.unraw(), span = Span::mixed_site());
@@ -284,33 +275,23 @@ fn registration(
     };
     let returned = Ident::new(&returned.to_string(), output);
     let convert = quote_spanned!(output=> (&#returned).__kopf_converted().convert(#returned));
-    let cfgs = item.attrs.iter().filter(|it| it.path().is_ident("cfg"));
-    quote! {
-        #(#cfgs)*
-        const _: () = {
-            use #door::__private as #k;
-            fn #call_name(#given: &#k::ConversionInput<'_>) -> #k::Returned {
-                use #k::{ConvertedResult as _, ConvertedValue as _};
-                let #read = #made;
-                let #returned = #name(#passed);
-                #convert
-            }
-            #k::submit! {
-                conversion #k::ConversionDecl {
-                    name: #text,
-                    location: #k::SourceLocation {
-                        package: ::core::env!("CARGO_PKG_NAME"),
-                        file: ::core::file!(),
-                        line: #line,
-                        column: #column,
-                        module: ::core::module_path!(),
-                    },
-                    from: #from,
-                    to: #to,
-                    part: #k::ConvertedPart::#part,
-                    call: #call_name,
-                }
-            }
-        };
-    }
+    let registration = quote! {
+        fn #call_name(#given: &#K::ConversionInput<'_>) -> #K::Returned {
+            use #K::{ConvertedResult as _, ConvertedValue as _};
+            let #read = #made;
+            let #returned = #name(#passed);
+            #convert
+        }
+        #K::submit! {
+            #K::Declared::Conversion(#K::ConversionDecl {
+                name: #text,
+                location: #location,
+                from: #from,
+                to: #to,
+                part: #K::ConvertedPart::#part,
+                call: #call_name,
+            })
+        }
+    };
+    hidden_const(&item.attrs, &door(framework), &registration)
 }

@@ -9,8 +9,9 @@ use syn::{FnArg, ItemFn, Meta, Path, ReturnType, Type, parse_quote};
 use crate::ast::{Argument, Function, Received};
 use crate::attr::Attribute;
 use crate::fallback::{Mistakes, refused};
-use crate::family::{Kind, Returns, at};
+use crate::family::{Kind, Returns};
 use crate::raise::convert_raised;
+use crate::registration::{K, door, hidden_const, some, source_location};
 use crate::review::check_review;
 use crate::subhandler;
 
@@ -47,7 +48,7 @@ pub(crate) fn expand(
     if !mistakes.is_empty() {
         return refused(&item.to_token_stream(), &mistakes);
     }
-    let door = door(&attributes);
+    let door = door(attributes.iter().find_map(|it| it.framework.as_ref()));
     let imports = name_patch(&mut item, &function, &door);
     let at = location(&function.name);
     let registration = registration(&function, &attributes, &item, at, (&door, &imports));
@@ -110,7 +111,7 @@ fn check_param(
     };
     let without = attributes
         .iter()
-        .filter(|attribute| !attribute.kind.is_nested && !attribute.options.has_param());
+        .filter(|attribute| !attribute.kind.is_nested() && !attribute.options.has_param());
     for attribute in without {
         let message = format!(
             "the function asks for `param`, but #[{}] gives none: add `param = ..` there, or take an `Option`",
@@ -151,14 +152,6 @@ fn special(attributes: &[Attribute]) -> Returns {
         .unwrap_or(Returns::Result)
 }
 
-/// Returns the path to the framework.
-fn door(attributes: &[Attribute]) -> TokenStream {
-    let framework = attributes
-        .iter()
-        .find_map(|attribute| attribute.framework.as_ref());
-    framework.map_or_else(|| quote!(::kopf_rs), ToTokens::to_token_stream)
-}
-
 /// Qualifies the type of `patch: &mut Patch`, so that it also works beside `use kube::api::Patch`. Also returns code
 /// that uses the name, so that its import does not become unused.
 fn name_patch(item: &mut ItemFn, function: &Function, door: &TokenStream) -> TokenStream {
@@ -194,20 +187,18 @@ fn registration(
     place: (usize, usize),
     (door, imports): (&TokenStream, &TokenStream),
 ) -> TokenStream {
-    // A short alias keeps expansions readable.
-    let k = quote!(__kopf);
-    let location = source_location(place, &k);
+    let location = source_location(place);
     let call_name = format_ident!(
         "__kopf_call_{}",
         function.name.unraw(),
         span = Span::mixed_site()
     );
-    let call = call(function, attributes, item, &call_name, &k);
+    let call = call(function, attributes, item, &call_name);
     // As Kopf does, registers stacked attributes from the function outwards.
     let (nested, registered): (Vec<_>, Vec<_>) = attributes
         .iter()
         .rev()
-        .partition(|attribute| attribute.kind.is_nested);
+        .partition(|attribute| attribute.kind.is_nested());
     let mut rest = TokenStream::new();
     // A sub-handler declares its requirements only if no other attribute of the function does.
     let requiring = nested
@@ -217,47 +208,23 @@ fn registration(
     if !declared.is_empty() {
         let decls = declared
             .into_iter()
-            .map(|attribute| decl(attribute, function, (&call_name, &item.sig.output), &k));
+            .map(|attribute| decl(attribute, function, (&call_name, &item.sig.output)));
         rest.extend(quote! {
-            const __KOPF_DECLS: &[#k::Decl] = &[#(#decls),*];
-            #k::submit! { #k::Declared::Function(__KOPF_DECLS) }
+            const __KOPF_DECLS: &[#K::Decl] = &[#(#decls),*];
+            #K::submit! { #K::Declared::Function(__KOPF_DECLS) }
         });
     }
     let nested = nested.first();
-    rest.extend(
-        nested.map(|attribute| subhandler::methods(attribute, function, item, &call_name, &k)),
-    );
+    rest.extend(nested.map(|attribute| subhandler::methods(attribute, function, item, &call_name)));
     let named = nested.map(|_| subhandler::named(item));
-    let cfgs = item
-        .attrs
-        .iter()
-        .filter(|attribute| attribute.path().is_ident("cfg"));
-    let cfgs = quote!(#(#cfgs)*);
-    quote! {
-        #named
-        #cfgs
-        const _: () = {
-            use #door::__private as #k;
-            #imports
-            #call
-            const __KOPF_LOCATION: #k::SourceLocation = #location;
-            #rest
-        };
-    }
-}
-
-/// Returns the source location of an item's name.
-pub(crate) fn source_location((line, column): (usize, usize), k: &TokenStream) -> TokenStream {
-    let [line, column] = [line, column].map(|n| u32::try_from(n).unwrap_or(u32::MAX));
-    quote! {
-        #k::SourceLocation {
-            package: ::core::env!("CARGO_PKG_NAME"),
-            file: ::core::file!(),
-            line: #line,
-            column: #column,
-            module: ::core::module_path!(),
-        }
-    }
+    let registration = quote! {
+        #imports
+        #call
+        const __KOPF_LOCATION: #K::SourceLocation = #location;
+        #rest
+    };
+    let registration = hidden_const(&item.attrs, door, &registration);
+    quote!(#named #registration)
 }
 
 /// Returns the constant of one attribute.
@@ -265,50 +232,58 @@ fn decl(
     attribute: &Attribute,
     function: &Function,
     (call_name, returned): (&Ident, &ReturnType),
-    k: &TokenStream,
 ) -> TokenStream {
     let id = function.name.unraw().to_string();
     let way = function.way();
     let Attribute { kind, options, .. } = attribute;
     let selector = attribute.selector.as_ref();
-    let selector = selector.map(|selector| selector.tokens(k));
-    let declaration = if kind.is_nested {
-        quote!(#k::Option::None)
-    } else {
-        let options = options.tokens(kind, k);
-        let declaration = kind.declaration(selector.as_ref(), &options, returned, k);
-        quote!(#k::Option::Some(#declaration))
-    };
+    let selector = selector.map_or_else(|| quote!(#K::Option::None), |it| some(&it.tokens()));
+    let index = (kind.family.returns == Returns::Entries).then(|| {
+        let ty = returned_type(returned);
+        let ty = quote_spanned!(ty.span()=> #K::IndexType::of_function::<#ty>());
+        let ty = some(&ty);
+        quote!(index: #ty,)
+    });
     let param = function.param().map(|(wanted, _)| stored(wanted));
-    let common = options.common(k, param.as_ref());
-    let required = required_state(attribute, function, k);
-    let common = if required.is_empty() {
-        common
+    let options = options.tokens(param.as_ref(), index.as_ref());
+    let required = required_state(attribute, function);
+    let options = if required.is_empty() {
+        options
     } else {
-        quote!({ use #k::GivenToAll as _; #common #(#required)* })
+        quote!({ use #K::GivenToAll as _; #options #(#required)* })
     };
+    let kind = Ident::new(&format!("{:?}", kind.handler()), Span::mixed_site());
     quote! {
-        #k::Decl {
+        #K::Decl {
             name: #id,
             location: __KOPF_LOCATION,
-            declaration: #declaration,
-            common: || #common,
-            call: #k::Function::#way(#call_name),
+            kind: #K::HandlerKind::#kind,
+            selector: #selector,
+            options: || #options,
+            call: #K::Function::#way(#call_name),
         }
     }
 }
 
+/// Returns the return type of a function.
+fn returned_type(returned: &ReturnType) -> TokenStream {
+    match returned {
+        ReturnType::Default => quote!(()),
+        ReturnType::Type(_, ty) => ty.to_token_stream(),
+    }
+}
+
 /// Returns calls that add the required values and indices of the function's arguments.
-fn required_state(attribute: &Attribute, function: &Function, k: &TokenStream) -> Vec<TokenStream> {
-    let family = Ident::new(attribute.kind.family.options, Span::mixed_site());
+fn required_state(attribute: &Attribute, function: &Function) -> Vec<TokenStream> {
+    let family = Ident::new(attribute.kind.family.name, Span::mixed_site());
     let arguments = function.arguments.iter();
     let required = arguments.filter_map(|argument| match argument {
         Argument::Injected(ty) => {
-            Some(quote!(.requiring(#k::ByType::<#ty, #k::#family>::required_state())))
+            Some(quote!(.requiring(#K::ByType::<#ty, #K::family::#family>::required_state())))
         }
         Argument::Index(name, ty, _) => {
             let name = name_of_index(name);
-            Some(quote_spanned!(ty.span()=> .reading(<#ty as #k::IndexArgument>::required(#name))))
+            Some(quote_spanned!(ty.span()=> .reading(<#ty as #K::IndexArgument>::required(#name))))
         }
         _ => None,
     });
@@ -337,15 +312,14 @@ fn call(
     attributes: &[Attribute],
     item: &ItemFn,
     call_name: &Ident,
-    k: &TokenStream,
 ) -> TokenStream {
     let (cause, patch) = (hidden("cause"), hidden("patch"));
     let made: Vec<_> = (0..)
         .zip(&function.arguments)
-        .map(|(n, argument)| made(n, argument, k))
+        .map(|(n, argument)| made(n, argument))
         .collect();
     let asked = function.arguments.iter();
-    let asked = asked.filter_map(|argument| asked_for(argument, attributes, k));
+    let asked = asked.filter_map(|argument| asked_for(argument, attributes));
     let status = function.status();
     let status = status.map(|n| numbered(n, &function.arguments[n]));
     let passed = (0..)
@@ -358,7 +332,7 @@ fn call(
     };
     let called = quote_spanned!(name.span()=> #name(#(#passed),*));
     let returned = if function.is_async {
-        let sendable = quote_spanned!(name.span()=> #k::handler_future_must_be_send(#called));
+        let sendable = quote_spanned!(name.span()=> #K::handler_future_must_be_send(#called));
         quote!(#sendable.await)
     } else {
         called
@@ -366,8 +340,8 @@ fn call(
     // Use one span for all tokens; otherwise, compiler messages point to the attribute.
     let value = Ident::new("__kopf_returned", output);
     let convert = match special(attributes) {
-        Returns::Entries => quote_spanned!(output=> #k::index_returned(#cause, #value)),
-        Returns::Again => quote_spanned!(output=> #k::reconcile_returned(#cause, #value)),
+        Returns::Entries => quote_spanned!(output=> #K::index_returned(#cause, #value)),
+        Returns::Again => quote_spanned!(output=> #K::reconcile_returned(#cause, #value)),
         Returns::Result => quote_spanned!(output=> (&#value).__kopf_kind().convert(#value)),
     };
     let convert = match &status {
@@ -375,7 +349,7 @@ fn call(
         None => convert,
     };
     let body = quote! {
-        use #k::{AnyKind as _, GivenToAll as _, LocalBoxKind as _};
+        use #K::{AnyKind as _, GivenToAll as _, LocalBoxKind as _};
         #(#asked)*
         #(#made)*
         let #value = #returned;
@@ -383,13 +357,13 @@ fn call(
     };
     if function.is_async {
         quote! {
-            fn #call_name<'a>(#cause: &'a #k::Cause, #patch: &'a mut #k::Patch) -> #k::Calling<'a> {
-                #k::Box::pin(async move { #body })
+            fn #call_name<'a>(#cause: &'a #K::Cause, #patch: &'a mut #K::Patch) -> #K::Calling<'a> {
+                #K::Box::pin(async move { #body })
             }
         }
     } else {
         quote! {
-            fn #call_name(#cause: &#k::Cause, #patch: &mut #k::Patch) -> #k::Returned {
+            fn #call_name(#cause: &#K::Cause, #patch: &mut #K::Patch) -> #K::Returned {
                 #body
             }
         }
@@ -397,44 +371,39 @@ fn call(
 }
 
 /// Returns statements that compile only if each family supports an argument that is resolved by type.
-fn asked_for(
-    argument: &Argument,
-    attributes: &[Attribute],
-    k: &TokenStream,
-) -> Option<TokenStream> {
+fn asked_for(argument: &Argument, attributes: &[Attribute]) -> Option<TokenStream> {
     let Argument::Injected(ty) = argument else {
         return None;
     };
-    let mut families: Vec<_> = attributes.iter().map(|it| it.kind.family.options).collect();
+    let mut families: Vec<_> = attributes.iter().map(|it| it.kind.family.name).collect();
     families.sort_unstable();
     families.dedup();
-    // Use the span of the type, where the compiler message belongs.
-    let k = at(ty.span(), k);
+    // Use the span of the type, where the compiler message belongs, for the framework's alias, too.
     let families = families.into_iter().map(|name| Ident::new(name, ty.span()));
     Some(quote_spanned! {ty.span()=>
-        #(#k::ByType::<#ty, #k::#families>::is_given();)*
+        #(__kopf::ByType::<#ty, __kopf::family::#families>::is_given();)*
     })
 }
 
 /// Returns the statements that make one argument.
-fn made(n: usize, argument: &Argument, k: &TokenStream) -> TokenStream {
+fn made(n: usize, argument: &Argument) -> TokenStream {
     let (value, cause) = (numbered(n, argument), hidden("cause"));
     match argument {
         Argument::Patch => TokenStream::new(),
         Argument::Status(ty) => {
             let (lent, patch) = (
-                quote_spanned!(ty.span()=> <#ty as #k::StatusArgument>::lend),
+                quote_spanned!(ty.span()=> <#ty as #K::StatusArgument>::lend),
                 hidden("patch"),
             );
             quote_spanned!(ty.span()=> let mut #value = #lent(#cause, #patch)?;)
         }
         Argument::Index(name, ty, _) => {
             let name = name_of_index(name);
-            let made = quote_spanned!(ty.span()=> <#ty as #k::IndexArgument>::of);
+            let made = quote_spanned!(ty.span()=> <#ty as #K::IndexArgument>::of);
             quote!(let #value = #made(#cause, #name)?;)
         }
         Argument::Injected(ty) => {
-            let made = quote_spanned!(ty.span()=> <#ty as #k::FromCause<'_>>::from_cause);
+            let made = quote_spanned!(ty.span()=> <#ty as #K::FromCause<'_>>::from_cause);
             quote!(let #value = #made(#cause)?;)
         }
         Argument::Field(path, received) => {
@@ -445,7 +414,7 @@ fn made(n: usize, argument: &Argument, k: &TokenStream) -> TokenStream {
                 Received::Owned(_) | Received::Lent(_) => quote!(field),
                 Received::OwnedIfAny(_) | Received::LentIfAny(_) => quote!(field_if_any),
             };
-            let made = quote_spanned!(ty.span()=> #k::#method::<#ty>);
+            let made = quote_spanned!(ty.span()=> #K::#method::<#ty>);
             quote!(let #value = #made(#cause, #stanza, &[#(#names),*])?;)
         }
         Argument::Named(name, received) => {
@@ -455,7 +424,7 @@ fn made(n: usize, argument: &Argument, k: &TokenStream) -> TokenStream {
                 Received::Lent(ty) => (ty, quote!(LentAs), quote!(hold)),
                 Received::LentIfAny(ty) => (ty, quote!(LentAs), quote!(hold_if_any)),
             };
-            let made = quote_spanned!(ty.span()=> <#ty as #k::#by<'_, #k::arg::#name>>::#method);
+            let made = quote_spanned!(ty.span()=> <#ty as #K::#by<'_, #K::arg::#name>>::#method);
             quote!(let #value = #made(#cause)?;)
         }
     }
@@ -520,4 +489,13 @@ fn numbered(n: usize, argument: &Argument) -> Ident {
         Argument::Named(_, received) | Argument::Field(_, received) => received.ty().span(),
     };
     Ident::new(&format!("__kopf_argument_{n}"), place)
+}
+
+/// Returns the same tokens with another span, so that compiler messages point there.
+fn at(span: Span, tokens: &TokenStream) -> TokenStream {
+    let tokens = tokens.clone().into_iter().map(|mut token| {
+        token.set_span(span);
+        token
+    });
+    tokens.collect()
 }

@@ -46,6 +46,15 @@ const OTHER_WORDS: [(&str, &str); 18] = [
     ("where", "when"),
 ];
 
+/// Returns "; did you mean `retries`?", or `otherwise` if no known word is near.
+pub(crate) fn did_you_mean_or(otherwise: &str, word: &str, known: &[&str]) -> String {
+    let hint = did_you_mean(word, known);
+    if hint.is_empty() {
+        return otherwise.to_owned();
+    }
+    hint
+}
+
 /// Returns "; did you mean `retries`?", or an empty text.
 pub(crate) fn did_you_mean(word: &str, known: &[&str]) -> String {
     let other = OTHER_WORDS.iter().find(|(other, _)| *other == word);

@@ -17,6 +17,7 @@ mod hint;
 mod operations;
 mod option;
 mod raise;
+mod registration;
 mod review;
 mod rule;
 mod selector;
@@ -28,43 +29,45 @@ mod closures;
 #[cfg(test)]
 mod golden;
 
-use crate::family::{Kind, activity, admission, background, change, event, index, reconcile};
+use crate::family::Kind;
 
-/// Defines one macro per attribute.
+/// Defines one macro per attribute, each with its family.
 macro_rules! attributes {
-    ($($name:ident: $kind:path;)*) => {
+    ($($name:ident: $family:ident;)*) => {
     $(
         #[doc = concat!("See `kopf_rs::", stringify!($name), "`.")]
         #[proc_macro_attribute]
         pub fn $name(arguments: TokenStream, function: TokenStream) -> TokenStream {
-            declare(&$kind, arguments, function)
+            declare(stringify!($name), arguments, function)
         }
     )*
 
     /// All attributes.
-    static KINDS: [&Kind; [$(stringify!($name)),*].len()] = [$(&$kind),*];
+    static KINDS: [&Kind; [$(stringify!($name)),*].len()] = [
+        $(&Kind { attribute: stringify!($name), family: &family::$family }),*
+    ];
     };
 }
 
 attributes! {
-    on_create: change::CREATE;
-    on_update: change::UPDATE;
-    on_delete: change::DELETE;
-    finalize: change::FINALIZE;
-    on_resume: change::RESUME;
-    on_field: change::ON_FIELD;
-    on_event: event::ON_EVENT;
-    on_startup: activity::STARTUP;
-    on_cleanup: activity::CLEANUP;
-    on_login: activity::LOGIN;
-    on_probe: activity::PROBE;
-    daemon: background::DAEMON;
-    timer: background::TIMER;
-    reconcile: reconcile::RECONCILE;
-    index: index::INDEX;
-    on_validate: admission::VALIDATE;
-    on_mutate: admission::MUTATE;
-    subhandler: change::SUBHANDLER;
+    on_create: CHANGE;
+    on_update: CHANGE;
+    on_delete: CHANGE;
+    finalize: CHANGE;
+    on_resume: CHANGE;
+    on_field: CHANGE;
+    on_event: EVENT;
+    on_startup: ACTIVITY;
+    on_cleanup: ACTIVITY;
+    on_login: LOGIN;
+    on_probe: ACTIVITY;
+    daemon: BACKGROUND;
+    timer: BACKGROUND;
+    reconcile: RECONCILE;
+    index: INDEX;
+    on_validate: VALIDATING;
+    on_mutate: MUTATING;
+    subhandler: CHANGE;
 }
 
 /// See `kopf_rs::on_convert`.
@@ -79,7 +82,8 @@ pub fn validation_rule(arguments: TokenStream, constant: TokenStream) -> TokenSt
     rule::expand(arguments.into(), &constant.into(), location).into()
 }
 
-fn declare(kind: &'static Kind, arguments: TokenStream, function: TokenStream) -> TokenStream {
+fn declare(attribute: &str, arguments: TokenStream, function: TokenStream) -> TokenStream {
+    let kind = Kind::of_attribute(attribute).expect("all attributes are in the table");
     expand::expand(kind, arguments.into(), &function.into(), location).into()
 }
 

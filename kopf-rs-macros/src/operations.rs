@@ -2,11 +2,11 @@
 //!
 //! This module does not know how operations are used.
 
-use proc_macro2::{Ident, Span};
+use proc_macro2::Ident;
 use syn::{Error, Expr};
 
 use crate::hint::did_you_mean;
-use crate::syntax::text;
+use crate::syntax::{variant, word};
 
 const OPERATIONS: [&str; 4] = ["CREATE", "UPDATE", "DELETE", "CONNECT"];
 
@@ -24,16 +24,11 @@ pub(crate) fn operations(expr: &Expr, sample: &str) -> syn::Result<Vec<Ident>> {
 }
 
 fn operation(expr: &Expr) -> syn::Result<Ident> {
-    let word = match expr {
-        Expr::Path(path) => path.path.segments.last().map(|last| last.ident.to_string()),
-        _ => text(expr),
-    };
-    let word = word.unwrap_or_default().to_uppercase();
+    let word = word(expr).to_uppercase();
     if !OPERATIONS.contains(&word.as_str()) {
         let hint = did_you_mean(&word, &OPERATIONS);
         let message = format!("expected `CREATE`, `UPDATE`, `DELETE` or `CONNECT`{hint}");
         return Err(Error::new_spanned(expr, message));
     }
-    let variant = word[..1].to_owned() + &word[1..].to_lowercase();
-    Ok(Ident::new(&variant, Span::mixed_site()))
+    Ok(variant(&word))
 }

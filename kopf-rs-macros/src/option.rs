@@ -9,11 +9,14 @@ use syn::spanned::Spanned;
 use syn::{Expr, ExprArray, ExprLit, Ident, Lit, Pat, Path, Token, UnOp, braced};
 
 use crate::fallback::Mistakes;
-use crate::family::{COMMON, Form, Group, Kind, Setting, all_arguments, form_of, hidden};
+use crate::family::{Form, Kind, all_arguments, form_of};
 use crate::hint::did_you_mean;
 use crate::operations::operations;
+use crate::registration::{K, some};
 use crate::selector::Selector;
-use crate::syntax::{brace_ahead, expression, is_word, skip_to_comma, text, unquoted};
+use crate::syntax::{
+    brace_ahead, expression, is_word, skip_to_comma, text, unquoted, variant, word,
+};
 
 /// The given options, in the order of writing.
 #[derive(Default)]
@@ -31,37 +34,19 @@ pub(crate) enum Given {
 /// The parsed value of an option.
 enum Value {
     Flag(bool),
-    /// Any expression, which is used unchanged.
+    /// `param`, whose type depends on the function.
     Any(Expr),
-    Text(Expr),
-    Count(Expr),
-    Predicate(Expr),
-    Seconds(Expr),
-    Pause(Expr),
-    Errors(Ident),
-    Field(Expr),
-    FieldNames(Vec<Expr>),
-    Criterion(Criterion),
-    Map(Vec<Entry>),
-    Kinds(Vec<Selector>),
     /// Variants of the framework's `Operation`.
     Operations(Vec<Ident>),
-    Choice(bool),
-    Targets(Vec<(Selector, Expr)>),
+    /// The expansion of any other option.
+    Expanded(TokenStream),
 }
 
 /// `"key": criterion` within `labels = {..}`.
 pub(crate) struct Entry {
     key: Expr,
-    criterion: Criterion,
-}
-
-/// The criterion on a label, annotation or field.
-enum Criterion {
-    Present,
-    Absent,
-    Closure(Expr),
-    Given(Expr),
+    /// The expansion of the criterion.
+    criterion: TokenStream,
 }
 
 /// Options that also determine when a timer is called, and therefore exclude a schedule.
@@ -87,9 +72,8 @@ impl Options {
 
     /// Reports options that are missing or contradict each other.
     pub(crate) fn check(&self, kind: &Kind, place: Span, mistakes: &mut Mistakes) {
-        if let Some((required, message)) = kind.required
-            && !self.has(required)
-        {
+        if kind.attribute == "on_field" && !self.has("field") {
+            let message = "#[on_field] needs the field it is for: `field = \"spec.size\"`";
             mistakes.push(syn::Error::new(place, message));
             return;
         }
@@ -141,66 +125,22 @@ impl Options {
         self.has("param")
     }
 
-    /// Returns the expansion of the family's options.
-    pub(crate) fn tokens(&self, kind: &Kind, k: &TokenStream) -> TokenStream {
-        let groups = kind.family.groups.iter();
-        let groups = groups.filter_map(|group| self.group(group, k));
-        let fields = self.fields(kind.family.fields, k);
-        let own = self.fields(kind.own, k);
-        let given: Vec<_> = groups.chain(fields).chain(own).collect();
-        built((kind.family.options, kind.family.size()), &given, k)
+    /// Returns the expansion of the options. `param` is the type that the function takes, if any; `index` is the value
+    /// of the framework's option for the types of an index.
+    pub(crate) fn tokens(
+        &self,
+        param: Option<&TokenStream>,
+        index: Option<&TokenStream>,
+    ) -> TokenStream {
+        if self.0.is_empty() && index.is_none() {
+            return quote!(#K::Options::default());
+        }
+        let given = self.0.iter().map(|(key, value)| {
+            let value = value.tokens(param);
+            quote!(#key: #value)
+        });
+        quote!(#K::Options { #(#given,)* #index ..#K::Options::default() })
     }
-
-    /// Returns the expansion of the options of all attributes. `param` is the type that the function takes, if any.
-    pub(crate) fn common(&self, k: &TokenStream, param: Option<&TokenStream>) -> TokenStream {
-        let is_common = |key: &Ident| COMMON.iter().any(|Setting(name, _)| key == name);
-        let given = self.0.iter().filter(|(key, _)| is_common(key));
-        let given: Vec<_> = given
-            .map(|(key, value)| match value {
-                Value::Any(expr) => param_field(key, expr, param, k),
-                _ => value.field(key, k),
-            })
-            .collect();
-        // The struct has two fields that are not options.
-        built(("CommonOptions", COMMON.len() + 2), &given, k)
-    }
-
-    fn group(&self, group: &Group, k: &TokenStream) -> Option<TokenStream> {
-        let given: Vec<_> = self.fields(group.settings, k).collect();
-        (!given.is_empty()).then(|| {
-            let field = hidden(group.field);
-            let value = built((group.ty, group.settings.len()), &given, k);
-            quote!(#field: #value)
-        })
-    }
-
-    /// Returns the expansion of those `settings` that were given.
-    fn fields(&self, settings: &[Setting], k: &TokenStream) -> impl Iterator<Item = TokenStream> {
-        let is_one = |key: &Ident| settings.iter().any(|Setting(name, _)| key == name);
-        let given = self.0.iter().filter(move |(key, _)| is_one(key));
-        given.map(|(key, value)| value.field(key, k))
-    }
-}
-
-/// Returns a framework struct of `size` fields with these fields; the others get their defaults.
-fn built((ty, size): (&str, usize), fields: &[TokenStream], k: &TokenStream) -> TokenStream {
-    let ty = hidden(ty);
-    if fields.is_empty() {
-        return quote!(#k::#ty::default());
-    }
-    let others = (fields.len() < size).then(|| quote!(..#k::#ty::default()));
-    quote!(#k::#ty { #(#fields,)* #others })
-}
-
-/// Returns the value of `param` in the type that the function wants.
-fn param_field(
-    key: &Ident,
-    expr: &Expr,
-    wanted: Option<&TokenStream>,
-    k: &TokenStream,
-) -> TokenStream {
-    let wanted = wanted.map(|wanted| quote!(: #wanted));
-    quote!(#key: #k::Option::Some(#k::Arc::new({ let __kopf_param #wanted = #expr; __kopf_param })))
 }
 
 // === impl Value ===
@@ -210,9 +150,11 @@ impl Value {
         let name = key.to_string();
         let form = form_of(&name).unwrap_or(Form::Any);
         let expr = match given {
-            Given::Map(entries) => return Ok(Self::Map(entries)),
+            Given::Map(entries) => return Ok(Self::Expanded(map(&entries))),
             Given::Flag if form == Form::Flag => return Ok(Self::Flag(true)),
-            Given::Flag if form == Form::Choice => return Ok(Self::Choice(true)),
+            Given::Flag if form == Form::Choice => {
+                return Ok(Self::Expanded(some(&quote!(true))));
+            }
             Given::Expr(expr) => expr,
             Given::Flag | Given::Path(_) => {
                 return Err(error(
@@ -221,82 +163,60 @@ impl Value {
                 ));
             }
         };
-        match form {
-            Form::Flag => flag_of(&name, &expr),
-            Form::Id => id(expr),
-            Form::Errors => errors(&expr),
-            Form::Seconds => seconds(&name, expr),
-            Form::Pause => pause(&name, expr),
-            Form::Schedule => schedule(expr),
-            Form::Zone => zone(expr),
-            Form::Count => retries(expr),
-            Form::Field => field(expr),
-            Form::Criterion => Ok(Self::Criterion(Criterion::read(expr)?)),
-            Form::Predicate => of_the_cause(&name, expr).map(Self::Predicate),
-            Form::Kinds => kinds(&name, &expr),
-            Form::Operations => operations(&expr, sample(form)).map(Self::Operations),
-            Form::Text => plain_text(&name, expr),
-            Form::Choice => choice(&name, &expr),
-            Form::Targets => targets(&name, &expr),
-            Form::Any | Form::Map => Ok(Self::Any(expr)),
-        }
+        Ok(Self::Expanded(match form {
+            Form::Flag => {
+                let message =
+                    format!("`{name}` is either there or not: write `{name}`, without a value");
+                return boolean(&expr, &message).map(Self::Flag);
+            }
+            Form::Any | Form::Map => return Ok(Self::Any(expr)),
+            Form::Operations => return operations(&expr, sample(form)).map(Self::Operations),
+            Form::Id => string(&expr, "an id is text: `id = \"another-name\"`", |text| {
+                let is_empty = text.is_empty();
+                is_empty.then(|| "an id cannot be empty".to_owned())
+            })?,
+            Form::Text | Form::Schedule | Form::Zone => {
+                let message = format!("this is text: `{name} = {}`", sample(form));
+                string(&expr, &message, |text| match form {
+                    Form::Schedule => invalid(Schedule::parse(text, None)),
+                    Form::Zone => invalid(Schedule::parse("@daily", Some(text))),
+                    _ if text.is_empty() => Some(format!("`{name}` is empty: leave it out")),
+                    _ => None,
+                })?
+            }
+            Form::Errors => errors(&expr)?,
+            Form::Seconds => seconds(&name, &expr)?,
+            Form::Pause => pause(&name, expr)?,
+            Form::Count => retries(&expr)?,
+            Form::Field => field(&expr)?,
+            Form::Criterion => some(&criterion(&expr)?),
+            Form::Predicate => {
+                let predicate = of_the_cause(&name, expr)?;
+                some(&quote!(#K::when(#predicate)))
+            }
+            Form::Kinds => kinds(&name, &expr)?,
+            Form::Choice => {
+                let message = format!("`{name}` is either `true` or `false`");
+                let on = boolean(&expr, &message)?;
+                some(&quote!(#on))
+            }
+            Form::Targets => targets(&name, &expr)?,
+        }))
     }
 
-    /// Returns one field of a framework struct.
-    fn field(&self, key: &Ident, k: &TokenStream) -> TokenStream {
+    /// Returns the value of the framework's field. `param` is the type that the function takes, if any.
+    fn tokens(&self, param: Option<&TokenStream>) -> TokenStream {
         match self {
-            Self::Flag(on) => quote!(#key: #on),
-            Self::Text(expr) => {
-                quote_spanned!(expr.span()=> #key: #k::Option::Some(#k::String::from(#expr)))
+            Self::Flag(on) => on.to_token_stream(),
+            Self::Any(expr) => {
+                let wanted = param.map(|param| quote!(: #param));
+                some(&quote!(#K::Arc::new({ let __kopf_param #wanted = #expr; __kopf_param })))
             }
-            Self::Seconds(expr) => {
-                let seconds = seconds_tokens(expr, k);
-                quote!(#key: #k::Option::Some(#seconds))
-            }
-            Self::Pause(Expr::Closure(closure)) => {
-                quote!(#key: #k::Option::Some(#k::Pause::of(#closure)))
-            }
-            Self::Pause(expr) => {
-                let pause = match expr {
-                    Expr::Lit(_) => seconds_tokens(expr, k),
-                    _ => expr.to_token_stream(),
-                };
-                quote_spanned!(expr.span()=> #key: #k::Option::Some(#k::pause(#pause)))
-            }
-            Self::Errors(mode) => quote!(#key: #k::Option::Some(#k::ErrorsMode::#mode)),
-            Self::Field(text) => quote!(#key: #k::Option::Some(#k::FieldPath::parse(#text))),
-            Self::FieldNames(names) => {
-                quote!(#key: #k::Option::Some(#k::FieldPath::from_parts([#(#names),*])))
-            }
-            Self::Any(expr) => param_field(key, expr, None, k),
-            Self::Count(expr) => quote!(#key: #k::Option::Some(#expr)),
-            Self::Criterion(criterion) => {
-                let criterion = criterion.tokens(k);
-                quote!(#key: #k::Option::Some(#criterion))
-            }
-            Self::Map(entries) => {
-                let entries = entries.iter().map(|Entry { key, criterion }| {
-                    let criterion = criterion.tokens(k);
-                    quote!((#k::String::from(#key), #criterion))
-                });
-                quote!(#key: #k::Vec::from([#(#entries),*]))
-            }
-            Self::Kinds(kinds) => {
-                let kinds = kinds.iter().map(|kind| kind.tokens(k));
-                quote!(#key: #k::Vec::from([#(#k::kind(#kinds)),*]))
-            }
-            Self::Targets(targets) => {
-                let targets = targets.iter().map(|(kind, owners)| {
-                    let kind = kind.tokens(k);
-                    quote_spanned!(owners.span()=> #k::target(#k::kind(#kind), #owners))
-                });
-                quote!(#key: #k::Vec::from([#(#targets),*]))
-            }
-            Self::Predicate(expr) => quote!(#key: #k::Option::Some(#k::when(#expr))),
             Self::Operations(operations) => {
-                quote!(#key: #k::Vec::from([#(#k::Operation::#operations),*]))
+                let operations = operations.iter().map(|it| quote!(#K::Operation::#it));
+                quote!(#K::Vec::from([#(#operations),*]))
             }
-            Self::Choice(on) => quote!(#key: #k::Option::Some(#on)),
+            Self::Expanded(tokens) => tokens.clone(),
         }
     }
 }
@@ -324,84 +244,70 @@ fn sample(form: Form) -> &'static str {
     }
 }
 
-fn flag_of(name: &str, expr: &Expr) -> syn::Result<Value> {
+fn boolean(expr: &Expr, message: &str) -> syn::Result<bool> {
     match expr {
         Expr::Lit(ExprLit {
             lit: Lit::Bool(on), ..
-        }) => Ok(Value::Flag(on.value)),
-        _ => Err(error(
-            expr,
-            format!("`{name}` is either there or not: write `{name}`, without a value"),
-        )),
+        }) => Ok(on.value),
+        _ => Err(error(expr, message)),
     }
 }
 
-/// Parses an option that is given alone, or as `true`, or as `false`, which is the default.
-fn choice(name: &str, expr: &Expr) -> syn::Result<Value> {
-    match expr {
-        Expr::Lit(ExprLit {
-            lit: Lit::Bool(on), ..
-        }) => Ok(Value::Choice(on.value)),
-        _ => Err(error(expr, format!("`{name}` is either `true` or `false`"))),
-    }
-}
-
-fn plain_text(name: &str, expr: Expr) -> syn::Result<Value> {
-    match (&expr, text(&expr)) {
-        (_, Some(text)) if text.is_empty() => {
-            Err(error(expr, format!("`{name}` is empty: leave it out")))
-        }
-        (Expr::Lit(_), None) => Err(error(
-            expr,
-            format!("this is text: `{name} = {}`", sample(Form::Text)),
-        )),
-        _ => Ok(Value::Text(expr)),
-    }
-}
-
-fn id(expr: Expr) -> syn::Result<Value> {
-    match (&expr, text(&expr)) {
-        (_, Some(text)) if text.is_empty() => Err(error(expr, "an id cannot be empty")),
-        (Expr::Lit(_), None) => Err(error(expr, "an id is text: `id = \"another-name\"`")),
-        _ => Ok(Value::Text(expr)),
-    }
-}
-
-fn errors(expr: &Expr) -> syn::Result<Value> {
-    let word = match expr {
-        Expr::Path(path) => path.path.segments.last().map(|last| last.ident.to_string()),
-        _ => text(expr),
+/// Parses a text. `wrong` is the error for other literals, and `refusal` returns the error of an invalid text. The
+/// operator checks constants at its start.
+fn string(
+    expr: &Expr,
+    wrong: &str,
+    refusal: impl FnOnce(&str) -> Option<String>,
+) -> syn::Result<TokenStream> {
+    let refusal = match (expr, text(expr)) {
+        (_, Some(text)) => refusal(&text),
+        (Expr::Lit(_), None) => Some(wrong.to_owned()),
+        _ => None,
     };
-    let word = word.unwrap_or_default().to_lowercase();
-    let Some(mode) = ERRORS.into_iter().find(|mode| *mode == word) else {
+    match refusal {
+        Some(refusal) => Err(error(expr, refusal)),
+        None => Ok(quote_spanned!(expr.span()=> #K::Option::Some(#K::String::from(#expr)))),
+    }
+}
+
+fn invalid(schedule: Result<Schedule, ScheduleError>) -> Option<String> {
+    schedule.err().map(|error| error.to_string())
+}
+
+fn errors(expr: &Expr) -> syn::Result<TokenStream> {
+    let word = word(expr).to_lowercase();
+    if !ERRORS.contains(&word.as_str()) {
         let hint = did_you_mean(&word, &ERRORS);
         return Err(error(
             expr,
             format!("expected `ignored`, `temporary` or `permanent`{hint}"),
         ));
-    };
-    let capital = mode[..1].to_uppercase() + &mode[1..];
-    Ok(Value::Errors(Ident::new(&capital, Span::mixed_site())))
+    }
+    let mode = variant(&word);
+    Ok(some(&quote!(#K::ErrorsMode::#mode)))
 }
 
-fn seconds(name: &str, expr: Expr) -> syn::Result<Value> {
-    match &expr {
+fn seconds(name: &str, expr: &Expr) -> syn::Result<TokenStream> {
+    check_seconds(name, expr)?;
+    Ok(some(&seconds_tokens(expr)))
+}
+
+fn check_seconds(name: &str, expr: &Expr) -> syn::Result<()> {
+    let message = match expr {
         Expr::Unary(unary) if matches!(unary.op, UnOp::Neg(_)) => {
-            Err(error(&expr, format!("`{name}` cannot be negative")))
+            Some(format!("`{name}` cannot be negative"))
         }
         Expr::Lit(ExprLit {
             lit: lit @ (Lit::Int(_) | Lit::Float(_)),
             ..
-        }) => match zero(name, lit) {
-            Some(message) => Err(error(&expr, message)),
-            None => Ok(Value::Seconds(expr)),
-        },
-        Expr::Lit(_) => Err(error(
-            &expr,
-            format!("`{name}` is a number of seconds, such as `30` or `1.5`, or a `Duration`"),
+        }) => zero(name, lit),
+        Expr::Lit(_) => Some(format!(
+            "`{name}` is a number of seconds, such as `30` or `1.5`, or a `Duration`"
         )),
-        _ => Ok(Value::Seconds(expr)),
-    }
+        _ => None,
+    };
+    message.map_or(Ok(()), |message| Err(error(expr, message)))
 }
 
 /// Returns the error message for a time of zero, if zero would mean a loop without a pause.
@@ -422,7 +328,7 @@ fn zero(name: &str, literal: &Lit) -> Option<String> {
 }
 
 /// Parses a list of kinds, each in the notation of an attribute's selector.
-fn kinds(name: &str, expr: &Expr) -> syn::Result<Value> {
+fn kinds(name: &str, expr: &Expr) -> syn::Result<TokenStream> {
     let Expr::Array(list) = expr else {
         return Err(error(
             expr,
@@ -435,13 +341,17 @@ fn kinds(name: &str, expr: &Expr) -> syn::Result<Value> {
     let mut mistakes = Mistakes::default();
     let kinds = list.elems.iter();
     let kinds = kinds.filter_map(|kind| Selector::of_kind(kind, &mut mistakes));
-    let kinds = kinds.collect();
-    mistakes.into_error().map_or(Ok(Value::Kinds(kinds)), Err)
+    let kinds = kinds.map(|kind| {
+        let kind = kind.tokens();
+        quote!(#K::kind(#kind))
+    });
+    let kinds = quote!(#K::Vec::from([#(#kinds),*]));
+    mistakes.into_error().map_or(Ok(kinds), Err)
 }
 
 /// Parses a list of pairs: a kind in the notation of an attribute's selector, and a closure or function that maps a
 /// changed object of that kind to the owners to reconcile.
-fn targets(name: &str, expr: &Expr) -> syn::Result<Value> {
+fn targets(name: &str, expr: &Expr) -> syn::Result<TokenStream> {
     let sample = sample(Form::Targets);
     let message = format!(
         "`{name}` is a list of kinds, each with a function that says whom a change concerns: `{name} = {sample}`"
@@ -456,109 +366,81 @@ fn targets(name: &str, expr: &Expr) -> syn::Result<Value> {
             Expr::Tuple(pair) if pair.elems.len() == 2 => {
                 let kind = Selector::of_kind(&pair.elems[0], &mut mistakes);
                 match of_the_cause(name, pair.elems[1].clone()) {
-                    Ok(owners) => targets.extend(kind.map(|kind| (kind, owners))),
+                    Ok(owners) => targets.extend(kind.map(|kind| {
+                        let kind = kind.tokens();
+                        quote_spanned!(owners.span()=> #K::target(#K::kind(#kind), #owners))
+                    })),
                     Err(error) => mistakes.push(error),
                 }
             }
             _ => mistakes.at(pair, &message),
         }
     }
-    mistakes
-        .into_error()
-        .map_or(Ok(Value::Targets(targets)), Err)
+    let targets = quote!(#K::Vec::from([#(#targets),*]));
+    mistakes.into_error().map_or(Ok(targets), Err)
 }
 
 /// Parses a span of time, or a closure or function of the cause that returns one.
-fn pause(name: &str, expr: Expr) -> syn::Result<Value> {
+fn pause(name: &str, expr: Expr) -> syn::Result<TokenStream> {
     if matches!(expr, Expr::Closure(_)) {
-        return of_the_cause(name, expr).map(Value::Pause);
+        let closure = of_the_cause(name, expr)?;
+        return Ok(some(&quote!(#K::Pause::of(#closure))));
     }
-    match seconds(name, expr)? {
-        Value::Seconds(expr) => Ok(Value::Pause(expr)),
-        other => Ok(other),
-    }
+    check_seconds(name, &expr)?;
+    let pause = match &expr {
+        Expr::Lit(_) => seconds_tokens(&expr),
+        _ => expr.to_token_stream(),
+    };
+    Ok(quote_spanned!(expr.span()=> #K::Option::Some(#K::pause(#pause))))
 }
 
-fn seconds_tokens(expr: &Expr, k: &TokenStream) -> TokenStream {
+fn seconds_tokens(expr: &Expr) -> TokenStream {
     if let Expr::Lit(ExprLit {
         lit: Lit::Int(_), ..
     }) = expr
     {
-        quote!(#k::Duration::from_secs(#expr))
+        quote!(#K::Duration::from_secs(#expr))
     } else {
-        quote!(#k::duration(#expr))
+        quote!(#K::duration(#expr))
     }
 }
 
-/// Parses a schedule. Rejects invalid text here; the operator checks constants at its start.
-fn schedule(expr: Expr) -> syn::Result<Value> {
-    checked_text(expr, "schedule = \"0 3 * * *\"", |text| {
-        Schedule::parse(text, None)
-    })
-}
-
-fn zone(expr: Expr) -> syn::Result<Value> {
-    checked_text(expr, "zone = \"Europe/Kyiv\"", |text| {
-        Schedule::parse("@daily", Some(text))
-    })
-}
-
-fn checked_text(
-    expr: Expr,
-    sample: &str,
-    parse: impl FnOnce(&str) -> Result<Schedule, ScheduleError>,
-) -> syn::Result<Value> {
-    match (&expr, text(&expr)) {
-        (_, Some(text)) => match parse(&text) {
-            Ok(_) => Ok(Value::Text(expr)),
-            Err(wrong) => Err(error(&expr, wrong)),
-        },
-        (Expr::Lit(_), None) => Err(error(&expr, format!("this is text: `{sample}`"))),
-        _ => Ok(Value::Text(expr)),
-    }
-}
-
-fn retries(expr: Expr) -> syn::Result<Value> {
-    match &expr {
+fn retries(expr: &Expr) -> syn::Result<TokenStream> {
+    match expr {
         Expr::Lit(ExprLit {
             lit: Lit::Int(_), ..
-        }) => Ok(Value::Count(expr)),
-        Expr::Lit(_) | Expr::Unary(_) => Err(error(
-            expr,
-            "`retries` is the whole number of attempts, such as `3`",
-        )),
-        _ => Ok(Value::Count(expr)),
+        }) => {}
+        Expr::Lit(_) | Expr::Unary(_) => {
+            let message = "`retries` is the whole number of attempts, such as `3`";
+            return Err(error(expr, message));
+        }
+        _ => {}
     }
+    Ok(some(&expr.to_token_stream()))
 }
 
-fn field(expr: Expr) -> syn::Result<Value> {
+fn field(expr: &Expr) -> syn::Result<TokenStream> {
     const FORMS: &str = "a field is a path of names joined by dots, such as `\"spec.size\"`, or a list of names: `[\"metadata\", \"labels\", \"example.com/app\"]`";
-    let names: Vec<Expr> = match &expr {
-        Expr::Array(array) => array.elems.iter().cloned().collect(),
-        Expr::Tuple(tuple) => tuple.elems.iter().cloned().collect(),
-        Expr::Lit(_) => {
-            let valid =
-                text(&expr).is_some_and(|text| text.split('.').all(|part| !part.is_empty()));
-            return if valid {
-                Ok(Value::Field(expr))
-            } else {
-                Err(error(expr, FORMS))
-            };
-        }
+    let names = match expr {
+        Expr::Array(array) => &array.elems,
+        Expr::Tuple(tuple) => &tuple.elems,
         _ => {
-            return match unquoted(&expr) {
-                Some(text) => Err(error(
-                    expr,
-                    format!("a field is text: write `field = \"{text}\"`"),
-                )),
-                None => Ok(Value::Field(expr)),
-            };
+            let is_path = |text: String| text.split('.').all(|part| !part.is_empty());
+            if matches!(expr, Expr::Lit(_)) && !text(expr).is_some_and(is_path) {
+                return Err(error(expr, FORMS));
+            }
+            if let Some(text) = unquoted(expr) {
+                let message = format!("a field is text: write `field = \"{text}\"`");
+                return Err(error(expr, message));
+            }
+            return Ok(some(&quote!(#K::FieldPath::parse(#expr))));
         }
     };
     if names.is_empty() {
         return Err(error(expr, FORMS));
     }
-    Ok(Value::FieldNames(names))
+    let names = names.iter();
+    Ok(some(&quote!(#K::FieldPath::from_parts([#(#names),*]))))
 }
 
 /// Parses a closure or function of the cause. Rejects a parameter named like a handler's argument: it would be the cause.
@@ -649,7 +531,7 @@ impl Entry {
         if !inside.is_empty() && !inside.peek(Token![,]) {
             return Err(inside.error("expected a comma between entries"));
         }
-        let criterion = Criterion::read(value)?;
+        let criterion = criterion(&value)?;
         Ok(Self { key, criterion })
     }
 }
@@ -667,34 +549,30 @@ fn one_of(option: &Ident, several: &ExprArray) -> String {
     )
 }
 
-// === impl Criterion ===
+/// Returns the expansion of `labels = {..}`.
+fn map(entries: &[Entry]) -> TokenStream {
+    let entries = entries.iter();
+    let entries =
+        entries.map(|Entry { key, criterion }| quote!((#K::String::from(#key), #criterion)));
+    quote!(#K::Vec::from([#(#entries),*]))
+}
 
-impl Criterion {
-    fn read(expr: Expr) -> syn::Result<Self> {
-        if is_word(&expr, "None") {
-            return Err(error(
-                expr,
-                "`None` is ambiguous: use `PRESENT` or `ABSENT`",
-            ));
-        }
-        let last = match &expr {
-            Expr::Path(path) => path.path.segments.last().map(|last| last.ident.to_string()),
-            _ => None,
-        };
-        Ok(match (last.as_deref(), &expr) {
-            (Some("PRESENT"), _) => Self::Present,
-            (Some("ABSENT"), _) => Self::Absent,
-            (_, Expr::Closure(_)) => Self::Closure(expr),
-            _ => Self::Given(expr),
-        })
+/// Parses the criterion on a label, annotation or field.
+fn criterion(expr: &Expr) -> syn::Result<TokenStream> {
+    if is_word(expr, "None") {
+        return Err(error(
+            expr,
+            "`None` is ambiguous: use `PRESENT` or `ABSENT`",
+        ));
     }
-
-    fn tokens(&self, k: &TokenStream) -> TokenStream {
-        match self {
-            Self::Present => quote!(#k::Criterion::Present),
-            Self::Absent => quote!(#k::Criterion::Absent),
-            Self::Closure(closure) => quote!(#k::matches(#closure)),
-            Self::Given(expr) => quote!(#k::criterion(#expr)),
-        }
-    }
+    let last = match expr {
+        Expr::Path(_) => word(expr),
+        _ => String::new(),
+    };
+    Ok(match last.as_str() {
+        "PRESENT" => quote!(#K::Criterion::Present),
+        "ABSENT" => quote!(#K::Criterion::Absent),
+        _ if matches!(expr, Expr::Closure(_)) => quote!(#K::matches(#expr)),
+        _ => quote!(#K::criterion(#expr)),
+    })
 }

@@ -8,13 +8,13 @@ use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 use syn::{Error, Expr, ItemConst, Path};
 
-use crate::attr::{Written, is_selector, once, split};
-use crate::expand::source_location;
+use crate::attr::Arguments;
 use crate::fallback::{Mistakes, refused};
-use crate::family::{Family, Kind, Returns, SELECTOR_KEYS};
-use crate::hint::did_you_mean;
+use crate::family::{Family, Kind, SELECTOR_KEYS, family};
+use crate::hint::did_you_mean_or;
 use crate::operations::operations;
 use crate::option::Given;
+use crate::registration::{K, door, hidden_const, source_location};
 use crate::selector::Selector;
 
 /// Describes the attribute like the others, so that selectors can be parsed: it has a selector, and options of its
@@ -22,21 +22,9 @@ use crate::selector::Selector;
 static RULE: Kind = Kind {
     attribute: "validation_rule",
     family: &RULE_FAMILY,
-    variant: None,
-    own: &[],
-    required: None,
-    is_nested: false,
 };
 
-static RULE_FAMILY: Family = Family {
-    declaration: "",
-    options: "",
-    groups: &[],
-    fields: &[],
-    arguments: &[],
-    has_object: true,
-    returns: Returns::Result,
-};
+static RULE_FAMILY: Family = family("", &[]);
 
 /// Options with a text value.
 const TEXTS: [&str; 4] = ["id", "message", "message_expression", "field"];
@@ -86,28 +74,17 @@ pub(crate) fn expand(
 impl Rule {
     fn read(arguments: TokenStream, mistakes: &mut Mistakes) -> Self {
         let mut rule = Self::default();
-        let (mut positional, mut keywords) = (Vec::new(), Vec::new());
-        for written in split(&RULE, arguments, mistakes) {
-            match written {
-                Written::Positional(expr) => positional.push(expr),
-                Written::Keyword(key, Given::Path(path)) if key == "crate" => {
-                    rule.framework = Some(path);
-                }
-                Written::Keyword(key, given) if is_selector(&key) => match given {
-                    Given::Expr(expr) => once(&mut keywords, key, expr, mistakes),
-                    _ => mistakes.at(&key, format!("expected `{key} = \"...\"`")),
-                },
-                Written::Keyword(key, given) => {
-                    if let Err(error) = rule.take(&key, given) {
-                        mistakes.push(error);
-                    }
-                }
+        let take = |key: &Ident, given, mistakes: &mut Mistakes| {
+            if let Err(error) = rule.take(key, given) {
+                mistakes.push(error);
             }
-        }
+        };
+        let mut arguments = Arguments::read(&RULE, arguments, mistakes, take);
+        rule.framework = arguments.framework.take();
         // A rejected argument may have been an attempt to name the resource, so do not report a missing resource
         // then.
         let missing = mistakes.is_empty().then(Span::call_site);
-        rule.selector = Selector::read(&RULE, positional, keywords, missing, mistakes);
+        rule.selector = Selector::read(&RULE, arguments, missing, mistakes);
         rule
     }
 
@@ -128,8 +105,8 @@ impl Rule {
             }
             Given::Expr(expr) if name == OPERATIONS => {
                 let all = operations(&expr, "[CREATE, UPDATE]")?;
-                let k = kopf();
-                quote!(.#key([#(#k::Operation::#all),*]))
+                let all = all.iter().map(|it| quote!(#K::Operation::#it));
+                quote!(.#key([#(#all),*]))
             }
             Given::Flag if FLAGS.contains(&name.as_str()) => quote!(.#key()),
             Given::Flag if TEXTS.contains(&name.as_str()) => {
@@ -149,38 +126,29 @@ impl Rule {
 
     /// Returns the hidden constant beside the user's constant.
     fn registration(&self, constant: &ItemConst, place: (usize, usize)) -> TokenStream {
-        let k = kopf();
-        let door = self.framework.as_ref();
-        let door = door.map_or_else(|| quote!(::kopf_rs), ToTokens::to_token_stream);
         let name = &constant.ident;
         let id = self
             .id
             .as_ref()
             .map_or_else(|| id_of(name).to_token_stream(), ToTokens::to_token_stream);
-        let selector = self.selector.as_ref().map(|it| it.tokens(&k));
-        let location = source_location(place, &k);
+        let selector = self.selector.as_ref().map(Selector::tokens);
+        let location = source_location(place);
         let calls = &self.calls;
-        let cfgs = constant.attrs.iter();
-        let cfgs = cfgs.filter(|attribute| attribute.path().is_ident("cfg"));
-        quote! {
-            #(#cfgs)*
-            const _: () = {
-                use #door::__private as #k;
-                #k::submit! {
-                    #k::Declared::Rule(#k::RuleDecl {
-                        location: #location,
-                        selector: #selector,
-                        rule: || #k::ValidationRule::new(#id, #name) #(#calls)*,
-                    })
-                }
-            };
-        }
+        let registration = quote! {
+            #K::submit! {
+                #K::Declared::Rule(#K::RuleDecl {
+                    location: #location,
+                    selector: #selector,
+                    rule: || #K::ValidationRule::new(#id, #name) #(#calls)*,
+                })
+            }
+        };
+        hidden_const(
+            &constant.attrs,
+            &door(self.framework.as_ref()),
+            &registration,
+        )
     }
-}
-
-/// Returns the alias of the framework in registrations.
-fn kopf() -> TokenStream {
-    quote!(__kopf)
 }
 
 /// Converts a constant's name into an id: `VOLUMES_KEEP_THEIR_SIZE` is the rule `volumes-keep-their-size`.
@@ -193,11 +161,7 @@ fn unknown(key: &Ident, name: &str) -> Error {
     let known = TEXTS.iter().chain(&FLAGS).chain([&OPERATIONS]);
     let mut known: Vec<&str> = known.chain(&SELECTOR_KEYS).copied().collect();
     known.push("crate");
-    let hint = did_you_mean(name, &known);
-    let advice = if hint.is_empty() {
-        format!("\noptions of #[validation_rule]: {}", known.join(", "))
-    } else {
-        hint
-    };
+    let options = format!("\noptions of #[validation_rule]: {}", known.join(", "));
+    let advice = did_you_mean_or(&options, name, &known);
     Error::new_spanned(key, format!("unknown option `{name}`{advice}"))
 }

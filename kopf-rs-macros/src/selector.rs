@@ -5,10 +5,12 @@ use quote::{quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{Expr, ExprClosure, ExprPath, Ident, PathSegment};
 
+use crate::attr::Arguments;
 use crate::fallback::Mistakes;
-use crate::family::{Kind, at};
+use crate::family::Kind;
 use crate::hint::did_you_mean;
-use crate::syntax::{is_word, text};
+use crate::registration::{K, some};
+use crate::syntax::{is_word, text, variant};
 
 /// A parsed selector.
 pub(crate) struct Selector {
@@ -38,16 +40,17 @@ impl Selector {
     /// named.
     pub(crate) fn read(
         kind: &Kind,
-        positional: Vec<Expr>,
-        keywords: Vec<(Ident, Expr)>,
+        Arguments {
+            words, keywords, ..
+        }: Arguments,
         place: Option<Span>,
         mistakes: &mut Mistakes,
     ) -> Option<Self> {
         if !kind.has_selector() {
-            let misplaced = positional.first().map(Spanned::span);
+            let misplaced = words.first().map(Spanned::span);
             let misplaced = misplaced.or_else(|| keywords.first().map(|(key, _)| key.span()));
             if let Some(misplaced) = misplaced {
-                let whose = if kind.is_nested {
+                let whose = if kind.is_nested() {
                     "the object of its parent"
                 } else {
                     "no resource"
@@ -71,7 +74,7 @@ impl Selector {
             .as_ref()
             .or(version.as_ref())
             .map(|(key, _)| key.clone());
-        let name = Name::read(positional, names, scope, place, mistakes);
+        let name = Name::read(words, names, scope, place, mistakes);
         (mistakes.len() == before).then_some(())?;
         Some(Self {
             name: name?,
@@ -100,61 +103,62 @@ impl Selector {
     }
 
     /// Returns a function without captures that builds the framework's `Selector`.
-    pub(crate) fn tokens(&self, k: &TokenStream) -> TokenStream {
-        let some = |expr: &Option<Expr>| {
-            let given = expr
+    pub(crate) fn tokens(&self) -> TokenStream {
+        let [group, version] = [&self.group, &self.version].map(|expr| {
+            let text = expr
                 .as_ref()
-                .map(|expr| quote!(#k::Option::Some(#k::String::from(#expr))));
-            given.unwrap_or_else(|| quote!(#k::Option::None))
-        };
-        let scope = [("group", &self.group), ("version", &self.version)]
-            .into_iter()
-            .filter(|(_, expr)| expr.is_some())
-            .map(|(name, expr)| {
-                let (name, expr) = (Ident::new(name, Span::mixed_site()), some(expr));
-                quote!(selector.#name = #expr;)
-            });
+                .map(|expr| some(&quote!(#K::String::from(#expr))));
+            text.unwrap_or_else(|| quote!(#K::Option::None))
+        });
+        let scope = [
+            ("group", &self.group, &group),
+            ("version", &self.version, &version),
+        ]
+        .into_iter()
+        .filter(|(_, expr, _)| expr.is_some())
+        .map(|(name, _, text)| {
+            let name = Ident::new(name, Span::mixed_site());
+            quote!(selector.#name = #text;)
+        });
         let scope = quote!(#(#scope)*);
         match &self.name {
             Name::Positional(words) if scope.is_empty() => {
-                quote!(|| #k::Selector::positional(&[#(#words),*]))
+                quote!(|| #K::Selector::positional(&[#(#words),*]))
             }
             Name::Positional(words) => quote! {
-                || #k::Selector::positional(&[#(#words),*]).map(|mut selector| { #scope selector })
+                || #K::Selector::positional(&[#(#words),*]).map(|mut selector| { #scope selector })
             },
             Name::Everything(words) => quote! {
-                || #k::Selector::positional(&[#(#words,)* "everything"])
-                    .map(|mut selector| { #scope selector.name = #k::SelectorName::Everything; selector })
+                || #K::Selector::positional(&[#(#words,)* "everything"])
+                    .map(|mut selector| { #scope selector.name = #K::SelectorName::Everything; selector })
             },
             Name::Keyword(key, expr) => {
-                let variant = variant(key);
-                let (group, version) = (some(&self.group), some(&self.version));
+                let variant = variant(&key.to_string());
                 quote! {
-                    || #k::Selector::named(
+                    || #K::Selector::named(
                         #group,
                         #version,
-                        #k::SelectorName::#variant(#k::String::from(#expr)),
+                        #K::SelectorName::#variant(#K::String::from(#expr)),
                     )
                 }
             }
             Name::Type(path) => {
-                let selector = quote_spanned!(path.span()=> #k::Selector::of::<#path>());
-                quote!(|| #k::Result::Ok(#selector))
+                let selector = quote_spanned!(path.span()=> #K::Selector::of::<#path>());
+                quote!(|| #K::Result::Ok(#selector))
             }
             Name::Function(closure) => {
-                let selector = quote_spanned!(closure.span()=> #k::Selector::matching(#closure));
-                quote!(|| #k::Result::Ok(#selector))
+                let selector = quote_spanned!(closure.span()=> #K::Selector::matching(#closure));
+                quote!(|| #K::Result::Ok(#selector))
             }
             // A name in capitals can be a constant (in the value namespace) or a type. `either` provides a fallback
             // for the namespace in which it is not defined.
             Name::Constant(path) => {
                 let span = path.span().resolved_at(Span::mixed_site());
-                let k = at(span, k);
                 quote_spanned! {span=>
                     || {
-                        use #k::either::*;
+                        use __kopf::either::*;
                         use #path as __KopfResource;
-                        #k::NamesResource::<__KopfResource>::selector(__KopfResource)
+                        __kopf::NamesResource::<__KopfResource>::selector(__KopfResource)
                     }
                 }
             }
@@ -260,11 +264,6 @@ fn is_constant(path: &ExprPath) -> bool {
     path.qself.is_none()
         && path.path.segments.iter().all(is_plain)
         && last.is_some_and(|last| !last.contains(|letter: char| letter.is_lowercase()))
-}
-
-fn variant(key: &Ident) -> Ident {
-    let key = key.to_string();
-    Ident::new(&(key[..1].to_uppercase() + &key[1..]), Span::mixed_site())
 }
 
 fn check_words(words: &[Expr], mistakes: &mut Mistakes) {

@@ -11,15 +11,16 @@ use syn::{ItemFn, Type, parse_quote};
 
 use crate::ast::Function;
 use crate::attr::Attribute;
+use crate::registration::{K, cfgs};
 
 /// Returns the type.
 pub(crate) fn named(item: &ItemFn) -> TokenStream {
     let (name, visibility) = (name(item), &item.vis);
-    let cfgs = item.attrs.iter().filter(|it| it.path().is_ident("cfg"));
+    let cfgs = cfgs(&item.attrs);
     let text = item.sig.ident.unraw();
     let doc = format!("Makes sub-handlers of the function [`{text}()`]: `{text}::id(\"a\")`.");
     quote! {
-        #(#cfgs)*
+        #cfgs
         #[doc = #doc]
         #visibility enum #name {}
     }
@@ -31,34 +32,32 @@ pub(crate) fn methods(
     function: &Function,
     item: &ItemFn,
     call_name: &Ident,
-    k: &TokenStream,
 ) -> TokenStream {
     let (name, way) = (name(item), function.way());
     let text = function.name.unraw().to_string();
-    let options = attribute.options.tokens(attribute.kind, k);
-    let common = attribute.options.common(k, None);
+    let options = attribute.options.tokens(None, None);
     let callback = quote! {
-        #k::subhandler((#text, id), __KOPF_LOCATION, #common, #options, #k::Function::#way(#call_name))
+        #K::subhandler((#text, id), __KOPF_LOCATION, #options, #K::Function::#way(#call_name))
     };
     let (made, callback) = match wanted(attribute, function) {
-        None => (quote!(#k::Callback), callback),
-        Some(Wanted::Text) => (quote!(#k::NeedsText), quote!(#k::NeedsText::of(#callback))),
+        None => (quote!(#K::Callback), callback),
+        Some(Wanted::Text) => (quote!(#K::NeedsText), quote!(#K::NeedsText::of(#callback))),
         Some(Wanted::Value(ty)) => (
-            quote!(#k::NeedsParam<#ty>),
-            quote!(#k::NeedsParam::of(#callback)),
+            quote!(#K::NeedsParam<#ty>),
+            quote!(#K::NeedsParam::of(#callback)),
         ),
     };
     quote! {
         impl #name {
             /// The sub-handler, with this id.
-            pub fn id(id: impl #k::ToString) -> #made {
-                Self::__kopf_made(#k::Option::Some(#k::ToString::to_string(&id)))
+            pub fn id(id: impl #K::ToString) -> #made {
+                Self::__kopf_made(#K::Option::Some(#K::ToString::to_string(&id)))
             }
             /// The sub-handler, with the id that its attribute says, or the name of the function.
             pub fn handler() -> #made {
-                Self::__kopf_made(#k::Option::None)
+                Self::__kopf_made(#K::Option::None)
             }
-            fn __kopf_made(id: #k::Option<#k::String>) -> #made {
+            fn __kopf_made(id: #K::Option<#K::String>) -> #made {
                 #callback
             }
         }

@@ -2,6 +2,7 @@
 //!
 //! This module does not know which argument is parsed.
 
+use proc_macro2::{Ident, Span};
 use quote::ToTokens;
 use syn::ext::IdentExt;
 use syn::parse::ParseStream;
@@ -33,6 +34,21 @@ pub(crate) fn is_word(expr: &Expr, word: &str) -> bool {
 pub(crate) fn text(expr: &impl ToTokens) -> Option<String> {
     let literal: Option<LitStr> = syn::parse2(expr.to_token_stream()).ok();
     literal.map(|literal| literal.value())
+}
+
+/// Returns the last word of a path, or the text of a string literal; an empty text for other expressions.
+pub(crate) fn word(expr: &Expr) -> String {
+    let word = match expr {
+        Expr::Path(path) => path.path.segments.last().map(|last| last.ident.to_string()),
+        _ => text(expr),
+    };
+    word.unwrap_or_default()
+}
+
+/// Returns the variant of one of the framework's enums: `Create` for `create` or `CREATE`.
+pub(crate) fn variant(word: &str) -> Ident {
+    let variant = word[..1].to_uppercase() + &word[1..].to_lowercase();
+    Ident::new(&variant, Span::mixed_site())
 }
 
 /// Returns whether a brace comes next.

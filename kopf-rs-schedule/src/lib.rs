@@ -1,8 +1,8 @@
-//! Schedules of timers: cron expressions in time zones.
+//! Schedules of timers, which are cron expressions in time zones, and the table of handler kinds and their options.
 //!
-//! This is a separate crate, so that the attributes can reject an invalid schedule at compile time, rather than the
-//! framework at startup. A schedule that can be parsed recurs forever, and a clock change neither skips a run nor
-//! repeats one. This crate depends on neither timers nor the current time.
+//! This is a separate crate, so that the attributes can reject an invalid schedule or a foreign option at compile time,
+//! by the same rules as the framework at startup. A schedule that can be parsed recurs forever, and a clock change
+//! neither skips a run nor repeats one. This crate depends on neither timers nor the current time.
 
 use std::fmt;
 
@@ -10,6 +10,10 @@ use cronexpr::{Crontab, FallbackTimezoneOption, MakeTimestamp, ParseOptions, par
 use jiff::civil::{DateTime, date};
 use jiff::tz::{AmbiguousOffset, Offset, TimeZone};
 use jiff::{SignedDuration, Timestamp, ToSpan as _};
+
+mod kinds;
+
+pub use crate::kinds::{HandlerKind, enumerated};
 
 /// The schedule of a timer: a cron expression in a time zone.
 ///

@@ -44,7 +44,7 @@ mod proxy;
 pub(crate) mod pruned;
 mod reach;
 pub(crate) mod read;
-mod request;
+pub(crate) mod request;
 mod server_url;
 mod stack;
 #[cfg(test)]

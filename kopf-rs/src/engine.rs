@@ -13,8 +13,6 @@ pub(crate) mod children;
 mod context;
 pub(crate) mod conversion;
 mod crash_notes;
-mod duplicate_detection;
-mod duplicates;
 pub(crate) mod failures;
 mod index_looks;
 pub(crate) mod indexing;
@@ -79,7 +77,7 @@ use crate::engine::shared::{Setup, Shared};
 use crate::engine::targets::Surroundings;
 use crate::handler::definition::Handler;
 use crate::handler::stopped::StopReason;
-use crate::happening::Happening;
+use crate::happening::working::Working;
 use crate::object::collection::Collection;
 use crate::object::raw::Raw;
 use crate::object::resource::Resource;
@@ -317,7 +315,7 @@ impl Engine {
             return;
         }
         let left = self.0.tasks.len();
-        report_of_operator(&Happening::StreamsLeft { objects: left });
+        report_of_operator(&Working::StreamsLeft { objects: left });
         self.0.ended.cancel();
     }
 
@@ -385,8 +383,8 @@ fn start_worker(shared: &Arc<Shared>, start: WorkerStart) {
             biased;
             () = ended.cancelled() => {}
             worked = &mut work => if worked.is_err() {
-                of_worker.meter_happening(&Happening::WorkerPanicked);
-                report_of_operator(&Happening::WorkerPanicked);
+                of_worker.meter_happening(&Working::Panicked);
+                report_of_operator(&Working::Panicked);
                 of_worker.indexing.forget(&key);
                 of_worker.queue.drop_worker(&key);
             },

@@ -1,202 +1,155 @@
-//! Happenings: values that describe events of an object or of the operator.
+//! Happenings: events of an object or of the operator that are logged, posted or counted.
 //!
-//! The pure code and the engine emit them. `wording` turns them into log lines; metrics, traces, Kubernetes Events
-//! and status pages subscribe to the same values. This module must depend on neither its subscribers nor the wording.
+//! Each event is declared once, as a row of a [`happenings!`] enum in a submodule. To add a log line, add a row:
+//!
+//! ```text
+//! happenings! {
+//!     /// The family, and what its events are about.
+//!     #[derive(Clone, Debug)]
+//!     enum Handling {
+//!         /// When this happens; details of its fields.
+//!         Cancelled { handler: Arc<Handler> }              // the data that the pure code and the engine give
+//!             => WARN,                                     // the level, an expression of the fields
+//!             "{handler} is cancelled.",                   // the text of the log line; format arguments may follow
+//!             => event of_handler(handler, "Cancelled")    // optional: the Kubernetes Event about the object
+//!             => meter |meter| meter.cancelled(handler);   // optional: what is counted
+//!     }
+//! }
+//! ```
+//!
+//! The macro makes an enum with one variant per row. [`Display`] writes the log line, and [`Happening`] returns all
+//! else that follows. Texts and levels are those of Kopf wherever Kopf has such a line. The pure code and the engine
+//! create the values; `engine::report` writes them. This module knows neither loggers nor who reads the lines.
 
-pub(crate) mod abrupt_end;
-pub(crate) mod admission;
-pub(crate) mod background;
-pub(crate) mod children;
-pub(crate) mod converting;
-pub(crate) mod duplicates;
+pub(crate) mod calls;
 pub(crate) mod handling;
-pub(crate) mod health;
-pub(crate) mod leasing;
-pub(crate) mod login;
 pub(crate) mod meter;
-pub(crate) mod migrating;
-pub(crate) mod patching;
-pub(crate) mod peering;
-pub(crate) mod posting;
-pub(crate) mod reviewing;
-pub(crate) mod rules;
+pub(crate) mod operating;
 pub(crate) mod serving;
 pub(crate) mod spans;
-pub(crate) mod user_code;
+pub(crate) mod webhooks;
+pub(crate) mod working;
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::fmt::Display;
 
-use jiff::Timestamp;
+use tracing::Level;
 
 use crate::handler::definition::Handler;
-use crate::happening::abrupt_end::AbruptEnd;
-use crate::happening::admission::AdmissionServing;
-use crate::happening::children::ChildHappening;
-use crate::happening::converting::Converting;
-use crate::happening::duplicates::DuplicateOperator;
-use crate::happening::handling::Handling;
-use crate::happening::health::Health;
-use crate::happening::leasing::Leasing;
-use crate::happening::login::Login;
-use crate::happening::migrating::Migrating;
-use crate::happening::patching::Patching;
-use crate::happening::peering::Peering;
-use crate::happening::posting::Posting;
-use crate::happening::reviewing::Reviewing;
-use crate::happening::rules::RuleServing;
-use crate::happening::serving::Serving;
-use crate::happening::user_code::UserCode;
+use crate::happening::meter::Meter;
 
-/// An event of an object or of the operator. Cheap to create, since large parts are shared.
-#[derive(Clone, Debug)]
-pub(crate) enum Happening {
-    // === attempts ===
-    /// An attempt of a handler starts.
-    Invoked {
-        handler: Arc<Handler>,
-    },
-    /// The operator stops and has cancelled an attempt, whose outcome is unknown.
-    Cancelled {
-        handler: Arc<Handler>,
-    },
-    /// An async call has blocked its thread for this long.
-    BlocksThread {
-        handler: Arc<Handler>,
-        elapsed: Duration,
-    },
-    /// User functions have blocked the operator's own thread for this long; these are candidates.
-    BlocksOperator {
-        code: Arc<[UserCode]>,
-        elapsed: Duration,
-    },
-    /// A call has been running for a long time.
-    StillRunning {
-        handler: Arc<Handler>,
-        since: Timestamp,
-        elapsed: Duration,
-        waits: WaitsForCall,
-    },
+const DEBUG: Level = Level::DEBUG;
+const INFO: Level = Level::INFO;
+const WARN: Level = Level::WARN;
+const ERROR: Level = Level::ERROR;
 
-    /// A call should have ended, and cannot be interrupted.
-    RunsOn {
-        handler: Arc<Handler>,
-        end: EndOfCall,
-    },
-    /// A call was cancelled, and dropping its future panicked.
-    PanickedWhenCutOff {
-        handler: Arc<Handler>,
-        panic: String,
-    },
-
-    // === abrupt ends ===
-    AbruptEnd(AbruptEnd),
-
-    // === objects ===
-    /// The handling of an object's changes.
-    Handling(Handling),
-    /// The watch of the object is closed. The operator has dropped its memory of the object, which may still exist.
-    Unwatched,
-
-    // === requests ===
-    /// A request about an object has failed and will be retried after a pause. Carries the number of requests that
-    /// wait for the same reason if it is the first one, or if the number has grown considerably.
-    RequestFailed {
-        request: Request,
-        error: String,
-        pause: Duration,
-        waiting: Option<usize>,
-    },
-    /// Objects of this kind may not be read, so the operator handles them by their watch events alone.
-    Unreadable {
-        error: String,
-    },
-    /// A permission is missing; this RBAC rule would grant it.
-    PermissionMissing {
-        rule: String,
-    },
-    /// An outage is over. This many requests waited for the same reason, the first for this long, and none waits any
-    /// more: the requests succeed again, or are no longer needed.
-    OutageOver {
-        reason: Arc<str>,
-        waiting: usize,
-        still: usize,
-        lasted: Duration,
-        recovered: bool,
-    },
-    Patching(Patching),
-    /// An event of a child of an object.
-    Child(ChildHappening),
-    /// The operator has stopped before it could write the outcomes of this many objects, because of this error.
-    OutcomesLost {
-        objects: usize,
-        error: String,
-    },
-    /// The operator ends while it still handles this many objects.
-    StreamsLeft {
-        objects: usize,
-    },
-    /// A worker has panicked, which is a defect of this framework. The object is left alone until its next change.
-    WorkerPanicked,
-    /// The operator has detected another operator with the same name.
-    DuplicateOperator(Arc<DuplicateOperator>),
-
-    /// An event of posting Kubernetes Events.
-    Posting(Posting),
-
-    /// An event of the health endpoints.
-    Health(Health),
-
-    /// An event of installing validation rules.
-    Rules(RuleServing),
-    /// An event of the endpoint for admission webhooks.
-    Admission(AdmissionServing),
-    /// An event of converting objects between versions.
-    Converting(Converting),
-    /// An event of a storage migration.
-    Migrating(Migrating),
-
-    /// An event of login handlers.
-    Login(Login),
-
-    /// An event of admission reviews.
-    Reviewing(Reviewing),
-
-    // === discovery and watches ===
-    Serving(Serving),
-    /// An event of the Lease that the operator's instances share.
-    Leasing(Leasing),
-    /// An event of peering with other operators of the same objects.
-    Peering(Peering),
+/// An event. Its `Display` text is the log line, which is formatted only when it is displayed.
+pub(crate) trait Happening: Display {
+    /// Returns the level of the log line.
+    fn level(&self) -> Level;
+    /// Returns the Kubernetes Event about the object. It is posted if the operator posts log lines.
+    fn event(&self) -> Option<ObjectEvent<'_>>;
+    /// Counts the event.
+    fn count(&self, meter: &dyn Meter);
 }
 
-/// A request about an object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Request {
-    Read,
-    Patch,
+/// The Kubernetes Event that accompanies a log line.
+pub(crate) struct ObjectEvent<'a> {
+    /// A handler, or the reason of the cycle.
+    pub(crate) action: &'a str,
+    pub(crate) reason: &'static str,
+    /// The text, if it differs from the log line. It omits parts that vary between attempts, such as delays, so that
+    /// repeated events are counted as one series.
+    pub(crate) text: Option<String>,
 }
 
-/// The work that waits for a call to return.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum WaitsForCall {
-    /// All other work for the object.
-    Object,
-    /// The deletion of the object.
-    Deletion,
-    /// The next call of the same timer.
-    Tick,
-    /// The start or the shutdown of the operator.
-    Operator,
+/// Returns an Event about a handler, if the handler permits Events.
+fn of_handler<'a>(handler: &'a Handler, reason: &'static str) -> Option<ObjectEvent<'a>> {
+    handler.posts_lines().then_some(ObjectEvent {
+        action: &handler.id,
+        reason,
+        text: None,
+    })
 }
 
-/// Why a call should have ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum EndOfCall {
-    /// The total timeout of its attempts has expired.
-    Timeout(Duration),
-    /// The operator stops.
-    Stop,
-    /// A daemon or timer is cancelled.
-    CutOff,
+/// Gives the closure in a row its type.
+fn with(meter: &dyn Meter, count: impl FnOnce(&dyn Meter)) {
+    count(meter);
+}
+
+/// Declares events; see the documentation of this module.
+macro_rules! happenings {
+    (@event) => { None };
+    (@event $event:expr) => { $event.into() };
+    (@count $meter:expr) => { let _ = $meter; };
+    (@count $meter:expr, $count:expr) => { $crate::happening::with($meter, $count) };
+    ($(#[$on_enum:meta])* enum $name:ident { $(
+        $(#[$on_row:meta])* $row:ident $({ $($field:ident: $type:ty),+ })?
+            => $level:expr, $text:literal $(, $arg:expr)* $(=> event $event:expr)? $(=> meter $count:expr)?;
+    )+ }) => {
+        $(#[$on_enum])*
+        pub(crate) enum $name { $(
+            $(#[$on_row])* $row $({ $($field: $type),+ })?
+        ),+ }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                match self { $(Self::$row $({ $($field),+ })? => {
+                    $($(let _ = $field;)+)?
+                    write!(f, $text $(, $arg)*)
+                })+ }
+            }
+        }
+
+        impl $crate::happening::Happening for $name {
+            fn level(&self) -> tracing::Level {
+                match self { $(Self::$row $({ $($field),+ })? => {
+                    $($(let _ = $field;)+)?
+                    $level
+                })+ }
+            }
+
+            fn event(&self) -> Option<$crate::happening::ObjectEvent<'_>> {
+                match self { $(Self::$row $({ $($field),+ })? => {
+                    $($(let _ = $field;)+)?
+                    $crate::happening::happenings!(@event $($event)?)
+                })+ }
+            }
+
+            fn count(&self, meter: &dyn $crate::happening::meter::Meter) {
+                match self { $(Self::$row $({ $($field),+ })? => {
+                    $($(let _ = $field;)+)?
+                    $crate::happening::happenings!(@count meter $(, $count)?);
+                })+ }
+            }
+        }
+    };
+}
+use happenings;
+
+/// Returns the items with commas between them.
+fn listed<T: Display>(items: &[T]) -> String {
+    let items: Vec<String> = items.iter().map(ToString::to_string).collect();
+    items.join(", ")
+}
+
+/// Returns the handler ids in quotation marks.
+fn quoted<T: Display>(ids: &[T]) -> String {
+    let ids: Vec<String> = ids.iter().map(|id| format!("'{id}'")).collect();
+    ids.join(", ")
+}
+
+/// Returns `1 object` or `N objects`.
+fn objects(count: usize) -> String {
+    match count {
+        1 => "1 object".to_owned(),
+        count => format!("{count} objects"),
+    }
+}
+
+/// Returns the end of a line about a request: the RBAC rule that would permit it, if one is missing.
+fn to_permit(rule: &str) -> String {
+    match rule {
+        "" => String::new(),
+        rule => format!("\nTo permit it, add {rule}"),
+    }
 }

@@ -74,7 +74,6 @@ pub(crate) mod state;
 #[cfg(feature = "testing")]
 pub mod testing;
 pub(crate) mod why;
-pub(crate) mod wording;
 
 pub use crate::cluster::Client;
 pub use crate::cluster::credentials::ConnectionInfo;
@@ -88,23 +87,21 @@ pub use crate::handler::error::{HandlerError, HandlerResult, PermanentError, Tem
 pub use crate::handler::event_sink::PostingLevel;
 pub use crate::handler::events::Events;
 pub use crate::handler::extract::{FromCause, State};
-pub use crate::handler::family::index::{indexer, indexer_async};
 pub use crate::handler::filter::{ABSENT, Criterion, PRESENT};
 pub use crate::handler::index::returned::{IndexEntries, IndexReturn};
 pub use crate::handler::index::{Index, IndexValues, IndexValuesIter};
+pub use crate::handler::indexer::{indexer, indexer_async};
 pub use crate::handler::lifecycle::{CustomLifecycle, DueHandler, Lifecycle};
 pub use crate::handler::live::Live;
 pub use crate::handler::logger::Logger;
 pub use crate::handler::memo::Memo;
 pub use crate::handler::operation::Operation;
-pub use crate::handler::options::ErrorsMode;
+pub use crate::handler::options::{Callback, ErrorsMode};
 pub use crate::handler::owner::{
     Dependents, Owner, adjust_namespace, adopt, append_owner_reference, harmonize_naming, label,
     remove_owner_reference,
 };
-pub use crate::handler::registry::callback::{
-    Callback, Context, handler, handler_blocking, handler_with,
-};
+pub use crate::handler::registry::callback::{Context, handler, handler_blocking, handler_with};
 pub use crate::handler::registry::selectors::IntoSelector;
 pub use crate::handler::registry::{Registry, RegistryError};
 pub use crate::handler::review::{UserInfo, Warnings};

@@ -17,7 +17,6 @@ pub(crate) mod naming;
 mod own;
 pub(crate) mod progress;
 pub(crate) mod storage;
-pub(crate) mod trace;
 
 use std::sync::Arc;
 

@@ -9,6 +9,7 @@ use std::fs;
 use std::process::Command;
 
 use serde::Deserialize;
+use spdx::{Expression, Licensee, ParseMode};
 
 use crate::cli::root;
 
@@ -94,9 +95,14 @@ fn named(package: &Package) -> String {
 // === rules ===
 
 fn bad_licenses(packages: &[Package], rules: &Licenses) -> Vec<String> {
+    let allowed = rules.allow.iter().map(|it| Licensee::parse(it));
+    let allowed: Vec<_> = allowed.collect::<Result<_, _>>().expect("licences of SPDX");
     let is_allowed = |package: &&Package| {
         let license = package.license.as_deref().unwrap_or_default();
-        Expression::of(license).holds(&rules.allow)
+        // The old form `MIT/Apache-2.0` is common.
+        Expression::parse_mode(license, ParseMode::LAX).is_ok_and(|expression| {
+            expression.evaluate(|wanted| allowed.iter().any(|it| it.satisfies(wanted)))
+        })
     };
     let bad = packages.iter().filter(|package| !is_allowed(package));
     bad.map(|package| format!("{}: licence {:?}", named(package), package.license))
@@ -164,70 +170,6 @@ fn too_new(packages: &[Package]) -> Vec<String> {
         .filter(|(_, needed)| numbers(needed).cmp(&declared) == Ordering::Greater)
         .map(|(package, needed)| format!("{} needs Rust {needed}", named(package)))
         .collect()
-}
-
-/// A licence expression, evaluated from left to right: `AND` binds tighter than `OR`.
-struct Expression<'a> {
-    words: Vec<&'a str>,
-}
-
-impl<'a> Expression<'a> {
-    /// Splits the text into words; the old form `MIT/Apache-2.0` means `OR`.
-    fn of(text: &'a str) -> Self {
-        let mut words = Vec::new();
-        for word in text.split_whitespace() {
-            let mut word = word;
-            while let Some(at) = word.find(['(', ')', '/']) {
-                words.extend([&word[..at], &word[at..=at]]);
-                word = &word[at + 1..];
-            }
-            words.push(word);
-        }
-        words.retain(|word| !word.is_empty());
-        words.reverse();
-        Self { words }
-    }
-
-    fn holds(mut self, allowed: &[String]) -> bool {
-        self.either(allowed) && self.words.is_empty()
-    }
-
-    fn either(&mut self, allowed: &[String]) -> bool {
-        let mut holds = self.both(allowed);
-        while self.next_is("OR") || self.next_is("/") {
-            holds |= self.both(allowed);
-        }
-        holds
-    }
-
-    fn both(&mut self, allowed: &[String]) -> bool {
-        let mut holds = self.one(allowed);
-        while self.next_is("AND") {
-            holds &= self.one(allowed);
-        }
-        holds
-    }
-
-    fn one(&mut self, allowed: &[String]) -> bool {
-        if self.next_is("(") {
-            let holds = self.either(allowed);
-            return self.next_is(")") && holds;
-        }
-        let mut license = self.words.pop().unwrap_or_default().to_owned();
-        if self.next_is("WITH") {
-            let exception = self.words.pop().unwrap_or_default();
-            license = format!("{license} WITH {exception}");
-        }
-        allowed.contains(&license)
-    }
-
-    fn next_is(&mut self, word: &str) -> bool {
-        let is_next = self.words.last() == Some(&word);
-        if is_next {
-            self.words.pop();
-        }
-        is_next
-    }
 }
 
 // === the workspace ===

@@ -57,6 +57,14 @@ async fn events_are_told_with_their_types(cluster: TestCluster) {
         "new Some(\"DELETED\")",
     ];
     assert_eq!(test.calls.all(), expected);
+    // One line per watch event would drown out all others.
+    let is_success = |line: &&String| line.contains("Handler 'event_fn' succeeded.");
+    let lines = test.cluster.lines().all();
+    let successes: Vec<_> = lines.iter().filter(is_success).collect();
+    assert_eq!(successes.len(), 4);
+    for line in successes {
+        assert!(line.trim_start().starts_with("DEBUG"), "{line}");
+    }
     test.assert_writes("old", 0).await;
 }
 

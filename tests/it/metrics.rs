@@ -28,7 +28,7 @@ scenarios! {
     an_address_that_cannot_be_used_is_refused [memory];
 }
 
-const OPEN: &str = "application/openmetrics-text; version=1.0.0";
+pub(crate) const OPEN: &str = "application/openmetrics-text; version=1.0.0";
 
 /// An operator with a metrics endpoint.
 struct Scraped<'a> {
@@ -38,7 +38,7 @@ struct Scraped<'a> {
 }
 
 /// Series by name and labels, with their values; whole numbers have no fraction.
-type Figures = BTreeMap<String, String>;
+pub(crate) type Figures = BTreeMap<String, String>;
 
 impl<'a> Scraped<'a> {
     async fn start(test: &'a TestOperator, registry: Registry) -> Self {
@@ -80,12 +80,12 @@ impl<'a> Scraped<'a> {
     }
 }
 
-async fn scrape(port: u16, accept: &str) -> Answer {
+pub(crate) async fn scrape(port: u16, accept: &str) -> Answer {
     let head = format!("Host: localhost\r\nAccept: {accept}");
     get_with(port, "/metrics", &head).await
 }
 
-fn figures(text: &str) -> Figures {
+pub(crate) fn figures(text: &str) -> Figures {
     let samples = text.lines().filter(|line| !line.starts_with('#'));
     let sample = |line: &str| {
         let (series, value) = line.rsplit_once(' ').expect("a series and a value");

@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1::ConfigMap;
 use kopf_rs::prelude::Again;
-use kopf_rs::{Callback, Client, Context, HandlerResult, Registry};
-use kopf_rs_apiserver::{Fault, Verb};
+use kopf_rs::{Callback, Client, Context, HandlerResult, Registry, handler};
+use kopf_rs_apiserver::{Entry, Fault, Verb};
 use kopf_rs_tests::{TestCluster, scenarios};
 use serde_json::{Value, json};
 
@@ -30,6 +31,8 @@ scenarios! {
     a_kind_of_children_may_go_and_come_back;
     what_was_taken_is_told_by_field_and_manager;
     handlers_of_changes_look_after_their_children_too;
+    what_an_apply_without_an_answer_has_left_is_put_right [memory];
+    what_was_read_before_the_first_listing_is_read_again [memory];
 }
 
 /// Applies the children in `spec.children` of the object.
@@ -526,4 +529,65 @@ async fn handlers_of_changes_look_after_their_children_too(cluster: TestCluster)
     // This costs no write to the object.
     let version = |object: &Value| object["metadata"]["resourceVersion"].clone();
     assert_eq!(version(&test.get("one").await), version(&handled));
+}
+
+/// Operators hear of configmaps an hour late.
+pub(crate) fn late_for_operators() -> Fault {
+    let late = Fault::late(Duration::from_secs(3600)).on(Verb::Watch);
+    let is_of_operator = |it: &Entry| it.user_agent.as_deref() != Some(TestCluster::USER_AGENT);
+    late.plural("configmaps").when(is_of_operator)
+}
+
+/// The watch is late, so that only the operator itself knows that it has sent something.
+async fn what_an_apply_without_an_answer_has_left_is_put_right(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let server = test.cluster.in_process().expect("a server in the process");
+    let _late = server.fault(late_for_operators());
+    let working = test.start(Registry::new().reconcile(test.selector(), keeping(&test)));
+    settled(&test).await;
+    test.line("Reconciler 'keep' succeeded").await;
+    let lost = Fault::drop_after().on(Verb::Patch).plural("configmaps");
+    let lost = server.fault(lost);
+    let begun = tokio::time::Instant::now();
+    for value in ["5", "1"] {
+        let wanted = map("child", &json!({"a": value}));
+        test.patch("one", json!({"spec": {"children": [wanted]}}))
+            .await;
+        until(&test, "it is applied", |it| it["data"]["a"] == value).await;
+    }
+    let took = begun.elapsed();
+    assert!(took < Duration::from_secs(1800), "{took:?}");
+    lost.clear();
+    working.stop().await;
+}
+
+async fn what_was_read_before_the_first_listing_is_read_again(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let working = test.start(Registry::new().reconcile(test.selector(), keeping(&test)));
+    settled(&test).await;
+    working.stop().await;
+    let before = test.calls.all().len();
+    let server = test.cluster.in_process().expect("a server in the process");
+    let late = Fault::delay(Duration::from_secs(20)).plural("configmaps");
+    let _late =
+        server.fault(late.when(|it| it.query.iter().any(|(key, _)| key == "labelSelector")));
+    let seen = test.calls.clone();
+    let looking = handler("keep", move |context: Context| {
+        let seen = seen.clone();
+        async move {
+            let read = context.children()?.get::<ConfigMap>("child").await?;
+            let data = read.and_then(|it| it.data).unwrap_or_default();
+            seen.note(format!("reads {:?}", data.get("b")));
+            HandlerResult::Ok(())
+        }
+    });
+    let looking = looking.reads("configmaps");
+    let working = test.start(Registry::new().reconcile(test.selector(), looking));
+    test.calls.until(before + 1).await;
+    let theirs = json!({"data": {"b": "theirs"}});
+    test.cluster.patch("configmaps", "child", &theirs).await;
+    test.calls_until(r#"reads Some("theirs")"#).await;
+    let calls = test.calls.all();
+    assert_eq!(calls[before], "reads None", "{calls:?}");
+    working.stop().await;
 }

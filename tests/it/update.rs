@@ -1,6 +1,8 @@
 //! Changes of objects: handlers see each change once, with the old state.
 
-use kopf_rs::{Reason, Registry, handler};
+use kopf_rs::{
+    Context, HandlerResult, PRESENT, PermanentError, Reason, Registry, TemporaryError, handler,
+};
 use kopf_rs_tests::{TestCluster, scenarios};
 use serde_json::{Value, json};
 
@@ -15,6 +17,7 @@ scenarios! {
     a_change_during_creation_becomes_an_update;
     a_storm_ends_with_the_newest_state;
     an_own_change_of_the_spec_is_an_update_too;
+    a_change_that_waits_during_a_restart_has_its_former_value;
 }
 
 async fn an_update_is_one_call_with_its_difference_and_one_write(cluster: TestCluster) {
@@ -242,4 +245,55 @@ async fn what_a_handler_wants_is_written_though_it_was_so_before(cluster: TestCl
         |object: &Value| object["status"]["phase"] == "A" && object["spec"]["by"] == "handler";
     test.until("it is as wanted", "o", wanted).await;
     working.stop().await;
+}
+
+/// A former value of a declared type, as `old: u64` has it: without one, the handler fails permanently.
+fn number(side: Option<&Value>) -> HandlerResult<u64> {
+    let number = side.and_then(Value::as_u64);
+    Ok(number.ok_or_else(|| PermanentError::new(format!("expected u64, found {side:?}")))?)
+}
+
+async fn a_change_that_waits_during_a_restart_has_its_former_value(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let registry = || {
+        let (seen, resized) = (test.calls.clone(), test.calls.clone());
+        let late = handler("late", move |context: Context| {
+            let at = context.new().map(|it| it["spec"]["n"].clone());
+            seen.note(format!("late {}", at.unwrap_or_default()));
+            async { HandlerResult::<()>::Err(TemporaryError::new("later").delay(3).into()) }
+        });
+        let resize = handler("resize", move |context: Context| {
+            let change = number(context.old()).and_then(|old| Ok((old, number(context.new())?)));
+            resized.note(format!("resize {change:?}"));
+            async move { change.map(drop) }
+        });
+        let color = |id| test.noting(id).field("spec.color");
+        Registry::new()
+            .on_update(test.selector(), resize.field("spec.n"))
+            .on_update(test.selector(), late.retries(2))
+            .on_update(test.selector(), color("any"))
+            .on_update(test.selector(), color("present").old(PRESENT))
+            .on_update(test.selector(), color("green").old("green"))
+    };
+    let working = test.start(registry());
+    test.create("a", json!({"n": 1, "color": "red"})).await;
+    test.until("it is handled", "a", is_handled).await;
+    test.patch("a", json!({"spec": {"n": 2}})).await;
+    test.calls_until("late 2").await;
+    test.calls_until("resize Ok((1, 2))").await;
+    test.patch("a", json!({"spec": {"n": 3}})).await;
+    working.stop().await;
+    let working = test.start(registry());
+    test.calls_until("resize Ok((2, 3))").await;
+    let has_three = |it: &Value| last_handled(it).is_some_and(|it| it["spec"]["n"] == 3);
+    test.until("it is handled", "a", has_three).await;
+    working.stop().await;
+    let calls = test.calls.all();
+    let others = calls.iter().filter(|it| !it.starts_with("late"));
+    let others: Vec<_> = others.collect();
+    assert_eq!(
+        others,
+        ["resize Ok((1, 2))", "resize Ok((2, 3))"],
+        "{calls:?}"
+    );
 }

@@ -24,6 +24,8 @@ use kopf_rs::{AdmissionError, AdmissionServer, Operation, Operator, Registry, Se
 use kopf_rs_tests::{TestCluster, scenarios};
 use serde_json::{Value, json};
 
+use crate::health::port_in;
+use crate::metrics::{OPEN, figures, scrape};
 use crate::operating::{TestOperator, Working};
 
 scenarios! {
@@ -32,6 +34,7 @@ scenarios! {
     webhooks_follow_kinds_that_come_and_go [tcp real];
     what_others_change_in_a_configuration_is_put_right [tcp real];
     what_is_as_wanted_is_not_written [tcp];
+    a_denial_is_counted_with_the_code_that_clients_see [tcp];
     only_persistent_webhooks_stay_at_the_end [tcp real];
     nothing_fails_while_the_operator_ends [tcp real];
     kubectl_is_told_what_handlers_say [tcp real];
@@ -159,6 +162,25 @@ fn changing() -> kopf_rs::Callback {
         context.warnings().push("blue is the only colour");
         Ok(())
     })
+}
+
+async fn a_denial_is_counted_with_the_code_that_clients_see(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let registry = Registry::new().on_validate(test.selector(), denying());
+    let operator = operator(&test, registry).metrics("127.0.0.1:0");
+    let working = Working::start(&test.cluster, operator);
+    let port = port_in(&test.line("Serving metrics at ").await);
+    configured(&test, VALIDATING, 1).await;
+    refusal(&test, &json!({"size": 101})).await;
+    let scraped = figures(&scrape(port, OPEN).await.text);
+    let is_denial = |(series, count): &(&String, &String)| {
+        let is_of_requests = series.starts_with("kopf_rs_webhook_requests_total");
+        is_of_requests && series.contains(r#"allowed="false""#) && *count != "0"
+    };
+    let denials: Vec<_> = scraped.iter().filter(is_denial).collect();
+    assert_eq!(denials.len(), 1, "{denials:?}");
+    assert!(denials[0].0.contains(r#"code="422""#), "{denials:?}");
+    working.stop().await;
 }
 
 async fn objects_are_denied_changed_and_warned_of(cluster: TestCluster) {

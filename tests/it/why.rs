@@ -25,6 +25,7 @@ scenarios! {
     a_kind_that_must_not_be_read_is_told [memory];
     a_handler_for_a_version_that_is_not_the_preferred_one_is_found [memory];
     a_value_of_a_secret_is_not_told [memory];
+    an_object_in_a_namespace_that_is_not_served_is_out_of_scope [memory];
 }
 
 async fn a_handler_for_a_version_that_is_not_the_preferred_one_is_found(cluster: TestCluster) {
@@ -72,6 +73,17 @@ async fn a_value_of_a_secret_is_not_told(cluster: TestCluster) {
     assert!(told.contains("field data.password"), "{told}");
     // `hunter2` in base64.
     assert!(!told.contains("aHVudGVyMg=="), "{told}");
+}
+
+async fn an_object_in_a_namespace_that_is_not_served_is_out_of_scope(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    test.create("one", json!({})).await;
+    let registry = Registry::new().on_create(test.selector(), test.noting("create_fn"));
+    for (served, verdict) in [("elsewhere", "out-of-scope"), ("*", "due")] {
+        let operator = test.operator(registry.clone()).namespaces([served]);
+        let explained = why(&test, operator, about(&test, "one")).await;
+        assert_eq!(explained.verdict(), verdict, "{explained}");
+    }
 }
 
 async fn why(test: &TestOperator, operator: Operator, question: WhyQuestion) -> Explanation {

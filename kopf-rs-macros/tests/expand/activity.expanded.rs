@@ -33,30 +33,20 @@ const _: () = {
         __kopf::Decl {
             name: "announce",
             location: __KOPF_LOCATION,
-            declaration: __kopf::Option::Some(
-                __kopf::Declaration::Activity(
-                    __kopf::Activity::Cleanup,
-                    || __kopf::ActivityOptions {
-                        retry: __kopf::RetryOptions {
-                            retries: __kopf::Option::Some(3),
-                            ..__kopf::RetryOptions::default()
-                        },
-                    },
-                ),
-            ),
-            common: || __kopf::CommonOptions::default(),
+            kind: __kopf::HandlerKind::OnCleanup,
+            selector: __kopf::Option::None,
+            options: || __kopf::Options {
+                retries: __kopf::Option::Some(3),
+                ..__kopf::Options::default()
+            },
             call: __kopf::Function::Async(__kopf_call_announce),
         },
         __kopf::Decl {
             name: "announce",
             location: __KOPF_LOCATION,
-            declaration: __kopf::Option::Some(
-                __kopf::Declaration::Activity(
-                    __kopf::Activity::Startup,
-                    || __kopf::ActivityOptions::default(),
-                ),
-            ),
-            common: || __kopf::CommonOptions::default(),
+            kind: __kopf::HandlerKind::OnStartup,
+            selector: __kopf::Option::None,
+            options: || __kopf::Options::default(),
             call: __kopf::Function::Async(__kopf_call_announce),
         },
     ];

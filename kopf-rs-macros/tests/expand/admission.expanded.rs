@@ -59,23 +59,20 @@ const _: () = {
         __kopf::Decl {
             name: "valid",
             location: __KOPF_LOCATION,
-            declaration: __kopf::Option::Some(
-                __kopf::Declaration::Admission(
-                    __kopf::AdmissionKind::Validate,
-                    || __kopf::Selector::positional(&["kopf.dev", "v1", "kopfexamples"]),
-                    || __kopf::AdmissionOptions {
-                        operations: __kopf::Vec::from([
-                            __kopf::Operation::Create,
-                            __kopf::Operation::Update,
-                            __kopf::Operation::Delete,
-                        ]),
-                        timeout: __kopf::Option::Some(__kopf::Duration::from_secs(10)),
-                        deleted: true,
-                        ..__kopf::AdmissionOptions::default()
-                    },
-                ),
-            ),
-            common: || __kopf::CommonOptions::default(),
+            kind: __kopf::HandlerKind::OnValidate,
+            selector: __kopf::Option::Some(|| __kopf::Selector::positional(
+                &["kopf.dev", "v1", "kopfexamples"],
+            )),
+            options: || __kopf::Options {
+                operations: __kopf::Vec::from([
+                    __kopf::Operation::Create,
+                    __kopf::Operation::Update,
+                    __kopf::Operation::Delete,
+                ]),
+                deleted: true,
+                timeout: __kopf::Option::Some(__kopf::Duration::from_secs(10)),
+                ..__kopf::Options::default()
+            },
             call: __kopf::Function::Async(__kopf_call_valid),
         },
     ];
@@ -134,26 +131,18 @@ const _: () = {
         __kopf::Decl {
             name: "inject",
             location: __KOPF_LOCATION,
-            declaration: __kopf::Option::Some(
-                __kopf::Declaration::Admission(
-                    __kopf::AdmissionKind::Mutate,
-                    || __kopf::Selector::positional(&["pods"]),
-                    || __kopf::AdmissionOptions {
-                        filters: __kopf::Filters {
-                            labels: __kopf::Vec::from([
-                                (__kopf::String::from("app"), __kopf::criterion("x")),
-                            ]),
-                            ..__kopf::Filters::default()
-                        },
-                        subresource: __kopf::Option::Some(__kopf::String::from("*")),
-                        persistent: true,
-                        side_effects: true,
-                        ignore_failures: __kopf::Option::Some(true),
-                        ..__kopf::AdmissionOptions::default()
-                    },
-                ),
-            ),
-            common: || __kopf::CommonOptions::default(),
+            kind: __kopf::HandlerKind::OnMutate,
+            selector: __kopf::Option::Some(|| __kopf::Selector::positional(&["pods"])),
+            options: || __kopf::Options {
+                subresource: __kopf::Option::Some(__kopf::String::from("*")),
+                persistent: true,
+                side_effects: true,
+                ignore_failures: __kopf::Option::Some(true),
+                labels: __kopf::Vec::from([
+                    (__kopf::String::from("app"), __kopf::criterion("x")),
+                ]),
+                ..__kopf::Options::default()
+            },
             call: __kopf::Function::Blocking(__kopf_call_inject),
         },
     ];

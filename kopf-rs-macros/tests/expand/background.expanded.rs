@@ -9,7 +9,7 @@ const _: () = {
     ) -> __kopf::Calling<'a> {
         __kopf::Box::pin(async move {
             use __kopf::{AnyKind as _, GivenToAll as _, LocalBoxKind as _};
-            __kopf::ByType::<Live, __kopf::BackgroundOptions>::is_given();
+            __kopf::ByType::<Live, __kopf::family::Background>::is_given();
             let __kopf_argument_0 = <str as __kopf::LentAs<
                 '_,
                 __kopf::arg::name,
@@ -43,34 +43,24 @@ const _: () = {
         __kopf::Decl {
             name: "watch_over",
             location: __KOPF_LOCATION,
-            declaration: __kopf::Option::Some(
-                __kopf::Declaration::Background(
-                    __kopf::BackgroundKind::Daemon,
-                    || __kopf::Selector::positional(
-                        &["demo.rtfm.co.ua", "v1", "myapps"],
-                    ),
-                    || __kopf::BackgroundOptions {
-                        retry: __kopf::RetryOptions {
-                            retries: __kopf::Option::Some(3),
-                            ..__kopf::RetryOptions::default()
-                        },
-                        initial_delay: __kopf::Option::Some(
-                            __kopf::Pause::of(|cause| 5),
-                        ),
-                        cancellation_timeout: __kopf::Option::Some(
-                            __kopf::Duration::from_secs(20),
-                        ),
-                        ..__kopf::BackgroundOptions::default()
-                    },
-                ),
-            ),
-            common: || {
+            kind: __kopf::HandlerKind::Daemon,
+            selector: __kopf::Option::Some(|| __kopf::Selector::positional(
+                &["demo.rtfm.co.ua", "v1", "myapps"],
+            )),
+            options: || {
                 use __kopf::GivenToAll as _;
-                __kopf::CommonOptions::default()
+                __kopf::Options {
+                    initial_delay: __kopf::Option::Some(__kopf::Pause::of(|cause| 5)),
+                    cancellation_timeout: __kopf::Option::Some(
+                        __kopf::Duration::from_secs(20),
+                    ),
+                    retries: __kopf::Option::Some(3),
+                    ..__kopf::Options::default()
+                }
                     .requiring(
                         __kopf::ByType::<
                             Live,
-                            __kopf::BackgroundOptions,
+                            __kopf::family::Background,
                         >::required_state(),
                     )
             },
@@ -107,22 +97,17 @@ const _: () = {
         __kopf::Decl {
             name: "tick",
             location: __KOPF_LOCATION,
-            declaration: __kopf::Option::Some(
-                __kopf::Declaration::Background(
-                    __kopf::BackgroundKind::Timer,
-                    || __kopf::Selector::positional(&["myapps"]),
-                    || __kopf::BackgroundOptions {
-                        initial_delay: __kopf::Option::Some(
-                            __kopf::pause(__kopf::duration(1.5)),
-                        ),
-                        interval: __kopf::Option::Some(__kopf::pause(EVERY)),
-                        sharp: true,
-                        idle: __kopf::Option::Some(__kopf::Duration::from_secs(10)),
-                        ..__kopf::BackgroundOptions::default()
-                    },
+            kind: __kopf::HandlerKind::Timer,
+            selector: __kopf::Option::Some(|| __kopf::Selector::positional(&["myapps"])),
+            options: || __kopf::Options {
+                interval: __kopf::Option::Some(__kopf::pause(EVERY)),
+                sharp: true,
+                idle: __kopf::Option::Some(__kopf::Duration::from_secs(10)),
+                initial_delay: __kopf::Option::Some(
+                    __kopf::pause(__kopf::duration(1.5)),
                 ),
-            ),
-            common: || __kopf::CommonOptions::default(),
+                ..__kopf::Options::default()
+            },
             call: __kopf::Function::Blocking(__kopf_call_tick),
         },
     ];
@@ -156,20 +141,13 @@ const _: () = {
         __kopf::Decl {
             name: "nightly",
             location: __KOPF_LOCATION,
-            declaration: __kopf::Option::Some(
-                __kopf::Declaration::Background(
-                    __kopf::BackgroundKind::Timer,
-                    || __kopf::Selector::positional(&["myapps"]),
-                    || __kopf::BackgroundOptions {
-                        schedule: __kopf::Option::Some(
-                            __kopf::String::from("0 3 * * *"),
-                        ),
-                        zone: __kopf::Option::Some(__kopf::String::from("Europe/Kyiv")),
-                        ..__kopf::BackgroundOptions::default()
-                    },
-                ),
-            ),
-            common: || __kopf::CommonOptions::default(),
+            kind: __kopf::HandlerKind::Timer,
+            selector: __kopf::Option::Some(|| __kopf::Selector::positional(&["myapps"])),
+            options: || __kopf::Options {
+                schedule: __kopf::Option::Some(__kopf::String::from("0 3 * * *")),
+                zone: __kopf::Option::Some(__kopf::String::from("Europe/Kyiv")),
+                ..__kopf::Options::default()
+            },
             call: __kopf::Function::Blocking(__kopf_call_nightly),
         },
     ];
@@ -210,35 +188,31 @@ const _: () = {
         __kopf::Decl {
             name: "keep",
             location: __KOPF_LOCATION,
-            declaration: __kopf::Option::Some(
-                __kopf::Declaration::Reconcile(
-                    || __kopf::Result::Ok(__kopf::Selector::of::<WebApp>()),
-                    || __kopf::ReconcileOptions {
-                        owns: __kopf::Vec::from([
-                            __kopf::kind(|| __kopf::Result::Ok(
-                                __kopf::Selector::of::<Deployment>(),
-                            )),
-                            __kopf::kind(|| __kopf::Selector::positional(&["services"])),
-                            __kopf::kind(|| __kopf::Selector::positional(
-                                &["apps", "statefulsets"],
-                            )),
-                        ]),
-                        reads: __kopf::Vec::from([
-                            __kopf::kind(|| {
-                                use __kopf::either::*;
-                                use CONFIG_MAPS as __KopfResource;
-                                __kopf::NamesResource::<
-                                    __KopfResource,
-                                >::selector(__KopfResource)
-                            }),
-                        ]),
-                        formerly_owns: __kopf::Vec::from([]),
-                        resync: __kopf::Option::Some(__kopf::Duration::from_secs(3600)),
-                        ..__kopf::ReconcileOptions::default()
-                    },
-                ),
-            ),
-            common: || __kopf::CommonOptions::default(),
+            kind: __kopf::HandlerKind::Reconcile,
+            selector: __kopf::Option::Some(|| __kopf::Result::Ok(
+                __kopf::Selector::of::<WebApp>(),
+            )),
+            options: || __kopf::Options {
+                owns: __kopf::Vec::from([
+                    __kopf::kind(|| __kopf::Result::Ok(
+                        __kopf::Selector::of::<Deployment>(),
+                    )),
+                    __kopf::kind(|| __kopf::Selector::positional(&["services"])),
+                    __kopf::kind(|| __kopf::Selector::positional(
+                        &["apps", "statefulsets"],
+                    )),
+                ]),
+                reads: __kopf::Vec::from([
+                    __kopf::kind(|| {
+                        use __kopf::either::*;
+                        use CONFIG_MAPS as __KopfResource;
+                        __kopf::NamesResource::<__KopfResource>::selector(__KopfResource)
+                    }),
+                ]),
+                formerly_owns: __kopf::Vec::from([]),
+                resync: __kopf::Option::Some(__kopf::Duration::from_secs(3600)),
+                ..__kopf::Options::default()
+            },
             call: __kopf::Function::Async(__kopf_call_keep),
         },
     ];

@@ -30,17 +30,14 @@ const _: () = {
         __kopf::Decl {
             name: "work",
             location: __KOPF_LOCATION,
-            declaration: __kopf::Option::Some(
-                __kopf::Declaration::Change(
-                    __kopf::ChangeKind::Delete,
-                    || __kopf::Selector::positional(&["kopfexamples"]),
-                    || __kopf::ChangeOptions {
-                        optional: true,
-                        ..__kopf::ChangeOptions::default()
-                    },
-                ),
-            ),
-            common: || __kopf::CommonOptions::default(),
+            kind: __kopf::HandlerKind::OnDelete,
+            selector: __kopf::Option::Some(|| __kopf::Selector::positional(
+                &["kopfexamples"],
+            )),
+            options: || __kopf::Options {
+                optional: true,
+                ..__kopf::Options::default()
+            },
             call: __kopf::Function::Blocking(__kopf_call_work),
         },
     ];

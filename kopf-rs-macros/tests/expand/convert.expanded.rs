@@ -14,7 +14,7 @@ const _: () = {
         (&__kopf_returned).__kopf_converted().convert(__kopf_returned)
     }
     __kopf::submit! {
-        conversion __kopf::ConversionDecl { name : "up", location :
+        __kopf::Declared::Conversion(__kopf::ConversionDecl { name : "up", location :
         __kopf::SourceLocation { package : ::core::env!("CARGO_PKG_NAME"), file :
         ::core::file!(), line : 1u32, column : 1u32, module : ::core::module_path!(), },
         from : || __kopf::Selector::positional(& ["votes.example.com"]).map(| mut
@@ -22,7 +22,7 @@ const _: () = {
         __kopf::Option::Some(__kopf::String::from("v1alpha1")); selector }), to : ||
         __kopf::Selector::positional(& ["votes.example.com"]).map(| mut selector | {
         selector.version = __kopf::Option::Some(__kopf::String::from("v1")); selector }),
-        part : __kopf::ConvertedPart::Spec, call : __kopf_convert_up, }
+        part : __kopf::ConvertedPart::Spec, call : __kopf_convert_up, })
     }
 };
 fn down(object: &v1::Vote) -> HandlerResult<v1alpha1::Vote> {
@@ -39,11 +39,11 @@ const _: () = {
         (&__kopf_returned).__kopf_converted().convert(__kopf_returned)
     }
     __kopf::submit! {
-        conversion __kopf::ConversionDecl { name : "down", location :
+        __kopf::Declared::Conversion(__kopf::ConversionDecl { name : "down", location :
         __kopf::SourceLocation { package : ::core::env!("CARGO_PKG_NAME"), file :
         ::core::file!(), line : 1u32, column : 1u32, module : ::core::module_path!(), },
         from : || __kopf::Result::Ok(__kopf::Selector::of:: < v1::Vote > ()), to : ||
         __kopf::Result::Ok(__kopf::Selector::of:: < v1alpha1::Vote > ()), part :
-        __kopf::ConvertedPart::Object, call : __kopf_convert_down, }
+        __kopf::ConvertedPart::Object, call : __kopf_convert_down, })
     }
 };

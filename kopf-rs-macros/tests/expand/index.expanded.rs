@@ -41,22 +41,19 @@ const _: () = {
         __kopf::Decl {
             name: "by_node",
             location: __KOPF_LOCATION,
-            declaration: __kopf::Option::Some(
-                __kopf::Declaration::Index(
-                    || __kopf::Selector::positional(&["v1", "pods"]),
-                    || __kopf::IndexOptions {
-                        retry: __kopf::RetryOptions {
-                            errors: __kopf::Option::Some(__kopf::ErrorsMode::Temporary),
-                            ..__kopf::RetryOptions::default()
-                        },
-                        ..__kopf::IndexOptions::default()
-                    },
-                    __kopf::IndexType::of_function::<Option<(String, String)>>(),
-                ),
-            ),
-            common: || {
+            kind: __kopf::HandlerKind::Index,
+            selector: __kopf::Option::Some(|| __kopf::Selector::positional(
+                &["v1", "pods"],
+            )),
+            options: || {
                 use __kopf::GivenToAll as _;
-                __kopf::CommonOptions::default()
+                __kopf::Options {
+                    errors: __kopf::Option::Some(__kopf::ErrorsMode::Temporary),
+                    index: __kopf::Option::Some(
+                        __kopf::IndexType::of_function::<Option<(String, String)>>(),
+                    ),
+                    ..__kopf::Options::default()
+                }
                     .reading(
                         <Index<
                             String,
@@ -106,15 +103,13 @@ const _: () = {
         __kopf::Decl {
             name: "reads",
             location: __KOPF_LOCATION,
-            declaration: __kopf::Option::Some(
-                __kopf::Declaration::Event(
-                    || __kopf::Selector::positional(&["v1", "nodes"]),
-                    || __kopf::EventOptions::default(),
-                ),
-            ),
-            common: || {
+            kind: __kopf::HandlerKind::OnEvent,
+            selector: __kopf::Option::Some(|| __kopf::Selector::positional(
+                &["v1", "nodes"],
+            )),
+            options: || {
                 use __kopf::GivenToAll as _;
-                __kopf::CommonOptions::default()
+                __kopf::Options::default()
                     .reading(
                         <Index<
                             String,

@@ -9,8 +9,8 @@ const _: () = {
     ) -> __kopf::Calling<'a> {
         __kopf::Box::pin(async move {
             use __kopf::{AnyKind as _, GivenToAll as _, LocalBoxKind as _};
-            __kopf::ByType::<State<Db>, __kopf::ChangeOptions>::is_given();
-            __kopf::ByType::<Stats, __kopf::ChangeOptions>::is_given();
+            __kopf::ByType::<State<Db>, __kopf::family::Change>::is_given();
+            __kopf::ByType::<Stats, __kopf::family::Change>::is_given();
             let __kopf_argument_0 = <State<
                 Db,
             > as __kopf::FromCause<'_>>::from_cause(__kopf_cause)?;
@@ -39,24 +39,21 @@ const _: () = {
         __kopf::Decl {
             name: "create_fn",
             location: __KOPF_LOCATION,
-            declaration: __kopf::Option::Some(
-                __kopf::Declaration::Change(
-                    __kopf::ChangeKind::Create,
-                    || __kopf::Selector::positional(&["kopfexamples"]),
-                    || __kopf::ChangeOptions::default(),
-                ),
-            ),
-            common: || {
+            kind: __kopf::HandlerKind::OnCreate,
+            selector: __kopf::Option::Some(|| __kopf::Selector::positional(
+                &["kopfexamples"],
+            )),
+            options: || {
                 use __kopf::GivenToAll as _;
-                __kopf::CommonOptions::default()
+                __kopf::Options::default()
                     .requiring(
                         __kopf::ByType::<
                             State<Db>,
-                            __kopf::ChangeOptions,
+                            __kopf::family::Change,
                         >::required_state(),
                     )
                     .requiring(
-                        __kopf::ByType::<Stats, __kopf::ChangeOptions>::required_state(),
+                        __kopf::ByType::<Stats, __kopf::family::Change>::required_state(),
                     )
             },
             call: __kopf::Function::Async(__kopf_call_create_fn),
@@ -81,9 +78,9 @@ const _: () = {
             use __kopf::{AnyKind as _, GivenToAll as _, LocalBoxKind as _};
             __kopf::ByType::<
                 geo::Index<String, String>,
-                __kopf::EventOptions,
+                __kopf::family::Event,
             >::is_given();
-            __kopf::ByType::<&Index<u8>, __kopf::EventOptions>::is_given();
+            __kopf::ByType::<&Index<u8>, __kopf::family::Event>::is_given();
             let __kopf_argument_0 = <geo::Index<
                 String,
                 String,
@@ -117,25 +114,21 @@ const _: () = {
         __kopf::Decl {
             name: "other_indices",
             location: __KOPF_LOCATION,
-            declaration: __kopf::Option::Some(
-                __kopf::Declaration::Event(
-                    || __kopf::Selector::positional(&["pods"]),
-                    || __kopf::EventOptions::default(),
-                ),
-            ),
-            common: || {
+            kind: __kopf::HandlerKind::OnEvent,
+            selector: __kopf::Option::Some(|| __kopf::Selector::positional(&["pods"])),
+            options: || {
                 use __kopf::GivenToAll as _;
-                __kopf::CommonOptions::default()
+                __kopf::Options::default()
                     .requiring(
                         __kopf::ByType::<
                             geo::Index<String, String>,
-                            __kopf::EventOptions,
+                            __kopf::family::Event,
                         >::required_state(),
                     )
                     .requiring(
                         __kopf::ByType::<
                             &Index<u8>,
-                            __kopf::EventOptions,
+                            __kopf::family::Event,
                         >::required_state(),
                     )
                     .reading(

@@ -59,16 +59,11 @@ const _: () = {
         __kopf::Decl {
             name: "create_myapp",
             location: __KOPF_LOCATION,
-            declaration: __kopf::Option::Some(
-                __kopf::Declaration::Change(
-                    __kopf::ChangeKind::Create,
-                    || __kopf::Selector::positional(
-                        &["demo.rtfm.co.ua", "v1", "myapps"],
-                    ),
-                    || __kopf::ChangeOptions::default(),
-                ),
-            ),
-            common: || __kopf::CommonOptions::default(),
+            kind: __kopf::HandlerKind::OnCreate,
+            selector: __kopf::Option::Some(|| __kopf::Selector::positional(
+                &["demo.rtfm.co.ua", "v1", "myapps"],
+            )),
+            options: || __kopf::Options::default(),
             call: __kopf::Function::Async(__kopf_call_create_myapp),
         },
     ];

@@ -41,49 +41,11 @@ const _: () = {
         __kopf::Decl {
             name: "resize",
             location: __KOPF_LOCATION,
-            declaration: __kopf::Option::Some(
-                __kopf::Declaration::Change(
-                    __kopf::ChangeKind::Update,
-                    || __kopf::Selector::positional(&["kopf.dev/v1", "kopfexamples"]),
-                    || __kopf::ChangeOptions {
-                        retry: __kopf::RetryOptions {
-                            errors: __kopf::Option::Some(__kopf::ErrorsMode::Permanent),
-                            timeout: __kopf::Option::Some(
-                                __kopf::Duration::from_secs(30),
-                            ),
-                            retries: __kopf::Option::Some(MAX_RETRIES),
-                            backoff: __kopf::Option::Some(__kopf::duration(1.5)),
-                        },
-                        filters: __kopf::Filters {
-                            labels: __kopf::Vec::from([
-                                (__kopf::String::from("app"), __kopf::criterion("x")),
-                                (__kopf::String::from("tier"), __kopf::Criterion::Present),
-                                (__kopf::String::from(KEY), __kopf::criterion(is_number)),
-                            ]),
-                            annotations: __kopf::Vec::from([
-                                (__kopf::String::from("old"), __kopf::Criterion::Absent),
-                            ]),
-                            when: __kopf::Option::Some(
-                                __kopf::when(|cause| cause.name() != "ignored"),
-                            ),
-                            ..__kopf::Filters::default()
-                        },
-                        field: __kopf::Option::Some(
-                            __kopf::FieldPath::from_parts([
-                                "metadata",
-                                "labels",
-                                "example.com/size",
-                            ]),
-                        ),
-                        old: __kopf::Option::Some(__kopf::Criterion::Absent),
-                        new: __kopf::Option::Some(
-                            __kopf::matches(|size| size.is_some()),
-                        ),
-                        ..__kopf::ChangeOptions::default()
-                    },
-                ),
-            ),
-            common: || __kopf::CommonOptions {
+            kind: __kopf::HandlerKind::OnUpdate,
+            selector: __kopf::Option::Some(|| __kopf::Selector::positional(
+                &["kopf.dev/v1", "kopfexamples"],
+            )),
+            options: || __kopf::Options {
                 id: __kopf::Option::Some(__kopf::String::from("resized")),
                 param: __kopf::Option::Some(
                     __kopf::Arc::new({
@@ -91,7 +53,31 @@ const _: () = {
                         __kopf_param
                     }),
                 ),
-                ..__kopf::CommonOptions::default()
+                errors: __kopf::Option::Some(__kopf::ErrorsMode::Permanent),
+                timeout: __kopf::Option::Some(__kopf::Duration::from_secs(30)),
+                retries: __kopf::Option::Some(MAX_RETRIES),
+                backoff: __kopf::Option::Some(__kopf::duration(1.5)),
+                field: __kopf::Option::Some(
+                    __kopf::FieldPath::from_parts([
+                        "metadata",
+                        "labels",
+                        "example.com/size",
+                    ]),
+                ),
+                old: __kopf::Option::Some(__kopf::Criterion::Absent),
+                new: __kopf::Option::Some(__kopf::matches(|size| size.is_some())),
+                labels: __kopf::Vec::from([
+                    (__kopf::String::from("app"), __kopf::criterion("x")),
+                    (__kopf::String::from("tier"), __kopf::Criterion::Present),
+                    (__kopf::String::from(KEY), __kopf::criterion(is_number)),
+                ]),
+                annotations: __kopf::Vec::from([
+                    (__kopf::String::from("old"), __kopf::Criterion::Absent),
+                ]),
+                when: __kopf::Option::Some(
+                    __kopf::when(|cause| cause.name() != "ignored"),
+                ),
+                ..__kopf::Options::default()
             },
             call: __kopf::Function::Async(__kopf_call_resize),
         },

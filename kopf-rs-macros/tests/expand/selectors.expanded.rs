@@ -29,104 +29,82 @@ const _: () = {
         __kopf::Decl {
             name: "watch",
             location: __KOPF_LOCATION,
-            declaration: __kopf::Option::Some(
-                __kopf::Declaration::Event(
-                    || __kopf::Selector::named(
-                        __kopf::Option::None,
-                        __kopf::Option::None,
-                        __kopf::SelectorName::Category(__kopf::String::from("all")),
-                    ),
-                    || __kopf::EventOptions::default(),
-                ),
-            ),
-            common: || __kopf::CommonOptions::default(),
+            kind: __kopf::HandlerKind::OnEvent,
+            selector: __kopf::Option::Some(|| __kopf::Selector::named(
+                __kopf::Option::None,
+                __kopf::Option::None,
+                __kopf::SelectorName::Category(__kopf::String::from("all")),
+            )),
+            options: || __kopf::Options::default(),
             call: __kopf::Function::Async(__kopf_call_watch),
         },
         __kopf::Decl {
             name: "watch",
             location: __KOPF_LOCATION,
-            declaration: __kopf::Option::Some(
-                __kopf::Declaration::Event(
-                    || {
-                        __kopf::Selector::positional(&["deployments"])
-                            .map(|mut selector| {
-                                selector.group = __kopf::Option::Some(
-                                    __kopf::String::from("apps"),
-                                );
-                                selector.version = __kopf::Option::Some(
-                                    __kopf::String::from(VERSION),
-                                );
-                                selector
-                            })
-                    },
-                    || __kopf::EventOptions::default(),
-                ),
-            ),
-            common: || __kopf::CommonOptions::default(),
+            kind: __kopf::HandlerKind::OnEvent,
+            selector: __kopf::Option::Some(|| {
+                __kopf::Selector::positional(&["deployments"])
+                    .map(|mut selector| {
+                        selector.group = __kopf::Option::Some(
+                            __kopf::String::from("apps"),
+                        );
+                        selector.version = __kopf::Option::Some(
+                            __kopf::String::from(VERSION),
+                        );
+                        selector
+                    })
+            }),
+            options: || __kopf::Options::default(),
             call: __kopf::Function::Async(__kopf_call_watch),
         },
         __kopf::Decl {
             name: "watch",
             location: __KOPF_LOCATION,
-            declaration: __kopf::Option::Some(
-                __kopf::Declaration::Event(
-                    || __kopf::Selector::named(
-                        __kopf::Option::Some(__kopf::String::from("apps")),
-                        __kopf::Option::None,
-                        __kopf::SelectorName::Kind(__kopf::String::from("Deployment")),
-                    ),
-                    || __kopf::EventOptions::default(),
-                ),
-            ),
-            common: || __kopf::CommonOptions::default(),
+            kind: __kopf::HandlerKind::OnEvent,
+            selector: __kopf::Option::Some(|| __kopf::Selector::named(
+                __kopf::Option::Some(__kopf::String::from("apps")),
+                __kopf::Option::None,
+                __kopf::SelectorName::Kind(__kopf::String::from("Deployment")),
+            )),
+            options: || __kopf::Options::default(),
             call: __kopf::Function::Async(__kopf_call_watch),
         },
         __kopf::Decl {
             name: "watch",
             location: __KOPF_LOCATION,
-            declaration: __kopf::Option::Some(
-                __kopf::Declaration::Event(
-                    || __kopf::Result::Ok(__kopf::Selector::of::<MyApp>()),
-                    || __kopf::EventOptions::default(),
-                ),
-            ),
-            common: || __kopf::CommonOptions::default(),
+            kind: __kopf::HandlerKind::OnEvent,
+            selector: __kopf::Option::Some(|| __kopf::Result::Ok(
+                __kopf::Selector::of::<MyApp>(),
+            )),
+            options: || __kopf::Options::default(),
             call: __kopf::Function::Async(__kopf_call_watch),
         },
         __kopf::Decl {
             name: "watch",
             location: __KOPF_LOCATION,
-            declaration: __kopf::Option::Some(
-                __kopf::Declaration::Event(
-                    || {
-                        __kopf::Selector::positional(&["apps", "everything"])
-                            .map(|mut selector| {
-                                selector.name = __kopf::SelectorName::Everything;
-                                selector
-                            })
-                    },
-                    || __kopf::EventOptions::default(),
-                ),
-            ),
-            common: || __kopf::CommonOptions::default(),
+            kind: __kopf::HandlerKind::OnEvent,
+            selector: __kopf::Option::Some(|| {
+                __kopf::Selector::positional(&["apps", "everything"])
+                    .map(|mut selector| {
+                        selector.name = __kopf::SelectorName::Everything;
+                        selector
+                    })
+            }),
+            options: || __kopf::Options::default(),
             call: __kopf::Function::Async(__kopf_call_watch),
         },
         __kopf::Decl {
             name: "watch",
             location: __KOPF_LOCATION,
-            declaration: __kopf::Option::Some(
-                __kopf::Declaration::Event(
-                    || {
-                        __kopf::Selector::positional(&["everything"])
-                            .map(|mut selector| {
-                                selector.name = __kopf::SelectorName::Everything;
-                                selector
-                            })
-                    },
-                    || __kopf::EventOptions::default(),
-                ),
-            ),
-            common: || __kopf::CommonOptions::default(),
+            kind: __kopf::HandlerKind::OnEvent,
+            selector: __kopf::Option::Some(|| {
+                __kopf::Selector::positional(&["everything"])
+                    .map(|mut selector| {
+                        selector.name = __kopf::SelectorName::Everything;
+                        selector
+                    })
+            }),
+            options: || __kopf::Options::default(),
             call: __kopf::Function::Async(__kopf_call_watch),
         },
     ];

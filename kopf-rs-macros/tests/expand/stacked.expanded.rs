@@ -37,33 +37,27 @@ const _: () = {
         __kopf::Decl {
             name: "begin",
             location: __KOPF_LOCATION,
-            declaration: __kopf::Option::Some(
-                __kopf::Declaration::Change(
-                    __kopf::ChangeKind::Create,
-                    || __kopf::Selector::positional(&["kopfexamples"]),
-                    || __kopf::ChangeOptions::default(),
-                ),
-            ),
-            common: || __kopf::CommonOptions {
+            kind: __kopf::HandlerKind::OnCreate,
+            selector: __kopf::Option::Some(|| __kopf::Selector::positional(
+                &["kopfexamples"],
+            )),
+            options: || __kopf::Options {
                 id: __kopf::Option::Some(__kopf::String::from("begin")),
-                ..__kopf::CommonOptions::default()
+                ..__kopf::Options::default()
             },
             call: __kopf::Function::Async(__kopf_call_begin),
         },
         __kopf::Decl {
             name: "begin",
             location: __KOPF_LOCATION,
-            declaration: __kopf::Option::Some(
-                __kopf::Declaration::Change(
-                    __kopf::ChangeKind::Resume,
-                    || __kopf::Selector::positional(&["kopfexamples"]),
-                    || __kopf::ChangeOptions {
-                        deleted: true,
-                        ..__kopf::ChangeOptions::default()
-                    },
-                ),
-            ),
-            common: || __kopf::CommonOptions::default(),
+            kind: __kopf::HandlerKind::OnResume,
+            selector: __kopf::Option::Some(|| __kopf::Selector::positional(
+                &["kopfexamples"],
+            )),
+            options: || __kopf::Options {
+                deleted: true,
+                ..__kopf::Options::default()
+            },
             call: __kopf::Function::Async(__kopf_call_begin),
         },
     ];
@@ -97,13 +91,9 @@ const _: () = {
         __kopf::Decl {
             name: "seen",
             location: __KOPF_LOCATION,
-            declaration: __kopf::Option::Some(
-                __kopf::Declaration::Event(
-                    || __kopf::Selector::positional(&["pods"]),
-                    || __kopf::EventOptions::default(),
-                ),
-            ),
-            common: || __kopf::CommonOptions::default(),
+            kind: __kopf::HandlerKind::OnEvent,
+            selector: __kopf::Option::Some(|| __kopf::Selector::positional(&["pods"])),
+            options: || __kopf::Options::default(),
             call: __kopf::Function::Async(__kopf_call_seen),
         },
     ];

@@ -43,14 +43,9 @@ const _: () = {
         __kopf::Decl {
             name: "create_fn",
             location: __KOPF_LOCATION,
-            declaration: __kopf::Option::Some(
-                __kopf::Declaration::Change(
-                    __kopf::ChangeKind::Create,
-                    || __kopf::Selector::positional(&["myapps"]),
-                    || __kopf::ChangeOptions::default(),
-                ),
-            ),
-            common: || __kopf::CommonOptions::default(),
+            kind: __kopf::HandlerKind::OnCreate,
+            selector: __kopf::Option::Some(|| __kopf::Selector::positional(&["myapps"])),
+            options: || __kopf::Options::default(),
             call: __kopf::Function::Async(__kopf_call_create_fn),
         },
     ];

@@ -3,8 +3,9 @@
 //! Must not know how webhooks are written.
 
 use crate::admission::configuration::{Hook, SYSTEM, Source, hooks, operations, resources_of};
+use crate::handler::definition::Handler;
 use crate::handler::filter::Criterion;
-use crate::handler::webhook::{AdmissionHandler, AdmissionKind};
+use crate::handler::webhook::AdmissionKind;
 use crate::object::resource::Resource;
 
 /// Namespaced kinds that are needed to restart a Pod of the operator.
@@ -84,7 +85,7 @@ fn refused(hook: &Hook<'_>, source: Source<'_>) -> Option<String> {
 }
 
 /// Returns true if the webhook only receives objects with a label of the user. Objects that the operator and the cluster need have none.
-fn is_narrowed(admission: &AdmissionHandler) -> bool {
+fn is_narrowed(admission: &Handler) -> bool {
     let mut labels = admission.filters.labels.iter();
     labels.any(|(key, criterion)| match criterion {
         _ if !is_of_users(key) => false,
@@ -133,8 +134,9 @@ mod tests {
     use super::*;
     use crate::admission::configuration::ClientConfig;
     use crate::handler::filter::{ABSENT, PRESENT};
+    use crate::handler::options::Callback;
     use crate::handler::registry::Registry;
-    use crate::handler::registry::callback::{Callback, handler_blocking};
+    use crate::handler::registry::callback::handler_blocking;
 
     /// Returns true if a webhook for nodes is refused.
     fn is_refused(label: impl FnOnce(Callback) -> Callback) -> bool {

@@ -15,7 +15,7 @@ use crate::admission::route::{hook_name, path};
 use crate::handler::definition::Handler;
 use crate::handler::filter::Criterion;
 use crate::handler::operation::Operation;
-use crate::handler::webhook::{AdmissionHandler, AdmissionKind, TIMEOUT};
+use crate::handler::webhook::AdmissionKind;
 use crate::object::resource::Resource;
 
 /// The address at which the API server reaches the handlers.
@@ -72,13 +72,13 @@ const NAME_OF_NAMESPACE: &str = "kubernetes.io/metadata.name";
 /// All handlers of a kind with the same id, which share a path and a webhook.
 pub(crate) struct Hook<'a> {
     pub(crate) id: &'a str,
-    pub(crate) handlers: Vec<&'a AdmissionHandler>,
+    pub(crate) handlers: Vec<&'a Handler>,
 }
 
 impl<'a> Hook<'a> {
     /// Returns the handler if it is the only one. Only then may its filters narrow the webhook, because another handler could need the
     /// objects that it filters out.
-    pub(crate) fn alone(&self) -> Option<&'a AdmissionHandler> {
+    pub(crate) fn alone(&self) -> Option<&'a Handler> {
         match self.handlers.as_slice() {
             [alone] => Some(*alone),
             _ => None,
@@ -95,8 +95,8 @@ impl<'a> Hook<'a> {
 /// Returns the webhooks of this kind in the order of their handlers. A handler without served resources has none.
 pub(crate) fn webhooks(kind: AdmissionKind, source: Source<'_>) -> Vec<Value> {
     let hooks = hooks(kind, source.handlers).into_iter();
-    let hooks =
-        hooks.filter(|it| !source.only_persistent || it.handlers.iter().any(|it| it.persistent));
+    let hooks = hooks
+        .filter(|it| !source.only_persistent || it.handlers.iter().any(|it| it.webhook.persistent));
     hooks
         .filter_map(|hook| webhook(kind, &hook, source))
         .collect()
@@ -106,15 +106,15 @@ pub(crate) fn webhooks(kind: AdmissionKind, source: Source<'_>) -> Vec<Value> {
 pub(crate) fn hooks(kind: AdmissionKind, handlers: &[Arc<Handler>]) -> Vec<Hook<'_>> {
     let mut hooks: Vec<Hook<'_>> = Vec::new();
     for handler in handlers {
-        let Some(admission) = handler.admission().filter(|it| it.kind == kind) else {
+        if handler.admission() != Some(kind) {
             continue;
-        };
+        }
         let id = &*handler.id;
         match hooks.iter_mut().find(|it| it.id == id) {
-            Some(hook) => hook.handlers.push(admission),
+            Some(hook) => hook.handlers.push(handler),
             None => hooks.push(Hook {
                 id,
-                handlers: vec![admission],
+                handlers: vec![&**handler],
             }),
         }
     }
@@ -122,6 +122,7 @@ pub(crate) fn hooks(kind: AdmissionKind, handlers: &[Arc<Handler>]) -> Vec<Hook<
 }
 
 /// Returns the complete configuration object.
+#[cfg(any(feature = "cli", test))]
 pub(crate) fn configuration(kind: AdmissionKind, name: &str, webhooks: &[Value]) -> Value {
     json!({
         "apiVersion": "admissionregistration.k8s.io/v1",
@@ -138,10 +139,10 @@ pub(crate) fn configuration(kind: AdmissionKind, name: &str, webhooks: &[Value])
 pub(crate) fn shared_path(handlers: &[Arc<Handler>]) -> Option<String> {
     let mut known: BTreeMap<String, &str> = BTreeMap::new();
     for handler in handlers {
-        let Some(admission) = handler.admission() else {
+        let Some(kind) = handler.admission() else {
             continue;
         };
-        let path = path(admission.kind, &handler.id);
+        let path = path(kind, &handler.id);
         let id = &*handler.id;
         let other = *known.entry(path.clone()).or_insert(id);
         if other != id {
@@ -159,26 +160,22 @@ pub(crate) fn is_as_wanted(found: &Value, webhooks: &[Value]) -> bool {
     found.map_or(&[][..], Vec::as_slice) == webhooks
 }
 
-fn refuses_when_failing(admission: &AdmissionHandler, client: &ClientConfig) -> bool {
+fn refuses_when_failing(admission: &Handler, client: &ClientConfig) -> bool {
     // A process outside of the cluster may end without removing its webhook, and no controller restarts it.
     let is_outside = matches!(client, ClientConfig::Url(_));
-    let ignores = admission.ignore_failures;
-    !ignores.unwrap_or(is_outside && !admission.persistent)
+    let ignores = admission.webhook.ignore_failures;
+    !ignores.unwrap_or(is_outside && !admission.webhook.persistent)
 }
 
 /// Returns the resources of a handler, in one version each.
 pub(crate) fn resources_of<'a>(
-    admission: &AdmissionHandler,
+    admission: &Handler,
     resources: &'a [Resource],
 ) -> Vec<&'a Resource> {
     let mut found: Vec<&Resource> = Vec::new();
     let is_asked = |it: &&Resource| !NEVER_ASKED.contains(&it.plural.as_str());
-    for resource in admission
-        .selector
-        .select(resources)
-        .into_iter()
-        .filter(is_asked)
-    {
+    let selected = admission.selector().map(|it| it.select(resources));
+    for resource in selected.into_iter().flatten().filter(is_asked) {
         if !found.iter().any(|it| it.identity() == resource.identity()) {
             found.push(resource);
         }
@@ -202,13 +199,13 @@ fn webhook(kind: AdmissionKind, hook: &Hook<'_>, source: Source<'_>) -> Option<V
     if rules.is_empty() {
         return None;
     }
-    let any = |is: &dyn Fn(&AdmissionHandler) -> bool| hook.handlers.iter().any(|it| is(it));
+    let any = |is: &dyn Fn(&Handler) -> bool| hook.handlers.iter().any(|it| is(it));
     let refuses = hook.refuses_when_failing(source.client);
     let validates = kind == AdmissionKind::Validate;
     let alone = hook.alone();
     let labels = alone.map_or(&[][..], |it| &it.filters.labels);
-    let timeouts = hook.handlers.iter().map(|it| it.timeout);
-    let timeout = timeouts.map(|it| it.unwrap_or(TIMEOUT)).max();
+    let timeouts = hook.handlers.iter().map(|it| it.webhook.timeout);
+    let timeout = timeouts.max();
     let mut webhook = json!({
         "name": hook_name(hook.id, source.domain),
         "admissionReviewVersions": ["v1"],
@@ -218,11 +215,11 @@ fn webhook(kind: AdmissionKind, hook: &Hook<'_>, source: Source<'_>) -> Option<V
         "namespaceSelector": namespace_selector(&all, source),
         "objectSelector": object_selector(labels),
         "rules": rules,
-        "sideEffects": if any(&|it| it.side_effects) { "NoneOnDryRun" } else { "None" },
+        "sideEffects": if any(&|it| it.webhook.side_effects) { "NoneOnDryRun" } else { "None" },
         "timeoutSeconds": timeout.map_or(0, |it| it.as_secs()),
     });
     let mut conditions = alone.map_or_else(Vec::new, |it| {
-        conditions(&it.filters, it.field.as_ref(), !it.is_for_dying())
+        conditions(&it.filters, it.field(), !it.webhook.is_for_dying)
     });
     if let Some(expression) = source.namespace_expression {
         conditions.insert(0, namespace_condition(expression));
@@ -237,9 +234,9 @@ fn webhook(kind: AdmissionKind, hook: &Hook<'_>, source: Source<'_>) -> Option<V
     Some(webhook)
 }
 
-fn rule(admission: &AdmissionHandler, resource: &Resource) -> Value {
+fn rule(admission: &Handler, resource: &Resource) -> Value {
     let plural = &resource.plural;
-    let resources = match admission.subresource.as_deref() {
+    let resources = match admission.webhook.subresource.as_deref() {
         None => plural.clone(),
         Some(subresource) => format!("{plural}/{subresource}"),
     };
@@ -250,8 +247,8 @@ fn rule(admission: &AdmissionHandler, resource: &Resource) -> Value {
 }
 
 /// Returns the operations for which the API server calls the webhook.
-pub(crate) fn operations(admission: &AdmissionHandler) -> Vec<&'static str> {
-    let wanted = admission.operations();
+pub(crate) fn operations(admission: &Handler) -> Vec<&'static str> {
+    let wanted = &admission.webhook.operations;
     let all = [
         Operation::Create,
         Operation::Update,
@@ -339,8 +336,9 @@ fn expressions_or_all(expressions: &[Value]) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::handler::options::Callback;
     use crate::handler::registry::Registry;
-    use crate::handler::registry::callback::{Callback, handler_blocking};
+    use crate::handler::registry::callback::handler_blocking;
 
     fn resource(group: &str, plural: &str) -> Resource {
         Resource {

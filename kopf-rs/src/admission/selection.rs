@@ -10,25 +10,26 @@ use crate::handler::cause::Cause;
 use crate::handler::definition::Handler;
 use crate::handler::filter::Criterion;
 use crate::handler::operation::Operation;
-use crate::handler::webhook::{AdmissionHandler, AdmissionKind};
+use crate::handler::webhook::AdmissionKind;
 use crate::object::resource::Resource;
 
 /// Returns true if the handler applies to this resource. `served` is the discovered resource, if known.
 pub(crate) fn is_for_resource(
-    handler: &AdmissionHandler,
+    handler: &Handler,
     review: &Review,
     served: Option<&Resource>,
 ) -> bool {
-    let selector = &handler.selector;
-    selector.means(&review.resource) || served.is_some_and(|it| selector.means(it))
+    handler.selector().is_some_and(|selector| {
+        selector.means(&review.resource) || served.is_some_and(|it| selector.means(it))
+    })
 }
 
 /// Returns true if the handler applies to the request, regardless of its filters.
-pub(crate) fn is_for_request(handler: &AdmissionHandler, review: &Review) -> bool {
-    let facts = &review.facts;
-    handler.operations().contains(&facts.operation)
-        && handler.is_for_subresource(facts.subresource.as_deref())
-        && (handler.is_for_dying() || !is_dying(review))
+pub(crate) fn is_for_request(handler: &Handler, review: &Review) -> bool {
+    let (facts, webhook) = (&review.facts, &handler.webhook);
+    webhook.operations.contains(&facts.operation)
+        && webhook.is_for_subresource(facts.subresource.as_deref())
+        && (webhook.is_for_dying || !is_dying(review))
         && is_for_deletion(handler, review)
 }
 
@@ -59,10 +60,14 @@ fn is_dying(review: &Review) -> bool {
 
 /// Returns true if the handler applies to the operation. As in Kopf, a mutating handler is called for deletions only if it declares no other
 /// operation, because it expects that it can change the object.
-fn is_for_deletion(handler: &AdmissionHandler, review: &Review) -> bool {
+fn is_for_deletion(handler: &Handler, review: &Review) -> bool {
     review.facts.operation != Operation::Delete
-        || handler.kind == AdmissionKind::Validate
-        || handler.operations.iter().all(|it| *it == Operation::Delete)
+        || handler.admission() == Some(AdmissionKind::Validate)
+        || handler
+            .webhook
+            .operations
+            .iter()
+            .all(|it| *it == Operation::Delete)
 }
 
 fn hold(criteria: &[(String, Criterion)], found: Option<&Map<String, Value>>) -> bool {

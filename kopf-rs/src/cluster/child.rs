@@ -7,23 +7,15 @@ use http::Method;
 use serde_json::{Value, json};
 
 use crate::cluster::Cluster;
-use crate::cluster::error::{Asked, ClusterError, NotFound};
-use crate::cluster::request::{Call, escaped};
+use crate::cluster::error::ClusterError;
+use crate::cluster::read::value;
+use crate::cluster::request::{Call, JSON, ObjectPath, escaped};
 use crate::cluster::write::MERGE;
-use crate::object::resource::Resource;
 
 /// The content type of server-side apply. It demands YAML, and JSON is valid YAML.
 pub(super) const APPLY: &str = "application/apply-patch+yaml";
 const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
 const METADATA_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
-
-/// The address of one object of a kind.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ObjectPath<'a> {
-    pub(crate) resource: &'a Resource,
-    pub(crate) namespace: Option<&'a str>,
-    pub(crate) name: &'a str,
-}
 
 /// The parameters of one apply request.
 #[derive(Clone, Copy, Debug)]
@@ -49,25 +41,16 @@ impl Cluster {
         &self,
         request: ApplyRequest<'_>,
     ) -> Result<ApplyReply, ClusterError> {
-        let ObjectPath {
-            resource,
-            namespace,
-            name,
-        } = request.object;
-        let path = resource.path(namespace, Some(name), None);
         let manager = escaped(request.manager);
         let force = request.force;
-        let call = Call {
-            method: Method::PATCH,
-            target: format!("{path}?fieldManager={manager}&force={force}&fieldValidation=Strict"),
-            accept: "application/json",
-            body: Some((APPLY, Bytes::from(request.body.to_string()))),
-            asked: Asked::of(resource, namespace, &["create", "patch"]),
-        };
+        let body = (APPLY, request.body);
+        let mut call = Call::on(Method::PATCH, request.object, body, &["create", "patch"]);
+        let query = format!("?fieldManager={manager}&force={force}&fieldValidation=Strict");
+        call.target.push_str(&query);
         let (code, reply) = self.exchange_in_turn_coded(&call, None).await?;
         Ok(ApplyReply {
             created: code == 201,
-            object: read(&reply)?,
+            object: value(&reply)?,
         })
     }
 
@@ -78,64 +61,24 @@ impl Cluster {
         object: ObjectPath<'_>,
         metadata_only: bool,
     ) -> Result<Value, ClusterError> {
-        let ObjectPath {
-            resource,
-            namespace,
-            name,
-        } = object;
-        let asked = Asked::of(resource, namespace, &["get"]);
-        let mut call = Call::get(resource.path(namespace, Some(name), None), asked);
-        if metadata_only {
-            call.accept = METADATA;
-        }
-        // The semaphore is never closed.
-        let _permit = self.shared.reads.acquire().await.ok();
-        let collection = resource.path(namespace, None, None);
-        if self.shared.ungettable.has(&collection) {
-            return self.look_listed(object, metadata_only).await;
-        }
-        let denied = match self.exchange(&call).await {
-            Err(error @ ClusterError::Denied { .. }) => error,
-            reply => return read(&reply?),
+        let forms = if metadata_only {
+            (METADATA, METADATA_LIST)
+        } else {
+            (JSON, JSON)
         };
-        match self.look_listed(object, metadata_only).await {
-            Err(ClusterError::Denied { .. }) => Err(denied),
-            found => {
-                self.shared.ungettable.add(&collection);
-                found
-            }
-        }
-    }
-
-    /// Reads the object as the only item of a list.
-    async fn look_listed(
-        &self,
-        object: ObjectPath<'_>,
-        metadata_only: bool,
-    ) -> Result<Value, ClusterError> {
-        let ObjectPath {
-            resource,
-            namespace,
-            name,
-        } = object;
-        let collection = resource.path(namespace, None, None);
-        let only = escaped(name);
-        let target = format!("{collection}?fieldSelector=metadata.name%3D{only}");
-        let mut call = Call::get(target, Asked::of(resource, namespace, &["list"]));
-        if metadata_only {
-            call.accept = METADATA_LIST;
-        }
-        let mut page = read(&self.exchange(&call).await?)?;
-        let items = page["items"].as_array_mut();
-        let mut items = items.into_iter().flatten();
-        let Some(found) = items.find(|it| it["metadata"]["name"] == *name) else {
-            let message = format!("{resource} \"{name}\" not found");
-            return Err(ClusterError::NotFound(NotFound::of_object(name, message)));
+        let find = |page: &Bytes| {
+            let mut page = value(page)?;
+            let items = page["items"].as_array_mut();
+            let mut items = items.into_iter().flatten();
+            let found = items.find(|it| it["metadata"]["name"] == *object.name);
+            Ok(found.map(|found| {
+                // Items of a list have no `apiVersion` and `kind`.
+                found["apiVersion"] = object.resource.api_version().into();
+                found["kind"] = object.resource.kind.clone().into();
+                found.take()
+            }))
         };
-        // Items of a list have no `apiVersion` and `kind`.
-        found["apiVersion"] = resource.api_version().into();
-        found["kind"] = resource.kind.clone().into();
-        Ok(found.take())
+        self.get_or_list(object, forms, value, find).await
     }
 
     /// Deletes an object in this version, and its dependents in the background. Returns the object if it still exists because finalizers or a
@@ -148,24 +91,13 @@ impl Cluster {
         uid: &str,
         version: &str,
     ) -> Result<Option<Value>, ClusterError> {
-        let ObjectPath {
-            resource,
-            namespace,
-            name,
-        } = object;
         let options = json!({
             "apiVersion": "v1",
             "kind": "DeleteOptions",
             "preconditions": {"uid": uid, "resourceVersion": version},
             "propagationPolicy": "Background",
         });
-        let call = Call {
-            method: Method::DELETE,
-            target: resource.path(namespace, Some(name), None),
-            accept: "application/json",
-            body: Some(("application/json", Bytes::from(options.to_string()))),
-            asked: Asked::of(resource, namespace, &["delete"]),
-        };
+        let call = Call::on(Method::DELETE, object, (JSON, &options), &["delete"]);
         let reply = self.exchange_in_turn(&call).await?;
         let reply: Value = serde_json::from_slice(&reply).unwrap_or_default();
         let metadata = &reply["metadata"];
@@ -184,27 +116,10 @@ impl Cluster {
         manager: &str,
         change: &Value,
     ) -> Result<Value, ClusterError> {
-        let ObjectPath {
-            resource,
-            namespace,
-            name,
-        } = object;
-        let path = resource.path(namespace, Some(name), None);
-        let manager = escaped(manager);
-        let call = Call {
-            method: Method::PATCH,
-            target: format!("{path}?fieldManager={manager}"),
-            accept: "application/json",
-            body: Some((MERGE, Bytes::from(change.to_string()))),
-            asked: Asked::of(resource, namespace, &["patch"]),
-        };
-        read(&self.exchange_in_turn(&call).await?)
+        let mut call = Call::on(Method::PATCH, object, (MERGE, change), &["patch"]);
+        call.target.extend(["?fieldManager=", &escaped(manager)]);
+        value(&self.exchange_in_turn(&call).await?)
     }
-}
-
-fn read(reply: &Bytes) -> Result<Value, ClusterError> {
-    serde_json::from_slice(reply)
-        .map_err(|error| ClusterError::Invalid(format!("the reply is no object: {error}")))
 }
 
 #[cfg(test)]
@@ -212,6 +127,7 @@ mod tests {
     use super::*;
     use crate::cluster::error::FieldConflict;
     use crate::cluster::fake::{Answer, Fake};
+    use crate::object::resource::Resource;
 
     #[tokio::test(start_paused = true)]
     async fn what_may_not_be_read_by_itself_is_listed() {

@@ -11,39 +11,36 @@ use futures_util::future::try_join;
 use serde::Deserialize;
 
 use crate::cluster::Cluster;
-use crate::cluster::discover::found::{Found, call, name, or_empty};
-use crate::cluster::error::ClusterError;
+use crate::cluster::discover::aggregated::{Found, Group, found, or_empty};
+use crate::cluster::error::{Asked, ClusterError};
+use crate::cluster::request::Call;
 use crate::object::resource::Resource;
 
 mod aggregated;
-mod found;
-mod legacy;
 #[cfg(test)]
 mod tests;
 
-/// Asks for aggregated discovery in one response, with the legacy lists as the fallback.
+/// Asks for aggregated discovery in one response. The last type makes an older server answer with its own kind, which the error names.
 const ACCEPT: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,\
                       application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,\
                       application/json";
 
-/// The response to `/api` or `/apis`, in either form.
+/// The kind of the expected response.
+const KIND: &str = "APIGroupDiscoveryList";
+
+/// The response to `/api` or `/apis`.
 #[derive(Deserialize)]
 struct Root {
     kind: String,
     #[serde(default, deserialize_with = "or_empty")]
-    items: Vec<aggregated::Group>,
-    #[serde(default, deserialize_with = "or_empty")]
-    groups: Vec<legacy::Group>,
-    #[serde(default, deserialize_with = "or_empty")]
-    versions: Vec<String>,
+    items: Vec<Group>,
 }
 
 impl Cluster {
     /// Returns all resources in all versions, with their subresources folded in.
     pub(crate) async fn discover(&self) -> Result<Vec<Resource>, ClusterError> {
-        let (core, named) = try_join(self.root("/api"), self.root("/apis")).await?;
-        let mut all = self.group_versions(core).await?;
-        all.extend(self.group_versions(named).await?);
+        let (mut all, named) = try_join(self.root("/api"), self.root("/apis")).await?;
+        all.extend(named);
         let mut known = self.known_resources();
         let (mut resources, mut unknown) = (Vec::new(), BTreeSet::new());
         for found in all {
@@ -124,20 +121,34 @@ impl Cluster {
         known
     }
 
-    async fn root(&self, path: &str) -> Result<Root, ClusterError> {
-        let mut call = call(path.to_owned());
+    async fn root(&self, path: &str) -> Result<Vec<Found>, ClusterError> {
+        let asked = Asked {
+            verbs: &["get"],
+            resource: None,
+            namespace: None,
+            subresource: None,
+        };
+        let mut call = Call::get(path.to_owned(), asked);
         call.accept = ACCEPT;
         let reply = self.persist(&call).await?;
-        serde_json::from_slice(&reply)
-            .map_err(|error| ClusterError::Invalid(format!("the answer to {path}: {error}")))
-    }
-
-    async fn group_versions(&self, root: Root) -> Result<Vec<Found>, ClusterError> {
-        if root.kind == "APIGroupDiscoveryList" {
-            Ok(aggregated::found(root.items))
-        } else {
-            self.ask_each(root.versions, root.groups).await
+        let refused = |why: String| ClusterError::Invalid(format!("the answer to {path}: {why}"));
+        let root: Root =
+            serde_json::from_slice(&reply).map_err(|error| refused(error.to_string()))?;
+        if root.kind != KIND {
+            let kind = root.kind;
+            return Err(refused(format!(
+                "expected {KIND}, which Kubernetes serves since 1.27, but it is {kind}; use a newer server"
+            )));
         }
+        Ok(found(root.items))
+    }
+}
+
+fn name(group: &str, version: &str) -> String {
+    if group.is_empty() {
+        version.to_owned()
+    } else {
+        format!("{group}/{version}")
     }
 }
 

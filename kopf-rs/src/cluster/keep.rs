@@ -2,16 +2,14 @@
 //!
 //! Must not know their content.
 
-use bytes::Bytes;
 use http::Method;
 use serde_json::Value;
 
 use crate::cluster::Cluster;
-use crate::cluster::child::ObjectPath;
 use crate::cluster::error::{Asked, ClusterError};
 use crate::cluster::pod;
-use crate::cluster::request::{Call, escaped};
-use crate::cluster::write::MERGE;
+use crate::cluster::read::value;
+use crate::cluster::request::{Call, JSON, ObjectPath, escaped};
 use crate::object::resource::Resource;
 
 impl Cluster {
@@ -45,7 +43,7 @@ impl Cluster {
     async fn list_all(&self, resource: &Resource, query: &str) -> Result<Vec<Value>, ClusterError> {
         let target = format!("{}?{query}", resource.path(None, None, None));
         let call = Call::get(target, Asked::of(resource, None, &["list"]));
-        let mut list = read(&self.exchange(&call).await?)?;
+        let mut list = value(&self.exchange(&call).await?)?;
         match list["items"].take() {
             Value::Array(items) => Ok(items),
             _ => Ok(Vec::new()),
@@ -58,19 +56,9 @@ impl Cluster {
         object: ObjectPath<'_>,
         content: &Value,
     ) -> Result<Value, ClusterError> {
-        let ObjectPath {
-            resource,
-            namespace,
-            ..
-        } = object;
-        let call = Call {
-            method: Method::POST,
-            target: self.owned(resource.path(namespace, None, None)),
-            accept: "application/json",
-            body: Some(("application/json", Bytes::from(content.to_string()))),
-            asked: Asked::of(resource, namespace, &["create"]),
-        };
-        read(&self.exchange_in_turn(&call).await?)
+        let mut call = Call::on(Method::POST, object, (JSON, content), &["create"]);
+        call.target = self.owned(call.target);
+        value(&self.exchange_in_turn(&call).await?)
     }
 
     /// Merges the change into the object. Fails with [`ClusterError::Conflict`] if it specifies a `metadata.resourceVersion` that is
@@ -80,23 +68,6 @@ impl Cluster {
         object: ObjectPath<'_>,
         merge: &Value,
     ) -> Result<Value, ClusterError> {
-        let ObjectPath {
-            resource,
-            namespace,
-            name,
-        } = object;
-        let call = Call {
-            method: Method::PATCH,
-            target: self.owned(resource.path(namespace, Some(name), None)),
-            accept: "application/json",
-            body: Some((MERGE, Bytes::from(merge.to_string()))),
-            asked: Asked::of(resource, namespace, &["patch"]),
-        };
-        read(&self.exchange_in_turn(&call).await?)
+        self.merge(object, &self.shared.operator, merge).await
     }
-}
-
-fn read(reply: &Bytes) -> Result<Value, ClusterError> {
-    serde_json::from_slice(reply)
-        .map_err(|error| ClusterError::Invalid(format!("the reply is no object: {error}")))
 }

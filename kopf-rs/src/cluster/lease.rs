@@ -4,12 +4,12 @@
 
 use std::sync::{Arc, LazyLock};
 
-use bytes::Bytes;
 use http::Method;
 use serde_json::Value;
 
 use crate::cluster::Cluster;
 use crate::cluster::error::{Asked, ClusterError};
+use crate::cluster::read::value;
 use crate::cluster::request::Call;
 use crate::object::resource::Resource;
 
@@ -29,7 +29,7 @@ impl Cluster {
     pub(crate) async fn lease(&self, namespace: &str, name: &str) -> Result<Value, ClusterError> {
         let target = LEASES.path(Some(namespace), Some(name), None);
         let call = Call::get(target, Asked::of(&LEASES, Some(namespace), VERBS));
-        read(&self.exchange(&call).await?)
+        value(&self.exchange(&call).await?)
     }
 
     /// Creates the Lease. Fails with [`ClusterError::Conflict`] if it exists.
@@ -58,18 +58,12 @@ impl Cluster {
         (namespace, name): (&str, Option<&str>),
         lease: &Value,
     ) -> Result<Value, ClusterError> {
-        let call = Call {
+        let call = Call::with(
             method,
-            target: self.owned(LEASES.path(Some(namespace), name, None)),
-            accept: "application/json",
-            body: Some(("application/json", Bytes::from(lease.to_string()))),
-            asked: Asked::of(&LEASES, Some(namespace), VERBS),
-        };
-        read(&self.exchange(&call).await?)
+            self.owned(LEASES.path(Some(namespace), name, None)),
+            ("application/json", lease),
+            Asked::of(&LEASES, Some(namespace), VERBS),
+        );
+        value(&self.exchange(&call).await?)
     }
-}
-
-fn read(reply: &Bytes) -> Result<Value, ClusterError> {
-    serde_json::from_slice(reply)
-        .map_err(|error| ClusterError::Invalid(format!("the reply is no object: {error}")))
 }

@@ -113,16 +113,12 @@ impl Vault {
     /// Its default namespace is that of the Pod, because credentials specify none.
     pub(crate) fn client(&self) -> Client {
         let namespace = pod::namespace();
-        self.client_in(namespace.as_deref().unwrap_or("default"))
-    }
-
-    fn client_in(&self, namespace: &str) -> Client {
         let vault = self.clone();
         let service = tower::service_fn(move |request| {
             let vault = vault.clone();
             async move { vault.send(request).await }
         });
-        Client::new(service, namespace)
+        Client::new(service, namespace.as_deref().unwrap_or("default"))
     }
 
     /// Waits until logging in has failed permanently, and returns the reason.

@@ -3,7 +3,6 @@
 use std::fmt;
 use std::time::Duration;
 
-use bytes::Bytes;
 use http::Method;
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
@@ -87,13 +86,12 @@ impl Cluster {
         namespace: Option<&str>,
         content: &Value,
     ) -> Result<Raw, ClusterError> {
-        let call = Call {
-            method: Method::POST,
-            target: self.owned(resource.path(namespace, None, None)) + STRICT,
-            accept: "application/json",
-            body: Some(("application/json", Bytes::from(content.to_string()))),
-            asked: Asked::of(resource, namespace, &["create"]),
-        };
+        let call = Call::with(
+            Method::POST,
+            self.owned(resource.path(namespace, None, None)) + STRICT,
+            ("application/json", content),
+            Asked::of(resource, namespace, &["create"]),
+        );
         object(&self.exchange_in_turn(&call).await?)
     }
 
@@ -103,13 +101,12 @@ impl Cluster {
         before: Option<&Raw>,
     ) -> Result<Applied, ClusterError> {
         let namespace = home.namespace.as_deref();
-        let call = Call {
-            method: Method::PATCH,
-            target: self.owned(home.resource.path(namespace, home.name, None)) + STRICT,
-            accept: "application/json",
-            body: Some((MERGE, Bytes::from(home.manifest.to_string()))),
-            asked: Asked::of(&home.resource, namespace, &["get", "create", "patch"]),
-        };
+        let call = Call::with(
+            Method::PATCH,
+            self.owned(home.resource.path(namespace, home.name, None)) + STRICT,
+            (MERGE, home.manifest),
+            Asked::of(&home.resource, namespace, &["get", "create", "patch"]),
+        );
         let after = object(&self.persist(&call).await?)?;
         let version = |raw: &Raw| raw.facts().resource_version.clone();
         let same = before.is_some_and(|before| version(before) == version(&after));

@@ -2,14 +2,13 @@
 //!
 //! Must not know when, or how many objects at a time.
 
-use bytes::Bytes;
 use http::Method;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::cluster::Cluster;
 use crate::cluster::error::{Asked, ClusterError};
-use crate::cluster::request::{Call, escaped};
+use crate::cluster::request::{Call, ObjectPath, escaped};
 use crate::cluster::write::MERGE;
 use crate::object::resource::Resource;
 
@@ -81,17 +80,14 @@ impl Cluster {
         resource: &Resource,
         object: &ObjectVersion,
     ) -> Result<(), ClusterError> {
-        let namespace = object.namespace.as_deref();
         let merge =
             json!({"metadata": {"uid": object.uid, "resourceVersion": object.resource_version}});
-        let call = Call {
-            method: Method::PATCH,
-            target: self.owned(resource.path(namespace, Some(&object.name), None)),
-            accept: "application/json",
-            body: Some((MERGE, Bytes::from(merge.to_string()))),
-            asked: Asked::of(resource, namespace, &["patch"]),
+        let path = ObjectPath {
+            resource,
+            namespace: object.namespace.as_deref(),
+            name: &object.name,
         };
-        self.exchange_in_turn(&call).await.map(drop)
+        self.merge_kept(path, &merge).await.map(drop)
     }
 
     /// Records in the status of a definition, in the version that was read, that objects are stored in this version only.
@@ -109,13 +105,12 @@ impl Cluster {
         });
         let mut asked = Asked::of(definitions, None, &["patch"]);
         asked.subresource = Some("status");
-        let call = Call {
-            method: Method::PATCH,
-            target: self.owned(definitions.path(None, Some(name), Some("status"))),
-            accept: "application/json",
-            body: Some((MERGE, Bytes::from(merge.to_string()))),
+        let call = Call::with(
+            Method::PATCH,
+            self.owned(definitions.path(None, Some(name), Some("status"))),
+            (MERGE, &merge),
             asked,
-        };
+        );
         self.exchange_in_turn(&call).await.map(drop)
     }
 }

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::cluster::Cluster;
 use crate::cluster::error::{Asked, ClusterError, NotFound};
-use crate::cluster::request::{Call, escaped};
+use crate::cluster::request::{Call, JSON, ObjectPath, escaped};
 use crate::cluster::watch::pages::read_page;
 use crate::object::raw::Raw;
 use crate::object::resource::Resource;
@@ -21,29 +21,26 @@ impl Cluster {
         namespace: Option<&str>,
         name: &str,
     ) -> Result<Raw, ClusterError> {
-        // The semaphore is never closed.
-        let _permit = self.shared.reads.acquire().await.ok();
-        let collection = resource.path(namespace, None, None);
-        if self.shared.ungettable.has(&collection) {
-            return self
-                .get_listed(&collection, resource, namespace, name)
-                .await;
-        }
-        let denied = match self.exchange(&get(resource, namespace, name)).await {
-            Ok(reply) => return object(&reply),
-            Err(error @ ClusterError::Denied { .. }) => error,
-            Err(error) => return Err(error),
+        let object = ObjectPath {
+            resource,
+            namespace,
+            name,
         };
-        match self
-            .get_listed(&collection, resource, namespace, name)
+        let api_version = resource.api_version();
+        let find = |page: &Bytes| {
+            let mut found = None;
+            let read = read_page(page, &mut |item| {
+                let raw = Raw::parse_item(item, &api_version, &resource.kind)?;
+                if raw.facts().name == name {
+                    found = Some(raw);
+                }
+                Ok(())
+            });
+            read.map_err(|error| ClusterError::Invalid(format!("the reply is no list: {error}")))?;
+            Ok(found)
+        };
+        self.get_or_list(object, (JSON, JSON), self::object, find)
             .await
-        {
-            Err(ClusterError::Denied { .. }) => Err(denied),
-            found => {
-                self.shared.ungettable.add(&collection);
-                found
-            }
-        }
     }
 
     /// Reads an object with one attempt, including all fields that the server keeps.
@@ -53,34 +50,46 @@ impl Cluster {
         namespace: Option<&str>,
         name: &str,
     ) -> Result<Value, ClusterError> {
-        let reply = self.exchange(&get(resource, namespace, name)).await?;
-        serde_json::from_slice(&reply)
-            .map_err(|error| ClusterError::Invalid(format!("the reply is no object: {error}")))
+        value(&self.exchange(&get(resource, namespace, name)).await?)
     }
 
-    /// Reads the object as the only item of a list.
-    async fn get_listed(
+    /// Reads an object by itself, or as the only item of a list where it may not be read by itself.
+    pub(super) async fn get_or_list<T>(
         &self,
-        collection: &str,
-        resource: &Resource,
-        namespace: Option<&str>,
-        name: &str,
-    ) -> Result<Raw, ClusterError> {
-        let escaped_name = escaped(name);
-        let target = format!("{collection}?fieldSelector=metadata.name%3D{escaped_name}");
-        let asked = Asked::of(resource, namespace, &["list"]);
-        let page = self.exchange(&Call::get(target, asked)).await?;
-        let api_version = resource.api_version();
-        let mut found = None;
-        let read = read_page(&page, &mut |item| {
-            let raw = Raw::parse_item(item, &api_version, &resource.kind)?;
-            if raw.facts().name == name {
-                found = Some(raw);
+        object: ObjectPath<'_>,
+        (accept, accept_list): (&'static str, &'static str),
+        parse: impl FnOnce(&Bytes) -> Result<T, ClusterError>,
+        find: impl FnOnce(&Bytes) -> Result<Option<T>, ClusterError>,
+    ) -> Result<T, ClusterError> {
+        let ObjectPath {
+            resource,
+            namespace,
+            name,
+        } = object;
+        // The semaphore is never closed.
+        let _permit = self.shared.reads.acquire().await.ok();
+        let collection = resource.path(namespace, None, None);
+        let mut denied = None;
+        if !self.shared.ungettable.has(&collection) {
+            let mut call = get(resource, namespace, name);
+            call.accept = accept;
+            match self.exchange(&call).await {
+                Err(error @ ClusterError::Denied { .. }) => denied = Some(error),
+                reply => return parse(&reply?),
             }
-            Ok(())
-        });
-        read.map_err(|error| ClusterError::Invalid(format!("the reply is no list: {error}")))?;
-        found.ok_or_else(|| {
+        }
+        let only = escaped(name);
+        let target = format!("{collection}?fieldSelector=metadata.name%3D{only}");
+        let mut call = Call::get(target, Asked::of(resource, namespace, &["list"]));
+        call.accept = accept_list;
+        let listed = self.exchange(&call).await;
+        if let Some(denied) = denied {
+            if matches!(listed, Err(ClusterError::Denied { .. })) {
+                return Err(denied);
+            }
+            self.shared.ungettable.add(&collection);
+        }
+        find(&listed?)?.ok_or_else(|| {
             let message = format!("{resource} \"{name}\" not found");
             ClusterError::NotFound(NotFound::of_object(name, message))
         })
@@ -105,6 +114,12 @@ impl Cluster {
 fn get<'a>(resource: &'a Resource, namespace: Option<&'a str>, name: &str) -> Call<'a> {
     let asked = Asked::of(resource, namespace, &["get"]);
     Call::get(resource.path(namespace, Some(name), None), asked)
+}
+
+/// Parses the JSON value in a response.
+pub(super) fn value(reply: &Bytes) -> Result<Value, ClusterError> {
+    serde_json::from_slice(reply)
+        .map_err(|error| ClusterError::Invalid(format!("the reply is no object: {error}")))
 }
 
 /// Parses the object in a response.

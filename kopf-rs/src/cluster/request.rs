@@ -10,12 +10,14 @@ use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body_util::BodyExt;
 use kube::client::Body;
+use serde_json::Value;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::cluster::Cluster;
 use crate::cluster::error::{Asked, ClusterError, Status};
 use crate::cluster::fence::Pass;
 use crate::happening::meter::{Meter, SharedMeter};
+use crate::object::resource::Resource;
 use crate::rt::backoff::Backoff;
 
 /// The number of quick attempts before the caller gets the error.
@@ -24,6 +26,17 @@ const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 /// If the server asks for a longer pause, the caller gets the error.
 const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(10);
+
+/// The address of one object of a kind.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ObjectPath<'a> {
+    pub(crate) resource: &'a Resource,
+    pub(crate) namespace: Option<&'a str>,
+    pub(crate) name: &'a str,
+}
+
+/// The content type of objects and lists in full.
+pub(super) const JSON: &str = "application/json";
 
 /// A request that can be sent repeatedly.
 #[derive(Clone, Debug)]
@@ -42,10 +55,41 @@ impl<'a> Call<'a> {
         Self {
             method: Method::GET,
             target,
-            accept: "application/json",
+            accept: JSON,
             body: None,
             asked,
         }
+    }
+
+    /// Creates a request with a JSON value of this content type.
+    pub(super) fn with(
+        method: Method,
+        target: String,
+        (kind, body): (&'static str, &Value),
+        asked: Asked<'a>,
+    ) -> Self {
+        Self {
+            method,
+            body: Some((kind, Bytes::from(body.to_string()))),
+            ..Self::get(target, asked)
+        }
+    }
+
+    /// Creates a request about one object.
+    pub(super) fn on(
+        method: Method,
+        object: ObjectPath<'a>,
+        body: (&'static str, &Value),
+        verbs: &'static [&'static str],
+    ) -> Self {
+        let ObjectPath {
+            resource,
+            namespace,
+            name,
+        } = object;
+        let name = (method != Method::POST).then_some(name);
+        let asked = Asked::of(resource, namespace, verbs);
+        Self::with(method, resource.path(namespace, name, None), body, asked)
     }
 
     /// Returns the verb in RBAC terms.

@@ -16,7 +16,7 @@ use crate::admission::route;
 use crate::admission::selection::{is_for_object, is_for_request, is_for_resource};
 use crate::cluster::Client;
 use crate::cluster::observed::{OwnRequests, Reviewed};
-use crate::engine::invoke::{Cancelled, Invoker, guarded};
+use crate::engine::invoke::{Cancelled, HandlerGroup, Invoker, guarded};
 use crate::engine::report::report;
 use crate::handler::cause::{Attempt, CauseContext};
 use crate::handler::definition::{Handler, HandlerCall};
@@ -28,23 +28,12 @@ use crate::handler::review::Warnings;
 use crate::handler::subject::{ReviewSubject, Subject, SubjectObject};
 use crate::handler::webhook::AdmissionKind;
 use crate::happening::Happening;
+use crate::happening::calls::CallHappening;
 use crate::happening::handling::{AttemptEnd, Fate, Handling};
-use crate::happening::reviewing::Reviewing;
+use crate::happening::webhooks::Reviewing;
 use crate::object::patch::Patch;
 use crate::object::reference::Reference;
 use crate::object::resource::Resource;
-use crate::rt::clock::Clock;
-
-/// The parts of the operator that reviews need.
-pub(crate) struct ReviewerSetup {
-    /// The admission handlers, in the order of their declaration.
-    pub(crate) handlers: Vec<Arc<Handler>>,
-    pub(crate) invoker: Arc<Invoker>,
-    pub(crate) context: CauseContext,
-    pub(crate) clock: Clock,
-    /// Discovery runs and will report the served resources.
-    pub(crate) has_discovery: bool,
-}
 
 /// Answers admission reviews.
 pub(crate) struct Reviewer {
@@ -52,7 +41,6 @@ pub(crate) struct Reviewer {
     routes: HashMap<String, Vec<Arc<Handler>>>,
     invoker: Arc<Invoker>,
     context: CauseContext,
-    clock: Clock,
     /// The served resources; `None` until discovery has reported them.
     served: RwLock<Vec<Arc<Resource>>>,
     has_discovery: bool,
@@ -78,21 +66,21 @@ struct ReviewRun<'a> {
 }
 
 impl Reviewer {
-    pub(crate) fn new(setup: ReviewerSetup) -> Self {
+    /// Returns a reviewer with these admission handlers. With discovery, the served resources will be reported.
+    pub(crate) fn new(group: HandlerGroup, has_discovery: bool) -> Self {
         let mut routes: HashMap<String, Vec<Arc<Handler>>> = HashMap::new();
-        for handler in setup.handlers {
-            if let Some(admission) = handler.admission() {
-                let path = route::path(admission.kind, &handler.id);
+        for handler in group.handlers {
+            if let Some(kind) = handler.admission() {
+                let path = route::path(kind, &handler.id);
                 routes.entry(path).or_default().push(handler);
             }
         }
         Self {
             routes,
-            invoker: setup.invoker,
-            context: setup.context,
-            clock: setup.clock,
+            invoker: group.invoker,
+            context: group.context,
             served: RwLock::default(),
-            has_discovery: setup.has_discovery,
+            has_discovery,
         }
     }
 
@@ -123,8 +111,8 @@ impl Reviewer {
         };
         let served = self.resource(&review);
         let for_resource = |handler: &&Arc<Handler>| {
-            let is_for = |it| is_for_resource(it, &review, served.as_deref());
-            guarded(|| handler.admission().is_some_and(is_for)).unwrap_or(false)
+            let is_for = || is_for_resource(handler, &review, served.as_deref());
+            guarded(is_for).unwrap_or(false)
         };
         let handlers: Vec<_> = handlers.iter().filter(for_resource).collect();
         if handlers.is_empty() && served.is_none() && self.has_discovery {
@@ -213,9 +201,7 @@ impl<'a> ReviewRun<'a> {
     async fn ask(&mut self, handler: &Arc<Handler>, changes: &mut Changes<'_>) {
         let call = self.call(handler);
         let is_for_it = guarded(|| {
-            let is_for_request = |it| is_for_request(it, self.review);
-            handler.admission().is_some_and(is_for_request)
-                && is_for_object(handler, self.review, &call)
+            is_for_request(handler, self.review) && is_for_object(handler, self.review, &call)
         });
         match is_for_it {
             Ok(true) => {}
@@ -223,14 +209,14 @@ impl<'a> ReviewRun<'a> {
             Err(panic) => {
                 let handler = handler.clone();
                 let id = handler.id.clone();
-                self.tell(Reviewing::FilterPanicked { handler, panic });
+                self.report(&Reviewing::FilterPanicked { handler, panic });
                 return self.fail(
                     500,
                     format!("a filter of the admission handler '{id}' has panicked"),
                 );
             }
         }
-        self.report(&Happening::Invoked {
+        self.report(&CallHappening::Invoked {
             handler: handler.clone(),
         });
         let mut patch = Patch::new();
@@ -259,7 +245,7 @@ impl<'a> ReviewRun<'a> {
                         .collect::<Vec<_>>()
                         .join(": "),
                 );
-                self.tell(Reviewing::OutOfTime {
+                self.report(&Reviewing::OutOfTime {
                     handler,
                     after,
                     awaits,
@@ -271,7 +257,7 @@ impl<'a> ReviewRun<'a> {
     /// Describes the handler's own request that waits for this webhook, which is a deadlock; `None` if there is no such request.
     fn awaits(&self, handler: &Handler) -> Option<String> {
         let request = self.own.first_unanswered()?;
-        let operations = handler.admission()?.operations();
+        let operations = &handler.webhook.operations;
         let is_asked = match request.method.as_str() {
             "DELETE" => operations.contains(&Operation::Delete),
             "POST" => operations.contains(&Operation::Create),
@@ -296,7 +282,7 @@ impl<'a> ReviewRun<'a> {
     }
 
     fn call(&self, handler: &Arc<Handler>) -> HandlerCall {
-        let attempt = Attempt::first(self.reviewer.clock.now());
+        let attempt = Attempt::first(self.reviewer.invoker.clock.now());
         let subject = Subject::Review(self.subject.clone());
         HandlerCall::new(handler.clone(), self.context.clone(), attempt, subject)
     }
@@ -309,20 +295,20 @@ impl<'a> ReviewRun<'a> {
         }
         let refusal = Refusal::of(&outcome);
         let handler_of_end = handler.clone();
-        self.report(&match outcome {
-            Outcome::Denied { message, .. } => Happening::Reviewing(Reviewing::Denied {
+        match outcome {
+            Outcome::Denied { message, .. } => self.report(&Reviewing::Denied {
                 handler: handler_of_end,
                 message,
             }),
-            outcome => Happening::Handling(Handling::Attempted {
+            outcome => self.report(&Handling::Attempted {
                 handler: handler_of_end,
                 end: end_of(outcome),
             }),
-        });
+        }
         let Some(refusal) = refusal else { return };
         if let Some(code) = refusal.odd_code() {
             let handler = handler.clone();
-            self.tell(Reviewing::OddCode { handler, code });
+            self.report(&Reviewing::OddCode { handler, code });
         }
         self.refusals.push(refusal);
     }
@@ -333,9 +319,8 @@ impl<'a> ReviewRun<'a> {
         if patch.is_empty() {
             return;
         }
-        let kind = handler.admission().map(|it| it.kind);
-        let outcome = if kind == Some(AdmissionKind::Mutate) {
-            let now = self.reviewer.clock.now();
+        let outcome = if handler.admission() == Some(AdmissionKind::Mutate) {
+            let now = self.reviewer.invoker.clock.now();
             guarded(|| changes.add(patch, now)).unwrap_or_else(Err)
         } else {
             Err("what validates cannot change: that is for on_mutate".to_owned())
@@ -346,7 +331,7 @@ impl<'a> ReviewRun<'a> {
                 format!("the admission handler '{id}' has changed the object in vain: {reason}");
             self.fail(500, message);
             let handler = handler.clone();
-            self.tell(Reviewing::ChangeRefused { handler, reason });
+            self.report(&Reviewing::ChangeRefused { handler, reason });
         }
     }
 
@@ -373,11 +358,7 @@ impl<'a> ReviewRun<'a> {
         self.failure.get_or_insert((status, message));
     }
 
-    fn tell(&self, reviewing: Reviewing) {
-        self.report(&Happening::Reviewing(reviewing));
-    }
-
-    fn report(&self, happening: &Happening) {
+    fn report(&self, happening: &dyn Happening) {
         report(&self.context.logger, happening);
     }
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use kopf_rs_schedule::HandlerKind;
 use tokio::time::Instant;
 
 use crate::engine::background_call::BackgroundCall;
@@ -25,8 +26,7 @@ use crate::handler::live::Live;
 use crate::handler::outcome::Outcome;
 use crate::handler::stopped::{StopReason, Stopped};
 use crate::handler::subject::{BackgroundSubject, Subject, SubjectObject};
-use crate::handler::timing::BackgroundKind;
-use crate::happening::user_code::UserCode;
+use crate::happening::calls::UserCode;
 use crate::object::body::Body;
 use crate::object::patch::Patch;
 use crate::object::resource::Resource;
@@ -154,7 +154,7 @@ impl Worker {
         let whose = (self.context.key.clone(), handler.clone());
         let call = shared.running.begin(whose, logger, begun, slot);
         // Short calls share the present tree; a daemon parses its own on demand, because it would hold the tree for its whole life.
-        let is_daemon = matches!(handler.background(), Some((BackgroundKind::Daemon, _)));
+        let is_daemon = handler.kind == HandlerKind::Daemon;
         let body = if is_daemon {
             Arc::new(state.raw.body_later())
         } else {
@@ -326,7 +326,7 @@ impl Worker {
         });
         let ended = judged.unwrap_or_default();
         for handling in told {
-            self.report_handling(handling);
+            self.context.report(&handling);
         }
         Some(ended)
     }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
+use kopf_rs_schedule::HandlerKind;
 
 use crate::engine::key::Key;
 use crate::engine::mailbox::{Message, ReturnedCall, Snapshot};
@@ -19,8 +20,7 @@ use crate::engine::running_calls::RunningCall;
 use crate::engine::shared::Shared;
 use crate::handler::definition::HandlerCall;
 use crate::handler::outcome::{Outcome, panic_text};
-use crate::handler::timing::BackgroundKind;
-use crate::happening::Happening;
+use crate::happening::calls::CallHappening;
 use crate::object::patch::Patch;
 use crate::object::raw::Raw;
 use crate::object::reference::Reference;
@@ -85,12 +85,11 @@ impl BackgroundCall {
             ..
         } = self;
         let handler = cause.handler.clone();
-        report(cause.logger(), &Happening::Invoked { handler });
+        report(cause.logger(), &CallHappening::Invoked { handler });
         let setup = &shared.setup;
         let book = setup.notes.as_ref();
         let call_note = book.map(|it| it.begin(cause, about, &setup.persistence));
-        let kind = cause.handler.background().map(|(kind, _)| kind);
-        let returns_soon = kind != Some(BackgroundKind::Daemon);
+        let returns_soon = cause.handler.kind != HandlerKind::Daemon;
         let outcome = {
             // Boxed because thousands of daemons may run, and a future that is moved into another one is stored twice.
             let mut invoked = Box::pin(shared.invoker.invoke_in_background(

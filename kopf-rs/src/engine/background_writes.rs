@@ -50,10 +50,7 @@ impl Worker {
     pub(super) async fn write_beside_calls(&mut self) -> Result<(), Written> {
         let written = self.write_for_background(Patience::None).await;
         match &written {
-            Err(Written::Outdated(Ok(found))) => {
-                self.look_for_duplicates(found);
-                self.know_answer(found.clone());
-            }
+            Err(Written::Outdated(Ok(found))) => self.know_answer(found.clone()),
             Err(Written::Outdated(Err(error))) => self.tell_unreadable(error),
             _ => {}
         }

@@ -21,7 +21,7 @@ use crate::handler::definition::Handler;
 use crate::handler::event_sink::OperatorSink;
 use crate::handler::logger::Logger;
 use crate::happening::Happening;
-use crate::happening::abrupt_end::AbruptEnd;
+use crate::happening::calls::AbruptEnd;
 use crate::object::reference::Reference;
 use crate::reaction::suspension::Suspension;
 
@@ -307,11 +307,11 @@ impl WorkerContext {
             return;
         };
         let finalizer = deletion.then(|| setup.persistence.finalizer.clone());
-        self.report(&Happening::AbruptEnd(AbruptEnd::HandlerSuspended {
+        self.report(&AbruptEnd::HandlerSuspended {
             handler: handler.clone(),
             crashes,
             finalizer,
-        }));
+        });
         if setup.once {
             let what = format!("{handler} is suspended for {}", self.about);
             self.shared.give_up(what);
@@ -322,7 +322,7 @@ impl WorkerContext {
         &self.logger
     }
 
-    pub(super) fn report(&self, happening: &Happening) {
+    pub(super) fn report(&self, happening: &dyn Happening) {
         self.shared.report(&self.logger, &self.about, happening);
     }
 }

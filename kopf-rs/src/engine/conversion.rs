@@ -20,8 +20,7 @@ use crate::engine::invoke::guarded;
 use crate::engine::report::{post, report, report_of_operator};
 use crate::handler::event_sink::OperatorSink;
 use crate::handler::logger::Logger;
-use crate::happening::Happening;
-use crate::happening::converting::Converting;
+use crate::happening::webhooks::Converting;
 use crate::object::body::Body;
 
 /// Answers conversion reviews. Clones share all state.
@@ -123,7 +122,7 @@ impl Converter {
                 let message =
                     format!("objects of {name} are not converted within {seconds:.1} seconds");
                 let told = Converting::OutOfTime { kind: name, within };
-                report_of_operator(&Happening::Converting(told));
+                report_of_operator(&told);
                 ReviewReply::failed(500, &message)
             }
         }
@@ -187,11 +186,9 @@ impl Told {
             && self.is_news(&format!("{about} {told:?}"))
         {
             let about = Arc::new(about);
-            let needs_event = matches!(told, Converting::Omitted { .. });
-            let told = Happening::Converting(told);
             report(&Logger::of(about.clone()), &told);
-            if let Some(events) = self.events.as_ref().filter(|_| needs_event) {
-                post(events, about, ("Convert", "ConversionIncomplete"), &told);
+            if let Some(events) = &self.events {
+                post(events, about, &told);
             }
         }
         result

@@ -15,7 +15,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::happening::abrupt_end::Called;
+use crate::happening::calls::Called;
 use crate::object::reference::Reference;
 use crate::reaction::suspension::Suspension;
 

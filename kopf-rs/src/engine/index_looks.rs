@@ -28,9 +28,8 @@ use crate::handler::cause::CauseContext;
 use crate::handler::logger::Logger;
 use crate::handler::outcome::Outcome;
 use crate::handler::subject::SubjectObject;
-use crate::happening::Happening;
+use crate::happening::calls::UserCode;
 use crate::happening::handling::Handling;
-use crate::happening::user_code::UserCode;
 use crate::object::patch::Patch;
 use crate::object::raw::Raw;
 use crate::object::reference::Reference;
@@ -185,7 +184,7 @@ impl Shared {
             let mut told = Vec::new();
             let effect = looking.call(functions, attempts, &mut told).await;
             for handling in told {
-                report(&looking.context.logger, &Happening::Handling(handling));
+                report(&looking.context.logger, &handling);
             }
             effects.push(effect.ok()?);
         }
@@ -222,14 +221,10 @@ impl Looking<'_> {
         let outcome = if call.handler.is_blocking() {
             self.watched(functions, || invoke_at_once(call, &self.about))
         } else {
-            let Shared { invoker, setup, .. } = self.shared;
-            let mut none = Patch::new();
-            let attempt = attempt(invoker, setup.clock, &self.about, call, &mut none, || false);
-            let longest = call
-                .handler
-                .timeout()
-                .unwrap_or(LONGEST_CALL)
-                .max(LONGEST_CALL);
+            let (invoker, mut none) = (&self.shared.invoker, Patch::new());
+            let attempt = attempt(invoker, &self.about, call, &mut none, || false);
+            let timeout = call.handler.retry.timeout;
+            let longest = timeout.map_or(LONGEST_CALL, |it| it.max(LONGEST_CALL));
             // Boxed because a future that is moved into another one is stored twice.
             match tokio::time::timeout(longest, Box::pin(attempt)).await {
                 Ok(outcome) => outcome?,

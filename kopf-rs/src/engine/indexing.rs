@@ -25,7 +25,6 @@ use crate::engine::resource_handlers::ResourceHandlers;
 use crate::engine::turns::Turns;
 use crate::handler::index::erased::Indices;
 use crate::handler::memo::Memo;
-use crate::happening::Happening;
 use crate::happening::serving::Serving;
 
 /// The indices and their contents.
@@ -83,7 +82,11 @@ impl Indexing {
             let readiness = self.lock().readiness(Instant::now());
             match readiness {
                 Readiness::Ready(missing) => {
-                    report_of_operator(&Happening::Serving(Serving::Indexed { missing }));
+                    report_of_operator(&if missing.is_empty() {
+                        Serving::Indexed
+                    } else {
+                        Serving::IndexedInPart { missing }
+                    });
                     self.ready.cancel();
                 }
                 Readiness::Wait(None) => changed.await,

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use kopf_rs_schedule::HandlerKind;
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, oneshot};
 use tokio_util::sync::CancellationToken;
@@ -25,24 +26,31 @@ use crate::engine::metered::MeteredCall;
 use crate::engine::report::report;
 use crate::engine::watchdog::Watched;
 use crate::handler::callee::{Callee, Calling, Function, Returned};
-use crate::handler::cause::Cause;
+use crate::handler::cause::{Cause, CauseContext};
 use crate::handler::current;
 use crate::handler::definition::{Handler, HandlerCall};
 use crate::handler::error::{HandlerError, PermanentError};
 use crate::handler::named_panic::NamedPanic;
 use crate::handler::outcome::{Outcome, panic_text};
-use crate::handler::subject::{Activity, Reason};
-use crate::handler::timing::BackgroundKind;
+use crate::handler::subject::Reason;
+use crate::happening::calls::{CallHappening, EndOfCall};
 use crate::happening::meter::{Meter, SharedMeter};
-use crate::happening::{EndOfCall, Happening};
 use crate::object::patch::Patch;
 use crate::object::reference::Reference;
 use crate::rt::broken_pipe::drop_if_lost;
 use crate::rt::clock::Clock;
 
+/// Handlers that are called apart from the workers, and the context of their calls.
+pub(crate) struct HandlerGroup {
+    /// In the order of their declaration.
+    pub(crate) handlers: Vec<Arc<Handler>>,
+    pub(crate) invoker: Arc<Invoker>,
+    pub(crate) context: CauseContext,
+}
+
 /// Calls handlers.
 pub(crate) struct Invoker {
-    clock: Clock,
+    pub(crate) clock: Clock,
     blocking: Arc<Semaphore>,
     /// The separate runtime of handlers, if there is one.
     handlers: Option<Handover>,
@@ -284,7 +292,7 @@ impl Invoker {
         mut thread: Thread<T>,
         stop: CutOff<'_>,
     ) -> Result<Option<T>, String> {
-        if let (Some(limit), Some(left)) = (cause.handler.timeout(), self.left(cause)) {
+        if let (Some(limit), Some(left)) = (cause.handler.retry.timeout, self.left(cause)) {
             tokio::select! {
                 biased;
                 ended = &mut thread => return ended,
@@ -309,7 +317,7 @@ impl Invoker {
 
     /// Returns the rest of the handler's timeout.
     fn left(&self, cause: &HandlerCall) -> Option<Duration> {
-        let limit = cause.handler.timeout()?;
+        let limit = cause.handler.retry.timeout?;
         if cause.attempt.is_first {
             return Some(limit);
         }
@@ -337,8 +345,7 @@ impl CutOff<'_> {
 /// Returns whether the handler gets a thread outside the limit on blocking threads. A daemon would occupy a thread for the lifetime of its
 /// object. A login may be awaited by the handlers that occupy the threads, which would be a deadlock.
 fn has_its_own_thread(handler: &Handler) -> bool {
-    let is_daemon = |(kind, _)| kind == BackgroundKind::Daemon;
-    handler.background().is_some_and(is_daemon) || handler.activity() == Some(Activity::Login)
+    matches!(handler.kind, HandlerKind::Daemon | HandlerKind::OnLogin)
 }
 
 /// The outcome of a call on a thread; `None` if the call was cancelled before it began.
@@ -367,7 +374,7 @@ fn on_its_own_thread<T: Send + 'static>(
 
 fn report_overdue(cause: &HandlerCall, end: EndOfCall) {
     let handler = cause.handler.clone();
-    report(cause.logger(), &Happening::RunsOn { handler, end });
+    report(cause.logger(), &CallHappening::RunsOn { handler, end });
 }
 
 /// Makes an async attempt on the runtime that polls this future.
@@ -387,7 +394,7 @@ async fn attempt(
         match tokio::time::timeout(left, calling).await {
             Ok(returned) => ended(cause, returned),
             Err(_) => Outcome::TimedOut {
-                after: cause.handler.timeout().unwrap_or(left),
+                after: cause.handler.retry.timeout.unwrap_or(left),
             },
         }
     };
@@ -613,7 +620,7 @@ impl Drop for Caught<'_> {
         let dropped = self.watched.poll(|| caught(|| drop(calling)));
         if let Err(Panicked(panic)) = dropped {
             let handler = self.cause.handler.clone();
-            let happening = Happening::PanickedWhenCutOff { handler, panic };
+            let happening = CallHappening::PanickedWhenCutOff { handler, panic };
             report(self.cause.logger(), &happening);
         }
     }

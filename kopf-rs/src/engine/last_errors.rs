@@ -10,7 +10,6 @@ use tracing::Level;
 
 use crate::happening::Happening;
 use crate::object::reference::Reference;
-use crate::wording::Line;
 
 /// The most recent errors. Clones share them.
 #[derive(Clone, Debug, Default)]
@@ -33,12 +32,11 @@ const LONGEST: usize = 500;
 
 impl LastErrors {
     /// Stores the line if it is a warning or an error.
-    pub(crate) fn note(&self, about: &Reference, happening: &Happening, at: Timestamp) {
-        let line = Line(happening);
-        if line.level() > Level::WARN {
+    pub(crate) fn note(&self, about: &Reference, happening: &dyn Happening, at: Timestamp) {
+        if happening.level() > Level::WARN {
             return;
         }
-        let line = line.to_string().chars().take(LONGEST).collect();
+        let line = happening.to_string().chars().take(LONGEST).collect();
         let mut errors = self.lock();
         if errors.len() >= KEPT {
             errors.pop_front();
@@ -63,17 +61,18 @@ impl LastErrors {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::happening::working::Working;
 
     #[test]
     fn the_last_warnings_and_errors_are_kept() {
         let errors = LastErrors::default();
         let about = Reference::default();
         let at = Timestamp::UNIX_EPOCH;
-        errors.note(&about, &Happening::Unwatched, at);
+        errors.note(&about, &Working::Unwatched, at);
         assert_eq!(errors.all(), [], "at DEBUG only");
         for rule in 0..30 {
             let rule = format!("{rule} {}", "ü".repeat(LONGEST));
-            errors.note(&about, &Happening::PermissionMissing { rule }, at);
+            errors.note(&about, &Working::PermissionMissing { rule }, at);
         }
         let all = errors.all();
         assert_eq!(all.len(), KEPT);

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use crate::engine::worker::{Due, Worker};
 use crate::handler::stopped::StopReason;
-use crate::happening::Happening;
+use crate::happening::working::Working;
 use crate::state::progress::shortened;
 
 /// The limit for messages of unfinished handlers; longer ones are cut in the middle.
@@ -39,7 +39,7 @@ impl Worker {
             }
             self.context.letter().await;
         }
-        self.context.report(&Happening::Unwatched);
+        self.context.report(&Working::Unwatched);
         Due::Unwatched
     }
 

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 
 use crate::engine::report::report_of_operator;
-use crate::happening::Happening;
+use crate::happening::working::Working;
 
 /// The objects whose outcomes were given up, by outage.
 #[derive(Debug, Default)]
@@ -33,7 +33,7 @@ impl LostOutcomes {
     pub(super) fn tell(&self) {
         let mut lost = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for lost in std::mem::take(&mut *lost).into_values() {
-            report_of_operator(&Happening::OutcomesLost {
+            report_of_operator(&Working::OutcomesLost {
                 objects: lost.uids.len(),
                 error: lost.error,
             });

@@ -17,7 +17,6 @@ use crate::handler::stopped::StopReason;
 use crate::object::event::EventType;
 use crate::reaction::background::BackgroundMemory;
 use crate::reaction::memory::ObjectMemory;
-use crate::state::trace::Trace;
 
 /// The memory of one object.
 #[derive(Debug, Default)]
@@ -27,8 +26,6 @@ pub(crate) struct Memory {
     pub(crate) memo: Option<Memo>,
     /// The newest version that this process has handled or written.
     pub(crate) version: Version,
-    /// The operator's own marks in the newest known state.
-    pub(crate) trace: Option<Trace>,
     pub(crate) recent: Lately,
 }
 
@@ -42,8 +39,8 @@ pub(crate) struct Recent {
     /// When the server last answered a read or a write of ours. A listing that was requested later is newer than that answer.
     pub(crate) answered: Option<Instant>,
     pub(crate) self_triggered: SelfTriggered,
-    /// The number of times that another program has put the operator's finalizer back.
-    pub(crate) readded_finalizers: u8,
+    /// The number of times that this process has removed the operator's finalizer since it last added it.
+    removed_finalizers: u8,
     /// Boxed because it is rarely needed: most values are stored as sent, and most requests are answered.
     pub(crate) writes: Option<Box<LastWrites>>,
     /// Boxed because most objects have no daemons and timers.
@@ -76,6 +73,25 @@ struct ObjectCalls(Vec<Arc<RunningCall>>);
 pub(super) struct Missing {
     /// The event of its watch that has not been handled yet.
     pub(super) event: Option<EventType>,
+}
+
+impl Recent {
+    /// The number of times that a worker removes a finalizer which another writer keeps adding.
+    const REMOVALS: u8 = 3;
+
+    /// Counts an own change of the finalizers, which leaves the operator's own on the object or removes it.
+    pub(crate) fn count_removed_finalizer(&mut self, is_held: bool) {
+        self.removed_finalizers = if is_held {
+            0
+        } else {
+            self.removed_finalizers.saturating_add(1)
+        };
+    }
+
+    /// Returns whether another writer adds the finalizer as often as this process removes it. Removing it again would never end.
+    pub(crate) fn is_finalizer_contested(&self) -> bool {
+        self.removed_finalizers >= Self::REMOVALS
+    }
 }
 
 impl Memory {

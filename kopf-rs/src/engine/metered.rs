@@ -8,9 +8,7 @@ use tracing::Span;
 
 use crate::handler::definition::{Handler, HandlerCall};
 use crate::handler::outcome::Outcome;
-use crate::handler::subject::{Activity, Reason, Subject};
-use crate::handler::timing::BackgroundKind;
-use crate::handler::webhook::AdmissionKind;
+use crate::handler::subject::{Reason, Subject};
 use crate::happening::meter::{CallEnd, Meter, SharedMeter};
 use crate::happening::spans;
 
@@ -84,40 +82,17 @@ fn end_of(outcome: &Outcome, is_review: bool) -> Option<CallEnd> {
 fn reason_of(cause: &HandlerCall) -> &'static str {
     match &cause.subject {
         Subject::Change(subject) => subject.change.reason.unwrap_or(Reason::Update).as_str(),
-        Subject::Event(_) => "event",
-        Subject::Index(_) => "index",
-        Subject::Activity(activity) => word(*activity),
-        Subject::Background(_) | Subject::Review(_) => {
-            reasons(&cause.handler).first().copied().unwrap_or_default()
-        }
+        _ => word(&cause.handler),
     }
 }
 
 /// Returns all reasons for which a handler may be called. Synchronous index functions are not metered, because they run for every state of
 /// every object.
+#[cfg(feature = "metrics")]
 pub(crate) fn reasons(handler: &Handler) -> Vec<&'static str> {
-    if let Some(activity) = handler.activity() {
-        return vec![word(activity)];
-    }
-    if let Some((kind, _)) = handler.background() {
-        return vec![match kind {
-            BackgroundKind::Daemon => "daemon",
-            BackgroundKind::Timer => "timer",
-            BackgroundKind::Reconcile => "reconcile",
-        }];
-    }
-    if let Some(admission) = handler.admission() {
-        return vec![match admission.kind {
-            AdmissionKind::Validate => "validate",
-            AdmissionKind::Mutate => "mutate",
-        }];
-    }
-    if handler.index().is_some() {
-        let is_counted = !handler.is_blocking();
-        return is_counted.then_some("index").into_iter().collect();
-    }
-    if handler.is_for_events() {
-        return vec!["event"];
+    if !handler.is_for_changes() {
+        let is_counted = handler.index.is_none() || !handler.is_blocking();
+        return is_counted.then(|| word(handler)).into_iter().collect();
     }
     let all = [
         Reason::Create,
@@ -129,11 +104,10 @@ pub(crate) fn reasons(handler: &Handler) -> Vec<&'static str> {
     all.into_iter().filter(is_for).map(Reason::as_str).collect()
 }
 
-fn word(activity: Activity) -> &'static str {
-    match activity {
-        Activity::Login => "login",
-        Activity::Startup | Activity::Cleanup | Activity::Probe => activity.as_str(),
-    }
+/// Returns the attribute's name without `on_`.
+fn word(handler: &Handler) -> &'static str {
+    let attribute = handler.kind.attribute();
+    attribute.strip_prefix("on_").unwrap_or(attribute)
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use crate::engine::memory::{Missing, Version};
 use crate::engine::worker::{Due, Worker};
 use crate::engine::writer::job::Written;
 use crate::engine::writer::policy::Patience;
-use crate::happening::Happening;
+use crate::happening::working::Working;
 use crate::object::event::EventType;
 use crate::object::patch::Patch;
 use crate::reaction::settle::Effects;
@@ -223,10 +223,10 @@ impl Worker {
             return;
         }
         let text = error.to_string();
-        self.context.report(&Happening::Unreadable { error: text });
+        self.context.report(&Working::Unreadable { error: text });
         if !rule.is_empty() {
             let rule = rule.clone();
-            self.context.report(&Happening::PermissionMissing { rule });
+            self.context.report(&Working::PermissionMissing { rule });
         }
     }
 }

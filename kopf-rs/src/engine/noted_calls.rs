@@ -18,9 +18,7 @@ use crate::engine::crash_notes::{CrashNotes, NotedCall, Suspect};
 use crate::engine::report::report;
 use crate::handler::definition::{Handler, HandlerCall};
 use crate::handler::logger::Logger;
-use crate::happening::Happening;
-use crate::happening::abrupt_end::{AbruptEnd, Called};
-use crate::happening::user_code::UserCode;
+use crate::happening::calls::{AbruptEnd, Called, UserCode};
 use crate::object::reference::Reference;
 use crate::reaction::suspension::{Suspension, state_for};
 use crate::rt::locked_file::{LockedFile, Opened};
@@ -158,7 +156,7 @@ impl NotedCalls {
                     others: open.saturating_sub(1),
                 }
             };
-            report(&logger, &Happening::AbruptEnd(end));
+            report(&logger, &end);
         }
     }
 

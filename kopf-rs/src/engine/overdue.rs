@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::engine::report::report;
 use crate::handler::definition::HandlerCall;
-use crate::happening::{Happening, WaitsForCall};
+use crate::happening::calls::CallHappening;
 use crate::rt::clock::Clock;
 
 /// The interval between two checks of a running call.
@@ -65,12 +65,12 @@ async fn tell(
             continue;
         }
         let waits = match cause.activity() {
-            Some(_) => WaitsForCall::Operator,
-            None if deletion => WaitsForCall::Deletion,
-            None if cause.handler.background().is_some() => WaitsForCall::Tick,
-            None => WaitsForCall::Object,
+            Some(_) => "the operator",
+            None if deletion => "the deletion of the object",
+            None if cause.handler.timing.is_some() => "its next call",
+            None => "the object",
         };
-        let happening = Happening::StillRunning {
+        let happening = CallHappening::StillRunning {
             handler: cause.handler.clone(),
             since,
             elapsed,

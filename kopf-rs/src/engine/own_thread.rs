@@ -9,10 +9,8 @@ use crate::engine::resource_handlers::ResourceHandlers;
 use crate::engine::shared::Shared;
 use crate::engine::watchdog::watched;
 use crate::handler::lifecycle::Lifecycle;
-use crate::handler::registry::callback::Callback;
-use crate::happening::Happening;
-use crate::happening::abrupt_end::{AbruptEnd, Called, Stage};
-use crate::happening::user_code::UserCode;
+use crate::handler::options::Callback;
+use crate::happening::calls::{AbruptEnd, Called, Stage, UserCode};
 use crate::object::body::Body;
 use crate::object::lazy_json::Outline;
 use crate::object::raw::Raw;
@@ -46,7 +44,7 @@ pub(super) fn of_settlement(persistence: &Persistence) -> Vec<UserCode> {
 pub(super) fn of_group(callbacks: &[Callback], lifecycle: Option<&Lifecycle>) -> Vec<UserCode> {
     let filtered = callbacks
         .iter()
-        .filter(|it| it.options.change.has_filter_functions());
+        .filter(|it| it.options.filters().has_functions());
     let ids: Vec<_> = filtered.map(|it| it.name.as_str().into()).collect();
     let filters = (!ids.is_empty()).then(|| UserCode::Filters(ids.into()));
     let lifecycle = lifecycle.filter(|it| is_custom(it));
@@ -108,11 +106,11 @@ impl WorkerContext {
             |it: &Outline<'_>| it.is_deleting() && it.has_finalizer(&setup.persistence.finalizer);
         let held = outline.is_some_and(|it| is_held(&it));
         if notes.is_left_alone_news(uid, held) {
-            self.report(&Happening::AbruptEnd(AbruptEnd::ObjectLeftAlone {
+            self.report(&AbruptEnd::ObjectLeftAlone {
                 code: why.code,
                 crashes: why.crashes,
                 finalizer: held.then(|| setup.persistence.finalizer.clone()),
-            }));
+            });
             if setup.once {
                 let about = &self.about;
                 self.shared.give_up(format!(

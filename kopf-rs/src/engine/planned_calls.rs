@@ -13,7 +13,6 @@ use crate::engine::subhandler_run::SubhandlerRun;
 use crate::handler::definition::HandlerCall;
 use crate::handler::logger::Logger;
 use crate::handler::outcome::Outcome;
-use crate::happening::Happening;
 use crate::happening::handling::{AttemptEnd, Fate, Handling};
 use crate::object::patch::Patch;
 use crate::object::reference::Reference;
@@ -137,11 +136,11 @@ impl PlannedCalls {
             }
             Outcome::TimedOut { after } => AttemptEnd::TimedOut { after },
             Outcome::Waiting => {
-                self.report_handling(Handling::WaitsForSubhandlers { handler });
+                self.report_handling(&Handling::WaitsForSubhandlers { handler });
                 return Ok(());
             }
         };
-        self.report_handling(Handling::Attempted { handler, end });
+        self.report_handling(&Handling::Attempted { handler, end });
         Ok(())
     }
 
@@ -159,8 +158,7 @@ impl PlannedCalls {
         }
     }
 
-    fn report_handling(&self, handling: Handling) {
-        let happening = Happening::Handling(handling);
-        self.shared.report(&self.logger, &self.about, &happening);
+    fn report_handling(&self, handling: &Handling) {
+        self.shared.report(&self.logger, &self.about, handling);
     }
 }

@@ -6,7 +6,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::engine::duplicates::READDED_FINALIZERS;
 use crate::engine::invoke::guarded;
 use crate::engine::mailbox::Snapshot;
 use crate::engine::own_thread::{of_plan, of_settlement};
@@ -15,7 +14,7 @@ use crate::engine::worker::{Due, Worker};
 use crate::handler::cause::Cause;
 use crate::handler::definition::Handler;
 use crate::handler::timing::Pause;
-use crate::happening::abrupt_end::Stage;
+use crate::happening::calls::Stage;
 use crate::happening::handling::Handling;
 use crate::object::body::Body;
 use crate::object::event::EventType;
@@ -124,7 +123,7 @@ impl Worker {
             background: self.memory.background().map(|it| &it.memory),
             background_is_over: look.background_is_over,
             surroundings: &self.surroundings,
-            finalizer_is_contested: self.memory.recent.readded_finalizers >= READDED_FINALIZERS,
+            finalizer_is_contested: self.memory.recent.is_finalizer_contested(),
             withheld: &kind.withheld,
             suspended: &self.context.suspended(),
             ask_pause,
@@ -178,7 +177,8 @@ impl Worker {
     fn throttled(&mut self, panic: &str) -> Due {
         let pause = self.trouble.panics.next_pause(self.context.shared.rng());
         let text = panic.to_owned();
-        self.report_handling(Handling::Throttled { panic: text, pause });
+        self.context
+            .report(&Handling::Throttled { panic: text, pause });
         self.trouble.panicked += 1;
         if self.gives_up(self.trouble.panicked) {
             let what = format!("{} cannot be handled: {panic}", self.kind.resource);

@@ -18,8 +18,8 @@ use crate::engine::posting::queue::{EventQueue, PostingGates};
 use crate::engine::report::report_of_operator;
 use crate::handler::event_sink::OperatorSink;
 use crate::happening::Happening;
-use crate::happening::meter::SharedMeter;
-use crate::happening::posting::{Posting, WhyLeftOut};
+use crate::happening::meter::{SharedMeter, WhyLeftOut};
+use crate::happening::operating::Posting;
 use crate::rt::clock::Clock;
 
 /// The Events of an operator.
@@ -70,9 +70,9 @@ impl EventPosting {
             drop(task);
             let events = self.queue.left();
             let why = WhyLeftOut::Stop;
-            let left_out = Happening::Posting(Posting::LeftOut { events, why });
+            let left_out = Posting::LeftOut { events, why };
             if let Some(meter) = &self.meter {
-                meter.happened(&left_out);
+                left_out.count(&**meter);
             }
             report_of_operator(&left_out);
         }

@@ -3,6 +3,7 @@
 //!
 //! All happenings leave the engine here. Must not know the words of the lines.
 
+use std::fmt::Display;
 use std::sync::Arc;
 
 use tracing::Level;
@@ -10,70 +11,66 @@ use tracing::Level;
 use crate::handler::event_sink::{OperatorSink, PostingLevel};
 use crate::handler::logger::Logger;
 use crate::happening::Happening;
+use crate::happening::working::Working;
 use crate::object::posted_event::{EventKind, PostedEvent, Regarding};
 use crate::object::raw::Facts;
 use crate::object::reference::Reference;
 use crate::object::resource::Resource;
 use crate::rt::outage::Over;
-use crate::wording::Line;
-use crate::wording::event_words::event_words;
 
 /// Reports `happening` about the subject of `logger`.
-pub(crate) fn report(logger: &Logger, happening: &Happening) {
-    let line = Line(happening);
-    let level = line.level();
-    logger.print(level, format_args!("{line}"));
+pub(crate) fn report(logger: &Logger, happening: &dyn Happening) {
+    let level = happening.level();
+    logger.print(level, format_args!("{happening}"));
     if logger.posts_lines()
-        && let Some(words) = event_words(happening)
+        && let Some(event) = happening.event()
     {
-        logger.post(
-            level,
-            Some(words.action),
-            words.reason,
-            format_args!("{words}"),
-        );
+        let text: &dyn Display = match &event.text {
+            Some(text) => text,
+            None => &happening,
+        };
+        let action = Some(event.action);
+        logger.post(level, action, event.reason, format_args!("{text}"));
     }
 }
 
-/// Posts the happening as an Event about the object, even if log lines are not posted.
-pub(crate) fn post(
-    events: &OperatorSink,
-    about: Arc<Reference>,
-    words: (&str, &str),
-    happening: &Happening,
-) {
-    let line = Line(happening);
-    if !events.0.takes(PostingLevel::from(line.level())) {
+/// Posts the Event of the happening, if it has one, even if log lines are not posted.
+pub(crate) fn post(events: &OperatorSink, about: Arc<Reference>, happening: &dyn Happening) {
+    let Some(event) = happening.event() else {
+        return;
+    };
+    if !events.0.takes(PostingLevel::from(happening.level())) {
         return;
     }
+    let words = (event.action, event.reason);
+    let text = event.text.unwrap_or_else(|| happening.to_string());
     let regarding = Regarding {
         object: about,
         resource_version: None,
     };
-    let event = PostedEvent::new(regarding, EventKind::Warning, words, &line.to_string());
+    let event = PostedEvent::new(regarding, EventKind::Warning, words, &text);
     events.0.post(event);
 }
 
 /// Reports a repeated happening at DEBUG.
-pub(crate) fn report_quietly(logger: &Logger, happening: &Happening) {
-    logger.print(Level::DEBUG, format_args!("{}", Line(happening)));
+pub(crate) fn report_quietly(logger: &Logger, happening: &dyn Happening) {
+    logger.print(Level::DEBUG, format_args!("{happening}"));
 }
 
 /// Reports a happening of the operator as a whole.
-pub(crate) fn report_of_operator(happening: &Happening) {
-    let line = Line(happening);
-    match line.level() {
-        Level::ERROR => tracing::error!("{line}"),
-        Level::WARN => tracing::warn!("{line}"),
-        Level::INFO => tracing::info!("{line}"),
-        Level::DEBUG => tracing::debug!("{line}"),
-        Level::TRACE => tracing::trace!("{line}"),
+pub(crate) fn report_of_operator(happening: &dyn Happening) {
+    match happening.level() {
+        Level::ERROR => tracing::error!("{happening}"),
+        Level::WARN => tracing::warn!("{happening}"),
+        Level::INFO => tracing::info!("{happening}"),
+        Level::DEBUG => tracing::debug!("{happening}"),
+        Level::TRACE => tracing::trace!("{happening}"),
     }
 }
 
 /// Reports that an outage is over.
 pub(crate) fn report_outage_over(over: Over) {
-    report_of_operator(&Happening::OutageOver {
+    report_of_operator(&Working::OutageOver {
         reason: over.name,
         waiting: over.joined,
         still: over.still,
@@ -83,8 +80,8 @@ pub(crate) fn report_outage_over(over: Over) {
 }
 
 /// Reports a happening about an object without a worker. Builds nothing if the level is disabled.
-pub(crate) fn report_about(resource: &Resource, facts: &Facts, happening: &Happening) {
-    if tracing::level_enabled!(Line(happening).level()) {
+pub(crate) fn report_about(resource: &Resource, facts: &Facts, happening: &dyn Happening) {
+    if tracing::level_enabled!(happening.level()) {
         report(&Logger::of(Arc::new(about(resource, facts))), happening);
     }
 }

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use crate::handler::definition::Handler;
 use crate::object::resource::Resource;
 use crate::reaction::background::is_reconcile;
-use crate::state::trace::Names;
 
 /// A served kind with its handlers.
 #[derive(Debug)]
@@ -25,8 +24,6 @@ pub(crate) struct ResourceHandlers {
     pub(crate) watching: Vec<Arc<Handler>>,
     /// The ids of handlers with functions among their filters, if there are any.
     pub(crate) filters: Option<Arc<[Arc<str>]>>,
-    /// The names under which handlers of changes keep state on objects; `None` without such handlers.
-    pub(crate) names: Option<Names>,
     /// The watch uses a server-side selector: an object that it reports as deleted may just have left the selection.
     pub(crate) is_selected: bool,
     /// The object has left the selection: it has no handlers, and is forgotten when no work is left.
@@ -44,23 +41,18 @@ pub(crate) struct IndexFunctions {
 impl ResourceHandlers {
     pub(crate) fn new(id: u32, resource: Arc<Resource>, handlers: Vec<Arc<Handler>>) -> Self {
         let (indexers, handlers): (Vec<_>, Vec<_>) =
-            handlers.into_iter().partition(|it| it.index().is_some());
+            handlers.into_iter().partition(|it| it.index.is_some());
         let watching = handlers
             .iter()
             .filter(|handler| handler.is_for_events())
             .cloned()
             .collect();
-        let ids = || {
-            let changing = handlers.iter().filter(|it| it.persists_progress());
-            changing.map(|it| &*it.id)
-        };
         let filtered = handlers.iter().filter(|it| it.has_filter_functions());
         let filtered: Vec<_> = filtered.map(|it| it.id.clone()).collect();
         Self {
             id,
             resource,
             filters: (!filtered.is_empty()).then(|| filtered.into()),
-            names: ids().next().is_some().then(|| Names::of(ids())),
             handlers,
             indexers: by_index(indexers),
             withheld: Vec::new(),
@@ -81,7 +73,6 @@ impl ResourceHandlers {
     /// Returns the kind without handlers, for an object that has left the selection.
     pub(crate) fn left(&self) -> Self {
         Self {
-            names: self.names.clone(),
             has_left: true,
             ..Self::new(self.id, self.resource.clone(), Vec::new())
         }
@@ -95,23 +86,20 @@ impl ResourceHandlers {
     /// Returns whether daemons or timers are among the handlers.
     pub(crate) fn has_background(&self) -> bool {
         let mut handlers = self.handlers.iter();
-        handlers.any(|handler| handler.background().is_some())
+        handlers.any(|handler| handler.timing.is_some())
     }
 
     /// Returns whether handlers are called for an unchanged object when the operator starts.
     pub(crate) fn acts_at_a_start(&self) -> bool {
         let is_called = |it: &Arc<Handler>| {
-            it.is_for_events()
-                || it.is_for_resuming()
-                || it.background().is_some()
-                || !it.owns().is_empty()
+            it.is_for_events() || it.is_for_resuming() || it.timing.is_some() || !it.owns.is_empty()
         };
         self.handlers.iter().any(is_called)
     }
 
     /// Returns the words for the handlers that run in the background.
     pub(crate) fn background_words(&self) -> &'static str {
-        let mut all = self.handlers.iter().filter(|it| it.background().is_some());
+        let mut all = self.handlers.iter().filter(|it| it.timing.is_some());
         let is_level_triggered = |it: &Arc<Handler>| is_reconcile(it);
         match (
             all.clone().any(is_level_triggered),
@@ -137,8 +125,8 @@ impl ResourceHandlers {
 
     /// Returns whether timers with a schedule are among the handlers.
     pub(crate) fn has_schedules(&self) -> bool {
-        let mut timings = self.handlers.iter().filter_map(|it| it.background());
-        timings.any(|(_, it)| it.schedule.is_some())
+        let mut timings = self.handlers.iter().filter_map(|it| it.timing.as_ref());
+        timings.any(|it| it.schedule.is_some())
     }
 
     /// Returns whether its objects are needed only for indices.

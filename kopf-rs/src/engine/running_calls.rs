@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use kopf_rs_schedule::HandlerKind;
 use tokio_util::sync::CancellationToken;
 
 use crate::engine::key::Key;
@@ -16,10 +17,7 @@ use crate::handler::definition::Handler;
 use crate::handler::live::Live;
 use crate::handler::logger::Logger;
 use crate::handler::stopped::{StopReason, Stopped};
-use crate::handler::timing::BackgroundKind;
-use crate::happening::Happening;
-use crate::happening::background::{BackgroundHandling, Exit};
-use crate::happening::handling::Handling;
+use crate::happening::handling::{Exit, Handling};
 use crate::reaction::background::is_same;
 
 /// One call of a daemon or timer.
@@ -126,7 +124,7 @@ impl RunningCall {
 
     /// Asks the call to end.
     pub(crate) fn tell(&self, reason: StopReason) {
-        self.set(reason, Exit::Told(reason));
+        self.set(reason, Exit::Told { reason });
     }
 
     /// Claims the task of ending the call. Returns `false` if another task has it.
@@ -142,7 +140,7 @@ impl RunningCall {
     /// Ends the call before another instance may lead, whatever its options say. A daemon may end by itself within the time `left`; all
     /// other calls are cut off at once. A blocking function cannot be cut off and is abandoned after `grace`.
     pub(crate) async fn end_with_term(&self, left: Duration, grace: Duration) {
-        let is_daemon = matches!(self.handler.background(), Some((BackgroundKind::Daemon, _)));
+        let is_daemon = self.handler.kind == HandlerKind::Daemon;
         if is_daemon && self.has_ended_within(left).await {
             return;
         }
@@ -181,7 +179,7 @@ impl RunningCall {
     }
 
     fn forced(&self) -> (Option<Duration>, Option<Duration>) {
-        let timing = self.handler.background().map(|(_, timing)| timing);
+        let timing = self.handler.timing.as_ref();
         let backoff = timing.and_then(|it| it.cancellation_backoff);
         (backoff, timing.and_then(|it| it.cancellation_timeout))
     }
@@ -194,8 +192,8 @@ impl RunningCall {
         }
         self.stopped.set(reason);
         let handler = self.handler.clone();
-        let exits = Handling::Background(BackgroundHandling::Exits { handler, exit });
-        report(&self.logger, &Happening::Handling(exits));
+        let exits = Handling::Exits { handler, exit };
+        report(&self.logger, &exits);
     }
 }
 

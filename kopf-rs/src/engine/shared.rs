@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -16,7 +15,6 @@ use crate::cluster::Cluster;
 use crate::engine::attempt::attempt;
 use crate::engine::calls_in_flight::CallsInFlight;
 use crate::engine::children::ChildApplier;
-use crate::engine::duplicates::DuplicateOperators;
 use crate::engine::failures::Failures;
 use crate::engine::indexing::Indexing;
 use crate::engine::invoke::{Cancelled, Invoker};
@@ -42,10 +40,9 @@ use crate::handler::memo::Memo;
 use crate::handler::outcome::Outcome;
 use crate::handler::stopped::StopReason;
 use crate::happening::Happening;
-use crate::happening::duplicates::Severity;
 use crate::happening::handling::Handling;
-use crate::happening::leasing::Leasing;
 use crate::happening::meter::SharedMeter;
+use crate::happening::operating::Leasing;
 use crate::object::lazy_json::Outline;
 use crate::object::patch::Patch;
 use crate::object::raw::Raw;
@@ -56,7 +53,6 @@ use crate::rt::clock::{Clock, WallClock};
 use crate::rt::gate::Gate;
 use crate::rt::rng::Rng;
 use crate::state::Persistence;
-use crate::state::trace::{Evidence, Places, Trace};
 
 /// The parts that the operator gives to the workers.
 pub(crate) struct Setup {
@@ -132,7 +128,6 @@ pub(crate) struct Shared {
     term_over: Mutex<CancellationToken>,
     pub(super) failures: Failures,
     pub(super) lost_outcomes: LostOutcomes,
-    duplicates: DuplicateOperators,
     /// The kinds for which self-triggered changes have been reported.
     self_triggered: Mutex<BTreeSet<u32>>,
     /// The work that an operator which is to end has given up.
@@ -164,7 +159,6 @@ impl Shared {
             term_over: Mutex::default(),
             failures: Failures::new(setup.once),
             lost_outcomes: LostOutcomes::default(),
-            duplicates: DuplicateOperators::default(),
             self_triggered: Mutex::default(),
             gave_up: Mutex::default(),
             setup,
@@ -210,7 +204,7 @@ impl Shared {
     }
 
     /// Reports a happening about an object.
-    pub(crate) fn report(&self, logger: &Logger, about: &Reference, happening: &Happening) {
+    pub(crate) fn report(&self, logger: &Logger, about: &Reference, happening: &dyn Happening) {
         if let Some(errors) = &self.setup.last_errors {
             errors.note(about, happening, self.setup.clock.now());
         }
@@ -219,9 +213,9 @@ impl Shared {
     }
 
     /// Passes a happening to the metrics.
-    pub(super) fn meter_happening(&self, happening: &Happening) {
+    pub(super) fn meter_happening(&self, happening: &dyn Happening) {
         if let Some(meter) = &self.setup.meter {
-            meter.happened(happening);
+            happening.count(&**meter);
         }
     }
 
@@ -240,14 +234,7 @@ impl Shared {
             let version = Version::of(version.as_str().unwrap_or_default());
             it.begin(&cause.handler.id, about, version)
         });
-        let called = attempt(
-            &self.invoker,
-            self.setup.clock,
-            about,
-            cause,
-            patch,
-            deletion,
-        );
+        let called = attempt(&self.invoker, about, cause, patch, deletion);
         if self.setup.cluster.term().is_none() {
             return called.await;
         }
@@ -257,7 +244,7 @@ impl Shared {
             called = called => called,
             () = over.cancelled() => {
                 let handler = cause.handler.to_string();
-                report(cause.logger(), &Happening::Leasing(Leasing::CutOff { handler }));
+                report(cause.logger(), &Leasing::CutOff { handler });
                 Err(Cancelled)
             }
         }
@@ -286,47 +273,14 @@ impl Shared {
         })
     }
 
-    /// Returns whether an idle object may stay idle with this state. If so, its trace is remembered.
-    pub(super) fn may_rest(&self, kind: &ResourceHandlers, memory: &mut Memory, raw: &Raw) -> bool {
-        let Some(outline) = Outline::of(raw) else {
-            return false;
-        };
-        let trace = self.places_of(kind).map(|places| places.trace(&outline));
-        if memory.trace.is_some() && memory.trace != trace {
-            return false;
-        }
-        let quiet = self.fast_path(kind, memory).is_already_handled_as(&outline);
+    /// Returns whether an idle object may stay idle with this state.
+    pub(super) fn may_rest(&self, kind: &ResourceHandlers, memory: &Memory, raw: &Raw) -> bool {
+        let quiet = self.is_already_handled(kind, memory, raw);
         if quiet {
-            memory.trace = trace;
-            let unchanged = Happening::Handling(Handling::Unchanged);
+            let unchanged = Handling::Unchanged;
             report_about(&kind.resource, raw.facts(), &unchanged);
         }
         quiet
-    }
-
-    pub(super) fn trace(&self, kind: &ResourceHandlers, raw: &Raw) -> Option<Trace> {
-        Some(self.places_of(kind)?.trace(&Outline::of(raw)?))
-    }
-
-    /// Returns where handlers of changes keep state on objects; `None` if they keep none, or if a storage of the user decides.
-    pub(super) fn places_of<'a>(&'a self, kind: &'a ResourceHandlers) -> Option<Places<'a>> {
-        let persistence = &self.setup.persistence;
-        Some(Places {
-            prefix: persistence.prefix()?,
-            finalizer: persistence.finalizer.as_ref(),
-            names: kind.names.as_ref()?,
-        })
-    }
-
-    /// Returns how to report the evidence of another operator of this name; `None` if it has been reported.
-    pub(super) fn note_duplicate(
-        &self,
-        kind: u32,
-        evidence: Evidence,
-        readded_finalizers: u8,
-    ) -> Option<Severity> {
-        self.duplicates
-            .note(kind, evidence, readded_finalizers, Instant::now())
     }
 
     /// Waits for a worker permit; `None` without a limit.

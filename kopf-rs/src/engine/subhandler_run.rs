@@ -17,7 +17,6 @@ use crate::handler::error::{HandlerResult, PermanentError};
 use crate::handler::logger::Logger;
 use crate::handler::outcome::Outcome;
 use crate::handler::subhandlers::{Group, GroupFuture, RunGroup, Subhandlers, Unfinished};
-use crate::happening::Happening;
 use crate::happening::handling::Handling;
 use crate::object::patch::Patch;
 use crate::object::reference::Reference;
@@ -188,7 +187,7 @@ impl SubhandlerRun {
 impl Drop for Found<'_> {
     fn drop(&mut self) {
         for handling in self.told.drain(..) {
-            report(self.logger, &Happening::Handling(handling));
+            report(self.logger, &handling);
         }
     }
 }

@@ -15,7 +15,6 @@ use crate::handler::extensions::Extensions;
 use crate::handler::logger::Logger;
 use crate::handler::memo::Memo;
 use crate::handler::subject::{EventSubject, Subject, SubjectObject};
-use crate::happening::Happening;
 use crate::happening::serving::Serving;
 use crate::object::collection::Collection;
 use crate::object::event::EventType;
@@ -178,17 +177,17 @@ impl OfCollection {
             });
             let attempt = Attempt::first(now);
             let call = HandlerCall::new(handler.clone(), context, attempt, subject);
-            let kinds = handler.watches().iter();
+            let kinds = handler.watches.iter();
             for kind in kinds.filter(|kind| kind.selector.names(&of.resource)) {
                 let owners = match guarded(|| (kind.owners)(&call.cause)) {
                     Ok(owners) => owners,
                     Err(panic) => {
                         if self.told.insert(handler.id.clone()) {
-                            report_of_operator(&Happening::Serving(Serving::OwnersPanicked {
+                            report_of_operator(&Serving::OwnersPanicked {
                                 handler: handler.id.clone(),
                                 resource: Box::new((*of.resource).clone()),
                                 panic,
-                            }));
+                            });
                         }
                         return None;
                     }

@@ -17,10 +17,8 @@ use crate::engine::shared::Shared;
 use crate::engine::unsure_writes::UnsureWrites;
 use crate::engine::watchdog::watched;
 use crate::handler::logger::Logger;
-use crate::happening::Happening;
-use crate::happening::abrupt_end::Stage;
-use crate::happening::patching::{Owner, Patching};
-use crate::happening::user_code::UserCode;
+use crate::happening::calls::{Stage, UserCode};
+use crate::happening::working::{Owner, Patching};
 use crate::object::body::Body;
 use crate::object::inconsistency::ITEMS;
 use crate::object::operations::Operations;
@@ -116,7 +114,7 @@ impl Transformer<'_> {
                 }
                 Err(panic) => {
                     let handler = function.handler().cloned();
-                    self.report(Patching::FunctionPanicked { handler, panic });
+                    report(self.logger, &Patching::FunctionPanicked { handler, panic });
                 }
             }
         }
@@ -127,12 +125,8 @@ impl Transformer<'_> {
 
     fn report_foreign(&self, fields: Vec<String>, owner: Owner) {
         if !fields.is_empty() {
-            self.report(Patching::Foreign { fields, owner });
+            report(self.logger, &Patching::Foreign { fields, owner });
         }
-    }
-
-    fn report(&self, patching: Patching) {
-        report(self.logger, &Happening::Patching(patching));
     }
 }
 

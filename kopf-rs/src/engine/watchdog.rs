@@ -15,8 +15,7 @@ use tracing::{Dispatch, Span};
 use crate::engine::report::report;
 use crate::handler::definition::{Handler, HandlerCall};
 use crate::handler::logger::Logger;
-use crate::happening::Happening;
-use crate::happening::user_code::UserCode;
+use crate::happening::calls::{CallHappening, UserCode};
 
 /// The interval between two checks of the polls.
 const PERIOD: Duration = Duration::from_millis(250);
@@ -189,11 +188,11 @@ impl Call {
     fn tell(&self) {
         let elapsed = PERIOD * LOOKS;
         let happening = match &self.code {
-            Code::Handler(handler) => Happening::BlocksThread {
+            Code::Handler(handler) => CallHappening::BlocksThread {
                 handler: handler.clone(),
                 elapsed,
             },
-            Code::Functions(code) => Happening::BlocksOperator {
+            Code::Functions(code) => CallHappening::BlocksOperator {
                 code: code.clone(),
                 elapsed,
             },

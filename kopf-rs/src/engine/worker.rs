@@ -2,7 +2,6 @@
 //!
 //! Must not know what a plan contains.
 
-use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,7 +27,6 @@ use crate::handler::definition::Handler;
 use crate::handler::logger::Logger;
 use crate::handler::memo::Memo;
 use crate::handler::stopped::StopReason;
-use crate::happening::Happening;
 use crate::happening::handling::Handling;
 use crate::object::event::EventType;
 use crate::object::lazy_json::Outline;
@@ -38,7 +36,6 @@ use crate::reaction::limits::since;
 use crate::reaction::planned::Plan;
 use crate::reaction::settle::Effects;
 use crate::rt::backoff::Backoff;
-use crate::wording::Line;
 
 mod interrupted;
 mod observed;
@@ -365,7 +362,6 @@ impl Worker {
             Turn::Message(Message::State(state)) => {
                 self.report_interruption();
                 self.meter_state(state.arrived);
-                self.look_for_duplicates(&state.raw);
                 self.memory.recent.self_triggered.end();
                 self.missing = None;
                 self.kind = state.kind;
@@ -442,7 +438,7 @@ impl Worker {
                 let finished = effects.concluded && effects.wake_at.is_none();
                 let due = self.deliver(effects).await;
                 if finished {
-                    self.report_handling(Handling::CycleFinished);
+                    self.context.report(&Handling::CycleFinished);
                 }
                 self.report_sleep(due);
                 due
@@ -557,7 +553,6 @@ impl Worker {
     /// Stores `raw` as the newest state.
     pub(super) fn know(&mut self, raw: Raw) {
         self.memory.version = Version::of(&raw.facts().resource_version);
-        self.memory.trace = self.shared().trace(&self.kind, &raw);
         self.raw = raw;
         self.outdated = false;
     }
@@ -565,7 +560,6 @@ impl Worker {
     /// Stores the answer to an own write as the newest state.
     pub(super) fn know_reply(&mut self, reply: Raw) {
         self.memory.recent.answered = Some(Instant::now());
-        self.look_for_unknown_records(&reply);
         self.know_answer(reply);
     }
 
@@ -604,24 +598,17 @@ impl Worker {
         &self.context.shared
     }
 
-    pub(super) fn report_handling(&self, handling: Handling) {
-        self.context.report(&Happening::Handling(handling));
-    }
-
     /// Reports handlings. A line that every look at the object would repeat is logged at DEBUG after the first time.
     pub(super) fn report_all(&mut self, told: Vec<Handling>) {
         for handling in told {
-            let recurring = handling.recurring().map(Cow::into_owned);
-            let key = recurring.map(|it| Line(&Happening::Handling(it)).to_string());
-            let is_news = key.is_none_or(|key| self.said.insert(key));
+            let is_news = handling.recurring().is_none_or(|key| self.said.insert(key));
             if matches!(handling, Handling::Processed { .. }) {
                 self.meter_change();
             }
-            let happening = Happening::Handling(handling);
             if is_news {
-                self.context.report(&happening);
+                self.context.report(&handling);
             } else {
-                report_quietly(self.context.logger(), &happening);
+                report_quietly(self.context.logger(), &handling);
             }
         }
     }
@@ -629,7 +616,7 @@ impl Worker {
     fn report_sleep(&self, due: Due) {
         if let Due::At(at) | Due::Paused(at) = due {
             let pause = since(self.shared().setup.clock.now(), at);
-            self.report_handling(Handling::Sleeps { pause });
+            self.context.report(&Handling::Sleeps { pause });
         }
     }
 
@@ -637,7 +624,7 @@ impl Worker {
     fn report_interruption(&self) {
         if let Due::At(at) | Due::Paused(at) = self.due {
             let left = since(self.shared().setup.clock.now(), at);
-            self.report_handling(Handling::SleepInterrupted { left });
+            self.context.report(&Handling::SleepInterrupted { left });
         }
     }
 

@@ -20,9 +20,8 @@ use crate::engine::worker::{Due, Trouble, Worker};
 use crate::engine::writer::Writer;
 use crate::engine::writer::job::{Job, Shown, Written};
 use crate::engine::writer::policy::Patience;
-use crate::happening::Happening;
 use crate::happening::handling::Handling;
-use crate::happening::patching::{PatchPart, Patching};
+use crate::happening::working::{PatchPart, Patching};
 use crate::object::body::Body;
 use crate::object::patch::Patch;
 use crate::object::raw::Raw;
@@ -44,7 +43,7 @@ impl Worker {
             return wake;
         }
         if self.context.is_deleted() {
-            self.report(Patching::Skipped);
+            self.context.report(&Patching::Skipped);
             // Outcomes still count for the deletion that waits.
             self.memory.seen = effects.seen_if_refused;
             return Due::Never;
@@ -54,6 +53,7 @@ impl Worker {
         let (left, written) = self.write(left, finalizers, Patience::Endless).await;
         match written {
             Written::Landed(reply) => {
+                self.count_removed_finalizer(&left, finalizers);
                 let has_changed = self.has_landed(effects.seen, reply);
                 if has_changed && effects.concluded {
                     self.count_round();
@@ -91,8 +91,7 @@ impl Worker {
             .shared()
             .is_already_handled(&self.kind, &self.memory, &self.raw)
         {
-            self.context
-                .report(&Happening::Handling(Handling::Unchanged));
+            self.context.report(&Handling::Unchanged);
             return Due::Never;
         }
         let pause = self.memory.recent.self_triggered.pause();
@@ -108,7 +107,7 @@ impl Worker {
             }
             Written::Forbidden(error) => self.give_up(&error),
             Written::Gone { .. } => {
-                self.report(Patching::Skipped);
+                self.context.report(&Patching::Skipped);
                 self.unwritten_outcome = true;
                 self.is_missing(None)
             }
@@ -268,7 +267,7 @@ impl Worker {
             }
             Written::Outdated(found) => {
                 let patch = self.redacted(&shown);
-                self.report(Patching::Outdated { patch });
+                self.context.report(&Patching::Outdated { patch });
                 if found.is_ok() {
                     self.memory.recent.answered = Some(Instant::now());
                 }
@@ -345,7 +344,7 @@ impl Worker {
         let text = redacted_message(resource, error.to_string());
         if matches!(error, ClusterError::Fenced) {
             // Not lost: the leading instance makes the attempt again.
-            self.report(Patching::NotSent);
+            self.context.report(&Patching::NotSent);
             return;
         }
         let lost = &self.shared().lost_outcomes;
@@ -354,7 +353,7 @@ impl Worker {
             &self.context.about.uid,
             text.clone(),
         );
-        self.report(Patching::GivenUp { error: text });
+        self.context.report(&Patching::GivenUp { error: text });
     }
 
     /// Reads the present object, as one of `kind`.
@@ -375,7 +374,6 @@ impl Worker {
         }
         match found {
             Ok(raw) => {
-                self.look_for_duplicates(&raw);
                 self.know_answer(raw);
                 Due::Now
             }
@@ -390,9 +388,8 @@ impl Worker {
 
     /// Examines a newer state that has arrived while handlers ran, since another writer may already have made the same change.
     pub(super) fn check_newer_state(&mut self) {
-        if let Some(raw) = self.news() {
+        if self.news().is_some() {
             self.memory.recent.self_triggered.end();
-            self.look_for_duplicates(&raw);
         }
     }
 
@@ -458,12 +455,28 @@ impl Worker {
         Due::Never
     }
 
+    /// Counts a landed edit that adds or removes the operator's own finalizer. Edits of other finalizers do not count.
+    fn count_removed_finalizer(&mut self, written: &Patch, before: Option<&[String]>) {
+        let sent = written.get(&["metadata", "finalizers"]);
+        let (Some(before), Some(sent)) = (before, sent) else {
+            return;
+        };
+        let own = &*self.shared().setup.persistence.finalizer;
+        let was_held = before.iter().any(|it| it == own);
+        let is_held = sent
+            .as_array()
+            .is_some_and(|all| all.iter().any(|it| it == own));
+        if was_held != is_held {
+            self.memory.recent.count_removed_finalizer(is_held);
+        }
+    }
+
     /// Counts a round of self-triggered changes: no other writer has changed the object since its handlers last did.
     fn count_round(&mut self) {
         if self.memory.recent.self_triggered.count()
             && self.shared().is_first_self_triggered(self.kind.id)
         {
-            self.report(Patching::SelfTriggered {
+            self.context.report(&Patching::SelfTriggered {
                 resource: Box::new((*self.kind.resource).clone()),
                 times: SelfTriggered::FREE,
             });
@@ -478,10 +491,6 @@ impl Worker {
         }
     }
 
-    fn report(&self, patching: Patching) {
-        self.context.report(&Happening::Patching(patching));
-    }
-
     fn report_begin(&self, patch: &Arc<Patch>) {
         let has = |status: bool| {
             let mut members = patch.as_value().as_object().into_iter().flatten();
@@ -494,7 +503,7 @@ impl Worker {
         };
         let patch = self.redacted(patch);
         for part in parts {
-            self.report(Patching::Begins {
+            self.context.report(&Patching::Begins {
                 patch: patch.clone(),
                 part: *part,
             });
@@ -522,7 +531,7 @@ impl Worker {
         } else {
             format!("{}, and by functions: {added}", patch.as_value())
         };
-        self.report(Patching::Refused {
+        self.context.report(&Patching::Refused {
             message: shortened(message, LONGEST),
             patch: shortened(&patch, LONGEST),
         });

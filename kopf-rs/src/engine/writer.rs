@@ -15,8 +15,7 @@ use crate::engine::context::WorkerContext;
 use crate::engine::report::{report_of_operator, report_outage_over};
 use crate::engine::writer::job::{Job, Step, Written};
 use crate::engine::writer::policy::{Answer, Patience, Request, is_told};
-use crate::happening::patching::Patching;
-use crate::happening::{self, Happening};
+use crate::happening::working::{Patching, Working};
 use crate::object::raw::Raw;
 use crate::object::resource::Resource;
 use crate::rt::backoff::Backoff;
@@ -26,8 +25,6 @@ use crate::rt::outage::{Leaving, OutageGuard};
 pub(super) struct Writer {
     /// The outage that this object shares with others.
     outage: OutageGuard,
-    /// A request may have been executed without an answer, so the next state may be its echo.
-    pub(super) maybe_written: bool,
     conflicts: Backoff,
     conflicted: u32,
 }
@@ -37,7 +34,6 @@ impl Writer {
         let outages = context.shared.setup.cluster.outages().clone();
         Self {
             outage: OutageGuard::new(outages, report_outage_over),
-            maybe_written: false,
             conflicts: Backoff::new(Duration::from_millis(50), Duration::from_secs(10)),
             conflicted: 0,
         }
@@ -106,14 +102,12 @@ impl Writer {
     }
 
     fn landed(&mut self) {
-        self.maybe_written = false;
         self.conflicts.reset();
         self.conflicted = 0;
     }
 
-    /// Derives from the answer whether the server works, and whether something may have been written.
+    /// Derives from the answer whether the server works.
     fn on_answer(&mut self, error: Option<&ClusterError>) {
-        self.maybe_written |= error.is_some_and(ClusterError::may_have_landed);
         let is_served = error.is_none_or(|error| Answer::of(error).is_about_the_object());
         if is_served && let Leaving::Ends(over) = self.outage.leave() {
             report_outage_over(over);
@@ -145,26 +139,26 @@ impl Writer {
     ) {
         let is_told = is_told(failures, error.retry_after().unwrap_or_default());
         let waiting = self.join_outage(resource, error, is_told);
-        report_failure(context, happening::Request::Patch, error, pause, waiting);
+        report_failure(context, "Patching", error, pause, waiting);
     }
 }
 
-fn word(request: Request) -> happening::Request {
+fn word(request: Request) -> &'static str {
     match request {
-        Request::Patch(_) => happening::Request::Patch,
-        Request::Read(_) => happening::Request::Read,
+        Request::Patch(_) => "Patching",
+        Request::Read(_) => "Reading",
     }
 }
 
 fn report_failure(
     context: &WorkerContext,
-    request: happening::Request,
+    doing: &'static str,
     error: &ClusterError,
     pause: Duration,
     waiting: Option<usize>,
 ) {
-    context.report(&Happening::RequestFailed {
-        request,
+    context.report(&Working::RequestFailed {
+        doing,
         error: error.to_string(),
         pause,
         waiting,
@@ -173,7 +167,7 @@ fn report_failure(
         && !rule.is_empty()
         && waiting.is_some()
     {
-        context.report(&Happening::PermissionMissing { rule: rule.clone() });
+        context.report(&Working::PermissionMissing { rule: rule.clone() });
     }
 }
 
@@ -241,7 +235,7 @@ fn report_pruned(context: &WorkerContext, request: PatchRequest<'_>, reply: &Raw
     if !fields.is_empty() {
         let resource = Box::new(request.resource.clone());
         let pruned = Patching::Pruned { resource, fields };
-        context.report(&Happening::Patching(pruned));
+        context.report(&pruned);
     }
 }
 
@@ -249,7 +243,7 @@ fn report_lost_status(cluster: &Cluster, job: &Job<'_>) {
     if cluster.is_first_without_status(job.resource) {
         let resource = Box::new(job.resource.clone());
         let lost = Patching::StatusSubresourceLost { resource };
-        report_of_operator(&Happening::Patching(lost));
+        report_of_operator(&lost);
     }
 }
 

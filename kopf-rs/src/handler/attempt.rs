@@ -8,9 +8,8 @@ use std::fmt;
 use crate::handler::cause::{Attempt, AttemptKey, Cause};
 use crate::handler::error::{HandlerError, PermanentError};
 use crate::handler::extract::FromCause;
-use crate::handler::extract::extractors::ByType;
-use crate::handler::options::ChangeOptions;
-use crate::handler::registry::callback::Callback;
+use crate::handler::extract::extractors::{ByType, family};
+use crate::handler::options::Callback;
 use crate::handler::required::RequiredState;
 
 impl Attempt {
@@ -66,7 +65,8 @@ impl FromCause<'_> for Attempt {
 )]
 pub trait HasAttempts {}
 
-impl HasAttempts for ChangeOptions {}
+#[diagnostic::do_not_recommend]
+impl HasAttempts for family::Change {}
 
 impl<O> ByType<Attempt, O> {
     /// Compiles only if handlers of this family have attempts.

@@ -111,7 +111,7 @@ impl AttemptKey {
 // === impl Cause ===
 
 /// The data that handlers of all families can ask for. Activities have no object, so their object data are empty. The
-/// accessors of one family live in the module of that family.
+/// accessors of single families are in `cause_facts`, `indexer` and `subhandlers`.
 impl Cause {
     /// Returns the id of the handler being called.
     #[must_use]

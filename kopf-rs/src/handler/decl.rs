@@ -2,12 +2,15 @@
 
 use std::time::Duration;
 
+use kopf_rs_schedule::HandlerKind;
+
 use crate::handler::callee::Function;
-use crate::handler::family::Declaration;
+use crate::handler::conversion::ConversionDecl;
 use crate::handler::location::SourceLocation;
-use crate::handler::options::CommonOptions;
+use crate::handler::options::Options;
 use crate::handler::seconds::Seconds;
 use crate::handler::validation_rule::RuleDecl;
+use crate::object::selector::{Selector, SelectorError};
 
 /// The declaration of one annotated item.
 #[derive(Clone, Copy)]
@@ -15,6 +18,8 @@ pub enum Declared {
     /// A function, with one entry per attribute. The lowest attribute comes first, since Kopf registers in that
     /// order.
     Function(&'static [Decl]),
+    /// A function that converts objects between two versions.
+    Conversion(ConversionDecl),
     /// A constant with a validation rule.
     Rule(RuleDecl),
 }
@@ -26,11 +31,12 @@ pub struct Decl {
     pub name: &'static str,
     /// Where the function is; all attributes of one function share the location.
     pub location: SourceLocation,
-    /// The attribute, with the options of its family. `None` for a sub-handler, which its parent registers; the entry
-    /// then only carries its requirements.
-    pub declaration: Option<Declaration>,
-    /// The options that all attributes have.
-    pub common: fn() -> CommonOptions,
+    /// The attribute. Parents register their sub-handlers, so the entry of one only carries its requirements.
+    pub kind: HandlerKind,
+    /// Builds the selector of the resources that the function handles; `None` for functions without an object.
+    pub selector: Option<fn() -> Result<Selector, SelectorError>>,
+    /// Builds the options.
+    pub options: fn() -> Options,
     /// How to call the function.
     pub call: Function,
 }

@@ -1,37 +1,72 @@
-//! A resolved handler, and one call of it.
+//! A handler as plain data, and one call of it.
+//!
+//! An attribute and a closure end up in the same description:
+//!
+//! ```text
+//! #[on_update(.., retries = 3)]     -> Decl { kind, selector, options, call }
+//! handler("id", ..).retries(3)      -> Callback { name, options, callee }, with kind and selector
+//! Handler::new(kind, selector, callback) -> Handler { id, kind, selector, field, filters, retry, .., callee }
+//! ```
+//!
+//! `options` lists all options, and [`HandlerKind`] which kind accepts which. [`Handler::new`] is the only place that
+//! turns options into a handler. Its fields are the options as the engine uses them; its methods derive from the kind
+//! when the handler is called and how its outcome is treated. Code outside of `handler` asks for the kind only to tell
+//! daemons, timers, reconcilers and logins apart, and for the words of metrics.
 
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::Value;
+use kopf_rs_schedule::HandlerKind;
 
 use crate::handler::callee::Callee;
 use crate::handler::cause::{Attempt, Cause, CauseContext, Param};
 use crate::handler::event_sink::OperatorSink;
-use crate::handler::filter::{Filters, Former};
+use crate::handler::filter::Filters;
 use crate::handler::index::erased::IndexType;
 use crate::handler::location::DeclaredAt;
 use crate::handler::named_panic::named;
-use crate::handler::options::ErrorsMode;
-use crate::handler::owned::OwnedKind;
-use crate::handler::rules::FamilyRules;
+use crate::handler::options::Callback;
+use crate::handler::options::{ErrorsMode, Options};
+use crate::handler::owned::{OwnedKind, former_kinds, owned_kinds};
 use crate::handler::subject::{Activity, Reason, Subject};
-use crate::handler::target::TargetKind;
-use crate::handler::timing::{BackgroundKind, Timing};
-use crate::handler::webhook::AdmissionHandler;
+use crate::handler::target::{TargetKind, target_kinds};
+use crate::handler::timing::{Timing, schedule};
+use crate::handler::webhook::{AdmissionKind, Webhook};
 use crate::object::path::FieldPath;
 use crate::object::resource::Resource;
-use crate::object::selector::Selector;
+use crate::object::selector::{Selector, SelectorError};
 
 /// A resolved handler: the engine resolves each declaration once, at start. Displays as in log lines: `Handler 'id'`,
 /// `Activity 'id'`.
 pub(crate) struct Handler {
     /// Kopf's id: `name` or `name/field.path`.
     pub(crate) id: Arc<str>,
-    /// The family's rules: when the handler is called, and how its outcome is treated.
-    pub(crate) family: Box<dyn FamilyRules>,
+    pub(crate) kind: HandlerKind,
+    /// The resources it handles; `None` for handlers without an object.
+    pub(crate) selector: Option<Selector>,
+    /// The field it is restricted to.
+    pub(crate) field: Option<FieldPath>,
+    /// The filters that select its objects and changes.
+    pub(crate) filters: Filters,
+    pub(crate) retry: RetryOptions,
+    /// `on_delete`: adds no finalizer.
+    pub(crate) optional: bool,
+    /// `on_resume`: also handles objects being deleted.
+    pub(crate) deleted: bool,
+    /// When it is called, if it runs in the background.
+    pub(crate) timing: Option<Timing>,
+    /// The kinds of its children; a change of a child triggers a call.
+    pub(crate) owns: Vec<OwnedKind>,
+    /// The kinds of children that former versions of it made.
+    pub(crate) formerly_owns: Vec<Selector>,
+    /// The kinds of objects that it refers to but does not own.
+    pub(crate) watches: Vec<TargetKind>,
+    /// The types of the index that it fills; `None` for handlers that fill none.
+    pub(crate) index: Option<IndexType>,
+    /// The configuration of an admission handler's webhook.
+    pub(crate) webhook: Webhook,
     /// The value of the argument `param`.
     pub(crate) param: Option<Param>,
     pub(crate) declared_at: DeclaredAt,
@@ -40,12 +75,31 @@ pub(crate) struct Handler {
     pub(crate) is_keyed: bool,
 }
 
+/// How the engine retries failed attempts.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct RetryOptions {
+    /// How the engine treats arbitrary errors.
+    pub(crate) errors: Option<ErrorsMode>,
+    /// Total timeout over all attempts. Cancels an async attempt that is still running.
+    pub(crate) timeout: Option<Duration>,
+    /// Maximum number of attempts.
+    pub(crate) retries: Option<u32>,
+    /// Fixed back-off after an arbitrary error.
+    pub(crate) backoff: Option<Duration>,
+}
+
 /// One call of a handler. Dereferences to the cause of the call.
 #[derive(Clone, Debug)]
 pub(crate) struct HandlerCall {
     pub(crate) handler: Arc<Handler>,
     pub(crate) cause: Cause,
 }
+
+/// The default of `resync`, as in controller-runtime.
+const RESYNC: Duration = Duration::from_secs(10 * 60 * 60);
+
+/// The error of a handler that cannot have sub-handlers.
+pub(crate) const NO_PARENT: &str = "sub-handlers need a parent that is called for a change: on_create, on_update, on_delete, on_resume or on_field";
 
 // === impl ===
 
@@ -80,90 +134,188 @@ impl Deref for HandlerCall {
     }
 }
 
-/// The purpose of a handler, as its family defines it. Code outside of `handler` never asks which attribute declared a
-/// handler.
 impl Handler {
-    /// Returns whether it handles changes of objects.
+    /// Builds the handler that an attribute or an explicit registry declares.
+    ///
+    /// # Errors
+    /// Returns the first problem with its options or its selector.
+    pub(crate) fn new(
+        kind: HandlerKind,
+        selector: Option<Result<Selector, SelectorError>>,
+        callback: Callback,
+    ) -> Result<Self, String> {
+        let options = &callback.options;
+        options.check(kind)?;
+        if kind == HandlerKind::OnField && options.field.is_none() {
+            return Err("needs a `field`".to_owned());
+        }
+        let selector = selector.transpose().map_err(|error| error.to_string())?;
+        Self::resolved(kind, selector, callback)
+    }
+
+    /// Builds a sub-handler from a callback that was registered while this handler runs. It handles the same changes.
+    ///
+    /// # Errors
+    /// Returns the first problem with its options.
+    pub(crate) fn subhandler(&self, callback: Callback) -> Result<Self, String> {
+        let shown = id(&callback.name, callback.options.field.as_ref());
+        let id = format!("{}/{}", self.id, callback.name).into();
+        let child = self.child(callback);
+        Ok(Self {
+            id,
+            is_keyed: false,
+            ..child.map_err(|misuse| format!("sub-handler '{shown}': {misuse}"))?
+        })
+    }
+
+    fn child(&self, callback: Callback) -> Result<Self, String> {
+        if !self.is_for_changes() {
+            return Err(NO_PARENT.to_owned());
+        }
+        if let Some((_, foreign)) = callback.options.foreign(HandlerKind::Subhandler) {
+            return Err(format!("`{foreign}` is not an option of sub-handlers"));
+        }
+        let child = Self::resolved(self.kind, self.selector.clone(), callback)?;
+        let is_one_sided = child.filters.old.is_some() || child.filters.new.is_some();
+        if is_one_sided && !self.reacts_to_differences() {
+            let parent = self.kind.attribute();
+            return Err(format!(
+                "`old` and `new` belong to sub-handlers of on_update and on_field, but its parent is one of {parent}: use `value` or `when` \
+                 here, or register it in a parent that is called for updates"
+            ));
+        }
+        Ok(child)
+    }
+
+    fn resolved(
+        kind: HandlerKind,
+        selector: Option<Selector>,
+        callback: Callback,
+    ) -> Result<Self, String> {
+        let options: Options = callback.options;
+        match (kind == HandlerKind::Index, options.index.is_some()) {
+            (true, false) => {
+                return Err(
+                    "the function of an index is made by `indexer` or `indexer_async`".to_owned(),
+                );
+            }
+            (false, true) => {
+                return Err("a function made by `indexer` belongs to `Registry::index`".to_owned());
+            }
+            _ => {}
+        }
+        let filters = options.filters();
+        filters.check(options.field.as_ref())?;
+        let in_id = options
+            .field
+            .as_ref()
+            .filter(|_| kind != HandlerKind::Index);
+        let admission = AdmissionKind::of(kind);
+        let webhook = admission.map(|it| Webhook::new(it, &options)).transpose()?;
+        Ok(Self {
+            id: id(&callback.name, in_id).into(),
+            kind,
+            selector,
+            filters,
+            retry: RetryOptions {
+                errors: options.errors,
+                // The `timeout` of admission handlers limits the API server instead.
+                timeout: options.timeout.filter(|_| admission.is_none()),
+                retries: options.retries,
+                backoff: options.backoff,
+            },
+            optional: options.optional,
+            deleted: options.deleted,
+            timing: timing(kind, &options)?,
+            owns: owned_kinds(options.owns, options.reads)?,
+            formerly_owns: former_kinds(options.formerly_owns)?,
+            watches: target_kinds(options.watches)?,
+            index: options.index,
+            webhook: webhook.unwrap_or_default(),
+            field: options.field,
+            param: options.param,
+            declared_at: callback.declared_at,
+            callee: callback.callee,
+            is_keyed: options.keyed,
+        })
+    }
+}
+
+/// The rules of its kind: when it is called, and how its outcome is treated.
+impl Handler {
+    /// Returns whether it handles changes of objects. Then the progress of its attempts is stored on the object, which
+    /// requires the permission to patch it.
     pub(crate) fn is_for_changes(&self) -> bool {
-        self.family.is_for_changes()
+        use HandlerKind::{Finalize, OnCreate, OnDelete, OnField, OnResume, OnUpdate};
+        let all = [OnCreate, OnUpdate, OnDelete, Finalize, OnResume, OnField];
+        all.contains(&self.kind)
     }
 
     /// Returns whether it handles every watch event, regardless of changes.
     pub(crate) fn is_for_events(&self) -> bool {
-        self.family.is_for_events()
-    }
-
-    /// Returns whether the progress of its attempts is stored on the object.
-    pub(crate) fn persists_progress(&self) -> bool {
-        self.family.persists_progress()
+        self.kind == HandlerKind::OnEvent
     }
 
     /// Returns whether it handles cycles with this reason. `initial`: the object was listed and has not been handled
     /// since.
     pub(crate) fn is_for(&self, reason: Reason, initial: bool) -> bool {
-        self.family.is_for(reason, initial)
+        match self.kind {
+            HandlerKind::OnCreate => reason == Reason::Create,
+            HandlerKind::OnUpdate => reason == Reason::Update,
+            HandlerKind::OnDelete | HandlerKind::Finalize => reason == Reason::Delete,
+            HandlerKind::OnResume => {
+                initial && reason != Reason::Create && (reason != Reason::Delete || self.deleted)
+            }
+            HandlerKind::OnField => true,
+            _ => false,
+        }
     }
 
     /// Returns whether it handles only differences, one change after the other.
     pub(crate) fn reacts_to_differences(&self) -> bool {
-        self.family.reacts_to_differences()
+        matches!(self.kind, HandlerKind::OnUpdate | HandlerKind::OnField)
     }
 
     /// Returns whether it runs when the operator starts, rather than for changes.
     pub(crate) fn is_for_resuming(&self) -> bool {
-        self.family.is_for_resuming()
+        self.kind == HandlerKind::OnResume
     }
 
     /// Returns whether objects in its scope need a finalizer, so that they stay until it has handled their deletion.
     pub(crate) fn needs_finalizer(&self) -> bool {
-        self.family.needs_finalizer()
+        self.comes_last() || self.kind == HandlerKind::OnDelete && !self.optional
     }
 
     /// Returns whether it handles deletions on a best-effort basis, without a finalizer that blocks them.
     pub(crate) fn is_optional_deletion(&self) -> bool {
-        self.family.is_optional_deletion()
+        self.kind == HandlerKind::OnDelete && self.optional
     }
 
     /// Returns whether it runs after all other deletion handlers of the object, and after its background tasks have
     /// stopped.
     pub(crate) fn comes_last(&self) -> bool {
-        self.family.comes_last()
+        self.kind == HandlerKind::Finalize
     }
 
     /// Returns the resources it handles; `None` for handlers without an object.
     pub(crate) fn selector(&self) -> Option<&Selector> {
-        self.family.selector()
+        self.selector.as_ref()
     }
 
     /// Returns the field it is restricted to.
     pub(crate) fn field(&self) -> Option<&FieldPath> {
-        self.family.field()
-    }
-
-    /// Returns the filters that select its objects.
-    pub(crate) fn filters(&self) -> &Filters {
-        self.family.filters()
+        self.field.as_ref()
     }
 
     /// Evaluates its filters. Filters may be user functions, so a panic names the filter's handler.
     pub(crate) fn filtered<T>(&self, ask: impl FnOnce(&Filters) -> T) -> T {
         let name = || format!("a filter of '{}'", self.id);
-        named(name, || ask(self.filters()))
-    }
-
-    /// Returns whether its field, or the object, has changed from and to the values that it accepts.
-    pub(crate) fn accepts_change(&self, old: Former<'_>, new: Option<&Value>) -> bool {
-        self.family.accepts_change(old, new)
+        named(name, || ask(&self.filters))
     }
 
     /// Returns whether its filters contain user functions.
     pub(crate) fn has_filter_functions(&self) -> bool {
-        self.family.has_filter_functions()
-    }
-
-    /// Returns the total timeout over all attempts.
-    pub(crate) fn timeout(&self) -> Option<Duration> {
-        self.family.retry().timeout
+        self.filters.has_functions() || self.timing.as_ref().is_some_and(Timing::has_functions)
     }
 
     /// Returns whether it is a plain `fn`, which no timeout can interrupt.
@@ -171,40 +323,13 @@ impl Handler {
         self.callee.is_blocking()
     }
 
-    /// Returns the maximum number of attempts.
-    pub(crate) fn retries(&self) -> Option<u32> {
-        self.family.retry().retries
-    }
-
-    /// Returns the fixed back-off after an arbitrary error.
-    pub(crate) fn backoff(&self) -> Option<Duration> {
-        self.family.retry().backoff
-    }
-
-    /// Returns how an arbitrary error is treated.
+    /// Returns how an arbitrary error is treated. As in Kopf, indices have another default.
     pub(crate) fn errors(&self) -> ErrorsMode {
-        let errors = self.family.retry().errors;
-        errors.unwrap_or(ErrorsMode::Temporary)
-    }
-
-    /// Returns its kind and timing if it runs in the background.
-    pub(crate) fn background(&self) -> Option<(BackgroundKind, &Timing)> {
-        self.family.background()
-    }
-
-    /// Returns the kinds of objects that it refers to but does not own.
-    pub(crate) fn watches(&self) -> &[TargetKind] {
-        self.family.watches()
-    }
-
-    /// Returns the kinds of its children; a change of a child triggers a call.
-    pub(crate) fn owns(&self) -> &[OwnedKind] {
-        self.family.owns()
-    }
-
-    /// Returns the kinds of children that former versions of it made.
-    pub(crate) fn formerly_owns(&self) -> &[Selector] {
-        self.family.formerly_owns()
+        let default = match self.kind {
+            HandlerKind::Index => ErrorsMode::Ignored,
+            _ => ErrorsMode::Temporary,
+        };
+        self.retry.errors.unwrap_or(default)
     }
 
     /// Returns whether it makes children of this resource, or former versions of it did.
@@ -214,56 +339,81 @@ impl Handler {
 
     /// Returns the kinds of all its children, including those of former versions.
     pub(crate) fn kinds_of_children(&self) -> impl Iterator<Item = &Selector> {
-        let owns = self.owns().iter().map(|it| &it.selector);
-        owns.chain(self.formerly_owns())
-    }
-
-    /// Returns the types of the index that it fills; `None` for handlers that fill none.
-    pub(crate) fn index(&self) -> Option<IndexType> {
-        self.family.index()
+        let owns = self.owns.iter().map(|it| &it.selector);
+        owns.chain(&self.formerly_owns)
     }
 
     /// Returns whether its log lines become Kubernetes Events if the operator posts log lines.
     pub(crate) fn posts_lines(&self) -> bool {
-        self.family.posts_lines()
+        let is_silent = self.is_for_events() || self.index.is_some();
+        !is_silent && self.admission().is_none()
     }
 
-    /// Returns whether other handlers may have the same id.
-    pub(crate) fn may_share_id(&self) -> bool {
-        self.family.may_share_id()
-    }
-
-    /// Returns its admission rules; `None` if it is not an admission handler.
-    pub(crate) fn admission(&self) -> Option<&AdmissionHandler> {
-        self.family.admission()
+    /// Returns its kind if it is an admission handler.
+    pub(crate) fn admission(&self) -> Option<AdmissionKind> {
+        AdmissionKind::of(self.kind)
     }
 
     /// Returns the activity it belongs to; `None` for handlers of objects.
     pub(crate) fn activity(&self) -> Option<Activity> {
-        self.family.activity()
+        match self.kind {
+            HandlerKind::OnStartup => Some(Activity::Startup),
+            HandlerKind::OnCleanup => Some(Activity::Cleanup),
+            HandlerKind::OnLogin => Some(Activity::Login),
+            HandlerKind::OnProbe => Some(Activity::Probe),
+            _ => None,
+        }
     }
+}
 
-    /// Returns the scope of its id. Handlers in the same scope need different ids if their resources overlap.
-    pub(crate) fn id_scope(&self) -> &'static str {
-        self.family.id_scope()
+/// Takes the timing from the options of a handler; `None` if such handlers do not run in the background.
+///
+/// # Errors
+/// Returns an error for implausible spans, and for options that contradict each other.
+fn timing(kind: HandlerKind, options: &Options) -> Result<Option<Timing>, String> {
+    use HandlerKind::{Daemon, Reconcile, Timer};
+    if !matches!(kind, Daemon | Timer | Reconcile) {
+        return Ok(None);
     }
+    let resync = options.resync.unwrap_or(RESYNC);
+    let timing = Timing {
+        schedule: schedule(options.schedule.as_deref(), options.zone.as_deref())?,
+        initial_delay: options.initial_delay.clone(),
+        interval: options.interval.clone(),
+        sharp: options.sharp,
+        idle: options.idle,
+        resync: (kind == Reconcile).then_some(resync),
+        cancellation_backoff: options.cancellation_backoff,
+        cancellation_timeout: options.cancellation_timeout,
+        cancellation_polling: options.cancellation_polling,
+    };
+    timing.check()?;
+    Ok(Some(timing))
 }
 
 impl fmt::Display for Handler {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} '{}'", self.family.noun(), self.id)
+        let noun = match self.kind {
+            HandlerKind::Daemon => "Daemon",
+            HandlerKind::Timer => "Timer",
+            HandlerKind::Reconcile => "Reconciler",
+            HandlerKind::Index => "Indexer",
+            _ if self.admission().is_some() => "Webhook",
+            _ if self.activity().is_some() => "Activity",
+            _ => "Handler",
+        };
+        write!(f, "{noun} '{}'", self.id)
     }
 }
 
 impl fmt::Debug for Handler {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let attribute = self.family.attribute().name;
-        write!(f, "Handler({:?}, {attribute})", self.id)
+        write!(f, "Handler({:?}, {})", self.id, self.kind.attribute())
     }
 }
 
 /// Builds Kopf's handler id: the name, followed by the field if there is one.
-pub(crate) fn id(name: &str, field: Option<&FieldPath>) -> String {
+fn id(name: &str, field: Option<&FieldPath>) -> String {
     match field {
         Some(field) => format!("{name}/{field}"),
         None => name.to_owned(),

@@ -22,24 +22,20 @@ pub const ABSENT: Criterion = Criterion::Absent;
 
 /// The filters of a handler. An object must pass all of them.
 #[derive(Clone, Default)]
-pub struct Filters {
+pub(crate) struct Filters {
     /// One criterion per label.
-    pub labels: Vec<(String, Criterion)>,
+    pub(crate) labels: Vec<(String, Criterion)>,
     /// One criterion per annotation.
-    pub annotations: Vec<(String, Criterion)>,
+    pub(crate) annotations: Vec<(String, Criterion)>,
     /// The criterion on the field's value. It suffices if the value before or after the change meets it.
-    pub value: Option<Criterion>,
+    pub(crate) value: Option<Criterion>,
+    /// The criterion on the field's value before the change.
+    pub(crate) old: Option<Criterion>,
+    /// The criterion on the field's value after the change.
+    pub(crate) new: Option<Criterion>,
     /// A predicate over the whole cause, evaluated last.
-    pub when: Option<When>,
+    pub(crate) when: Option<When>,
 }
-
-/// The filters of handlers without an object.
-pub(crate) static NO_FILTERS: Filters = Filters {
-    labels: Vec::new(),
-    annotations: Vec::new(),
-    value: None,
-    when: None,
-};
 
 /// A criterion that one value must meet.
 #[derive(Clone)]
@@ -86,17 +82,6 @@ impl<T: Into<Value>> From<T> for Criterion {
     }
 }
 
-impl fmt::Debug for Filters {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Filters")
-            .field("labels", &self.labels)
-            .field("annotations", &self.annotations)
-            .field("value", &self.value)
-            .field("when", &self.when.is_some())
-            .finish()
-    }
-}
-
 impl fmt::Debug for Criterion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -139,17 +124,28 @@ impl Filters {
             })
     }
 
+    /// Returns whether the field, or the object, has changed from and to the values that `old` and `new` accept.
+    pub(crate) fn accept_change(&self, old: Former<'_>, new: Option<&Value>) -> bool {
+        self.old.as_ref().is_none_or(|it| it.holds_formerly(old))
+            && self.new.as_ref().is_none_or(|it| it.holds(new))
+    }
+
     /// Returns whether the filters contain user functions.
     pub(crate) fn has_functions(&self) -> bool {
         let named = self.labels.iter().chain(&self.annotations);
-        let mut criteria = named.map(|(_, it)| it).chain(&self.value);
+        let values = self.value.iter().chain(&self.old).chain(&self.new);
+        let mut criteria = named.map(|(_, it)| it).chain(values);
         self.when.is_some() || criteria.any(Criterion::is_function)
     }
 
     /// Rejects filters that contradict each other.
     pub(crate) fn check(&self, field: Option<&FieldPath>) -> Result<(), &'static str> {
-        if self.value.is_some() && field.is_none() {
+        let one_sided = self.old.is_some() || self.new.is_some();
+        if field.is_none() && (one_sided || self.value.is_some()) {
             return Err("`value`, `old` and `new` need a `field`");
+        }
+        if self.value.is_some() && one_sided {
+            return Err("`value` excludes `old` and `new`");
         }
         Ok(())
     }
@@ -301,5 +297,19 @@ mod tests {
             accepts(Some(Criterion::Absent), None, v.clone())
                 && !accepts(Some(Criterion::Absent), v, w)
         );
+    }
+
+    #[test]
+    fn changes_are_checked_side_by_side() {
+        let filters = Filters {
+            old: Some(Criterion::Equals(json!(1))),
+            new: Some(Criterion::Absent),
+            ..Filters::default()
+        };
+        let one = json!(1);
+        assert!(filters.accept_change(Former::Known(Some(&one)), None));
+        assert!(!filters.accept_change(Former::Known(None), None));
+        assert!(!filters.accept_change(Former::Known(Some(&one)), Some(&one)));
+        assert!(filters.accept_change(Former::Unknown, None));
     }
 }

@@ -6,27 +6,22 @@ use std::marker::PhantomData;
 
 use crate::handler::callee::{Callee, Function};
 use crate::handler::location::{DeclaredAt, SourceLocation};
-use crate::handler::options::{CallbackOptions, ChangeOptions, CommonOptions};
-use crate::handler::registry::callback::Callback;
+use crate::handler::options::Callback;
+use crate::handler::options::Options;
 
 /// Makes a sub-handler from an annotated function, with the function's name or the given id.
 #[must_use]
 pub fn subhandler(
     (name, id): (&str, Option<String>),
     location: SourceLocation,
-    common: CommonOptions,
-    options: ChangeOptions,
+    options: Options,
     call: Function,
 ) -> Callback {
-    let id = id.or(common.id);
+    let id = id.or_else(|| options.id.clone());
     Callback {
         name: id.unwrap_or_else(|| name.to_owned()),
         declared_at: DeclaredAt::Function(location),
-        options: CallbackOptions {
-            param: common.param,
-            change: options,
-            ..CallbackOptions::default()
-        },
+        options,
         callee: Callee::Fn(call),
     }
 }

@@ -2,22 +2,18 @@
 //!
 //! It resolves declarations into handlers once, at start, and reports all problems in one error.
 
-use std::error::Error;
 use std::sync::Arc;
 
-use crate::handler::attribute::Attribute;
-use crate::handler::callee::Callee;
-use crate::handler::cause::Param;
+use kopf_rs_schedule::HandlerKind;
+
 use crate::handler::conversion::ConversionFunction;
-use crate::handler::definition::{Handler, id};
+use crate::handler::definition::Handler;
 use crate::handler::index::erased::{IndexRequirement, Indices};
 use crate::handler::location::DeclaredAt;
-use crate::handler::options::CallbackOptions;
-use crate::handler::registry::callback::Callback;
+use crate::handler::options::Callback;
 use crate::handler::registry::problem::Problem;
 use crate::handler::registry::selectors::IntoSelector;
 use crate::handler::required::Requirement;
-use crate::handler::rules::FamilyRules;
 use crate::handler::validation_rule::{DeclaredRule, ValidationRule};
 use crate::object::selector::{Selector, SelectorError};
 
@@ -145,35 +141,37 @@ impl Registry {
     pub(crate) fn indices(&self) -> Indices {
         let mut indices = Indices::default();
         for handler in &self.handlers {
-            if let Some(ty) = handler.index() {
+            if let Some(ty) = handler.index {
                 indices.declare(&handler.id, ty);
             }
         }
         indices
     }
 
-    /// Registers a closure in place of a function with that attribute. `family` builds the family's rules from the
-    /// options.
-    pub(super) fn with(
+    /// Registers a handler, or the problem with its declaration.
+    fn with(
         mut self,
-        attribute: Attribute,
+        kind: HandlerKind,
+        selector: Option<Result<Selector, SelectorError>>,
         callback: Callback,
-        family: impl FnOnce(CallbackOptions) -> Result<Box<dyn FamilyRules>, Box<dyn Error>>,
     ) -> Self {
-        let mut options = callback.options;
-        let misuse = attribute.misuse(&options);
-        let base = HandlerBase {
-            name: callback.name,
-            declared_at: callback.declared_at,
-            param: options.param.take(),
-            callee: callback.callee,
-            is_keyed: options.keyed,
+        let (name, declared_at) = (callback.name.clone(), callback.declared_at);
+        let nameless = name.is_empty().then(|| "an id cannot be empty".to_owned());
+        let refused = match Handler::new(kind, selector, callback) {
+            Ok(handler) => {
+                self.handlers.push(Arc::new(handler));
+                None
+            }
+            Err(message) => Some(message),
         };
-        let family = match misuse {
-            Some(misuse) => Err(misuse),
-            None => family(options).map_err(|error| error.to_string()),
-        };
-        self.push(attribute, base, family);
+        let messages = nameless.into_iter().chain(refused);
+        self.problems
+            .extend(messages.map(|message| Problem::Declaration {
+                attribute: kind.attribute(),
+                name: name.clone(),
+                declared_at,
+                message,
+            }));
         self
     }
 
@@ -198,55 +196,70 @@ impl Registry {
             }),
         }
     }
-
-    fn push(
-        &mut self,
-        attribute: Attribute,
-        base: HandlerBase,
-        family: Result<Box<dyn FamilyRules>, String>,
-    ) {
-        let mut complain = |message| {
-            self.problems.push(Problem::Declaration {
-                attribute: attribute.name,
-                name: base.name.clone(),
-                declared_at: base.declared_at,
-                message,
-            });
-        };
-        if base.name.is_empty() {
-            complain("an id cannot be empty".to_owned());
-        }
-        match family {
-            Ok(family) => self.handlers.push(Arc::new(base.handler(family))),
-            Err(message) => complain(message),
-        }
-    }
 }
 
-/// The parts of a handler that do not depend on its family.
-struct HandlerBase {
-    name: String,
-    declared_at: DeclaredAt,
-    param: Option<Param>,
-    callee: Callee,
-    is_keyed: bool,
+/// Defines the methods that register closures in place of annotated functions, first those for objects.
+macro_rules! registered {
+    ($($(#[$doc:meta])* $kind:ident $method:ident;)* [] $($(#[$activity_doc:meta])* $activity:ident $activity_method:ident;)*) => {
+        impl Registry {
+            $(
+                $(#[$doc])*
+                #[must_use]
+                pub fn $method(self, resources: impl IntoSelector, handler: Callback) -> Self {
+                    self.with(HandlerKind::$kind, Some(resources.into_selector()), handler)
+                }
+            )*
+            $(
+                $(#[$activity_doc])*
+                #[must_use]
+                pub fn $activity_method(self, handler: Callback) -> Self {
+                    self.with(HandlerKind::$activity, None, handler)
+                }
+            )*
+        }
+    };
 }
 
-impl HandlerBase {
-    fn handler(self, family: Box<dyn FamilyRules>) -> Handler {
-        Handler {
-            id: id(
-                &self.name,
-                family.field().filter(|_| family.has_field_in_id()),
-            )
-            .into(),
-            family,
-            param: self.param,
-            declared_at: self.declared_at,
-            callee: self.callee,
-            is_keyed: self.is_keyed,
-        }
-    }
+registered! {
+    /// Call `handler` for new objects.
+    OnCreate on_create;
+    /// Call `handler` for changed objects.
+    OnUpdate on_update;
+    /// Call `handler` for objects being deleted.
+    OnDelete on_delete;
+    /// Call `handler` for objects being deleted, when all else has ended for them.
+    Finalize finalize;
+    /// Call `handler` for objects found handled when the operator starts.
+    OnResume on_resume;
+    /// Call `handler` for changes of its field, which it must have.
+    OnField on_field;
+    /// Calls `handler` for every watch event.
+    OnEvent on_event;
+    /// Runs `handler` for each object while the object exists.
+    Daemon daemon;
+    /// Calls `handler` for each object periodically.
+    Timer timer;
+    /// Calls `handler` for each object, and again whenever the object or one of its children changes.
+    Reconcile reconcile;
+    /// Stores the results of `handler` for all objects in an index with the function's id. Create it with
+    /// [`indexer`](crate::indexer) or [`indexer_async`](crate::indexer_async).
+    Index index;
+    /// Calls `handler` to allow or deny requests about objects.
+    OnValidate on_validate;
+    /// Calls `handler` to change objects before they are stored.
+    OnMutate on_mutate;
+    []
+    /// Calls `handler` once, before any object is handled.
+    OnStartup on_startup;
+    /// Calls `handler` once, after the last object has been handled.
+    OnCleanup on_cleanup;
+    /// Calls `handler` for credentials. Its result is a [`ConnectionInfo`](crate::ConnectionInfo), or an `Option` of
+    /// one. See
+    /// [`Operator::run_logged_in`](crate::Operator::run_logged_in).
+    OnLogin on_login;
+    /// Calls `handler` for each request to the liveness endpoint ([`Operator::liveness`](crate::Operator::liveness)).
+    /// Its result is part of the response.
+    OnProbe on_probe;
 }
 
 #[cfg(test)]

@@ -8,13 +8,12 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::handler::cause::Cause;
-use crate::handler::definition::{Handler, id};
+use crate::handler::definition::NO_PARENT;
 use crate::handler::error::{HandlerError, HandlerResult, PermanentError};
 use crate::handler::extract::FromCause;
-use crate::handler::extract::extractors::ByType;
+use crate::handler::extract::extractors::{ByType, family};
 use crate::handler::lifecycle::Lifecycle;
-use crate::handler::registry::callback::Callback;
-use crate::handler::rules::NO_PARENT;
+use crate::handler::options::Callback;
 use crate::handler::subject::Subject;
 
 /// The sub-handlers of one call: Kopf's `@kopf.subhandler` and `kopf.execute()`.
@@ -215,24 +214,6 @@ impl Cause {
     }
 }
 
-impl Handler {
-    /// Builds a sub-handler of this handler from a callback registered while this one runs.
-    pub(crate) fn subhandler(&self, callback: Callback) -> Result<Self, String> {
-        let Callback { name, options, .. } = callback;
-        let shown = id(&name, options.change.field.as_ref());
-        let param = options.param.clone();
-        let family = self.family.subhandler(options);
-        Ok(Self {
-            id: format!("{}/{name}", self.id).into(),
-            family: family.map_err(|misuse| format!("sub-handler '{shown}': {misuse}"))?,
-            param,
-            declared_at: callback.declared_at,
-            callee: callback.callee,
-            is_keyed: false,
-        })
-    }
-}
-
 impl FromCause<'_> for Subhandlers {
     fn from_cause(cause: &Cause) -> Result<Self, HandlerError> {
         cause.subhandlers()
@@ -246,6 +227,9 @@ impl FromCause<'_> for Subhandlers {
     note = "they belong to #[on_create], #[on_update], #[on_delete], #[on_resume] and #[on_field], which keep progress on the object"
 )]
 pub trait GivesSubhandlers {}
+
+#[diagnostic::do_not_recommend]
+impl GivesSubhandlers for family::Change {}
 
 impl<O> ByType<Subhandlers, O> {
     /// Compiles only if handlers of this family can have sub-handlers.

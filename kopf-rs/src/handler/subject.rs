@@ -125,7 +125,7 @@ pub(crate) struct Sides {
 
 /// An activity of the operator itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Activity {
+pub(crate) enum Activity {
     /// `#[on_startup]`
     Startup,
     /// `#[on_cleanup]`

@@ -82,13 +82,7 @@ impl Cause {
             handler_id: "handler".into(),
             param: None,
             context: CauseContext::default(),
-            attempt: Attempt {
-                retry: 0,
-                is_first: true,
-                started: Timestamp::UNIX_EPOCH,
-                runtime: Duration::ZERO,
-                key: None,
-            },
+            attempt: Attempt::first(Timestamp::UNIX_EPOCH),
             subject,
         };
         TestCause {

@@ -76,7 +76,7 @@ fn subject(handler: &Handler, object: SubjectObject, spec: Value) -> Subject {
             object,
             event: EventType::Listed,
         })
-    } else if handler.index().is_some() {
+    } else if handler.index.is_some() {
         Subject::Index(IndexSubject {
             object,
             entries: EntriesSink::default(),
@@ -88,7 +88,7 @@ fn subject(handler: &Handler, object: SubjectObject, spec: Value) -> Subject {
             sides: Arc::default(),
             warnings: Warnings::new(),
         })
-    } else if handler.background().is_some() {
+    } else if handler.timing.is_some() {
         Subject::Background(BackgroundSubject {
             again: AgainCell::default(),
             live: Live::of(object.body.clone()),

@@ -12,17 +12,6 @@ use kopf_rs_schedule::Schedule;
 use crate::handler::cause::Cause;
 use crate::handler::seconds::Seconds;
 
-/// The kind of a background handler.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BackgroundKind {
-    /// `#[daemon]`
-    Daemon,
-    /// `#[timer]`
-    Timer,
-    /// `#[reconcile]`
-    Reconcile,
-}
-
 /// When the operator calls a background handler, and how it stops it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Timing {
@@ -128,7 +117,7 @@ impl Timing {
     const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 
     /// Rejects implausible spans, and options that contradict each other.
-    pub(crate) fn check(&self) -> Result<(), String> {
+    pub(super) fn check(&self) -> Result<(), String> {
         let fixed = |pause: &Option<Pause>| pause.as_ref().and_then(Pause::fixed);
         let interval = fixed(&self.interval);
         let spans = [
@@ -185,5 +174,17 @@ impl Timing {
     pub(crate) fn has_functions(&self) -> bool {
         let mut pauses = self.initial_delay.iter().chain(&self.interval);
         pauses.any(Pause::is_function)
+    }
+}
+
+/// Parses the options `schedule` and `zone`.
+pub(super) fn schedule(text: Option<&str>, zone: Option<&str>) -> Result<Option<Schedule>, String> {
+    match (text, zone) {
+        (None, None) => Ok(None),
+        (None, Some(_)) => Err("`zone` is that of a `schedule`: give one".to_owned()),
+        (Some(text), zone) => {
+            let schedule = Schedule::parse(text, zone);
+            schedule.map(Some).map_err(|error| error.to_string())
+        }
     }
 }

@@ -5,27 +5,24 @@
 
 use std::time::Duration;
 
-use crate::handler::filter::Filters;
+use kopf_rs_schedule::HandlerKind;
+
 use crate::handler::operation::Operation;
-use crate::object::path::FieldPath;
-use crate::object::selector::Selector;
+use crate::handler::options::Options;
 
 /// The kind of an admission handler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum AdmissionKind {
+pub(crate) enum AdmissionKind {
     /// `#[on_validate]`
     Validate,
     /// `#[on_mutate]`
     Mutate,
 }
 
-/// An admission handler, with the data for the configuration of its webhook and for selecting it in a review.
-pub(crate) struct AdmissionHandler {
-    pub(crate) kind: AdmissionKind,
-    pub(crate) selector: Selector,
-    pub(crate) field: Option<FieldPath>,
-    pub(crate) filters: Filters,
-    /// The declared operations. Empty means all that its kind allows; see [`operations()`](Self::operations).
+/// The configuration of an admission handler's webhook. Other handlers have an empty one.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Webhook {
+    /// The operations that the handler handles.
     pub(crate) operations: Vec<Operation>,
     /// `None`: the main resource. `*`: the main resource and all its subresources.
     pub(crate) subresource: Option<String>,
@@ -36,14 +33,14 @@ pub(crate) struct AdmissionHandler {
     /// True if the API server allows requests that the webhook fails to answer.
     pub(crate) ignore_failures: Option<bool>,
     /// The time that the API server waits for a response.
-    pub(crate) timeout: Option<Duration>,
-    /// `#[on_validate]`: true if it also handles updates of objects being deleted.
-    pub(crate) deleted: bool,
+    pub(crate) timeout: Duration,
+    /// True if it handles updates of objects being deleted.
+    pub(crate) is_for_dying: bool,
 }
 
 /// The default timeout. The API server's own default is 10 seconds, and Kopf's is 30. Mutating webhooks run one after
 /// the other within the time of the user's request, so the default is shorter here.
-pub(crate) const TIMEOUT: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The API server accepts only whole seconds, up to this limit.
 const LONGEST_TIMEOUT: Duration = Duration::from_secs(30);
@@ -51,25 +48,45 @@ const LONGEST_TIMEOUT: Duration = Duration::from_secs(30);
 // === impl ===
 
 impl AdmissionKind {
-    /// Returns the name of the attribute for this kind.
-    pub(crate) fn attribute_name(self) -> &'static str {
+    pub(crate) fn of(kind: HandlerKind) -> Option<Self> {
+        match kind {
+            HandlerKind::OnValidate => Some(Self::Validate),
+            HandlerKind::OnMutate => Some(Self::Mutate),
+            _ => None,
+        }
+    }
+
+    /// Returns the operations that handlers without `operations` handle. A deletion cannot change the object, so
+    /// mutating handlers handle deletions only if they declare it.
+    fn operations(self) -> Vec<Operation> {
+        use Operation::{Connect, Create, Delete, Update};
         match self {
-            Self::Validate => "on_validate",
-            Self::Mutate => "on_mutate",
+            Self::Validate => vec![Create, Update, Delete, Connect],
+            Self::Mutate => vec![Create, Update, Connect],
         }
     }
 }
 
-impl AdmissionHandler {
-    /// Returns the operations it handles. A deletion cannot change the object, so mutating handlers handle deletions
-    /// only if they declare it.
-    pub(crate) fn operations(&self) -> &[Operation] {
-        use Operation::{Connect, Create, Delete, Update};
-        match self.kind {
-            _ if !self.operations.is_empty() => &self.operations,
-            AdmissionKind::Validate => &[Create, Update, Delete, Connect],
-            AdmissionKind::Mutate => &[Create, Update, Connect],
-        }
+impl Webhook {
+    /// Takes the configuration from the options of an admission handler.
+    ///
+    /// # Errors
+    /// Returns an error for values that the API server would reject.
+    pub(crate) fn new(kind: AdmissionKind, options: &Options) -> Result<Self, String> {
+        let operations = Some(options.operations.clone()).filter(|it| !it.is_empty());
+        let webhook = Self {
+            operations: operations.unwrap_or_else(|| kind.operations()),
+            subresource: options.subresource.clone(),
+            persistent: options.persistent,
+            side_effects: options.side_effects,
+            ignore_failures: options.ignore_failures,
+            timeout: options.timeout.unwrap_or(TIMEOUT),
+            // By default, validating handlers do not, since they could prevent the removal of finalizers. Mutating
+            // handlers do, since they may have to change objects until the end.
+            is_for_dying: options.deleted || kind == AdmissionKind::Mutate,
+        };
+        webhook.check()?;
+        Ok(webhook)
     }
 
     /// Returns whether it handles this subresource; `None` is the main resource.
@@ -78,24 +95,14 @@ impl AdmissionHandler {
         declared == Some("*") || declared == subresource
     }
 
-    /// Returns whether it handles updates of objects being deleted. By default, validating handlers do not, since
-    /// they could prevent the removal of finalizers. Mutating handlers do, since they may have to change objects
-    /// until the end.
-    pub(crate) fn is_for_dying(&self) -> bool {
-        self.deleted || self.kind == AdmissionKind::Mutate
-    }
-
-    /// Rejects options that contradict each other, and values that the API server would reject.
-    pub(crate) fn check(&self) -> Result<(), String> {
-        self.filters.check(self.field.as_ref())?;
-        let timeout = self.timeout.unwrap_or(TIMEOUT);
-        let seconds = timeout.as_secs_f64();
-        if timeout < Duration::from_secs(1) || timeout > LONGEST_TIMEOUT {
+    fn check(&self) -> Result<(), String> {
+        let seconds = self.timeout.as_secs_f64();
+        if self.timeout < Duration::from_secs(1) || self.timeout > LONGEST_TIMEOUT {
             return Err(format!(
                 "`timeout` is how long the API server waits for the answer: expected 1 to 30 seconds, found {seconds}"
             ));
         }
-        if timeout.subsec_nanos() != 0 {
+        if self.timeout.subsec_nanos() != 0 {
             return Err(format!(
                 "the API server waits for whole seconds: expected a `timeout` such as 5, found {seconds}"
             ));
@@ -104,5 +111,78 @@ impl AdmissionHandler {
             return Err("`subresource` is empty: leave it out for the main resource".to_owned());
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::handler::definition::Handler;
+    use crate::handler::options::Callback;
+    use crate::handler::registry::Registry;
+    use crate::handler::registry::callback::handler as callback;
+
+    fn registered(kind: AdmissionKind, callback: Callback) -> Result<Arc<Handler>, String> {
+        let registry = match kind {
+            AdmissionKind::Validate => Registry::new().on_validate("myapps", callback),
+            AdmissionKind::Mutate => Registry::new().on_mutate("myapps", callback),
+        };
+        registry.check().map_err(|error| error.to_string())?;
+        Ok(registry.handlers()[0].clone())
+    }
+
+    fn named() -> Callback {
+        callback("h", |_| async { Ok(()) })
+    }
+
+    #[test]
+    fn defaults_are_as_documented() {
+        use Operation::{Connect, Create, Delete, Update};
+        let webhook = |kind, callback| registered(kind, callback).unwrap().webhook.clone();
+        let validate = webhook(AdmissionKind::Validate, named());
+        assert_eq!(validate.operations, [Create, Update, Delete, Connect]);
+        assert!(!validate.is_for_dying && !validate.persistent && !validate.side_effects);
+        assert_eq!(validate.ignore_failures, None);
+        assert!(validate.is_for_subresource(None) && !validate.is_for_subresource(Some("status")));
+        let mutate = webhook(AdmissionKind::Mutate, named().subresource("*"));
+        assert!(mutate.is_for_dying);
+        assert_eq!(mutate.operations, [Create, Update, Connect]);
+        assert!(mutate.is_for_subresource(None) && mutate.is_for_subresource(Some("status")));
+        let mutate = webhook(AdmissionKind::Mutate, named().operations([Delete]));
+        assert_eq!(mutate.operations, [Delete]);
+    }
+
+    #[test]
+    fn what_the_api_server_would_refuse_is_refused() {
+        for (callback, expected) in [
+            (named().timeout(0.5), "expected 1 to 30 seconds, found 0.5"),
+            (named().timeout(31), "expected 1 to 30 seconds, found 31"),
+            (named().timeout(1.5), "whole seconds"),
+            (named().subresource(""), "`subresource` is empty"),
+            (named().value(1), "need a `field`"),
+            (
+                named().retries(3),
+                "`retries` is not an option of on_validate",
+            ),
+        ] {
+            let error = registered(AdmissionKind::Validate, callback).unwrap_err();
+            assert!(error.contains(expected), "{error}");
+        }
+        let error = registered(AdmissionKind::Mutate, named().deleted()).unwrap_err();
+        assert!(
+            error.contains("it belongs to on_resume and on_validate"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn handlers_may_share_an_id() {
+        let registry = Registry::new()
+            .on_validate("myapps", named())
+            .on_validate("myapps", named())
+            .on_mutate("myapps", named());
+        assert!(registry.check().is_ok());
     }
 }

@@ -6,13 +6,18 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::happening::Happening;
 use crate::object::resource::Resource;
 
 /// Receives measurements. Callers report them inline, so implementations must not block.
 pub(crate) trait Meter: fmt::Debug + Send + Sync {
-    /// Reports a happening of an object or of the operator.
-    fn happened(&self, happening: &Happening);
+    /// Reports that an attempt of a handler has failed, and another one will follow.
+    fn handler_retries(&self, handler: &str);
+    /// Reports that a handler has failed permanently.
+    fn handler_fails(&self, handler: &str);
+    /// Reports that this many Kubernetes Events were dropped.
+    fn events_dropped(&self, events: u64, why: WhyLeftOut);
+    /// Reports that a worker has panicked.
+    fn worker_panicked(&self);
     /// Reports the start of a handler call; returns a number that identifies the call when it ends.
     fn call_begins(&self, handler: &str) -> u64;
     /// Reports the end of a call that was made for this reason. `end` is `None` if sub-handlers remain, so that the
@@ -50,6 +55,17 @@ pub(crate) trait Meter: fmt::Debug + Send + Sync {
 
 /// A meter that all parts of the operator share; `None` without metrics.
 pub(crate) type SharedMeter = Option<Arc<dyn Meter>>;
+
+/// Why Events were dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WhyLeftOut {
+    /// The operator produces more than the server accepts.
+    QueueFull,
+    /// There are too many Events about one object.
+    TooMany,
+    /// The operator is shutting down.
+    Stop,
+}
 
 /// The end of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -17,8 +17,7 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use crate::engine::report::report_of_operator;
-use crate::happening::Happening;
-use crate::happening::health::Health;
+use crate::happening::operating::Health;
 use crate::health::address::Address;
 #[cfg(feature = "metrics")]
 use crate::health::address::METRICS;
@@ -52,7 +51,10 @@ pub(crate) fn listen(address: &Address, asked: Asked) -> Result<Listener, String
     let listener = Listener::start(&what, "kopf-health", move |runtime, stop| {
         serve(runtime, sockets, path, asked, stop);
     })?;
-    report_of_operator(&Happening::Health(Health::Served { url }));
+    report_of_operator(&Health::Served {
+        what: "health status",
+        url,
+    });
     Ok(listener)
 }
 
@@ -235,7 +237,7 @@ impl Server {
         };
         drop(known);
         if is_news {
-            report_of_operator(&Happening::Health(health));
+            report_of_operator(&health);
         }
     }
 

@@ -15,8 +15,7 @@ use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
 
 use crate::engine::report::report_of_operator;
-use crate::happening::Happening;
-use crate::happening::health::Health;
+use crate::happening::operating::Health;
 use crate::health::address::{Address, METRICS};
 use crate::health::http::{Answers, Ends, Listener, Reply, accept_all};
 use crate::health::scrape::Scraper;
@@ -41,7 +40,10 @@ pub(crate) fn listen(address: &Address, scraper: Arc<Scraper>) -> Result<Listene
 
 /// Reports the URL of the metrics.
 pub(crate) fn told(url: String) {
-    report_of_operator(&Happening::Health(Health::MetricsServed { url }));
+    report_of_operator(&Health::Served {
+        what: "metrics",
+        url,
+    });
 }
 
 fn serve(

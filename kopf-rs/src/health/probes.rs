@@ -11,33 +11,21 @@ use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::engine::invoke::{Cancelled, Invoker};
+use crate::engine::invoke::{Cancelled, HandlerGroup};
 use crate::engine::report::{report, report_quietly};
-use crate::handler::cause::{Attempt, CauseContext};
+use crate::handler::cause::Attempt;
 use crate::handler::definition::{Handler, HandlerCall};
 use crate::handler::options::ErrorsMode;
 use crate::handler::outcome::Outcome;
 use crate::handler::subject::{Activity, Subject};
-use crate::happening::Happening;
 use crate::happening::handling::{AttemptEnd, Fate, Handling};
 use crate::health::checks::Check;
 use crate::object::patch::Patch;
 use crate::object::reference::Reference;
-use crate::rt::clock::Clock;
-
-/// The parameters of probes.
-pub(crate) struct ProbeSetup {
-    /// The probes in the order of their calls.
-    pub(crate) handlers: Vec<Arc<Handler>>,
-    pub(crate) invoker: Arc<Invoker>,
-    pub(crate) clock: Clock,
-    /// The context with the logger of probes.
-    pub(crate) context: CauseContext,
-}
 
 /// Calls probes.
 pub(crate) struct Prober {
-    setup: ProbeSetup,
+    group: HandlerGroup,
     /// Calls that have exceeded the time limit, by the position of their handler.
     hanging: HashMap<usize, Call>,
 }
@@ -54,9 +42,9 @@ pub(crate) struct Probed {
 }
 
 impl Prober {
-    pub(crate) fn new(setup: ProbeSetup) -> Self {
+    pub(crate) fn new(group: HandlerGroup) -> Self {
         Self {
-            setup,
+            group,
             hanging: HashMap::new(),
         }
     }
@@ -68,8 +56,8 @@ impl Prober {
             results: Map::new(),
             checks: Vec::new(),
         };
-        for at in 0..self.setup.handlers.len() {
-            let handler = self.setup.handlers[at].clone();
+        for at in 0..self.group.handlers.len() {
+            let handler = self.group.handlers[at].clone();
             let end = self.probe(at, &handler, (deadline, bound)).await;
             let (result, end) = judged(&handler, end);
             let is_well = matches!(end, AttemptEnd::Succeeded);
@@ -121,14 +109,14 @@ impl Prober {
         let attempt = Attempt {
             retry: 0,
             is_first: true,
-            started: self.setup.clock.now(),
+            started: self.group.invoker.clock.now(),
             runtime: Duration::ZERO,
             key: None,
         };
         let subject = Subject::Activity(Activity::Probe);
-        let context = self.setup.context.clone();
+        let context = self.group.context.clone();
         let cause = HandlerCall::new(handler, context, attempt, subject);
-        let invoker = self.setup.invoker.clone();
+        let invoker = self.group.invoker.clone();
         AbortOnDropHandle::new(tokio::spawn(async move {
             let (about, mut patch) = (Reference::default(), Patch::new());
             invoker
@@ -140,8 +128,8 @@ impl Prober {
     fn tell(&self, handler: &Arc<Handler>, end: AttemptEnd) {
         let is_well = matches!(end, AttemptEnd::Succeeded);
         let handler = handler.clone();
-        let happening = Happening::Handling(Handling::Attempted { handler, end });
-        let logger = &self.setup.context.logger;
+        let happening = Handling::Attempted { handler, end };
+        let logger = &self.group.context.logger;
         if is_well {
             // Probes succeed every few seconds for the operator's lifetime, so this is reported quietly.
             report_quietly(logger, &happening);

@@ -10,11 +10,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
+use kopf_rs_schedule::HandlerKind;
 use prometheus_client::registry::Unit;
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
-use crate::handler::timing::BackgroundKind;
 use crate::health::board::{Board, LeaseFacts, Listing, Phase, WatchFacts};
 use crate::health::checks::Facts;
 use crate::health::process::Process;
@@ -99,9 +99,8 @@ impl Scraper {
         let (mut daemons, mut timers) = (none("daemon"), none("timer"));
         timers.extend(none("reconcile"));
         for call in calls {
-            let kind = call.handler.background().map(|(kind, _)| kind);
-            let of_kind = match kind {
-                Some(BackgroundKind::Daemon) => &mut daemons,
+            let of_kind = match call.handler.kind {
+                HandlerKind::Daemon => &mut daemons,
                 _ => &mut timers,
             };
             *of_kind.entry(call.handler.id.clone()).or_default() += 1;

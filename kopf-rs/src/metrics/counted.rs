@@ -16,10 +16,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 use tokio::time::Instant;
 
-use crate::happening::Happening;
-use crate::happening::handling::{AttemptEnd, Fate, Handling};
-use crate::happening::meter::{CallEnd, Meter};
-use crate::happening::posting::{Posting, WhyLeftOut};
+use crate::happening::meter::{CallEnd, Meter, WhyLeftOut};
 use crate::metrics::{OTHER, Series};
 use crate::object::resource::Resource;
 
@@ -362,49 +359,31 @@ impl Counted {
         let durations = self.durations.get_or_create(&handler_label(&handler));
         durations.observe(took.as_secs_f64());
     }
-
-    fn attempted(&self, id: &str, end: &AttemptEnd) {
-        let labels = handler_label(&self.counted_as(id));
-        match end {
-            AttemptEnd::Succeeded => {}
-            AttemptEnd::Temporary { fate, .. } | AttemptEnd::Arbitrary { fate, .. } => match fate {
-                Fate::Retried { .. } => {
-                    self.retries.get_or_create(&labels).inc();
-                }
-                Fate::Ignored => {}
-                Fate::Stopped | Fate::WouldTimeOut(_) | Fate::WouldExceed(_) => {
-                    self.failures.get_or_create(&labels).inc();
-                }
-            },
-            AttemptEnd::Permanent { .. }
-            | AttemptEnd::TimedOut { .. }
-            | AttemptEnd::RetriesExceeded { .. } => {
-                self.failures.get_or_create(&labels).inc();
-            }
-        }
-    }
 }
 
 impl Meter for Counted {
-    fn happened(&self, happening: &Happening) {
-        match happening {
-            Happening::Handling(Handling::Attempted { handler, end }) => {
-                self.attempted(&handler.id, end);
-            }
-            Happening::Posting(Posting::LeftOut { events, why }) => {
-                let reason = match why {
-                    WhyLeftOut::QueueFull => DROPPED[0],
-                    WhyLeftOut::TooMany => DROPPED[1],
-                    WhyLeftOut::Stop => DROPPED[2],
-                };
-                let labels = series([("reason", reason.into())]);
-                self.events_dropped.get_or_create(&labels).inc_by(*events);
-            }
-            Happening::WorkerPanicked => {
-                self.panics.inc();
-            }
-            _ => {}
-        }
+    fn handler_retries(&self, handler: &str) {
+        let labels = handler_label(&self.counted_as(handler));
+        self.retries.get_or_create(&labels).inc();
+    }
+
+    fn handler_fails(&self, handler: &str) {
+        let labels = handler_label(&self.counted_as(handler));
+        self.failures.get_or_create(&labels).inc();
+    }
+
+    fn events_dropped(&self, events: u64, why: WhyLeftOut) {
+        let reason = match why {
+            WhyLeftOut::QueueFull => DROPPED[0],
+            WhyLeftOut::TooMany => DROPPED[1],
+            WhyLeftOut::Stop => DROPPED[2],
+        };
+        let labels = series([("reason", reason.into())]);
+        self.events_dropped.get_or_create(&labels).inc_by(events);
+    }
+
+    fn worker_panicked(&self) {
+        self.panics.inc();
     }
 
     fn call_begins(&self, handler: &str) -> u64 {

@@ -43,11 +43,6 @@ impl<'a> Outline<'a> {
         self.annotations.iter().map(|it| it.key)
     }
 
-    /// Returns the annotations: keys, and raw values including quotes.
-    pub(crate) fn annotation_texts(&self) -> impl Iterator<Item = (&'a str, &'a str)> {
-        self.annotations.iter().map(|it| (it.key, it.value))
-    }
-
     /// Returns true if the annotation `key` contains the essence of the object without extra fields. Must not be called for Secrets.
     pub(crate) fn has_essence(&self, key: &str, marks: &Marks) -> bool {
         let text = find(&self.annotations, key).map_or("", |it| it.value);

@@ -11,15 +11,13 @@ use serde_json::Value;
 
 use crate::cluster::login::Vault;
 use crate::engine::attempt::attempt as call_once;
-use crate::engine::invoke::{Cancelled, Invoker};
+use crate::engine::invoke::{Cancelled, HandlerGroup};
 use crate::engine::report::report;
-use crate::handler::cause::CauseContext;
 use crate::handler::definition::Handler;
 use crate::handler::definition::HandlerCall;
 use crate::handler::outcome::Outcome;
 use crate::handler::subject::Activity;
 use crate::handler::subject::Subject;
-use crate::happening::Happening;
 use crate::happening::handling::{AttemptEnd, Fate, Handling};
 use crate::object::patch::Patch;
 use crate::object::reference::Reference;
@@ -32,11 +30,9 @@ use crate::state::progress::Record;
 /// Runs activities.
 pub(crate) struct Activities<'a> {
     pub(crate) activity: Activity,
-    pub(crate) invoker: &'a Invoker,
-    pub(crate) clock: Clock,
+    /// The handlers, and the context of their calls, with the logger of the activity.
+    pub(crate) group: &'a HandlerGroup,
     pub(crate) rng: &'a Rng,
-    /// The context of the calls, with the logger of the activity.
-    pub(crate) context: CauseContext,
     /// The first and the longest back-off after arbitrary errors.
     pub(crate) backoff: (Duration, Duration),
     /// The time limit of an async call without a timeout of its own. A call that exceeds it has failed.
@@ -58,34 +54,21 @@ pub(crate) struct Ended {
 type Run = (Arc<Handler>, Record, Option<Value>);
 
 impl Activities<'_> {
-    /// Calls `handlers`, with retries, until each has succeeded or failed permanently.
-    ///
-    /// # Errors
-    ///
-    /// Returns the ids of the handlers that failed.
-    pub(crate) async fn run(&self, handlers: Vec<Arc<Handler>>) -> Result<(), Vec<Arc<str>>> {
-        let Ended { failed, .. } = self.results(handlers).await;
-        if failed.is_empty() {
-            Ok(())
-        } else {
-            Err(failed)
-        }
-    }
-
-    /// Calls `handlers` like [`Self::run`]. Returns their results and the failed ones.
-    pub(crate) async fn results(&self, handlers: Vec<Arc<Handler>>) -> Ended {
-        let now = self.clock.now();
+    /// Calls the handlers, with retries, until each has succeeded or failed permanently.
+    pub(crate) async fn run(&self) -> Ended {
+        let now = self.clock().now();
         let begun = |handler| (handler, Record::begun(now), None);
-        let mut runs: Vec<Run> = handlers.into_iter().map(begun).collect();
+        let handlers = self.group.handlers.iter().cloned();
+        let mut runs: Vec<Run> = handlers.map(begun).collect();
         while let Some(due) = next_due(&runs) {
             let is_last = tokio::select! {
                 biased;
-                () = tokio::time::sleep_until(self.clock.instant(due)) => false,
+                () = tokio::time::sleep_until(self.clock().instant(due)) => false,
                 () = self.no_credentials() => true,
             };
             for (handler, record, result) in &mut runs {
                 let is_open = is_last && !record.is_final();
-                if is_open || record.is_due(self.clock.now()) {
+                if is_open || record.is_due(self.clock().now()) {
                     *result = self.attempt(handler, record).await;
                 }
             }
@@ -105,11 +88,11 @@ impl Activities<'_> {
     async fn attempt(&self, handler: &Arc<Handler>, record: &mut Record) -> Option<Value> {
         let mut told = Vec::new();
         let mut result = None;
-        if let Some(exhausted) = Exhausted::of(handler, record, self.clock.now()) {
+        if let Some(exhausted) = Exhausted::of(handler, record, self.clock().now()) {
             self.judge()
                 .exhausted(handler, record, exhausted, &mut told);
         } else {
-            record.begin(self.clock.now());
+            record.begin(self.clock().now());
             match self.call(handler, record).await {
                 Ok(outcome) => {
                     // There is no object whose status could keep a result: only logins use it.
@@ -123,27 +106,20 @@ impl Activities<'_> {
             told.iter_mut().for_each(stop);
         }
         for handling in told {
-            report(&self.context.logger, &Happening::Handling(handling));
+            report(&self.group.context.logger, &handling);
         }
         result
     }
 
     async fn call(&self, handler: &Arc<Handler>, record: &Record) -> Result<Outcome, Cancelled> {
         let handler = handler.clone();
-        let attempt = attempt(record, self.clock.now());
+        let attempt = attempt(record, self.clock().now());
         let subject = Subject::Activity(self.activity);
-        let cause = HandlerCall::new(handler, self.context.clone(), attempt, subject);
+        let cause = HandlerCall::new(handler, self.group.context.clone(), attempt, subject);
         let (about, mut patch) = (Reference::default(), Patch::new());
         let deletion = || false;
-        let call = call_once(
-            self.invoker,
-            self.clock,
-            &about,
-            &cause,
-            &mut patch,
-            deletion,
-        );
-        let has_own_bound = cause.handler.timeout().is_some() || cause.handler.is_blocking();
+        let call = call_once(&self.group.invoker, &about, &cause, &mut patch, deletion);
+        let has_own_bound = cause.handler.retry.timeout.is_some() || cause.handler.is_blocking();
         let Some(patience) = self.patience.filter(|_| !has_own_bound) else {
             return call.await;
         };
@@ -157,6 +133,10 @@ impl Activities<'_> {
         ended.unwrap_or_else(|_| Ok(cut_off()))
     }
 
+    fn clock(&self) -> Clock {
+        self.group.invoker.clock
+    }
+
     /// Waits until no credentials can be had any more.
     async fn no_credentials(&self) {
         match self.vault {
@@ -167,7 +147,7 @@ impl Activities<'_> {
 
     fn judge(&self) -> Judge {
         Judge {
-            now: self.clock.now(),
+            now: self.clock().now(),
             backoff: self.backoff,
             random: self.rng.next_f64(),
         }

@@ -7,29 +7,27 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::FutureExt;
-use futures_util::future::{BoxFuture, OptionFuture, join, join_all, select_all};
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::admission::configuration::{ClientConfig, shared_path};
 use crate::cluster::Cluster;
-use crate::cluster::watch::WatchPace;
 use crate::conversion::graph::Conversions;
 use crate::engine::conversion::Definitions;
 use crate::engine::report::report_of_operator;
 use crate::handler::definition::Handler;
-use crate::happening::Happening;
-use crate::happening::admission::AdmissionServing;
+use crate::handler::webhook::AdmissionKind;
+use crate::happening::webhooks::AdmissionServing;
 use crate::object::resource::Resource;
 use crate::operator::admission::definitions::{Definition, DefinitionSetup};
+use crate::operator::admission::driver::{Driver, Drivers};
 use crate::operator::admission::endpoint::{Endpoint, EndpointSetup, Identity, Responder};
 use crate::operator::admission::files::{
     CertificateFiles, ClientAuthorities, FollowedFiles, Publication,
 };
 use crate::operator::admission::keeper::{Keeper, KeeperSetup};
-use crate::operator::admission::managed::{Found, Managed, ManagedSetup};
+use crate::operator::admission::managed::{Configuration, Found, ManagedSetup};
 use crate::operator::admission::managed_object::KeptObject;
 use crate::operator::admission::migration::{MigrationSetup, StorageMigration};
 use crate::operator::admission::publishing::{Published, Publishing, Trust};
@@ -44,6 +42,7 @@ use crate::state::naming;
 pub(crate) mod cleaning;
 mod contest;
 mod definitions;
+pub(crate) mod driver;
 pub(crate) mod endpoint;
 mod files;
 mod keeper;
@@ -77,9 +76,8 @@ pub(crate) struct AdmissionSetup<'a> {
 /// Running admission webhooks. Dropping it ends them at once.
 pub(crate) struct AdmissionWebhooks {
     endpoint: Endpoint,
-    managed: Option<Managed>,
-    definitions: Vec<Definition>,
-    migrations: Vec<StorageMigration>,
+    /// Keep the configurations and definitions up to date.
+    drivers: Drivers,
     propagation: Duration,
     /// The certificate generation that all configurations contain, after which the API server can call all webhooks.
     published: watch::Receiver<Published>,
@@ -121,39 +119,14 @@ impl AdmissionWebhooks {
         };
         let endpoint = Endpoint::start(endpoint).map_err(|error| error.to_string())?;
         let at = server.to_string();
-        report_of_operator(&Happening::Admission(AdmissionServing::Served { port, at }));
+        report_of_operator(&AdmissionServing::Served { port, at });
         let persists = persists(&setup, server);
-        let sharing = sharing(&setup, port);
-        let definitions = definitions(
-            &setup,
-            &server.client_config(port),
-            (&trusted, &publishing),
-            &sharing,
-        );
-        let migrations = migrations(&setup);
-        let is_asked = !setup.handlers.is_empty() || setup.conversions.is_empty();
-        let managed = admission.managed.clone().filter(|_| is_asked);
-        let managed = managed.map(|name| {
-            Managed::new(ManagedSetup {
-                name,
-                client: server.client_config(port),
-                own_namespace: own_namespace(server, &setup.cluster),
-                sharing,
-                persists,
-                backoff: backoff(setup.settings),
-                pace: WatchPace::default(),
-                found: setup.found,
-                trust: trusted,
-                publisher: publishing.publisher(),
-                cluster: setup.cluster,
-                handlers: setup.handlers,
-            })
-        });
+        let client = server.client_config(port);
+        let trust = (&trusted, &publishing);
+        let drivers = drivers(&setup, &client, trust, &sharing(&setup, port), persists);
         Ok(Some(Self {
             endpoint,
-            managed,
-            definitions,
-            migrations,
+            drivers,
             propagation: admission.propagation.min(LONGEST_END),
             published: publishing.subscribe(),
             grace: persists.then_some(admission.shutdown_grace),
@@ -161,44 +134,29 @@ impl AdmissionWebhooks {
         }))
     }
 
-    /// Completes when all webhooks that the operator manages are configured; [`Self::run`] configures them.
+    /// Completes when all webhooks that the operator manages are configured.
     pub(crate) fn are_told(&self) -> impl Future<Output = ()> + use<> {
-        let is_managed = self.managed.is_some() || !self.definitions.is_empty();
         let mut published = self.published.clone();
         async move {
-            if is_managed {
-                // Fails only if there is no publisher any more.
-                let _ = published.wait_for(Option::is_some).await;
-            }
+            // Fails only if there is no publisher.
+            let _ = published.wait_for(Option::is_some).await;
         }
     }
 
-    /// Keeps configurations and definitions up to date. Returns only if they would do harm or may not be written, with the reason.
-    pub(crate) async fn run(&mut self) -> String {
-        let definitions = self.definitions.iter_mut();
-        let mut all: Vec<BoxFuture<'_, String>> = definitions.map(|it| it.run().boxed()).collect();
-        all.extend(self.migrations.iter_mut().map(|it| it.run().boxed()));
-        all.extend(self.managed.iter_mut().map(|it| it.run().boxed()));
-        if all.is_empty() {
-            return std::future::pending().await;
-        }
-        let (why, ..) = select_all(all).await;
-        why
+    /// Waits until configurations or definitions would do harm or may not be written. Returns the reason.
+    pub(crate) async fn failed(&mut self) -> String {
+        self.drivers.failed().await
     }
 
     /// Ends the webhooks. In a cluster, the Service leads to this instance until all nodes know that it is no longer ready, so the endpoint
     /// answers for that long. Elsewhere, the configuration of the API server is removed first, so that it does not call in vain.
-    pub(crate) async fn finish(mut self) {
+    pub(crate) async fn finish(self) {
         let begun = Instant::now();
         self.endpoint.leave();
-        let managed = self.managed.as_mut();
-        let leaving = OptionFuture::from(managed.map(Managed::leave));
-        let definitions = join_all(self.definitions.iter_mut().map(Definition::leave));
-        let definitions = timeout(LONGEST_END, definitions);
-        let (taken, _) = join(leaving, definitions).await;
+        let taken = self.drivers.finish().await;
         match self.grace {
             Some(grace) => sleep_until(begun + grace).await,
-            None if taken == Some(true) => sleep(self.propagation).await,
+            None if taken => sleep(self.propagation).await,
             None => {}
         }
         self.endpoint.finish().await;
@@ -314,40 +272,76 @@ async fn certificates(
         life: admission.certificate_life,
         propagation: admission.propagation,
         client_authorities,
-        backoff: backoff(setup.settings),
-        pace: WatchPace::default(),
         clock: setup.clock,
         published,
     };
-    let mut keeper = Keeper::new(keeper, trust);
-    let identity = keeper.first(setup.once).await?;
-    let keeping = AbortOnDropHandle::new(tokio::spawn(keeper.run()));
+    let keeper = Keeper::new(keeper, trust);
+    let first = keeper.first(setup.once, backoff(setup.settings));
+    let (identity, mut driver) = first.await?;
+    let keeping = tokio::spawn(async move { drop(driver.run().await) });
+    let keeping = AbortOnDropHandle::new(keeping);
     Ok((identity, keeping))
 }
 
-/// Returns the tasks that read the definitions of converted kinds and, if the operator manages them, keep them up to date.
-fn definitions(
+/// Starts to keep everything up to date that the API server must know: definitions of converted kinds, which are only read if the operator does
+/// not manage them, the objects of these kinds, and webhook configurations.
+fn drivers(
     setup: &AdmissionSetup<'_>,
     client: &ClientConfig,
     (trust, publishing): (&watch::Receiver<Trust>, &Arc<Publishing>),
     sharing: &Sharing,
-) -> Vec<Definition> {
-    let is_managed = setup.settings.admission.managed.is_some();
-    let kinds = setup.conversions.kinds().iter();
-    let definitions = kinds.map(|kind| {
-        Definition::new(DefinitionSetup {
-            cluster: setup.cluster.clone(),
-            kind: kind.clone(),
-            client: client.clone(),
-            backoff: backoff(setup.settings),
-            pace: WatchPace::default(),
-            trust: trust.clone(),
-            publisher: is_managed.then(|| publishing.publisher()),
-            known: setup.definitions.clone(),
-            sharing: sharing.clone(),
-        })
+    persists: bool,
+) -> Drivers {
+    let (admission, cluster) = (&setup.settings.admission, &setup.cluster);
+    let backoff = backoff(setup.settings);
+    let is_asked = !setup.handlers.is_empty() || setup.conversions.is_empty();
+    let server = admission.server.as_ref();
+    let managed = admission.managed.as_ref().filter(|_| is_asked);
+    let managed = managed.map(|name| ManagedSetup {
+        cluster: cluster.clone(),
+        handlers: setup.handlers.clone(),
+        name: name.clone(),
+        client: client.clone(),
+        own_namespace: server.and_then(|it| own_namespace(it, cluster)),
+        sharing: sharing.clone(),
+        persists,
+        found: setup.found.clone(),
+        trust: trust.clone(),
     });
-    definitions.collect()
+    let kinds = setup.conversions.kinds();
+    let definitions = kinds.iter().map(|kind| DefinitionSetup {
+        cluster: cluster.clone(),
+        kind: kind.clone(),
+        client: client.clone(),
+        trust: trust.clone(),
+        publisher: admission.managed.is_some().then(|| publishing.publisher()),
+        known: setup.definitions.clone(),
+        sharing: sharing.clone(),
+    });
+    // All publishers must exist before the first one reports.
+    let definitions: Vec<_> = definitions.map(Definition::new).collect();
+    let configurations = managed.map(|managed| {
+        [AdmissionKind::Mutate, AdmissionKind::Validate]
+            .map(|kind| Configuration::new(managed.clone(), kind, publishing.publisher()))
+    });
+    let mut drivers = Drivers::new();
+    for definition in definitions {
+        drivers.start(Driver::new(definition, cluster, backoff));
+    }
+    for configuration in configurations.into_iter().flatten() {
+        drivers.start(Driver::new(configuration, cluster, backoff));
+    }
+    for kind in kinds.iter().filter(|_| admission.storage_migration) {
+        let migration = StorageMigration::new(MigrationSetup {
+            cluster: cluster.clone(),
+            kind: kind.clone(),
+            rate: admission.migration_rate,
+            propagation: admission.propagation,
+            backoff,
+        });
+        drivers.start(Driver::new(migration, cluster, backoff));
+    }
+    drivers
 }
 
 fn port_of(socket: &TcpListener) -> Result<u16, String> {
@@ -360,33 +354,17 @@ fn persists(setup: &AdmissionSetup<'_>, server: &AdmissionServer) -> bool {
     !setup.once && (server.namespace().is_some() || setup.cluster.own_namespace().is_some())
 }
 
-/// Identifies this instance among those that share configurations. The name of a Pod and the id of its process stay when its containers restart.
-/// A port alone does not identify a process on one machine: a later process may get the port of a killed one, and would inherit its age.
 fn sharing(setup: &AdmissionSetup<'_>, port: u16) -> Sharing {
-    let host = host_name().filter(|it| !it.is_empty());
-    let host = host.as_deref().unwrap_or("operator");
-    let name = format!("{host}:{port}-{}", std::process::id());
+    let name = instance_name(port, std::process::id());
     Sharing::new(&naming::prefix(setup.operator), &name, setup.clock)
 }
 
-/// Returns the storage migrations, if they are enabled.
-fn migrations(setup: &AdmissionSetup<'_>) -> Vec<StorageMigration> {
-    let admission = &setup.settings.admission;
-    if !admission.storage_migration {
-        return Vec::new();
-    }
-    let kinds = setup.conversions.kinds().iter();
-    let migrations = kinds.map(|kind| {
-        StorageMigration::new(MigrationSetup {
-            cluster: setup.cluster.clone(),
-            kind: kind.clone(),
-            rate: admission.migration_rate,
-            propagation: admission.propagation,
-            backoff: backoff(setup.settings),
-            pace: WatchPace::default(),
-        })
-    });
-    migrations.collect()
+/// Identifies this instance among those that share configurations. The name of a Pod and the id of its process stay when its containers restart.
+/// A port alone does not identify a process on one machine: a later process may get the port of a killed one, and would inherit its age.
+fn instance_name(port: u16, process: u32) -> String {
+    let host = host_name().filter(|it| !it.is_empty());
+    let host = host.as_deref().unwrap_or("operator");
+    format!("{host}:{port}-{process}")
 }
 
 /// Returns the Secret that stores the certificates; `None` if they are kept in memory.
@@ -434,6 +412,13 @@ mod tests {
         assert_eq!(listening("https://[fd00::7]:8443/a"), hooks);
         assert_eq!(listening("host:fd00::7"), ["[::]:0", "0.0.0.0:0"]);
         assert_eq!(listening("local"), ["127.0.0.1:0"]);
+    }
+
+    #[test]
+    fn who_gets_the_port_of_a_killed_instance_is_another_one() {
+        assert_eq!(instance_name(9443, 7), instance_name(9443, 7));
+        assert_ne!(instance_name(9443, 7), instance_name(9443, 8));
+        assert_ne!(instance_name(9443, 7), instance_name(9444, 7));
     }
 
     #[test]

@@ -13,10 +13,11 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::cluster::Cluster;
 use crate::cluster::error::ClusterError;
 use crate::cluster::watch::{WatchEvent, Watched};
+use crate::engine::report::report_of_operator;
 use crate::handler::outcome::panic_text;
-use crate::happening::serving::{Purpose, Serving, Trouble, Watching};
+use crate::happening::serving::{Purpose, Watching};
 use crate::object::collection::Collection;
-use crate::operator::report::{report_resumed, report_serving};
+use crate::operator::report::report_resumed;
 use crate::rt::backoff::Backoff;
 use crate::rt::outage::OutageGuard;
 
@@ -50,7 +51,8 @@ async fn follow_for(
         was_in_trouble: false,
     };
     loop {
-        tell_of(&watched.collection, Watching::Started);
+        let what = watched.collection.clone();
+        report_of_operator(&Watching::Started { what });
         let started = Instant::now();
         let mut on_event = |event: WatchEvent| {
             if health.on_event(&event) {
@@ -67,7 +69,8 @@ async fn follow_for(
         let pause = panics.next_pause(cluster.rng());
         let panic = panic_text(panic.as_ref()).unwrap_or("a value that is no text");
         let panic = panic.to_owned();
-        tell_of(&watched.collection, Watching::Panicked { panic, pause });
+        let what = watched.collection.clone();
+        report_of_operator(&Watching::Panicked { what, panic, pause });
         tokio::time::sleep(pause).await;
     }
 }
@@ -117,20 +120,14 @@ impl Health {
         match event {
             WatchEvent::Trouble(error) => {
                 self.is_in_trouble = true;
-                let trouble = trouble_of(error);
-                let purpose = self.purpose;
+                let (what, purpose) = (collection.clone(), self.purpose);
                 let mut outage = error.outage(&collection.resource);
-                if matches!(trouble, Trouble::Forbidden { .. }) && purpose != Purpose::Handlers {
+                if matches!(error, ClusterError::Denied { .. }) && purpose != Purpose::Handlers {
                     // A separate outage, because the operator works without this watch and handlers do not depend on it.
                     outage = format!("the operator's own watch is {outage}");
                 }
                 let is_news = self.outage.join(&outage).is_some();
-                let failed = Watching::Failed {
-                    trouble,
-                    purpose,
-                    is_news,
-                };
-                tell_of(collection, failed);
+                report_of_operator(&failed(what, error, purpose, is_news));
             }
             WatchEvent::Resumed => self.recovered(),
             // A watch that replaces a failing one does not know that it has resumed anything.
@@ -139,7 +136,10 @@ impl Health {
                 self.recovered();
                 return is_of_former;
             }
-            WatchEvent::Silent => tell_of(collection, Watching::Silent),
+            WatchEvent::Silent => {
+                let what = collection.clone();
+                report_of_operator(&Watching::Silent { what });
+            }
             WatchEvent::Synced
             | WatchEvent::Listing(_)
             | WatchEvent::Object(..)
@@ -155,24 +155,38 @@ impl Health {
     fn recovered(&mut self) {
         (self.is_in_trouble, self.was_in_trouble) = (false, false);
         report_resumed(self.outage.leave(), |is_news| {
-            Serving::Watch(self.collection.clone(), Watching::Resumed { is_news })
+            let what = self.collection.clone();
+            Watching::Resumed { what, is_news }
         });
     }
 }
 
-fn trouble_of(error: &ClusterError) -> Trouble {
+fn failed(
+    what: Arc<Collection>,
+    error: &ClusterError,
+    purpose: Purpose,
+    is_news: bool,
+) -> Watching {
+    let text = error.to_string();
     match error {
-        ClusterError::Denied { message, rule } => Trouble::Forbidden {
+        ClusterError::Denied { message, rule } => Watching::Forbidden {
+            what,
             message: message.clone(),
             rule: rule.clone(),
+            purpose,
+            is_news,
         },
-        ClusterError::Unauthorized(_) => Trouble::Unauthorized(error.to_string()),
-        error => Trouble::Other(error.to_string()),
+        ClusterError::Unauthorized(_) => Watching::Unauthorized {
+            what,
+            error: text,
+            is_news,
+        },
+        _ => Watching::Failed {
+            what,
+            error: text,
+            is_news,
+        },
     }
-}
-
-fn tell_of(collection: &Arc<Collection>, watching: Watching) {
-    report_serving(Serving::Watch(collection.clone(), watching));
 }
 
 #[cfg(test)]

@@ -20,9 +20,8 @@ use crate::cluster::fence::Fence;
 use crate::cluster::lease::leases;
 use crate::cluster::watch::{Selection, WatchEvent, WatchPace, Watched};
 use crate::engine::report::report_of_operator;
-use crate::happening::Happening;
-use crate::happening::leasing::Leasing;
 use crate::happening::meter::SharedMeter;
+use crate::happening::operating::Leasing;
 use crate::health::board::{Board, HOLDS, LeaseFacts};
 use crate::object::event::EventType;
 use crate::object::raw::Raw;
@@ -125,7 +124,7 @@ impl LeaseTask {
         self.leaving.cancel();
         if timeout(self.patience, self.task).await.is_err() {
             let (lease, after) = (self.lease, self.patience);
-            report(Leasing::Kept { lease, after });
+            report_of_operator(&Leasing::Kept { lease, after });
         }
     }
 }
@@ -316,7 +315,7 @@ impl Keeper {
             Standing::Left if was_mine => Leasing::Released { lease },
             Standing::Left | Standing::Unknown | Standing::Absent | Standing::Free => return,
         };
-        report(told);
+        report_of_operator(&told);
     }
 
     /// Reports a refusal once, until an answer differs.
@@ -334,7 +333,7 @@ impl Keeper {
             _ => String::new(),
         };
         let (lease, error) = (self.name(), text.clone());
-        report(Leasing::Refused { lease, error, rule });
+        report_of_operator(&Leasing::Refused { lease, error, rule });
         self.refusal = Some(text);
     }
 
@@ -412,10 +411,6 @@ fn word(standing: &Standing) -> &'static str {
 fn whole(raw: &Raw) -> Option<Value> {
     let body = raw.body().ok()?;
     Some((*body).clone())
-}
-
-fn report(leasing: Leasing) {
-    report_of_operator(&Happening::Leasing(leasing));
 }
 
 /// Waits until the role changes: for ever without an election. After the end of an election, the role is standby.

@@ -11,27 +11,20 @@ use serde_json::Value;
 
 use crate::cluster::credentials::ConnectionInfo;
 use crate::cluster::login::{Candidate, LoginSource};
-use crate::engine::invoke::Invoker;
+use crate::engine::invoke::HandlerGroup;
 use crate::engine::report::report;
-use crate::handler::cause::CauseContext;
-use crate::handler::definition::Handler;
 use crate::handler::subject::Activity;
-use crate::happening::Happening;
-use crate::happening::login::Login;
+use crate::happening::operating::Login;
 use crate::object::login::{LoginReason, LoginSetback};
 use crate::operator::activity::Activities;
 use crate::operator::settings::StartupSettings;
-use crate::rt::clock::Clock;
 use crate::rt::rng::Rng;
 
 /// The login handlers of an operator.
 pub(crate) struct LoginHandlers {
-    pub(crate) handlers: Vec<Arc<Handler>>,
-    pub(crate) invoker: Arc<Invoker>,
-    pub(crate) clock: Clock,
+    /// Their context has the logger of logins, and no client, because that client waits for the login.
+    pub(crate) group: HandlerGroup,
     pub(crate) rng: Arc<Rng>,
-    /// The context with the logger of logins and without a client, because that client waits for the login.
-    pub(crate) context: CauseContext,
     pub(crate) settings: StartupSettings,
 }
 
@@ -44,32 +37,30 @@ impl LoginSource for LoginHandlers {
     }
 
     fn will_be_asked_again(&mut self, setback: LoginSetback, pause: Duration) {
-        self.tell(Login::Setback { setback, pause });
+        self.tell(&Login::Setback { setback, pause });
     }
 }
 
 impl LoginHandlers {
     async fn log_in(&self, why: LoginReason) -> Result<Vec<Candidate>, String> {
-        self.tell(Login::Initiated(why.clone()));
+        self.tell(&Login::Initiated { why: why.clone() });
         let activities = Activities {
             activity: Activity::Login,
-            invoker: &self.invoker,
-            clock: self.clock,
+            group: &self.group,
             rng: &self.rng,
-            context: self.context.clone(),
             backoff: self.settings.get().execution.backoff(),
             patience: Some(PATIENCE),
             vault: None,
         };
-        let ended = activities.results(self.handlers.clone()).await;
+        let ended = activities.run().await;
         let mut found = Vec::new();
         for (id, result) in ended.results {
             found.push(candidate(id, result)?);
         }
         if !found.is_empty() {
-            self.tell(Login::Finished(why));
+            self.tell(&Login::Finished { why });
         } else if ended.failed.is_empty() {
-            self.tell(Login::Empty(why));
+            self.tell(&Login::Empty { why });
         } else {
             let failed: Vec<_> = ended.failed.iter().map(|id| format!("'{id}'")).collect();
             return Err(format!(
@@ -81,8 +72,8 @@ impl LoginHandlers {
         Ok(found)
     }
 
-    fn tell(&self, login: Login) {
-        report(&self.context.logger, &Happening::Login(login));
+    fn tell(&self, login: &Login) {
+        report(&self.group.context.logger, login);
     }
 }
 

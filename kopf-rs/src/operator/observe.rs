@@ -21,9 +21,10 @@ use crate::cluster::error::ClusterError;
 use crate::cluster::watch::{Selection, WatchEvent, WatchPace, Watched};
 use crate::engine::Engine;
 use crate::engine::queue::StreamId;
+use crate::engine::report::report_of_operator;
 use crate::engine::resource_handlers::ResourceHandlers;
 use crate::handler::definition::Handler;
-use crate::happening::serving::{Purpose, Serving, Watching};
+use crate::happening::serving::{Purpose, Serving};
 use crate::health::board::{Board, WatchOnBoard};
 use crate::object::collection::Collection;
 use crate::object::event::EventType;
@@ -32,7 +33,7 @@ use crate::operator::admission::managed::Found;
 use crate::operator::follow::{follow, membership, spawn};
 use crate::operator::leasing::Role;
 use crate::operator::matching::{ServedResource, match_handlers};
-use crate::operator::report::{report_resumed, report_serving};
+use crate::operator::report::{report_resumed, report_stopped};
 use crate::operator::scope::Scope;
 use crate::operator::selection::selection;
 use crate::operator::settings::Settings;
@@ -328,7 +329,7 @@ impl Observer {
             WatchEvent::Trouble(ClusterError::Denied { .. } | ClusterError::NotFound(_)) => {
                 let interval = self.setup.settings.scanning.interval;
                 let is_needed = self.purpose_of_definitions() != Purpose::Spare;
-                report_serving(Serving::DefinitionsUnwatchable {
+                report_of_operator(&Serving::DefinitionsUnwatchable {
                     interval,
                     is_needed,
                 });
@@ -496,7 +497,7 @@ impl Observer {
             return;
         };
         if self.is_paused {
-            report_serving(Serving::Watch(watch.collection.clone(), Watching::Stopped));
+            report_stopped(&watch.collection);
             self.setup.engine.suspend(watch.stream);
             self.suspended.insert(place, watch.stream);
             return;
@@ -523,7 +524,7 @@ impl Observer {
     }
 
     fn stop(&self, watch: &Watch) {
-        report_serving(Serving::Watch(watch.collection.clone(), Watching::Stopped));
+        report_stopped(&watch.collection);
         self.setup.engine.close(watch.stream);
     }
 
@@ -562,7 +563,7 @@ impl Observer {
         let begun: Vec<_> = begun.cloned().collect();
         self.served = all.map(ToString::to_string).collect();
         if !begun.is_empty() {
-            report_serving(Serving::Begun { resources: begun });
+            report_of_operator(&Serving::Begun { resources: begun });
         }
     }
 
@@ -682,7 +683,7 @@ impl Discovery {
         let pause = self.failures.next_pause_after(asked_for, cluster.rng());
         // A discovery concerns no single resource.
         let name = error.outage(&Resource::default());
-        report_serving(Serving::DiscoveryFailed {
+        report_of_operator(&Serving::DiscoveryFailed {
             error: error.to_string(),
             pause,
             is_news: self.outage.join(&name).is_some(),

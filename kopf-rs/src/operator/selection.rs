@@ -64,16 +64,16 @@ fn agreed_labels(handlers: &[Arc<Handler>]) -> Vec<String> {
     let Some((first, others)) = handlers.split_first() else {
         return Vec::new();
     };
-    let keeps_nothing = |it: &Arc<Handler>| it.is_for_events() || it.index().is_some();
+    let keeps_nothing = |it: &Arc<Handler>| it.is_for_events() || it.index.is_some();
     if !handlers.iter().all(keeps_nothing) {
         return Vec::new();
     }
-    let labels = first.filters().labels.iter();
+    let labels = first.filters.labels.iter();
     let requirements = labels.filter_map(|(key, criterion)| requirement(key, criterion));
     requirements
         .filter(|wanted| {
             others.iter().all(|other| {
-                let mut labels = other.filters().labels.iter();
+                let mut labels = other.filters.labels.iter();
                 labels.any(|(key, criterion)| requirement(key, criterion).as_ref() == Some(wanted))
             })
         })
@@ -102,8 +102,9 @@ mod tests {
 
     use super::*;
     use crate::handler::filter::{ABSENT, PRESENT};
+    use crate::handler::options::Callback;
     use crate::handler::registry::Registry;
-    use crate::handler::registry::callback::{Callback, handler};
+    use crate::handler::registry::callback::handler;
     use crate::object::selector::Selector;
     use crate::operator::settings::Settings;
 

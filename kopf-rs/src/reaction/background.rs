@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use kopf_rs_schedule::Schedule;
+use kopf_rs_schedule::{HandlerKind, Schedule};
 use serde_json::Value;
 
 use crate::handler::cause::Cause;
@@ -15,8 +15,7 @@ use crate::handler::definition::{Handler, HandlerCall};
 use crate::handler::outcome::Outcome;
 use crate::handler::stopped::StopReason;
 use crate::handler::subject::Subject;
-use crate::handler::timing::{AskPause, BackgroundKind, Timing};
-use crate::happening::background::BackgroundHandling;
+use crate::handler::timing::{AskPause, Timing};
 use crate::happening::handling::{AttemptEnd, Fate, Handling};
 use crate::reaction::error_class::class_of;
 use crate::reaction::judge::Judge;
@@ -150,17 +149,16 @@ pub(super) const SHORTEST_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Returns true if both are the same for their object: several attributes on one function declare it once.
 pub(crate) fn is_same(one: &Handler, other: &Handler) -> bool {
-    let kind = |it: &Handler| it.background().map(|(kind, _)| kind);
-    one.id == other.id && kind(one) == kind(other)
+    one.id == other.id && one.kind == other.kind
 }
 
 /// Returns true if the handler is a reconciler.
 pub(crate) fn is_reconcile(handler: &Handler) -> bool {
-    matches!(handler.background(), Some((BackgroundKind::Reconcile, _)))
+    handler.kind == HandlerKind::Reconcile
 }
 
 pub(super) fn timing(handler: &Handler) -> Option<&Timing> {
-    handler.background().map(|(_, timing)| timing)
+    handler.timing.as_ref()
 }
 
 pub(super) fn schedule(handler: &Handler) -> Option<&Schedule> {
@@ -237,7 +235,7 @@ impl BackgroundMemory {
 
     fn ticking_runs(&self, now: Timestamp) -> impl Iterator<Item = &BackgroundRun> {
         self.runs.iter().filter(move |run| {
-            let is_daemon = matches!(run.handler.background(), Some((BackgroundKind::Daemon, _)));
+            let is_daemon = run.handler.kind == HandlerKind::Daemon;
             !is_daemon
                 && match &run.phase {
                     Phase::Runs(running) => running.exiting.is_none(),
@@ -328,8 +326,8 @@ impl BackgroundRun {
         times: Times,
         told: &mut Vec<Handling>,
     ) -> Option<Timestamp> {
-        let (kind, timing) = self.handler.background()?;
-        if kind != BackgroundKind::Timer {
+        let timing = self.handler.timing.as_ref()?;
+        if self.handler.kind != HandlerKind::Timer {
             return None;
         }
         if let Some(schedule) = &timing.schedule {
@@ -367,12 +365,12 @@ pub(super) fn asked(
     told: &mut Vec<Handling>,
 ) -> Duration {
     answer.unwrap_or_else(|panic| {
-        told.push(Handling::Background(BackgroundHandling::NoPause {
+        told.push(Handling::NoPause {
             handler: handler.clone(),
             option,
             panic,
             instead: INSTEAD_OF_A_PANIC,
-        }));
+        });
         INSTEAD_OF_A_PANIC
     })
 }
@@ -513,7 +511,7 @@ impl BackgroundRun {
 
 pub(super) fn exited(handler: &Arc<Handler>, requested: bool) -> Handling {
     let handler = handler.clone();
-    Handling::Background(BackgroundHandling::Exited { handler, requested })
+    Handling::Exited { handler, requested }
 }
 
 /// Returns the error of a reconciler whose object was marked for deletion meanwhile. The error is then meaningless, because the reconciler's
@@ -530,10 +528,10 @@ fn error_of_deleted<'a>(call: &HandlerCall, outcome: &'a Outcome) -> Option<&'a 
 }
 
 fn ended_by_deletion(handler: &Arc<Handler>, message: &str) -> Handling {
-    Handling::Background(BackgroundHandling::EndedByDeletion {
+    Handling::EndedByDeletion {
         handler: handler.clone(),
         message: message.to_owned(),
-    })
+    }
 }
 
 /// Evaluates the outcome of a call that was to end and is not repeated, or `None` for a cancelled one. Returns the result.
@@ -567,7 +565,7 @@ fn judge_the_last(
         Some(Outcome::TimedOut { after }) => AttemptEnd::TimedOut { after },
         None | Some(Outcome::Waiting) => {
             let handler = handler.clone();
-            told.push(Handling::Background(BackgroundHandling::CutOff { handler }));
+            told.push(Handling::CutOff { handler });
             return None;
         }
     };
@@ -587,8 +585,8 @@ fn next_tick(
     has_changed: bool,
     told: &mut Vec<Handling>,
 ) -> Option<Phase> {
-    let (kind, timing) = call.handler.background()?;
-    if kind == BackgroundKind::Daemon {
+    let timing = call.handler.timing.as_ref()?;
+    if call.handler.kind == HandlerKind::Daemon {
         return None;
     }
     if let Some(schedule) = &timing.schedule {
@@ -608,10 +606,10 @@ fn next_tick(
     let mut interval = asked((&call.handler, "interval"), answer, told);
     if interval.is_zero() {
         let handler = call.handler.clone();
-        told.push(Handling::Background(BackgroundHandling::ZeroInterval {
+        told.push(Handling::ZeroInterval {
             handler,
             instead: SHORTEST_INTERVAL,
-        }));
+        });
         interval = SHORTEST_INTERVAL;
     }
     let next = if timing.sharp {

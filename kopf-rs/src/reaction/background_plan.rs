@@ -16,7 +16,6 @@ use crate::handler::live::Live;
 use crate::handler::stopped::{StopReason, Stopped};
 use crate::handler::subject::{BackgroundSubject, Subject};
 use crate::handler::timing::{Pause, Timing};
-use crate::happening::background::BackgroundHandling;
 use crate::happening::handling::Handling;
 use crate::object::patch::Patch;
 use crate::reaction::background::{
@@ -96,7 +95,7 @@ pub(super) fn background(
 ) -> BackgroundPlan {
     let none = BackgroundMemory::default();
     let memory = input.background.unwrap_or(&none);
-    let handlers = input.handlers.iter().filter(|it| it.background().is_some());
+    let handlers = input.handlers.iter().filter(|it| it.timing.is_some());
     let handlers: Vec<_> = handlers.collect();
     if handlers.is_empty() && memory.is_empty() {
         return BackgroundPlan::default();
@@ -312,12 +311,12 @@ impl Looking<'_, '_> {
         if first > wall {
             return Phase::Scheduled(first.into());
         }
-        let missed = BackgroundHandling::MissedRuns {
+        let missed = Handling::MissedRuns {
             handler: handler.clone(),
             first,
             more: next_run(schedule, first) <= wall,
         };
-        self.told.push(Handling::Background(missed));
+        self.told.push(missed);
         let spread = if policy.spreads_first_calls {
             self.random_part(LONGEST_SPREAD)
         } else {
@@ -439,8 +438,8 @@ impl Looking<'_, '_> {
                 Order::Signal(reason) => self.steps.push(Step::Signal { handler, reason }),
                 Order::Cancel => self.steps.push(Step::Cancel { handler }),
                 Order::Tell(exit) => {
-                    let exits = BackgroundHandling::Exits { handler, exit };
-                    self.told.push(Handling::Background(exits));
+                    let exits = Handling::Exits { handler, exit };
+                    self.told.push(exits);
                 }
             }
         }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use crate::handler::definition::Handler;
-use crate::happening::handling::{Handling, StateTrouble};
+use crate::happening::handling::Handling;
 use crate::reaction::limits::since;
 use crate::state::Persistence;
 use crate::state::progress::{Record, USUAL_DELAY, micros};
@@ -32,7 +32,7 @@ pub(super) fn corrected(
         return record;
     }
     let is_ahead = since(now, record.started) > SLACK;
-    let usual = handler.backoff().unwrap_or_default().max(USUAL_DELAY);
+    let usual = handler.retry.backoff.unwrap_or_default().max(USUAL_DELAY);
     let is_known = record.wait.is_some() || persistence.progress.keeps_targets();
     // By the clock of that time, the next attempt was planned this much later than the first one.
     let apart = record.delayed.map(|at| since(record.started, at));
@@ -48,18 +48,18 @@ pub(super) fn corrected(
     let id = handler.id.clone();
     let trouble = if is_too_long {
         corrected.wait_until(now.checked_add(longest).ok().map(micros), now);
-        StateTrouble::NextAttemptAhead {
+        Handling::NextAttemptAhead {
             id,
             at: record.delayed,
             pause: longest,
         }
     } else {
         let at = record.started;
-        StateTrouble::FirstAttemptAhead { id, at }
+        Handling::FirstAttemptAhead { id, at }
     };
     if is_ahead {
         corrected.started = micros(now);
     }
-    told.push(Handling::State(trouble));
+    told.push(trouble);
     corrected
 }

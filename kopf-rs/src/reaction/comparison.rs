@@ -220,8 +220,8 @@ impl Comparison {
         let seen = input.seen;
         let is_time = || seen.is_initial() || seen.has_drifted(handler, input.handlers);
         let now = self.latter(handler.field());
-        let accepts = || handler.filtered(|_| handler.accepts_change(Former::Known(now), now));
-        !handler.owns().is_empty() && is_time() && accepts()
+        let accepts = || handler.filtered(|it| it.accept_change(Former::Known(now), now));
+        !handler.owns.is_empty() && is_time() && accepts()
     }
 
     /// Evaluates the filters of one handler.
@@ -323,7 +323,7 @@ pub(super) fn is_concerned(handler: &Handler, old: Former<'_>, new: Option<&Valu
         Former::Known(old) => !same(old, new),
         Former::Unknown => true,
     };
-    let is_let_through = || handler.filtered(|_| handler.accepts_change(old, new));
+    let is_let_through = || handler.filtered(|it| it.accept_change(old, new));
     (differs || !handler.reacts_to_differences()) && is_let_through()
 }
 

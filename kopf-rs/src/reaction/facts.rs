@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::handler::definition::Handler;
 use crate::handler::subject::Reason;
-use crate::happening::handling::{Handling, StateTrouble};
+use crate::happening::handling::Handling;
 use crate::object::event::EventType;
 use crate::reaction::comparison::{Candidate, Comparison};
 use crate::reaction::input::Input;
@@ -153,7 +153,7 @@ fn comparison(
         .or_else(|| {
             let last = input.persistence.essence.fetch(input.body);
             last.unwrap_or_else(|damage| {
-                told.push(Handling::State(StateTrouble::LastHandledLost(damage)));
+                told.push(Handling::LastHandledLost { damage });
                 None
             })
         });

@@ -24,11 +24,9 @@ pub(crate) struct FastPath<'a> {
 impl FastPath<'_> {
     /// Returns true if the state requires no call of change handlers, no write, and no change of the memory.
     pub(crate) fn is_already_handled(&self, raw: &Raw) -> bool {
-        Outline::of(raw).is_some_and(|outline| self.is_already_handled_as(&outline))
-    }
-
-    /// Like [`FastPath::is_already_handled`], for text that is already split.
-    pub(crate) fn is_already_handled_as(&self, outline: &Outline<'_>) -> bool {
+        let Some(outline) = &Outline::of(raw) else {
+            return false;
+        };
         // Secrets would require digests, and a `ReplicaSet` has its Deployment's annotations.
         let special = matches!(self.resource.kind.as_str(), "Secret" | "ReplicaSet");
         if special || self.seen.in_progress.is_some() || self.seen.drift.is_any() {
@@ -52,11 +50,11 @@ impl FastPath<'_> {
                 return None;
             }
             // Daemons and timers depend on the last planned state, which may differ from the last-handled one.
-            if handler.background().is_some() {
+            if handler.timing.is_some() {
                 return None;
             }
             if handler.needs_finalizer() {
-                let filters = handler.filters();
+                let filters = &handler.filters;
                 let filtered = handler.field().is_some()
                     || filters.when.is_some()
                     || !(filters.labels.is_empty() && filters.annotations.is_empty());
@@ -72,7 +70,7 @@ impl FastPath<'_> {
 
 /// Returns true if the handler is called at the start of the operator.
 fn is_at_start(handler: &Handler) -> bool {
-    handler.is_for_resuming() || !handler.owns().is_empty()
+    handler.is_for_resuming() || !handler.owns.is_empty()
 }
 
 /// Returns true if the field is not part of the essence by default.

@@ -15,7 +15,6 @@ use crate::handler::outcome::Outcome;
 use crate::happening::handling::{AttemptEnd, Fate, Handling};
 use crate::reaction::limits::{Exhausted, since};
 use crate::state::progress::{Record, micros, shortened};
-use crate::wording::handling::Attempt;
 
 /// The maximum length of messages, which are stored on the object. Longer ones are shortened in the middle.
 const LONGEST_MESSAGE: usize = 4096;
@@ -95,7 +94,7 @@ impl Judge {
             ErrorsMode::Ignored => Fate::Ignored,
             ErrorsMode::Permanent => Fate::Stopped,
             ErrorsMode::Temporary => {
-                let fixed = handler.backoff();
+                let fixed = handler.retry.backoff;
                 let delay = fixed.unwrap_or_else(|| self.growing(record.retries));
                 self.look_ahead(handler, record, delay)
             }
@@ -105,11 +104,11 @@ impl Judge {
     /// Schedules another attempt after `delay`, unless that would exceed the handler's limits.
     fn look_ahead(&self, handler: &Handler, record: &Record, delay: Duration) -> Fate {
         let runtime = since(record.started, self.now).saturating_add(delay);
-        if let Some(timeout) = handler.timeout().filter(|it| runtime >= *it) {
+        if let Some(timeout) = handler.retry.timeout.filter(|it| runtime >= *it) {
             return Fate::WouldTimeOut(timeout);
         }
         let retries = record.retries.saturating_add(1);
-        match handler.retries().filter(|limit| retries >= *limit) {
+        match handler.retry.retries.filter(|limit| retries >= *limit) {
             Some(limit) => Fate::WouldExceed(limit),
             None => Fate::Retried { delay },
         }
@@ -179,7 +178,7 @@ fn message<'a>(handler: &Handler, end: &'a AttemptEnd) -> Option<Cow<'a, str>> {
             message,
             fate: Fate::Retried { .. } | Fate::Stopped,
         } => Some(message.into()),
-        _ => Some(Attempt(handler, end).to_string().into()),
+        _ => Some(format!("{handler} {end}").into()),
     }
 }
 

@@ -20,10 +20,10 @@ impl Exhausted {
     pub(crate) fn of(handler: &Handler, record: &Record, now: Timestamp) -> Option<Self> {
         let runtime = since(record.started, now);
         let is_over = |timeout| record.was_called() && runtime >= timeout;
-        if handler.timeout().is_some_and(is_over) {
+        if handler.retry.timeout.is_some_and(is_over) {
             return Some(Self::Timeout(runtime));
         }
-        let limit = handler.retries()?;
+        let limit = handler.retry.retries?;
         (record.retries >= limit).then_some(Self::Retries(limit))
     }
 }

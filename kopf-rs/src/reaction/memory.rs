@@ -179,7 +179,7 @@ impl ObjectMemory {
     /// Records a changed child, and returns true if that affects a change handler.
     pub(crate) fn child_changed(&mut self, kind: &Resource, handlers: &[Arc<Handler>]) -> bool {
         let is_of_kind = |owned: &OwnedKind| owned.selector.names(kind);
-        let those = owning(handlers).filter(|(_, it)| it.owns().iter().any(is_of_kind));
+        let those = owning(handlers).filter(|(_, it)| it.owns.iter().any(is_of_kind));
         let noted = those.fold(0, |noted, (bit, _)| noted | bit);
         self.drift.noted |= noted;
         noted != 0
@@ -200,7 +200,7 @@ impl ObjectMemory {
 /// Returns the change handlers that own children, each with its bit.
 fn owning(handlers: &[Arc<Handler>]) -> impl Iterator<Item = (u16, &Arc<Handler>)> {
     let those = handlers.iter();
-    let those = those.filter(|it| it.is_for_changes() && !it.owns().is_empty());
+    let those = those.filter(|it| it.is_for_changes() && !it.owns.is_empty());
     those.enumerate().map(|(at, it)| (1 << at.min(15), it))
 }
 

@@ -7,7 +7,6 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::handler::definition::HandlerCall;
-use crate::happening::background::BackgroundHandling;
 use crate::happening::handling::Handling;
 use crate::object::body::Body;
 use crate::object::diff::Diff;
@@ -46,11 +45,11 @@ impl BackgroundMemory {
         attempts.own_essence = essence;
         attempts.own_changes = attempts.own_changes.saturating_add(1);
         if attempts.own_changes == FREE {
-            told.push(Handling::Background(BackgroundHandling::ChangesItself {
+            told.push(Handling::ChangesItself {
                 handler: call.handler.clone(),
                 times: FREE,
                 field,
-            }));
+            });
         }
     }
 

@@ -14,7 +14,7 @@ use crate::handler::filter::Former;
 use crate::handler::subject::EventSubject;
 use crate::handler::subject::Reason;
 use crate::handler::subject::Subject;
-use crate::happening::handling::{Handling, StateTrouble};
+use crate::happening::handling::Handling;
 use crate::object::redact;
 use crate::reaction::background_plan::{BackgroundPlan, background, reconcile};
 use crate::reaction::comparison::{
@@ -154,8 +154,7 @@ fn handle(input: &Input<'_>, (reason, mode): (Reason, Mode), change: ChangeFacts
         let is_untold = member.own.as_ref().is_some_and(|own| own.unknown);
         if is_untold && !member.record.is_final() {
             let id = member.handler.id.clone();
-            plan.told
-                .push(Handling::State(StateTrouble::FormerTooLarge { id }));
+            plan.told.push(Handling::FormerTooLarge { id });
         }
     }
     let comparison = cycle.comparison.clone();

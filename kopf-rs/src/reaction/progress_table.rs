@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::handler::definition::Handler;
 use crate::handler::subject::Reason;
-use crate::happening::handling::{Handling, StateTrouble};
+use crate::happening::handling::Handling;
 use crate::object::body::Body;
 use crate::object::essence::Essence;
 use crate::object::path::FieldPath;
@@ -60,11 +60,11 @@ impl Records<'_> {
     pub(super) fn of(&self, handler: &Handler, is_sub: bool, told: &mut Vec<Handling>) -> Row {
         let mut row = self.row(&handler.id, is_sub);
         if let Some(damage) = &row.damage {
-            told.push(Handling::State(StateTrouble::ProgressLost {
+            told.push(Handling::ProgressLost {
                 id: handler.id.clone(),
                 damage: damage.clone(),
                 is_in_memory: row.record.is_some(),
-            }));
+            });
         }
         // Only records from the object need the correction.
         if row.record.is_some() && row.record == row.stored {

@@ -9,7 +9,6 @@ use jiff::Timestamp;
 
 use crate::handler::definition::HandlerCall;
 use crate::handler::subject::Subject;
-use crate::happening::background::BackgroundHandling;
 use crate::happening::handling::Handling;
 use crate::object::resource::Resource;
 use crate::reaction::background::{
@@ -30,7 +29,7 @@ impl BackgroundMemory {
     /// Records a change of a child or of a referenced object.
     pub(crate) fn child_changed(&mut self, kind: &Resource, now: Timestamp) {
         let is_for = |run: &&mut BackgroundRun| {
-            let mut watched = run.handler.watches().iter();
+            let mut watched = run.handler.watches.iter();
             run.handler.has_children_of(kind) || watched.any(|it| it.selector.names(kind))
         };
         for run in self.runs.iter_mut().filter(is_for) {
@@ -141,10 +140,10 @@ impl BackgroundRun {
     ) -> Option<Timestamp> {
         let at_once = pause.is_some_and(|pause| pause.is_zero());
         if at_once && !self.asks_at_once() {
-            told.push(Handling::Background(BackgroundHandling::AgainAtOnce {
+            told.push(Handling::AgainAtOnce {
                 handler: self.handler.clone(),
                 instead: SHORTEST_INTERVAL,
-            }));
+            });
         }
         if let Some(attempts) = &mut self.attempts {
             attempts.at_once = at_once;

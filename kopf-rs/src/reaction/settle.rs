@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 
 use crate::handler::outcome::Outcome;
 use crate::handler::subject::Reason;
-use crate::happening::handling::{Handling, StateTrouble};
+use crate::happening::handling::Handling;
 use crate::object::body::Body;
 use crate::object::patch::Patch;
 use crate::reaction::carry_over::marks;
@@ -475,8 +475,8 @@ impl Settling {
     }
 
     fn tell_troubles(&mut self, mut written: Written) -> Written {
-        let troubles = written.troubles.drain(..).map(StateTrouble::Write);
-        self.effects.told.extend(troubles.map(Handling::State));
+        let troubles = written.troubles.drain(..);
+        self.effects.told.extend(troubles.map(Handling::from));
         written
     }
 

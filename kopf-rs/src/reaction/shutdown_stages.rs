@@ -8,7 +8,7 @@ use jiff::Timestamp;
 
 use crate::handler::stopped::StopReason;
 use crate::handler::timing::Timing;
-use crate::happening::background::Exit;
+use crate::happening::handling::Exit;
 use crate::reaction::limits::since;
 
 /// The progress of ending a daemon.
@@ -110,7 +110,7 @@ impl Exiting {
     ) -> Vec<Order> {
         let mut orders = Vec::new();
         if self.tell(reason, &mut orders) {
-            orders.push(Order::Tell(Exit::Told(reason)));
+            orders.push(Order::Tell(Exit::Told { reason }));
         }
         if self.is_seen_to {
             return orders;

@@ -1,7 +1,7 @@
 //! Determines the target essence of a cycle.
 
 use crate::handler::subject::Reason;
-use crate::happening::handling::{Handling, StateTrouble};
+use crate::happening::handling::Handling;
 use crate::object::essence::Essence;
 use crate::reaction::input::Input;
 use crate::reaction::memory::{Ongoing, Target};
@@ -38,7 +38,7 @@ impl Target {
         }
         let carried = input.persistence.progress.fetch_target(input.body);
         let carried = carried.unwrap_or_else(|damage| {
-            told.push(Handling::State(StateTrouble::TargetLost(damage)));
+            told.push(Handling::TargetLost { damage });
             None
         });
         // The target was fixed when a handler was done, so that handler's record must be present. Otherwise the annotation is a copy or was

@@ -18,11 +18,11 @@ use crate::object::patch::Patch;
 /// The maximum length of an annotation's name part.
 const LONGEST: usize = 63;
 /// Signals to Kopf-like operators that all annotations with this prefix belong to an operator.
-pub(crate) const MARKER: &str = "kopf-managed";
+const MARKER: &str = "kopf-managed";
 /// Holds the last-handled essence.
 pub(crate) const LAST_HANDLED: &str = "last-handled-configuration";
 /// Holds, in the middle of a cycle, the essence that will be stored as last-handled.
-pub(crate) const TARGET: &str = "target-configuration";
+const TARGET: &str = "target-configuration";
 /// The prefix of the names that hold the last runs of timers with a schedule.
 const LAST_RUN: &str = "last-run";
 
@@ -175,7 +175,7 @@ fn digested_name(id: &str) -> String {
 }
 
 /// Replaces characters that names cannot contain.
-pub(crate) fn safe(id: &str) -> String {
+fn safe(id: &str) -> String {
     let replaced = |it| match it {
         '/' => '.',
         it if is_plain(it) || matches!(it, '-' | '_' | '.') => it,

@@ -269,7 +269,7 @@ fn others(handler: &Arc<Handler>, body: &Body) -> Option<HandlerLine> {
     if handler.is_for_changes() {
         return None;
     }
-    let filters = handler.filters();
+    let filters = &handler.filters;
     let applies = filters.when.is_none() && {
         let field = handler.field();
         let value = field.and_then(|field| field.resolve(body));

@@ -196,7 +196,10 @@ async fn objects_are_applied_once_startup_handlers_and_webhooks_are_at_work() {
 async fn an_operator_may_be_given_a_name() {
     let good = ["--embedded", "--apply", "@/good", "--once", "--verbose"];
     let named = [&good[..], &["--name", "other-name"]].concat();
-    let texts = ["other-name.kopf.rs/last-handled-configuration"];
+    let texts = [
+        "other-name.kopf.rs/last-handled-configuration",
+        "Serving all namespaces",
+    ];
     ended(obey(&named)).await.with(0, &texts);
     let wrong = [&good[..], &["--name", "no name!"]].concat();
     let texts = ["error: the operator's name `no name!` cannot be used"];
@@ -286,7 +289,9 @@ async fn what_cannot_be_printed_is_dropped_and_its_handler_succeeds() {
 async fn once_ends_when_everything_is_handled_and_tells_failures() {
     let good = ended(obey(&["--embedded", "--apply", "@/good", "--once"])).await;
     good.with(0, &["[default/good] Handler 'obey' succeeded."]);
-    assert!(!good.said.contains("kubectl --kubeconfig"), "{}", good.said);
+    for noise in ["kubectl --kubeconfig", "Serving all namespaces"] {
+        assert!(!good.said.contains(noise), "{}", good.said);
+    }
     let both = ended(obey(&["--embedded", "--apply", "@/both.yaml", "--once"])).await;
     both.with(
         1,

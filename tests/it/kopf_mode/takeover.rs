@@ -16,7 +16,6 @@ scenarios! {
     we_are_killed_and_kopf_takes_over [real];
     kopf_is_killed_among_sub_handlers_and_we_take_over [real];
     we_are_killed_among_sub_handlers_and_kopf_takes_over [real];
-    a_kopf_at_work_beside_us_is_told [real];
 }
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -288,25 +287,6 @@ async fn kopf_is_killed_among_sub_handlers_and_we_take_over(cluster: TestCluster
 
 async fn we_are_killed_among_sub_handlers_and_kopf_takes_over(cluster: TestCluster) {
     kopf_takes_over(cluster, "children.py", parents, &stages_of_children()).await;
-}
-
-async fn a_kopf_at_work_beside_us_is_told(cluster: TestCluster) {
-    let test = TestOperator::of(cluster).await;
-    let Some(kopf) = Side::kopf(&test, "takeover.py").await else {
-        return;
-    };
-    let ours = Side::ours(&test, parents);
-    let spec = json!({"failures": {"first": 9, "parent/one": 9}});
-    test.create("both", spec).await;
-    let line = test
-        .line("Another operator keeps its state under this one's name, kopf.zalando.org")
-        .await;
-    assert!(
-        line.contains("kopf.zalando.org/first") || line.contains("kopf.zalando.org/touch-dummy"),
-        "{line}"
-    );
-    kopf.kill().await;
-    ours.kill().await;
 }
 
 type Handlers = fn(&TestOperator, &Calls) -> Registry;

@@ -5,6 +5,7 @@ use std::future::pending;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1::ConfigMap;
 use kopf_rs::{
     AdmissionServer, Callback, Context, HandlerResult, Registry, Settings, handler,
     handler_blocking,
@@ -15,7 +16,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::operating::{Calls, KIND, TestOperator, Working, is_handled};
-use crate::owned::{keeping, settled, until};
+use crate::owned::{apply_as_operator, keeping, late_for_operators, map, settled, until};
 use crate::peering::{with_peering, write as write_record};
 use crate::replicas::{LEASES, NAME, client_of, shared};
 
@@ -29,6 +30,7 @@ scenarios! {
     an_attempt_that_ends_after_the_signal_is_written_before_the_lease_is_given_back [memory];
     a_blocking_attempt_that_outlives_its_instance_writes_nothing [tcp];
     what_others_change_while_nobody_is_at_work_is_put_right [memory];
+    what_another_instance_has_applied_is_read_and_put_right_although_the_watch_is_late [memory];
 }
 
 /// Records that a call was dropped.
@@ -222,6 +224,49 @@ async fn what_others_change_while_nobody_is_at_work_is_put_right(cluster: TestCl
         it["data"]["a"] == "1"
     })
     .await;
+    only.stop().await;
+}
+
+/// Only the new term says that what the watch has shown may not be so any more.
+async fn what_another_instance_has_applied_is_read_and_put_right_although_the_watch_is_late(
+    cluster: TestCluster,
+) {
+    let test = TestOperator::of(cluster).await;
+    let server = test.cluster.in_process().expect("a server in the process");
+    let _late = server.fault(late_for_operators());
+    let seen = test.calls.clone();
+    let keep = handler("keep", move |context: Context| {
+        let seen = seen.clone();
+        async move {
+            let children = context.children()?;
+            let read = children.get::<ConfigMap>("child").await?;
+            let data = read.and_then(|it| it.data).unwrap_or_default();
+            seen.note(format!("reads {:?}", data.get("a")));
+            children.apply(&map("child", &json!({"a": "1"}))).await?;
+            HandlerResult::Ok(())
+        }
+    });
+    let registry = Registry::new().reconcile(test.selector(), keep.reads("configmaps"));
+    let only = Working::start(&test.cluster, shared(&test, test.operator(registry)));
+    test.create("one", json!({})).await;
+    let made = until(&test, "it is made", |it| it["data"]["a"] == "1").await;
+    test.line("Reconciler 'keep' succeeded").await;
+    take_lease(&test).await;
+    let path = format!(
+        "/api/v1/namespaces/{}/configmaps/child",
+        test.cluster.namespace()
+    );
+    let client = test.cluster.client();
+    let applied = apply_as_operator(&client, &path, &made, &json!({"a": "2"})).await;
+    assert!(applied.is_some(), "another instance applies");
+    let begun = Instant::now();
+    until(&test, "it is put right", |it| it["data"]["a"] == "1").await;
+    assert!(begun.elapsed() < Duration::from_secs(1800));
+    let calls = test.calls.all();
+    assert!(
+        calls.iter().any(|it| it == r#"reads Some("2")"#),
+        "{calls:?}"
+    );
     only.stop().await;
 }
 

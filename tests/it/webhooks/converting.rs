@@ -7,7 +7,9 @@ use kopf_rs_tests::{TestCluster, scenarios};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::releases::in_cluster;
 use super::{operator, settings};
+use crate::health::{self, port_in};
 use crate::operating::{KIND, TestOperator, Working, definition_of_versions};
 
 scenarios! {
@@ -19,6 +21,7 @@ scenarios! {
     objects_are_applied_in_both_versions [tcp real];
     an_operator_starts_on_objects_of_the_old_version [tcp real];
     nothing_is_written_where_the_definition_is_right [tcp];
+    an_endpoint_is_ready_for_conversions_that_its_own_listing_waits_for [tcp];
 }
 
 pub(super) const DEFINITIONS: &str = "customresourcedefinitions";
@@ -363,6 +366,33 @@ async fn an_operator_starts_on_objects_of_the_old_version(cluster: TestCluster) 
         begun.elapsed()
     );
     second.stop().await;
+}
+
+/// As a Pod's Service does, the server finds the endpoint only once its readiness probe succeeds.
+async fn an_endpoint_is_ready_for_conversions_that_its_own_listing_waits_for(cluster: TestCluster) {
+    let test = serve(cluster, "v1alpha1").await;
+    create(&test, "v1alpha1", "one", json!({"address": "host:80"})).await;
+    let made = test.noting("made");
+    let of_new = (test.group.as_str(), "v1", KIND);
+    let registry = registry(&test).on_create(of_new, made);
+    let operator = test.operator(registry).settings(in_cluster(&test));
+    let operator = operator.liveness("http://127.0.0.1:0/healthz");
+    let working = Working::start(&test.cluster, operator);
+    let health = port_in(&test.line("Serving health status at ").await);
+    let line = test.line("Admission webhooks are served at port ").await;
+    converted_by_webhook(&test).await;
+    while health::get(health, "/readyz/webhooks").await.code != 200 {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let work = health::get(health, "/readyz").await;
+    assert_eq!(work.code, 500, "it cannot list: {work:?}");
+    let port = line.split("at port ").nth(1);
+    let port = port.and_then(|it| it.split(',').next()?.parse::<u16>().ok());
+    let at = ([127, 0, 0, 1], port.expect("a port")).into();
+    let server = test.cluster.in_process().expect("a server in the process");
+    server.place_service(test.cluster.namespace(), "hooks", at);
+    test.calls_until("made one").await;
+    working.stop().await;
 }
 
 async fn nothing_is_written_where_the_definition_is_right(cluster: TestCluster) {

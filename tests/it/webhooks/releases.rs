@@ -12,11 +12,11 @@ use crate::health::{get, port_in};
 use crate::operating::{TestOperator, Working};
 
 scenarios! {
-    an_old_release_changes_nothing_that_the_new_one_has_written [memory];
+    an_old_release_changes_nothing_that_the_new_one_has_written [memory real];
     configurations_in_a_cluster_go_with_the_namespace_of_the_operator [memory real];
     each_replica_answers_reviews [tcp];
-    of_two_local_operators_the_last_one_takes_webhooks_away [memory];
-    policies_of_a_newer_release_stay [memory];
+    of_two_local_operators_the_last_one_takes_webhooks_away [memory real];
+    policies_of_a_newer_release_stay [memory real];
     policies_list_none_of_two_instances_that_end_together [memory];
     a_release_without_rules_ends_those_of_the_former_one [memory];
     the_former_release_decides_again_once_all_without_rules_have_ended [memory];

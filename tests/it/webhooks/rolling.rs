@@ -153,6 +153,8 @@ impl Replica {
 struct Tally {
     right: usize,
     wrong: Vec<String>,
+    /// The requests that met only instances of a release without the handler until the API server gave up, as docs/settings.md describes.
+    refused: usize,
 }
 
 /// Sends requests until `stop`, and counts the answers that satisfy `is_right`.
@@ -180,6 +182,8 @@ async fn send(
         let answer = answer.expect("no request panics");
         if is_right(&answer) {
             tally.right += 1;
+        } else if format!("{answer:?}").contains("an instance of another release may have one") {
+            tally.refused += 1;
         } else {
             tally.wrong.push(format!("{answer:?}"));
         }
@@ -214,14 +218,17 @@ async fn assert_checked(during: &str, [denied, changed]: [JoinHandle<Tally>; 2])
         changed.await.expect("it counts"),
     );
     say(&format!(
-        "{during}: {} requests denied, {} otherwise; {} changed, {} otherwise",
+        "{during}: {} requests denied, {} otherwise; {} changed, {} otherwise; {} refused",
         denied.right,
         denied.wrong.len(),
         changed.right,
         changed.wrong.len(),
+        denied.refused + changed.refused,
     ));
     assert_eq!(denied.wrong, [""; 0]);
     assert_eq!(changed.wrong, [""; 0]);
+    // Only a machine that is busy with other tests lets a request miss the right instance for ten seconds.
+    assert!((denied.refused + changed.refused) * 50 <= denied.right + changed.right);
     denied.right.min(changed.right)
 }
 

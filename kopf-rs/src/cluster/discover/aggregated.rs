@@ -1,9 +1,16 @@
 //! Aggregated discovery: all groups, versions and resources in one response.
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 
-use crate::cluster::discover::found::{Found, or_empty};
 use crate::object::resource::Resource;
+
+/// The resources of one group version, or the reason why they are unknown.
+pub(super) struct Found {
+    pub(super) group: String,
+    pub(super) version: String,
+    pub(super) resources: Vec<Resource>,
+    pub(super) broken: Option<String>,
+}
 
 /// One API group, with its versions in order of preference.
 #[derive(Deserialize)]
@@ -63,6 +70,16 @@ struct Subresource {
     subresource: String,
 }
 
+/// Deserializes `null` as an empty value, as Go writes it.
+pub(super) fn or_empty<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de> + Default,
+{
+    Option::<T>::deserialize(deserializer).map(Option::unwrap_or_default)
+}
+
+/// Returns the resources of all versions.
 pub(super) fn found(groups: Vec<Group>) -> Vec<Found> {
     let mut all = Vec::new();
     for group in groups {

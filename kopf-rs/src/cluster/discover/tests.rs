@@ -99,36 +99,15 @@ async fn a_stale_api_keeps_what_it_had_and_stops_no_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_without_aggregation_is_asked_for_each_version() {
-    let busy = || Answer::refusal(503, "service unavailable");
-    let core = r#"{"kind":"APIResourceList","groupVersion":"v1","resources":[
-      {"name":"pods","singularName":"","namespaced":true,"kind":"Pod","verbs":["list"],"shortNames":["po"],"categories":null},
-      {"name":"pods/status","singularName":"","namespaced":true,"kind":"Pod","verbs":["patch"]},
-      {"name":"pods/eviction","singularName":"","namespaced":true,"group":"policy","kind":"Eviction","verbs":["create"]}]}"#;
-    let groups = r#"{"kind":"APIGroupList","groups":[
-      {"name":"broken.io","versions":[{"groupVersion":"broken.io/v1","version":"v1"}],"preferredVersion":{"version":"v1"}},
-      {"name":"kopf.dev","versions":[{"version":"v2"},{"version":"v1"}],"preferredVersion":{"version":"v1"}}]}"#;
-    let examples = r#"{"resources":[{"name":"kopfexamples","namespaced":true,"kind":"KopfExample","verbs":["list"]}]}"#;
+async fn a_server_without_aggregation_is_refused_with_the_version_to_use() {
     let fake = Fake::new([
         Answer::new(200, r#"{"kind":"APIVersions","versions":["v1"]}"#),
-        Answer::new(200, groups),
-        Answer::new(200, core),
-        busy(),
-        Answer::refusal(404, "no such version"),
-        Answer::new(200, examples),
-        busy(),
-        busy(),
-        busy(),
+        Answer::new(200, r#"{"kind":"APIGroupList","groups":[]}"#),
     ]);
-    let resources = fake.cluster().discover().await.unwrap();
-    assert_eq!(names(&resources), ["pods.v1", "kopfexamples.v1.kopf.dev"]);
-    assert_eq!(resources[0].subresources, ["status", "eviction"]);
-    assert_eq!(resources[0].singular, "pod");
-    assert!(resources[1].preferred);
-    assert_eq!(
-        fake.lines()[2..4],
-        ["GET /api/v1", "GET /apis/broken.io/v1"]
-    );
+    let refused = fake.cluster().discover().await.unwrap_err().to_string();
+    for expected in ["/api", "APIGroupDiscoveryList", "1.27", "APIVersions"] {
+        assert!(refused.contains(expected), "{refused}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

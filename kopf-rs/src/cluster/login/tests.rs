@@ -363,10 +363,31 @@ async fn a_login_is_made_where_the_certificate_of_the_server_is_not_trusted_any_
     second.shutdown().await;
 }
 
-#[tokio::test]
-async fn the_namespace_of_the_client_is_the_one_of_the_pod() {
-    let (vault, _, _task) = vault(vec![]);
-    assert_eq!(vault.client_in("team").default_namespace(), "team");
-    let outside = crate::cluster::pod::namespace().is_none();
-    assert_eq!(vault.client().default_namespace() == "default", outside);
+/// Variables belong to a whole process, so that a process of its own has this one.
+#[test]
+fn the_namespace_of_the_client_is_the_one_of_the_pod() {
+    const INSIDE: &str = "KOPF_RS_TEST_POD";
+    if let Ok(expected) = std::env::var(INSIDE) {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        let _entered = runtime.enter();
+        let client = Vault::new(Clock::start()).client();
+        assert_eq!(client.default_namespace(), expected);
+        // The Lease is kept there.
+        let cluster = crate::cluster::Cluster::new(client);
+        assert_eq!(cluster.own_namespace(), Some(&*expected));
+        return;
+    }
+    let name = concat!(
+        module_path!(),
+        "::the_namespace_of_the_client_is_the_one_of_the_pod"
+    );
+    let (_, name) = name.split_once("::").unwrap();
+    let mut tests = std::process::Command::new(std::env::current_exe().unwrap());
+    tests.args(["--exact", name]);
+    let inside = tests.envs([(INSIDE, "team"), ("POD_NAMESPACE", "team")]);
+    let said = String::from_utf8(inside.output().unwrap().stdout).unwrap();
+    assert!(said.contains("1 passed"), "{said}");
 }

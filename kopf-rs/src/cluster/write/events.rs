@@ -4,7 +4,6 @@
 
 use std::sync::LazyLock;
 
-use bytes::Bytes;
 use http::Method;
 use serde_json::Value;
 
@@ -79,13 +78,12 @@ impl Cluster {
         } else {
             "application/json"
         };
-        let call = Call {
+        let call = Call::with(
             method,
-            target: self.owned(EVENTS.path(Some(namespace), name, None)),
-            accept: "application/json",
-            body: Some((content, Bytes::from(body.to_string()))),
-            asked: Asked::of(&EVENTS, Some(namespace), &["create", "patch"]),
-        };
+            self.owned(EVENTS.path(Some(namespace), name, None)),
+            (content, body),
+            Asked::of(&EVENTS, Some(namespace), &["create", "patch"]),
+        );
         self.exchange_in_turn(&call).await.map(drop)
     }
 }

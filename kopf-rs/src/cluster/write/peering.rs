@@ -2,7 +2,6 @@
 //!
 //! Must not know the content of the records.
 
-use bytes::Bytes;
 use http::Method;
 use serde_json::Value;
 
@@ -26,18 +25,17 @@ impl Cluster {
         let resource = &*of.resource;
         let namespace = of.namespace.as_deref();
         let subresource = resource.has_status_subresource().then_some("status");
-        let call = Call {
-            method: Method::PATCH,
-            target: self.owned(resource.path(namespace, Some(name), subresource)),
-            accept: "application/json",
-            body: Some((MERGE, Bytes::from(change.to_string()))),
-            asked: Asked {
+        let call = Call::with(
+            Method::PATCH,
+            self.owned(resource.path(namespace, Some(name), subresource)),
+            (MERGE, change),
+            Asked {
                 verbs: &["patch"],
                 resource: Some(resource),
                 namespace,
                 subresource,
             },
-        };
+        );
         object(&self.exchange(&call).await?)
     }
 }

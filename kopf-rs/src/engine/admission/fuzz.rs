@@ -9,6 +9,7 @@ use super::*;
 use crate::handler::denial::AdmissionError;
 use crate::handler::registry::Registry;
 use crate::handler::registry::callback::handler;
+use crate::rt::clock::Clock;
 
 const REVIEWS: &[&str] = &[
     r#"{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"r","kind":{"group":"kopf.dev","version":"v1","kind":"KopfExample"},"resource":{"group":"kopf.dev","version":"v1","resource":"kopfexamples"},"name":"one","namespace":"default","operation":"CREATE","userInfo":{"username":"me"},"object":{"apiVersion":"kopf.dev/v1","kind":"KopfExample","metadata":{"name":"one","namespace":"default","labels":{"app":"x"},"annotations":null},"spec":{"size":1,"list":[1]}},"oldObject":null,"dryRun":false}}"#,
@@ -88,14 +89,12 @@ fn reviews() -> Run {
         .build();
     let runtime = runtime.expect("a runtime");
     let within = runtime.enter();
-    let clock = Clock::start();
-    let reviewer = Reviewer::new(ReviewerSetup {
+    let group = HandlerGroup {
         handlers: registry.handlers().to_vec(),
-        invoker: Arc::new(Invoker::new(clock, 4, None)),
+        invoker: Arc::new(Invoker::new(Clock::start(), 4, None)),
         context: CauseContext::default(),
-        clock,
-        has_discovery: false,
-    });
+    };
+    let reviewer = Reviewer::new(group, false);
     drop(within);
     Box::new(move |input| {
         for path in PATHS {

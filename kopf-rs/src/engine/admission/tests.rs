@@ -13,9 +13,11 @@ use crate::handler::denial::{AdmissionError, AdmissionErrors};
 use crate::handler::error::{PermanentError, TemporaryError};
 use crate::handler::logger::tests::Lines;
 use crate::handler::operation::Operation;
+use crate::handler::options::Callback;
 use crate::handler::registry::Registry;
-use crate::handler::registry::callback::{Callback, handler, handler_blocking};
-use crate::happening::meter::{CallEnd, Meter};
+use crate::handler::registry::callback::{handler, handler_blocking};
+use crate::happening::meter::{CallEnd, Meter, WhyLeftOut};
+use crate::rt::clock::Clock;
 
 const KIND: &str = "kopfexamples";
 
@@ -30,14 +32,12 @@ fn object() -> Value {
 
 fn reviewer(registry: &Registry) -> Reviewer {
     registry.check().unwrap();
-    let clock = Clock::start();
-    Reviewer::new(ReviewerSetup {
+    let group = HandlerGroup {
         handlers: registry.handlers().to_vec(),
-        invoker: Arc::new(Invoker::new(clock, 4, None)),
+        invoker: Arc::new(Invoker::new(Clock::start(), 4, None)),
         context: CauseContext::default(),
-        clock,
-        has_discovery: false,
-    })
+    };
+    Reviewer::new(group, false)
 }
 
 async fn posted(registry: &Registry, path: &str, review: &Value) -> (u16, Value) {
@@ -354,7 +354,10 @@ impl Meter for Reviews {
     fn review_ends(&self, _: &str, allowed: bool, code: u16, _: Duration) {
         self.0.lock().unwrap().push((allowed, code));
     }
-    fn happened(&self, _: &Happening) {}
+    fn handler_retries(&self, _: &str) {}
+    fn handler_fails(&self, _: &str) {}
+    fn events_dropped(&self, _: u64, _: WhyLeftOut) {}
+    fn worker_panicked(&self) {}
     fn call_begins(&self, _: &str) -> u64 {
         0
     }
@@ -390,7 +393,7 @@ async fn a_denial_is_told_as_no_failure_and_counted_with_its_code() {
         .on_validate(KIND, ok("allowing"));
     let reviews = Arc::new(Reviews::default());
     let mut reviewer = reviewer(&registry);
-    let invoker = Invoker::new(reviewer.clock, 4, None);
+    let invoker = Invoker::new(reviewer.invoker.clock, 4, None);
     reviewer.invoker = Arc::new(invoker.metered(Some(reviews.clone())));
     for path in ["/validate/h", "/validate/allowing"] {
         let (body, connection) = (creation(&object()).to_string(), ConnectionFacts::default());

@@ -16,7 +16,7 @@ use crate::engine::children::task::{TRIES, Target, Task, Trouble, Wanted, pauses
 use crate::engine::children::watched::Known;
 use crate::engine::children::{ChildApplier, OwnerNews, Writing};
 use crate::handler::child_requests::{ChildError, ChildReply, ChildWish};
-use crate::happening::children::ChildHappening;
+use crate::happening::working::ChildHappening;
 use crate::object::child::former::taken_over;
 use crate::object::child::taken::taken;
 use crate::object::child::{ChildSight, Claim, claim, noted_in, others_of, released, was_there};
@@ -159,14 +159,14 @@ impl ChildApplier {
             if !taken.is_empty() {
                 let (child, now) = (child.clone(), self.begun.elapsed());
                 put_right(&target, &wish.context.memo, &taken, now);
-                target.tell(ChildHappening::TakenBack { child, taken });
+                target.tell(&ChildHappening::TakenBack { child, taken });
             }
         }
         let name = child.clone();
-        target.tell(match (reply.created, is_changed) {
-            (true, _) => ChildHappening::Created(name),
-            (false, false) => ChildHappening::Unchanged(name),
-            (false, true) => ChildHappening::Changed(name),
+        target.tell(&match (reply.created, is_changed) {
+            (true, _) => ChildHappening::Created { child: name },
+            (false, false) => ChildHappening::Unchanged { child: name },
+            (false, true) => ChildHappening::Changed { child: name },
         });
         ChildReply {
             api_version: target.resource.api_version(),

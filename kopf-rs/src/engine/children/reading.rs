@@ -4,8 +4,8 @@
 
 use serde_json::Value;
 
-use crate::cluster::child::ObjectPath;
 use crate::cluster::error::ClusterError;
+use crate::cluster::request::ObjectPath;
 use crate::engine::children::ChildApplier;
 use crate::engine::children::directory::OfOwner;
 use crate::engine::children::task::Target;

@@ -12,7 +12,7 @@ use crate::engine::children::task::{TRIES, Target, pauses};
 use crate::engine::children::watched::LeftOver;
 use crate::engine::children::{ChildApplier, OwnerNews, Writing};
 use crate::handler::child_requests::{ChildContext, ChildError, ChildWish};
-use crate::happening::children::ChildHappening;
+use crate::happening::working::ChildHappening;
 use crate::object::child::{ChildSight, Claim, claim, orphaned};
 use crate::object::hierarchy::OwnerFacts;
 
@@ -151,7 +151,9 @@ impl ChildApplier {
             }
             Err(error) => return Err(error),
         }
-        target.tell(ChildHappening::Deleted(target.child.clone()));
+        target.tell(&ChildHappening::Deleted {
+            child: target.child.clone(),
+        });
         Ok(())
     }
 
@@ -202,7 +204,9 @@ impl ChildApplier {
     fn is_orphaned(&self, target: &Target<'_>, uid: Option<&str>, context: &ChildContext) -> bool {
         if let Some(uid) = uid {
             drop(self.watched.let_go(&target.child, uid));
-            target.tell(ChildHappening::Orphaned(target.child.clone()));
+            target.tell(&ChildHappening::Orphaned {
+                child: target.child.clone(),
+            });
         }
         let of_owner = context.memo.get_or_default::<OfOwner>();
         of_owner.release(&target.child);
@@ -221,7 +225,7 @@ impl ChildApplier {
             Verdict::Stays(why) => {
                 if let Some(why) = why {
                     let child = target.child.clone();
-                    target.tell(ChildHappening::NotDeleted { child, why });
+                    target.tell(&ChildHappening::NotDeleted { child, why });
                 }
                 Meant::Nothing { leaves: false }
             }

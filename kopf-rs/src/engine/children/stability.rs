@@ -9,7 +9,7 @@ use crate::engine::children::directory::OfOwner;
 use crate::engine::children::task::{Target, Task, Wanted};
 use crate::handler::child_requests::ChildError;
 use crate::handler::memo::Memo;
-use crate::happening::children::ChildHappening;
+use crate::happening::working::ChildHappening;
 use crate::object::child::taken::TakenFields;
 use crate::reaction::contested_children::ContestedChildren;
 use crate::reaction::unstable_children::{Stability, UnstableChildren};
@@ -51,7 +51,7 @@ impl Task<'_> {
         match stability {
             Stability::Stable => None,
             Stability::Lost { times, place } => {
-                self.target.tell(ChildHappening::Unstable {
+                self.target.tell(&ChildHappening::Unstable {
                     child,
                     times,
                     place,
@@ -71,7 +71,7 @@ pub(super) fn put_right(target: &Target<'_>, memo: &Memo, taken: &[TakenFields],
     let news = lock(&contested).put_right(&target.child, taken, now);
     if let Some((times, taken)) = news {
         let child = target.child.clone();
-        target.tell(ChildHappening::Contested {
+        target.tell(&ChildHappening::Contested {
             child,
             times,
             taken,

@@ -8,14 +8,13 @@ use serde_json::Value;
 use tokio::time::sleep;
 
 use crate::cluster::Cluster;
-use crate::cluster::child::ObjectPath;
 use crate::cluster::error::{ClusterError, rule_for_deletion, rule_for_finalizers};
+use crate::cluster::request::ObjectPath;
 use crate::engine::children::refusal;
 use crate::engine::report::report;
 use crate::handler::child_requests::{ChildError, ChildWish};
 use crate::handler::logger::Logger;
-use crate::happening::Happening;
-use crate::happening::children::ChildHappening;
+use crate::happening::working::ChildHappening;
 use crate::object::child::{ChildName, ChildSight};
 use crate::object::hierarchy::OwnerFacts;
 use crate::object::resource::Resource;
@@ -123,8 +122,8 @@ impl Target<'_> {
         }
     }
 
-    pub(super) fn tell(&self, happening: ChildHappening) {
-        report(self.logger, &Happening::Child(happening));
+    pub(super) fn tell(&self, happening: &ChildHappening) {
+        report(self.logger, happening);
     }
 
     /// Waits before the request is repeated. Returns `false` if the server asks for a longer pause than is acceptable.

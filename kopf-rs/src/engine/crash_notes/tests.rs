@@ -1,6 +1,5 @@
 use super::*;
-use crate::happening::abrupt_end::Stage;
-use crate::happening::user_code::UserCode;
+use crate::happening::calls::{Stage, UserCode};
 
 const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 const ALL: Duration = Duration::from_secs(600);

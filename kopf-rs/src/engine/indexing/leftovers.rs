@@ -10,7 +10,6 @@ use crate::engine::invoke::guarded;
 use crate::engine::report::report_of_operator;
 use crate::handler::index::erased::Discarded;
 use crate::handler::memo::Memo;
-use crate::happening::Happening;
 use crate::happening::serving::Serving;
 use crate::reaction::indexing::Effect;
 
@@ -57,12 +56,12 @@ impl Leftovers {
     pub(super) fn see_to(self) {
         for (index, panic) in self.panics {
             let told = Serving::IndexIncomplete { index, panic };
-            report_of_operator(&Happening::Serving(told));
+            report_of_operator(&told);
         }
         for (index, discarded) in self.discarded {
             if let Err(panic) = guarded(|| drop(discarded)) {
                 let told = Serving::DropPanicked { index, panic };
-                report_of_operator(&Happening::Serving(told));
+                report_of_operator(&told);
             }
         }
     }

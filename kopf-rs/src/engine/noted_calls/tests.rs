@@ -4,7 +4,7 @@ use super::*;
 use crate::handler::registry::Registry;
 use crate::handler::registry::callback::handler;
 use crate::handler::testing::{cause, myapp};
-use crate::happening::abrupt_end::Stage;
+use crate::happening::calls::Stage;
 use crate::reaction::suspension::state_for;
 
 /// A notes file of one test, which several processes open one after the other.

@@ -14,8 +14,8 @@ use crate::cluster::error::ClusterError;
 use crate::engine::posting::queue::{EventQueue, LeftOut, PostingStep};
 use crate::engine::report::report_of_operator;
 use crate::happening::Happening;
-use crate::happening::meter::SharedMeter;
-use crate::happening::posting::{Posting, WhyLeftOut};
+use crate::happening::meter::{SharedMeter, WhyLeftOut};
+use crate::happening::operating::Posting;
 use crate::object::posted_event::{PostedEvent, Reporter, series_patch};
 use crate::reaction::event_series::SeriesUpdate;
 use crate::rt::backoff::Backoff;
@@ -166,7 +166,7 @@ impl Poster {
                 error: error.to_string(),
             },
         };
-        report_of_operator(&Happening::Posting(posting));
+        report_of_operator(&posting);
     }
 
     fn tell(&self, left_out: LeftOut) {
@@ -175,9 +175,9 @@ impl Poster {
             (left_out.too_many, WhyLeftOut::TooMany),
         ];
         for (events, why) in counts.into_iter().filter(|(events, _)| *events > 0) {
-            let left_out = Happening::Posting(Posting::LeftOut { events, why });
+            let left_out = Posting::LeftOut { events, why };
             if let Some(meter) = &self.meter {
-                meter.happened(&left_out);
+                left_out.count(&**meter);
             }
             report_of_operator(&left_out);
         }

@@ -2,7 +2,7 @@
 
 use crate::handler::cause::Cause;
 use crate::handler::error::{HandlerError, PermanentError};
-use crate::handler::extract::extractors::ByType;
+use crate::handler::extract::extractors::{ByType, family};
 use crate::handler::extract::{FromCause, GivenAs, LentAs, arg};
 use crate::handler::live::Live;
 use crate::handler::stopped::Stopped;
@@ -70,6 +70,9 @@ fn not_here(wanted: &str) -> HandlerError {
     note = "they belong to #[daemon], #[timer] and #[reconcile]"
 )]
 pub trait IsStopped {}
+
+#[diagnostic::do_not_recommend]
+impl IsStopped for family::Background {}
 
 impl<O> ByType<Stopped, O> {
     /// Compiles only if handlers of this family run in the background.

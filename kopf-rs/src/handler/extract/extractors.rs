@@ -2,16 +2,32 @@
 //! registered with the operator. A function of another family does not compile; an operator that lacks a required
 //! value does not start.
 //!
-//! For each argument type `T` and the options `O` of each attribute's family, generated code calls
-//! `ByType::<T, O>::is_given()`. For most types, this resolves to [`GivenToAll`]. A type with conditions has an
-//! inherent function of that name on `ByType`, which takes precedence.
+//! For each argument type `T` and the family `O` of each attribute, generated code calls `ByType::<T, O>::is_given()`.
+//! For most types, this resolves to [`GivenToAll`]. A type with conditions has an inherent function of that name on
+//! `ByType`, which takes precedence.
 
 use std::marker::PhantomData;
 
 use crate::handler::extract::State;
 use crate::handler::required::RequiredState;
 
-/// An argument of type `T` in a function of the family with the options `O`.
+/// The families of attributes. Functions of one family can have the same arguments.
+pub mod family {
+    /// `on_startup`, `on_cleanup`, `on_login`, `on_probe`
+    pub enum Activity {}
+    /// `on_validate`, `on_mutate`
+    pub enum Admission {}
+    /// `daemon`, `timer`, `reconcile`
+    pub enum Background {}
+    /// `on_create`, `on_update`, `on_delete`, `finalize`, `on_resume`, `on_field`, `subhandler`
+    pub enum Change {}
+    /// `on_event`
+    pub enum Event {}
+    /// `index`
+    pub enum Index {}
+}
+
+/// An argument of type `T` in a function of the family `O`.
 pub struct ByType<T: ?Sized, O>(PhantomData<O>, PhantomData<T>);
 
 /// Types that handlers of all families can ask for, including users' own types.
@@ -59,3 +75,21 @@ pub trait OfAStoredObject {}
     note = "take it in handlers of objects that are there, such as #[on_create]"
 )]
 pub trait GivenToReviews {}
+
+impl<T: OfAnObject> ByType<T, family::Activity> {
+    /// Compiles only if activities have this argument.
+    pub fn is_given()
+    where
+        T: GivenToActivities,
+    {
+    }
+}
+
+impl<T: OfAStoredObject> ByType<T, family::Admission> {
+    /// Compiles only if admission handlers have this argument.
+    pub fn is_given()
+    where
+        T: GivenToReviews,
+    {
+    }
+}

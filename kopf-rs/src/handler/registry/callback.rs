@@ -1,6 +1,5 @@
 //! Handlers without attributes: closures with options, for explicit registries.
 
-use std::any::Any;
 use std::future::Future;
 use std::ops::Deref;
 use std::panic::Location;
@@ -12,23 +11,11 @@ use serde::de::DeserializeOwned;
 use crate::handler::callee::{Callee, Calling};
 use crate::handler::cause::Cause;
 use crate::handler::error::{HandlerError, HandlerResult};
-use crate::handler::filter::Criterion;
 use crate::handler::location::DeclaredAt;
-use crate::handler::options::{CallbackOptions, ErrorsMode};
+use crate::handler::options::{Callback, Options};
 use crate::handler::returned::IntoReturned;
-use crate::handler::seconds::Seconds;
 use crate::handler::status::{Status, StatusArgument};
 use crate::object::patch::Patch;
-use crate::object::path::FieldPath;
-
-/// A closure with an id and options, for a [`Registry`](crate::Registry).
-#[derive(Clone)]
-pub struct Callback {
-    pub(crate) name: String,
-    pub(crate) declared_at: DeclaredAt,
-    pub(crate) options: CallbackOptions,
-    pub(crate) callee: Callee,
-}
 
 /// The argument of a closure: the [`Cause`] with all its methods, and the patch.
 #[derive(Clone, Debug)]
@@ -67,7 +54,7 @@ where
     Callback {
         name: id.into(),
         declared_at: DeclaredAt::Closure(Location::caller()),
-        options: CallbackOptions::default(),
+        options: Options::default(),
         callee: Callee::Closure(Arc::new(move |cause: &Cause, patch: &mut Patch| {
             let lent = LentPatch::of(patch);
             let future = function(Context {
@@ -141,83 +128,8 @@ where
     Callback {
         name: id.into(),
         declared_at: DeclaredAt::Closure(Location::caller()),
-        options: CallbackOptions::default(),
+        options: Options::default(),
         callee: Callee::BlockingClosure(Arc::new(called)),
-    }
-}
-
-// === impl Callback: what options only one family has is set by methods in its module ===
-
-impl Callback {
-    /// An opaque value for `cause.param()`. Default: none.
-    #[must_use]
-    pub fn param<T: Any + Send + Sync>(mut self, param: T) -> Self {
-        self.options.param = Some(Arc::new(param));
-        self
-    }
-    /// How to treat errors other than temporary and permanent ones. Default: [`ErrorsMode::Temporary`].
-    #[must_use]
-    pub fn errors(mut self, errors: ErrorsMode) -> Self {
-        self.options.change.retry.errors = Some(errors);
-        self
-    }
-    /// The total time for all attempts: seconds, or a `Duration`. Default: unlimited.
-    #[must_use]
-    pub fn timeout(mut self, timeout: impl Into<Seconds>) -> Self {
-        self.options.change.retry.timeout = Some(timeout.into().duration());
-        self
-    }
-    /// The maximum number of attempts, including the first one. Default: unlimited.
-    #[must_use]
-    pub fn retries(mut self, retries: u32) -> Self {
-        self.options.change.retry.retries = Some(retries);
-        self
-    }
-    /// The back-off after an arbitrary error: seconds, or a `Duration`. Default: the growing back-off of the
-    /// settings.
-    #[must_use]
-    pub fn backoff(mut self, backoff: impl Into<Seconds>) -> Self {
-        self.options.change.retry.backoff = Some(backoff.into().duration());
-        self
-    }
-    /// The field that the handler is restricted to, such as `"spec.size"`, or an array of names. Default: the whole
-    /// object.
-    #[must_use]
-    pub fn field(mut self, field: impl Into<FieldPath>) -> Self {
-        self.options.change.field = Some(field.into());
-        self
-    }
-    /// The criterion on the field's value, before or after the change. Default: [`PRESENT`](crate::PRESENT).
-    #[must_use]
-    pub fn value(mut self, value: impl Into<Criterion>) -> Self {
-        self.options.change.filters.value = Some(value.into());
-        self
-    }
-    /// Adds a criterion on a label. Can be called several times.
-    #[must_use]
-    pub fn label(mut self, name: impl Into<String>, value: impl Into<Criterion>) -> Self {
-        let labels = &mut self.options.change.filters.labels;
-        labels.push((name.into(), value.into()));
-        self
-    }
-    /// Adds a criterion on an annotation. Can be called several times.
-    #[must_use]
-    pub fn annotation(mut self, name: impl Into<String>, value: impl Into<Criterion>) -> Self {
-        let annotations = &mut self.options.change.filters.annotations;
-        annotations.push((name.into(), value.into()));
-        self
-    }
-    /// A predicate over the whole cause, evaluated last. Default: none.
-    #[must_use]
-    pub fn when(mut self, when: impl Fn(&Cause) -> bool + Send + Sync + 'static) -> Self {
-        self.options.change.filters.when = Some(Arc::new(when));
-        self
-    }
-}
-
-impl std::fmt::Debug for Callback {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Callback({:?} at {})", self.name, self.declared_at)
     }
 }
 

@@ -3,13 +3,15 @@
 use std::any::TypeId;
 use std::sync::Arc;
 
+use kopf_rs_schedule::HandlerKind;
+
 use crate::handler::callee::Callee;
 use crate::handler::cause::Attempt;
-use crate::handler::conversion::{Conversion, ConversionDecl};
 use crate::handler::decl::{Decl, Declared};
 use crate::handler::index::erased::IndexRequirement;
 use crate::handler::location::{DeclaredAt, SourceLocation};
-use crate::handler::registry::{HandlerBase, Registry, RegistryError};
+use crate::handler::options::Callback;
+use crate::handler::registry::{Registry, RegistryError};
 use crate::handler::required::{RequiredState, Requirement};
 use crate::handler::validation_rule::{DeclaredRule, RuleDecl};
 
@@ -22,10 +24,7 @@ impl Registry {
     /// # Errors
     /// Returns one error with all problems, such as invalid selectors or duplicate ids.
     pub fn collected() -> Result<Self, RegistryError> {
-        Self::of(declared())
-            .converting(conversions())
-            .with_rules(declared_rules())
-            .checked()
+        Self::of(|_| true)
     }
 
     /// Collects the annotated functions of one module and its submodules: `Registry::in_module(module_path!())`.
@@ -52,76 +51,62 @@ impl Registry {
             let rest = location.module.strip_prefix(module);
             rest.is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
         };
-        let handlers = declared().filter(|it| is_below(it.location));
-        let conversions = conversions().filter(|it| is_below(it.location));
-        let rules = declared_rules().into_iter();
-        let rules = rules.filter(|it| is_below(it.location));
-        Self::of(handlers)
-            .converting(conversions)
-            .with_rules(rules)
-            .checked()
+        Self::of(is_below)
     }
 
-    fn checked(self) -> Result<Self, RegistryError> {
-        self.check_as_part().map(|()| self)
+    fn of(is_wanted: impl Fn(SourceLocation) -> bool) -> Result<Self, RegistryError> {
+        let registry = gathered(is_wanted)
+            .into_iter()
+            .fold(Self::new(), |registry, declared| match declared {
+                Declared::Function(decls) => decls.iter().fold(registry, Self::declaring),
+                Declared::Conversion(decl) => {
+                    registry.with_conversion((decl.from)(), (decl.to)(), decl.into())
+                }
+                Declared::Rule(decl) => registry.declaring_rule(decl),
+            });
+        registry.check_as_part().map(|()| registry)
     }
 
-    fn of<'a>(declared: impl Iterator<Item = &'a Decl>) -> Self {
-        let mut registry = Self::new();
-        for decl in declared {
-            registry.declare(decl);
-        }
-        registry
-    }
-
-    fn converting<'a>(self, declared: impl Iterator<Item = &'a ConversionDecl>) -> Self {
-        declared.fold(self, |registry, decl| {
-            let (from, to) = ((decl.from)(), (decl.to)());
-            registry.with_conversion(from, to, Conversion::from(decl))
-        })
-    }
-
-    fn with_rules(mut self, rules: impl IntoIterator<Item = &'static RuleDecl>) -> Self {
-        for decl in rules {
-            self.declare_rule(
-                DeclaredAt::Function(decl.location),
-                (decl.rule)(),
-                (decl.selector)(),
-            );
-        }
+    fn declaring_rule(mut self, decl: &RuleDecl) -> Self {
+        let declared_at = DeclaredAt::Function(decl.location);
+        self.declare_rule(declared_at, (decl.rule)(), (decl.selector)());
         self
     }
 
-    fn declare(&mut self, decl: &Decl) {
-        let common = (decl.common)();
-        let name = common.id.unwrap_or_else(|| decl.name.to_owned());
+    fn declaring(mut self, decl: &Decl) -> Self {
+        let mut options = (decl.options)();
+        let name = options.id.take().unwrap_or_else(|| decl.name.to_owned());
         let declared_at = DeclaredAt::Function(decl.location);
         let is_key = |it: &RequiredState| it.type_id == TypeId::of::<Attempt>();
-        let is_keyed = common.required_state.iter().any(is_key);
-        let required = common.required_state.into_iter().filter(|it| !is_key(it));
-        self.requirements.extend(required.map(|state| Requirement {
+        let (keys, required): (Vec<_>, Vec<_>) = options.required_state.drain(..).partition(is_key);
+        options.keyed = !keys.is_empty();
+        let required = required.into_iter().map(|state| Requirement {
             declared_at,
             handler: name.clone(),
             state,
-        }));
-        let indices = common.required_indices.into_iter();
-        self.index_requirements
-            .extend(indices.map(|index| IndexRequirement {
-                declared_at,
-                handler: name.clone(),
-                index,
-            }));
-        if let Some(declaration) = decl.declaration {
-            let (attribute, family) = declaration.resolved();
-            let base = HandlerBase {
-                name,
-                declared_at,
-                param: common.param,
-                callee: Callee::Fn(decl.call),
-                is_keyed,
-            };
-            self.push(attribute, base, family);
+        });
+        self.requirements.extend(required);
+        let indices = options.required_indices.drain(..);
+        let indices = indices.map(|index| IndexRequirement {
+            declared_at,
+            handler: name.clone(),
+            index,
+        });
+        self.index_requirements.extend(indices);
+        if decl.kind == HandlerKind::Subhandler {
+            return self;
         }
+        let callback = Callback {
+            name,
+            declared_at,
+            options,
+            callee: Callee::Fn(decl.call),
+        };
+        self.with(
+            decl.kind,
+            decl.selector.map(|selector| selector()),
+            callback,
+        )
     }
 }
 
@@ -130,81 +115,47 @@ impl Registry {
 #[linkme::distributed_slice]
 pub static DECLARED: [Declared] = [..];
 
-/// All conversions that the linker has gathered.
-#[cfg(feature = "linkme")]
-#[linkme::distributed_slice]
-pub static CONVERSIONS: [ConversionDecl] = [..];
-
 #[cfg(all(feature = "inventory", not(feature = "linkme")))]
 inventory::collect!(Declared);
 
-#[cfg(all(feature = "inventory", not(feature = "linkme")))]
-inventory::collect!(ConversionDecl);
-
 #[cfg(feature = "linkme")]
-fn gathered() -> impl Iterator<Item = &'static Declared> {
+fn linked() -> impl Iterator<Item = &'static Declared> {
     DECLARED.iter()
 }
 
-#[cfg(feature = "linkme")]
-fn gathered_conversions() -> impl Iterator<Item = &'static ConversionDecl> {
-    CONVERSIONS.iter()
-}
-
 #[cfg(all(feature = "inventory", not(feature = "linkme")))]
-fn gathered() -> impl Iterator<Item = &'static Declared> {
+fn linked() -> impl Iterator<Item = &'static Declared> {
     inventory::iter::<Declared>.into_iter()
 }
 
-#[cfg(all(feature = "inventory", not(feature = "linkme")))]
-fn gathered_conversions() -> impl Iterator<Item = &'static ConversionDecl> {
-    inventory::iter::<ConversionDecl>.into_iter()
-}
-
 #[cfg(not(any(feature = "inventory", feature = "linkme")))]
-fn gathered() -> impl Iterator<Item = &'static Declared> {
+fn linked() -> impl Iterator<Item = &'static Declared> {
     std::iter::empty()
 }
 
-#[cfg(not(any(feature = "inventory", feature = "linkme")))]
-fn gathered_conversions() -> impl Iterator<Item = &'static ConversionDecl> {
-    std::iter::empty()
-}
-
-/// Returns all declarations of this program, sorted by source location because the linker guarantees no order.
-fn declared() -> impl Iterator<Item = &'static Decl> {
-    let functions = gathered().filter_map(|declared| match declared {
-        Declared::Function(decls) => decls.first().map(|first| (first, decls)),
-        Declared::Rule(_) => None,
-    });
-    let mut functions: Vec<_> = functions.collect();
-    functions.sort_by_key(|(first, _)| (first.location, first.name));
-    functions.into_iter().flat_map(|(_, decls)| *decls)
-}
-
-/// Returns all validation rules of this program, ordered by package, file and line.
-fn declared_rules() -> Vec<&'static RuleDecl> {
-    let rules = gathered().filter_map(|declared| match declared {
-        Declared::Rule(decl) => Some(decl),
-        Declared::Function(_) => None,
-    });
-    let mut rules: Vec<_> = rules.collect();
-    rules.sort_by_key(|decl| decl.location);
-    rules
+/// Returns the declarations of this program at these locations: functions, conversions and rules, each by package,
+/// file and line, because the linker guarantees no order.
+fn gathered(is_wanted: impl Fn(SourceLocation) -> bool) -> Vec<&'static Declared> {
+    let place = |it: &&Declared| match it {
+        Declared::Function(decls) => decls.first().map(|it| (0, it.location, it.name)),
+        Declared::Conversion(decl) => Some((1, decl.location, decl.name)),
+        Declared::Rule(decl) => Some((2, decl.location, "")),
+    };
+    let is_there = |it: &&Declared| place(it).is_some_and(|(_, location, _)| is_wanted(location));
+    let mut gathered: Vec<_> = linked().filter(is_there).collect();
+    gathered.sort_by_key(place);
+    gathered
 }
 
 /// Returns the valid rules of this program, for the CRDs that it registers. The operator reports invalid rules at its
 /// start.
 pub(crate) fn rules_in_order() -> Vec<Arc<DeclaredRule>> {
-    let registry = Registry::new().with_rules(declared_rules());
-    registry.rules
-}
-
-/// Returns all conversions of this program, sorted by source location.
-fn conversions() -> impl Iterator<Item = &'static ConversionDecl> {
-    let mut functions: Vec<_> = gathered_conversions().collect();
-    functions.sort_by_key(|it| (it.location, it.name));
-    functions.into_iter()
+    let gathered = gathered(|_| true).into_iter();
+    let rules = gathered.filter_map(|declared| match declared {
+        Declared::Rule(decl) => Some(decl),
+        _ => None,
+    });
+    rules.fold(Registry::new(), Registry::declaring_rule).rules
 }
 
 /// Registers a declaration. For generated code.
@@ -216,11 +167,6 @@ fn conversions() -> impl Iterator<Item = &'static ConversionDecl> {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __kopf_submit {
-    (conversion $declared:expr) => {
-        #[$crate::__private::linkme::distributed_slice($crate::__private::CONVERSIONS)]
-        #[linkme(crate = $crate::__private::linkme)]
-        static __KOPF_DECLARED: $crate::__private::ConversionDecl = $declared;
-    };
     ($declared:expr) => {
         #[$crate::__private::linkme::distributed_slice($crate::__private::DECLARED)]
         #[linkme(crate = $crate::__private::linkme)]
@@ -251,9 +197,6 @@ macro_rules! __kopf_submit {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __kopf_submit {
-    (conversion $declared:expr) => {
-        $crate::__private::inventory::submit! { $declared }
-    };
     ($declared:expr) => {
         $crate::__private::inventory::submit! { $declared }
     };
@@ -264,9 +207,6 @@ macro_rules! __kopf_submit {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __kopf_submit {
-    (conversion $declared:expr) => {
-        static __KOPF_DECLARED: $crate::__private::ConversionDecl = $declared;
-    };
     ($declared:expr) => {
         static __KOPF_DECLARED: $crate::__private::Declared = $declared;
     };

@@ -139,8 +139,8 @@ impl fmt::Display for Problem {
 pub(crate) fn clashes(handlers: &[Arc<Handler>]) -> Vec<Problem> {
     let mut by_id: HashMap<(&str, &str), Vec<&Handler>> = HashMap::new();
     let mut clashes = Vec::new();
-    for handler in handlers.iter().filter(|it| !it.may_share_id()) {
-        let same_id = by_id.entry((handler.id_scope(), &*handler.id)).or_default();
+    for handler in handlers.iter().filter(|it| it.admission().is_none()) {
+        let same_id = by_id.entry((id_scope(handler), &*handler.id)).or_default();
         let mut others = same_id
             .iter()
             .filter(|other| other.declared_at != handler.declared_at);
@@ -175,7 +175,7 @@ pub(crate) fn shared_names(rules: &[Arc<DeclaredRule>]) -> Vec<Problem> {
 /// Finds functions that fill the same index with different types.
 pub(crate) fn mixed_indices(handlers: &[Arc<Handler>]) -> Vec<Problem> {
     let mixed = handlers.iter().filter_map(|handler| {
-        let (second, (first, had)) = (handler.index()?, first_index(handlers, &handler.id)?);
+        let (second, (first, had)) = (handler.index?, first_index(handlers, &handler.id)?);
         (had != second).then(|| Problem::MixedIndex {
             id: Arc::clone(&handler.id),
             first: (first, had),
@@ -224,11 +224,11 @@ pub(crate) fn unknown_indices(
 /// Returns the first function that fills the index of that name, with the types it implies.
 fn first_index(handlers: &[Arc<Handler>], name: &str) -> Option<(DeclaredAt, IndexType)> {
     let mut named = handlers.iter().filter(|it| *it.id == *name);
-    named.find_map(|it| Some((it.declared_at, it.index()?)))
+    named.find_map(|it| Some((it.declared_at, it.index?)))
 }
 
 fn index_names(handlers: &[Arc<Handler>]) -> Vec<Arc<str>> {
-    let feeding = handlers.iter().filter(|it| it.index().is_some());
+    let feeding = handlers.iter().filter(|it| it.index.is_some());
     feeding.map(|it| Arc::clone(&it.id)).collect()
 }
 
@@ -261,6 +261,17 @@ pub(super) fn doubled_conversions(all: &[Arc<ConversionFunction>]) -> Vec<Proble
         }
     }
     problems
+}
+
+/// Returns the scope of a handler's id. Handlers in the same scope need different ids if their resources overlap.
+fn id_scope(handler: &Handler) -> &'static str {
+    if handler.is_for_changes() {
+        "changes"
+    } else if handler.timing.is_some() {
+        "background"
+    } else {
+        handler.kind.attribute()
+    }
 }
 
 fn overlap(one: &Handler, other: &Handler) -> bool {

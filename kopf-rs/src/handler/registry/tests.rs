@@ -1,10 +1,8 @@
 //! Collects, checks and builds registries.
 
-use std::any::Any;
 use std::time::Duration;
 
 use crate::handler::extensions::Extensions;
-use crate::handler::family::change::ChangeHandler;
 use crate::handler::options::ErrorsMode;
 use crate::handler::registry::Registry;
 use crate::handler::registry::callback::handler;
@@ -14,7 +12,7 @@ use crate::prelude::*;
 fn ids(registry: &Registry) -> Vec<(&str, &str)> {
     let handlers = registry.handlers().iter();
     handlers
-        .map(|handler| (&*handler.id, handler.family.attribute().name))
+        .map(|handler| (&*handler.id, handler.kind.attribute()))
         .collect()
 }
 
@@ -129,8 +127,8 @@ fn closures_are_handlers_too() {
         handler("create_fn", greeting).retries(3).timeout(1.5),
     );
     let one = &registry.handlers()[0];
-    assert_eq!(one.retries(), Some(3));
-    assert_eq!(one.timeout(), Some(Duration::from_millis(1500)));
+    assert_eq!(one.retry.retries, Some(3));
+    assert_eq!(one.retry.timeout, Some(Duration::from_millis(1500)));
     let mut cause = cause(one, myapp());
     let mut extensions = Extensions::default();
     extensions.insert("hello");
@@ -225,17 +223,15 @@ mod optional {
 fn annotated_functions_carry_their_options() {
     let registry = Registry::in_module(concat!(module_path!(), "::optional")).unwrap();
     let handler = &registry.handlers()[0];
-    let rules: &dyn Any = &*handler.family;
-    let ChangeHandler { options, .. } = rules.downcast_ref().unwrap();
-    assert!(options.optional && !options.deleted);
-    assert_eq!(options.retry.errors, Some(ErrorsMode::Permanent));
-    assert_eq!(options.retry.backoff, Some(Duration::from_secs(5)));
-    let labels = format!("{:?}", options.filters.labels);
+    assert!(handler.optional && !handler.deleted);
+    assert_eq!(handler.retry.errors, Some(ErrorsMode::Permanent));
+    assert_eq!(handler.retry.backoff, Some(Duration::from_secs(5)));
+    let labels = format!("{:?}", handler.filters.labels);
     assert_eq!(
         labels,
         r#"[("app", Equals("x")), ("tier", Present), ("n", Matches(..))]"#
     );
-    let when = options.filters.when.as_ref().unwrap();
+    let when = handler.filters.when.as_ref().unwrap();
     assert!(when(&cause(handler, myapp())));
 }
 

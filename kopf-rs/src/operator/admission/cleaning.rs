@@ -143,11 +143,7 @@ impl Cleaning {
             end,
             instances: instances.names().map(str::to_owned).collect(),
             conversion,
-            object: KeptObject {
-                resource: kind.clone(),
-                namespace: None,
-                name: name.to_owned(),
-            },
+            object: KeptObject::of(kind.clone(), name),
         }
     }
 

@@ -9,8 +9,9 @@ use serde_json::Value;
 use tokio::time::{Instant, sleep_until};
 
 use crate::engine::report::report_of_operator;
-use crate::happening::Happening;
-use crate::happening::admission::AdmissionServing;
+use crate::happening::webhooks::AdmissionServing;
+use crate::operator::admission::managed_object::KeptObject;
+use crate::operator::admission::sharing::Plan;
 use crate::rt::backoff::Backoff;
 use crate::rt::rng::Rng;
 
@@ -28,6 +29,8 @@ pub(super) struct Contest {
     last: Option<Instant>,
     not_before: Option<Instant>,
     backoff: Backoff,
+    /// The desired content when the object last had it.
+    right: Option<Value>,
 }
 
 impl Contest {
@@ -37,18 +40,33 @@ impl Contest {
             last: None,
             not_before: None,
             backoff: Backoff::new(PAUSES.0, PAUSES.1),
+            right: None,
         }
+    }
+
+    /// Notes that the plan was carried out. It was a repair if the object had the same content before.
+    pub(super) fn note(
+        &mut self,
+        plan: &Plan,
+        wanted: Value,
+        (object, found): (&KeptObject, Option<&Value>),
+        rng: &Rng,
+    ) {
+        if plan.writes && self.right.as_ref() == Some(&wanted) {
+            self.repaired(&object.shown(), found, rng);
+        }
+        self.right = plan.decides.then_some(wanted);
     }
 
     /// Counts a repair of `what`, which was found in the state `found`.
     pub(super) fn repaired(&mut self, what: &str, found: Option<&Value>, rng: &Rng) {
         if self.count(Instant::now(), rng) {
-            report_of_operator(&Happening::Admission(AdmissionServing::Contested {
+            report_of_operator(&AdmissionServing::Contested {
                 what: what.to_owned(),
                 by: found.map(last_manager).unwrap_or_default(),
                 times: self.repairs,
                 longest: PAUSES.1,
-            }));
+            });
         }
     }
 

@@ -10,8 +10,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
 use crate::engine::report::report_of_operator;
-use crate::happening::Happening;
-use crate::happening::admission::AdmissionServing;
+use crate::happening::webhooks::AdmissionServing;
 use crate::operator::admission::endpoint::Identity;
 use crate::operator::admission::publishing::{Published, Trust};
 use crate::operator::admission::tls::{flaw_of_authorities, server_config};
@@ -94,7 +93,7 @@ impl FollowedFiles {
 
     /// Follows the files for ever.
     pub(super) async fn run(mut self) {
-        let mut told = None;
+        let mut problems = Problems::default();
         loop {
             let pause = match self.awaiting {
                 Some(_) => INTERVAL.min(self.publication.propagation),
@@ -110,19 +109,8 @@ impl FollowedFiles {
                 Ok(read) => read.config().map(|config| Some((read, config))),
                 Err(problem) => Err(problem),
             };
-            match read {
-                Ok(read) => {
-                    told = None;
-                    if let Some((read, config)) = read {
-                        self.adopt(read, config);
-                    }
-                }
-                // Each problem is reported once, for as long as it lasts.
-                Err(problem) if told.as_ref() == Some(&problem) => {}
-                Err(problem) => {
-                    told = Some(problem.clone());
-                    report(AdmissionServing::FilesFailed { problem });
-                }
+            if let Some((read, config)) = problems.without(read).flatten() {
+                self.adopt(read, config);
             }
             self.serve_what_is_known();
             self.forget_what_is_former();
@@ -157,7 +145,7 @@ impl FollowedFiles {
     fn serve(&mut self, config: Arc<ServerConfig>) {
         if self.identity.replace(&self.read.certificate, config) {
             let number = self.trust.borrow().newest;
-            report(AdmissionServing::CertificateServed { number });
+            report_of_operator(&AdmissionServing::CertificateServed { number });
         }
         let bundle = self.read.bundle.clone();
         if bundle != self.served {
@@ -208,7 +196,7 @@ impl Publication {
 pub(super) struct ClientAuthorities {
     file: Option<String>,
     text: Option<String>,
-    told: Option<String>,
+    problems: Problems,
 }
 
 impl ClientAuthorities {
@@ -221,7 +209,7 @@ impl ClientAuthorities {
         Ok(Self {
             file,
             text,
-            told: None,
+            problems: Problems::default(),
         })
     }
 
@@ -241,21 +229,32 @@ impl ClientAuthorities {
                 let flaw = flaw_of_authorities(&read);
                 flaw.map_or(Ok(read), |flaw| Err(format!("{file}: {flaw}")))
             });
-            match read {
-                Ok(read) => {
-                    self.told = None;
-                    if self.text.as_ref() != Some(&read) {
-                        self.text = Some(read);
-                        return;
-                    }
-                }
-                Err(problem) if self.told.as_ref() == Some(&problem) => {}
-                Err(problem) => {
-                    self.told = Some(problem.clone());
-                    report(AdmissionServing::FilesFailed { problem });
-                }
+            let read = self.problems.without(read);
+            let news = read.filter(|read| self.text.as_ref() != Some(read));
+            if news.is_some() {
+                self.text = news;
+                return;
             }
         }
+    }
+}
+
+/// The last problem with files.
+#[derive(Default)]
+struct Problems(Option<String>);
+
+impl Problems {
+    /// Returns what was read. Reports each problem once, for as long as it lasts.
+    fn without<T>(&mut self, read: Result<T, String>) -> Option<T> {
+        let (read, problem) = match read {
+            Ok(read) => (Some(read), None),
+            Err(problem) => (None, Some(problem)),
+        };
+        if let Some(problem) = problem.clone().filter(|_| self.0 != problem) {
+            report_of_operator(&AdmissionServing::FilesFailed { problem });
+        }
+        self.0 = problem;
+        read
     }
 }
 
@@ -289,8 +288,4 @@ pub(super) async fn text(file: &str) -> Result<String, String> {
     let read = tokio::task::spawn_blocking(move || std::fs::read_to_string(path)).await;
     let read = read.map_err(|error| error.to_string())?;
     read.map_err(|error| format!("{file}: {error}"))
-}
-
-fn report(happening: AdmissionServing) {
-    report_of_operator(&Happening::Admission(happening));
 }

@@ -1,4 +1,4 @@
-//! Objects that the operator keeps up to date: a task for each is woken when another writer has touched it.
+//! Reads, writes and watches objects that the operator keeps up to date. Each write is bound to the version that was read.
 //!
 //! Must not know the contents.
 
@@ -6,14 +6,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use serde_json::{Value, json};
 use tokio::sync::Notify;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::cluster::Cluster;
-use crate::cluster::child::ObjectPath;
 use crate::cluster::error::ClusterError;
+use crate::cluster::request::ObjectPath;
 use crate::cluster::watch::{ObjectForm, Selection, WatchEvent, WatchPace, Watched};
 use crate::object::resource::Resource;
+use crate::operator::admission::sharing::Plan;
 use crate::operator::follow::follow_in_task;
 
 /// One object by name, whether it exists or not.
@@ -36,15 +38,20 @@ pub(super) struct Touched {
 pub(super) const LOOK: Duration = Duration::from_secs(60);
 
 impl KeptObject {
+    /// Returns an object that belongs to no namespace.
+    pub(super) fn of(resource: Arc<Resource>, name: &str) -> Self {
+        Self {
+            resource,
+            namespace: None,
+            name: name.to_owned(),
+        }
+    }
+
     /// Returns the definition of a custom resource.
     pub(super) fn definition(name: &str) -> Self {
         let group = "apiextensions.k8s.io";
         let resource = Resource::built_in(group, "CustomResourceDefinition", false);
-        Self {
-            resource: Arc::new(resource),
-            namespace: None,
-            name: name.to_owned(),
-        }
+        Self::of(Arc::new(resource), name)
     }
 
     pub(super) fn path(&self) -> ObjectPath<'_> {
@@ -55,25 +62,80 @@ impl KeptObject {
         }
     }
 
+    /// Returns the name for people.
+    pub(super) fn shown(&self) -> String {
+        format!("{} {}", self.resource.kind, self.name)
+    }
+
     /// Watches for changes by other writers.
-    pub(super) fn watch(&self, cluster: &Cluster, pace: WatchPace) -> Touched {
+    pub(super) fn watch(&self, cluster: &Cluster) -> Touched {
+        let pace = WatchPace::default();
         let watched = Watched::new(self.resource.clone(), self.namespace.clone(), pace);
         wake(cluster, watched.selecting(Selection::named(&self.name)))
+    }
+
+    /// Reads the object, if it exists.
+    pub(super) async fn look(&self, cluster: &Cluster) -> Result<Option<Value>, ClusterError> {
+        match cluster.look_at(self.path(), false).await {
+            Ok(found) => Ok(Some(found)),
+            Err(ClusterError::NotFound(_)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Merges the content into the version that was found, or creates the object. Returns the new state.
+    pub(super) async fn write(
+        &self,
+        cluster: &Cluster,
+        found: Option<&Value>,
+        mut content: Value,
+    ) -> Result<Value, ClusterError> {
+        if let Some(found) = found {
+            let version = &found["metadata"]["resourceVersion"];
+            content["metadata"]["resourceVersion"] = version.clone();
+            let written = cluster.merge_kept(self.path(), &content).await;
+            // If the object was deleted meanwhile, it has to be created. When it is created, a 404 means that its namespace or kind is missing.
+            return written.map_err(|error| match error {
+                ClusterError::NotFound(why) => ClusterError::Conflict(why.to_string()),
+                error => error,
+            });
+        }
+        content["apiVersion"] = self.resource.api_version().into();
+        content["kind"] = self.resource.kind.as_str().into();
+        content["metadata"]["name"] = self.name.as_str().into();
+        if let Some(namespace) = &self.namespace {
+            content["metadata"]["namespace"] = namespace.as_str().into();
+        }
+        cluster.create_kept(self.path(), &content).await
+    }
+
+    /// Writes what the plan requires: the content, or only its metadata with the list of instances.
+    pub(super) async fn carry_out(
+        &self,
+        cluster: &Cluster,
+        found: Option<&Value>,
+        plan: &Plan,
+        mut content: Value,
+    ) -> Result<(), ClusterError> {
+        let Some(annotations) = &plan.annotations else {
+            return Ok(());
+        };
+        if !plan.writes {
+            content = json!({"metadata": content["metadata"]});
+        }
+        content["metadata"]["annotations"] = annotations.clone();
+        self.write(cluster, found, content).await.map(drop)
     }
 }
 
 /// Watches for changes to all objects of a kind with this label.
-pub(super) fn watch_labelled(
-    cluster: &Cluster,
-    kind: Arc<Resource>,
-    label: &str,
-    pace: WatchPace,
-) -> Touched {
+pub(super) fn watch_labelled(cluster: &Cluster, kind: Arc<Resource>, label: &str) -> Touched {
     let selection = Selection {
         labels: label.to_owned(),
         ..Selection::default()
     };
-    wake(cluster, Watched::new(kind, None, pace).selecting(selection))
+    let watched = Watched::new(kind, None, WatchPace::default());
+    wake(cluster, watched.selecting(selection))
 }
 
 fn wake(cluster: &Cluster, watched: Watched) -> Touched {

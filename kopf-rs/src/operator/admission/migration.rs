@@ -4,6 +4,7 @@
 //! Idempotent: a restarted migration stores nothing a second time, because the server ignores writes that change nothing. Must not know how
 //! objects are converted.
 
+use std::future::pending;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -11,14 +12,13 @@ use serde_json::Value;
 use crate::cluster::Cluster;
 use crate::cluster::error::ClusterError;
 use crate::cluster::migration::ObjectVersion;
-use crate::cluster::watch::WatchPace;
 use crate::conversion::definition::{Migration, migrates_by_itself, migration};
 use crate::conversion::graph::ConvertedKind;
 use crate::engine::report::report_of_operator;
-use crate::happening::Happening;
-use crate::happening::migrating::{Migrating, MigrationNews};
+use crate::happening::webhooks::{MigratedKind, Migrating};
 use crate::object::resource::Resource;
-use crate::operator::admission::managed_object::{KeptObject, explained};
+use crate::operator::admission::driver::{Failure, Reconciler};
+use crate::operator::admission::managed_object::{KeptObject, Touched, explained};
 use crate::rt::backoff::Backoff;
 
 /// The parts that one kind needs.
@@ -30,17 +30,17 @@ pub(super) struct MigrationSetup {
     /// The time for which API servers may still store objects in a former version.
     pub(super) propagation: Duration,
     pub(super) backoff: (Duration, Duration),
-    pub(super) pace: WatchPace,
 }
 
 /// Migrates the objects of one kind, whenever its definition requires it.
 pub(super) struct StorageMigration {
     setup: MigrationSetup,
     definition: KeptObject,
+    touched: Touched,
     /// The last report: each is made once, for as long as it lasts.
     told: Option<Migration>,
-    /// The last reported failure, with the version that it was about.
-    failed: Option<(String, String)>,
+    /// The last attempt has failed. The next one writes all objects again, so only time ends the pause before it.
+    has_failed: bool,
 }
 
 /// The result of an attempt.
@@ -62,62 +62,18 @@ const AGAIN: Duration = Duration::from_secs(600);
 
 impl StorageMigration {
     pub(super) fn new(setup: MigrationSetup) -> Self {
+        let definition = KeptObject::definition(&setup.kind.name);
         Self {
-            definition: KeptObject::definition(&setup.kind.name),
+            touched: definition.watch(&setup.cluster),
+            definition,
             setup,
             told: None,
-            failed: None,
+            has_failed: false,
         }
     }
 
-    /// Follows the definition for ever.
-    pub(super) async fn run(&mut self) -> String {
-        let touched = self
-            .definition
-            .watch(&self.setup.cluster, self.setup.pace.clone());
-        let (first, longest) = self.setup.backoff;
-        let mut backoff = Backoff::new(first, longest);
-        loop {
-            let turn = self.turn().await;
-            if turn.is_ok() {
-                self.failed = None;
-            }
-            let pause = match turn {
-                Ok(End::Rest) => {
-                    backoff.reset();
-                    Duration::MAX
-                }
-                Ok(End::Anew) => Duration::ZERO,
-                Ok(End::Incomplete(migration, failed)) => {
-                    let pause = AGAIN;
-                    self.tell(&migration, MigrationNews::Incomplete { failed, pause });
-                    tokio::time::sleep(pause).await;
-                    continue;
-                }
-                Err((migration, error)) => {
-                    let asked_for = error.retry_after().unwrap_or_default();
-                    let pause = backoff.next_pause_after(asked_for, self.setup.cluster.rng());
-                    let version = migration.map(|it| it.version).unwrap_or_default();
-                    let failure = (version, explained(&error));
-                    // Each failure is reported once, until the definition has been read again.
-                    if self.failed.as_ref() != Some(&failure) {
-                        let error = failure.1.clone();
-                        self.tell_of(&failure.0, MigrationNews::Failed { error, pause });
-                        self.failed = Some(failure);
-                    }
-                    tokio::time::sleep(pause).await;
-                    continue;
-                }
-            };
-            tokio::select! {
-                () = tokio::time::sleep(pause) => {}
-                () = touched.touched() => {}
-            }
-        }
-    }
-
-    async fn turn(&mut self) -> Result<End, (Option<Migration>, ClusterError)> {
-        let Some((found, planned)) = self.planned().await.map_err(|error| (None, error))? else {
+    async fn turn(&mut self) -> Result<End, ClusterError> {
+        let Some((found, planned)) = self.planned().await? else {
             self.told = None;
             return Ok(End::Rest);
         };
@@ -125,61 +81,55 @@ impl StorageMigration {
         self.told = Some(planned.clone());
         if migrates_by_itself(&found) {
             if is_news {
-                self.tell(&planned, MigrationNews::LeftToCluster);
+                self.tell(&planned, |of| Migrating::LeftToCluster { of });
             }
             return Ok(End::Rest);
         }
         if is_news {
             let (from, after) = (planned.from.clone(), self.setup.propagation);
             let rate = self.setup.rate;
-            self.tell(&planned, MigrationNews::Planned { from, after, rate });
+            self.tell(&planned, |of| Migrating::Planned {
+                of,
+                from,
+                after,
+                rate,
+            });
             tokio::time::sleep(after).await;
         }
-        let named = |error| (Some(planned.clone()), error);
         let Some(resource) = self.resource(&found, &planned) else {
             return Ok(End::Rest);
         };
-        let (objects, failed) = self.rewrite_all(&planned, &resource).await.map_err(named)?;
+        let (objects, failed) = self.rewrite_all(&planned, &resource).await?;
         if failed > 0 {
             return Ok(End::Incomplete(planned, failed));
         }
-        let now = self.planned().await.map_err(named)?;
-        let Some((found, _)) =
-            now.filter(|(found, now)| *now == planned && !migrates_by_itself(found))
-        else {
-            self.tell(&planned, MigrationNews::Changed);
-            return Ok(End::Anew);
+        let now = self.planned().await?;
+        let now = now.filter(|(found, now)| *now == planned && !migrates_by_itself(found));
+        let noted = match now {
+            Some((found, _)) => {
+                let (cluster, definitions) = (&self.setup.cluster, &self.definition.resource);
+                let noted = cluster.set_stored_version(definitions, &found, &planned.version);
+                noted.await
+            }
+            None => Err(ClusterError::Conflict(String::new())),
         };
-        let definitions = &self.definition.resource;
-        let noted = self
-            .setup
-            .cluster
-            .set_stored_version(definitions, &found, &planned.version);
-        match noted.await {
+        match noted {
             Ok(()) => {
-                self.tell(&planned, MigrationNews::Done { objects });
+                self.tell(&planned, |of| Migrating::Done { of, objects });
                 Ok(End::Rest)
             }
             Err(ClusterError::Conflict(_)) => {
-                self.tell(&planned, MigrationNews::Changed);
+                self.tell(&planned, |of| Migrating::Changed { of });
                 Ok(End::Anew)
             }
-            Err(error) => Err(named(error)),
+            Err(error) => Err(error),
         }
     }
 
     /// Returns the present task, with the definition that requires it.
     async fn planned(&self) -> Result<Option<(Value, Migration)>, ClusterError> {
-        let found = self
-            .setup
-            .cluster
-            .look_at(self.definition.path(), false)
-            .await;
-        match found {
-            Ok(found) => Ok(migration(&found).map(|migration| (found, migration))),
-            Err(ClusterError::NotFound(_)) => Ok(None),
-            Err(error) => Err(error),
-        }
+        let found = self.definition.look(&self.setup.cluster).await?;
+        Ok(found.and_then(|found| migration(&found).map(|migration| (found, migration))))
     }
 
     /// Returns the kind in its storage version, if that is served.
@@ -223,7 +173,7 @@ impl StorageMigration {
                 Err(ClusterError::Gone(_)) if next.is_some() => {
                     next = None;
                     done.clone_from(&last);
-                    self.tell(planned, MigrationNews::Listed { objects });
+                    self.tell(planned, |of| Migrating::Listed { of, objects });
                     continue;
                 }
                 Err(error) => return Err(error),
@@ -239,7 +189,7 @@ impl StorageMigration {
                 objects += 1;
                 if let Err(error) = self.rewrite(resource, &object).await {
                     let (error, object) = (error.to_string(), name.clone());
-                    self.tell(planned, MigrationNews::ObjectFailed { object, error });
+                    self.tell(planned, |of| Migrating::ObjectFailed { of, object, error });
                     failed += 1;
                 }
                 last = name;
@@ -272,16 +222,47 @@ impl StorageMigration {
         or_gone(self.setup.cluster.rewrite(resource, object).await)
     }
 
-    fn tell(&self, migration: &Migration, news: MigrationNews) {
+    fn tell(&self, migration: &Migration, news: impl FnOnce(MigratedKind) -> Migrating) {
         self.tell_of(&migration.version, news);
     }
 
-    fn tell_of(&self, version: &str, news: MigrationNews) {
-        report_of_operator(&Happening::Migrating(Migrating {
+    fn tell_of(&self, version: &str, news: impl FnOnce(MigratedKind) -> Migrating) {
+        report_of_operator(&news(MigratedKind {
             definition: self.definition.name.clone(),
             version: version.to_owned(),
-            news,
         }));
+    }
+}
+
+impl Reconciler for StorageMigration {
+    async fn reconcile(&mut self) -> Result<Duration, Failure> {
+        let turn = self.turn().await;
+        self.has_failed = turn.is_err();
+        match turn? {
+            End::Rest => Ok(Duration::MAX),
+            End::Anew => Ok(Duration::ZERO),
+            End::Incomplete(migration, failed) => {
+                let pause = AGAIN;
+                self.tell(&migration, |of| Migrating::Incomplete { of, failed, pause });
+                // Not ended by changes of the definition, since each attempt writes all objects.
+                tokio::time::sleep(pause).await;
+                Ok(Duration::ZERO)
+            }
+        }
+    }
+
+    async fn changed(&mut self) {
+        if self.has_failed {
+            return pending().await;
+        }
+        self.touched.touched().await;
+    }
+
+    fn report(&mut self, error: &ClusterError, pause: Duration) {
+        let version = self.told.as_ref().map(|it| it.version.clone());
+        let error = explained(error);
+        let version = version.unwrap_or_default();
+        self.tell_of(&version, |of| Migrating::Failed { of, error, pause });
     }
 }
 
@@ -306,6 +287,7 @@ mod tests {
     use crate::conversion::graph::tests::between;
     use crate::handler::conversion::conversion;
     use crate::handler::logger::tests::Lines;
+    use crate::operator::admission::driver::Driver;
 
     fn migrating(server: &ApiServer) -> StorageMigration {
         let unchanged = conversion("f", |spec: Value| Ok(spec));
@@ -316,7 +298,6 @@ mod tests {
             rate: 20,
             propagation: Duration::from_secs(60),
             backoff: (Duration::from_secs(1), Duration::from_secs(60)),
-            pace: WatchPace::default(),
         })
     }
 
@@ -393,8 +374,10 @@ mod tests {
         let _forbidden = server.fault(Fault::answer(403).plural("customresourcedefinitions"));
         let lines = Lines::default();
         let _captured = tracing::subscriber::set_default(lines.clone());
-        let mut migration = migrating(&server);
-        let ended = timeout(Duration::from_secs(3600), migration.run()).await;
+        let migration = migrating(&server);
+        let (cluster, backoff) = (migration.setup.cluster.clone(), migration.setup.backoff);
+        let mut driver = Driver::new(migration, &cluster, backoff);
+        let ended = timeout(Duration::from_secs(3600), driver.run()).await;
         assert!(ended.is_err());
         let told = lines.0.lock().unwrap().clone();
         let told: Vec<_> = told

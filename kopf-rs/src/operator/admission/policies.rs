@@ -6,40 +6,33 @@
 //! become policies.
 
 use std::collections::BTreeSet;
-use std::mem::discriminant;
+use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::OptionFuture;
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::sync::watch;
-use tokio_util::sync::CancellationToken;
 
-use crate::admission::instances::Instances;
 use crate::admission::rules::{
     GROUP, PolicySource, RulePolicy, definitions, label, merge_to, missing_in, names, policies,
     policy_version,
 };
 use crate::cluster::Cluster;
 use crate::cluster::error::ClusterError;
-use crate::cluster::watch::WatchPace;
 use crate::engine::invoke::guarded;
 use crate::engine::report::report_of_operator;
 use crate::handler::validation_rule::DeclaredRule;
-use crate::happening::Happening;
-use crate::happening::rules::RuleServing;
+use crate::happening::webhooks::RuleServing;
 use crate::health::board::Board;
 use crate::object::resource::Resource;
-use crate::operator::admission::managed::Found;
+use crate::operator::admission::driver::{Driver, Drivers, Failure, Reconciler, unless_conflict};
+use crate::operator::admission::managed::{Found, panicked};
 use crate::operator::admission::managed_object::{
     KeptObject, LOOK, Touched, explained, watch_labelled,
 };
-use crate::operator::admission::sharing::Sharing;
-use crate::rt::backoff::Backoff;
+use crate::operator::admission::sharing::{Plan, Sharing};
 use crate::rt::clock::Clock;
-
-/// The delay after a write conflict.
-const CONFLICT_RETRY: Duration = Duration::from_millis(20);
 
 /// The parts that a keeper of policies needs.
 pub(crate) struct PolicySetup {
@@ -68,86 +61,50 @@ pub(crate) struct PolicyKeeper {
     is_newest: bool,
     /// This instance may be on the list of a policy.
     is_listed: bool,
+    watched: Option<(Kinds, [Touched; 2])>,
     /// The needed objects that belong to another program, as last seen.
     taken: Vec<String>,
     /// The reports made so far: rules missing in definitions, and rules whose policies belong to another program.
     told: Vec<RuleServing>,
 }
 
+/// A policy or binding of the operator, as found.
+struct Own {
+    object: KeptObject,
+    found: Value,
+}
+
+/// What happens to such an object.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Keep,
+    /// This instance enters itself in the list of instances.
+    List,
+    Delete,
+}
+
+impl Own {
+    fn is_policy(&self) -> bool {
+        self.object.resource.kind == "ValidatingAdmissionPolicy"
+    }
+}
+
 impl PolicyKeeper {
-    pub(crate) fn new(setup: PolicySetup) -> Self {
-        let sharing = Sharing::new(&setup.domain, &setup.instance, setup.clock);
-        Self {
+    /// Starts to keep the policies up to date.
+    pub(crate) fn start(setup: PolicySetup) -> Drivers {
+        let (cluster, backoff) = (setup.cluster.clone(), setup.backoff);
+        let keeper = Self {
+            sharing: Sharing::new(&setup.domain, &setup.instance, setup.clock),
             setup,
-            sharing,
             is_newest: false,
             is_listed: false,
+            watched: None,
             taken: Vec::new(),
             told: Vec::new(),
-        }
-    }
-
-    /// Keeps the policies up to date until `stop`.
-    pub(crate) async fn run(mut self, stop: CancellationToken) {
-        stop.run_until_cancelled(self.keep()).await;
-        self.leave().await;
-    }
-
-    /// Keeps the policies up to date for ever.
-    async fn keep(&mut self) {
-        let (first, longest) = self.setup.backoff;
-        let (mut backoff, mut conflicts) = (
-            Backoff::new(first, longest),
-            Backoff::new(CONFLICT_RETRY, longest),
-        );
-        let mut told = None;
-        let mut watched: Option<(Kinds, [Touched; 2])> = None;
-        loop {
-            let done = self.reconcile().await;
-            self.tell_board(done.as_ref().err());
-            let pause = match done {
-                Ok(()) if self.has_nothing_left() => return,
-                Ok(()) => {
-                    backoff.reset();
-                    conflicts.reset();
-                    told = None;
-                    // Polls, because no event reports that an object of another program is gone.
-                    let look = if self.taken.is_empty() {
-                        Duration::MAX
-                    } else {
-                        LOOK
-                    };
-                    self.sharing.pause().min(look)
-                }
-                // Another writer has changed it in the meantime.
-                Err(ClusterError::Conflict(_)) => conflicts.next_pause(self.setup.cluster.rng()),
-                Err(error) => {
-                    let asked_for = error.retry_after().unwrap_or_default();
-                    let pause = backoff.next_pause_after(asked_for, self.setup.cluster.rng());
-                    // Each kind of failure is reported once, until it is over.
-                    if told.replace(discriminant(&error)) != Some(discriminant(&error)) {
-                        let error = explained(&error);
-                        report(RuleServing::Failed { error, pause });
-                    }
-                    pause
-                }
-            };
-            let kinds = self.is_looked_at().then(|| self.kinds());
-            if watched.as_ref().map(|(kinds, _)| kinds) != kinds.as_ref() {
-                watched = kinds.map(|kinds| (kinds.clone(), self.watch(kinds)));
-            }
-            let touched = OptionFuture::from(watched.as_ref().map(|(_, touched)| any(touched)));
-            tokio::select! {
-                () = tokio::time::sleep(pause) => {}
-                Ok(()) = self.setup.found.changed() => {}
-                Some(()) = touched => {}
-            }
-        }
-    }
-
-    fn watch(&self, kinds: Kinds) -> [Touched; 2] {
-        let label = label(&self.setup.domain);
-        kinds.map(|kind| watch_labelled(&self.setup.cluster, kind, &label, WatchPace::default()))
+        };
+        let mut drivers = Drivers::new();
+        drivers.start(Driver::new(keeper, &cluster, backoff));
+        drivers
     }
 
     /// Returns whether discovery has ended.
@@ -182,55 +139,32 @@ impl PolicyKeeper {
         }
     }
 
-    /// Removes this instance from the lists at its end, so that the newest of the others decides. Retries after write conflicts, because a
-    /// list that still names the newest instance would keep all others from deciding; the caller bounds the time of these retries.
-    async fn leave(&mut self) {
-        if !self.is_listed {
-            return;
-        }
-        let mut conflicts = Backoff::new(CONFLICT_RETRY, self.setup.backoff.1);
-        while let Err(ClusterError::Conflict(_)) = self.leave_lists().await {
-            tokio::time::sleep(conflicts.next_pause(self.setup.cluster.rng())).await;
-        }
-    }
-
     async fn leave_lists(&mut self) -> Result<(), ClusterError> {
         // Goes on with the other objects after a failure.
         let mut all_left = Ok(());
-        for (kind, object) in self.own().await? {
-            let all = self.sharing.instances(Some(&object));
-            if self.sharing.is_in(&all) {
-                let left = self.sharing.left(&all);
-                all_left = all_left.and(self.list(&kind, &object, &left).await);
+        for own in self.own().await.map_err(|(_, error)| error)? {
+            let plan = self.sharing.plan(Some(&own.found), true, true);
+            if plan.is_listed {
+                all_left = all_left.and(self.list(&own, &plan).await);
             }
         }
         all_left
     }
 
-    /// Writes the list of instances into an object.
-    async fn list(
-        &self,
-        kind: &Arc<Resource>,
-        object: &Value,
-        instances: &Instances,
-    ) -> Result<(), ClusterError> {
-        let metadata = &object["metadata"];
-        let kept = kept(kind, metadata["name"].as_str().unwrap_or_default());
-        let annotations = self.sharing.annotations(instances);
-        let version = &metadata["resourceVersion"];
-        let merge = json!({"metadata": {"resourceVersion": version, "annotations": annotations}});
-        self.setup.cluster.merge_kept(kept.path(), &merge).await?;
-        Ok(())
+    /// Writes the list of instances into an object if it differs.
+    async fn list(&self, own: &Own, plan: &Plan) -> Result<(), ClusterError> {
+        let cluster = &self.setup.cluster;
+        let listed = own
+            .object
+            .carry_out(cluster, Some(&own.found), plan, Value::Null);
+        listed.await
     }
 
-    async fn reconcile(&mut self) -> Result<(), ClusterError> {
+    async fn put_all(&mut self) -> Result<(), ClusterError> {
         let found = self.setup.found.borrow_and_update().clone();
         let Some(found) = found else {
             return Ok(());
         };
-        if self.setup.rules.is_empty() {
-            return self.prune_all().await;
-        }
         let source = PolicySource {
             rules: &self.setup.rules,
             resources: &found.resources,
@@ -239,53 +173,111 @@ impl PolicyKeeper {
             namespace_expression: None,
         };
         let made = guarded(|| (policies(source), names(source), definitions(source)));
-        let (policies, wanted, definitions) = made.map_err(|panic| {
-            let error = format!("a function that selects resources has panicked: {panic}");
-            ClusterError::Invalid(error)
-        })?;
-        let own = match self.own().await {
-            Ok(own) => own,
-            // An operator without policies needs no permission for them.
-            Err(ClusterError::Denied { .. } | ClusterError::NotFound(_)) if policies.is_empty() => {
-                Vec::new()
-            }
-            Err(error) => return Err(unserved(error)),
-        };
-        let objects: Vec<_> = own.iter().map(|(_, object)| object.clone()).collect();
-        self.sharing.come(&objects);
-        self.is_newest = objects.iter().all(|it| {
-            let instances = self.sharing.instances(Some(it));
-            self.sharing.decides(&instances)
-        });
-        // Goes on with the other policies after a failure.
-        let mut all = Ok(());
+        let (policies, wanted, definitions) = made.map_err(|panic| panicked(&panic))?;
         self.taken.clear();
-        for policy in &policies {
-            all = all.and(self.put_both(policy).await);
-        }
-        all = all.and(self.prune(&wanted, &policies, own).await);
+        // Goes on with the other objects after a failure.
+        let mut all = match self.own().await {
+            Ok(own) => self.put_policies(&policies, &wanted, &own).await,
+            // An operator without policies needs no permission for them, unless a former release has left some.
+            Err((is_binding, error))
+                if policies.is_empty()
+                    && error.is_lasting()
+                    && !(is_binding && self.setup.rules.is_empty()) =>
+            {
+                Ok(())
+            }
+            Err((_, error)) => return Err(unserved(error)),
+        };
         for name in definitions {
             all = all.and(self.look_at_definition(name).await);
         }
         all
     }
 
-    /// Returns the policies and bindings of the operator, the bindings first.
-    async fn own(&self) -> Result<Vec<(Arc<Resource>, Value)>, ClusterError> {
-        let [policies, bindings] = self.kinds();
-        let mut all = Vec::new();
-        for kind in [bindings, policies] {
-            let own = self.own_of(&kind).await?.into_iter();
-            all.extend(own.map(|it| (kind.clone(), it)));
+    /// Writes all policies with their bindings, and removes those of rules that no longer exist.
+    async fn put_policies(
+        &mut self,
+        policies: &[RulePolicy],
+        wanted: &BTreeSet<String>,
+        all_own: &[Own],
+    ) -> Result<(), ClusterError> {
+        self.sharing.come(all_own.iter().map(|it| &it.found));
+        let plans = all_own.iter();
+        let plans = plans.map(|own| self.sharing.plan(Some(&own.found), true, false));
+        let plans: Vec<Plan> = plans.collect();
+        self.is_newest = plans.iter().all(|it| it.decides);
+        let has_rules = !self.setup.rules.is_empty();
+        if !has_rules {
+            // Even if a newer instance decides, this one goes on watching, and removes itself from the lists at its end.
+            self.is_listed = plans.iter().any(|it| it.is_listed);
         }
-        Ok(all)
+        // Goes on with the other policies after a failure.
+        let mut all = Ok(());
+        for policy in policies {
+            all = all.and(self.put_both(policy).await);
+        }
+        let fates = all_own.iter().zip(&plans).map(|(own, plan)| {
+            let name = &own.object.name;
+            let is_written = policies.iter().any(|it| it.name == *name);
+            let decides = plan.decides && (has_rules || self.is_newest);
+            if is_written || !decides && !wanted.contains(name) && (has_rules || !plan.is_listed) {
+                return Fate::Keep;
+            }
+            // Other instances would create a missing policy anew. So, without rules, it stays without its binding, and names this instance as
+            // the newest.
+            let is_shared = !has_rules && own.is_policy() && plan.is_shared;
+            // The kinds of a wanted policy are not served at present. Its list would otherwise name instances that are gone, and not this one.
+            if wanted.contains(name) || !decides || is_shared {
+                Fate::List
+            } else {
+                Fate::Delete
+            }
+        });
+        let fates: Vec<Fate> = fates.collect();
+        let due = |fate| {
+            let all = all_own.iter().zip(&plans).zip(&fates);
+            all.filter(move |(_, it)| **it == fate).map(|(it, _)| it)
+        };
+        // Before the bindings are deleted, so that no other instance creates them anew.
+        for (own, plan) in due(Fate::List) {
+            self.is_listed = true;
+            all = all.and(self.list(own, plan).await);
+        }
+        if has_rules || all.is_ok() {
+            for (own, _) in due(Fate::Delete) {
+                all = all.and(self.delete(own).await);
+                // Without rules, a binding that stays is found again only by its policy.
+                if !has_rules && all.is_err() {
+                    break;
+                }
+            }
+        }
+        all
     }
 
-    async fn own_of(&self, kind: &Resource) -> Result<Vec<Value>, ClusterError> {
+    /// Returns the policies and bindings of the operator, the bindings first, because a policy alone has no effect. An error says whether it
+    /// is about the bindings.
+    async fn own(&self) -> Result<Vec<Own>, (bool, ClusterError)> {
+        let [policies, bindings] = self.kinds();
         let label = label(&self.setup.domain);
-        let mut own = self.setup.cluster.list_kept(kind, &label).await?;
-        own.retain(|it| self.is_own(it));
-        Ok(own)
+        let mut all = Vec::new();
+        for kind in [policies, bindings] {
+            let listed = self.setup.cluster.list_kept(&kind, &label).await;
+            let is_binding = kind.kind.ends_with("Binding");
+            let listed = listed.map_err(|error| (is_binding, error))?;
+            let own = listed.into_iter().filter(|it| self.is_own(it));
+            let own = own.map(|found| {
+                let name = found["metadata"]["name"].as_str().unwrap_or_default();
+                let object = KeptObject::of(kind.clone(), name);
+                Own { object, found }
+            });
+            drop(all.splice(0..0, own));
+            // Without rules, a binding alone is meaningless.
+            if all.is_empty() && self.setup.rules.is_empty() {
+                break;
+            }
+        }
+        Ok(all)
     }
 
     /// Writes a policy and its binding; the policy first, because a binding alone is meaningless.
@@ -304,60 +296,47 @@ impl PolicyKeeper {
         wanted: &Value,
         policy: &RulePolicy,
     ) -> Result<bool, ClusterError> {
-        let object = kept(kind, &policy.name);
-        let cluster = self.setup.cluster.clone();
-        let found = match cluster.look_at(object.path(), false).await {
-            Ok(found) if !self.is_own(&found) => {
-                let (rule, policy) = (policy.rule.clone(), shown(kind, &policy.name));
+        let object = KeptObject::of(kind.clone(), &policy.name);
+        let found = object.look(&self.setup.cluster).await?;
+        match &found {
+            Some(found) if !self.is_own(found) => {
+                let (rule, policy) = (policy.rule.clone(), object.shown());
                 self.taken.push(format!(
                     "{policy} is there already, and was not made by this operator"
                 ));
                 self.tell_once(RuleServing::Taken { rule, policy });
                 return Ok(false);
             }
-            Ok(found) => Some(found),
-            Err(ClusterError::NotFound(_)) if self.is_newest => None,
             // A newer release has no such rule.
-            Err(ClusterError::NotFound(_)) => return Ok(true),
-            Err(error) => return Err(error),
-        };
-        let instances = self.sharing.instances(found.as_ref());
-        let joined = self.sharing.joined(&instances);
-        let annotations = self.sharing.annotations(&joined);
-        self.is_listed = true;
-        let is_new = found.is_none();
-        if let Some(found) = found {
-            let is_kept = found["spec"] == wanted["spec"] || !self.sharing.decides(&instances);
-            if is_kept {
-                if joined != instances {
-                    self.list(kind, &found, &joined).await?;
-                }
-                return Ok(true);
-            }
-            let version = &found["metadata"]["resourceVersion"];
-            let spec = merge_to(&found["spec"], &wanted["spec"]);
-            let merge = json!({
-                "metadata": {"resourceVersion": version, "annotations": annotations},
-                "spec": spec,
-            });
-            cluster.merge_kept(object.path(), &merge).await?;
-        } else {
-            let mut content = wanted.clone();
-            content["metadata"]["annotations"] = annotations;
-            let created = cluster.create_kept(object.path(), &content).await;
-            created.map_err(unserved)?;
+            None if !self.is_newest => return Ok(true),
+            _ => {}
         }
-        report(RuleServing::Written {
-            policy: shown(kind, &policy.name),
-            is_new,
+        let is_right = found
+            .as_ref()
+            .is_some_and(|it| it["spec"] == wanted["spec"]);
+        let plan = self.sharing.plan(found.as_ref(), is_right, false);
+        let mut content = wanted.clone();
+        if let Some(found) = &found {
+            content["spec"] = merge_to(&found["spec"], &wanted["spec"]);
+        }
+        self.is_listed = true;
+        let cluster = &self.setup.cluster;
+        let written = object.carry_out(cluster, found.as_ref(), &plan, content);
+        written.await.map_err(unserved)?;
+        if !plan.writes {
+            return Ok(true);
+        }
+        report_of_operator(&RuleServing::Written {
+            policy: object.shown(),
+            is_new: found.is_none(),
         });
         Ok(true)
     }
 
     fn tell_once(&mut self, serving: RuleServing) {
         if !self.told.contains(&serving) {
-            self.told.push(serving.clone());
-            report(serving);
+            report_of_operator(&serving);
+            self.told.push(serving);
         }
     }
 
@@ -365,102 +344,13 @@ impl PolicyKeeper {
         found["metadata"]["labels"][label(&self.setup.domain)] == "true"
     }
 
-    /// Removes the objects of rules that no longer exist, the bindings first, because a policy alone has no effect. Keeps objects of newer
-    /// instances. Updates the lists of objects that stay although their kinds are not served at present, which would otherwise name
-    /// instances that are gone, and not this one.
-    async fn prune(
-        &mut self,
-        wanted: &BTreeSet<String>,
-        policies: &[RulePolicy],
-        own: Vec<(Arc<Resource>, Value)>,
-    ) -> Result<(), ClusterError> {
-        for (kind, object) in own {
-            let name = object["metadata"]["name"].as_str().unwrap_or_default();
-            let instances = self.sharing.instances(Some(&object));
-            if wanted.contains(name) {
-                if !policies.iter().any(|it| it.name == name) {
-                    let joined = self.sharing.joined(&instances);
-                    self.is_listed = true;
-                    if joined != instances {
-                        self.list(&kind, &object, &joined).await?;
-                    }
-                }
-            } else if self.sharing.decides(&instances) {
-                self.delete(&kind, &object).await?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Sends a heartbeat if necessary, since a newer instance decides.
-    async fn give_signs(&mut self, own: &[(Arc<Resource>, Value)]) -> Result<(), ClusterError> {
-        for (kind, object) in own {
-            let all = self.sharing.instances(Some(object));
-            let joined = self.sharing.joined(&all);
-            if self.sharing.is_in(&all) && joined != all {
-                self.list(kind, object, &joined).await?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Stops the enforcement of all rules, because this release has none. Other instances would create missing objects anew, so while there
-    /// are some, policies stay without bindings and name this instance as the newest one.
-    async fn prune_all(&mut self) -> Result<(), ClusterError> {
-        let [policies, _] = self.kinds();
-        match self.own_of(&policies).await {
-            // Checked by policies only, because a binding alone is meaningless.
-            Ok(own) if own.is_empty() => {
-                self.is_listed = false;
-                return Ok(());
-            }
-            Ok(_) => {}
-            // An operator without policies needs no permission for them.
-            Err(error) if error.is_lasting() => return Ok(()),
-            Err(error) => return Err(error),
-        }
-        let own = self.own().await?;
-        let objects: Vec<_> = own.iter().map(|(_, object)| object.clone()).collect();
-        self.sharing.come(&objects);
-        // Even if a newer instance decides, this one goes on watching, and removes itself from the lists at its end.
-        self.is_listed = objects.iter().any(|object| {
-            let all = self.sharing.instances(Some(object));
-            self.sharing.is_in(&all)
-        });
-        // Before the bindings are deleted, so that no other instance creates them anew.
-        let mut shared = BTreeSet::new();
-        for (kind, object) in own.iter().filter(|(kind, _)| *kind == policies) {
-            let all = self.sharing.instances(Some(object));
-            if !self.sharing.decides(&all) {
-                return self.give_signs(&own).await;
-            }
-            if !self.sharing.left(&all).is_empty() {
-                let joined = self.sharing.joined(&all);
-                self.is_listed = true;
-                if joined != all {
-                    self.list(kind, object, &joined).await?;
-                }
-                shared.insert(object["metadata"]["name"].to_string());
-            }
-        }
-        for (kind, object) in &own {
-            let is_kept =
-                *kind == policies && shared.contains(&object["metadata"]["name"].to_string());
-            if !is_kept {
-                self.delete(kind, object).await?;
-            }
-        }
-        Ok(())
-    }
-
-    async fn delete(&self, kind: &Arc<Resource>, object: &Value) -> Result<(), ClusterError> {
-        let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default();
-        let kept = kept(kind, text("name"));
-        let cluster = &self.setup.cluster;
-        let deleted = cluster.delete(kept.path(), text("uid"), text("resourceVersion"));
+    async fn delete(&self, own: &Own) -> Result<(), ClusterError> {
+        let text = |field: &str| own.found["metadata"][field].as_str().unwrap_or_default();
+        let (cluster, object) = (&self.setup.cluster, &own.object);
+        let deleted = cluster.delete(object.path(), text("uid"), text("resourceVersion"));
         match deleted.await {
-            Ok(_) => report(RuleServing::Deleted {
-                policy: shown(kind, text("name")),
+            Ok(_) => report_of_operator(&RuleServing::Deleted {
+                policy: object.shown(),
             }),
             Err(ClusterError::NotFound(_)) => {}
             Err(error) => return Err(error),
@@ -482,17 +372,65 @@ impl PolicyKeeper {
     }
 }
 
+impl Reconciler for PolicyKeeper {
+    async fn reconcile(&mut self) -> Result<Duration, Failure> {
+        let done = self.put_all().await;
+        self.tell_board(done.as_ref().err());
+        done?;
+        if self.has_nothing_left() {
+            return Ok(Duration::MAX);
+        }
+        // Polls, because no event reports that an object of another program is gone.
+        let look = if self.taken.is_empty() {
+            Duration::MAX
+        } else {
+            LOOK
+        };
+        Ok(self.sharing.pause().min(look))
+    }
+
+    async fn changed(&mut self) {
+        if self.has_nothing_left() {
+            self.watched = None;
+            return pending().await;
+        }
+        let kinds = self.is_looked_at().then(|| self.kinds());
+        if self.watched.as_ref().map(|(kinds, _)| kinds) != kinds.as_ref() {
+            let label = label(&self.setup.domain);
+            let watch = |kind| watch_labelled(&self.setup.cluster, kind, &label);
+            self.watched = kinds.map(|kinds| (kinds.clone(), kinds.map(watch)));
+        }
+        let touched = OptionFuture::from(self.watched.as_ref().map(|(_, touched)| any(touched)));
+        tokio::select! {
+            Ok(()) = self.setup.found.changed() => {}
+            Some(()) = touched => {}
+            else => pending().await,
+        }
+    }
+
+    fn report(&mut self, error: &ClusterError, pause: Duration) {
+        let error = explained(error);
+        report_of_operator(&RuleServing::Failed { error, pause });
+    }
+
+    /// Removes this instance from the lists, so that the newest of the others decides.
+    async fn release(&mut self) -> Result<bool, ClusterError> {
+        if !self.is_listed {
+            return Ok(false);
+        }
+        unless_conflict(self.leave_lists().await)
+    }
+}
+
 /// Returns a definition as served; `None` if it does not exist or may not be read.
 pub(super) async fn definition(
     cluster: &Cluster,
     name: &str,
 ) -> Result<Option<Value>, ClusterError> {
-    let kind = Resource::built_in("apiextensions.k8s.io", "CustomResourceDefinition", false);
-    let object = kept(&Arc::new(kind), name);
-    match cluster.look_at(object.path(), false).await {
-        Ok(found) => Ok(Some(found)),
-        Err(ClusterError::NotFound(_) | ClusterError::Denied { .. }) => Ok(None),
-        Err(error) => Err(error),
+    let object = KeptObject::definition(name);
+    match object.look(cluster).await {
+        Err(ClusterError::Denied { .. }) => Ok(None),
+        looked => looked,
     }
 }
 
@@ -529,21 +467,4 @@ async fn any([policies, bindings]: &[Touched; 2]) {
         () = policies.touched() => {}
         () = bindings.touched() => {}
     }
-}
-
-fn kept(kind: &Arc<Resource>, name: &str) -> KeptObject {
-    KeptObject {
-        resource: kind.clone(),
-        namespace: None,
-        name: name.to_owned(),
-    }
-}
-
-/// Returns the name for people.
-fn shown(kind: &Resource, name: &str) -> String {
-    format!("{} {name}", kind.kind)
-}
-
-fn report(happening: RuleServing) {
-    report_of_operator(&Happening::Rules(happening));
 }

@@ -150,7 +150,7 @@ fn printed_rights(setup: &AdmissionSetup<'_>, has_policies: bool) -> Vec<Value> 
         .and_then(|it| Some((it.namespace.as_deref()?, it.name.as_str())));
     let has = |kind| {
         let mut all = setup.handlers.iter().filter_map(|it| it.admission());
-        all.any(|it| it.kind == kind)
+        all.any(|it| it == kind)
     };
     let kinds = [
         (AdmissionKind::Mutate, "mutatingwebhookconfigurations"),

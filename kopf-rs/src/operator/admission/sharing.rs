@@ -36,6 +36,21 @@ pub(super) struct Sharing {
     looked: Instant,
 }
 
+/// The decision about a shared object in the state that was found.
+#[expect(clippy::struct_excessive_bools, reason = "independent answers")]
+pub(super) struct Plan {
+    /// No newer instance lives, so this one may change the object.
+    pub(super) decides: bool,
+    /// The content has to be written.
+    pub(super) writes: bool,
+    /// The list to write; `None` if neither it nor the content differs.
+    pub(super) annotations: Option<Value>,
+    /// The object lists this instance.
+    pub(super) is_listed: bool,
+    /// The object lists other living instances.
+    pub(super) is_shared: bool,
+}
+
 impl Sharing {
     /// Creates the rank in an object. `domain` is the operator's; `name` must be unique among processes that run at the same time.
     pub(super) fn new(domain: &str, name: &str, clock: Clock) -> Self {
@@ -50,8 +65,25 @@ impl Sharing {
         }
     }
 
-    /// Returns the instances that the object lists.
-    pub(super) fn instances(&mut self, found: Option<&Value>) -> Instances {
+    /// Decides what this instance writes into the object: the content unless it is right or a newer instance decides, and the list with this
+    /// instance, or without it at its end.
+    pub(super) fn plan(&mut self, found: Option<&Value>, is_right: bool, is_ending: bool) -> Plan {
+        let all = self.instances(found);
+        let (decides, left) = (self.decides(&all), self.left(&all));
+        let writes = decides && !is_right;
+        let is_shared = !left.is_empty();
+        let listed = if is_ending { left } else { self.joined(&all) };
+        let is_due = writes || found.is_some() && listed != all;
+        Plan {
+            decides,
+            writes,
+            annotations: is_due.then(|| self.annotations(&listed)),
+            is_listed: all.has(&self.name),
+            is_shared,
+        }
+    }
+
+    fn instances(&mut self, found: Option<&Value>) -> Instances {
         let now = self.clock.wall().as_millisecond();
         let found = found.unwrap_or(&Value::Null);
         let all = Instances::of(found, &self.annotation, now);
@@ -103,12 +135,10 @@ impl Sharing {
     }
 
     /// Ranks this instance after all instances that any of these objects lists, unless one of them lists it already.
-    pub(super) fn come(&mut self, objects: &[Value]) {
+    pub(super) fn come<'a>(&mut self, objects: impl Iterator<Item = &'a Value>) {
         let now = self.clock.wall().as_millisecond();
-        let lists = objects.iter();
-        let lists: Vec<_> = lists
-            .map(|it| Instances::of(it, &self.annotation, now))
-            .collect();
+        let lists = objects.map(|it| Instances::of(it, &self.annotation, now));
+        let lists: Vec<_> = lists.collect();
         let own = lists.iter().find(|it| it.has(&self.name));
         let own = own.map(|it| it.time_of(&self.name, now));
         let times = lists.iter().map(|it| it.time_of(&self.name, now));
@@ -116,22 +146,17 @@ impl Sharing {
         self.since.get_or_insert(since);
     }
 
-    /// Returns whether the object lists this instance.
-    pub(super) fn is_in(&self, all: &Instances) -> bool {
-        all.has(&self.name)
-    }
-
     /// Returns whether this instance may change the object.
-    pub(super) fn decides(&self, all: &Instances) -> bool {
+    fn decides(&self, all: &Instances) -> bool {
         let since = self.since.unwrap_or_default();
         self.living(all).is_newest(&self.name, since)
     }
 
     /// Returns the list with this instance, unless the list is full and this instance is not the newest, since it would displace another
     /// one. Includes a heartbeat unless no other instance would see it.
-    pub(super) fn joined(&self, all: &Instances) -> Instances {
+    fn joined(&self, all: &Instances) -> Instances {
         let living = self.living(all);
-        if living.is_full() && !self.decides(all) && !self.is_in(all) {
+        if living.is_full() && !self.decides(all) && !all.has(&self.name) {
             return all.clone();
         }
         let is_alone = living.others(&self.name).next().is_none();
@@ -141,12 +166,12 @@ impl Sharing {
     }
 
     /// Returns the list without this instance, which ends, and without those that are gone.
-    pub(super) fn left(&self, all: &Instances) -> Instances {
+    fn left(&self, all: &Instances) -> Instances {
         self.living(all).without(&self.name)
     }
 
     /// Returns the annotations to merge for this list.
-    pub(super) fn annotations(&self, all: &Instances) -> Value {
+    fn annotations(&self, all: &Instances) -> Value {
         json!({ self.annotation.as_str(): all.text() })
     }
 }

@@ -2,21 +2,18 @@
 //!
 //! Must not know individual settings.
 
-use std::fmt;
 use std::fs;
 use std::path::Path;
 
-use serde::Deserialize;
-use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_saphyr::{MessageFormatter as _, Spanned, UserMessageFormatter};
 
 use crate::operator::configuration::nearest::nearest;
 use crate::operator::configuration::table::{IN_CODE_ONLY, Setting, TABLE};
-use crate::operator::configuration::written::Written;
+use crate::operator::configuration::written::{Entries, Written};
 use crate::operator::settings::{Settings, SettingsError};
 
 /// The entries of a map, with the lines of their keys.
-struct Entries<T>(Vec<(Spanned<String>, T)>);
+type Lines<T> = Entries<Spanned<String>, T>;
 
 /// Reads the settings of a file.
 pub(super) fn read(settings: &mut Settings, path: &Path) -> Result<(), SettingsError> {
@@ -27,7 +24,7 @@ pub(super) fn read(settings: &mut Settings, path: &Path) -> Result<(), SettingsE
 
 /// Reads the settings of a text. The error begins with the line.
 fn take(settings: &mut Settings, text: &str) -> Result<(), String> {
-    let parsed = serde_saphyr::from_str::<Option<Entries<Option<Entries<Written>>>>>(text);
+    let parsed = serde_saphyr::from_str::<Option<Lines<Option<Lines<Written>>>>>(text);
     let groups = parsed.map_err(|error| {
         let line = error.location().map(|location| location.line());
         let line = line
@@ -78,30 +75,6 @@ fn unknown(found: &Spanned<String>, what: &str, known: &[&str]) -> String {
 
 fn line_of(key: &Spanned<String>) -> String {
     format!(", line {}", key.referenced.line())
-}
-
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Entries<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Reader<T>(std::marker::PhantomData<T>);
-
-        impl<'de, T: Deserialize<'de>> Visitor<'de> for Reader<T> {
-            type Value = Entries<T>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a map of settings")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Entries<T>, A::Error> {
-                let mut entries = Vec::new();
-                while let Some(entry) = map.next_entry()? {
-                    entries.push(entry);
-                }
-                Ok(Entries(entries))
-            }
-        }
-
-        deserializer.deserialize_map(Reader(std::marker::PhantomData))
-    }
 }
 
 #[cfg(test)]

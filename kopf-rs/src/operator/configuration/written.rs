@@ -4,6 +4,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::marker::PhantomData;
 
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
@@ -13,7 +14,7 @@ use serde_json::Value;
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(untagged)]
 pub(super) enum Written {
-    Map(OrderedMap),
+    Map(Entries<String, Value>),
     Plain(Value),
     /// The text of a variable; the setting decides which type of value it is.
     #[serde(skip_deserializing)]
@@ -21,8 +22,8 @@ pub(super) enum Written {
 }
 
 /// The entries of a map in their written order.
-#[derive(Clone, Debug)]
-pub(super) struct OrderedMap(Vec<(String, Value)>);
+#[derive(Debug)]
+pub(super) struct Entries<K, V>(pub(super) Vec<(K, V)>);
 
 impl Written {
     /// Returns the value: of a variable as JSON if it is valid JSON, else as text; of a map in a file without its entries.
@@ -49,10 +50,10 @@ impl Written {
     /// Returns the entries of a map.
     pub(super) fn entries(&self) -> Option<Cow<'_, [(String, Value)]>> {
         match self {
-            Self::Map(OrderedMap(entries)) => Some(Cow::Borrowed(entries)),
+            Self::Map(Entries(entries)) => Some(Cow::Borrowed(entries)),
             Self::Plain(_) => None,
             Self::Variable(text) => {
-                let OrderedMap(entries) = serde_json::from_str(text).ok()?;
+                let Entries(entries) = serde_json::from_str(text).ok()?;
                 Some(Cow::Owned(entries))
             }
         }
@@ -69,32 +70,32 @@ impl fmt::Display for Written {
     }
 }
 
-impl Serialize for OrderedMap {
+impl Serialize for Entries<String, Value> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_map(self.0.iter().map(|(name, value)| (name, value)))
     }
 }
 
-impl<'de> Deserialize<'de> for OrderedMap {
+impl<'de, K: Deserialize<'de>, V: Deserialize<'de>> Deserialize<'de> for Entries<K, V> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Reader;
+        struct Reader<K, V>(PhantomData<(K, V)>);
 
-        impl<'de> Visitor<'de> for Reader {
-            type Value = OrderedMap;
+        impl<'de, K: Deserialize<'de>, V: Deserialize<'de>> Visitor<'de> for Reader<K, V> {
+            type Value = Entries<K, V>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a map")
+                f.write_str("a map of settings")
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<OrderedMap, A::Error> {
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Entries<K, V>, A::Error> {
                 let mut entries = Vec::new();
                 while let Some(entry) = map.next_entry()? {
                     entries.push(entry);
                 }
-                Ok(OrderedMap(entries))
+                Ok(Entries(entries))
             }
         }
 
-        deserializer.deserialize_map(Reader)
+        deserializer.deserialize_map(Reader(PhantomData))
     }
 }

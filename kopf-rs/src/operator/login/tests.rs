@@ -7,24 +7,27 @@ use std::sync::mpsc::channel;
 use tokio::sync::Notify;
 
 use super::*;
-use crate::handler::cause::Attempt;
+use crate::engine::invoke::Invoker;
+use crate::handler::cause::{Attempt, CauseContext};
 use crate::handler::definition::HandlerCall;
+use crate::handler::options::Callback;
 use crate::handler::registry::Registry;
-use crate::handler::registry::callback::{Callback, handler, handler_blocking};
+use crate::handler::registry::callback::{handler, handler_blocking};
 use crate::handler::subject::Subject;
 use crate::object::patch::Patch;
 use crate::object::reference::Reference;
 use crate::operator::settings::Settings;
+use crate::rt::clock::Clock;
 
 fn handlers(callback: Callback) -> LoginHandlers {
     let registry = Registry::new().on_login(callback);
-    let clock = Clock::start();
     LoginHandlers {
-        handlers: registry.handlers().to_vec(),
-        invoker: Arc::new(Invoker::new(clock, 1, None)),
-        clock,
+        group: HandlerGroup {
+            handlers: registry.handlers().to_vec(),
+            invoker: Arc::new(Invoker::new(Clock::start(), 1, None)),
+            context: CauseContext::default(),
+        },
         rng: Arc::new(Rng::seeded(1)),
-        context: CauseContext::default(),
         settings: StartupSettings::new(Settings::default()),
     }
 }
@@ -65,14 +68,14 @@ async fn a_login_on_a_thread_waits_for_no_other_thread() {
     let attempt = Attempt {
         retry: 0,
         is_first: true,
-        started: logins.clock.now(),
+        started: logins.group.invoker.clock.now(),
         runtime: Duration::ZERO,
         key: None,
     };
     let subject = Subject::Activity(Activity::Probe);
     let (handler, context) = (registry.handlers()[0].clone(), CauseContext::default());
     let cause = HandlerCall::new(handler, context, attempt, subject);
-    let invoker = logins.invoker.clone();
+    let invoker = logins.group.invoker.clone();
     let probing = tokio::spawn(async move {
         let (about, mut patch) = (Reference::default(), Patch::new());
         invoker.invoke(&cause, &about, &mut patch).await.is_ok()

@@ -6,11 +6,11 @@ use std::collections::BTreeSet;
 
 use crate::cluster::error::ClusterError;
 use crate::cluster::watch::WatchEvent;
+use crate::engine::report::report_of_operator;
 use crate::happening::serving::Serving;
 use crate::object::event::EventType;
 use crate::object::raw::Raw;
 use crate::object::resource::Resource;
-use crate::operator::report::report_serving;
 use crate::operator::scope::{Patterns, Scope};
 
 /// The existing namespaces that the operator serves.
@@ -86,7 +86,7 @@ impl Namespaces {
                 self.assume();
                 let names = self.found.iter().cloned().collect();
                 let is_all = self.patterns.as_ref().is_none_or(Patterns::are_names);
-                report_serving(Serving::NamespacesAssumed { names, is_all });
+                report_of_operator(&Serving::NamespacesAssumed { names, is_all });
                 true
             }
             WatchEvent::Resumed

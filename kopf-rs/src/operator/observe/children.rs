@@ -13,14 +13,13 @@ use crate::cluster::Cluster;
 use crate::cluster::watch::{ObjectForm, Selection, WatchEvent, WatchPace, Watched};
 use crate::engine::Engine;
 use crate::handler::definition::Handler;
-use crate::happening::serving::{Serving, Watching};
 use crate::health::board::{Board, WatchOnBoard};
 use crate::object::collection::Collection;
 use crate::object::resource::Resource;
 use crate::object::selector::Selector;
 use crate::operator::follow::follow_in_task;
 use crate::operator::observe::backbone::places;
-use crate::operator::report::report_serving;
+use crate::operator::report::report_stopped;
 
 /// The present watches.
 #[derive(Default)]
@@ -77,20 +76,20 @@ impl OwnedKinds {
             let preferred = found.iter().find(|it| it.preferred).or(found.first());
             preferred.copied()
         };
-        for kind in handlers.iter().flat_map(|handler| handler.owns()) {
+        for kind in handlers.iter().flat_map(|handler| &handler.owns) {
             match preferred(&kind.selector) {
                 Some(resource) => owned.add(resource, kind.is_read),
                 None => drop(owned.missing.insert(kind.selector.to_string())),
             }
         }
         // A kind that is not served has no left-over children.
-        for kind in handlers.iter().flat_map(|handler| handler.formerly_owns()) {
+        for kind in handlers.iter().flat_map(|handler| &handler.formerly_owns) {
             if let Some(resource) = preferred(kind) {
                 owned.add(resource, false);
             }
         }
         for handler in handlers {
-            for kind in handler.watches() {
+            for kind in &handler.watches {
                 match preferred(&kind.selector) {
                     Some(resource) => owned.add_target(resource, handler),
                     None => drop(owned.missing.insert(kind.selector.to_string())),
@@ -139,7 +138,7 @@ impl ChildWatches {
                 *resource == watch.resource && purpose.is_same(&watch.purpose)
             });
             if !stays {
-                report_serving(Serving::Watch(watch.collection.clone(), Watching::Stopped));
+                report_stopped(&watch.collection);
                 match watch.purpose {
                     Purpose::Children { .. } => with.engine.close_children(&watch.collection),
                     Purpose::Targets(_) => with.engine.close_targets(&watch.collection),

@@ -16,8 +16,8 @@ pub(super) fn may_matter<'a>(
         selector.is_specific() && !found.is_empty() && found.iter().all(|it| !it.is_custom())
     };
     handlers.into_iter().any(|handler| {
-        let owns = handler.owns().iter().map(|it| &it.selector);
-        let watches = handler.watches().iter().map(|it| &it.selector);
+        let owns = handler.owns.iter().map(|it| &it.selector);
+        let watches = handler.watches.iter().map(|it| &it.selector);
         let selectors = handler.selector().into_iter();
         let mut all = selectors.chain(owns).chain(watches);
         all.any(|selector| !is_built_in(selector))

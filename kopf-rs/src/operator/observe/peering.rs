@@ -18,8 +18,7 @@ use crate::cluster::error::ClusterError;
 use crate::cluster::watch::{Selection, WatchEvent, WatchPace, Watched};
 use crate::engine::memory::Version;
 use crate::engine::report::report_of_operator;
-use crate::happening::Happening;
-use crate::happening::peering::Peering as Happened;
+use crate::happening::operating::Peering as Happened;
 use crate::object::collection::Collection;
 use crate::object::event::EventType;
 use crate::object::raw::Raw;
@@ -376,7 +375,9 @@ impl Peerings {
 
     /// Reports a pause or its end, after it has taken effect.
     pub(super) fn tell_pause(&mut self) {
-        self.news_of_pause.take().into_iter().for_each(report);
+        if let Some(news) = self.news_of_pause.take() {
+            report_of_operator(&news);
+        }
     }
 
     fn tell_rivals(&mut self, verdicts: &[Verdict]) {
@@ -386,7 +387,7 @@ impl Peerings {
         let name = |shown: &String| shown.split(": ").next().unwrap_or_default().to_owned();
         let rivals: BTreeSet<String> = peers.iter().map(name).collect();
         if rivals != self.rivals && !rivals.is_empty() {
-            report(Happened::Rivals { peers });
+            report_of_operator(&Happened::Rivals { peers });
         }
         self.rivals = rivals;
     }
@@ -412,7 +413,7 @@ impl Peerings {
                 Err(_) => "no answer".to_owned(),
             };
             let name = name.clone();
-            report(Happened::Left { name, error });
+            report_of_operator(&Happened::Left { name, error });
         }
     }
 }
@@ -527,12 +528,12 @@ impl Keeper {
                 self.is_refused = false;
                 if !self.settings.stealth {
                     let is_there = true;
-                    report(Happened::KeptAlive { name, of, is_there });
+                    report_of_operator(&Happened::KeptAlive { name, of, is_there });
                 }
             }
             Err(ClusterError::NotFound(_)) => {
                 let is_there = false;
-                report(Happened::KeptAlive { name, of, is_there });
+                report_of_operator(&Happened::KeptAlive { name, of, is_there });
             }
             Err(error) if !std::mem::replace(&mut self.is_refused, true) => {
                 let rule = match error {
@@ -540,7 +541,7 @@ impl Keeper {
                     _ => String::new(),
                 };
                 let error = error.to_string();
-                report(Happened::Refused {
+                report_of_operator(&Happened::Refused {
                     name,
                     of,
                     error,
@@ -550,8 +551,4 @@ impl Keeper {
             Err(_) => {}
         }
     }
-}
-
-fn report(happened: Happened) {
-    report_of_operator(&Happening::Peering(happened));
 }

@@ -5,9 +5,7 @@
 use std::collections::BTreeSet;
 
 use crate::engine::report::report_of_operator;
-use crate::happening::Happening;
 use crate::happening::serving::Serving;
-use crate::wording::Line;
 
 /// The kinds that cannot be served at present.
 #[derive(Default)]
@@ -27,12 +25,12 @@ impl Unserved {
     pub(super) fn replace(&mut self, unserved: Vec<Serving>) {
         let (mut lines, mut unresolved) = (BTreeSet::new(), BTreeSet::new());
         for serving in unserved {
-            let line = Line(&Happening::Serving(serving.clone())).to_string();
+            let line = serving.to_string();
             if let Serving::Unresolved { selectors } = &serving {
                 unresolved.extend(selectors.iter().cloned());
             }
             if let Some(news) = self.news(serving, &line) {
-                report_of_operator(&Happening::Serving(news));
+                report_of_operator(&news);
             }
             lines.insert(line);
         }

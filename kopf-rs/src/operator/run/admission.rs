@@ -9,9 +9,9 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::admission::review::ConnectionFacts;
 use crate::cluster::Cluster;
 use crate::conversion::graph::PATH;
-use crate::engine::admission::{Reviewer, ReviewerSetup};
+use crate::engine::admission::Reviewer;
 use crate::engine::conversion::{Converter, Definitions};
-use crate::engine::invoke::Invoker;
+use crate::engine::invoke::{HandlerGroup, Invoker};
 use crate::operator::admission::endpoint::{Answer, Question, Responder};
 use crate::operator::admission::managed::Found;
 use crate::operator::admission::{AdmissionSetup, AdmissionWebhooks};
@@ -48,7 +48,7 @@ impl CheckedOperator {
     /// Waits until the webhooks cannot go on. Returns the reason.
     pub(super) async fn webhooks_fail(admission: Option<&mut AdmissionWebhooks>) -> OperatorError {
         match admission {
-            Some(admission) => OperatorError::Admission(Box::pin(admission.run()).await),
+            Some(admission) => OperatorError::Admission(Box::pin(admission.failed()).await),
             None => std::future::pending().await,
         }
     }
@@ -82,13 +82,12 @@ impl CheckedOperator {
         let workers = settings.execution.max_workers;
         let invoker = Invoker::new(self.clock, workers, self.handlers_on.clone());
         let invoker = invoker.metered(self.endpoints.meter());
-        let reviewer = Arc::new(Reviewer::new(ReviewerSetup {
+        let group = HandlerGroup {
             handlers: self.admission_handlers.clone(),
             invoker: Arc::new(invoker),
             context: self.context.clone(),
-            clock: self.clock,
-            has_discovery: true,
-        }));
+        };
+        let reviewer = Arc::new(Reviewer::new(group, true));
         let following = Arc::new(follow(reviewer.clone(), found));
         let events = Some(self.posting.sink());
         let converter = Converter::new(self.conversions.clone(), definitions, events);

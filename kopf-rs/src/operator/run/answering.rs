@@ -9,7 +9,7 @@ use crate::handler::subject::Activity;
 use crate::health::address::Address;
 use crate::health::http::Listener;
 use crate::health::listener::{Asked, listen};
-use crate::health::probes::{ProbeSetup, Prober};
+use crate::health::probes::Prober;
 use crate::health::responder::Responder;
 use crate::operator::endpoints::BadEndpoint;
 use crate::operator::run::{CheckedOperator, Operator, OperatorError};
@@ -78,12 +78,7 @@ impl CheckedOperator {
                 _responding: None,
             });
         };
-        let prober = Prober::new(ProbeSetup {
-            handlers: self.handlers_of(Activity::Probe),
-            invoker: self.invoker.clone(),
-            clock: self.clock,
-            context: self.context_of(Activity::Probe),
-        });
+        let prober = Prober::new(self.group_of(Activity::Probe));
         let (desk, responder) = Responder::new(board.clone(), prober);
         let asked = Asked {
             desk,

@@ -10,10 +10,9 @@ use crate::cluster::Client;
 use crate::cluster::login::Vault;
 use crate::cluster::login::task::LoginTask;
 use crate::engine::report::report;
-use crate::handler::cause::CauseContext;
+use crate::handler::logger::Logger;
 use crate::handler::subject::Activity;
-use crate::happening::Happening;
-use crate::happening::login::Login;
+use crate::happening::operating::Login;
 use crate::operator::login::LoginHandlers;
 use crate::operator::run::{CheckedOperator, Operator, OperatorError, Report};
 use crate::rt::clock::Clock;
@@ -68,24 +67,20 @@ impl Operator {
 
 impl CheckedOperator {
     fn login_handlers(&self) -> LoginHandlers {
+        let mut group = self.group_of(Activity::Login);
+        group.context.extensions = Arc::clone(&self.without_client);
         LoginHandlers {
-            handlers: self.handlers_of(Activity::Login),
-            invoker: self.invoker.clone(),
-            clock: self.clock,
+            group,
             rng: self.rng.clone(),
-            context: CauseContext {
-                extensions: Arc::clone(&self.without_client),
-                ..self.context_of(Activity::Login)
-            },
             settings: self.settings.clone(),
         }
     }
 
     /// Cleans up, with requests that fail if they can get no credentials.
     pub(super) async fn with_hope<T>(&self, vault: &Vault, cleanup: impl Future<Output = T>) -> T {
-        if vault.has_failed() && !self.handlers_of(Activity::Cleanup).is_empty() {
-            let logger = self.context_of(Activity::Login).logger;
-            report(&logger, &Happening::Login(Login::CleanupWithout));
+        if vault.has_failed() && !self.group_of(Activity::Cleanup).handlers.is_empty() {
+            let logger = Logger::of_activity(Activity::Login);
+            report(&logger, &Login::CleanupWithout);
         }
         tokio::select! {
             biased;

@@ -2,14 +2,11 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
 
 use tokio::sync::watch;
-use tokio::time::timeout;
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::AbortOnDropHandle;
 
 use crate::cluster::Cluster;
+use crate::operator::admission::driver::Drivers;
 use crate::operator::admission::managed::Found;
 use crate::operator::admission::policies::{PolicyKeeper, PolicySetup};
 use crate::operator::run::CheckedOperator;
@@ -27,23 +24,6 @@ fn instance() -> String {
     format!("{host}:{}-{number}", std::process::id())
 }
 
-/// The time limit for removing this instance from the lists at its end.
-const LONGEST_END: Duration = Duration::from_secs(5);
-
-/// Policies that are being kept. Dropping it ends that at once.
-pub(super) struct KeptPolicies {
-    stop: CancellationToken,
-    keeping: AbortOnDropHandle<()>,
-}
-
-impl KeptPolicies {
-    /// Ends the work, so that other instances decide from now on.
-    pub(super) async fn finish(self) {
-        self.stop.cancel();
-        let _ = timeout(LONGEST_END, self.keeping).await;
-    }
-}
-
 impl CheckedOperator {
     /// Keeps the policies of validation rules, and removes those of rules that no longer exist.
     pub(super) fn keep_policies(
@@ -51,9 +31,9 @@ impl CheckedOperator {
         settings: &Settings,
         cluster: &Cluster,
         found: watch::Receiver<Option<Found>>,
-    ) -> KeptPolicies {
+    ) -> Drivers {
         let networking = &settings.networking;
-        let keeper = PolicyKeeper::new(PolicySetup {
+        PolicyKeeper::start(PolicySetup {
             cluster: cluster.clone(),
             rules: self.rules.iter().map(Arc::clone).collect(),
             domain: naming::prefix(&self.name),
@@ -62,9 +42,6 @@ impl CheckedOperator {
             instance: instance(),
             clock: self.clock,
             board: self.board.clone(),
-        });
-        let stop = CancellationToken::new();
-        let keeping = AbortOnDropHandle::new(tokio::spawn(keeper.run(stop.clone())));
-        KeptPolicies { stop, keeping }
+        })
     }
 }

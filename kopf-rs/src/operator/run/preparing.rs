@@ -93,7 +93,7 @@ impl CheckedOperator {
             tokio::select! {
                 biased;
                 _ = are_told => {}
-                why = webhooks.run() => return Err(OperatorError::Admission(why)),
+                why = webhooks.failed() => return Err(OperatorError::Admission(why)),
             }
         }
         let done = (preparation.run)(self.client.clone()).await;

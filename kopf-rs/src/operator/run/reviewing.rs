@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::admission::route;
-use crate::engine::admission::{Reviewer, ReviewerSetup};
-use crate::engine::invoke::Invoker;
+use crate::engine::admission::Reviewer;
+use crate::engine::invoke::{HandlerGroup, Invoker};
 use crate::handler::cause::CauseContext;
 use crate::handler::logger::Logger;
 use crate::handler::webhook::AdmissionKind;
@@ -22,7 +22,6 @@ impl Operator {
     /// Returns the admission handlers, with all values that the operator was given. There is no client.
     pub(crate) fn reviews(self) -> Result<Reviews, OperatorError> {
         self.check()?;
-        let clock = Clock::start();
         let settings = StartupSettings::new(self.settings);
         let workers = settings.get().execution.max_workers;
         let mut extensions = self.extensions;
@@ -34,21 +33,20 @@ impl Operator {
         let mut paths = Vec::new();
         for handler in &handlers {
             let admission = handler.admission();
-            let path = admission.map(|it| (it.kind, route::path(it.kind, &handler.id)));
+            let path = admission.map(|kind| (kind, route::path(kind, &handler.id)));
             let is_news = |it: &(AdmissionKind, String)| !paths.contains(it);
             paths.extend(path.filter(is_news));
         }
-        let reviewer = Reviewer::new(ReviewerSetup {
+        let group = HandlerGroup {
             handlers,
-            invoker: Arc::new(Invoker::new(clock, workers, self.handlers_on)),
+            invoker: Arc::new(Invoker::new(Clock::start(), workers, self.handlers_on)),
             context: CauseContext {
                 logger: Logger::new(),
                 memo: self.memo,
                 extensions: Arc::new(extensions),
             },
-            clock,
-            has_discovery: false,
-        });
+        };
+        let reviewer = Reviewer::new(group, false);
         Ok(Reviews { reviewer, paths })
     }
 }

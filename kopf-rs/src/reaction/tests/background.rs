@@ -4,36 +4,33 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use kopf_rs_schedule::HandlerKind;
 use serde_json::{Value, json};
 
-use super::world::{FINALIZER, World, handler, handlers, in_background, with};
+use super::world::{FINALIZER, World, declared, handler, handlers, with};
 use crate::handler::definition::Handler;
-use crate::handler::family::background::BackgroundOptions;
-use crate::handler::family::change::ChangeKind;
 use crate::handler::filter::Criterion;
-use crate::handler::options::RetryOptions;
+use crate::handler::options::Options;
 use crate::handler::stopped::StopReason;
-use crate::handler::timing::{BackgroundKind, Pause, pause};
-use crate::happening::Happening;
+use crate::handler::timing::{Pause, pause};
 use crate::object::body::Body;
 use crate::object::event::EventType;
 use crate::reaction::shutdown_stages::{Stage, stage};
-use crate::wording::Line;
 
-fn world_of(kind: BackgroundKind, options: impl FnOnce(&mut BackgroundOptions)) -> World {
-    World::new(vec![in_background(kind, "x", options)])
+fn world_of(kind: HandlerKind, options: impl FnOnce(&mut Options)) -> World {
+    World::new(vec![declared(kind, "x", options)])
 }
 
-fn daemon(options: impl FnOnce(&mut BackgroundOptions)) -> World {
-    world_of(BackgroundKind::Daemon, options)
+fn daemon(options: impl FnOnce(&mut Options)) -> World {
+    world_of(HandlerKind::Daemon, options)
 }
 
-pub(super) fn timer(options: impl FnOnce(&mut BackgroundOptions)) -> World {
-    world_of(BackgroundKind::Timer, options)
+pub(super) fn timer(options: impl FnOnce(&mut Options)) -> World {
+    world_of(HandlerKind::Timer, options)
 }
 
-pub(super) fn labelled(options: &mut BackgroundOptions) {
-    options.filters.labels = vec![("on".into(), Criterion::Present)];
+pub(super) fn labelled(options: &mut Options) {
+    options.labels = vec![("on".into(), Criterion::Present)];
 }
 
 pub(super) const ON: &str = "yes";
@@ -97,10 +94,7 @@ fn a_daemon_is_called_again_after_its_errors_and_counts_them() {
 #[test]
 fn limits_end_a_daemon() {
     let mut world = daemon(|it| {
-        it.retry = RetryOptions {
-            retries: Some(2),
-            ..RetryOptions::default()
-        };
+        it.retries = Some(2);
     });
     world
         .create(json!({}))
@@ -152,11 +146,11 @@ fn an_initial_delay_ends_with_the_object() {
 #[test]
 fn the_stages_of_the_end() {
     let timing = |backoff: Option<u64>, timeout: Option<u64>, age| {
-        let handler = in_background(BackgroundKind::Daemon, "x", |it| {
+        let handler = declared(HandlerKind::Daemon, "x", |it| {
             it.cancellation_backoff = backoff.map(seconds);
             it.cancellation_timeout = timeout.map(seconds);
         });
-        stage(handler.background().map(|(_, timing)| timing), seconds(age))
+        stage(handler.timing.as_ref(), seconds(age))
     };
     for (backoff, timeout, age, expected) in [
         (None, None, 0, Stage::Awaited),
@@ -356,7 +350,7 @@ fn a_timer_without_a_schedule_is_called_once() {
 fn an_idle_timer_waits_for_the_object_to_be_left_alone() {
     for words in ["", "create:c update:u"] {
         let mut all = handlers(words);
-        all.push(in_background(BackgroundKind::Timer, "x", |it| {
+        all.push(declared(HandlerKind::Timer, "x", |it| {
             it.idle = Some(seconds(20));
             it.interval = Some(pause(5));
         }));
@@ -458,7 +452,7 @@ fn idle_timers_of_many_objects_are_not_called_at_once_where_the_operator_finds_t
 #[test]
 fn of_two_attributes_the_one_that_lets_the_object_through_says_the_interval() {
     let one = |interval: u32, is_labelled: bool| {
-        in_background(BackgroundKind::Timer, "x", |it| {
+        declared(HandlerKind::Timer, "x", |it| {
             it.interval = Some(pause(interval));
             if is_labelled {
                 labelled(it);
@@ -477,16 +471,12 @@ fn of_two_attributes_the_one_that_lets_the_object_through_says_the_interval() {
 #[test]
 fn a_limit_that_is_reached_between_two_calls_is_a_failure_and_an_end() {
     let mut world = daemon(|it| {
-        it.retry = RetryOptions {
-            timeout: Some(seconds(5)),
-            ..RetryOptions::default()
-        };
+        it.timeout = Some(seconds(5));
     });
     world.create(json!({})).ends("x", "t4").sleep(10);
     let body = Arc::new(Body::new(world.object.clone().unwrap()));
     let plan = world.plan(None, &body);
-    let told = plan.told.iter().cloned().map(Happening::Handling);
-    let told: Vec<_> = told.map(|it| Line(&it).to_string()).collect();
+    let told: Vec<_> = plan.told.iter().map(ToString::to_string).collect();
     let has_exited = |line: &String| line.contains("has exited on its own");
     assert!(told.iter().any(has_exited), "{told:?}");
     let failed = plan.background.failed.iter().map(ToString::to_string);
@@ -594,11 +584,11 @@ fn a_deletion_handler_that_fails_keeps_an_object_whose_daemon_has_ended() {
 
 #[test]
 fn what_is_as_it_was_handled_last_is_looked_at_all_the_same() {
-    let mut all: Vec<Handler> = vec![in_background(BackgroundKind::Timer, "x", |it| {
+    let mut all: Vec<Handler> = vec![declared(HandlerKind::Timer, "x", |it| {
         labelled(it);
         it.interval = Some(pause(10));
     })];
-    all.push(with(handler(ChangeKind::Update, "u"), |it| {
+    all.push(with(handler(HandlerKind::OnUpdate, "u"), |it| {
         it.filters.labels = vec![("on".into(), Criterion::Present)];
     }));
     let mut world = World::new(all);

@@ -5,15 +5,15 @@
 
 use std::time::Duration;
 
+use kopf_rs_schedule::HandlerKind;
 use serde_json::json;
 
 use super::background::{ON, label, labelled};
 use super::history::{Dice, explore};
-use super::world::{World, handlers, in_background};
+use super::world::{World, declared, handlers};
 use crate::handler::definition::HandlerCall;
-use crate::handler::options::RetryOptions;
 use crate::handler::stopped::Stopped;
-use crate::handler::timing::{BackgroundKind, pause};
+use crate::handler::timing::pause;
 use crate::reaction::background::BackgroundMemory;
 use crate::reaction::memory::ObjectMemory;
 
@@ -29,22 +29,19 @@ impl History {
         let mut dice = Dice::of(seed);
         let others = ["", "create:c update:u", "delete:g", "optional:o event:e"];
         let mut all = handlers(others[dice.roll(others.len())]);
-        let kinds = [BackgroundKind::Daemon, BackgroundKind::Timer];
+        let kinds = [HandlerKind::Daemon, HandlerKind::Timer];
         for id in ["x", "y"] {
             let (filtered, limited) = (dice.one_in(2), dice.one_in(4));
             let (sharp, idle, once) = (dice.one_in(3), dice.one_in(3), dice.one_in(4));
             let kind = kinds[dice.roll(2)];
-            let handler = in_background(kind, id, |it| {
+            let handler = declared(kind, id, |it| {
                 if filtered {
                     labelled(it);
                 }
                 if limited {
-                    it.retry = RetryOptions {
-                        retries: Some(2),
-                        ..RetryOptions::default()
-                    };
+                    it.retries = Some(2);
                 }
-                if kind == BackgroundKind::Timer {
+                if kind == HandlerKind::Timer {
                     it.interval = (!once).then(|| pause(10));
                     it.sharp = sharp && !once;
                     it.idle = idle.then(|| Duration::from_secs(15));
@@ -119,7 +116,7 @@ impl History {
             return;
         };
         let has_label = !object["metadata"]["labels"]["on"].is_null();
-        for handler in world.handlers.iter().filter(|it| it.background().is_some()) {
+        for handler in world.handlers.iter().filter(|it| it.timing.is_some()) {
             let runs = world
                 .running
                 .iter()
@@ -127,7 +124,7 @@ impl History {
             let runs: Vec<_> = runs.collect();
             assert!(runs.len() <= 1, "{handler} runs twice");
             let is_wanted =
-                (has_label || handler.filters().labels.is_empty()) && !world.is_deleting();
+                (has_label || handler.filters.labels.is_empty()) && !world.is_deleting();
             if is_wanted {
                 assert!(world.background.knows(handler), "{handler} is forgotten");
             } else {

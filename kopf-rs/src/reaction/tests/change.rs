@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use kopf_rs_schedule::HandlerKind;
 use serde_json::json;
 
-use super::world::{LAST, World, handler, handlers, options_of, with};
+use super::world::{LAST, World, handler, handlers, with};
 use crate::handler::cause::Cause;
-use crate::handler::family::change::ChangeKind;
 use crate::handler::filter::Criterion;
 use crate::handler::subject::Reason;
 use crate::happening::handling::Handling;
@@ -195,9 +195,9 @@ fn a_field_that_was_away_when_the_cycle_ended_is_seen_once_it_is_back() {
 #[test]
 fn who_is_tried_again_is_not_called_for_what_its_filter_does_not_let_through() {
     let field = with(super::world::on_field("f", "spec.f"), |it| {
-        it.new = Some(Criterion::from(2));
+        it.filters.new = Some(Criterion::from(2));
     });
-    let others = |id| handler(ChangeKind::Create, id);
+    let others = |id| handler(HandlerKind::OnCreate, id);
     let mut world = World::new(vec![others("c"), others("d"), field])
         .script("f", "t5 ok")
         .script("d", "t9 ok");
@@ -342,10 +342,10 @@ fn stale_records_are_purged_when_nothing_is_to_do() {
 
 #[test]
 fn who_falls_out_of_filters_is_not_waited_for() {
-    let filtered = with(handler(ChangeKind::Create, "c"), |it| {
+    let filtered = with(handler(HandlerKind::OnCreate, "c"), |it| {
         it.filters.labels = vec![("off".into(), Criterion::Absent)];
     });
-    let mut world = World::new(vec![filtered, handler(ChangeKind::Create, "d")])
+    let mut world = World::new(vec![filtered, handler(HandlerKind::OnCreate, "d")])
         .script("c", "t5 ok")
         .script("d", "t9 ok");
     world
@@ -358,11 +358,11 @@ fn who_falls_out_of_filters_is_not_waited_for() {
 
 #[test]
 fn who_falls_into_filters_joins() {
-    let filtered = with(handler(ChangeKind::Create, "c"), |it| {
+    let filtered = with(handler(HandlerKind::OnCreate, "c"), |it| {
         it.filters.labels = vec![("on".into(), Criterion::Present)];
     });
     let mut world =
-        World::new(vec![filtered, handler(ChangeKind::Create, "d")]).script("d", "t9 ok");
+        World::new(vec![filtered, handler(HandlerKind::OnCreate, "d")]).script("d", "t9 ok");
     world
         .create(json!({}))
         .update(json!({"metadata": {"labels": {"on": "1"}}}));
@@ -377,13 +377,13 @@ fn filters_are_evaluated_once_and_know_the_cause() {
     use std::sync::atomic::{AtomicUsize, Ordering};
     let count = Arc::new(AtomicUsize::new(0));
     let counted = count.clone();
-    let picky = with(handler(ChangeKind::Update, "u"), |it| {
+    let picky = with(handler(HandlerKind::OnUpdate, "u"), |it| {
         it.filters.when = Some(Arc::new(move |cause| {
             counted.fetch_add(1, Ordering::Relaxed);
             cause.diff().to_string().contains("'x'")
         }));
     });
-    let mut world = World::new(vec![picky, handler(ChangeKind::Create, "c")]);
+    let mut world = World::new(vec![picky, handler(HandlerKind::OnCreate, "c")]);
     world.create(json!({})).calls();
     count.store(0, Ordering::Relaxed);
     let edit = |world: &mut World, patch| {
@@ -408,9 +408,9 @@ fn filters_are_evaluated_once_and_know_the_cause() {
 #[test]
 fn filters_are_asked_about_the_reason_that_there_is() {
     let mut all = handlers("update:u resume:r create:c");
-    options_of(&mut all[0]).filters.labels = vec![("wanted".into(), Criterion::Present)];
+    all[0].filters.labels = vec![("wanted".into(), Criterion::Present)];
     let is_resuming = |cause: &Cause| cause.reason() == Some(Reason::Resume);
-    options_of(&mut all[1]).filters.when = Some(Arc::new(is_resuming));
+    all[1].filters.when = Some(Arc::new(is_resuming));
     let mut world = World::new(all);
     world.create(json!({"a": 1}));
     let mark = json!({"started": "2026-01-01T00:00:00+00:00", "target": "AAAAAAAAAAAAAAAA"});

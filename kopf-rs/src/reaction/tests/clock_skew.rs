@@ -68,7 +68,7 @@ fn a_delay_that_was_asked_for_is_kept_however_long() {
 
 #[test]
 fn a_begin_that_lies_ahead_is_now() {
-    let timeout = |it: &mut crate::handler::options::ChangeOptions| {
+    let timeout = |it: &mut crate::handler::definition::Handler| {
         it.retry.timeout = Some(Duration::from_secs(100));
     };
     let limited = with(handlers("create:c").remove(0), timeout);

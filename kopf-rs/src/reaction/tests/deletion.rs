@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use kopf_rs_schedule::HandlerKind;
 use serde_json::{Value, json};
 
-use super::world::{FINALIZER, World, handler, handlers, options_of, with};
-use crate::handler::family::change::ChangeKind;
+use super::world::{FINALIZER, World, handler, handlers, with};
 use crate::handler::filter::Criterion;
 use crate::handler::lifecycle::Lifecycle;
 use crate::object::event::EventType;
@@ -89,7 +89,7 @@ fn a_deletion_waits_for_handlers_that_are_not_served() {
 fn what_the_filters_of_a_handler_that_is_not_served_leave_out_does_not_wait_for_it() {
     let mut world = World::of("create:c delete:d");
     world.create(json!({}));
-    let labelled = with(handler(ChangeKind::Delete, "h"), |it| {
+    let labelled = with(handler(HandlerKind::OnDelete, "h"), |it| {
         it.filters.labels = vec![("kept".into(), Criterion::Present)];
     });
     world.withheld = vec![labelled.into()];
@@ -130,10 +130,10 @@ fn a_finalizer_nobody_needs_comes_off_first() {
 
 #[test]
 fn a_finalizer_comes_off_when_filters_stop_matching() {
-    let filtered = with(handler(ChangeKind::Delete, "d"), |it| {
+    let filtered = with(handler(HandlerKind::OnDelete, "d"), |it| {
         it.filters.labels = vec![("on".into(), Criterion::Present)];
     });
-    let mut world = World::new(vec![handler(ChangeKind::Create, "c"), filtered]);
+    let mut world = World::new(vec![handler(HandlerKind::OnCreate, "c"), filtered]);
     world.put(json!({}));
     world.edit(json!({"metadata": {"labels": {"on": "1"}}}));
     world.see(EventType::Added);
@@ -198,7 +198,7 @@ fn optional_and_mandatory_handlers_run_in_order() {
 #[test]
 fn resuming_into_a_deletion() {
     let mut all = handlers("resume:r resume:rd create:c delete:d");
-    options_of(&mut all[1]).deleted = true;
+    all[1].deleted = true;
     let mut world = World::new(all);
     world.create(json!({})).calls();
     world.edit(json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}));
@@ -281,7 +281,7 @@ fn a_deletion_waits_for_deletion_handlers_only() {
 fn optional_handlers_are_tried_again_while_others_hold_the_object() {
     for (waits, called) in [(60, 3), (3, 2)] {
         let mut all = handlers("optional:o delete:d");
-        let options = options_of(&mut all[0]);
+        let options = &mut all[0];
         options.retry.backoff = Some(Duration::from_secs(2));
         options.retry.retries = Some(3);
         let mut world = World::new(all)
@@ -370,7 +370,7 @@ fn a_change_first_seen_at_the_deletion_is_told_from_what_the_handler_has_handled
 #[test]
 fn a_deletion_handler_is_called_though_its_function_was_called_for_resuming() {
     let mut all = handlers("resume:f delete:f resume:g");
-    options_of(&mut all[0]).deleted = true;
+    all[0].deleted = true;
     let mut world = World::new(all).script("g", "t60 ok");
     world.create(json!({})).restart();
     assert_eq!(world.calls(), "f resume#0 g resume#0");

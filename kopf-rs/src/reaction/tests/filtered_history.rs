@@ -11,10 +11,8 @@ use serde_json::{Value, json};
 use super::history::{Dice, explore};
 use super::world::{World, handlers, on_field, outcome_of, with};
 use crate::handler::definition::{Handler, HandlerCall};
-use crate::handler::family::change::ChangeHandler;
-use crate::handler::filter::{ABSENT, Criterion, Former, PRESENT};
+use crate::handler::filter::{ABSENT, Criterion, Filters, Former, PRESENT};
 use crate::handler::lifecycle::Lifecycle;
-use crate::handler::options::ChangeOptions;
 use crate::handler::subject::Reason;
 use crate::object::body::Body;
 use crate::object::diff::same;
@@ -65,9 +63,9 @@ fn filtered(number: usize, dice: &mut Dice) -> Handler {
         2 | 3 => Some(Criterion::Equals(values[dice.roll(3)].clone())),
         _ => None,
     };
-    let filter = |it: &mut ChangeOptions| {
-        it.old = criterion(8);
-        it.new = criterion(8);
+    let filter = |it: &mut Handler| {
+        it.filters.old = criterion(8);
+        it.filters.new = criterion(8);
         it.filters.value = criterion(12);
     };
     let handler = on_field(&format!("h{number}"), &format!("spec.{field}"));
@@ -308,9 +306,9 @@ impl History {
 }
 
 fn is_accepted(handler: &Handler, old: Option<&Value>, new: Option<&Value>) -> bool {
-    let value = handler.filters().value.clone().unwrap_or(PRESENT);
+    let value = handler.filters.value.clone().unwrap_or(PRESENT);
     let is_in_scope = value.holds(old) || value.holds(new);
-    is_in_scope && handler.accepts_change(Former::Known(old), new)
+    is_in_scope && handler.filters.accept_change(Former::Known(old), new)
 }
 
 fn history(seed: u64) -> usize {
@@ -333,7 +331,7 @@ fn history(seed: u64) -> usize {
         let is_last_state = history.versions.len() == *versions;
         let is_told = last.is_some_and(|run| run.is_done && run.saw == history.spec());
         let is_excluded =
-            handler.filters().value.is_some() || !options(handler).starts_with("old None new None");
+            handler.filters.value.is_some() || !options(handler).starts_with("old None new None");
         assert!(
             !is_last_state || is_told || is_excluded,
             "{} is not told",
@@ -349,12 +347,8 @@ fn no_filter_is_passed_by_and_no_change_is_lost() {
 }
 
 fn options(handler: &Handler) -> String {
-    let rules: &dyn std::any::Any = &*handler.family;
-    let options = rules.downcast_ref().map(|it: &ChangeHandler| &it.options);
-    options.map_or_else(String::new, |it| {
-        format!(
-            "old {:?} new {:?} value {:?}",
-            it.old, it.new, it.filters.value
-        )
-    })
+    let Filters {
+        old, new, value, ..
+    } = &handler.filters;
+    format!("old {old:?} new {new:?} value {value:?}")
 }

@@ -1,9 +1,9 @@
 //! Tests whole lives of objects, and their costs in writes (scenarios 1, 2, 5 to 13, 25 to 29, 47 to 53).
 
+use kopf_rs_schedule::HandlerKind;
 use serde_json::json;
 
 use super::world::{FINALIZER, LAST, World, handler, handlers, on_field, with};
-use crate::handler::family::change::ChangeKind;
 use crate::handler::filter::Criterion;
 use crate::object::event::EventType;
 
@@ -229,7 +229,7 @@ fn resuming_one_handler_costs_nothing() {
 fn fields() {
     let mut world = World::new(vec![
         on_field("f", "spec.a"),
-        handler(ChangeKind::Create, "c"),
+        handler(HandlerKind::OnCreate, "c"),
     ]);
     world
         .create(json!({"a": 1}))
@@ -255,11 +255,11 @@ fn values_of_fields() {
     }
     assert_eq!(world.told.len(), 2, "{:?}", world.told);
     let mut world = World::new(vec![
-        handler(ChangeKind::Create, "c"),
+        handler(HandlerKind::OnCreate, "c"),
         with(handlers("update:u").remove(0), |it| {
             it.field = Some(crate::object::path::FieldPath::parse("spec.x"));
-            it.old = Some(Criterion::Absent);
-            it.new = Some(Criterion::Present);
+            it.filters.old = Some(Criterion::Absent);
+            it.filters.new = Some(Criterion::Present);
         }),
     ]);
     world
@@ -271,7 +271,7 @@ fn values_of_fields() {
 
 #[test]
 fn a_status_field_counts_once_it_was_seen() {
-    let mut world = World::new(vec![with(handler(ChangeKind::Update, "u"), |it| {
+    let mut world = World::new(vec![with(handler(HandlerKind::OnUpdate, "u"), |it| {
         it.field = Some(crate::object::path::FieldPath::parse("status"));
     })]);
     world.create(json!({}));
@@ -293,9 +293,9 @@ fn stealth() {
         })
     };
     let mut world = World::new(vec![
-        filtered(ChangeKind::Create, "c"),
-        filtered(ChangeKind::Update, "u"),
-        filtered(ChangeKind::Delete, "d"),
+        filtered(HandlerKind::OnCreate, "c"),
+        filtered(HandlerKind::OnUpdate, "u"),
+        filtered(HandlerKind::OnDelete, "d"),
     ]);
     world
         .create(json!({"a": 1}))

@@ -1,34 +1,18 @@
 //! Tests change handlers that own children: a changed child calls them like a restart of the operator.
 
-use std::sync::Arc;
-
+use kopf_rs_schedule::HandlerKind;
 use serde_json::json;
 
-use super::world::World;
-use crate::handler::callee::Callee;
+use super::world::{World, declared};
 use crate::handler::definition::Handler;
-use crate::handler::family::change::{ChangeHandler, ChangeKind};
-use crate::handler::location::DeclaredAt;
-use crate::handler::options::ChangeOptions;
 use crate::object::resource::Resource;
 use crate::object::selector::Selector;
 
 /// A handler that owns this kind.
-#[track_caller]
-fn owning(kind: ChangeKind, id: &str, owned: &str) -> Handler {
-    let options = ChangeOptions {
-        owns: vec![Selector::positional(&[owned])],
-        ..ChangeOptions::default()
-    };
-    let selector = Selector::positional(&["kopfexamples"]).unwrap();
-    Handler {
-        id: id.into(),
-        family: Box::new(ChangeHandler::new(kind, selector, options).unwrap()),
-        param: None,
-        declared_at: DeclaredAt::Closure(std::panic::Location::caller()),
-        callee: Callee::Closure(Arc::new(|_, _| Box::pin(async { Ok(None) }))),
-        is_keyed: false,
-    }
+fn owning(kind: HandlerKind, id: &str, owned: &str) -> Handler {
+    declared(kind, id, |it| {
+        it.owns = vec![Selector::positional(&[owned])];
+    })
 }
 
 impl World {
@@ -49,9 +33,9 @@ impl World {
 
 fn world() -> World {
     World::new(vec![
-        owning(ChangeKind::Create, "c", "services"),
-        owning(ChangeKind::Update, "u", "configmaps"),
-        super::world::handler(ChangeKind::Resume, "r"),
+        owning(HandlerKind::OnCreate, "c", "services"),
+        owning(HandlerKind::OnUpdate, "u", "configmaps"),
+        super::world::handler(HandlerKind::OnResume, "r"),
     ])
 }
 

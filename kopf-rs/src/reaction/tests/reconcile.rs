@@ -3,25 +3,24 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
+use kopf_rs_schedule::HandlerKind;
 use serde_json::json;
 
 use super::world::{World, handler, reconciler, with};
 use crate::handler::again::Again;
-use crate::handler::family::change::ChangeKind;
-use crate::handler::family::reconcile::ReconcileOptions;
 use crate::handler::filter::Criterion;
-use crate::handler::options::RetryOptions;
+use crate::handler::options::Options;
 use crate::object::event::EventType;
 use crate::object::resource::Resource;
 use crate::object::selector::Selector;
 
 const HOUR: i64 = 3600;
 
-fn owning(options: &mut ReconcileOptions) {
+fn owning(options: &mut Options) {
     options.owns = vec![Selector::positional(&["services"])];
 }
 
-fn world(options: impl FnOnce(&mut ReconcileOptions)) -> World {
+fn world(options: impl FnOnce(&mut Options)) -> World {
     World::new(vec![reconciler("r", options)])
 }
 
@@ -167,10 +166,7 @@ fn what_has_failed_for_good_waits_for_another_object_or_the_resync() {
         let mut world = world(|it| {
             owning(it);
             it.resync = Some(Duration::from_secs(100));
-            it.retry = RetryOptions {
-                retries: limits,
-                ..RetryOptions::default()
-            };
+            it.retries = limits;
         });
         let outcome = if limits.is_some() { "e" } else { "p" };
         world.create(json!({})).ends("r", outcome);
@@ -222,7 +218,7 @@ fn the_finalizer_comes_first_where_a_deletion_handler_asks_for_it() {
 
 #[test]
 fn filters_say_for_which_objects_it_is() {
-    let mut world = world(|it| it.filters.labels = vec![("on".into(), Criterion::Present)]);
+    let mut world = world(|it| it.labels = vec![("on".into(), Criterion::Present)]);
     let on = |value| json!({"metadata": {"labels": {"on": value}}});
     world.create(json!({}));
     assert_eq!(world.calls(), "");
@@ -248,7 +244,7 @@ fn what_it_wants_is_written_before_the_next_call_and_calls_nobody() {
 
 #[test]
 fn an_optional_deletion_handler_needs_no_finalizer_for_it() {
-    let optional = with(handler(ChangeKind::Delete, "o"), |it| it.optional = true);
+    let optional = with(handler(HandlerKind::OnDelete, "o"), |it| it.optional = true);
     let mut world = World::new(vec![optional, reconciler("r", |_| {})]);
     world.create(json!({}));
     assert_eq!((world.calls(), world.is_held()), ("r#0".into(), false));

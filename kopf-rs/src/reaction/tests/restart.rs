@@ -1,12 +1,12 @@
 //! Tests restarts in the middle of a cycle: handlers that have succeeded are not called again, and later changes become an update.
 
+use kopf_rs_schedule::HandlerKind;
 use serde_json::{Value, json};
 
 use super::world::{World, handler, on_field, with};
-use crate::handler::family::change::ChangeKind;
+use crate::handler::definition::Handler;
 use crate::handler::filter::{ABSENT, PRESENT};
 use crate::handler::lifecycle::Lifecycle;
-use crate::handler::options::ChangeOptions;
 use crate::object::event::EventType;
 use crate::state::budget::LIMIT;
 use crate::state::diffbase::tests::noise;
@@ -141,15 +141,14 @@ fn what_the_cycle_is_for_stays_beside_its_records_where_there_is_no_room_for_mor
 
 #[test]
 fn a_change_that_waits_during_a_restart_calls_only_those_whose_filters_accept_it() {
-    let color =
-        |id: &str, options: fn(&mut ChangeOptions)| with(on_field(id, "spec.color"), options);
+    let color = |id: &str, options: fn(&mut Handler)| with(on_field(id, "spec.color"), options);
     let handlers = vec![
-        handler(ChangeKind::Update, "done"),
-        handler(ChangeKind::Update, "late"),
+        handler(HandlerKind::OnUpdate, "done"),
+        handler(HandlerKind::OnUpdate, "late"),
         color("any", |_| {}),
-        color("green", |it| it.old = Some("green".into())),
-        color("absent", |it| it.old = Some(ABSENT)),
-        color("present", |it| it.old = Some(PRESENT)),
+        color("green", |it| it.filters.old = Some("green".into())),
+        color("absent", |it| it.filters.old = Some(ABSENT)),
+        color("present", |it| it.filters.old = Some(PRESENT)),
         on_field("n", "spec.n"),
     ];
     let mut world = World::new(handlers).script("late", "t5 t5 ok");
@@ -174,9 +173,11 @@ fn a_change_that_waits_during_a_restart_calls_only_those_whose_filters_accept_it
 #[test]
 fn of_a_state_that_is_too_large_to_store_only_those_who_had_handled_it_get_no_former_state() {
     let handlers = vec![
-        handler(ChangeKind::Update, "done"),
-        handler(ChangeKind::Update, "late"),
-        with(on_field("n", "spec.n"), |it| it.old = Some(1.into())),
+        handler(HandlerKind::OnUpdate, "done"),
+        handler(HandlerKind::OnUpdate, "late"),
+        with(on_field("n", "spec.n"), |it| {
+            it.filters.old = Some(1.into());
+        }),
         on_field("color", "spec.color"),
     ];
     let mut world = World::new(handlers).script("late", "t5 ok");
@@ -211,7 +212,7 @@ fn of_a_state_that_is_too_large_to_store_only_those_who_had_handled_it_get_no_fo
 
 #[test]
 fn who_failed_on_a_state_that_is_none_any_more_is_told_of_it_after_a_restart() {
-    let handlers = vec![handler(ChangeKind::Update, "u"), on_field("b", "spec.b")];
+    let handlers = vec![handler(HandlerKind::OnUpdate, "u"), on_field("b", "spec.b")];
     let mut world = World::new(handlers).script("u", "t5 ok t5 t5 ok");
     world.create(json!({"a": 1, "b": 1}));
     world.update(json!({"spec": {"a": 2, "b": 2}})).sleep(5);

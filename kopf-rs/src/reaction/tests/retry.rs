@@ -5,11 +5,11 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::world::{World, handlers, with};
+use crate::handler::definition::Handler;
 use crate::handler::lifecycle::Lifecycle;
-use crate::handler::options::ChangeOptions;
 use crate::handler::options::ErrorsMode;
 
-fn one(options: impl FnOnce(&mut ChangeOptions), outcomes: &str) -> World {
+fn one(options: impl FnOnce(&mut Handler), outcomes: &str) -> World {
     let mut world =
         World::new(vec![with(handlers("create:c").remove(0), options)]).script("c", outcomes);
     world.create(json!({}));
@@ -17,7 +17,7 @@ fn one(options: impl FnOnce(&mut ChangeOptions), outcomes: &str) -> World {
 }
 
 /// Returns the calls, and the seconds until the object is stable.
-fn story(options: impl FnOnce(&mut ChangeOptions), outcomes: &str) -> (String, f64) {
+fn story(options: impl FnOnce(&mut Handler), outcomes: &str) -> (String, f64) {
     let mut world = one(options, outcomes);
     let start = world.now;
     world.wait();
@@ -35,7 +35,7 @@ fn the_outcome_table() {
     }
     let ok = "Creation is processed: 1 succeeded; 0 failed.";
     let bad = "Creation is processed: 0 succeeded; 1 failed.";
-    let plain = |_: &mut ChangeOptions| {};
+    let plain = |_: &mut Handler| {};
     assert_eq!(story(plain, "t5 t7 ok"), (format!("3: {ok}"), 12.0));
     assert_eq!(story(plain, "t0 ok"), (format!("2: {ok}"), 0.0));
     assert_eq!(story(plain, "p"), (format!("1: {bad}"), 0.0));
@@ -76,11 +76,11 @@ fn kopfs_words() {
     const fn secs(seconds: u64) -> Duration {
         Duration::from_secs(seconds)
     }
-    let line = |options: fn(&mut ChangeOptions), outcomes: &str| {
+    let line = |options: fn(&mut Handler), outcomes: &str| {
         let mut world = one(options, outcomes);
         world.lines().remove(0)
     };
-    let plain = |_: &mut ChangeOptions| {};
+    let plain = |_: &mut Handler| {};
     assert_eq!(line(plain, "ok"), "Handler 'c' succeeded.");
     assert_eq!(line(plain, "t5"), "Handler 'c' failed temporarily: not yet");
     assert_eq!(

@@ -5,14 +5,14 @@ use serde_json::{Value, json};
 
 use super::background::{ON, label, labelled, timer};
 use super::world::World;
-use crate::handler::family::background::BackgroundOptions;
+use crate::handler::options::Options;
 use crate::object::event::EventType;
 use crate::object::patch::Patch;
 
 const DAY: i64 = 24 * 60 * 60;
 
 /// A timer for each night at three in Kyiv, which is one hour after midnight UTC in the winter.
-fn nightly(options: impl FnOnce(&mut BackgroundOptions)) -> World {
+fn nightly(options: impl FnOnce(&mut Options)) -> World {
     timer(|it| {
         it.schedule = Some("0 3 * * *".into());
         it.zone = Some("Europe/Kyiv".into());

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::world::{World, handlers, options_of};
+use super::world::{World, handlers};
 use crate::handler::filter::Criterion;
 use crate::object::event::EventType;
 
@@ -10,7 +10,7 @@ use crate::object::event::EventType;
 fn out_of_scope_before_it_is_written(words: &str) -> World {
     let mut all = handlers(words);
     for handler in &mut all {
-        let filters = &mut options_of(handler).filters;
+        let filters = &mut handler.filters;
         filters.labels = vec![("wanted".into(), Criterion::Present)];
     }
     let mut world = World::new(all);

@@ -1,29 +1,21 @@
 //! A world of one object, one operator, and a clock: behaves like the engine, without tasks and without a server.
 
-use std::any::Any;
 use std::collections::{BTreeMap, VecDeque};
-use std::panic::Location;
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
+use kopf_rs_schedule::HandlerKind;
 use serde_json::{Value, json};
 use tracing::Level;
 
-use crate::handler::callee::Callee;
 use crate::handler::cause::CauseContext;
 use crate::handler::definition::{Handler, HandlerCall};
-use crate::handler::family::Declaration;
-use crate::handler::family::background::{BackgroundHandler, BackgroundOptions};
-use crate::handler::family::change::{ChangeHandler, ChangeKind};
-use crate::handler::family::event::EventOptions;
-use crate::handler::family::reconcile::ReconcileOptions;
-use crate::handler::location::DeclaredAt;
-use crate::handler::options::ChangeOptions;
+use crate::handler::options::Callback;
+use crate::handler::options::Options;
 use crate::handler::outcome::Outcome;
-use crate::handler::registry::callback::{self, Callback};
-use crate::handler::rules::FamilyRules;
-use crate::handler::timing::{BackgroundKind, pause};
+use crate::handler::registry::callback;
+use crate::handler::timing::pause;
 use crate::happening::Happening;
 use crate::happening::handling::Handling;
 use crate::object::body::Body;
@@ -43,7 +35,6 @@ use crate::reaction::settle::{Attempted, Effects, settle};
 use crate::reaction::subhandlers::{Progress, SubhandlerPlan};
 use crate::reaction::suspension::Suspension;
 use crate::state::Persistence;
-use crate::wording::Line;
 
 pub(super) const FINALIZER: &str = "op.kopf.rs/finalizer";
 pub(super) const LAST: &str = "op.kopf.rs/last-handled-configuration";
@@ -90,70 +81,33 @@ pub(super) struct World {
     revision: u64,
 }
 
-pub(super) fn handler(kind: ChangeKind, id: &str) -> Handler {
-    of_family(
-        Box::new(ChangeHandler {
-            kind,
-            selector: Selector::positional(&["kopfexamples"]).unwrap(),
-            options: ChangeOptions::default(),
-            owns: Vec::new(),
-        }),
-        id,
-    )
+pub(super) fn handler(kind: HandlerKind, id: &str) -> Handler {
+    declared(kind, id, |_| {})
 }
 
-fn on_event(id: &str) -> Handler {
-    let selector = || Selector::positional(&["kopfexamples"]);
-    let (_, family) = Declaration::Event(selector, EventOptions::default).resolved();
-    of_family(family.unwrap(), id)
-}
-
-/// Returns a daemon or timer with these options.
-pub(super) fn in_background(
-    kind: BackgroundKind,
-    id: &str,
-    options: impl FnOnce(&mut BackgroundOptions),
-) -> Handler {
-    let selector = Selector::positional(&["kopfexamples"]).unwrap();
-    let mut given = BackgroundOptions::default();
-    options(&mut given);
-    let family = BackgroundHandler::new(kind, selector, given);
-    of_family(Box::new(family.unwrap()), id)
-}
-
-/// Returns a reconciler with these options.
-pub(super) fn reconciler(id: &str, options: impl FnOnce(&mut ReconcileOptions)) -> Handler {
-    let selector = Selector::positional(&["kopfexamples"]).unwrap();
-    let mut given = ReconcileOptions::default();
-    options(&mut given);
-    let family = given.handler(selector);
-    of_family(Box::new(family.unwrap()), id)
-}
-
-fn of_family(family: Box<dyn FamilyRules>, id: &str) -> Handler {
+/// Returns a handler with these options, and exactly this id.
+pub(super) fn declared(kind: HandlerKind, id: &str, options: impl FnOnce(&mut Options)) -> Handler {
+    let mut callback = callback::handler(id, |_| async { Ok(()) });
+    options(&mut callback.options);
+    let selector = Selector::positional(&["kopfexamples"]);
     Handler {
         id: id.into(),
-        family,
-        param: None,
-        declared_at: DeclaredAt::Closure(Location::caller()),
-        callee: Callee::Closure(Arc::new(|_, _| Box::pin(async { Ok(None) }))),
-        is_keyed: false,
+        ..Handler::new(kind, Some(selector), callback).unwrap()
     }
 }
 
-pub(super) fn with(mut handler: Handler, options: impl FnOnce(&mut ChangeOptions)) -> Handler {
-    options(options_of(&mut handler));
+/// Returns a reconciler with these options.
+pub(super) fn reconciler(id: &str, options: impl FnOnce(&mut Options)) -> Handler {
+    declared(HandlerKind::Reconcile, id, options)
+}
+
+pub(super) fn with(mut handler: Handler, change: impl FnOnce(&mut Handler)) -> Handler {
+    change(&mut handler);
     handler
 }
 
-pub(super) fn options_of(handler: &mut Handler) -> &mut ChangeOptions {
-    let rules: &mut dyn Any = &mut *handler.family;
-    let handler: Option<&mut ChangeHandler> = rules.downcast_mut();
-    &mut handler.expect("a handler of changes").options
-}
-
 pub(super) fn on_field(id: &str, field: &str) -> Handler {
-    with(handler(ChangeKind::Field, id), |it| {
+    declared(HandlerKind::OnField, id, |it| {
         it.field = Some(FieldPath::parse(field));
     })
 }
@@ -163,15 +117,15 @@ pub(super) fn handlers(words: &str) -> Vec<Handler> {
     let one = |word: &str| {
         let (kind, id) = word.split_once(':').unwrap();
         match kind {
-            "create" => handler(ChangeKind::Create, id),
-            "update" => handler(ChangeKind::Update, id),
-            "delete" => handler(ChangeKind::Delete, id),
-            "optional" => with(handler(ChangeKind::Delete, id), |it| it.optional = true),
-            "finalize" => handler(ChangeKind::Finalize, id),
-            "resume" => handler(ChangeKind::Resume, id),
-            "event" => on_event(id),
-            "daemon" => in_background(BackgroundKind::Daemon, id, |_| {}),
-            "timer" => in_background(BackgroundKind::Timer, id, |it| {
+            "create" => handler(HandlerKind::OnCreate, id),
+            "update" => handler(HandlerKind::OnUpdate, id),
+            "delete" => handler(HandlerKind::OnDelete, id),
+            "optional" => with(handler(HandlerKind::OnDelete, id), |it| it.optional = true),
+            "finalize" => handler(HandlerKind::Finalize, id),
+            "resume" => handler(HandlerKind::OnResume, id),
+            "event" => handler(HandlerKind::OnEvent, id),
+            "daemon" => declared(HandlerKind::Daemon, id, |_| {}),
+            "timer" => declared(HandlerKind::Timer, id, |it| {
                 it.interval = Some(pause(10));
             }),
             "reconcile" => reconciler(id, |_| {}),
@@ -362,9 +316,8 @@ impl World {
     }
 
     pub(super) fn hear(&mut self, told: &[Handling]) {
-        let told = told.iter().cloned().map(Happening::Handling);
-        let told = told.filter(|it| Line(it).level() <= Level::INFO);
-        self.lines.extend(told.map(|it| Line(&it).to_string()));
+        let told = told.iter().filter(|it| it.level() <= Level::INFO);
+        self.lines.extend(told.map(ToString::to_string));
     }
 
     pub(super) fn plan(&mut self, event: Option<EventType>, body: &Arc<Body>) -> Plan {

@@ -64,7 +64,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::cluster::child::ObjectPath;
+    use crate::cluster::request::ObjectPath;
     use crate::handler::conversion::conversion;
     use crate::handler::filter::PRESENT;
     use crate::handler::registry::Registry;

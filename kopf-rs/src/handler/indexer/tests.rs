@@ -5,6 +5,8 @@ use serde_json::json;
 use super::*;
 use crate::handler::definition::Handler;
 use crate::handler::index::table::{Contribution, Table};
+use crate::handler::options::ErrorsMode;
+use crate::handler::registry::Registry;
 use crate::handler::testing::{call, cause, myapp};
 
 #[expect(clippy::unused_async, reason = "the signatures are what is tried")]
@@ -115,7 +117,7 @@ fn functions_of_one_id_feed_one_index() {
     let functions = named(&registry, "by_node");
     assert_eq!(functions.len(), 3);
     for function in &functions {
-        assert_eq!(function.index(), Some(IndexType::of::<String, String>()));
+        assert_eq!(function.index, Some(IndexType::of::<String, String>()));
         assert_eq!(function.errors(), ErrorsMode::Ignored);
     }
     assert_eq!(registry.indices().names().count(), 2);

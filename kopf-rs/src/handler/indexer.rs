@@ -1,133 +1,21 @@
 //! Index functions: `index`. They map an object to keys and values. The operator stores the result in the index with
 //! the function's id rather than on the object.
 
-use crate::handler::attribute::{Attribute, INDEX};
 use crate::handler::callee::{Callee, Returned};
 use crate::handler::cause::Cause;
 use crate::handler::error::{HandlerError, PermanentError};
-use crate::handler::filter::Filters;
 use crate::handler::index::Index;
 use crate::handler::index::erased::{IndexType, IndexUpdate, Indices};
 use crate::handler::index::returned::IndexReturn;
-use crate::handler::options::{CallbackOptions, ErrorsMode, RetryOptions};
-use crate::handler::registry::Registry;
-use crate::handler::registry::callback::{Callback, Context, handler};
-use crate::handler::registry::selectors::IntoSelector;
-use crate::handler::rules::FamilyRules;
+use crate::handler::options::Callback;
+use crate::handler::registry::callback::{Context, handler};
 use crate::handler::subject::Subject;
-use crate::object::path::FieldPath;
-use crate::object::selector::Selector;
 
 use std::any::Any;
 use std::hash::Hash;
 use std::sync::Arc;
 
-/// The options of `index`.
-#[derive(Clone, Default)]
-pub struct IndexOptions {
-    /// How the engine treats failures.
-    pub retry: RetryOptions,
-    /// The field that an object must have.
-    pub field: Option<FieldPath>,
-    /// `labels annotations when value`
-    pub filters: Filters,
-}
-
-/// An index function.
-pub(crate) struct IndexHandler {
-    selector: Selector,
-    options: IndexOptions,
-    ty: IndexType,
-}
-
-// === impl ===
-
-impl IndexHandler {
-    pub(crate) fn new(
-        selector: Selector,
-        mut options: IndexOptions,
-        ty: IndexType,
-    ) -> Result<Self, String> {
-        options.filters.check(options.field.as_ref())?;
-        // As in Kopf. The other families have a different default.
-        options.retry.errors.get_or_insert(ErrorsMode::Ignored);
-        Ok(Self {
-            selector,
-            options,
-            ty,
-        })
-    }
-}
-
-impl FamilyRules for IndexHandler {
-    fn attribute(&self) -> Attribute {
-        INDEX
-    }
-
-    fn id_scope(&self) -> &'static str {
-        "indices"
-    }
-
-    fn noun(&self) -> &'static str {
-        "Indexer"
-    }
-
-    fn selector(&self) -> Option<&Selector> {
-        Some(&self.selector)
-    }
-
-    fn field(&self) -> Option<&FieldPath> {
-        self.options.field.as_ref()
-    }
-
-    fn has_field_in_id(&self) -> bool {
-        false
-    }
-
-    fn filters(&self) -> &Filters {
-        &self.options.filters
-    }
-
-    fn retry(&self) -> &RetryOptions {
-        &self.options.retry
-    }
-
-    fn posts_lines(&self) -> bool {
-        false
-    }
-
-    fn index(&self) -> Option<IndexType> {
-        Some(self.ty)
-    }
-}
-
-impl From<CallbackOptions> for IndexOptions {
-    fn from(given: CallbackOptions) -> Self {
-        Self {
-            retry: given.change.retry,
-            field: given.change.field,
-            filters: given.change.filters,
-        }
-    }
-}
-
-impl Registry {
-    /// Stores the results of `function` for all objects in an index with the function's id. Create `function` with
-    /// [`indexer`] or [`indexer_async`].
-    #[must_use]
-    pub fn index(self, resources: impl IntoSelector, function: Callback) -> Self {
-        let selector = resources.into_selector();
-        self.with(INDEX, function, |options| {
-            let ty = options
-                .index
-                .ok_or("the function of an index is made by `indexer` or `indexer_async`")?;
-            let handler = IndexHandler::new(selector?, options.into(), ty)?;
-            Ok(Box::new(handler))
-        })
-    }
-}
-
-/// Makes an index function from a closure, for [`Registry::index`]. The operator calls it inline while it processes a
+/// Makes an index function from a closure, for [`Registry::index`](crate::Registry::index). The operator calls it inline while it processes a
 /// watch event, so it must not block.
 ///
 /// ```

@@ -1,0 +1,106 @@
+//! The kinds of handlers, with the options of each: one table for the attributes, which reject foreign options at
+//! compile time, and for closures, whose options the framework checks at startup.
+
+/// The options that all kinds have.
+const COMMON: &[&str] = &["id", "param"];
+const RETRY: &[&str] = &["errors", "timeout", "retries", "backoff"];
+const FILTERS: &[&str] = &["labels", "annotations", "when", "value", "field"];
+const SIDES: &[&str] = &["old", "new"];
+const CHILDREN: &[&str] = &["owns", "reads"];
+const CANCELLATION: &[&str] = &[
+    "cancellation_backoff",
+    "cancellation_timeout",
+    "cancellation_polling",
+];
+const SCHEDULE: &[&str] = &["interval", "sharp", "idle", "schedule", "zone"];
+const WEBHOOK: &[&str] = &[
+    "operations",
+    "subresource",
+    "persistent",
+    "side_effects",
+    "ignore_failures",
+    "timeout",
+];
+
+macro_rules! kinds {
+    ($($kind:ident $attribute:literal [$($options:expr),*];)*) => {
+        /// The kind of a handler: the attribute that declares it.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum HandlerKind {
+            $(
+                #[doc = concat!("`#[", $attribute, "]`")]
+                $kind,
+            )*
+        }
+
+        impl HandlerKind {
+            /// All kinds, in the order in which messages list them.
+            pub const ALL: &[Self] = &[$(Self::$kind),*];
+
+            /// Returns the name of the attribute.
+            #[must_use]
+            pub const fn attribute(self) -> &'static str {
+                match self {
+                    $(Self::$kind => $attribute,)*
+                }
+            }
+
+            const fn groups(self) -> &'static [&'static [&'static str]] {
+                match self {
+                    $(Self::$kind => &[COMMON, $($options),*],)*
+                }
+            }
+        }
+    };
+}
+
+kinds! {
+    OnCreate "on_create" [RETRY, FILTERS, CHILDREN];
+    OnUpdate "on_update" [RETRY, FILTERS, SIDES, CHILDREN];
+    OnDelete "on_delete" [RETRY, FILTERS, &["optional"]];
+    Finalize "finalize" [RETRY, FILTERS];
+    OnResume "on_resume" [RETRY, FILTERS, &["deleted"], CHILDREN];
+    OnField "on_field" [RETRY, FILTERS, SIDES, CHILDREN];
+    OnEvent "on_event" [FILTERS];
+    OnStartup "on_startup" [RETRY];
+    OnCleanup "on_cleanup" [RETRY];
+    OnLogin "on_login" [RETRY];
+    OnProbe "on_probe" [RETRY];
+    Daemon "daemon" [RETRY, FILTERS, &["initial_delay"], CANCELLATION];
+    Timer "timer" [RETRY, FILTERS, &["initial_delay"], SCHEDULE];
+    Reconcile "reconcile" [RETRY, FILTERS, CHILDREN, &["formerly_owns", "watches", "resync"]];
+    Index "index" [RETRY, FILTERS];
+    OnValidate "on_validate" [FILTERS, WEBHOOK, &["deleted"]];
+    OnMutate "on_mutate" [FILTERS, WEBHOOK];
+    Subhandler "subhandler" [RETRY, FILTERS, SIDES];
+}
+
+impl HandlerKind {
+    /// Returns the kind that an attribute declares.
+    #[must_use]
+    pub fn of_attribute(name: &str) -> Option<Self> {
+        let mut all = Self::ALL.iter().copied();
+        all.find(|kind| kind.attribute() == name)
+    }
+
+    /// Returns the names of its options.
+    pub fn options(self) -> impl Iterator<Item = &'static str> {
+        self.groups().iter().flat_map(|group| *group).copied()
+    }
+
+    /// Returns whether it has the option.
+    #[must_use]
+    pub fn has(self, option: &str) -> bool {
+        self.options().any(|known| known == option)
+    }
+}
+
+/// Joins words for a message: `a, b and c`.
+#[must_use]
+pub fn enumerated(words: &[String]) -> String {
+    match words.split_last() {
+        Some((last, [])) => last.clone(),
+        Some((last, rest)) => format!("{} and {last}", rest.join(", ")),
+        None => String::new(),
+    }
+}

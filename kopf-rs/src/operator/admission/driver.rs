@@ -1,0 +1,344 @@
+//! Keeps the operator's own cluster objects in their desired state: one loop reconciles an object, waits for a reason to do that again, and
+//! releases the object at the end.
+//!
+//! Guarantees that a failure is retried with a growing back-off and reported once until it is over, that a write conflict is resolved soon,
+//! and that the end does not wait for a server that does not answer. Must not know the objects.
+
+use std::mem::{Discriminant, discriminant};
+use std::time::Duration;
+
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, timeout_at};
+use tokio_util::sync::CancellationToken;
+
+use crate::cluster::Cluster;
+use crate::cluster::error::ClusterError;
+use crate::operator::admission::managed_object::explained;
+use crate::rt::backoff::Backoff;
+
+/// The delay after a write conflict.
+const CONFLICT_RETRY: Duration = Duration::from_millis(20);
+/// The time limit for the release of an object at the end.
+const RELEASE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Knows the desired state of an object, and how to reach it.
+pub(super) trait Reconciler: Send {
+    /// Compares the object with its desired state, and writes it if they differ. Returns the longest pause before the next comparison.
+    fn reconcile(&mut self) -> impl Future<Output = Result<Duration, Failure>> + Send;
+
+    /// Waits until the object or its desired state may have changed. Cancel-safe.
+    fn changed(&mut self) -> impl Future<Output = ()> + Send;
+
+    /// Reports a failure, and the pause after it.
+    fn report(&mut self, error: &ClusterError, pause: Duration);
+
+    /// Removes the parts of the object that must not outlive this instance. Returns whether it has removed webhooks. The driver repeats it after
+    /// errors that may pass.
+    fn release(&mut self) -> impl Future<Output = Result<bool, ClusterError>> + Send {
+        async { Ok(false) }
+    }
+
+    /// Reports why the object is not released. Returns whether webhooks were removed nevertheless.
+    fn report_unreleased(&mut self, _error: String) -> bool {
+        false
+    }
+}
+
+/// Why an object is not in its desired state.
+pub(super) enum Failure {
+    /// Retries cannot help.
+    Fatal(String),
+    Retry(ClusterError),
+}
+
+/// Reconciles one object again and again.
+pub(super) struct Driver<R> {
+    pub(super) reconciler: R,
+    cluster: Cluster,
+    first_pause: Duration,
+    failures: Backoff,
+    /// The back-off after write conflicts.
+    conflicts: Backoff,
+    /// The kind of failure that was last reported, with the rule that would permit the request, or with what is invalid.
+    told: Option<(Discriminant<ClusterError>, String)>,
+}
+
+/// The tasks that drive objects. Dropping it ends them at once.
+pub(crate) struct Drivers {
+    tasks: JoinSet<bool>,
+    stop: CancellationToken,
+    tell_fatal: UnboundedSender<String>,
+    fatal: UnboundedReceiver<String>,
+}
+
+impl From<ClusterError> for Failure {
+    fn from(error: ClusterError) -> Self {
+        Self::Retry(error)
+    }
+}
+
+impl<R: Reconciler> Driver<R> {
+    pub(super) fn new(
+        reconciler: R,
+        cluster: &Cluster,
+        (first, longest): (Duration, Duration),
+    ) -> Self {
+        Self {
+            reconciler,
+            cluster: cluster.clone(),
+            first_pause: first,
+            failures: Backoff::new(first, longest),
+            conflicts: Backoff::new(CONFLICT_RETRY, longest),
+            told: None,
+        }
+    }
+
+    /// Keeps the object in its desired state for ever. Returns only if retries cannot help, with the reason.
+    pub(super) async fn run(&mut self) -> String {
+        loop {
+            let pause = match self.reconciler.reconcile().await {
+                Ok(pause) => {
+                    self.recovered();
+                    pause
+                }
+                Err(Failure::Retry(error)) => self.pause_after(&error),
+                Err(Failure::Fatal(why)) => return why,
+            };
+            tokio::select! {
+                () = sleep(pause) => {}
+                () = self.reconciler.changed() => {}
+            }
+        }
+    }
+
+    pub(super) fn recovered(&mut self) {
+        self.failures.reset();
+        self.conflicts.reset();
+        self.told = None;
+    }
+
+    /// Returns the pause before the next attempt. Reports each kind of failure once, until it is over.
+    pub(super) fn pause_after(&mut self, error: &ClusterError) -> Duration {
+        let rng = self.cluster.rng();
+        let rule = match error {
+            // Another writer has changed the object in the meantime.
+            ClusterError::Conflict(_) => return self.conflicts.next_pause(rng),
+            ClusterError::Denied { rule, .. } => rule.clone(),
+            ClusterError::Invalid(why) => why.clone(),
+            _ => String::new(),
+        };
+        let asked_for = error.retry_after().unwrap_or_default();
+        let pause = self.failures.next_pause_after(asked_for, rng);
+        let kind = Some((discriminant(error), rule));
+        if self.told != kind {
+            self.told = kind;
+            self.reconciler.report(error, pause);
+        }
+        pause
+    }
+
+    /// Releases the object within the time limit. Returns whether webhooks were removed.
+    async fn release(&mut self) -> bool {
+        let until = Instant::now() + RELEASE_TIMEOUT;
+        let mut backoff = Backoff::new(CONFLICT_RETRY, self.first_pause);
+        let mut problem = "no answer".to_owned();
+        while let Ok(released) = timeout_at(until, self.reconciler.release()).await {
+            match released {
+                Ok(removed) => return removed,
+                Err(error) => {
+                    problem = explained(&error);
+                    if error.is_lasting() {
+                        break;
+                    }
+                }
+            }
+            let pause = backoff.next_pause(self.cluster.rng());
+            sleep(pause.min(until.saturating_duration_since(Instant::now()))).await;
+        }
+        self.reconciler.report_unreleased(problem)
+    }
+}
+
+impl Drivers {
+    pub(crate) fn new() -> Self {
+        let (tell_fatal, fatal) = unbounded_channel();
+        Self {
+            tasks: JoinSet::new(),
+            stop: CancellationToken::new(),
+            tell_fatal,
+            fatal,
+        }
+    }
+
+    /// Starts to drive an object. Needs a tokio runtime.
+    pub(super) fn start<R: Reconciler + 'static>(&mut self, mut driver: Driver<R>) {
+        let (stop, tell_fatal) = (self.stop.clone(), self.tell_fatal.clone());
+        self.tasks.spawn(async move {
+            if let Some(why) = stop.run_until_cancelled(driver.run()).await {
+                // Fails only if the receiver is gone together with this task.
+                let _ = tell_fatal.send(why);
+                stop.cancelled().await;
+            }
+            driver.release().await
+        });
+    }
+
+    /// Waits until retries cannot bring an object to its desired state. Returns the reason.
+    pub(crate) async fn failed(&mut self) -> String {
+        tokio::select! {
+            Some(why) = self.fatal.recv() => why,
+            // A task ends before `stop` only by a panic.
+            Some(Err(panic)) = self.tasks.join_next() => panic.to_string(),
+        }
+    }
+
+    /// Releases all objects, within a time limit. Returns whether webhooks were removed.
+    pub(crate) async fn finish(mut self) -> bool {
+        self.stop.cancel();
+        let mut has_removed = false;
+        while let Some(removed) = self.tasks.join_next().await {
+            has_removed |= removed.unwrap_or_default();
+        }
+        has_removed
+    }
+}
+
+/// Ends a release after any error but a write conflict: a list that still names the newest instance would keep all others from deciding, but
+/// the end must not wait for a server that does not answer.
+pub(super) fn unless_conflict(left: Result<(), ClusterError>) -> Result<bool, ClusterError> {
+    match left {
+        Err(error @ ClusterError::Conflict(_)) => Err(error),
+        _ => Ok(false),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+    use std::future::pending;
+
+    use super::*;
+    use crate::cluster::fake::Fake;
+
+    /// Plays outcomes of passes and releases, and notes the time of each pass and each report.
+    struct Script {
+        begun: Instant,
+        passes: VecDeque<Result<Duration, Failure>>,
+        releases: VecDeque<Result<bool, ClusterError>>,
+        times: Vec<Duration>,
+        told: Vec<String>,
+    }
+
+    impl Reconciler for Script {
+        async fn reconcile(&mut self) -> Result<Duration, Failure> {
+            self.times.push(self.begun.elapsed());
+            let done = Failure::Fatal("the end".to_owned());
+            self.passes.pop_front().unwrap_or(Err(done))
+        }
+
+        async fn changed(&mut self) {
+            pending::<()>().await;
+        }
+
+        fn report(&mut self, error: &ClusterError, _pause: Duration) {
+            self.told.push(error.to_string());
+        }
+
+        async fn release(&mut self) -> Result<bool, ClusterError> {
+            match self.releases.pop_front() {
+                Some(released) => released,
+                None => pending().await,
+            }
+        }
+
+        fn report_unreleased(&mut self, error: String) -> bool {
+            self.told.push(error);
+            true
+        }
+    }
+
+    fn driver(
+        passes: impl IntoIterator<Item = Result<Duration, Failure>>,
+        releases: impl IntoIterator<Item = Result<bool, ClusterError>>,
+    ) -> Driver<Script> {
+        let script = Script {
+            begun: Instant::now(),
+            passes: passes.into_iter().collect(),
+            releases: releases.into_iter().collect(),
+            times: Vec::new(),
+            told: Vec::new(),
+        };
+        let backoff = (Duration::from_secs(1), Duration::from_secs(60));
+        Driver::new(script, &Fake::new([]).cluster(), backoff)
+    }
+
+    fn conflict() -> ClusterError {
+        ClusterError::Conflict("changed".to_owned())
+    }
+
+    fn unreachable() -> ClusterError {
+        ClusterError::Unreachable("no route".to_owned())
+    }
+
+    fn denied(rule: &str) -> ClusterError {
+        let (message, rule) = ("no".to_owned(), rule.to_owned());
+        ClusterError::Denied { message, rule }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn each_kind_of_failure_is_told_once_until_it_is_over() {
+        let calm = Duration::from_secs(5);
+        let fails = |error| Err(Failure::Retry(error));
+        let mut driver = driver(
+            [
+                fails(unreachable()),
+                fails(unreachable()),
+                fails(denied("get")),
+                fails(denied("patch")),
+                Ok(calm),
+                fails(denied("patch")),
+            ],
+            [],
+        );
+        assert_eq!(driver.run().await, "the end");
+        let told = ["unreachable: no route", "forbidden: no", "forbidden: no"];
+        assert_eq!(driver.reconciler.told[..3], told);
+        assert_eq!(driver.reconciler.told.len(), 4);
+        let times = &driver.reconciler.times;
+        assert!(times[2] >= times[1] + Duration::from_secs(1), "{times:?}");
+        assert_eq!(times[5], times[4] + calm);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_conflict_is_retried_soon_and_never_told() {
+        let conflicts = (0..3).map(|_| Err(Failure::Retry(conflict())));
+        let mut driver = driver(conflicts, []);
+        driver.run().await;
+        assert!(driver.reconciler.begun.elapsed() < Duration::from_secs(1));
+        assert!(driver.reconciler.told.is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_release_is_repeated_and_ends_in_time() {
+        let mut lucky = driver([], [Err(conflict()), Err(unreachable()), Ok(true)]);
+        assert!(lucky.release().await);
+        assert!(lucky.reconciler.told.is_empty());
+        let mut refused = driver([], [Err(denied(""))]);
+        assert!(refused.release().await, "it has removed webhooks before");
+        assert_eq!(refused.reconciler.told, ["forbidden: no"]);
+        let mut silent = driver([], []);
+        assert!(silent.release().await);
+        assert_eq!(silent.reconciler.told, ["no answer"]);
+        assert_eq!(silent.reconciler.begun.elapsed(), RELEASE_TIMEOUT);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_fails_for_ever_is_released_at_the_end() {
+        let mut drivers = Drivers::new();
+        drivers.start(driver([], [Ok(true)]));
+        drivers.start(driver([Ok(Duration::MAX)], [Ok(false)]));
+        assert_eq!(drivers.failed().await, "the end");
+        assert!(drivers.finish().await);
+    }
+}
