@@ -102,6 +102,10 @@ fn look_at(line: &[u8]) {
 
 /// Compares the text and its outline with the fully parsed tree, if it parses.
 fn compare(raw: &Raw) {
+    // No server writes a key twice, and which of two values counts is not promised.
+    if raw.text().matches("\"metadata\"").count() > 1 {
+        return;
+    }
     let outline = Outline::of(raw);
     let Ok(body) = raw.body() else { return };
     let (tree, facts): (&Value, _) = (&body, raw.facts());

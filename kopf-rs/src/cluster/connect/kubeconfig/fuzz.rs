@@ -66,7 +66,13 @@ fn files() -> Run {
         // Skip plugins, which would run, and the system's authorities, which would be read each time.
         let runs = matches!(access.authorization, Authorization::Plugin(_));
         if !runs && !matches!(access.trust, Trust::System) {
-            let _client = runtime.block_on(stack(access));
+            runtime.block_on(async {
+                drop(stack(access).await);
+                // Lets the runtime end the tasks of the client. Otherwise, they would wait for the next input, ever more of them.
+                for _ in 0..8 {
+                    tokio::task::yield_now().await;
+                }
+            });
         }
     })
 }
