@@ -9,7 +9,7 @@ use crate::fallback::Mistakes;
 use crate::family::{Form, Kind, SELECTOR_KEYS, attributes_with, form_of};
 use crate::hint::{did_you_mean, did_you_mean_or, nearest};
 use crate::option::{Entry, Given, Options};
-use crate::selector::Selector;
+use crate::selector::{Named, Selector};
 use crate::syntax::{brace_ahead, expression, skip_to_comma};
 
 /// A parsed attribute.
@@ -25,10 +25,7 @@ pub(crate) struct Attribute {
 /// The arguments that all attributes have.
 #[derive(Default)]
 pub(crate) struct Arguments {
-    /// The words that name the resource.
-    pub(crate) words: Vec<Expr>,
-    /// The keywords that name the resource.
-    pub(crate) keywords: Vec<(Ident, Expr)>,
+    pub(crate) named: Named,
     /// A custom path to `kopf_rs`.
     pub(crate) framework: Option<Path>,
 }
@@ -56,15 +53,14 @@ impl Attribute {
             }
             None => options.take(key, given, mistakes),
         };
-        let mut arguments = Arguments::read(kind, arguments, mistakes, take);
+        let Arguments { named, framework } = Arguments::read(kind, arguments, mistakes, take);
         options.check(kind, place, mistakes);
         // A rejected argument may have been an attempt to name the resource, so do not report a missing resource
         // then.
         let missing = (!refused).then_some(place);
-        let framework = arguments.framework.take();
         Self {
             kind,
-            selector: Selector::read(kind, arguments, missing, mistakes),
+            selector: Selector::read(kind, named, missing, mistakes),
             options,
             framework,
         }
@@ -82,15 +78,15 @@ impl Arguments {
         let mut read = Self::default();
         for written in split(kind, arguments, mistakes) {
             match written {
-                Written::Positional(expr) => read.words.push(expr),
+                Written::Positional(expr) => read.named.words.push(expr),
                 Written::Keyword(key, Given::Path(path)) if key == "crate" => {
                     read.framework = Some(path);
                 }
                 Written::Keyword(key, Given::Expr(expr)) if is_selector(&key) => {
-                    if read.keywords.iter().any(|(known, _)| *known == key) {
+                    if read.named.keywords.iter().any(|(known, _)| *known == key) {
                         mistakes.at(&key, format!("`{key}` is given twice"));
                     } else {
-                        read.keywords.push((key, expr));
+                        read.named.keywords.push((key, expr));
                     }
                 }
                 Written::Keyword(key, _) if is_selector(&key) => {

@@ -79,12 +79,12 @@ impl Rule {
                 mistakes.push(error);
             }
         };
-        let mut arguments = Arguments::read(&RULE, arguments, mistakes, take);
-        rule.framework = arguments.framework.take();
+        let Arguments { named, framework } = Arguments::read(&RULE, arguments, mistakes, take);
+        rule.framework = framework;
         // A rejected argument may have been an attempt to name the resource, so do not report a missing resource
         // then.
         let missing = mistakes.is_empty().then(Span::call_site);
-        rule.selector = Selector::read(&RULE, arguments, missing, mistakes);
+        rule.selector = Selector::read(&RULE, named, missing, mistakes);
         rule
     }
 

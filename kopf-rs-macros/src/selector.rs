@@ -5,7 +5,6 @@ use quote::{quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{Expr, ExprClosure, ExprPath, Ident, PathSegment};
 
-use crate::attr::Arguments;
 use crate::fallback::Mistakes;
 use crate::family::Kind;
 use crate::hint::did_you_mean;
@@ -35,14 +34,19 @@ enum Name {
 
 const FORMS: &str = "such as `\"example.com\", \"v1\", \"myapps\"`, `\"myapps.example.com\"`, `\"myapps\"`, `kind = \"MyApp\"`, `everything`, a Rust type, or a constant of such words";
 
+/// The arguments of an attribute that name a resource.
+#[derive(Default)]
+pub(crate) struct Named {
+    pub(crate) words: Vec<Expr>,
+    pub(crate) keywords: Vec<(Ident, Expr)>,
+}
+
 impl Selector {
     /// Returns `None` for activities, and after errors. `place` is the location for an error if the resource is not
     /// named.
     pub(crate) fn read(
         kind: &Kind,
-        Arguments {
-            words, keywords, ..
-        }: Arguments,
+        Named { words, keywords }: Named,
         place: Option<Span>,
         mistakes: &mut Mistakes,
     ) -> Option<Self> {

@@ -102,7 +102,7 @@ fn measured() -> Result<Vec<Figure>> {
         figures.push((format!("{name}.kept"), (more[3] - less[3]) / objects));
         figures.push((format!("{name}.peak"), (more[4] - less[4]) / objects));
     }
-    figures.push(size()?);
+    figures.push(("program.bytes".to_owned(), size()?));
     Ok(figures)
 }
 
