@@ -42,8 +42,9 @@ struct History {
     runs: Vec<Run>,
     /// Every `spec` that was stored as handled.
     handled: Vec<Value>,
-    /// Handlers that must be called again for the state that was stored as handled, with the number of versions at that time.
-    owed: Vec<(Arc<Handler>, usize)>,
+    /// Handlers that must be called again for the state that was stored as handled, with the number of versions at that time and the state
+    /// that they have seen.
+    owed: Vec<(Arc<Handler>, usize, Option<Value>)>,
     is_wild: bool,
     /// True if the states are too large to store the target beside the last-handled state.
     is_large: bool,
@@ -207,7 +208,8 @@ impl History {
                 if self.world.record(&handler.id).is_null() {
                     self.check_told(&handler, former, &last);
                 } else {
-                    self.owed.push((handler, self.versions.len()));
+                    let saw = self.last_seen_by(&handler.id).cloned();
+                    self.owed.push((handler, self.versions.len(), saw));
                 }
             }
         }
@@ -251,6 +253,12 @@ impl History {
             stores: self.handled.len(),
             is_recorded: false,
         });
+    }
+
+    /// Returns the `spec` that the handler has seen last.
+    fn last_seen_by(&self, id: &str) -> Option<&Value> {
+        let mut runs = self.runs.iter().rev();
+        runs.find(|run| &*run.id == id).map(|run| &run.saw)
     }
 
     /// Returns true if the log says that the former state was too large to store.
@@ -325,17 +333,25 @@ fn history(seed: u64) -> usize {
         return history.calls;
     }
     assert_eq!(history.handled.last(), Some(&history.spec()));
-    for (handler, versions) in &history.owed {
+    for (handler, versions, saw) in &history.owed {
         let mut runs = history.runs.iter().rev();
         let last = runs.find(|run| run.id == handler.id);
         let is_last_state = history.versions.len() == *versions;
         let is_told = last.is_some_and(|run| run.is_done && run.saw == history.spec());
-        let is_excluded =
-            handler.filters.value.is_some() || !options(handler).starts_with("old None new None");
+        let at = |spec: Option<&Value>| {
+            let spec = json!({"spec": spec});
+            let field = handler.field();
+            field.map_or(Some(spec.clone()), |it| it.resolve(&spec).cloned())
+        };
+        let (old, new) = (at(saw.as_ref()), at(Some(&history.spec())));
+        let is_wanted =
+            !same(old.as_ref(), new.as_ref()) && is_accepted(handler, old.as_ref(), new.as_ref());
         assert!(
-            !is_last_state || is_told || is_excluded,
-            "{} is not told",
-            handler.id
+            !is_last_state || is_told || !is_wanted,
+            "{} by {:?} is not told {saw:?} -> {:?}",
+            handler.id,
+            options(handler),
+            history.spec()
         );
     }
     history.calls
