@@ -31,6 +31,9 @@ pub struct Target {
     pub begin: fn() -> Run,
 }
 
+/// The number of bytes that the report of a failing input shows; the seed reproduces the rest.
+const SHOWN: usize = 2000;
+
 /// Runs one input.
 pub type Run = Box<dyn FnMut(&[u8])>;
 
@@ -106,8 +109,12 @@ fn attack_one(target: &Target, inputs: u64, seed: u64, watch: &Watch) -> Report 
         let survived = catch_unwind(AssertUnwindSafe(|| run(&input))).is_ok();
         slowest = slowest.max(start.elapsed());
         if !survived {
-            let shown = input.escape_ascii();
-            let line = format!("fuzz {}: input {number} PANICS: \"{shown}\"", target.name);
+            let start = input.get(..SHOWN).unwrap_or(&input).escape_ascii();
+            let line = format!(
+                "fuzz {}: input {number} of {} bytes PANICS: \"{start}\"",
+                target.name,
+                input.len()
+            );
             return Report { line, failed: true };
         }
     }

@@ -21,7 +21,7 @@ use crate::state::naming::Annotations;
 /// The minimum size for compression.
 const COMPRESSED_FROM: usize = 16 * 1024;
 /// The share of the 256 KiB for all annotations of an object.
-const BUDGET: usize = 160 * 1024;
+pub(crate) const BUDGET: usize = 160 * 1024;
 /// The maximum decompressed size: no object can be larger.
 const LONGEST: u64 = 16 * 1024 * 1024;
 const GZIP: &str = "gz:";
@@ -145,7 +145,7 @@ pub(super) fn encode(known: &KnownEssence) -> (String, Kept) {
     (digest, Kept::Digest { bytes })
 }
 
-pub(super) fn decode(text: &str) -> Result<KnownEssence, String> {
+pub(crate) fn decode(text: &str) -> Result<KnownEssence, String> {
     if let Some(digest) = text.strip_prefix(DIGEST) {
         return Ok(KnownEssence::Digest(digest.to_owned()));
     }
