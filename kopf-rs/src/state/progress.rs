@@ -414,13 +414,15 @@ fn time_to_text(time: Timestamp) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%S%.6f+00:00").to_string()
 }
 
-/// Parses a time with any offset. Without an offset it is UTC, as very old Kopf versions wrote it.
+/// Parses a time with any offset. Without an offset it is UTC, as very old Kopf versions wrote it. Refuses years before 1, which neither
+/// Kopf nor [`time_to_text`] can write.
 fn time_from_text(text: &str) -> Result<Timestamp, String> {
     let naive = || {
         let local = text.parse::<civil::DateTime>().ok()?;
         TimeZone::UTC.to_timestamp(local).ok()
     };
     let time = text.parse::<Timestamp>().ok().or_else(naive);
+    let time = time.filter(|it| it.to_zoned(TimeZone::UTC).year() >= 1);
     time.map(micros).ok_or_else(|| {
         format!("expected a time such as 2026-01-01T00:00:00.000000+00:00, found {text:?}")
     })
@@ -481,6 +483,7 @@ mod tests {
             "[]",
             r#"{"started":7}"#,
             r#"{"started":"soon"}"#,
+            r#"{"started":"-009999-01-03T00:00:00Z"}"#,
             r#"{"started":"2026-01-01T00:00:00Z","retries":-1}"#,
         ] {
             assert!(read(text).is_err(), "{text}");
