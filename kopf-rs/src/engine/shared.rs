@@ -239,6 +239,10 @@ impl Shared {
             return called.await;
         }
         let over = self.term_over().clone();
+        // The term may have ended on another thread since the caller looked.
+        if self.queue.stands_by() {
+            return Err(Cancelled);
+        }
         tokio::select! {
             biased;
             called = called => called,

@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::handler::cause::Cause;
 use crate::handler::definition::{Handler, HandlerCall};
 use crate::handler::outcome::Outcome;
-use crate::handler::stopped::StopReason;
+use crate::handler::stopped::{StopReason, Stopped};
 use crate::handler::subject::Subject;
 use crate::handler::timing::{AskPause, Timing};
 use crate::happening::handling::{AttemptEnd, Fate, Handling};
@@ -406,7 +406,7 @@ impl BackgroundMemory {
         let has_changed = self.changed > running.since;
         let ran = self.runs[place].ran_since(running.since.time(), times);
         match outcome {
-            Some(outcome) if running.exiting.is_none() => {
+            Some(outcome) if running.exiting.is_none() && !is_stopped_by_operator(call) => {
                 let run = &mut self.runs[place];
                 Some(run.judged(call, outcome, (judge, times, has_changed), told))
             }
@@ -438,6 +438,13 @@ impl BackgroundMemory {
         }
         self.runs = runs.into();
     }
+}
+
+/// Returns true if the engine has set the flag of the call because a term or the operator ends. It does so directly, because the worker of the
+/// object may be waiting for the server, so this memory may hear of the end of the call first.
+fn is_stopped_by_operator(call: &HandlerCall) -> bool {
+    let reason = call.stopped().and_then(Stopped::reason).unwrap_or_default();
+    reason.contains(StopReason::OPERATOR_PAUSING) || reason.contains(StopReason::OPERATOR_EXITING)
 }
 
 impl BackgroundRun {

@@ -73,9 +73,8 @@ impl LateReaders {
                 version: state.version.clone(),
                 readers: Vec::new(),
             });
-        if waiting.version.is_some() {
-            waiting.version.clone_from(&state.version);
-        }
+        // A child that had left the selector of its watch may be back.
+        waiting.version.clone_from(&state.version);
         if !waiting.readers.contains(&reader) {
             waiting.readers.push(reader);
         }

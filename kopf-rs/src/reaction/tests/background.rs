@@ -77,6 +77,18 @@ fn a_daemon_that_returns_is_not_called_again_and_holds_nothing() {
     }
 }
 
+/// The engine sets the flag directly when its term ends; the worker of the object may hear of the end of the call before that of the term.
+#[test]
+fn a_daemon_that_returns_because_its_term_ends_is_called_again_in_the_next_one() {
+    for reason in [StopReason::OPERATOR_PAUSING, StopReason::OPERATOR_EXITING] {
+        let mut world = World::of("daemon:d");
+        world.create(json!({}));
+        world.running[0].stopped().expect("a daemon").set(reason);
+        world.ends("d", "ok");
+        assert_eq!(world.calls(), "d#0 d#0", "{reason}");
+    }
+}
+
 #[test]
 fn a_daemon_is_called_again_after_its_errors_and_counts_them() {
     let mut world = World::of("daemon:d");

@@ -476,21 +476,25 @@ fn whoever_was_called_before_an_object_is_indexed_is_called_again() {
     assert_eq!(called(&mut objects), 0, "its look has not ended");
     end(&mut objects, run);
     assert_eq!((called(&mut objects), called(&mut objects)), (1, 0));
-    objects.is_read(&state(Some(3)), reader.clone());
-    objects.is_read(&state(Some(4)), reader.clone());
     objects.is_read(&state(None), reader.clone());
+    objects.is_read(&state(Some(4)), reader.clone());
     let run = tell(&mut objects, EventType::Modified, 4);
+    end(&mut objects, run);
+    assert_eq!(called(&mut objects), 1, "its label was away, and is back");
+    objects.is_read(&state(Some(5)), reader.clone());
+    objects.is_read(&state(None), reader.clone());
+    let run = tell(&mut objects, EventType::Modified, 5);
     end(&mut objects, run);
     assert_eq!(
         called(&mut objects),
         0,
         "it is gone, but not from the index"
     );
-    tell(&mut objects, EventType::Deleted, 5);
+    tell(&mut objects, EventType::Deleted, 6);
     assert_eq!(called(&mut objects), 1);
     objects.is_read(&state(None), reader.clone());
     assert_eq!(called(&mut objects), 0, "nothing is missing");
-    objects.is_read(&state(Some(6)), reader);
+    objects.is_read(&state(Some(7)), reader);
     objects.on_event(1, &WatchEvent::Listing(Instant::now()), Instant::now());
     objects.on_event(1, &WatchEvent::Synced, Instant::now());
     assert_eq!(called(&mut objects), 1, "it has gone in a gap");
