@@ -119,7 +119,7 @@ impl Engine {
         }
     }
 
-    /// Takes in one event of a watch. Never blocks.
+    /// Processes one event of a watch. Never blocks.
     pub(crate) fn feed(&self, stream: StreamId, event: WatchEvent) {
         if self.0.gate.is_open() {
             self.0.index_event(stream, &event);
@@ -135,7 +135,7 @@ impl Engine {
     }
 
     /// Enters standby because another instance leads: cuts off calls of handlers and ends daemons and timers as for a pause. Watches and
-    /// indices go on.
+    /// indices continue.
     pub(crate) fn stand_by(&self) {
         for start in self.0.queue.stand_by() {
             start_worker(&self.0, start);
@@ -180,7 +180,7 @@ impl Engine {
         self.0.setup.children.close(of);
     }
 
-    /// Takes in one event of a watch of children. Never blocks.
+    /// Processes one event of a watch of children. Never blocks.
     pub(crate) fn on_child(&self, of: &Collection, event: &WatchEvent) {
         self.0.setup.children.on_event(of, event);
     }
@@ -214,7 +214,7 @@ impl Engine {
         self.0.targets.close(of);
     }
 
-    /// Takes in one event of a watch of referred objects. Never blocks.
+    /// Processes one event of a watch of referred objects. Never blocks.
     pub(crate) fn on_target(&self, of: &Collection, event: &WatchEvent) {
         let with = Surroundings {
             clock: self.0.setup.clock,
@@ -365,7 +365,7 @@ impl Engine {
         errors.map_or_else(Vec::new, LastErrors::all)
     }
 
-    /// Returns the work that was given up at the end, one line for each item, in words for people.
+    /// Returns the work that was given up at the end, one line of text for each item.
     pub(crate) fn gave_up(&self) -> Vec<String> {
         self.0.gave_up()
     }

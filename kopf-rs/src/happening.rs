@@ -8,17 +8,17 @@
 //!     #[derive(Clone, Debug)]
 //!     enum Handling {
 //!         /// When this happens; details of its fields.
-//!         Cancelled { handler: Arc<Handler> }              // the data that the pure code and the engine give
+//!         Cancelled { handler: Arc<Handler> }              // the data that the pure code and the engine provide
 //!             => WARN,                                     // the level, an expression of the fields
 //!             "{handler} is cancelled.",                   // the text of the log line; format arguments may follow
 //!             => event of_handler(handler, "Cancelled")    // optional: the Kubernetes Event about the object
-//!             => meter |meter| meter.cancelled(handler);   // optional: what is counted
+//!             => meter |meter| meter.cancelled(handler);   // optional: the counters
 //!     }
 //! }
 //! ```
 //!
-//! The macro makes an enum with one variant per row. [`Display`] writes the log line, and [`Happening`] returns all
-//! else that follows. Texts and levels are those of Kopf wherever Kopf has such a line. The pure code and the engine
+//! The macro makes an enum with one variant per row. [`Display`] writes the log line, and [`Happening`] returns the
+//! level, the Event and the count. Texts and levels are those of Kopf wherever Kopf has such a line. The pure code and the engine
 //! create the values; `engine::report` writes them. This module knows neither loggers nor who reads the lines.
 
 pub(crate) mod calls;

@@ -84,7 +84,7 @@ impl Reviewer {
         }
     }
 
-    /// Takes in the served resources, their names and their subresources.
+    /// Stores the served resources, their names and their subresources.
     pub(crate) fn served(&self, resources: Vec<Resource>) {
         let mut served = self.served.write().unwrap_or_else(PoisonError::into_inner);
         *served = resources.into_iter().map(Arc::new).collect();

@@ -1,4 +1,4 @@
-//! Runs the daemons and timers of one object: calls beside its worker, which return to the worker as messages in the mailbox.
+//! Runs the daemons and timers of one object: their calls run concurrently with its worker, and their ends are messages in its mailbox.
 //!
 //! The plan decides what to call and when; the worker writes their changes together with all others. Must not know schedules, nor when a
 //! daemon is cut off.
@@ -35,7 +35,7 @@ use crate::reaction::background_plan::{BackgroundPlan, Step};
 use crate::reaction::judge::Judge;
 use crate::reaction::settle::deliver;
 
-/// Delay before another look at calls that are due and could not start.
+/// Delay before another attempt to start calls that are due and could not start.
 const SOON: Duration = Duration::from_secs(1);
 
 impl Worker {
@@ -188,7 +188,7 @@ impl Worker {
         background.begins(call);
     }
 
-    /// Schedules the next look at daemons and timers. Work that is already due waits for `soon`.
+    /// Schedules the next plan for daemons and timers. Work that is already due waits for `soon`.
     fn schedule_background(&mut self, soon: Duration) {
         let clock = self.context.shared.setup.clock;
         let wall_ahead = self.context.shared.wall.ahead();
@@ -205,7 +205,7 @@ impl Worker {
         background.due = due.map(|due| if due <= Instant::now() { earliest } else { due });
     }
 
-    /// Schedules the next look at daemons and timers for this time, and not earlier.
+    /// Schedules the next plan for daemons and timers for this time, and not earlier.
     pub(super) fn look_at_background_at(&mut self, at: Timestamp) {
         let at = self.shared().setup.clock.instant(at);
         if let Some(background) = self.memory.background_mut() {
@@ -213,7 +213,7 @@ impl Worker {
         }
     }
 
-    /// Drops the schedule because the object could not be planned for: the next plan looks at daemons and timers again.
+    /// Drops the schedule because the object could not be planned for: the next plan considers daemons and timers again.
     pub(super) fn leave_background(&mut self) {
         if let Some(background) = self.memory.background_mut() {
             background.due = None;
@@ -245,7 +245,7 @@ impl Worker {
         self.schedule_background(Duration::ZERO);
     }
 
-    /// Takes in calls that have ended.
+    /// Processes calls that have ended.
     pub(super) fn returned(&mut self, calls: Vec<ReturnedCall>) {
         for call in calls {
             self.has_returned(call);
@@ -369,7 +369,7 @@ impl Worker {
         }
     }
 
-    /// Takes in the calls that have ended.
+    /// Processes the calls that have ended.
     pub(super) fn take_returned(&mut self) {
         let returned = self.shared().queue.take_returned(&self.context.key);
         self.returned(returned);

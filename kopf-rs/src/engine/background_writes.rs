@@ -11,7 +11,7 @@ use crate::engine::writer::policy::Patience;
 
 impl Worker {
     /// Writes the changes of handlers and those of daemons and timers apart, because the server has refused them in one patch and only
-    /// separate patches show which of them it refuses. Returns when to look at the object again.
+    /// separate patches show which of them it refuses. Returns when to requeue the object.
     pub(super) async fn write_apart(&mut self) -> Due {
         self.unwritten_outcome = true;
         if self.write_for_background(Patience::Last).await.is_ok() {
@@ -30,7 +30,7 @@ impl Worker {
         if !left.is_empty() {
             match self.write(left, None, patience).await {
                 (_, Written::Landed(reply)) => {
-                    // The reply decides whether the waiting state is news.
+                    // The reply decides whether the waiting state is new.
                     self.check_newer_state();
                     self.know_reply(reply);
                 }
@@ -45,7 +45,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Writes the changes while handlers of the object run. Never waits, because the handlers hold the place of the object. Returns the
+    /// Writes the changes while handlers of the object run. Never waits, because the handlers hold the worker permit. Returns the
     /// result as [`Self::write_for_background`] does.
     pub(super) async fn write_beside_calls(&mut self) -> Result<(), Written> {
         let written = self.write_for_background(Patience::None).await;
@@ -69,7 +69,7 @@ impl Worker {
         wanted.map(|_| Instant::now()).or(self.memory.due())
     }
 
-    /// Serves daemons and timers alone while everything else pauses. Returns when to look at the object again.
+    /// Serves daemons and timers alone while everything else pauses. Returns when to requeue the object.
     pub(super) async fn background_alone(&mut self) -> Due {
         let paused = self.due;
         if let Err(written) = self.write_for_background(Patience::Endless).await {

@@ -1,7 +1,7 @@
 //! Serves the daemons and timers of an object while its handlers run, which may take hours.
 //!
 //! As in a cycle, it judges ended calls, writes their changes, starts timers and retries that are due, shows daemons the present object and
-//! asks them to end. Guarantees that the call of the handlers goes on meanwhile and that the object keeps its place. Must not know which
+//! asks them to end. Guarantees that the call of the handlers continues and that the object keeps its worker permit. Must not know which
 //! handler is called.
 
 use std::future::pending;
@@ -19,13 +19,13 @@ use crate::engine::writer::job::Written;
 use crate::handler::stopped::StopReason;
 use crate::rt::backoff::Backoff;
 
-/// The minimum interval between two looks at the object if only its changes ask for them.
+/// The minimum interval between two steps if only changes of the object ask for them.
 const BETWEEN: Duration = Duration::from_millis(100);
 
-/// The last look at daemons and timers.
+/// The last step for daemons and timers.
 struct LastLook {
     at: Instant,
-    /// The version of the waiting state that was looked at.
+    /// The version of the waiting state that was planned for.
     version: Version,
     is_unwatched: bool,
     /// The object is deleted.
@@ -37,10 +37,10 @@ struct LastLook {
     failed: u32,
 }
 
-/// The time of the next look.
+/// The time of the next plan or write.
 #[derive(Default)]
 struct NextLook {
-    /// Look at once, without waiting for the indices.
+    /// Act at once, without waiting for the indices.
     is_urgent: bool,
     /// When to plan for daemons and timers.
     plan_at: Option<Instant>,
@@ -111,7 +111,7 @@ impl Worker {
         }
     }
 
-    /// Returns the time of the next look as far as it is known now; `None` if the object is forgotten.
+    /// Returns the time of the next plan or write as far as it is known now; `None` if the object is forgotten.
     fn next_look(&self, last: &LastLook) -> Option<NextLook> {
         let look = |mailbox: &Mailbox| {
             let is_urgent = mailbox.has_returned()
@@ -138,15 +138,15 @@ impl Worker {
         Some(next)
     }
 
-    /// Returns whether a state contains news. If a server-side selector no longer shows the object, that is no state: the object may be
-    /// deleted or may live on, which the worker finds out after the handlers have ended.
+    /// Returns whether a state contains a change. If a server-side selector no longer shows the object, that is no state: the object may be
+    /// deleted or may still exist, which the worker finds out after the handlers have ended.
     fn is_news(&self, state: &Pending) -> bool {
         !state.is_absence() && !state.is_known_to(&self.memory)
     }
 
-    /// Looks after daemons and timers once.
+    /// Serves daemons and timers once.
     async fn look_after_background(&mut self, last: &mut LastLook) {
-        // The permit is held for this look only: the calls need none.
+        // The permit is held for this step only: the calls need none.
         if !self.context.go_on_with_turn().await {
             return;
         }
@@ -163,7 +163,7 @@ impl Worker {
                 let written = self.write_beside_calls().await;
                 last.wrote(written.err(), self);
             }
-            // If the indices lag behind, the next look waits for them and then plans.
+            // If the indices lag behind, the next step waits for them and then plans.
             if !self.shared().indexing.is_behind(&self.context.key) {
                 last.version = self.plan_for_background();
             }
@@ -229,7 +229,7 @@ impl LastLook {
         }
     }
 
-    /// Notes the result of a write. A failed write is repeated by a later look, after a back-off.
+    /// Notes the result of a write. A failed write is repeated by a later step, after a back-off.
     fn wrote(&mut self, failed: Option<Written>, worker: &Worker) {
         let now = Instant::now();
         let Some(failed) = failed else {

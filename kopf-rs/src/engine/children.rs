@@ -40,7 +40,7 @@ use crate::object::resource::Resource;
 use crate::object::selector::Selector;
 use crate::reaction::owned::{AppliedState, ChildNews};
 
-/// Minimum interval between two discoveries that look for an unknown kind.
+/// Minimum interval between two discoveries that search for an unknown kind.
 const LOOK_FOR_KINDS: Duration = Duration::from_secs(5);
 
 /// Sends the requests for children of one operator.
@@ -59,7 +59,7 @@ pub(crate) struct ChildApplier {
     wake: OnceLock<Wake>,
     /// The origin of all durations in this module.
     begun: Instant,
-    /// When discovery last looked for an unknown kind.
+    /// When discovery last searched for an unknown kind.
     looked: Mutex<Option<Instant>>,
     /// Another operator is active.
     is_paused: AtomicBool,
@@ -136,7 +136,7 @@ impl ChildApplier {
         })
     }
 
-    /// Stops or resumes writing: while another operator is active, children are its business.
+    /// Stops or resumes writing: while another operator is active, that one writes children.
     pub(super) fn pause(&self, is_paused: bool) {
         self.is_paused.store(is_paused, Ordering::Relaxed);
         if !is_paused {
@@ -145,7 +145,7 @@ impl ChildApplier {
     }
 
     /// Begins a term after another instance or operator was active. That one may have changed children in ways that our watches have not
-    /// reported yet, so children without news since then count as unknown.
+    /// reported yet, so children without events since then count as unknown.
     pub(super) fn begin_term(&self) {
         self.watched.begin_term();
     }
@@ -177,7 +177,7 @@ impl ChildApplier {
         self.watched.close(of);
     }
 
-    /// Takes in one event of a watch of children, and wakes the owners concerned.
+    /// Processes one event of a watch of children, and wakes the owners concerned.
     pub(super) fn on_event(&self, of: &Collection, event: &WatchEvent) {
         let (mut news, with_more) = self.watched.on_event(of, event, &self.marks);
         if matches!(event, WatchEvent::Synced) {

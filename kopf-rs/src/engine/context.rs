@@ -137,7 +137,7 @@ impl WorkerContext {
         Some(self.term).filter(|it| *it != NO_TERM)
     }
 
-    /// Waits until the newest known state is indexed, without holding permits that others need, and begins anew if it has released its own.
+    /// Waits until the newest known state is indexed, without holding permits that others need, and starts over if it has released its own.
     /// Returns `false` if no cycle may begin.
     pub(super) async fn is_indexed(&mut self) -> bool {
         if self.shared.indexing.is_behind(&self.key) {
@@ -146,7 +146,7 @@ impl WorkerContext {
         self.begin_again().await
     }
 
-    /// Begins anew if the worker has released its permits. Returns `false` if no cycle may begin.
+    /// Starts over if the worker has released its permits. Returns `false` if no cycle may begin.
     pub(super) async fn begin_again(&mut self) -> bool {
         if self.turn.is_held() {
             return self.goes_on();

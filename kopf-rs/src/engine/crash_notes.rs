@@ -49,7 +49,7 @@ pub(super) struct Suspect {
     pub(super) call: NotedCall,
     /// The number of crashes in this call; more than one if no other call can have caused them.
     pub(super) crashes: u32,
-    /// The number of later crashes in which it was the only known suspect, but ran beside calls that were no suspects.
+    /// The number of later crashes in which it was the only known suspect, but ran concurrently with calls that were no suspects.
     #[serde(default)]
     beside_others: u32,
     /// The time of the last crash that counted.
@@ -133,8 +133,8 @@ impl CrashNotes {
         notes
     }
 
-    /// Draws the conclusions from a crash in these calls. A suspect that ran alone caused the crash. A suspect that ran beside other calls
-    /// may be innocent, so those become suspects, too; unless that happens again, beside different calls.
+    /// Finds suspects after a crash in these calls. A suspect that ran alone caused the crash. A suspect that ran concurrently with others
+    /// may be innocent, so those become suspects, too; unless that happens again with different calls.
     fn suspect(&mut self, calls: Vec<NotedCall>, now: Timestamp) {
         let is_alone = calls.len() == 1;
         let (known, unknown): (Vec<_>, Vec<_>) = calls
@@ -264,7 +264,7 @@ impl CrashNotes {
         }
     }
 
-    /// Forgets running calls and unconfirmed suspects because the process has lived for a while: a later crash counts anew, and no present
+    /// Forgets running calls and unconfirmed suspects because the process has lived for a while: a later crash starts a new count, and no present
     /// call has caused an early one. Returns whether anything was forgotten.
     pub(super) fn lived(&mut self) -> bool {
         let known = (self.ends, self.suspects.len(), self.running.len());
@@ -303,7 +303,7 @@ impl Suspect {
 
     /// Notes another crash in this call.
     fn is_found_again(&mut self, call: &NotedCall, is_alone: bool, now: Timestamp) {
-        /// After this many crashes beside different calls, no other call can be the cause.
+        /// After this many crashes with different concurrent calls, no other call can be the cause.
         const ENOUGH: u32 = 2;
         self.beside_others += u32::from(!is_alone);
         if is_alone || self.beside_others >= ENOUGH {

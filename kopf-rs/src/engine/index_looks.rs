@@ -43,7 +43,7 @@ use crate::reaction::owned::ChildNews;
 const LONGEST_CALL: Duration = Duration::from_secs(60);
 
 impl Shared {
-    /// Takes in one event of a watch, before the queue does.
+    /// Processes one event of a watch, before the queue does.
     pub(super) fn index_event(self: &Arc<Self>, stream: StreamId, event: &WatchEvent) {
         let now = Instant::now();
         let run = self
@@ -53,7 +53,7 @@ impl Shared {
         self.call_late_readers();
     }
 
-    /// Takes in the state of an object from the answer to a read or a write.
+    /// Processes the state of an object from the answer to a read or a write.
     pub(super) fn index_answer(self: &Arc<Self>, key: &Key, kind: &ResourceHandlers, raw: &Raw) {
         if kind.indexers.is_empty() {
             return;

@@ -17,7 +17,7 @@ const LONGEST_MESSAGE: usize = 300;
 impl Worker {
     /// Handles the end of the watch: writes outcomes, calls no handler, forgets the object. If the object is watched again by then, its
     /// memory is kept, because the new watch may have reported a state older than the writes. After a pause, the object is read and planned
-    /// anew. Returns when to look at the object again.
+    /// again. Returns when to requeue the object.
     pub(super) async fn unwatched(&mut self) -> Due {
         self.end_background(self.shared().why_unwatched());
         self.context.is_ending = true;

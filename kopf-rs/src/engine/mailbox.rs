@@ -316,7 +316,7 @@ mod tests {
         })
     }
 
-    /// Returns the message that is read after these letters: event and version, or `unwatched`.
+    /// Returns the message that is read after these messages: event and version, or `unwatched`.
     fn read(letters: impl IntoIterator<Item = Message>) -> String {
         let mut mailbox = Mailbox::default();
         letters.into_iter().for_each(|it| mailbox.post(it));
@@ -371,7 +371,7 @@ mod tests {
         assert!(!mailbox.has_state(), "it is not watched again");
         assert!(matches!(mailbox.take(), Some(Message::Unwatched)));
         assert!(mailbox.is_empty() && mailbox.take().is_none());
-        // In the opposite order, the watch ends and the object is read anew.
+        // In the opposite order, the watch ends and the object is read again.
         mailbox.post(Message::Unwatched);
         mailbox.post(Message::TakenOver(origin()));
         assert!(matches!(mailbox.take(), Some(Message::Unwatched)));

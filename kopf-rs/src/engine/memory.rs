@@ -60,7 +60,7 @@ pub(crate) struct ObjectBackground {
     pub(crate) memory: BackgroundMemory,
     /// Boxed because most timers are idle.
     calls: Option<Box<ObjectCalls>>,
-    /// When to look at them without any other reason.
+    /// When to plan for them without any other reason.
     pub(crate) due: Option<Instant>,
 }
 
@@ -111,7 +111,7 @@ impl Memory {
         }
     }
 
-    /// Returns whether an instance that takes over has to look at the object although it has not changed.
+    /// Returns whether an instance that takes over has to requeue the object although it has not changed.
     pub(crate) fn asks_for_something(&self) -> bool {
         self.background().is_some() || self.seen.is_unfinished()
     }
@@ -144,7 +144,7 @@ impl Memory {
             .is_some_and(|it| it.memory.holds(is_living))
     }
 
-    /// Returns whether an operator that is to end waits for timers of the object.
+    /// Returns whether an operator with `once` waits for timers of the object.
     pub(crate) fn is_ticking(&self, now: Timestamp) -> bool {
         self.background().is_some_and(|it| {
             let goes_on = it.due.is_some() || it.has_calls();
@@ -152,7 +152,7 @@ impl Memory {
         })
     }
 
-    /// Returns when to look at the daemons and timers without any other reason.
+    /// Returns when to plan for the daemons and timers without any other reason.
     pub(crate) fn due(&self) -> Option<Instant> {
         self.background()?.due
     }

@@ -34,7 +34,7 @@ enum Look {
 }
 
 impl Worker {
-    /// Reads the object, and goes on with the result. Returns when to look at it again.
+    /// Reads the object, and continues with the result. Returns when to requeue it.
     pub(super) async fn look_for_it(&mut self, event: Option<EventType>) -> Due {
         let look = self.look(Patience::Endless).await;
         self.go_on_after(look, event).await
@@ -56,8 +56,8 @@ impl Worker {
         self.due = self.go_on_after(look, Some(state.event)).await;
     }
 
-    /// Handles an object that a server-side selector no longer shows: it is deleted, or lives on without handlers. Returns when to look at
-    /// it again.
+    /// Handles an object that a server-side selector no longer shows: it is deleted, or still exists without handlers. Returns when to
+    /// requeue it.
     pub(super) async fn absent(&mut self, state: Pending) -> Due {
         let former = self.raw.clone();
         match self.look(Patience::Endless).await {
@@ -95,7 +95,7 @@ impl Worker {
                     self.halted()
                 }
             }
-            // The new message may contain no news, in which case the object is read once more.
+            // The new message may contain nothing new, in which case the object is read once more.
             Look::Interrupted => {
                 self.missing = Some(Missing { event });
                 Due::Now
@@ -127,7 +127,7 @@ impl Worker {
         Due::Paused(at)
     }
 
-    /// Handles an object that the server does not have. Returns when to look for it again.
+    /// Handles an object that the server does not have. Returns when to read it again.
     pub(super) fn is_missing(&mut self, event: Option<EventType>) -> Due {
         self.leave_background();
         if self.kind.has_left {
@@ -140,7 +140,7 @@ impl Worker {
         self.after(pause)
     }
 
-    /// Writes pending outcomes without calling handlers. Returns when to look at the object again.
+    /// Writes pending outcomes without calling handlers. Returns when to requeue the object.
     pub(super) async fn write_unwritten(&mut self) -> Due {
         match self.look(Patience::Endless).await {
             Look::Missing | Look::Unserved => self.is_missing(None),
@@ -186,7 +186,7 @@ impl Worker {
         self.settle(plan, Vec::new(), Patch::new()).ok()
     }
 
-    /// Returns whether the state contains nothing new. If only the version of the object is known, a state of that version is news: the
+    /// Returns whether the state contains nothing new. If only the version of the object is known, a state of that version is new: the
     /// object may never be read, nor shown again.
     pub(super) fn is_echo(&self, state: &Pending) -> bool {
         let version = Version::of(&state.raw.facts().resource_version);

@@ -1,6 +1,6 @@
 //! Reports calls that do not return, by WARNING lines after a minute and then with growing pauses; earlier if a deletion waits for the call.
 //!
-//! Must not know handlers, nor the words of the line.
+//! Must not know handlers, nor the text of the line.
 
 use std::convert::Infallible;
 use std::time::Duration;

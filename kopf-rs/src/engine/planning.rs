@@ -164,7 +164,7 @@ impl Worker {
         }
     }
 
-    /// Handles a missing plan. Returns when to look at the object again.
+    /// Handles a missing plan. Returns when to requeue the object.
     pub(super) fn without_plan(&mut self, why: &NoPlan) -> Due {
         self.leave_background();
         match why {
@@ -173,7 +173,7 @@ impl Worker {
         }
     }
 
-    /// Handles a panic of a filter or of the framework itself: retries with a back-off. Returns when to look at the object again.
+    /// Handles a panic of a filter or of the framework itself: retries with a back-off. Returns when to requeue the object.
     fn throttled(&mut self, panic: &str) -> Due {
         let pause = self.trouble.panics.next_pause(self.context.shared.rng());
         let text = panic.to_owned();

@@ -61,7 +61,7 @@ struct State {
     is_paused: bool,
     /// The memories of objects from before the pause.
     paused: BTreeMap<Key, Memory>,
-    /// Set while another instance leads: the objects to look at when this instance takes over.
+    /// Set while another instance leads: the objects to requeue when this instance takes over.
     standby: Option<BTreeSet<Key>>,
     /// Objects that are gone and that had no worker to handle that.
     gone: Vec<Key>,
@@ -116,7 +116,7 @@ struct Stream {
 
 impl Queue {
     /// Registers a watch that is about to start; the operator is not settled before the watch has synced. The watch takes over the objects
-    /// of the watch that it replaces. If the handlers or the API version differ, each object is handled anew when it is listed. Returns the
+    /// of the watch that it replaces. If the handlers or the API version differ, each object is handled again when it is listed. Returns the
     /// flow of its states to workers.
     pub(crate) fn open(
         &self,
@@ -145,7 +145,7 @@ impl Queue {
         flow
     }
 
-    /// Takes in one event of a watch while the watch is open. Never blocks. Passes workers to be started to `start`, but starts none for a
+    /// Processes one event of a watch while the watch is open. Never blocks. Passes workers to be started to `start`, but starts none for a
     /// state of an idle object that `quiet` accepts. Returns the objects that are gone and that had no worker to be notified.
     pub(crate) fn feed(
         &self,
@@ -251,7 +251,7 @@ impl Queue {
         state.deliver(key, letter)
     }
 
-    /// Notes that a child of the object has changed. Returns a worker if one has to be started. The news is lost if the object is unknown.
+    /// Notes that a child of the object has changed. Returns a worker if one has to be started. The message is lost if the object is unknown.
     pub(crate) fn child_changed(
         &self,
         owner_uid: &str,
@@ -342,7 +342,7 @@ impl Queue {
         letter
     }
 
-    /// Notes that the server says that the object is gone, so that later events about that are no news.
+    /// Notes that the server says that the object is gone, so that later events about that are ignored.
     pub(crate) fn mark_gone(&self, key: &Key) {
         if let Some(mailbox) = self.lock().mailbox(key) {
             mailbox.end();
@@ -366,7 +366,7 @@ impl Queue {
         self.peek(key, Mailbox::is_deletion).unwrap_or(true)
     }
 
-    /// Returns whether a state with news waits for the object.
+    /// Returns whether a newer state waits for the object.
     pub(crate) fn has_news(&self, key: &Key, memory: &Memory) -> bool {
         let is_news = |it: &Mailbox| it.state().is_some_and(|it| !it.is_known_to(memory));
         self.peek(key, is_news).unwrap_or_default()
@@ -410,7 +410,7 @@ impl Queue {
     }
 
     /// Ends the worker of an object that no longer exists. If the object exists again, returns the memory of an object that has just been
-    /// seen for the first time, for the worker to go on with.
+    /// seen for the first time, for the worker to continue with.
     pub(crate) fn remove(&self, key: &Key) -> Option<Memory> {
         if let Some(mailbox) = self.lock().mailbox(key) {
             mailbox.cancel_take_over();

@@ -90,7 +90,7 @@ impl ReconcileSlots {
         of_kind.next
     }
 
-    /// Changes the state of a kind, and wakes the objects that get a slot thereby.
+    /// Changes the state of a kind, and wakes the objects that get a slot.
     fn change(&self, kind: u32, change: impl FnOnce(&mut OfKind)) {
         let mut kinds = self.lock();
         let Some(of_kind) = kinds.get_mut(&kind) else {

@@ -1,7 +1,7 @@
 //! Reports happenings: as log lines through the logger of the object or activity, and, if the settings ask for it, as Kubernetes Events
 //! about the object.
 //!
-//! All happenings leave the engine here. Must not know the words of the lines.
+//! All happenings leave the engine here. Must not know the texts of the lines.
 
 use std::fmt::Display;
 use std::sync::Arc;

@@ -81,7 +81,7 @@ impl Sighting {
         Some(sighting)
     }
 
-    /// Takes in `reply`, a later answer to the same write, unless another writer has changed the object (`known` by then) in between.
+    /// Processes `reply`, a later answer to the same write, unless another writer has changed the object (`known` by then) in between.
     pub(crate) fn goes_on(&mut self, known: &Raw, reply: &Raw) {
         let content = |raw: &Raw| Some(content(&*raw.body().ok()?));
         if self.content == content(known) {
@@ -137,7 +137,7 @@ impl Rewritten {
         self.definitions == definitions && now.duration_since(self.since) < BELIEVED
     }
 
-    /// Takes in the rewritings of an answer.
+    /// Adds the rewritings of an answer.
     pub(crate) fn note(&mut self, seen: Sighting) {
         if seen.content != self.content {
             self.fields.clear();

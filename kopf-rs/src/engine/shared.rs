@@ -74,7 +74,7 @@ pub(crate) struct Setup {
     pub(crate) notes: Option<Arc<NotedCalls>>,
     /// The operator's memo; every object starts with a copy of it.
     pub(crate) memo: Memo,
-    /// The operator is to end when no work is left.
+    /// The operator ends when no work is left.
     pub(crate) once: bool,
     /// Receives metrics, if they are enabled.
     pub(crate) meter: SharedMeter,
@@ -91,9 +91,9 @@ pub(crate) struct Limits {
     pub(crate) reconciles: usize,
     /// The first and the longest back-off after a failed request.
     pub(crate) backoff: (Duration, Duration),
-    /// The time for which running handlers may go on when the operator stops.
+    /// The time for which running handlers may continue when the operator stops.
     pub(crate) exit: Duration,
-    /// The time for which daemons may go on when a term of leadership ends: no longer than writes of that term are sent.
+    /// The time for which daemons may continue when a term of leadership ends: no longer than writes of that term are sent.
     pub(crate) handover: Duration,
 }
 
@@ -105,7 +105,7 @@ pub(crate) struct Shared {
     pub(super) indexing: Indexing,
     /// Closed when the operator stops: no new cycles, no retries, no sleeping.
     pub(crate) gate: Gate,
-    /// The present lead of the wall clock over the steady one.
+    /// The present offset of the wall clock from the steady one.
     pub(super) wall: WallClock,
     workers: Option<Arc<Semaphore>>,
     pub(super) turns: Turns,
@@ -130,7 +130,7 @@ pub(crate) struct Shared {
     pub(super) lost_outcomes: LostOutcomes,
     /// The kinds for which self-triggered changes have been reported.
     self_triggered: Mutex<BTreeSet<u32>>,
-    /// The work that an operator which is to end has given up.
+    /// The work that an operator with `once` has given up.
     gave_up: Mutex<BTreeSet<String>>,
 }
 
@@ -303,14 +303,14 @@ impl Shared {
             .insert(kind)
     }
 
-    /// Records work that is given up because the operator is to end.
+    /// Records work that is given up because the operator runs with `once`.
     pub(crate) fn give_up(&self, what: String) {
         let gave_up = self.gave_up.lock();
         let mut gave_up = gave_up.unwrap_or_else(PoisonError::into_inner);
         gave_up.insert(what);
     }
 
-    /// Returns the work that was given up, one line for each item, in words for people.
+    /// Returns the work that was given up, one line of text for each item.
     pub(super) fn gave_up(&self) -> Vec<String> {
         let gave_up = self.gave_up.lock();
         let gave_up = gave_up.unwrap_or_else(PoisonError::into_inner);

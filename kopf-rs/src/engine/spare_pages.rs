@@ -23,7 +23,7 @@ const HELD: Duration = Duration::from_secs(2);
 const BETWEEN_BLOCKS: Duration = Duration::from_millis(20);
 /// A burst is over after this time without an event.
 const CALM: Duration = Duration::from_secs(1);
-/// The limit for one burst, which may otherwise go on for ever.
+/// The limit for one burst, which may otherwise never end.
 const LONGEST_BURST: Duration = Duration::from_secs(30);
 
 /// Returns free pages after the start, and after each burst.

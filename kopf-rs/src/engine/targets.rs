@@ -73,7 +73,7 @@ impl Targets {
         self.lock().remove(&of.to_string());
     }
 
-    /// Takes in one event of a watch. Returns the objects concerned.
+    /// Processes one event of a watch. Returns the objects concerned.
     pub(super) fn on_event(
         &self,
         of: &Collection,
@@ -113,8 +113,8 @@ impl OfCollection {
         let is_same = former
             .as_ref()
             .is_some_and(|it| it.version == facts.resource_version);
-        // The first listing is news, too: a handler may have been called before, with an older state. An object whose first call is still to
-        // come is called once.
+        // The first listing counts as a change, too: a handler may have been called before, with an older state. An object whose first call
+        // is still due is called once.
         let is_news = event != EventType::Listed || !is_same;
         let mut woken = former.map(|it| it.concerned).unwrap_or_default();
         for (handler, names) in &concerned {

@@ -128,7 +128,7 @@ enum Turn {
     Background,
 }
 
-/// When to look at the object again.
+/// When to requeue the object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Due {
     Now,
@@ -289,13 +289,13 @@ impl Worker {
         None
     }
 
-    /// Returns whether the operator is to end and waits for timers of the object.
+    /// Returns whether the operator runs with `once` and waits for timers of the object.
     pub(super) fn is_ticking(&self) -> bool {
         let setup = &self.shared().setup;
         setup.once && self.memory.is_ticking(setup.clock.now())
     }
 
-    /// Waits for the permits, and returns the work to do by then. A message that only repeats known facts yields to a look that is due: a
+    /// Waits for the permits, and returns the work to do by then. A message that only repeats known facts yields to a cycle that is due: a
     /// handler that changes its object on every event would otherwise delay it for ever.
     async fn begin(&mut self, has_letter: bool) -> Next {
         self.slot.cancel();
@@ -395,7 +395,7 @@ impl Worker {
 
     /// Takes the object over from another instance: reads it, and begins as at the operator's start. Drops the memory of an unfinished
     /// cycle, except for writes that are pending after a pause; in another term, the other instance has repeated that work. Returns when to
-    /// look at it again.
+    /// requeue it.
     async fn taken_over(&mut self, origin: Snapshot) -> Due {
         self.kind = origin.kind;
         self.unwritten_outcome &= self.context.term().is_none();
@@ -420,7 +420,7 @@ impl Worker {
         self.said = BTreeSet::new();
     }
 
-    /// Runs one cycle: plan, call, settle, write. Returns when to look at the object again.
+    /// Runs one cycle: plan, call, settle, write. Returns when to requeue the object.
     pub(super) async fn cycle(&mut self, event: Option<EventType>) -> Due {
         let plan = match self.plan(event, &self.kind.handlers) {
             Ok(plan) => plan,
@@ -431,7 +431,7 @@ impl Worker {
         carried_out.instrument(span).await
     }
 
-    /// Executes a plan: makes its calls, and writes their outcomes. Returns when to look at the object again.
+    /// Executes a plan: makes its calls, and writes their outcomes. Returns when to requeue the object.
     async fn execute_plan(&mut self, plan: Plan, watching: bool) -> Due {
         match self.act(plan, watching).await {
             Ok(effects) => {
@@ -598,7 +598,7 @@ impl Worker {
         &self.context.shared
     }
 
-    /// Reports handlings. A line that every look at the object would repeat is logged at DEBUG after the first time.
+    /// Reports handlings. A line that every cycle would repeat is logged at DEBUG after the first time.
     pub(super) fn report_all(&mut self, told: Vec<Handling>) {
         for handling in told {
             let is_news = handling.recurring().is_none_or(|key| self.said.insert(key));
@@ -628,7 +628,7 @@ impl Worker {
         }
     }
 
-    /// Returns whether an operator that is to end stops retrying after so many failures.
+    /// Returns whether an operator with `once` stops retrying after this many failures.
     pub(super) fn gives_up(&self, times: u32) -> bool {
         const ENOUGH: u32 = 5;
         self.shared().setup.once && times >= ENOUGH

@@ -32,7 +32,7 @@ use crate::reaction::settle::Effects;
 use crate::state::progress::shortened;
 
 impl Worker {
-    /// Writes the effects. Returns when to look at the object again.
+    /// Writes the effects. Returns when to requeue the object.
     pub(super) async fn deliver(&mut self, effects: Effects) -> Due {
         let wake = self.wake_at(&effects);
         let planned_for = (!self.background_went_on).then_some(&*effects.body);
@@ -85,7 +85,7 @@ impl Worker {
         changed
     }
 
-    /// Returns when to look at the object after an own write.
+    /// Returns when to requeue the object after an own write.
     fn next_round(&self) -> Due {
         if self
             .shared()
@@ -98,7 +98,7 @@ impl Worker {
         pause.map_or(Due::Now, |pause| self.after(pause))
     }
 
-    /// Keeps pending writes after a failed write, unless they are pointless by now. Returns when to look at the object again.
+    /// Keeps pending writes after a failed write, unless they are pointless by now. Returns when to requeue the object.
     pub(super) async fn is_unwritten(&mut self, written: Written) -> Due {
         match written {
             Written::Outdated(found) => {
@@ -169,7 +169,7 @@ impl Worker {
         }
     }
 
-    /// Records refused changes for the report of an operator that is to end.
+    /// Records refused changes for the report of an operator with `once`.
     pub(super) fn drop_wishes(&self, handlers: &str, message: &str) {
         if self.shared().setup.once {
             let (resource, about) = (&self.kind.resource, &self.context.about);
@@ -180,7 +180,7 @@ impl Worker {
     }
 
     /// Handles a refusal: the first one drops the changes of the handlers, the second one also their status, and later ones back off.
-    /// Returns when to look at the object again.
+    /// Returns when to requeue the object.
     async fn refused(&mut self, mut effects: Effects, message: &str) -> Due {
         let pause = self.trouble.refusals.next_pause(self.context.shared.rng());
         self.trouble.refused += 1;
@@ -367,7 +367,7 @@ impl Worker {
         written
     }
 
-    /// Plans anew for another state that the server has. Returns when to do so.
+    /// Plans again for another state that the server has. Returns when to do so.
     async fn plan_anew(&mut self, found: Result<Raw, ClusterError>) -> Due {
         if !self.writer.pause_before_plan(&mut self.context).await || self.has_news() {
             return Due::Never;
@@ -448,7 +448,7 @@ impl Worker {
         cluster.pruned(&self.kind.resource)
     }
 
-    /// Gives the object up because the operator is to end, and records that for its report. Returns [`Due::Never`].
+    /// Gives the object up because the operator runs with `once`, and records that for its report. Returns [`Due::Never`].
     pub(super) fn give_up(&self, error: &ClusterError) -> Due {
         let what = format!("{} cannot be written: {error}", self.kind.resource);
         self.shared().give_up(what);

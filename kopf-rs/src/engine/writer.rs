@@ -89,14 +89,14 @@ impl Writer {
         }
     }
 
-    /// Pauses before planning anew for another state. Returns `false` if the pause is interrupted.
+    /// Pauses before planning again for another state. Returns `false` if the pause is interrupted.
     pub(super) async fn pause_before_plan(&mut self, context: &mut WorkerContext) -> bool {
         let pause = self.conflicts.next_pause(context.shared.rng());
         self.conflicted += 1;
         context.pause(pause).await
     }
 
-    /// Returns how often in a row the worker had to plan anew.
+    /// Returns how many times in a row the worker had to plan again.
     pub(super) fn conflicted(&self) -> u32 {
         self.conflicted
     }

@@ -20,7 +20,7 @@ happenings! {
         Begins { lease: String, wait: Duration }
             => INFO, "This instance has made the Lease {lease}, and begins after {} seconds: by then, whoever held a former one has noticed.",
             wait.as_secs();
-        /// This instance stands by for the current leader.
+        /// This instance is a standby of the current leader.
         StandsBy { lease: String, holder: String } => INFO, "Standing by: the Lease {lease} is held by {holder}.";
         /// The Lease could not be renewed for this long, so this instance is not the leader until it gets a response.
         Lapsed { lease: String, after: Duration }
@@ -90,7 +90,7 @@ happenings! {
 }
 
 happenings! {
-    /// A happening of a login by user-defined handlers. Kopf's words, plus the reason of a repeated login.
+    /// A happening of a login by user-defined handlers. Kopf's texts, plus the reason of a repeated login.
     #[derive(Clone, Debug, PartialEq, Eq)]
     enum Login {
         /// The operator calls the login handlers.
@@ -127,7 +127,7 @@ happenings! {
     }
 }
 
-/// The number of repetitions in a row from which on the level is raised.
+/// The number of repetitions in a row at which the level is raised.
 const MANY: u32 = 5;
 
 fn title(why: &LoginReason) -> &'static str {

@@ -12,8 +12,8 @@ happenings! {
     /// A happening of discovery, of the served resources or of their indices.
     #[derive(Clone, Debug, PartialEq, Eq)]
     enum Serving {
-        /// API discovery has failed and is retried after a pause. `is_news`: nothing else has failed for the same reason
-        /// yet.
+        /// API discovery has failed and is retried after a pause. `is_news`: nothing else has failed for the same
+        /// reason yet.
         DiscoveryFailed { error: String, pause: Duration, is_news: bool }
             => if *is_news { WARN } else { DEBUG },
             "API discovery failed; will retry in {:.1} seconds: {error}", pause.as_secs_f64();

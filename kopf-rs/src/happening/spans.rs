@@ -15,7 +15,7 @@ use crate::happening::meter::CallEnd;
 use crate::object::reference::Reference;
 use crate::object::resource::Resource;
 
-/// Creates the root span of a trace: handlers are called for a state of an object. `age` is the time since the
+/// Creates the root span of a trace, for a cycle that calls handlers. `age` is the time since the
 /// operator first saw the change. A retry is linked to the trace of the previous attempt.
 pub(crate) fn cycle(
     resource: &Resource,

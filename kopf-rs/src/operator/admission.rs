@@ -81,7 +81,7 @@ pub(crate) struct AdmissionWebhooks {
     propagation: Duration,
     /// The certificate generation that all configurations contain, after which the API server can call all webhooks.
     published: watch::Receiver<Published>,
-    /// The time for which the endpoint goes on answering after the request to end, if instances of the operator are replaced behind a Service.
+    /// The time for which the endpoint continues to answer after the request to end, if instances of the operator are replaced behind a Service.
     grace: Option<Duration>,
     _certificates: AbortOnDropHandle<()>,
 }

@@ -1,4 +1,4 @@
-//! Registers the kinds of an operator, by itself.
+//! Registers the kinds of an operator by applying their definitions.
 
 use serde::Serialize;
 use serde_json::Value;

@@ -114,7 +114,7 @@ struct Health {
 }
 
 impl Health {
-    /// Takes in an event. Returns whether it ends the failure of a watch that has panicked, which no other event would report.
+    /// Processes an event. Returns whether it ends the failure of a watch that has panicked, which no other event would report.
     fn on_event(&mut self, event: &WatchEvent) -> bool {
         let collection = &self.collection;
         match event {

@@ -1,6 +1,6 @@
 //! The name of this operator among its peers, in Kopf's form.
 //!
-//! Must not know its use.
+//! Must not know how the name is used.
 
 use std::time::Duration;
 

@@ -179,7 +179,7 @@ impl Matched {
             if demand.version == VersionDemand::Any || demand.resource == chosen {
                 self.add(chosen, demand.handler);
             } else if demand.version == VersionDemand::Accepted && accepts() {
-                // Another demand of the same handler is for the served version.
+                // The same handler accepts the served version, too, by another demand.
             } else {
                 self.not_in_this_version(demand, chosen);
             }

@@ -133,7 +133,7 @@ struct Watch {
     _task: AbortOnDropHandle<()>,
 }
 
-/// Runs discovery beside everything else.
+/// Runs discovery concurrently with all other work.
 struct Discovery {
     running: Option<BoxFuture<'static, Discovered>>,
     next: Option<Instant>,
@@ -346,7 +346,7 @@ impl Observer {
         self.discovery.next = self.schedule.on(event, Instant::now());
     }
 
-    /// Starts a discovery that is due, or takes in one that has ended.
+    /// Starts a discovery that is due, or processes the result of one that has ended.
     fn on_discovery(&mut self, ended: Option<Discovered>) {
         match ended {
             None => {
@@ -413,7 +413,7 @@ impl Observer {
         self.peerings
     }
 
-    /// Returns whether all resources that are known to be coming have arrived.
+    /// Returns whether all announced resources have been discovered.
     fn is_complete(&self) -> bool {
         let is_idle = self.discovery.running.is_none();
         is_idle && self.schedule.is_settled() && self.namespaces.are_known()

@@ -1,4 +1,4 @@
-//! Reports that watches and discovery recover, and that watches end. Must not know the words of the lines.
+//! Reports that watches and discovery recover, and that watches end. Must not know the texts of the lines.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::happening::serving::Watching;
 use crate::object::collection::Collection;
 use crate::rt::outage::Leaving;
 
-/// Reports that discovery or a watch goes on, with the line `resumed`. If other parts have failed for the same reason, reports the end of
+/// Reports that discovery or a watch works again, with the line `resumed`. If other parts have failed for the same reason, reports the end of
 /// their common outage instead.
 pub(crate) fn report_resumed<T: Happening>(leaving: Leaving, resumed: impl FnOnce(bool) -> T) {
     let is_news = leaving.is_news();

@@ -74,7 +74,7 @@ pub struct Peering {
     pub name: String,
     /// Pause as long as there is no object of that name. Default: `false`.
     pub mandatory: bool,
-    /// Operators with a lower priority pause. Among operators with equal priority, the one that was started first continues. Default: 0.
+    /// Operators with a lower priority pause. If priorities are equal, the operator that was started first continues. Default: 0.
     pub priority: i64,
     /// The time without a keep-alive after which the other operators consider this one dead, in whole seconds. It writes a keep-alive five to
     /// ten seconds earlier. Default: 60 seconds.
@@ -84,7 +84,7 @@ pub struct Peering {
 }
 
 /// Settings for the leader election among the operator's instances: only the instance that holds a Lease (`coordination.k8s.io/v1`) is
-/// active, and the others stand by.
+/// active, and the others are standbys.
 ///
 /// An instance that could not renew the Lease writes nothing more, even after it was frozen. The clocks of instances may differ, but their
 /// speeds must not differ by a tenth. `docs/replicas.md` describes the details.

@@ -346,7 +346,7 @@ async fn handlers_are_told_of_the_request() {
     );
 }
 
-/// Notes the reviews: whether they allow, and the code.
+/// Records of each review whether it was allowed, and its code.
 #[derive(Debug, Default)]
 struct Reviews(Mutex<Vec<(bool, u16)>>);
 
@@ -380,7 +380,7 @@ impl Meter for Reviews {
     fn fenced(&self, _: &'static str) {}
 }
 
-/// It is what the handler is for: nothing has failed, and the figures have the code that the client sees.
+/// A denial is a regular outcome and no failure. The metrics contain the code that the client sees.
 #[tokio::test(start_paused = true)]
 async fn a_denial_is_told_as_no_failure_and_counted_with_its_code() {
     let lines = Lines::default();

@@ -178,7 +178,7 @@ impl ChildApplier {
         }
     }
 
-    /// Takes in the answer to a write of a child. `is_own` says whether the operator changed the child with it.
+    /// Processes the answer to a write of a child. `is_own` says whether the operator changed the child with it.
     pub(super) fn replied(&self, target: &Target<'_>, found: (ChildSight, &Value), is_own: bool) {
         let news = self.watched.replied(&target.child, found, is_own);
         let kind = Arc::new(target.resource.clone());
@@ -241,7 +241,7 @@ impl ChildApplier {
         essence.digest().to_owned()
     }
 
-    /// Chooses the next step by looking at the object that has the child's name.
+    /// Chooses the next step by reading the object that has the child's name.
     async fn look(&self, task: &mut Task<'_>) -> Result<Step, Trouble> {
         let target = &task.target;
         let found = match target.cluster.look_at(target.path(), true).await {
@@ -273,7 +273,7 @@ impl ChildApplier {
         let request = self.request(task, &task.body, false);
         let reply = match target.cluster.apply(request).await {
             Ok(reply) => reply,
-            // Another writer has created it since the operator looked.
+            // Another writer has created it since the operator read it.
             Err(ClusterError::FieldConflicts(_)) if adopts => {
                 return Ok(Tried::Next(Step::Look));
             }

@@ -64,7 +64,7 @@ impl ChildApplier {
     }
 }
 
-/// Returns whether the operator has applied the child and has not heard otherwise since.
+/// Returns whether the operator has applied the child, and nothing has contradicted that since.
 fn is_applied(wish: &ChildWish, child: &ChildName) -> bool {
     let of_owner = wish.context.memo.get::<OfOwner>();
     of_owner.is_some_and(|it| it.with(|memory| memory.last(child).is_some()))

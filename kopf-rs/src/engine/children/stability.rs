@@ -1,4 +1,4 @@
-//! Holds back children that each call wants differently, or that others change after every apply.
+//! Delays applies of a child whose wanted content differs in each call, or that other writers change after every apply.
 //!
 //! Must not know requests.
 
@@ -26,7 +26,7 @@ impl Task<'_> {
         }
     }
 
-    /// Returns an error if the apply that is about to start has to be held back.
+    /// Returns an error if the apply that is about to start has to be delayed.
     pub(super) fn withheld(
         &self,
         of_owner: &OfOwner,

@@ -160,7 +160,7 @@ impl WatchedChildren {
         state.without_unlisted(&kind);
     }
 
-    /// Takes in one event of a watch. Returns the news for owners, and the uids of owners with left-over children.
+    /// Processes one event of a watch. Returns the messages for owners, and the uids of owners with left-over children.
     pub(super) fn on_event(
         &self,
         of: &Collection,
@@ -223,7 +223,7 @@ impl WatchedChildren {
         state.writing.entry(child.clone()).or_default().writers += 1;
     }
 
-    /// Notes that the write has ended. Returns the news for owners from the events that were held meanwhile.
+    /// Notes that the write has ended. Returns the messages for owners from the events that were held meanwhile.
     pub(super) fn end(&self, child: &ChildName) -> Vec<ChildNews> {
         let mut state = self.lock();
         let Some(held) = state.writing.get_mut(child) else {
@@ -244,7 +244,7 @@ impl WatchedChildren {
         woken
     }
 
-    /// Takes in the answer to a write. Returns the owners that may read indices which do not have the change yet.
+    /// Processes the answer to a write. Returns the owners that may read indices which do not have the change yet.
     pub(super) fn replied(
         &self,
         child: &ChildName,

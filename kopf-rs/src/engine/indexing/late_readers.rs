@@ -1,7 +1,7 @@
 //! Remembers handlers that ran for a state of an object before the indices of its kind had that state. They are called again afterwards.
 //!
-//! An index and a watch of children are fed by two watches of the same kind, and either may be ahead of the other. Pure data. Must not know
-//! what is indexed, nor how handlers are called.
+//! An index and a watch of children are fed by two watches of the same kind, and either may be ahead of the other. Pure data. Must not
+//! know the indexed data, nor how handlers are called.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -61,7 +61,7 @@ struct Stream {
     mark: u32,
     asked: Option<Instant>,
     synced: bool,
-    /// The error of a watch that cannot go on, and the time since it lasts.
+    /// The error of a watch that cannot continue, and the time since which it lasts.
     trouble: Option<(Instant, ClusterError)>,
 }
 
@@ -202,7 +202,7 @@ impl IndexedObjects {
         meant.map(|(key, _)| key.clone()).collect()
     }
 
-    /// Takes in one event of a watch. Returns the state that index functions have to examine, if there is one.
+    /// Processes one event of a watch. Returns the state that index functions have to examine, if there is one.
     pub(crate) fn on_event(
         &mut self,
         stream: StreamId,
@@ -298,7 +298,7 @@ impl IndexedObjects {
         self.announce(key, version, raw, is_awaited)
     }
 
-    /// Takes in the state of an object from the answer to the operator's own read or write. Returns the state to examine, if it is a newer
+    /// Processes the state of an object from the answer to the operator's own read or write. Returns the state to examine, if it is a newer
     /// one.
     pub(crate) fn answered(&mut self, key: &Key, raw: &Raw, now: Instant) -> Option<IndexRun> {
         let record = self.records.get_mut(key)?;
@@ -367,7 +367,7 @@ impl IndexedObjects {
             let functions = &run.kind.indexers;
             record.apply((effects, run.attempts), functions, &self.indices, leftovers);
         } else {
-            // The kind has other functions by now, so the object is examined anew.
+            // The kind has other functions by now, so the object is examined again.
             leftovers.keep_effects(effects);
         }
         drop(run.memo);
@@ -566,7 +566,7 @@ impl Record {
     }
 
     /// Moves the object to a watch of another declaration of its kind. If the functions or the API version differ, the object is examined
-    /// anew, and contributions to indices that are no longer fed are removed.
+    /// again, and contributions to indices that are no longer fed are removed.
     fn move_to(
         &mut self,
         kind: &ResourceHandlers,

@@ -1,6 +1,6 @@
-//! Standby while another instance leads: watches and indices go on, and the queue only records which objects need a look at the takeover.
+//! Standby while another instance leads: watches and indices continue, and the queue only records which objects to requeue at the takeover.
 //!
-//! Guarantees that no worker starts meanwhile, and that the takeover looks at each object that has needed attention since. Must not know how
+//! Guarantees that no worker starts meanwhile, and that the takeover requeues each object that has needed attention since. Must not know how
 //! leaders are elected.
 
 use std::collections::BTreeSet;
@@ -48,7 +48,7 @@ impl Queue {
         started
     }
 
-    /// Notes that the watch no longer shows the object and has reported that, so that a takeover does not look for it in vain. Does nothing
+    /// Notes that the watch no longer shows the object and has reported that, so that a takeover does not read it. Does nothing
     /// if the object was shown again since that report was taken.
     pub(crate) fn mark_out_of_sight(&self, key: &Key) {
         if let Some(busy) = self.lock().busy_slot(key)

@@ -351,7 +351,7 @@ async fn nothing_is_kept_of_an_object_whose_watch_is_closed_while_another_instan
     assert!(fed.queue.take_over().is_empty());
 }
 
-/// Checks that the object is dropped if the watch no longer shows it, because the next leader would look for it for ever.
+/// Checks that the object is dropped if the watch no longer shows it, because the next leader would read it again for ever.
 #[tokio::test]
 async fn an_absence_that_was_told_before_another_instance_works_is_not_forgotten() {
     for comes_back in [false, true] {
@@ -452,7 +452,7 @@ async fn nothing_is_noted_for_the_next_term_of_what_is_not_watched_any_more() {
     assert_eq!(noted(&fed), Some(0));
 }
 
-/// Checks that a worker begins anew after a pause, since others may have changed the object. An object that is idle while its daemons run
+/// Checks that a worker starts over after a pause, since others may have changed the object. An object that is idle while its daemons run
 /// stays busy until they have ended.
 #[tokio::test]
 async fn a_worker_that_is_busy_through_a_whole_pause_begins_anew() {

@@ -15,7 +15,7 @@ impl Worker {
         }
     }
 
-    /// Handles a cycle that may not begin. Returns when to look again.
+    /// Handles a cycle that may not begin. Returns when to requeue the object.
     pub(super) fn not_begun(&mut self, turn: Turn) -> Due {
         match turn {
             // The outcomes of the calls are still written.
@@ -29,7 +29,7 @@ impl Worker {
     }
 
     /// Handles an absence whose reason was not determined. If the object is also no longer watched, it is dropped, because no watch will
-    /// report the absence again. Returns when to look again.
+    /// report the absence again. Returns when to requeue the object.
     pub(in crate::engine) fn absence_is_left(&self) -> Due {
         if self.context.is_interrupted() {
             self.shared().queue.mark_out_of_sight(&self.context.key);
@@ -37,7 +37,7 @@ impl Worker {
         self.halted()
     }
 
-    /// Returns when to look again after a cycle that may not begin: the operator stops, or another message comes first.
+    /// Returns when to requeue the object after a cycle that may not begin: the operator stops, or another message comes first.
     pub(in crate::engine) fn halted(&self) -> Due {
         if self.shared().gate.is_open() {
             Due::Now

@@ -25,7 +25,7 @@ pub(crate) enum Written {
     Outdated(Result<Raw, ClusterError>),
     /// The content was refused, and would be again.
     Refused(String),
-    /// RBAC forbids the write, and the operator is to end.
+    /// RBAC forbids the write, and the operator runs with `once`.
     Forbidden(ClusterError),
     /// The operator stops, and this was the last attempt.
     GivenUp(ClusterError),
@@ -130,7 +130,7 @@ impl<'a> Job<'a> {
         self.tries.patience = patience;
     }
 
-    /// Sets the place where the facts that requests show are stored.
+    /// Sets the place where facts from the answers to requests are stored.
     pub(crate) fn tell(&mut self, shown: &'a mut Shown) {
         self.shown = Some(shown);
     }
@@ -140,7 +140,7 @@ impl<'a> Job<'a> {
         self.has_other_finalizers(&self.state)
     }
 
-    /// Takes in whether earlier requests have shown a status subresource that discovery does not list.
+    /// Notes whether earlier requests have shown a status subresource that discovery does not list.
     pub(super) fn know_status_path(&mut self, is_there: bool) {
         if self.may_be_apart {
             self.apart = is_there;
@@ -204,7 +204,7 @@ impl<'a> Job<'a> {
         })
     }
 
-    /// Takes in the answer to `request`. Returns the next step.
+    /// Processes the answer to `request`. Returns the next step.
     pub(super) fn take(&mut self, request: Request, answer: Result<Raw, ClusterError>) -> Step {
         match answer {
             Ok(found) => self.take_state(request, found),
@@ -302,7 +302,7 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// Takes in the reply to this part.
+    /// Processes the reply to this part.
     fn has_landed(&mut self, part: Part, reply: &Raw) {
         if self.parts().nth(1).is_some() {
             self.may_land_twice();

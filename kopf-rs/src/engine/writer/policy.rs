@@ -5,26 +5,26 @@
 //!
 //! | answer to a PATCH | next step |
 //! |---|---|
-//! | landed | the next part, or the end. If the finalizers after the status differ from those the rest expects: plan anew |
+//! | landed | the next part, or the end. If the finalizers after the status differ from those the rest expects: plan again |
 //! | landed, but without the status that came with the rest, and the subresource was not tried | the status once more, to the subresource |
 //! | not found or forbidden, for a status that is sent once more | there is no subresource: the end |
 //! | not found | the object is gone, or its version is no longer served. For the status: read the object |
 //! | another object has the name | the object is gone |
 //! | conflict | read the object |
 //! | refused | the end: the caller drops the refused content |
-//! | forbidden | the same again after a pause; an operator that is to end gives up at the fifth time |
+//! | forbidden | the same again after a pause; an operator with `once` gives up at the fifth time |
 //! | not sent, since another instance may lead | give up: the leader repeats the work |
 //! | busy, or no answer | the same again after a pause, which is at least as long as the server asks for |
 //!
 //! | the object, read after a conflict or a missing status | next step |
 //! |---|---|
 //! | not found, or another one | the object is gone |
-//! | with other finalizers than expected | plan anew |
+//! | with other finalizers than expected | plan again |
 //! | found, while the status was not found | all in one request |
-//! | as an unanswered request of this write has made it | that part has landed. If the rest expects other finalizers: plan anew |
-//! | in the known version, or in a newer one for the fourth time | plan anew |
-//! | in a newer version | the same changes bound to that version; changes by functions are computed anew |
-//! | not readable | plan anew, with the state that the watch reports |
+//! | as an unanswered request of this write has made it | that part has landed. If the rest expects other finalizers: plan again |
+//! | in the known version, or in a newer one for the fourth time | plan again |
+//! | in a newer version | the same changes bound to that version; changes by functions are computed again |
+//! | not readable | plan again, with the state that the watch reports |
 //!
 //! Pauses grow from `Settings::networking.first_backoff` to its `longest_backoff`, unless `Retry-After` asks for more. The first [`QUIET`]
 //! failures are logged at DEBUG only, unless they mean a long wait. `ClusterError::retry_after` limits `Retry-After`. A new plan waits for a
@@ -44,7 +44,7 @@ const QUIET: u32 = 3;
 const LONG: Duration = Duration::from_secs(5);
 /// The number of newer versions that a write bound to a version follows.
 const REBINDS: u32 = 3;
-/// The number of attempts that an operator which is to end makes if they are forbidden.
+/// The number of forbidden attempts after which an operator with `once` gives up.
 const ENOUGH: u32 = 5;
 
 /// A request of a write.
@@ -111,7 +111,7 @@ pub(super) struct Tries {
     pub(super) rebinds: u32,
     /// The status came with the rest, was dropped, and is sent once more to a subresource that may exist.
     pub(super) is_status_again: bool,
-    /// The operator is to end, so forbidden requests are not repeated for ever.
+    /// The operator runs with `once`, so forbidden requests are not repeated for ever.
     pub(super) once: bool,
     pub(super) patience: Patience,
 }
@@ -151,7 +151,7 @@ pub(super) enum Next {
     PlanAnew,
     Gone,
     Refused,
-    /// The request is forbidden, and the operator is to end.
+    /// The request is forbidden, and the operator runs with `once`.
     Forbidden,
     /// The operator stops.
     GiveUp,

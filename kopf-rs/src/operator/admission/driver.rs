@@ -60,7 +60,7 @@ pub(super) struct Driver<R> {
     failures: Backoff,
     /// The back-off after write conflicts.
     conflicts: Backoff,
-    /// The kind of failure that was last reported, with the rule that would permit the request, or with what is invalid.
+    /// The kind of failure that was last reported, with the rule that would permit the request, or with the invalid part.
     told: Option<(Discriminant<ClusterError>, String)>,
 }
 

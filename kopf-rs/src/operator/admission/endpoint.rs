@@ -42,7 +42,7 @@ const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// The time limit for an idle connection: longer than the 90 seconds of API servers, because otherwise their requests would race with our
 /// close.
 const IDLE: Duration = Duration::from_secs(180);
-/// The time for which accepted requests may go on while the endpoint ends.
+/// The time for which accepted requests may continue while the endpoint ends.
 const LAST_ANSWERS: Duration = Duration::from_secs(30);
 /// The safety margin before the API server gives up, because it rounds the timeout that it sends up to whole seconds.
 const MARGIN: Duration = Duration::from_secs(1);
@@ -129,7 +129,7 @@ impl Identity {
         })))
     }
 
-    /// Presents this certificate to new connections. Returns whether it differs. Existing connections go on.
+    /// Presents this certificate to new connections. Returns whether it differs. Existing connections continue.
     pub(crate) fn replace(&self, certificate: &str, config: Arc<ServerConfig>) -> bool {
         let mut shown = self.0.write().unwrap_or_else(PoisonError::into_inner);
         let is_other = shown.certificate != certificate;

@@ -244,7 +244,7 @@ impl ClientAuthorities {
 struct Problems(Option<String>);
 
 impl Problems {
-    /// Returns what was read. Reports each problem once, for as long as it lasts.
+    /// Returns the contents. Reports each problem once, for as long as it lasts.
     fn without<T>(&mut self, read: Result<T, String>) -> Option<T> {
         let (read, problem) = match read {
             Ok(read) => (Some(read), None),

@@ -36,7 +36,7 @@ pub(super) struct KeeperSetup {
     /// The authorities of the client certificates that are demanded.
     pub(super) client_authorities: ClientAuthorities,
     pub(super) clock: Clock,
-    /// The newest generation that all configurations contain, and since when.
+    /// The newest generation that all configurations contain, and the time since which they do.
     pub(super) published: watch::Receiver<Published>,
 }
 
@@ -47,7 +47,7 @@ pub(super) struct Keeper {
     /// The last known state of the Secret.
     found: Option<Value>,
     touched: Option<Touched>,
-    /// What is being done with the Secret.
+    /// The current operation on the Secret.
     doing: &'static str,
     trust: watch::Sender<Trust>,
     identity: Option<Identity>,
@@ -112,7 +112,7 @@ impl Keeper {
         }
     }
 
-    /// Takes the steps that are due. Returns the time of the next turn.
+    /// Takes the steps that are due. Returns the time of the next step.
     async fn turn(&mut self) -> Result<Timestamp, Failure> {
         self.read().await?;
         loop {
@@ -276,7 +276,7 @@ impl Keeper {
         Ok(())
     }
 
-    /// Returns the place where the certificates are kept, for people.
+    /// Returns the place where the certificates are kept, as text for messages.
     fn place(&self) -> String {
         match &self.setup.secret {
             Some(secret) => {

@@ -317,7 +317,7 @@ mod tests {
         })
     }
 
-    /// So many objects in each of two namespaces, stored in the former version.
+    /// Creates this number of objects in each of two namespaces, stored in the former version.
     async fn fill(cluster: &Cluster, count: usize) {
         let former = Resource {
             group: "example.com".to_owned(),
@@ -345,7 +345,7 @@ mod tests {
         cluster.apply_manifest(&definition("v1")).await.unwrap();
     }
 
-    /// Servers forget a list within minutes: with many objects, whoever begins anew never comes to an end.
+    /// Servers expire a list within minutes: with many objects, a migration that starts again each time would never end.
     #[tokio::test(start_paused = true)]
     async fn after_a_list_was_forgotten_no_object_is_written_again() {
         let server = ApiServer::new();

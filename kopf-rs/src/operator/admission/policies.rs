@@ -74,7 +74,7 @@ struct Own {
     found: Value,
 }
 
-/// What happens to such an object.
+/// The operation on such an object.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fate {
     Keep,
@@ -208,7 +208,7 @@ impl PolicyKeeper {
         self.is_newest = plans.iter().all(|it| it.decides);
         let has_rules = !self.setup.rules.is_empty();
         if !has_rules {
-            // Even if a newer instance decides, this one goes on watching, and removes itself from the lists at its end.
+            // Even if a newer instance decides, this one continues to watch, and removes itself from the lists at its end.
             self.is_listed = plans.iter().any(|it| it.is_listed);
         }
         // Goes on with the other policies after a failure.
@@ -223,7 +223,7 @@ impl PolicyKeeper {
             if is_written || !decides && !wanted.contains(name) && (has_rules || !plan.is_listed) {
                 return Fate::Keep;
             }
-            // Other instances would create a missing policy anew. So, without rules, it stays without its binding, and names this instance as
+            // Other instances would recreate a missing policy. So, without rules, it stays without its binding, and names this instance as
             // the newest.
             let is_shared = !has_rules && own.is_policy() && plan.is_shared;
             // The kinds of a wanted policy are not served at present. Its list would otherwise name instances that are gone, and not this one.
@@ -238,7 +238,7 @@ impl PolicyKeeper {
             let all = all_own.iter().zip(&plans).zip(&fates);
             all.filter(move |(_, it)| **it == fate).map(|(it, _)| it)
         };
-        // Before the bindings are deleted, so that no other instance creates them anew.
+        // Before the bindings are deleted, so that no other instance recreates them.
         for (own, plan) in due(Fate::List) {
             self.is_listed = true;
             all = all.and(self.list(own, plan).await);

@@ -16,7 +16,7 @@ pub(super) struct Trust {
     pub(super) newest: u32,
 }
 
-/// The newest generation that all publishers have written, and since when.
+/// The newest generation that all publishers have written, and the time since which they have.
 pub(super) type Published = Option<(u32, Instant)>;
 
 /// Collects the generation of each publisher.

@@ -26,13 +26,13 @@ pub(super) struct Sharing {
     annotation: String,
     name: String,
     clock: Clock,
-    /// The time of registration, fixed at the first look at the object.
+    /// The time of registration, fixed when the object is first read.
     since: Option<i64>,
-    /// The last heartbeat, and since when it counts.
+    /// The last heartbeat, and the time at which it was set.
     sign: (i64, Instant),
     /// The heartbeats of the other instances, and when they were first seen.
     others: BTreeMap<String, (i64, Instant)>,
-    /// The time of the last look.
+    /// The time of the last read.
     looked: Instant,
 }
 
@@ -100,7 +100,7 @@ impl Sharing {
         if given.elapsed() >= SIGN {
             self.sign = (known.saturating_add(1).max(now), Instant::now());
         }
-        // Silence does not count while this instance did not look: the server may have been down, so that heartbeats failed.
+        // Silence does not count while this instance did not read the object: the server may have been down, so that heartbeats failed.
         let unseen = self.looked.elapsed().saturating_sub(SIGN);
         self.looked = Instant::now();
         self.others.retain(|_, (_, seen)| {
@@ -125,7 +125,7 @@ impl Sharing {
         all.clone().only(|name| !is_gone(name))
     }
 
-    /// Returns the time of the next look at the latest, to send a heartbeat and to see those of others.
+    /// Returns the longest pause before the next read, to send a heartbeat and to see those of others.
     pub(super) fn pause(&self) -> Duration {
         if self.others.is_empty() {
             Duration::MAX
@@ -200,7 +200,7 @@ mod tests {
         shared
     }
 
-    /// Looks at the object, and writes the list if it has changed. Returns whether it has, and whether the instance decides.
+    /// Reads the object, and writes the list if it has changed. Returns whether it has, and whether the instance decides.
     fn look(object: &mut Value, sharing: &mut Sharing) -> (bool, bool) {
         let all = sharing.instances(Some(object));
         let joined = sharing.joined(&all);
@@ -264,7 +264,7 @@ mod tests {
             mut old,
             mut new,
         } = shared();
-        // Printed manifests were applied anew, and the newer instance registered first.
+        // Printed manifests were applied again, and the newer instance registered first.
         object["metadata"]["annotations"] = old.annotations(&Instances::default());
         assert_eq!(look(&mut object, &mut new), (true, true));
         assert_eq!(look(&mut object, &mut old), (true, false));

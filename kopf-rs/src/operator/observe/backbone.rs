@@ -63,7 +63,7 @@ impl Namespaces {
         self.patterns.as_ref().map(|_| &self.found)
     }
 
-    /// Takes in an event. Returns whether the set of namespaces has changed.
+    /// Processes an event. Returns whether the set of namespaces has changed.
     pub(super) fn on_event(&mut self, event: WatchEvent) -> bool {
         match event {
             WatchEvent::Listing(_) => {

@@ -21,7 +21,7 @@ impl Leading {
         if role.is_some() {
             engine.stand_by();
         }
-        // A role that was published before counts as news, too.
+        // A role that was published before counts as a change, too.
         let told = told.map(|mut told| {
             told.mark_changed();
             told

@@ -2,7 +2,7 @@
 //! one is paused.
 //!
 //! Guarantees that the operator handles nothing before it has written its record and read those of the others, and that an unreachable
-//! object changes no known fact: a peer that this operator is paused for counts as dead only after the server has accepted the removal of
+//! object changes no known fact: a peer for which this operator pauses counts as dead only after the server has accepted the removal of
 //! its record in the version that was read last. Must not know what a pause does.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -383,7 +383,7 @@ impl Peerings {
     fn tell_rivals(&mut self, verdicts: &[Verdict]) {
         let shown = verdicts.iter().flat_map(|it| it.rivals.iter().cloned());
         let peers: Vec<String> = shown.collect();
-        // The time of the last heartbeat is no news.
+        // The time of the last heartbeat is not reported.
         let name = |shown: &String| shown.split(": ").next().unwrap_or_default().to_owned();
         let rivals: BTreeSet<String> = peers.iter().map(name).collect();
         if rivals != self.rivals && !rivals.is_empty() {
@@ -419,7 +419,7 @@ impl Peerings {
 }
 
 impl PeeringWatch {
-    /// Takes in a state of the object, unless a newer one is known.
+    /// Processes a state of the object, unless a newer one is known.
     fn look_at(&mut self, raw: &Raw, own: &OwnPeer, clock: Clock) {
         let version = &raw.facts().resource_version;
         let [known, new] = [&self.version, version].map(|it| Version::of(it));

@@ -14,7 +14,7 @@ use crate::object::resource::Resource;
 const SOON: Duration = Duration::from_millis(100);
 /// The number of discoveries that follow an announcement, because servers announce a definition a moment before they serve its resources.
 const LOOKS: u32 = 6;
-/// The pause before one more discovery after a successful one, which may have been too early for the news that caused it.
+/// The pause before one more discovery after a successful one, which may have come before the server knew the announced kinds.
 const CONFIRMATION: Duration = Duration::from_secs(3);
 /// The number of times that the pause before a discovery after a missing resource is doubled: up to 51 seconds.
 const DOUBLINGS: u32 = 9;
@@ -98,7 +98,7 @@ impl DiscoverySchedule {
         }
     }
 
-    /// Takes in an event. Returns the time of the next discovery, unless another event changes it.
+    /// Processes an event. Returns the time of the next discovery, unless another event changes it.
     pub(super) fn on(&mut self, event: &Event<'_>, now: Instant) -> Option<Instant> {
         match event {
             Event::DefinitionsListing => self.announced.clear(),
@@ -151,7 +151,7 @@ impl DiscoverySchedule {
         self.next
     }
 
-    /// Returns whether the definitions are known, and no resource that handlers wait for is known to be coming.
+    /// Returns whether the definitions are known, and no announced resource that handlers wait for is missing.
     pub(super) fn is_settled(&self) -> bool {
         let is_coming = self.is_unresolved && !self.announced.is_empty() && self.looks > 0;
         let is_missing = (1..=LOOKS).contains(&self.missing);

@@ -37,7 +37,7 @@ impl Unserved {
         (self.lines, self.unresolved) = (lines, unresolved);
     }
 
-    /// Returns the part that has not been reported yet. A list that has become shorter is no news.
+    /// Returns the part that has not been reported yet. A list that has become shorter is not reported.
     fn news(&self, serving: Serving, line: &str) -> Option<Serving> {
         match serving {
             Serving::Unresolved { mut selectors } => {

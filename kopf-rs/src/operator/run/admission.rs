@@ -45,7 +45,7 @@ impl CheckedOperator {
         started.map_err(OperatorError::Admission)
     }
 
-    /// Waits until the webhooks cannot go on. Returns the reason.
+    /// Waits until the webhooks cannot continue. Returns the reason.
     pub(super) async fn webhooks_fail(admission: Option<&mut AdmissionWebhooks>) -> OperatorError {
         match admission {
             Some(admission) => OperatorError::Admission(Box::pin(admission.failed()).await),

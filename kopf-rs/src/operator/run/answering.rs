@@ -26,15 +26,13 @@ pub(super) struct Answering {
 }
 
 impl Operator {
-    /// Reports over HTTP how the operator is. At this URL, such as `http://0.0.0.0:8080/healthz`, it returns the results of probes
-    /// (`#[on_probe]`), and at the same host and port
+    /// Serves the health of the operator over HTTP. This URL, such as `http://0.0.0.0:8080/healthz`, returns the results of probes
+    /// (`#[on_probe]`). Further paths of the same host and port return
     ///
-    /// - at `/livez`, whether it lives: its threads are not blocked, no watch has been silent for too long, and no object waits for too
-    ///   long;
-    /// - at `/readyz`, whether it does its work: for each of its resources, whether all objects were listed and are watched, or why not, and
-    ///   for each index, whether it is filled;
-    /// - at `/readyz/webhooks`, whether admission webhooks are answered: the readiness probe of a Pod that a Service for webhooks leads to;
-    /// - at `/statusz`, its present work, as JSON, for clients on the same machine (such as `kubectl port-forward`).
+    /// - `/livez`: success if the threads respond, no watch has been silent for too long, and no object waits for too long;
+    /// - `/readyz`: success if the objects of all resources are listed and watched, and all indices are filled; otherwise the causes;
+    /// - `/readyz/webhooks`: success if admission webhooks are answered; for the readiness probe of a Pod behind a Service for webhooks;
+    /// - `/statusz`: its present work, as JSON, for clients on the same machine (such as `kubectl port-forward`).
     ///
     /// `?verbose` lists the checks, and `?exclude=NAME` leaves one out, as in Kubernetes. [`Health`](crate::Health) has the limits. The
     /// endpoints have a thread of their own, and start before startup handlers are called. By default there are none.

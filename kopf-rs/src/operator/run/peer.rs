@@ -8,7 +8,7 @@ use crate::operator::settings::Settings;
 use crate::reaction::peering::OwnPeer;
 
 impl CheckedOperator {
-    /// Returns the identity. Instances that share a Lease are one operator to others, whichever of them leads.
+    /// Returns the identity. Instances that share a Lease are one operator to others, whichever instance leads.
     fn identity_of_peer(&self, settings: &Settings, started: Timestamp) -> String {
         if !settings.lease.enabled {
             return identity(started, &self.rng);

@@ -1,4 +1,4 @@
-//! Starts the Kubernetes Events of an operator's handlers.
+//! Starts to post the Kubernetes Events of an operator's handlers.
 
 use crate::cluster::Cluster;
 use crate::engine::posting::poster::PosterSetup;

@@ -166,7 +166,7 @@ impl Room {
         Ok((Bytes::from_owner(held), share))
     }
 
-    /// Takes room for so many bytes, if necessary that of a body that has stalled.
+    /// Reserves room for this many bytes, if necessary that of a stalled body.
     async fn take(&self, bytes: usize) -> Result<OwnedSemaphorePermit, Refused> {
         let bytes = u32::try_from(bytes).map_err(|_| too_large())?;
         loop {
