@@ -2,6 +2,8 @@
 //!
 //! A field is restored only if the value at its path is unchanged. Must not know where the fields are stored.
 
+use std::collections::HashMap;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -67,17 +69,21 @@ impl Lost {
         lost
     }
 
-    /// Restores the value, unless the current value has changed or its parent is gone. Returns true if it was restored.
-    pub(crate) fn restore(&self, object: &mut Value) -> bool {
-        let Some((last, path)) = self.at.split_last() else {
-            return false;
-        };
-        if let [Segment::Member(name), ..] = &self.at[..]
-            && IDENTITY.contains(&name.as_str())
-        {
-            return false;
-        }
-        let Some(parent) = path.iter().try_fold(object, |at, step| step.of(at)) else {
+    /// Restores these values, unless the current value has changed or its parent is gone. Returns which ones were restored. Visits each list once
+    /// for all paths into it, because users can write thousands of paths into a long list.
+    pub(crate) fn restore(all: &[Self], object: &mut Value) -> Vec<bool> {
+        let is_identity = |step: &Segment| matches!(step, Segment::Member(name) if IDENTITY.contains(&name.as_str()));
+        let may_change = |lost: &Self| lost.at.first().is_some_and(|step| !is_identity(step));
+        let mut order: Vec<usize> = (0..all.len()).filter(|it| may_change(&all[*it])).collect();
+        order.sort_by(|one, other| all[*one].at.cmp(&all[*other].at));
+        let mut restored = vec![false; all.len()];
+        restore_below(object, 0, &order, all, &mut restored);
+        restored
+    }
+
+    /// Restores the value in its parent.
+    fn restore_in(&self, parent: &mut Value) -> bool {
+        let Some(last) = self.at.last() else {
             return false;
         };
         match (last, parent) {
@@ -111,9 +117,16 @@ impl Lost {
         matches!(self.at.first(), Some(Segment::Member(name)) if name == member)
     }
 
-    /// Returns true if the path equals one of these or lies below it.
+    /// Returns true if the path equals one of these or lies below it. `others` are [sorted](Self::sorted).
     pub(crate) fn is_within(&self, others: &[Self]) -> bool {
-        others.iter().any(|other| self.at.starts_with(&other.at))
+        let after = others.partition_point(|other| other.at <= self.at);
+        after > 0 && self.at.starts_with(&others[after - 1].at)
+    }
+
+    /// Sorts results of [`Lost::between`] by their paths.
+    pub(crate) fn sorted(mut all: Vec<Self>) -> Vec<Self> {
+        all.sort_by(|one, other| one.at.cmp(&other.at));
+        all
     }
 
     /// Returns true if no path lies below another one. This holds for all results of [`Lost::between`]. Other lists are forgeries, and
@@ -138,18 +151,47 @@ impl Lost {
     }
 }
 
-impl Segment {
-    fn of<'a>(&self, value: &'a mut Value) -> Option<&'a mut Value> {
-        match (self, value) {
-            (Self::Member(name), Value::Object(members)) => members.get_mut(name),
-            (Self::Named([member], name), Value::Array(items)) => {
-                let mut items = items.iter_mut();
-                items.find(|it| name_of(it) == Some((member.as_str(), name.as_str())))
+/// Restores the values whose paths continue below this value, which lies at this depth. `order` has their numbers, sorted by path.
+fn restore_below(
+    value: &mut Value,
+    depth: usize,
+    order: &[usize],
+    all: &[Lost],
+    restored: &mut [bool],
+) {
+    let mut places = None;
+    let step_of = |number: &usize| &all[*number].at[depth];
+    for group in order.chunk_by(|one, other| step_of(one) == step_of(other)) {
+        let ends = group.partition_point(|number| all[*number].at.len() == depth + 1);
+        let (leaves, deeper) = group.split_at(ends);
+        for number in leaves {
+            restored[*number] = all[*number].restore_in(value);
+        }
+        let child = match (deeper.first().map(step_of), &mut *value) {
+            (Some(Segment::Member(name)), Value::Object(members)) => members.get_mut(name),
+            (Some(Segment::Named([member], name)), Value::Array(items)) => {
+                let places = places.get_or_insert_with(|| places_of(items));
+                let place = places.get(name).filter(|(of, _)| of == member);
+                place.and_then(|(_, at)| items.get_mut(*at))
             }
             // An item without a name is restored as a whole, so no path leads into it.
             _ => None,
+        };
+        if let Some(child) = child {
+            restore_below(child, depth + 1, deeper, all, restored);
         }
     }
+}
+
+/// Returns the member that holds each name of an item, and the item's place. The first item of a name counts.
+fn places_of(items: &[Value]) -> HashMap<String, (&'static str, usize)> {
+    let mut places = HashMap::with_capacity(items.len());
+    for (at, item) in items.iter().enumerate() {
+        if let Some((member, name)) = name_of(item) {
+            places.entry(name.to_owned()).or_insert((member, at));
+        }
+    }
+    places
 }
 
 fn compare(was: Option<&Value>, is: Option<&Value>, at: &mut Vec<Segment>, lost: &mut Vec<Lost>) {
@@ -228,10 +270,29 @@ mod tests {
 
     fn restored(lost: &[Lost], object: Value) -> Value {
         let mut object = object;
-        for one in lost {
-            one.restore(&mut object);
-        }
+        Lost::restore(lost, &mut object);
         object
+    }
+
+    /// Any user may write such an annotation, and each read of the object restores it. With a search for each path, this takes minutes.
+    #[test]
+    fn many_paths_into_a_long_list_are_restored() {
+        let names = 0..60_000;
+        let items: Value = names.map(|it| json!({"name": it.to_string()})).collect();
+        let mut object = spec(json!({"items": items}));
+        let of =
+            |it: u32| json!({"at": ["spec", "items", [["name"], it.to_string()], "x"], "is": it});
+        let paths: Value = (40_000..60_000).map(of).collect();
+        let lost: Vec<Lost> = serde_json::from_value(paths).unwrap();
+        assert_eq!(Lost::restore(&lost, &mut object), vec![true; 20_000]);
+        let items = &object["spec"]["items"];
+        assert_eq!(
+            (&items[39_999]["x"], &items[59_999]["x"]),
+            (&json!(null), &json!(59_999))
+        );
+        let hidden = Lost::sorted(lost.clone());
+        assert!(lost.iter().all(|it| it.is_within(&hidden)));
+        assert!(!lost[0].is_within(&hidden[1..]));
     }
 
     #[test]

@@ -56,7 +56,9 @@ enum Verdict {
 impl Between<'_> {
     pub(super) fn restore(self, object: Value, mut carried: Vec<Lost>) -> Restored {
         let mut tried = object.clone();
-        carried.retain(|it| self.rules.carries(it) && it.restore(&mut tried));
+        carried.retain(|it| self.rules.carries(it));
+        let mut restored = Lost::restore(&carried, &mut tried).into_iter();
+        carried.retain(|_| restored.next() == Some(true));
         let faults = if carried.is_empty() {
             Some(BTreeSet::new())
         } else {
@@ -73,7 +75,7 @@ impl Between<'_> {
         let mut restorer = Restorer {
             between: self,
             faults,
-            hidden: Lost::between(self.counterpart, &before.object),
+            hidden: Lost::sorted(Lost::between(self.counterpart, &before.object)),
             restored: Restored {
                 object,
                 back,
@@ -118,9 +120,7 @@ impl Restorer<'_> {
     fn try_all(&mut self, carried: &[Lost]) -> Verdict {
         let between = self.between;
         let mut object = self.restored.object.clone();
-        for lost in carried {
-            lost.restore(&mut object);
-        }
+        Lost::restore(carried, &mut object);
         let faults = between.rules.faults(between.version, &object);
         if faults.is_none_or(|it| !it.is_subset(&self.faults)) {
             return Verdict::Refused;

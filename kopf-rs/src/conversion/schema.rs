@@ -118,7 +118,14 @@ impl Check<'_> {
             self.require("maximum", number < most || !is_open && number <= most);
         }
         if let Some(step) = schema["multipleOf"].as_f64().filter(|it| *it > 0.0) {
-            self.require("multipleOf", (number / step).fract() == 0.0);
+            // As the server: 0.3 is a multiple of 0.1.
+            let times = if step < 1.0 {
+                1.0 / step * number
+            } else {
+                number / step
+            };
+            let is_whole = (times - times.round()).abs() <= 1e-9 * times.abs();
+            self.require("multipleOf", is_whole);
         }
     }
 
@@ -126,8 +133,9 @@ impl Check<'_> {
         let length = text.chars().count();
         self.bounds(schema, ["minLength", "maxLength"], length);
         if let Some(pattern) = schema["pattern"].as_str() {
+            // The server checks the value at the next write; hiding it would lose it.
             let compiled = self.schema.patterns.get(pattern).and_then(Option::as_ref);
-            self.require("pattern", compiled.is_some_and(|it| it.is_match(text)));
+            self.require("pattern", compiled.is_none_or(|it| it.is_match(text)));
         }
         if let Some(format) = schema["format"].as_str() {
             self.require("format", has_format(format, text));
@@ -435,8 +443,26 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_compared_with_a_pattern_is_refused() {
+    fn what_cannot_be_compared_with_a_pattern_is_accepted() {
         let schema = json!({"type": "string", "pattern": "^\\p{Greek}$"});
-        assert_eq!(faults(&schema, &json!("α")), [".a: pattern"]);
+        assert_eq!(faults(&schema, &json!("α")), [""; 0]);
+    }
+
+    #[test]
+    fn multiples_are_those_of_the_server() {
+        for (number, step, expected) in [
+            (json!(0.3), 0.1, 0),
+            (json!(0.35), 0.1, 1),
+            (json!(9), 3.0, 0),
+            (json!(10), 3.0, 1),
+            (json!(1e300), 1e-300, 1),
+        ] {
+            let schema = json!({"type": "number", "multipleOf": step});
+            assert_eq!(
+                faults(&schema, &number).len(),
+                expected,
+                "{number} of {step}"
+            );
+        }
     }
 }
