@@ -14,6 +14,7 @@ mod signals;
 mod traces;
 mod webhooks;
 mod why;
+pub(crate) mod yaml;
 
 use std::error::Error;
 use std::io::Write;

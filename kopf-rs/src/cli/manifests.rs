@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 use serde_saphyr::{MessageFormatter as _, UserMessageFormatter};
 
+use crate::cli::yaml;
+
 /// One object of a file.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Manifest {
@@ -148,10 +150,7 @@ fn parse(file: &Path, text: &str) -> Result<Vec<Manifest>, ManifestError> {
 fn parse_yaml(file: &Path, text: &str) -> Result<Vec<Manifest>, ManifestError> {
     let documents = documents(text).into_iter();
     let parsed = documents.map(|document| {
-        // As in kubectl, `0400` is octal, as in YAML 1.1.
-        let options = serde_saphyr::options! { legacy_octal_numbers: true };
-        let text = document.text.join("\n");
-        let parsed = serde_saphyr::from_str_with_options::<Value>(&text, options);
+        let parsed = yaml::parse(&document.text.join("\n"));
         let line = document.line + document.first_content();
         let place = Place::new(file, document.number, line);
         let object = parsed.map_err(|error| {
@@ -162,6 +161,7 @@ fn parse_yaml(file: &Path, text: &str) -> Result<Vec<Manifest>, ManifestError> {
                 UserMessageFormatter.format_message(error.without_snippet()),
             )
         })?;
+        let object = object.into_iter().next().unwrap_or_default();
         Ok(Manifest { place, object })
     });
     parsed.collect()
@@ -396,27 +396,6 @@ mod tests {
             error("o.yaml", "apiVersion: v1\nkind: App\n"),
             "o.yaml, document 1, line 1: the object has no metadata.name"
         );
-    }
-
-    #[test]
-    fn numbers_are_those_that_kubectl_reads() {
-        for (text, number) in [
-            ("0400", 256.into()),
-            ("0644", 420.into()),
-            ("010", 8.into()),
-            ("-0755", (-493).into()),
-            ("0_7", 7.into()),
-            ("0o17", 15.into()),
-            ("0x1F", 31.into()),
-            ("0", 0.into()),
-            ("10", 10.into()),
-            ("0.5", 0.5.into()),
-            ("\"0400\"", Value::from("0400")),
-        ] {
-            let text = format!("{APP}spec: {{mode: {text}}}\n");
-            let parsed = parse(Path::new("o.yaml"), &text).unwrap();
-            assert_eq!(parsed[0].object["spec"]["mode"], number, "{text}");
-        }
     }
 
     #[test]

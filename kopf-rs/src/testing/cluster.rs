@@ -10,6 +10,7 @@ use kopf_rs_apiserver::{ApiServer, Entry, Fault, FaultHandle};
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
+use crate::cli::yaml;
 use crate::cluster::Client;
 use crate::operator::run::Operator;
 use crate::testing::asking::{self, USER_AGENT};
@@ -164,10 +165,8 @@ impl TestCluster {
     /// # Panics
     /// Panics if the text is neither YAML nor JSON, or if the server rejects an object.
     pub async fn apply(&self, text: &str) -> Vec<Value> {
-        // As in kubectl, `0400` is octal.
-        let options = serde_saphyr::options! { legacy_octal_numbers: true };
-        let parsed = serde_saphyr::from_multiple_with_options::<Value>(text, options);
-        let documents = parsed.unwrap_or_else(|error| panic!("not YAML: {error}\n{text}"));
+        let documents =
+            yaml::parse(text).unwrap_or_else(|error| panic!("not YAML: {error}\n{text}"));
         let mut stored = Vec::new();
         for object in documents.into_iter().filter(|it| !it.is_null()) {
             stored.push(self.apply_one(object).await);
