@@ -545,23 +545,29 @@ async fn misused_children_are_told(cluster: TestCluster) {
         cause.subhandlers()?;
         Ok(())
     });
-    let calls = test.calls.clone();
-    let sided = handler("sided", move |cause: Context| {
-        let calls = calls.clone();
-        async move {
-            let subs = cause.subhandlers()?;
-            subs.add(child("grown", &calls, 0).field("spec.size").new(2));
-            Ok(())
-        }
-    });
+    let alone = |id, child: Callback| {
+        handler(id, move |cause: Context| {
+            let child = child.clone();
+            async move {
+                cause.subhandlers()?.add(child);
+                Ok(())
+            }
+        })
+    };
+    let grown = child("grown", &test.calls, 0).field("spec.size").new(2);
+    let ticking = child("ticking", &test.calls, 0).interval(1);
     let registry = Registry::new()
         .on_create(test.selector(), twins)
-        .on_create(test.selector(), sided)
+        .on_create(test.selector(), alone("sided", grown))
+        .on_create(test.selector(), alone("timed", ticking))
         .on_event(test.selector(), raw);
     let working = test.start(registry);
     test.create("o", json!({"size": 2})).await;
     test
         .line("Handler 'sided' failed permanently: sub-handler 'grown/spec.size': `old` and `new` belong to sub-handlers of on_update and on_field, but its parent is one of on_create: use `value` or `when` here")
+        .await;
+    test
+        .line("Handler 'timed' failed permanently: sub-handler 'ticking': `interval` is not an option of sub-handlers")
         .await;
     test.line("there are two sub-handlers 'parent/twin'").await;
     test.line(

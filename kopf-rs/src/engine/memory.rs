@@ -79,12 +79,12 @@ impl Recent {
     /// The number of times that a worker removes a finalizer which another writer keeps adding.
     const REMOVALS: u8 = 3;
 
-    /// Counts an own change of the finalizers, which leaves the operator's own on the object or removes it.
-    pub(crate) fn count_removed_finalizer(&mut self, is_held: bool) {
-        self.removed_finalizers = if is_held {
-            0
-        } else {
-            self.removed_finalizers.saturating_add(1)
+    /// Counts a landed change of the finalizers that adds or removes the operator's own. Changes of other finalizers do not count.
+    pub(crate) fn count_removed_finalizer(&mut self, was_held: bool, is_held: bool) {
+        self.removed_finalizers = match (was_held, is_held) {
+            (true, false) => self.removed_finalizers.saturating_add(1),
+            (false, true) => 0,
+            _ => return,
         };
     }
 
@@ -355,6 +355,24 @@ mod tests {
         ];
         let all: usize = sizes.iter().sum();
         assert!(all <= 200, "{all} bytes: {sizes:?}");
+    }
+
+    #[test]
+    fn a_finalizer_is_contested_after_three_removals_in_a_row() {
+        let mut recent = Recent::default();
+        let (removal, addition) = ((true, false), (false, true));
+        let other = [(true, true), (false, false)];
+        for (edits, is_contested) in [
+            (vec![removal, removal, addition], false),
+            (vec![removal, removal, other[0], other[1]], false),
+            (vec![removal, other[0], other[1]], true),
+            (vec![addition], false),
+        ] {
+            for (was_held, is_held) in edits {
+                recent.count_removed_finalizer(was_held, is_held);
+            }
+            assert_eq!(recent.is_finalizer_contested(), is_contested);
+        }
     }
 
     #[test]

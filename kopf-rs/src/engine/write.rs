@@ -455,7 +455,7 @@ impl Worker {
         Due::Never
     }
 
-    /// Counts a landed edit that adds or removes the operator's own finalizer. Edits of other finalizers do not count.
+    /// Counts a landed edit that adds or removes the operator's own finalizer.
     fn count_removed_finalizer(&mut self, written: &Patch, before: Option<&[String]>) {
         let sent = written.get(&["metadata", "finalizers"]);
         let (Some(before), Some(sent)) = (before, sent) else {
@@ -466,9 +466,8 @@ impl Worker {
         let is_held = sent
             .as_array()
             .is_some_and(|all| all.iter().any(|it| it == own));
-        if was_held != is_held {
-            self.memory.recent.count_removed_finalizer(is_held);
-        }
+        let recent = &mut self.memory.recent;
+        recent.count_removed_finalizer(was_held, is_held);
     }
 
     /// Counts a round of self-triggered changes: no other writer has changed the object since its handlers last did.

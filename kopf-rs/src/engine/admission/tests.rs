@@ -280,6 +280,7 @@ async fn all_is_selected_in_the_process_too() {
     for (operations, is_called) in [
         (vec![], false),
         (vec![Delete], true),
+        (vec![Delete, Delete], true),
         (vec![Delete, Create], false),
     ] {
         let registry = Registry::new().on_mutate(KIND, made().operations(operations));

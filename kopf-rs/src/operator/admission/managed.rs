@@ -257,3 +257,58 @@ fn source<'a>(setup: &'a ManagedSetup, found: &'a Found, trust: &'a Trust) -> So
         only_persistent: false,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use kopf_rs_apiserver::{ApiServer, Fault, Verb};
+
+    use super::*;
+    use crate::cluster::Client;
+    use crate::handler::registry::Registry;
+    use crate::handler::registry::callback::handler;
+    use crate::operator::admission::publishing::Publishing;
+    use crate::rt::clock::Clock;
+
+    /// Returns the configuration of one webhook for pods, which must not outlive the instance.
+    fn configuration(server: &ApiServer) -> Configuration {
+        let cluster = Cluster::new(Client::new(server.service(), "default"));
+        let check = handler("check", |_| async { Ok(()) });
+        let found = Found {
+            resources: vec![Resource::built_in("", "Pod", true)],
+            namespaces: None,
+        };
+        let setup = ManagedSetup {
+            cluster,
+            handlers: Registry::new()
+                .on_validate("pods", check)
+                .handlers()
+                .to_vec(),
+            name: "op.kopf.rs".to_owned(),
+            client: ClientConfig::Url("https://host:1".to_owned()),
+            own_namespace: None,
+            sharing: Sharing::new("op.kopf.rs", "one", Clock::start()),
+            persists: false,
+            found: watch::channel(Some(found)).1,
+            trust: watch::channel(Trust::default()).1,
+        };
+        let publisher = Publishing::new().publisher();
+        Configuration::new(setup, AdmissionKind::Validate, publisher)
+    }
+
+    /// An endpoint that closes right after its webhooks were removed would fail requests of servers that still call it.
+    #[tokio::test(start_paused = true)]
+    async fn a_removal_counts_even_if_the_release_fails_or_is_repeated() {
+        let server = ApiServer::new();
+        let mut configuration = configuration(&server);
+        assert!(configuration.reconcile().await.is_ok());
+        // So the release looks at the configuration twice.
+        configuration.is_in_doubt = true;
+        let plural = "validatingwebhookconfigurations";
+        let failed = Fault::answer(500).on(Verb::Get).plural(plural);
+        let failed = server.fault(failed.nth(2).times(1));
+        assert!(configuration.release().await.is_err());
+        assert_eq!(failed.hits(), 1);
+        assert!(configuration.report_unreleased(String::new()));
+        assert!(matches!(configuration.release().await, Ok(true)));
+    }
+}

@@ -369,6 +369,20 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn a_change_of_the_definition_ends_no_pause_after_a_failure() {
+        let server = ApiServer::new();
+        let mut migration = migrating(&server);
+        fill(&migration.setup.cluster, 1).await;
+        let refused = server.fault(Fault::answer(403).on(Verb::List).plural("things"));
+        let hour = Duration::from_secs(3600);
+        assert!(migration.reconcile().await.is_err());
+        assert!(timeout(hour, migration.changed()).await.is_err());
+        refused.clear();
+        assert!(migration.reconcile().await.is_ok());
+        assert!(timeout(hour, migration.changed()).await.is_ok());
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn a_definition_that_must_not_be_read_is_told_of_once() {
         let server = ApiServer::new();
         let _forbidden = server.fault(Fault::answer(403).plural("customresourcedefinitions"));

@@ -93,7 +93,13 @@ impl PolicyKeeper {
     /// Starts to keep the policies up to date.
     pub(crate) fn start(setup: PolicySetup) -> Drivers {
         let (cluster, backoff) = (setup.cluster.clone(), setup.backoff);
-        let keeper = Self {
+        let mut drivers = Drivers::new();
+        drivers.start(Driver::new(Self::new(setup), &cluster, backoff));
+        drivers
+    }
+
+    fn new(setup: PolicySetup) -> Self {
+        Self {
             sharing: Sharing::new(&setup.domain, &setup.instance, setup.clock),
             setup,
             is_newest: false,
@@ -101,10 +107,7 @@ impl PolicyKeeper {
             watched: None,
             taken: Vec::new(),
             told: Vec::new(),
-        };
-        let mut drivers = Drivers::new();
-        drivers.start(Driver::new(keeper, &cluster, backoff));
-        drivers
+        }
     }
 
     /// Returns whether discovery has ended.
@@ -468,3 +471,6 @@ async fn any([policies, bindings]: &[Touched; 2]) {
         () = bindings.touched() => {}
     }
 }
+
+#[cfg(test)]
+mod tests;

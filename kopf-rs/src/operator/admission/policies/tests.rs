@@ -1,0 +1,75 @@
+//! Tests of an instance without rules that finds a policy of a former release, on the server in the process.
+
+use kopf_rs_apiserver::{ApiServer, Fault, FaultHandle, Verb};
+use serde_json::json;
+
+use super::*;
+use crate::cluster::Client;
+
+const DOMAIN: &str = "op.kopf.rs";
+const POLICIES: &str = "validatingadmissionpolicies";
+const BINDINGS: &str = "validatingadmissionpolicybindings";
+
+fn refused(server: &ApiServer, verb: Verb, plural: &str) -> FaultHandle {
+    server.fault(Fault::answer(403).on(verb).plural(plural))
+}
+
+/// Returns an instance without rules, after a former release has written a policy and its binding.
+async fn keeper(server: &ApiServer) -> PolicyKeeper {
+    let cluster = Cluster::new(Client::new(server.service(), "default"));
+    let rule = json!({"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]});
+    let policy = json!({"matchConstraints": {"resourceRules": [rule]}, "validations": [{"expression": "true"}]});
+    let binding = json!({"policyName": "gone.op.kopf.rs", "validationActions": ["Deny"]});
+    for (kind, spec) in kinds(None).into_iter().zip([policy, binding]) {
+        let metadata = json!({"name": "gone.op.kopf.rs", "labels": {label(DOMAIN): "true"}});
+        let object = json!({"apiVersion": kind.api_version(), "kind": kind.kind, "metadata": metadata, "spec": spec});
+        cluster.apply_manifest(&object).await.unwrap();
+    }
+    PolicyKeeper::new(PolicySetup {
+        cluster,
+        rules: Vec::new(),
+        domain: DOMAIN.to_owned(),
+        backoff: (Duration::from_secs(1), Duration::from_secs(60)),
+        found: watch::channel(Some(Found::default())).1,
+        instance: "one".to_owned(),
+        clock: Clock::start(),
+        board: None,
+    })
+}
+
+/// Returns the number of policies and of bindings.
+async fn counts(keeper: &PolicyKeeper) -> [usize; 2] {
+    let (cluster, label) = (&keeper.setup.cluster, label(DOMAIN));
+    let [policies, bindings] = kinds(None);
+    [
+        cluster.list_kept(&policies, &label).await.unwrap().len(),
+        cluster.list_kept(&bindings, &label).await.unwrap().len(),
+    ]
+}
+
+/// Without its policy, the binding would never be found again.
+#[tokio::test(start_paused = true)]
+async fn a_policy_stays_while_its_binding_cannot_be_deleted() {
+    let server = ApiServer::new();
+    let mut keeper = keeper(&server).await;
+    let refusal = refused(&server, Verb::Delete, BINDINGS);
+    assert!(keeper.reconcile().await.is_err());
+    assert_eq!(counts(&keeper).await, [1, 1]);
+    refusal.clear();
+    assert!(keeper.reconcile().await.is_ok());
+    assert_eq!(counts(&keeper).await, [0, 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_an_instance_that_finds_a_policy_needs_the_right_to_list_bindings() {
+    let server = ApiServer::new();
+    let mut keeper = keeper(&server).await;
+    let _bindings = refused(&server, Verb::List, BINDINGS);
+    let denied = keeper.reconcile().await;
+    assert!(matches!(
+        denied,
+        Err(Failure::Retry(ClusterError::Denied { .. }))
+    ));
+    let _policies = refused(&server, Verb::List, POLICIES);
+    assert!(keeper.reconcile().await.is_ok());
+}
