@@ -57,8 +57,8 @@ impl Between<'_> {
     pub(super) fn restore(self, object: Value, mut carried: Vec<Lost>) -> Restored {
         let mut tried = object.clone();
         carried.retain(|it| self.rules.carries(it));
-        let mut restored = Lost::restore(&carried, &mut tried).into_iter();
-        carried.retain(|_| restored.next() == Some(true));
+        let mut was_put_back = Lost::restore(&carried, &mut tried).into_iter();
+        carried.retain(|_| was_put_back.next() == Some(true));
         let faults = if carried.is_empty() {
             Some(BTreeSet::new())
         } else {
