@@ -15,7 +15,7 @@ use serde_json::Value;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Schema {
     root: Value,
-    /// `None` for a pattern that cannot be compiled and therefore matches no text.
+    /// `None` for a pattern that cannot be compiled. Such a pattern accepts every text.
     patterns: HashMap<String, Option<Regex>>,
 }
 
