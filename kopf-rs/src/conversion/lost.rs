@@ -2,7 +2,7 @@
 //!
 //! A field is restored only if the value at its path is unchanged. Must not know where the fields are stored.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -169,10 +169,9 @@ fn restore_below(
         }
         let child = match (deeper.first().map(step_of), &mut *value) {
             (Some(Segment::Member(name)), Value::Object(members)) => members.get_mut(name),
-            (Some(Segment::Named([member], name)), Value::Array(items)) => {
+            (Some(step @ Segment::Named(..)), Value::Array(items)) => {
                 let places = places.get_or_insert_with(|| places_of(items));
-                let place = places.get(name).filter(|(of, _)| of == member);
-                place.and_then(|(_, at)| items.get_mut(*at))
+                places.get(step).and_then(|at| items.get_mut(*at))
             }
             // An item without a name is restored as a whole, so no path leads into it.
             _ => None,
@@ -183,12 +182,13 @@ fn restore_below(
     }
 }
 
-/// Returns the member that holds each name of an item, and the item's place. The first item of a name counts.
-fn places_of(items: &[Value]) -> HashMap<String, (&'static str, usize)> {
-    let mut places = HashMap::with_capacity(items.len());
+/// Returns the places of the items that have names. The first item of a name counts.
+fn places_of(items: &[Value]) -> BTreeMap<Segment, usize> {
+    let mut places = BTreeMap::new();
     for (at, item) in items.iter().enumerate() {
         if let Some((member, name)) = name_of(item) {
-            places.entry(name.to_owned()).or_insert((member, at));
+            let step = Segment::Named([member.to_owned()], name.to_owned());
+            places.entry(step).or_insert(at);
         }
     }
     places
@@ -293,6 +293,15 @@ mod tests {
         let hidden = Lost::sorted(lost.clone());
         assert!(lost.iter().all(|it| it.is_within(&hidden)));
         assert!(!lost[0].is_within(&hidden[1..]));
+    }
+
+    #[test]
+    fn an_item_has_the_name_that_the_same_member_holds() {
+        let lost = json!([{"at": ["spec", [["name"], "a"], "x"], "is": 1}]);
+        let lost: Vec<Lost> = serde_json::from_value(lost).unwrap();
+        let object = spec(json!([{"key": "a"}, {"name": "a"}, {"name": "a"}]));
+        let expected = spec(json!([{"key": "a"}, {"name": "a", "x": 1}, {"name": "a"}]));
+        assert_eq!(restored(&lost, object), expected);
     }
 
     #[test]

@@ -44,7 +44,7 @@ pub(super) struct LateReaders {
 }
 
 /// The readers that wait for one object to be indexed.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Waiting {
     version: Option<Version>,
     readers: Vec<LateReader>,
@@ -66,13 +66,7 @@ impl IndexedVersion {
 impl LateReaders {
     /// Registers a reader that is called now, before this state is indexed, so that it is called again afterwards.
     pub(super) fn wait(&mut self, state: &IndexedVersion, reader: LateReader) {
-        let waiting = self
-            .waiting
-            .entry(state.key.clone())
-            .or_insert_with(|| Waiting {
-                version: state.version.clone(),
-                readers: Vec::new(),
-            });
+        let waiting = self.waiting.entry(state.key.clone()).or_default();
         // A child that had left the selector of its watch may be back.
         waiting.version.clone_from(&state.version);
         if !waiting.readers.contains(&reader) {
