@@ -46,7 +46,8 @@ pub(crate) enum ClusterError {
         message: String,
         retry_after: Option<Duration>,
     },
-    /// No response: connection refused, reset or timed out. The server may have executed the request.
+    /// No response of the server: connection refused, reset or timed out, or a response that another program has made up. The server may
+    /// have executed the request.
     #[error("unreachable: {0}")]
     Unreachable(String),
     /// This instance no longer holds the Lease, or has acquired it anew since the request was planned.

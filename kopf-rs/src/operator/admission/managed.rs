@@ -98,11 +98,15 @@ impl Configuration {
         }
     }
 
-    /// Gives the configuration these webhooks, unless a newer instance decides. Returns whether it trusts the certificates that this instance
-    /// knows.
-    async fn put(&mut self, wanted: Vec<Value>, is_ending: bool) -> Result<bool, ClusterError> {
+    /// Gives the configuration, as found, these webhooks, unless a newer instance decides. Returns whether it trusts the certificates that
+    /// this instance knows.
+    async fn put(
+        &mut self,
+        found: Option<Value>,
+        wanted: Vec<Value>,
+        is_ending: bool,
+    ) -> Result<bool, ClusterError> {
         let setup = &mut self.setup;
-        let found = self.object.look(&setup.cluster).await?;
         let is_kept = is_ending && setup.persists;
         let is_right = match &found {
             Some(found) => is_as_wanted(found, &wanted),
@@ -155,7 +159,9 @@ impl Reconciler for Configuration {
         if let Some(why) = why {
             return Err(Failure::Fatal(why));
         }
-        match self.put(wanted, false).await {
+        // An invalid request to read was refused by a proxy, which may accept it later.
+        let present = self.object.look(&self.setup.cluster).await?;
+        match self.put(present, wanted, false).await {
             Ok(true) => self.publisher.holds(trust.newest, Instant::now()),
             Ok(false) => {}
             Err(ClusterError::Invalid(error)) => {
@@ -203,10 +209,12 @@ impl Reconciler for Configuration {
             return Ok(false);
         };
         let may_arrive = self.is_in_doubt;
-        self.put(wanted.clone(), true).await?;
+        let present = self.object.look(&self.setup.cluster).await?;
+        self.put(present, wanted.clone(), true).await?;
         if may_arrive {
             sleep(ARRIVAL).await;
-            self.put(wanted, true).await?;
+            let present = self.object.look(&self.setup.cluster).await?;
+            self.put(present, wanted, true).await?;
         }
         Ok(self.has_removed)
     }
@@ -264,14 +272,14 @@ mod tests {
 
     use super::*;
     use crate::cluster::Client;
+    use crate::cluster::fake::{Answer, Fake};
     use crate::handler::registry::Registry;
     use crate::handler::registry::callback::handler;
     use crate::operator::admission::publishing::Publishing;
     use crate::rt::clock::Clock;
 
     /// Returns the configuration of one webhook for pods, which must not outlive the instance.
-    fn configuration(server: &ApiServer) -> Configuration {
-        let cluster = Cluster::new(Client::new(server.service(), "default"));
+    fn configuration(cluster: Cluster) -> Configuration {
         let check = handler("check", |_| async { Ok(()) });
         let found = Found {
             resources: vec![Resource::built_in("", "Pod", true)],
@@ -295,11 +303,40 @@ mod tests {
         Configuration::new(setup, AdmissionKind::Validate, publisher)
     }
 
+    fn cluster(server: &ApiServer) -> Cluster {
+        Cluster::new(Client::new(server.service(), "default"))
+    }
+
+    /// A proxy before the server may give such answers.
+    #[tokio::test(start_paused = true)]
+    async fn a_read_is_repeated_whatever_its_answer_is() {
+        let page = |code| Answer::new(code, "<html></html>");
+        let garbled = Fake::new((0..9).map(|_| page(200)));
+        let mut configuration = configuration(garbled.cluster());
+        assert!(matches!(
+            configuration.reconcile().await,
+            Err(Failure::Retry(_))
+        ));
+        let server = ApiServer::new();
+        let refused = server.fault(Fault::answer(413).on(Verb::Get).times(1));
+        let mut configuration = self::configuration(cluster(&server));
+        assert!(matches!(
+            configuration.reconcile().await,
+            Err(Failure::Retry(_))
+        ));
+        assert_eq!(refused.hits(), 1);
+        assert!(configuration.reconcile().await.is_ok());
+        let garbled = Fake::new([page(201)]).cluster();
+        let path = configuration.object.path();
+        let created = garbled.create_kept(path, &json!({})).await;
+        assert!(created.is_err_and(|error| error.is_transient() && error.may_have_landed()));
+    }
+
     /// An endpoint that closes right after its webhooks were removed would fail requests of servers that still call it.
     #[tokio::test(start_paused = true)]
     async fn a_removal_counts_even_if_the_release_fails_or_is_repeated() {
         let server = ApiServer::new();
-        let mut configuration = configuration(&server);
+        let mut configuration = configuration(cluster(&server));
         assert!(configuration.reconcile().await.is_ok());
         // So the release looks at the configuration twice.
         configuration.is_in_doubt = true;
