@@ -116,11 +116,16 @@ impl Term {
 
 impl LeaseRecord {
     /// Returns true if no instance can hold a term of this Lease: its holder has released it by setting a duration of one second, as this
-    /// operator and client-go do, or there never was a holder.
+    /// operator and client-go do.
     pub(crate) fn is_given_back(&self) -> bool {
         let second = Duration::from_secs(1);
         let is_short = self.duration.is_some_and(|it| it <= second);
-        self.holder.is_empty() && (is_short || self.renewed.is_empty())
+        self.holder.is_empty() && is_short
+    }
+
+    /// Returns true if the record names no holder, present or former: there never was one, or others have removed the record.
+    pub(crate) fn is_blank(&self) -> bool {
+        self.holder.is_empty() && self.renewed.is_empty()
     }
 
     pub(crate) fn of(lease: &Value) -> Self {

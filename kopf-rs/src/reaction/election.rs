@@ -74,6 +74,8 @@ enum View {
 struct Seen {
     lease: Value,
     record: LeaseRecord,
+    /// The time for which a holder may continue after the change to this record.
+    wait: Duration,
     /// The time when this record was first seen.
     changed: Moment,
     /// The time of the last read, as opposed to a watch event.
@@ -401,12 +403,14 @@ impl Election {
             _ => None,
         };
         let changed = same.map_or(*now, |it| it.changed);
+        let wait = same.map_or_else(|| self.wait_after(&record), |it| it.wait);
         let former = same.and_then(|it| it.read);
         let read = is_read.then_some(*now).or(former);
         self.claim(&record);
         self.view = View::There(Box::new(Seen {
             lease,
             record,
+            wait,
             changed,
             read,
             told: *now,
@@ -454,16 +458,25 @@ impl Election {
                 return;
             }
             View::Unknown => None,
-            View::There(seen) if seen.record.is_given_back() => Some(Duration::ZERO),
-            View::There(seen) => Some(self.duration_of(&seen.record)),
+            View::There(seen) => Some(seen.wait),
         };
         self.view = View::Absent { since: *now, wait };
         self.schedule(now);
     }
 
-    /// Returns the duration in the record, which applies while another instance holds the Lease.
-    fn duration_of(&self, record: &LeaseRecord) -> Duration {
-        record.duration.unwrap_or(self.own.times.duration)
+    /// Returns the time for which a holder may continue after the change to this record: the duration in the record, unless its holder has
+    /// released it. If other clients have emptied the record, its former holder may not know that yet.
+    fn wait_after(&self, record: &LeaseRecord) -> Duration {
+        let known = record.duration.unwrap_or(self.own.times.duration);
+        match &self.view {
+            _ if record.is_given_back() => Duration::ZERO,
+            _ if !record.is_blank() => known,
+            View::Unknown | View::Absent { wait: None, .. } => Duration::ZERO,
+            View::Absent {
+                wait: Some(wait), ..
+            } => known.max(*wait),
+            View::There(former) => known.max(former.wait),
+        }
     }
 
     fn other_operator(&self, lease: &Value) -> Option<String> {
@@ -472,14 +485,13 @@ impl Election {
     }
 
     /// Returns true if the Lease was released, or was read after its holder's time had expired. If another client has merely removed the
-    /// holder, that one may still write until its time expires.
+    /// holder or the whole record, that holder may still write until its time expires.
     fn may_take(&self, seen: &Seen) -> bool {
         if seen.record.is_given || self.other_operator(&seen.lease).is_some() {
             return false;
         }
-        let duration = self.duration_of(&seen.record);
-        let is_over = |read: Moment| read.surely_since(&seen.changed) >= duration;
-        seen.record.is_given_back() || seen.read.is_some_and(is_over)
+        let is_over = |read: Moment| read.surely_since(&seen.changed) >= seen.wait;
+        seen.wait.is_zero() || seen.read.is_some_and(is_over)
     }
 
     fn schedule(&mut self, now: &Moment) {
@@ -493,7 +505,7 @@ impl Election {
             (Some(mine), _) => mine.stamp.mono + retry,
             (None, View::There(seen)) if self.may_take(seen) => now.mono + delay,
             (None, View::There(seen)) => {
-                let end = seen.changed.mono + self.duration_of(&seen.record) + delay;
+                let end = seen.changed.mono + seen.wait + delay;
                 if end > now.mono { poll.min(end) } else { poll }
             }
             (None, View::Absent { since, wait }) => {

@@ -284,3 +284,25 @@ fn what_others_have_freed_is_left_to_its_former_holder_for_its_time() {
     exchange(&mut election, at(18), |_| Answer::Lease(freed));
     assert!(matches!(election.wish(&at(18)).0, Wish::Replace(_)));
 }
+
+#[test]
+fn what_others_have_emptied_is_left_to_its_former_holder_for_its_time() {
+    let blank = |version| versioned(json!({"metadata": {"name": "op"}, "spec": {}}), version);
+    for is_created_anew in [false, true] {
+        let mut election = election("me");
+        exchange(&mut election, at(1), |_| Answer::Lease(held_by("other", 5)));
+        if is_created_anew {
+            election.deleted(&held_by("other", 6), &at(2));
+        }
+        election.watched(blank(7), &at(2));
+        assert_eq!(election.wish(&at(3)).0, Wish::Read, "it is taken at once");
+        exchange(&mut election, at(16), |_| Answer::Lease(blank(7)));
+        assert_eq!(election.wish(&at(16)).0, Wish::Read, "it is taken early");
+        exchange(&mut election, at(17), |_| Answer::Lease(blank(7)));
+        assert!(matches!(election.wish(&at(17)).0, Wish::Replace(_)));
+    }
+    // It never had a holder.
+    let mut election = election("me");
+    exchange(&mut election, at(1), |_| Answer::Lease(blank(5)));
+    assert!(matches!(election.wish(&at(1)).0, Wish::Replace(_)));
+}

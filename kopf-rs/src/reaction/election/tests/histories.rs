@@ -253,6 +253,11 @@ impl World {
             30 if self.may_delete() => self.delete(),
             31 => self.edit(|lease| lease["spec"]["holderIdentity"] = json!("x")),
             32 => self.edit(|lease| lease["metadata"]["labels"]["a"] = json!("b")),
+            33 if self.may_delete() => {
+                // A process that begins soon after that cannot know the former holder.
+                self.deleted = Some(self.now);
+                self.edit(|lease| lease["spec"] = json!({}));
+            }
             _ => {}
         }
     }
