@@ -73,6 +73,8 @@ struct PeeringWatch {
     found: Found,
     /// The current listing contains it.
     is_listed: bool,
+    /// A state has arrived since the current listing was requested.
+    is_told: bool,
     /// The `resourceVersion` of the newest known state.
     version: String,
     /// The object has contained the operator's record, or was created after it was sent: if the record is missing, it has to be sent again.
@@ -233,6 +235,7 @@ impl Peerings {
             collection,
             found: Found::Unknown,
             is_listed: false,
+            is_told: false,
             version: String::new(),
             is_expected: false,
             peers: Peers::default(),
@@ -297,17 +300,19 @@ impl Peerings {
             PeerEvent::Watched(_) | PeerEvent::Sent(_) | PeerEvent::CleaningRefused => {}
         }
         match what {
-            PeerEvent::Watched(WatchEvent::Listing(_)) => watch.is_listed = false,
+            PeerEvent::Watched(WatchEvent::Listing(_)) => {
+                (watch.is_listed, watch.is_told) = (false, false);
+            }
             PeerEvent::Watched(WatchEvent::Synced) if !watch.is_listed => {
                 watch.found = Found::Absent;
             }
             PeerEvent::Watched(WatchEvent::Object(EventType::Deleted, _))
             | PeerEvent::Sent(Err(ClusterError::NotFound(_))) => watch.found = Found::Absent,
-            PeerEvent::Watched(WatchEvent::Object(_, raw)) => {
+            PeerEvent::Watched(WatchEvent::Object(event, raw)) => {
                 watch.is_listed = true;
-                watch.look_at(&raw, own, clock);
+                watch.look_at(&raw, event == EventType::Listed, own, clock);
             }
-            PeerEvent::Sent(Ok(raw)) => watch.look_at(&raw, own, clock),
+            PeerEvent::Sent(Ok(raw)) => watch.look_at(&raw, false, own, clock),
             // The operator works as if there were no peering, and reports that.
             PeerEvent::Sent(Err(error))
                 if !error.is_transient() && watch.found == Found::Unknown =>
@@ -419,12 +424,14 @@ impl Peerings {
 }
 
 impl PeeringWatch {
-    /// Processes a state of the object, unless a newer one is known.
-    fn look_at(&mut self, raw: &Raw, own: &OwnPeer, clock: Clock) {
+    /// Processes a state of the object, unless a newer one is known. A listing is as new as its request, so an older version in it, without
+    /// another state since, shows that the server was restored from a backup.
+    fn look_at(&mut self, raw: &Raw, is_listed: bool, own: &OwnPeer, clock: Clock) {
         let version = &raw.facts().resource_version;
         let [known, new] = [&self.version, version].map(|it| Version::of(it));
         let is_older = known != new && known.covers(&new);
-        if is_older && self.found == Found::Present {
+        let is_restored = is_listed && !self.is_told;
+        if is_older && self.found == Found::Present && !is_restored {
             return;
         }
         let Ok(body) = raw.body() else {
@@ -433,6 +440,7 @@ impl PeeringWatch {
         // A state read before the first heartbeat lacks the record, which is on its way.
         self.is_expected |= self.found == Found::Absent;
         self.found = Found::Present;
+        self.is_told = true;
         self.version.clone_from(version);
         let now = Instant::now().duration_since(clock.started());
         self.peers.take_in(body.status(), now, clock.now());
@@ -550,5 +558,98 @@ impl Keeper {
             }
             Err(_) => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::fake::Fake;
+    use crate::operator::settings::Settings;
+    use crate::reaction::peering::plural;
+
+    /// Returns the part in the peering of the whole cluster, on a server that never answers.
+    fn peerings() -> Peerings {
+        let clock = Clock::start();
+        let mut peerings = Peerings::new(PeeringSetup {
+            own: Some(OwnPeer {
+                identity: "me".to_owned(),
+                priority: 5,
+                lifetime: Duration::from_secs(60),
+                started: clock.now(),
+                is_sharded: false,
+                is_shared: false,
+            }),
+            settings: Settings::default().peering,
+            cluster: Fake::new([]).cluster(),
+            pace: WatchPace::default(),
+            clock,
+        });
+        let resource = Resource {
+            group: "kopf.dev".to_owned(),
+            version: "v1".to_owned(),
+            plural: plural(true).to_owned(),
+            ..Resource::default()
+        };
+        peerings.reconcile((&[resource], true), None, true);
+        peerings
+    }
+
+    /// Returns the object in this version, with a peer of this priority.
+    fn object(version: u32, priority: u32) -> Raw {
+        let text = format!(
+            r#"{{"metadata":{{"name":"default","resourceVersion":"{version}"}},"status":{{"other":{{"priority":{priority}}}}}}}"#
+        );
+        Raw::parse(&text).unwrap()
+    }
+
+    impl Peerings {
+        fn take_in_all(&mut self, events: impl IntoIterator<Item = PeerEvent>) {
+            let (place, watch) = self.places.first_key_value().unwrap();
+            let (place, stream) = (place.clone(), watch.stream);
+            for what in events {
+                let place = place.clone();
+                self.take_in(PeeringNews {
+                    place,
+                    stream,
+                    what,
+                });
+            }
+        }
+    }
+
+    fn listing() -> PeerEvent {
+        PeerEvent::Watched(WatchEvent::Listing(Instant::now()))
+    }
+
+    fn listed(version: u32, priority: u32) -> PeerEvent {
+        let raw = object(version, priority);
+        PeerEvent::Watched(WatchEvent::Object(EventType::Listed, raw))
+    }
+
+    fn synced() -> PeerEvent {
+        PeerEvent::Watched(WatchEvent::Synced)
+    }
+
+    /// Versions go back, and the operator would otherwise ignore its peers until they exceed the former one.
+    #[tokio::test(start_paused = true)]
+    async fn a_listing_of_a_restored_server_counts() {
+        let mut peerings = peerings();
+        peerings.take_in_all([listing(), listed(100, 1), synced()]);
+        assert!(!peerings.is_paused());
+        peerings.take_in_all([listing(), listed(50, 9), synced()]);
+        assert!(peerings.is_paused());
+        let sent = PeerEvent::Sent(Ok(object(51, 1)));
+        peerings.take_in_all([sent]);
+        assert!(!peerings.is_paused());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_listing_is_older_than_the_answer_to_a_later_heartbeat() {
+        let mut peerings = peerings();
+        peerings.take_in_all([listing(), listed(100, 1), synced()]);
+        let sent = PeerEvent::Sent(Ok(object(102, 9)));
+        peerings.take_in_all([listing(), sent, listed(101, 1), synced()]);
+        assert!(peerings.is_paused());
     }
 }
