@@ -557,6 +557,7 @@ impl CheckedOperator {
         let policies = self.keep_policies(&settings, &cluster, found.subscribe());
         let prepared = self.prepare(&cluster, &found, &mut admission, until.as_mut());
         if let Some(ended) = Box::pin(prepared).await {
+            policies.finish().await;
             return ended;
         }
         // Elected last, because an instance that cannot start would keep the Lease from those that can.

@@ -19,8 +19,8 @@ use crate::engine::conversion::Definitions;
 use crate::engine::report::report_of_operator;
 use crate::happening::webhooks::Converting;
 use crate::operator::admission::contest::Contest;
-use crate::operator::admission::driver::{Failure, Reconciler, unless_conflict};
-use crate::operator::admission::managed_object::{KeptObject, Touched, explained};
+use crate::operator::admission::driver::{Failure, Reconciler};
+use crate::operator::admission::managed_object::{KeptObject, Touched, Unanswered, explained};
 use crate::operator::admission::publishing::{Publisher, Trust};
 use crate::operator::admission::sharing::Sharing;
 
@@ -45,6 +45,7 @@ pub(super) struct Definition {
     /// The missing conversions, as last reported.
     missing: Option<String>,
     contest: Contest,
+    unanswered: Unanswered,
 }
 
 impl Definition {
@@ -56,6 +57,7 @@ impl Definition {
             setup,
             missing: None,
             contest: Contest::new(),
+            unanswered: Unanswered::default(),
         }
     }
 
@@ -69,9 +71,10 @@ impl Definition {
         let is_said = says(found, &wanted);
         let plan = setup.sharing.plan(Some(found), is_said, false);
         let content = merge(found, &wanted);
+        let (cluster, unanswered) = (&setup.cluster, &mut self.unanswered);
         let written = self
             .object
-            .carry_out(&setup.cluster, Some(found), &plan, content);
+            .carry_out(cluster, Some(found), &plan, content, unanswered);
         written.await.map_err(|error| match error {
             ClusterError::Invalid(_) => {
                 Failure::Fatal(format!(
@@ -110,7 +113,13 @@ impl Definition {
         let found = self.object.look(&setup.cluster).await?;
         let plan = setup.sharing.plan(found.as_ref(), true, true);
         self.object
-            .carry_out(&setup.cluster, found.as_ref(), &plan, Value::Null)
+            .carry_out(
+                &setup.cluster,
+                found.as_ref(),
+                &plan,
+                Value::Null,
+                &mut self.unanswered,
+            )
             .await
     }
 }
@@ -172,9 +181,92 @@ impl Reconciler for Definition {
 
     /// Deregisters this instance, so that an older one may decide. The definition stays, because objects need it.
     async fn release(&mut self) -> Result<bool, ClusterError> {
-        match self.setup.publisher {
-            Some(_) => unless_conflict(self.leave_list().await),
-            None => Ok(false),
+        if self.setup.publisher.is_none() {
+            return Ok(false);
         }
+        let may_arrive = !self.unanswered.is_empty();
+        self.leave_list().await?;
+        if may_arrive {
+            Unanswered::arrive().await;
+            self.leave_list().await?;
+        }
+        Ok(false)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::future::join;
+    use kopf_rs_apiserver::{ApiServer, Fault, Verb};
+    use serde_json::json;
+    use tokio::time::timeout;
+
+    use super::*;
+    use crate::cluster::Client;
+    use crate::conversion::graph::Conversions;
+    use crate::conversion::graph::tests::between;
+    use crate::handler::conversion::conversion;
+    use crate::operator::admission::managed_object::tests::{enter_late, entered};
+    use crate::operator::admission::publishing::Publishing;
+    use crate::rt::clock::Clock;
+
+    /// Returns the definition of things, which exists, for the instance `one`.
+    async fn things(server: &ApiServer) -> Definition {
+        let cluster = Cluster::new(Client::new(server.service(), "default"));
+        let versions = ["v1alpha1", "v1"].map(|name| {
+            let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+            json!({"name": name, "served": true, "storage": name == "v1", "schema": {"openAPIV3Schema": schema}})
+        });
+        let definition = json!({
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": "things.example.com"},
+            "spec": {
+                "group": "example.com", "scope": "Namespaced", "versions": versions,
+                "names": {"plural": "things", "singular": "thing", "kind": "Thing"},
+            }
+        });
+        cluster.apply_manifest(&definition).await.unwrap();
+        let unchanged = conversion("f", |spec: Value| Ok(spec));
+        let conversions = Conversions::of(&[between("v1alpha1", "v1", unchanged)]);
+        Definition::new(DefinitionSetup {
+            cluster,
+            kind: conversions.kinds()[0].clone(),
+            client: ClientConfig::Url("https://host:1".to_owned()),
+            trust: watch::channel(Trust::default()).1,
+            publisher: Some(Publishing::new().publisher()),
+            known: Definitions::default(),
+            sharing: Sharing::new("op.kopf.rs", "one", Clock::start()),
+        })
+    }
+
+    /// Otherwise no other instance decides for the time after which one counts as gone.
+    #[tokio::test(start_paused = true)]
+    async fn a_write_that_the_end_has_cut_off_leaves_no_instance_on_the_list() {
+        let server = ApiServer::new();
+        let mut things = things(&server).await;
+        let late = Fault::delay(Duration::from_secs(60)).on(Verb::Patch);
+        let late = server.fault(late);
+        let second = Duration::from_secs(1);
+        assert!(timeout(second, things.reconcile()).await.is_err());
+        assert_eq!(late.hits(), 1);
+        late.clear();
+        let (cluster, object) = (things.setup.cluster.clone(), things.object.clone());
+        let (left, ()) = join(things.release(), enter_late(&cluster, &object)).await;
+        assert!(left.is_ok());
+        assert_eq!(entered(&cluster, &object).await, "{}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn leaving_the_list_is_repeated_where_the_server_is_busy() {
+        let server = ApiServer::new();
+        let mut things = things(&server).await;
+        assert!(things.reconcile().await.is_ok());
+        let busy = server.fault(Fault::answer(503).on(Verb::Patch).times(1));
+        // The driver repeats it within its time limit.
+        assert!(things.release().await.is_err());
+        assert_eq!(busy.hits(), 1);
+        assert!(things.release().await.is_ok());
+        let list = entered(&things.setup.cluster, &things.object).await;
+        assert_eq!(list, "{}");
     }
 }

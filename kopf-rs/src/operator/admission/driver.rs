@@ -2,7 +2,7 @@
 //! releases the object at the end.
 //!
 //! Guarantees that a failure is retried with a growing back-off and reported once until it is over, that a write conflict is resolved soon,
-//! and that the end does not wait for a server that does not answer. Must not know the objects.
+//! and that the end does not wait long for a server that does not answer. Must not know the objects.
 
 use std::mem::{Discriminant, discriminant};
 use std::time::Duration;
@@ -201,15 +201,6 @@ impl Drivers {
             has_removed |= removed.unwrap_or_default();
         }
         has_removed
-    }
-}
-
-/// Ends a release after any error but a write conflict: a list that still names the newest instance would keep all others from deciding, but
-/// the end must not wait for a server that does not answer.
-pub(super) fn unless_conflict(left: Result<(), ClusterError>) -> Result<bool, ClusterError> {
-    match left {
-        Err(error @ ClusterError::Conflict(_)) => Err(error),
-        _ => Ok(false),
     }
 }
 

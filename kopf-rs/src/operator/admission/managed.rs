@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 
 use crate::admission::blocking::blocking;
 use crate::admission::configuration::{ClientConfig, Source, is_as_wanted, webhooks};
@@ -24,7 +24,7 @@ use crate::happening::webhooks::AdmissionServing;
 use crate::object::resource::Resource;
 use crate::operator::admission::contest::Contest;
 use crate::operator::admission::driver::{Failure, Reconciler};
-use crate::operator::admission::managed_object::{KeptObject, Touched, explained};
+use crate::operator::admission::managed_object::{KeptObject, Touched, Unanswered, explained};
 use crate::operator::admission::publishing::{Publisher, Trust};
 use crate::operator::admission::sharing::Sharing;
 
@@ -66,16 +66,12 @@ pub(super) struct Configuration {
     contest: Contest,
     /// There may be webhooks to remove at the end.
     is_ours: bool,
-    /// A change was sent and not answered.
-    is_in_doubt: bool,
+    unanswered: Unanswered,
     /// Webhooks were removed at the end.
     has_removed: bool,
 }
 
 const GROUP: &str = "admissionregistration.k8s.io";
-
-/// The time within which a request arrives that the end of the operator has cut off.
-const ARRIVAL: Duration = Duration::from_secs(1);
 
 impl Configuration {
     pub(super) fn new(setup: ManagedSetup, kind: AdmissionKind, publisher: Publisher) -> Self {
@@ -92,7 +88,7 @@ impl Configuration {
             publisher,
             contest: Contest::new(),
             is_ours: false,
-            is_in_doubt: false,
+            unanswered: Unanswered::default(),
             has_removed: false,
             setup,
         }
@@ -121,15 +117,11 @@ impl Configuration {
             if let Some(owner) = owner(&self.setup).await {
                 content["metadata"]["ownerReferences"] = json!([owner]);
             }
-            // If the request is cut off from here on, it may or may not arrive.
-            let was_in_doubt = self.is_in_doubt;
-            (self.is_ours, self.is_in_doubt) = (true, true);
-            let cluster = &self.setup.cluster;
-            let sent = self.object.carry_out(cluster, found, &plan, content).await;
-            // A refusal of this request says nothing about an earlier one.
-            let is_open = |error: &ClusterError| was_in_doubt || error.may_have_landed();
-            self.is_in_doubt = sent.as_ref().is_err_and(is_open);
-            sent?;
+            self.is_ours = true;
+            let (cluster, unanswered) = (&self.setup.cluster, &mut self.unanswered);
+            self.object
+                .carry_out(cluster, found, &plan, content, unanswered)
+                .await?;
         }
         if plan.writes {
             self.has_removed |= is_ending;
@@ -208,11 +200,11 @@ impl Reconciler for Configuration {
         let Ok(wanted) = guarded(|| webhooks(self.kind, source)) else {
             return Ok(false);
         };
-        let may_arrive = self.is_in_doubt;
+        let may_arrive = !self.unanswered.is_empty();
         let present = self.object.look(&self.setup.cluster).await?;
         self.put(present, wanted.clone(), true).await?;
         if may_arrive {
-            sleep(ARRIVAL).await;
+            Unanswered::arrive().await;
             let present = self.object.look(&self.setup.cluster).await?;
             self.put(present, wanted, true).await?;
         }
@@ -337,10 +329,11 @@ mod tests {
     async fn a_removal_counts_even_if_the_release_fails_or_is_repeated() {
         let server = ApiServer::new();
         let mut configuration = configuration(cluster(&server));
-        assert!(configuration.reconcile().await.is_ok());
-        // So the release looks at the configuration twice.
-        configuration.is_in_doubt = true;
         let plural = "validatingwebhookconfigurations";
+        // So the release looks at the configuration twice.
+        let lost = Fault::drop_after().on(Verb::Create).plural(plural);
+        let _lost = server.fault(lost.times(1));
+        assert!(configuration.reconcile().await.is_err());
         let failed = Fault::answer(500).on(Verb::Get).plural(plural);
         let failed = server.fault(failed.nth(2).times(1));
         assert!(configuration.release().await.is_err());

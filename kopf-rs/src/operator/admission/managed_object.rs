@@ -2,12 +2,14 @@
 //!
 //! Must not know the contents.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::sync::Notify;
+use tokio::time::sleep;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::cluster::Cluster;
@@ -33,6 +35,13 @@ pub(super) struct Touched {
     is_watched: Arc<AtomicBool>,
     _task: AbortOnDropHandle<()>,
 }
+
+/// The objects that may still change because a write of this instance to them was not answered.
+#[derive(Debug, Default)]
+pub(super) struct Unanswered(BTreeSet<String>);
+
+/// The time within which a request arrives that the end of the operator has cut off.
+const ARRIVAL: Duration = Duration::from_secs(1);
 
 /// Looks at the object every 60 s while it cannot be watched, because no event reports changes then.
 pub(super) const LOOK: Duration = Duration::from_secs(60);
@@ -109,13 +118,15 @@ impl KeptObject {
         cluster.create_kept(self.path(), &content).await
     }
 
-    /// Writes what the plan requires: the content, or only its metadata with the list of instances.
+    /// Writes what the plan requires: the content, or only its metadata with the list of instances. If it is cut off, the request may or may
+    /// not arrive.
     pub(super) async fn carry_out(
         &self,
         cluster: &Cluster,
         found: Option<&Value>,
         plan: &Plan,
         mut content: Value,
+        unanswered: &mut Unanswered,
     ) -> Result<(), ClusterError> {
         let Some(annotations) = &plan.annotations else {
             return Ok(());
@@ -124,7 +135,26 @@ impl KeptObject {
             content = json!({"metadata": content["metadata"]});
         }
         content["metadata"]["annotations"] = annotations.clone();
-        self.write(cluster, found, content).await.map(drop)
+        let object = self.shown();
+        let was_open = !unanswered.0.insert(object.clone());
+        let sent = self.write(cluster, found, content).await.map(drop);
+        // A refusal of this request says nothing about an earlier one.
+        let is_open = |error: &ClusterError| was_open || error.may_have_landed();
+        if !sent.as_ref().is_err_and(is_open) {
+            unanswered.0.remove(&object);
+        }
+        sent
+    }
+}
+
+impl Unanswered {
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Waits until the requests have arrived.
+    pub(super) async fn arrive() {
+        sleep(ARRIVAL).await;
     }
 }
 
@@ -176,5 +206,43 @@ pub(super) fn explained(error: &ClusterError) -> String {
             format!("{error}\nTo permit it, add {rule}")
         }
         error => error.to_string(),
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::operator::admission::sharing::Sharing;
+    use crate::rt::clock::Clock;
+
+    /// Enters this instance of `op.kopf.rs` in the list of the object.
+    pub(in crate::operator::admission) async fn enter(
+        cluster: &Cluster,
+        object: &KeptObject,
+        instance: &str,
+    ) {
+        let found = object.look(cluster).await.unwrap();
+        let mut sharing = Sharing::new("op.kopf.rs", instance, Clock::start());
+        let plan = sharing.plan(found.as_ref(), true, false);
+        let mut unanswered = Unanswered::default();
+        let entered =
+            object.carry_out(cluster, found.as_ref(), &plan, Value::Null, &mut unanswered);
+        entered.await.unwrap();
+    }
+
+    /// Enters the instance `one` after a while, as a request does that was cut off.
+    pub(in crate::operator::admission) async fn enter_late(cluster: &Cluster, object: &KeptObject) {
+        sleep(ARRIVAL / 2).await;
+        enter(cluster, object, "one").await;
+    }
+
+    /// Returns the list of instances in the object.
+    pub(in crate::operator::admission) async fn entered(
+        cluster: &Cluster,
+        object: &KeptObject,
+    ) -> String {
+        let found = object.look(cluster).await.unwrap().unwrap();
+        let list = &found["metadata"]["annotations"]["op.kopf.rs/instances"];
+        list.as_str().unwrap_or_default().to_owned()
     }
 }

@@ -26,10 +26,10 @@ use crate::handler::validation_rule::DeclaredRule;
 use crate::happening::webhooks::RuleServing;
 use crate::health::board::Board;
 use crate::object::resource::Resource;
-use crate::operator::admission::driver::{Driver, Drivers, Failure, Reconciler, unless_conflict};
+use crate::operator::admission::driver::{Driver, Drivers, Failure, Reconciler};
 use crate::operator::admission::managed::{Found, panicked};
 use crate::operator::admission::managed_object::{
-    KeptObject, LOOK, Touched, explained, watch_labelled,
+    KeptObject, LOOK, Touched, Unanswered, explained, watch_labelled,
 };
 use crate::operator::admission::sharing::{Plan, Sharing};
 use crate::rt::clock::Clock;
@@ -61,6 +61,7 @@ pub(crate) struct PolicyKeeper {
     is_newest: bool,
     /// This instance may be on the list of a policy.
     is_listed: bool,
+    unanswered: Unanswered,
     watched: Option<(Kinds, [Touched; 2])>,
     /// The needed objects that belong to another program, as last seen.
     taken: Vec<String>,
@@ -104,6 +105,7 @@ impl PolicyKeeper {
             setup,
             is_newest: false,
             is_listed: false,
+            unanswered: Unanswered::default(),
             watched: None,
             taken: Vec::new(),
             told: Vec::new(),
@@ -155,12 +157,11 @@ impl PolicyKeeper {
     }
 
     /// Writes the list of instances into an object if it differs.
-    async fn list(&self, own: &Own, plan: &Plan) -> Result<(), ClusterError> {
-        let cluster = &self.setup.cluster;
-        let listed = own
-            .object
-            .carry_out(cluster, Some(&own.found), plan, Value::Null);
-        listed.await
+    async fn list(&mut self, own: &Own, plan: &Plan) -> Result<(), ClusterError> {
+        let (cluster, unanswered) = (&self.setup.cluster, &mut self.unanswered);
+        own.object
+            .carry_out(cluster, Some(&own.found), plan, Value::Null, unanswered)
+            .await
     }
 
     async fn put_all(&mut self) -> Result<(), ClusterError> {
@@ -323,8 +324,8 @@ impl PolicyKeeper {
             content["spec"] = merge_to(&found["spec"], &wanted["spec"]);
         }
         self.is_listed = true;
-        let cluster = &self.setup.cluster;
-        let written = object.carry_out(cluster, found.as_ref(), &plan, content);
+        let (cluster, unanswered) = (&self.setup.cluster, &mut self.unanswered);
+        let written = object.carry_out(cluster, found.as_ref(), &plan, content, unanswered);
         written.await.map_err(unserved)?;
         if !plan.writes {
             return Ok(true);
@@ -421,7 +422,13 @@ impl Reconciler for PolicyKeeper {
         if !self.is_listed {
             return Ok(false);
         }
-        unless_conflict(self.leave_lists().await)
+        let may_arrive = !self.unanswered.is_empty();
+        self.leave_lists().await?;
+        if may_arrive {
+            Unanswered::arrive().await;
+            self.leave_lists().await?;
+        }
+        Ok(false)
     }
 }
 

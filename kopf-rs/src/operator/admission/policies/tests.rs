@@ -1,10 +1,13 @@
 //! Tests of an instance without rules that finds a policy of a former release, on the server in the process.
 
+use futures_util::future::join;
 use kopf_rs_apiserver::{ApiServer, Fault, FaultHandle, Verb};
 use serde_json::json;
+use tokio::time::timeout;
 
 use super::*;
 use crate::cluster::Client;
+use crate::operator::admission::managed_object::tests::{enter, enter_late, entered};
 
 const DOMAIN: &str = "op.kopf.rs";
 const POLICIES: &str = "validatingadmissionpolicies";
@@ -72,4 +75,25 @@ async fn only_an_instance_that_finds_a_policy_needs_the_right_to_list_bindings()
     ));
     let _policies = refused(&server, Verb::List, POLICIES);
     assert!(keeper.reconcile().await.is_ok());
+}
+
+/// Otherwise no other instance decides for the time after which one counts as gone.
+#[tokio::test(start_paused = true)]
+async fn a_write_that_the_end_has_cut_off_leaves_no_instance_on_the_list() {
+    let server = ApiServer::new();
+    let mut keeper = keeper(&server).await;
+    let cluster = keeper.setup.cluster.clone();
+    let [policies, _] = kinds(None);
+    let policy = KeptObject::of(policies, "gone.op.kopf.rs");
+    enter(&cluster, &policy, "other").await;
+    let late = Fault::delay(Duration::from_secs(60)).on(Verb::Patch);
+    let late = server.fault(late.plural(POLICIES));
+    let second = Duration::from_secs(1);
+    assert!(timeout(second, keeper.reconcile()).await.is_err());
+    assert_eq!(late.hits(), 1);
+    late.clear();
+    let (left, ()) = join(keeper.release(), enter_late(&cluster, &policy)).await;
+    assert!(left.is_ok());
+    let list = entered(&cluster, &policy).await;
+    assert!(list.contains("other") && !list.contains("one"), "{list}");
 }
