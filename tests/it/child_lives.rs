@@ -18,7 +18,7 @@ scenarios! {
     what_a_skipped_apply_returns_is_read_when_it_is_asked_for;
     what_is_read_is_kept_in_memory;
     late_events_of_a_former_owner_concern_nobody [memory];
-    a_child_with_a_generated_name_is_made_once [memory];
+    a_child_with_a_generated_name_is_made_once;
     a_deleted_child_is_never_seen_alive [memory];
     an_owner_that_is_deleted_meanwhile_leaves_no_children;
     a_refused_child_shows_in_the_conditions [memory];
@@ -204,11 +204,11 @@ async fn late_events_of_a_former_owner_concern_nobody(cluster: TestCluster) {
 
 async fn a_child_with_a_generated_name_is_made_once(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
-    let server = test.cluster.in_process().expect("a server in the process");
     let late = Fault::late(Duration::from_secs(2))
         .on(Verb::Watch)
         .plural("configmaps");
-    let _late = server.fault(late);
+    let server = test.cluster.in_process();
+    let _late = server.map(|server| server.fault(late));
     let working = test.start(Registry::new().reconcile(test.selector(), keeping(&test)));
     let mut child = map("", &json!({"a": "1"}));
     child["metadata"] = json!({"generateName": "job-"});
@@ -217,7 +217,7 @@ async fn a_child_with_a_generated_name_is_made_once(cluster: TestCluster) {
     test.calls.until(1).await;
     test.patch("one", json!({"spec": {"turn": 1}})).await;
     test.calls.until(2).await;
-    tokio::time::sleep(Duration::from_secs(10)).await;
+    test.nothing_more(Duration::from_secs(10)).await;
     working.stop().await;
     let all = test.cluster.list("configmaps").await;
     let made = all.iter().filter(|it| is_ours(it)).count();

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
-use kopf_rs::{Context, HandlerError, HandlerResult, Index, Registry, indexer};
+use kopf_rs::{Callback, Cause, Context, HandlerError, HandlerResult, Index, Registry, indexer};
 use kopf_rs_apiserver::{Entry, Fault, FaultHandle, Verb};
 use kopf_rs_tests::{TestCluster, scenarios};
 use serde_json::{Value, json};
@@ -14,6 +14,7 @@ use crate::owned::map;
 
 scenarios! {
     a_late_index_calls_its_readers_again [memory];
+    a_late_index_calls_those_again_whom_a_change_concerns [memory];
 }
 
 /// What the index has of the child.
@@ -22,18 +23,20 @@ fn indexed(context: &Context) -> Option<String> {
     maps.get("child").iter().next().cloned()
 }
 
-fn indexing(registry: Registry) -> Registry {
-    let maps = indexer("maps", |cause| {
+fn indexing() -> Callback {
+    indexer("maps", |cause| {
         let data: BTreeMap<String, String> = cause.read("data")?;
         let values: Vec<String> = data.into_values().collect();
         Ok::<_, HandlerError>((cause.name().to_owned(), values.join(" ")))
-    });
-    registry.index("configmaps", maps)
+    })
+}
+
+fn selects_by_labels(entry: &Entry) -> bool {
+    entry.query.iter().any(|(key, _)| key == "labelSelector")
 }
 
 /// The watch that feeds the index is late.
-fn late_index() -> Fault {
-    let is_of_index = |entry: &Entry| entry.query.iter().all(|(key, _)| key != "labelSelector");
+fn late_index(is_of_index: fn(&Entry) -> bool) -> Fault {
     let late = Fault::late(Duration::from_secs(60));
     late.on(Verb::Watch).plural("configmaps").when(is_of_index)
 }
@@ -52,17 +55,23 @@ async fn look(context: Context) -> HandlerResult<Value> {
 }
 
 /// The test's cluster with a late index.
-async fn with_late_index(cluster: TestCluster) -> (TestOperator, FaultHandle) {
+async fn with_late_index(
+    cluster: TestCluster,
+    is_of_index: fn(&Entry) -> bool,
+) -> (TestOperator, FaultHandle) {
     let test = TestOperator::of(cluster).await;
     let server = test.cluster.in_process().expect("a server in the process");
-    let late = server.fault(late_index());
+    let late = server.fault(late_index(is_of_index));
     (test, late)
 }
 
 async fn a_late_index_calls_its_readers_again(cluster: TestCluster) {
-    let (test, _late) = with_late_index(cluster).await;
+    // The watch of children has a selector.
+    let (test, _late) = with_late_index(cluster, |it| !selects_by_labels(it)).await;
     let looking = test.handler("look", look).reads("configmaps");
-    let registry = indexing(Registry::new()).reconcile(test.selector(), looking);
+    let registry = Registry::new()
+        .index("configmaps", indexing())
+        .reconcile(test.selector(), looking);
     let working = test.start(registry);
     test.create("one", json!({})).await;
     let shows = |indexed: Value, read: Value| {
@@ -85,5 +94,38 @@ async fn a_late_index_calls_its_readers_again(cluster: TestCluster) {
     let calls = test.calls.all().len();
     tokio::time::sleep(Duration::from_secs(300)).await;
     assert_eq!(test.calls.all().len(), calls, "nothing else follows");
+    working.stop().await;
+}
+
+/// The index and the watch of referenced objects are fed separately, too.
+async fn a_late_index_calls_those_again_whom_a_change_concerns(cluster: TestCluster) {
+    // Only the index has a selector.
+    let (test, _late) = with_late_index(cluster, selects_by_labels).await;
+    let looking = test.handler("look", |context| async move {
+        let indexed = indexed(&context);
+        context.patch(|patch| patch["status"]["indexed"] = json!(indexed));
+        Ok(Value::Null)
+    });
+    let concerned = |_: &Cause| Some("one".to_owned());
+    let registry = Registry::new()
+        .index("configmaps", indexing().label("indexed", "yes"))
+        .reconcile(test.selector(), looking.watches("configmaps", concerned));
+    let working = test.start(registry);
+    test.create("one", json!({})).await;
+    test.calls.until(1).await;
+    let mut child = map("child", &json!({"a": "1"}));
+    child["metadata"]["labels"] = json!({"indexed": "yes"});
+    test.cluster.create(&child).await;
+    let shows = |indexed: &'static str| move |it: &Value| it["status"]["indexed"] == indexed;
+    test.until("it is indexed", "one", shows("1")).await;
+    assert_eq!(test.calls.all().len(), 3, "one call came before the index");
+    let theirs = json!({"data": {"b": "theirs"}});
+    test.cluster.patch("configmaps", "child", &theirs).await;
+    test.calls.until(4).await;
+    assert_eq!(test.get("one").await["status"]["indexed"], "1");
+    let what = "another call follows the index";
+    test.until(what, "one", shows("1 theirs")).await;
+    tokio::time::sleep(Duration::from_secs(300)).await;
+    assert_eq!(test.calls.all().len(), 5, "nothing else follows");
     working.stop().await;
 }

@@ -32,8 +32,6 @@ struct Entry {
     row: Option<u32>,
     /// The reason why the project does not do this.
     against: Option<String>,
-    /// The missing part.
-    later: Option<String>,
 }
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
@@ -82,7 +80,7 @@ fn every_number_has_its_proof() {
         .collect();
     wrong.extend(missing("scenario", 0, &ledger.engines, &numbers));
     let listed = listed_runs();
-    let (mut later, mut against) = (0, 0);
+    let mut against = 0;
     let parts = [
         ("scenario", &ledger.scenarios),
         ("defect", &ledger.defects),
@@ -96,12 +94,9 @@ fn every_number_has_its_proof() {
                 Err(complaint) => wrong.push(format!("{kind} {number}: {complaint}")),
             }
             against += usize::from(entry.against.is_some());
-            later += usize::from(entry.later.is_some());
             let shown = rows.contains(&number.parse().unwrap_or_default());
-            if kind == "row" && shown == entry.later.is_some() {
-                wrong.push(format!(
-                    "row {number}: the table of the guide says otherwise"
-                ));
+            if kind == "row" && !shown {
+                wrong.push(format!("row {number}: the table of the guide lacks it"));
             }
         }
     }
@@ -110,8 +105,8 @@ fn every_number_has_its_proof() {
         .map(|(_, entries)| entries.len())
         .sum::<usize>();
     let line = format!(
-        "ledger: {all} numbers, {} shown, {against} decided against, {later} for later, {} wrong",
-        all - later - against,
+        "ledger: {all} numbers, {} shown, {against} decided against, {} wrong",
+        all - against,
         wrong.len()
     );
     say(&line);
@@ -133,16 +128,15 @@ impl Entry {
         if let Some(row) = self.row.filter(|row| !rows.contains(row)) {
             return Err(format!("the guide has no row {row}"));
         }
-        match (&self.twin, &self.test, &self.against, &self.later) {
-            (Some(twin), None, None, None) if twins.contains(twin) => Ok(format!("twin {twin:?}")),
-            (Some(twin), None, None, None) => Err(format!("no twin is named {twin:?}")),
-            (None, Some(test), None, None) => {
+        match (&self.twin, &self.test, &self.against) {
+            (Some(twin), None, None) if twins.contains(twin) => Ok(format!("twin {twin:?}")),
+            (Some(twin), None, None) => Err(format!("no twin is named {twin:?}")),
+            (None, Some(test), None) => {
                 let runs = runs_of(test, listed);
                 runs.ok_or_else(|| format!("no test run is named {test}"))
             }
-            (None, None, Some(why), None) => Ok(format!("decided against: {why}")),
-            (None, None, None, Some(what)) => Ok(format!("later: {what}")),
-            _ => Err("expected exactly one of `twin`, `test`, `against` and `later`".into()),
+            (None, None, Some(why)) => Ok(format!("decided against: {why}")),
+            _ => Err("expected exactly one of `twin`, `test` and `against`".into()),
         }
     }
 }

@@ -1,12 +1,14 @@
-//! Has webhooks of both kinds, and is killed at one of its requests about them: `it webhooks::killing` starts it.
+//! Has webhooks of both kinds, a validation rule and conversions, and is killed at one of its requests about them: `it webhooks::killing` starts
+//! it.
 
 use std::error::Error;
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use kopf_rs::{Client, Operator, Registry, Settings, handler};
+use kopf_rs::{Client, Operator, Registry, Settings, ValidationRule, conversion, handler};
 use kube::client::Body;
+use serde_json::Value;
 use tokio::signal::unix::{SignalKind, signal};
 use tower::service_fn;
 
@@ -33,8 +35,13 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let doom = Arc::new(Doom::parse(&said("DOOM")?)?);
     let namespace = said("DOOM_NAMESPACE")?;
     let group = format!("{namespace}.kopf.dev");
-    let kind = (group.as_str(), "v1", "kopfexamples");
+    let [kind, old] = ["v1", "v1alpha1"].map(|version| (&*group, version, "kopfexamples"));
+    let same = |name| conversion(name, |spec: Value| Ok(spec));
+    let rule = ValidationRule::new("rule", "request.userInfo.username != 'nobody'");
     let registry = Registry::new()
+        .validation_rule(kind, rule)
+        .on_convert(old, kind, same("up"))
+        .on_convert(kind, old, same("down"))
         .on_validate(kind, handler("not_too_large", |_| async { Ok(()) }))
         .on_mutate(
             kind,
@@ -42,7 +49,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
         );
     let mut settings = Settings::default();
     settings.read_environment()?;
-    let operator = Operator::new(registry).name("tester").settings(settings);
+    // Policies are cluster-wide.
+    let operator = Operator::new(registry).name(&*namespace).settings(settings);
     let mut told = signal(SignalKind::terminate())?;
     let until = async {
         told.recv().await;
@@ -84,7 +92,12 @@ impl Doom {
     }
 
     fn is_last(&self, of: &http::Uri) -> bool {
-        let words = ["/secrets", "webhookconfigurations"];
+        let words = [
+            "/secrets",
+            "webhookconfigurations",
+            "validatingadmissionpolic",
+            "customresourcedefinitions",
+        ];
         let counts = words.iter().any(|word| of.path().contains(word))
             && !of.query().is_some_and(|it| it.contains("watch="))
             && self.is_ending.load(Ordering::Relaxed) == self.at_end;

@@ -40,6 +40,7 @@ pub struct WebAppSpec {
 pub struct WebAppStatus {
     available_replicas: Option<i32>,
     observed_generation: Option<i64>,
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     conditions: Vec<Condition>,
 }
 

@@ -36,6 +36,8 @@ async fn available(cluster: &TestCluster, replicas: i64) -> Value {
 fn the_definition_is_made_from_the_types() {
     let made = serde_saphyr::to_string(&WebApp::crd()).unwrap();
     assert!(CRD == made, "crd.yaml is to be:\n{made}");
+    // Clients can apply single conditions.
+    assert!(made.contains("x-kubernetes-list-type: map"), "{made}");
 }
 
 #[tokio::test(start_paused = true)]

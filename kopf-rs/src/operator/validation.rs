@@ -11,8 +11,8 @@ const SHORTEST: Duration = Duration::from_secs(5);
 
 /// Returns the names of settings that must not be zero but are: otherwise some function would never work, or would repeat without a pause.
 ///
-/// Zero is valid elsewhere, as in Kopf: handlers are cancelled at once (`queueing.exit_timeout`), or retried at once
-/// (`execution.default_backoff` and related settings).
+/// Zero is valid elsewhere: handlers are cancelled at once (`queueing.exit_timeout`), or retried at once (`execution.default_backoff` and
+/// related settings), as in Kopf; API servers are not waited for (`admission.propagation`, `admission.shutdown_grace`).
 pub(super) fn zeros(settings: &Settings) -> Vec<&'static str> {
     let Settings {
         execution,
@@ -55,7 +55,9 @@ pub(super) fn bounded(mut settings: Settings) -> Settings {
         networking,
         scanning,
         peering,
+        lease,
         health,
+        admission,
         ..
     } = &mut settings;
     let times = [
@@ -74,10 +76,16 @@ pub(super) fn bounded(mut settings: Settings) -> Settings {
         Some(&mut networking.request_timeout),
         Some(&mut scanning.interval),
         Some(&mut peering.lifetime),
+        Some(&mut lease.duration),
+        Some(&mut lease.renew_deadline),
+        Some(&mut lease.retry_period),
         Some(&mut health.probe_timeout),
         Some(&mut health.beat_timeout),
         Some(&mut health.late_after),
         Some(&mut health.stuck_after),
+        Some(&mut admission.certificate_life),
+        Some(&mut admission.propagation),
+        Some(&mut admission.shutdown_grace),
     ];
     for time in times.into_iter().flatten() {
         *time = FOR_EVER.min(*time);

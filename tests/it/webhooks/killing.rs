@@ -1,18 +1,21 @@
-//! An operator as a process that is killed before and after each of its requests about webhooks, at its start and at its end: what it leaves, the
-//! next instance puts right.
+//! An operator as a process that is killed before and after each of its requests about webhooks, policies and conversions, at its start and at its
+//! end: what it leaves, the next instance puts right.
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::time::Duration;
 
+use kopf_rs::{Registry, ValidationRule, conversion};
 use kopf_rs_tests::{Program, TestCluster, say, scenarios};
-use serde_json::json;
-use tokio::time::sleep;
+use serde_json::{Value, json};
+use tokio::time::{sleep, timeout};
 
-use super::managing::is_mended;
+use super::converting::{self, DEFINITIONS};
+use super::managing::{is_mended, of_both_kinds};
+use super::releases::{BINDINGS, POLICIES};
 use super::rolling::{Replica, Service, registry};
-use super::{MUTATING, VALIDATING, managed, refusal, stored};
+use super::{MUTATING, VALIDATING, managed, object, operator, refusal, stored};
 use crate::cli::{self, PATIENCE};
-use crate::operating::TestOperator;
+use crate::operating::{KIND, TestOperator, definition_of_versions};
 
 scenarios! {
     what_a_killed_process_leaves_is_taken_away_by_the_next_instance [tcp real];
@@ -21,13 +24,19 @@ scenarios! {
 
 /// AD28
 async fn what_a_killed_process_leaves_is_taken_away_by_the_next_instance(cluster: TestCluster) {
-    let test = TestOperator::of(cluster).await;
-    kill_around_each_request(&test, "local", async |death| is_mended(&test, death).await).await;
+    let test = serve(cluster).await;
+    let taken_away = async |death: &str| {
+        let registry = with_rule_and_conversions(&test, of_both_kinds(&test));
+        let next = operator(&test, registry).name(test.cluster.namespace());
+        is_mended(&test, death, next, are_in_effect(&test, death)).await;
+        forget_rule_and_conversions(&test).await;
+    };
+    kill_around_each_request(&test, "local", taken_away).await;
 }
 
 /// AD28: with a certificate in a Secret, and configurations that stay.
 async fn the_next_instance_in_a_cluster_goes_on_where_a_process_was_killed(cluster: TestCluster) {
-    let test = TestOperator::of(cluster).await;
+    let test = serve(cluster).await;
     let service = Service::start(&test).await;
     let server = format!(
         "service:{}/hooks:{}",
@@ -35,22 +44,84 @@ async fn the_next_instance_in_a_cluster_goes_on_where_a_process_was_killed(clust
         service.port
     );
     let goes_on = async |death: &str| {
-        let next = Replica::start(&test, &service, registry(&test, 1), |_| ()).await;
+        let registry = with_rule_and_conversions(&test, registry(&test, 1));
+        let next = Replica::start(&test, &service, registry, |_| ()).await;
         let refused = refusal(&test, &json!({"size": 101})).await;
         assert_eq!(refused["code"], 422, "{death}: {refused}");
-        let is_blue = |it: &serde_json::Value| it["spec"]["colour"] == "blue";
+        let is_blue = |it: &Value| it["spec"]["colour"] == "blue";
         stored(&test, &json!({"size": 1}), is_blue).await;
+        are_in_effect(&test, death).await;
         next.stop(&service).await;
+        forget_rule_and_conversions(&test).await;
         let name = managed(&test);
+        let secret = format!("{}-webhook", test.cluster.namespace());
         for (kind, name) in [
             (VALIDATING, &*name),
             (MUTATING, &*name),
-            ("secrets", "tester-webhook"),
+            ("secrets", &*secret),
         ] {
             test.cluster.delete(kind, name).await;
         }
     };
     kill_around_each_request(&test, &server, goes_on).await;
+}
+
+/// A cluster that serves the kind in two versions, the first of which is stored.
+async fn serve(cluster: TestCluster) -> TestOperator {
+    let test = TestOperator::bare(cluster);
+    let versions = [("v1", true, true), ("v1alpha1", true, false)];
+    let definition = definition_of_versions(&test.group, &versions);
+    test.cluster.apply(&definition.to_string()).await;
+    test
+}
+
+/// As the killed program has them, but for the expression: what was left of the policy is changed, too.
+fn with_rule_and_conversions(test: &TestOperator, registry: Registry) -> Registry {
+    // A rule about `self` alone belongs into the definition; one that asks for the user becomes a policy.
+    let expression =
+        "request.userInfo.username == 'nobody' || !has(self.spec.size) || self.spec.size != 7";
+    let rule = ValidationRule::new("rule", expression);
+    let [new, old] = ["v1", "v1alpha1"].map(|version| (test.group.as_str(), version, KIND));
+    let same = |name| conversion(name, |spec: Value| Ok(spec));
+    registry
+        .validation_rule(test.selector(), rule.message("it is never 7"))
+        .on_convert(old, new, same("up"))
+        .on_convert(new, old, same("down"))
+}
+
+/// Awaits that the rule counts and that objects are converted: both take effect with a short delay.
+async fn are_in_effect(test: &TestOperator, death: &str) {
+    let (path, seven) = object(test, "seven", &json!({"size": 7}));
+    let path = format!("{path}?dryRun=All");
+    let denied = async {
+        loop {
+            match test.cluster.request("POST", &path, Some(&seven)).await {
+                Err(kube::Error::Api(status)) if status.message.contains("it is never 7") => break,
+                _ => sleep(Duration::from_millis(20)).await,
+            }
+        }
+    };
+    let denied = timeout(test.cluster.server().patience(), denied).await;
+    assert!(denied.is_ok(), "{death}: the rule does not count");
+    let old = converting::object(test, "v1alpha1", "old", &json!({"size": 1}));
+    let path = format!("{}?dryRun=All", converting::collection(test, "v1alpha1"));
+    let made = converting::ask(test, "POST", &path, Some(&old)).await;
+    assert_eq!(made["spec"]["size"], 1, "{death}: {made}");
+}
+
+/// Policies and conversions outlive all instances: the next death begins without them.
+async fn forget_rule_and_conversions(test: &TestOperator) {
+    let operator = test.cluster.namespace();
+    for kind in [BINDINGS, POLICIES] {
+        let name = format!("rule.{operator}.kopf.rs");
+        test.cluster.delete(kind, &name).await;
+    }
+    let list = format!("{operator}.kopf.rs/instances");
+    let reset = json!({
+        "metadata": {"annotations": {list: null}},
+        "spec": {"conversion": {"strategy": "None", "webhook": null}},
+    });
+    test.cluster.patch(DEFINITIONS, &test.kind(), &reset).await;
 }
 
 async fn kill_around_each_request(
@@ -74,8 +145,8 @@ async fn kill_around_each_request(
         say(&format!(
             "webhooks: {deaths} kills before and after requests of the {moment}, {server}"
         ));
-        // Both configurations are read and written.
-        assert!(deaths >= 8, "{moment}: {deaths}");
+        // Both configurations, the policy with its binding, and the definition are read and written.
+        assert!(deaths >= 20, "{moment}: {deaths}");
     }
 }
 
@@ -93,14 +164,20 @@ async fn dies(test: &TestOperator, server: &str, death: &str) -> bool {
     ]);
     let mut program = Program::start(command, PATIENCE);
     let lines = program.lines().clone();
-    let both_are_written = async {
-        while lines.count(|it| it.contains("is written: 1 webhooks")) < 2 {
-            sleep(Duration::from_millis(20)).await;
+    let all_are_written = async {
+        for (line, count) in [
+            ("is written: 1 webhooks", 2),
+            ("kopf.rs is created", 2),
+            ("is written: the operator converts", 1),
+        ] {
+            while lines.count(|it| it.contains(line)) < count {
+                sleep(Duration::from_millis(20)).await;
+            }
         }
     };
     let ended = tokio::select! {
         ended = program.ended() => Some(ended),
-        () = both_are_written => None,
+        () = all_are_written => None,
     };
     let ended = if let Some(ended) = ended {
         ended

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kopf_rs::{AdmissionServer, Registry, Settings};
+use kopf_rs::{AdmissionServer, Operator, Registry, Settings};
 use kopf_rs_apiserver::{ApiServer, Fault, Verb};
 use kopf_rs_tests::{TestCluster, scenarios};
 use serde_json::{Value, json};
@@ -241,22 +241,25 @@ fn asked_for_webhooks(test: &TestOperator) -> usize {
         .count()
 }
 
-/// An operator with webhooks of both kinds. While it does not answer, one of them refuses all requests.
-fn of_both_kinds(test: &TestOperator) -> Working {
-    let registry = Registry::new()
+/// Webhooks of both kinds. While nobody answers, one of them refuses all requests.
+pub(super) fn of_both_kinds(test: &TestOperator) -> Registry {
+    Registry::new()
         .on_validate(test.selector(), denying())
-        .on_mutate(test.selector(), changing().ignore_failures(false));
-    Working::start(&test.cluster, operator(test, registry))
+        .on_mutate(test.selector(), changing().ignore_failures(false))
 }
 
-/// Start it, and await that it has written both configurations, whatever others have left in them.
-async fn started(test: &TestOperator) -> Working {
+fn with_both_kinds(test: &TestOperator) -> Operator {
+    operator(test, of_both_kinds(test))
+}
+
+/// Starts an operator with webhooks of both kinds, and waits until it has written both configurations, whatever others have left in them.
+async fn started(test: &TestOperator, operator: Operator) -> Working {
     let mut before = Vec::new();
     for kind in [VALIDATING, MUTATING] {
         let found = test.cluster.get(kind, &managed(test)).await;
         before.push((kind, found.as_ref().map(super::hooks).unwrap_or_default()));
     }
-    let working = of_both_kinds(test);
+    let working = Working::start(&test.cluster, operator);
     for (kind, before) in before {
         let is_new = |found: Option<&Value>| {
             let hooks = found.map(super::hooks).unwrap_or_default();
@@ -270,16 +273,22 @@ async fn started(test: &TestOperator) -> Working {
     working
 }
 
-/// The next instance after a kill takes over what is left, and takes it away: nothing is refused any more.
-pub(super) async fn is_mended(test: &TestOperator, killed: &str) {
+/// The next instance after a kill takes over what is left, and takes it away: nothing is refused any more. `meanwhile` has the time between.
+pub(super) async fn is_mended(
+    test: &TestOperator,
+    killed: &str,
+    next: Operator,
+    meanwhile: impl Future<Output = ()>,
+) {
     let found = test.cluster.get(VALIDATING, &managed(test)).await;
     for hook in found.as_ref().map(super::hooks).unwrap_or_default() {
         assert_eq!(hook["failurePolicy"], "Ignore", "{killed}: {hook}");
     }
-    let working = started(test).await;
+    let working = started(test, next).await;
     let found = test.cluster.get(MUTATING, &managed(test)).await;
     let hooks = found.as_ref().map(super::hooks).unwrap_or_default();
     assert_eq!(hooks[0]["failurePolicy"], "Fail", "{killed}");
+    meanwhile.await;
     working.stop().await;
     for kind in [VALIDATING, MUTATING] {
         let found = test.cluster.get(kind, &managed(test)).await;
@@ -301,25 +310,29 @@ async fn what_a_kill_at_any_request_leaves_is_taken_away_by_the_next_instance(
             sleep(Duration::from_millis(1)).await;
         }
     };
+    let mended = async |killed: String| {
+        let next = with_both_kinds(&test);
+        is_mended(&test, &killed, next, std::future::ready(())).await;
+    };
     let requests = asked_for_webhooks(&test);
-    let working = started(&test).await;
+    let working = started(&test, with_both_kinds(&test)).await;
     let to_start = asked_for_webhooks(&test) - requests;
     assert!(to_start >= 4, "{to_start}");
     working.stop().await;
     for after in 0..to_start {
         let before = asked_for_webhooks(&test);
-        let working = of_both_kinds(&test);
+        let working = Working::start(&test.cluster, with_both_kinds(&test));
         reached(before + after).await;
         working.kill().await;
-        is_mended(&test, &format!("start, {after}")).await;
+        mended(format!("start, {after}")).await;
     }
     for after in 0..4 {
-        let working = started(&test).await;
+        let working = started(&test, with_both_kinds(&test)).await;
         let before = asked_for_webhooks(&test);
         tokio::select! {
             _ = working.stop() => {}
             () = reached(before + after) => {}
         }
-        is_mended(&test, &format!("end, {after}")).await;
+        mended(format!("end, {after}")).await;
     }
 }

@@ -7,6 +7,7 @@ use kopf_rs::{AdmissionServer, Callback, Registry, Settings, ValidationRule, han
 use kopf_rs_tests::{Server, TestCluster, scenarios};
 use serde_json::{Value, json};
 
+use super::converting::{self, DEFINITIONS};
 use super::{VALIDATING, configured, denying, hooks, managed, refusal, settings};
 use crate::health::{get, port_in};
 use crate::operating::{TestOperator, Working};
@@ -16,6 +17,7 @@ scenarios! {
     configurations_in_a_cluster_go_with_the_namespace_of_the_operator [memory real];
     each_replica_answers_reviews [tcp];
     of_two_local_operators_the_last_one_takes_webhooks_away [memory real];
+    of_two_local_operators_the_newer_one_converts_as_long_as_it_is_there [tcp];
     policies_of_a_newer_release_stay [memory real];
     policies_list_none_of_two_instances_that_end_together [memory];
     a_release_without_rules_ends_those_of_the_former_one [memory];
@@ -192,6 +194,61 @@ async fn of_two_local_operators_the_last_one_takes_webhooks_away(cluster: TestCl
     test.cluster.delete(VALIDATING, &managed(&test)).await;
 }
 
+/// Awaits that the definition leads to an address that satisfies `condition`, and returns the address.
+async fn converts_at(test: &TestOperator, condition: impl Fn(&str) -> bool) -> String {
+    let url = |it: &Value| {
+        let client = &it["spec"]["conversion"]["webhook"]["clientConfig"];
+        client["url"].as_str().map(str::to_owned)
+    };
+    let is_there = |found: Option<&Value>| found.and_then(url).is_some_and(|url| condition(&url));
+    let what = "it is converted at an address";
+    let found = test
+        .cluster
+        .until(what, DEFINITIONS, &test.kind(), is_there)
+        .await;
+    url(&found).expect("it has an address")
+}
+
+async fn of_two_local_operators_the_newer_one_converts_as_long_as_it_is_there(
+    cluster: TestCluster,
+) {
+    let test = converting::serve(cluster, "v1").await;
+    let start = || {
+        let registry = converting::registry(&test);
+        Working::start(&test.cluster, super::operator(&test, registry))
+    };
+    let lines = test.cluster.lines();
+    let line = format!("CustomResourceDefinition {} is written", test.kind());
+    let written = |count: usize| {
+        let line = &line;
+        let is_told = move |_: &str| lines.count(|it| it.contains(line)) == count;
+        lines.until("the write is told", is_told)
+    };
+    let old = start();
+    let of_old = converts_at(&test, |_| true).await;
+    written(1).await;
+    let new = start();
+    let of_new = converts_at(&test, |url| url != of_old).await;
+    written(2).await;
+    // Both look at what others change.
+    for touched in ["once", "twice", "again"] {
+        let touched = json!({"metadata": {"labels": {"touched": touched}}});
+        let kind = test.kind();
+        test.cluster.patch(DEFINITIONS, &kind, &touched).await;
+        test.nothing_more(Duration::from_millis(500)).await;
+    }
+    assert_eq!(converts_at(&test, |_| true).await, of_new);
+    let spec = json!({"address": "host:80"});
+    converting::create(&test, "v1alpha1", "one", spec.clone()).await;
+    assert_eq!(lines.count(|it| it.contains(&line)), 2);
+    new.stop().await;
+    converts_at(&test, |url| url == of_old).await;
+    let seen = converting::get(&test, "v1alpha1", "one").await;
+    assert_eq!(seen["spec"], spec);
+    old.stop().await;
+    assert_eq!(lines.count(|it| it.contains(&line)), 3);
+}
+
 async fn policies_of_a_newer_release_stay(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let policies = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies";
@@ -242,8 +299,10 @@ async fn policies_of_a_newer_release_stay(cluster: TestCluster) {
     }
 }
 
-const POLICIES: &str = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies";
-const BINDINGS: &str = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings";
+pub(super) const POLICIES: &str =
+    "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies";
+pub(super) const BINDINGS: &str =
+    "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings";
 
 /// An operator with a name of its own.
 fn of_name(test: &TestOperator, registry: Registry) -> Working {

@@ -128,7 +128,9 @@ impl Replica {
         drop(free);
         let mut settings = in_cluster(test, service, port);
         change(&mut settings);
-        let operator: Operator = test.operator(registry).settings(settings);
+        // Policies are cluster-wide.
+        let operator = test.operator(registry).name(test.cluster.namespace());
+        let operator: Operator = operator.settings(settings);
         let working = Working::start(&test.cluster, operator);
         let served = format!("Admission webhooks are served at port {port},");
         test.line(&served).await;

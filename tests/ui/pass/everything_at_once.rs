@@ -42,8 +42,18 @@ async fn announce(settings: StartupSettings, client: &Client, activity: &str) {
     let _ = (settings, client, activity);
 }
 
+#[index("kopfexamples")]
+fn r#where(name: String) -> (String, String) {
+    (name, "here".to_owned())
+}
+
+#[on_update("kopfexamples")]
+fn keywords(r#where: Index<String, String>, #[from(spec.gen)] generation: Option<u64>) {
+    let _ = (r#where, generation);
+}
+
 #[test]
 fn all_are_registered() {
     let registry = kopf_rs::Registry::in_module(module_path!()).unwrap();
-    assert_eq!(registry.len(), 11);
+    assert_eq!(registry.len(), 13);
 }

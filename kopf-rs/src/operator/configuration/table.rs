@@ -132,7 +132,12 @@ impl Setting {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+    use crate::operator::validation::bounded;
+
+    const PAGE: &str = include_str!("../../../../docs/settings.md");
 
     /// Returns the fields of all groups, taken from the debug output of the settings.
     fn fields() -> Vec<String> {
@@ -155,7 +160,6 @@ mod tests {
 
     #[test]
     fn every_setting_has_its_line_here_and_in_the_documentation() {
-        let page = include_str!("../../../../docs/settings.md");
         let fields = fields();
         assert!(fields.len() > 25, "{fields:?}");
         for field in &fields {
@@ -167,9 +171,52 @@ mod tests {
         assert_eq!(fields.len(), TABLE.len());
         for Setting { name, .. } in TABLE {
             assert!(
-                page.contains(&format!("| `{name}` |")),
+                PAGE.contains(&format!("| `{name}` |")),
                 "{name} is not in docs/settings.md"
             );
         }
+    }
+
+    #[test]
+    fn a_zero_is_accepted_where_the_documentation_gives_it_a_meaning() {
+        let meant = PAGE.split("A 0 that is accepted has this meaning:").nth(1);
+        let meant = meant.and_then(|it| it.split("\n\n").next()).unwrap();
+        let zero = Written::Plain(json!(0));
+        let mut refused_counts = Vec::new();
+        for setting in TABLE {
+            let name = setting.name;
+            let set = setting.set(&mut Settings::default(), &zero);
+            let is_meant = meant.contains(&format!("`{name}`"));
+            assert_eq!(set.is_ok(), is_meant, "{name}: {set:?}");
+            if set.is_err_and(|why| why.contains("at least 1")) {
+                refused_counts.push(name);
+            }
+        }
+        // In code, a count can be 0.
+        let none = Settings::with(|it| {
+            (it.execution.max_workers, it.execution.max_reconciles) = (0, 0);
+            it.queueing.worker_limit = Some(0);
+            it.watching.chunk_size = 0;
+            it.networking.concurrent_writes = 0;
+            it.admission.migration_rate = 0;
+        });
+        assert_eq!(zeros(&none), refused_counts);
+    }
+
+    #[test]
+    fn each_time_that_can_be_set_is_bounded() {
+        let endless = Written::Plain(json!(1e19));
+        let endless_time = format!("{:?}", std::time::Duration::from_secs_f64(1e19));
+        let mut settings = Settings::default();
+        let times = TABLE
+            .iter()
+            .filter(|it| it.set(&mut settings, &endless).is_ok());
+        assert!(times.count() > 20);
+        let shown = format!("{:#?}", bounded(settings));
+        let endless: Vec<_> = shown
+            .lines()
+            .filter(|it| it.contains(&endless_time))
+            .collect();
+        assert_eq!(endless, [""; 0]);
     }
 }

@@ -120,6 +120,22 @@ fn a_listing_of_a_restored_server_counts_although_its_versions_are_older() {
     assert_eq!(owned.get("c").map(|it| &*it.state), Some("a"));
 }
 
+/// The server has lost an apply and restored an earlier one of the same fields, whose values may differ.
+#[test]
+fn the_same_fields_on_a_restored_server_may_have_other_values() {
+    let mut owned = settled();
+    owned.replied(sight("71", "b", "o"), true);
+    owned.seen(EventType::Modified, sight("71", "b", "o"));
+    assert!(owned.is_intact("c", &applied_at("71")));
+    owned.listing();
+    let news = owned.seen(EventType::Listed, sight("50", "b", "o"));
+    assert_eq!(told(&news), ["o"]);
+    owned.synced();
+    assert!(!owned.is_intact("c", &applied_at("71")));
+    owned.replied(sight("51", "b", "o"), true);
+    assert!(owned.is_intact("c", &applied_at("51")), "it is put right");
+}
+
 #[test]
 fn what_a_listing_lacks_is_gone() {
     let mut owned = settled();
