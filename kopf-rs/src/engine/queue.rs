@@ -412,50 +412,36 @@ impl Queue {
     /// Ends the worker of an object that no longer exists. If the object exists again, returns the memory of an object that has just been
     /// seen for the first time, for the worker to continue with.
     pub(crate) fn remove(&self, key: &Key) -> Option<Memory> {
-        if let Some(mailbox) = self.lock().mailbox(key) {
+        let mut state = self.lock();
+        if let Some(mailbox) = state.mailbox(key) {
             mailbox.cancel_take_over();
         }
-        self.remove_but_for(key, Memory::first)
+        let again = state.arrived(key).map(Memory::first);
+        if again.is_none() {
+            state.remove(key);
+        }
+        drop(state);
+        self.changed.notify_waiters();
+        again
     }
 
     /// Ends the worker of an object that is no longer watched. Returns the memory if the object is watched again meanwhile.
     pub(crate) fn forget(&self, key: &Key, memory: Memory) -> Option<Memory> {
-        let memory = match self.lock().keep(key, memory) {
-            Ok(()) => {
-                self.changed.notify_waiters();
-                return None;
-            }
-            Err(memory) => memory,
-        };
-        let mut memory = Some(memory);
-        let again = self.remove_but_for(key, |_| memory.take().unwrap_or_default());
-        if let Some(memory) = memory {
-            let mut state = self.lock();
-            if state.is_paused {
-                state.paused.insert(key.clone(), memory.before_a_pause());
-            }
-        }
-        again
-    }
-
-    /// Removes the object, unless a state has arrived: then returns the given memory.
-    fn remove_but_for(
-        &self,
-        key: &Key,
-        memory: impl FnOnce(EventType) -> Memory,
-    ) -> Option<Memory> {
         let mut state = self.lock();
-        let again = state
-            .mailbox(key)
-            .filter(|mailbox| mailbox.has_state())
-            .map(|mailbox| mailbox.state().map_or(EventType::Listed, |it| it.event));
-        if let Some(event) = again {
-            return Some(memory(event));
-        }
-        state.remove(key);
+        let again = match state.keep(key, memory) {
+            Ok(()) => None,
+            Err(memory) if state.arrived(key).is_some() => Some(memory),
+            Err(memory) => {
+                state.remove(key);
+                if state.is_paused {
+                    state.paused.insert(key.clone(), memory.before_a_pause());
+                }
+                None
+            }
+        };
         drop(state);
         self.changed.notify_waiters();
-        None
+        again
     }
 
     /// Removes an object whose worker ended prematurely, as if the object had never been seen.
@@ -505,6 +491,12 @@ impl State {
 
     fn mailbox(&mut self, key: &Key) -> Option<&mut Mailbox> {
         Some(&mut self.busy_slot(key)?.mailbox)
+    }
+
+    /// Returns how the state arrived that the worker still has to handle.
+    fn arrived(&mut self, key: &Key) -> Option<EventType> {
+        let mailbox = self.mailbox(key).filter(|it| it.has_state())?;
+        Some(mailbox.state().map_or(EventType::Listed, |it| it.event))
     }
 
     fn busy_slot(&mut self, key: &Key) -> Option<&mut Busy> {
