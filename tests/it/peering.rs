@@ -26,6 +26,7 @@ scenarios! {
     a_mandatory_peering_is_waited_for [memory];
     a_standalone_operator_takes_no_part [memory];
     a_conflict_in_one_namespace_pauses_all_of_the_operator [memory];
+    a_pause_holds_for_the_objects_of_a_deleted_namespace_too [memory];
     the_whole_cluster_has_a_peering_of_its_own [memory];
     signs_of_life_come_before_the_lifetime_is_over [memory];
     a_record_that_others_take_away_is_written_again [memory];
@@ -347,6 +348,42 @@ async fn a_conflict_in_one_namespace_pauses_all_of_the_operator(cluster: TestClu
     assert_eq!(test.calls.all(), [""; 0]);
     test.calls_until("c one").await;
     working.stop().await;
+}
+
+async fn a_pause_holds_for_the_objects_of_a_deleted_namespace_too(cluster: TestCluster) {
+    let test = with_peering(cluster).await;
+    let server = test.cluster.in_process().expect("it is in the process");
+    // The deletion of an object arrives after that of its namespace, while the watch is still open.
+    let late = Fault::late(Duration::from_secs(3));
+    let _late = server.fault(late.on(Verb::Watch).plural(KIND));
+    let registry = Registry::new()
+        .on_create(test.selector(), test.noting("c"))
+        .on_delete(test.selector(), test.noting("d").optional());
+    let all = format!("{}*", test.cluster.namespace());
+    let working = start(&test, test.operator(registry).namespaces([&all]), |_| {});
+    for (name, is_paused) in [("one", false), ("two", true)] {
+        let there = format!("{}-{name}", test.cluster.namespace());
+        let namespace =
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": there}});
+        test.cluster.create(&namespace).await;
+        let api_version = format!("{}/v1", test.group);
+        let metadata = json!({"name": name, "namespace": there});
+        let object =
+            json!({"apiVersion": api_version, "kind": "KopfExample", "metadata": metadata});
+        test.cluster.create(&object).await;
+        test.calls_until(&format!("c {name}")).await;
+        test.cluster.delete("namespaces", &there).await;
+        // A second of virtual time, in which the operator hears of the namespace.
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        if is_paused {
+            write(&test, "other", json!({"priority": 9, "lifetime": 60})).await;
+            test.line("Pausing operations in favour of [<Peer other: ")
+                .await;
+        }
+        tokio::time::sleep(Duration::from_secs(9)).await;
+    }
+    working.stop().await;
+    assert_eq!(test.calls.all(), ["c one", "d one", "c two"]);
 }
 
 async fn the_whole_cluster_has_a_peering_of_its_own(cluster: TestCluster) {

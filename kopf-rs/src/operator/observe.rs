@@ -458,17 +458,17 @@ impl Observer {
         }
         self.unserved.replace(matched.unserved);
         let wanted = if self.is_paused {
+            // The objects of deleted namespaces are not handled during the pause either.
+            for (_, place, watch) in self.ending.drain(..) {
+                self.watches.insert(place, watch);
+            }
             BTreeMap::new()
         } else {
             self.wanted(matched.resources)
         };
-        let unwanted: Vec<WatchKey> = self
-            .watches
-            .keys()
-            .filter(|place| !wanted.contains_key(*place))
-            .cloned()
-            .collect();
-        for place in unwanted {
+        let places = self.watches.keys();
+        let unwanted = places.filter(|it| !wanted.contains_key(*it));
+        for place in unwanted.cloned().collect::<Vec<_>>() {
             self.end(place);
         }
         for (place, (kind, selection)) in wanted {
