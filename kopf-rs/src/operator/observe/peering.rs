@@ -73,8 +73,10 @@ struct PeeringWatch {
     found: Found,
     /// The current listing contains it.
     is_listed: bool,
-    /// A state has arrived since the current listing was requested.
-    is_told: bool,
+    /// The time when the current listing was requested.
+    listing: Option<Instant>,
+    /// The time when the answer to a write contained the newest known state.
+    answered: Option<Instant>,
     /// The `resourceVersion` of the newest known state.
     version: String,
     /// The object has contained the operator's record, or was created after it was sent: if the record is missing, it has to be sent again.
@@ -122,8 +124,8 @@ pub(crate) struct PeeringNews {
 
 enum PeerEvent {
     Watched(WatchEvent),
-    /// A record was sent.
-    Sent(Result<Raw, ClusterError>),
+    /// A record was sent; the server has answered at this time.
+    Sent(Result<Raw, ClusterError>, Instant),
     /// The server forbids the removal of records of dead peers.
     CleaningRefused,
 }
@@ -235,7 +237,8 @@ impl Peerings {
             collection,
             found: Found::Unknown,
             is_listed: false,
-            is_told: false,
+            listing: None,
+            answered: None,
             version: String::new(),
             is_expected: false,
             peers: Peers::default(),
@@ -297,30 +300,35 @@ impl Peerings {
             PeerEvent::Watched(WatchEvent::Resumed | WatchEvent::Synced) => {
                 watch.watch_down = false;
             }
-            PeerEvent::Watched(_) | PeerEvent::Sent(_) | PeerEvent::CleaningRefused => {}
+            PeerEvent::Watched(_) | PeerEvent::Sent(..) | PeerEvent::CleaningRefused => {}
         }
         match what {
-            PeerEvent::Watched(WatchEvent::Listing(_)) => {
-                (watch.is_listed, watch.is_told) = (false, false);
+            PeerEvent::Watched(WatchEvent::Listing(asked)) => {
+                (watch.is_listed, watch.listing) = (false, Some(asked));
             }
             PeerEvent::Watched(WatchEvent::Synced) if !watch.is_listed => {
                 watch.found = Found::Absent;
             }
             PeerEvent::Watched(WatchEvent::Object(EventType::Deleted, _))
-            | PeerEvent::Sent(Err(ClusterError::NotFound(_))) => watch.found = Found::Absent,
+            | PeerEvent::Sent(Err(ClusterError::NotFound(_)), _) => watch.found = Found::Absent,
             PeerEvent::Watched(WatchEvent::Object(event, raw)) => {
                 watch.is_listed = true;
-                watch.look_at(&raw, event == EventType::Listed, own, clock);
+                let listing = watch.listing.filter(|_| event == EventType::Listed);
+                watch.look_at(&raw, listing, own, clock);
             }
-            PeerEvent::Sent(Ok(raw)) => watch.look_at(&raw, false, own, clock),
+            PeerEvent::Sent(Ok(raw), at) => {
+                if watch.look_at(&raw, None, own, clock) {
+                    watch.answered = Some(at);
+                }
+            }
             // The operator works as if there were no peering, and reports that.
-            PeerEvent::Sent(Err(error))
+            PeerEvent::Sent(Err(error), _)
                 if !error.is_transient() && watch.found == Found::Unknown =>
             {
                 watch.found = Found::Absent;
             }
             PeerEvent::CleaningRefused => watch.cleaning = Cleaning::Refused,
-            PeerEvent::Watched(_) | PeerEvent::Sent(Err(_)) => {}
+            PeerEvent::Watched(_) | PeerEvent::Sent(Err(_), _) => {}
         }
     }
 
@@ -424,23 +432,27 @@ impl Peerings {
 }
 
 impl PeeringWatch {
-    /// Processes a state of the object, unless a newer one is known. A listing is as new as its request, so an older version in it, without
-    /// another state since, shows that the server was restored from a backup.
-    fn look_at(&mut self, raw: &Raw, is_listed: bool, own: &OwnPeer, clock: Clock) {
+    /// Processes a state of the object, unless a newer one is known: then returns false. The state comes from a listing that was requested at
+    /// `listing`, or from a watch or an answer.
+    fn look_at(
+        &mut self,
+        raw: &Raw,
+        listing: Option<Instant>,
+        own: &OwnPeer,
+        clock: Clock,
+    ) -> bool {
         let version = &raw.facts().resource_version;
         let [known, new] = [&self.version, version].map(|it| Version::of(it));
-        let is_older = known != new && known.covers(&new);
-        let is_restored = is_listed && !self.is_told;
-        if is_older && self.found == Found::Present && !is_restored {
-            return;
+        let is_older = known != new && known.knows(&new, listing, self.answered);
+        if is_older && self.found == Found::Present {
+            return false;
         }
         let Ok(body) = raw.body() else {
-            return;
+            return false;
         };
         // A state read before the first heartbeat lacks the record, which is on its way.
         self.is_expected |= self.found == Found::Absent;
         self.found = Found::Present;
-        self.is_told = true;
         self.version.clone_from(version);
         let now = Instant::now().duration_since(clock.started());
         self.peers.take_in(body.status(), now, clock.now());
@@ -452,6 +464,7 @@ impl PeeringWatch {
             let _ = self.orders.send(PeerCommand::KeepAlive);
         }
         self.remove_dead(verdict.dead);
+        true
     }
 
     /// Requests to remove the records of dead peers from the newest state, once for each state.
@@ -493,7 +506,7 @@ impl Keeper {
                         let change = without(&dead, &version);
                         let name = &self.settings.name;
                         match self.cluster.patch_records(&self.collection, name, &change).await {
-                            Ok(raw) => tell(PeerEvent::Sent(Ok(raw))),
+                            Ok(raw) => tell(PeerEvent::Sent(Ok(raw), Instant::now())),
                             // The reply to the next heartbeat shows the present object, and peers that are dead by then are removed.
                             Err(error) if error.is_transient() || matches!(error, ClusterError::Conflict(_)) => {
                                 next = last.map_or(next, |it| next.min(it + BETWEEN_REPAIRS));
@@ -515,7 +528,7 @@ impl Keeper {
                     };
                     let now = Instant::now();
                     (next, last) = (now + pause, Some(now));
-                    tell(PeerEvent::Sent(sent));
+                    tell(PeerEvent::Sent(sent, now));
                 }
             }
         }
@@ -563,6 +576,8 @@ impl Keeper {
 
 #[cfg(test)]
 mod tests {
+    use tokio::time::advance;
+
     use super::*;
     use crate::cluster::fake::Fake;
     use crate::operator::settings::Settings;
@@ -618,7 +633,9 @@ mod tests {
         }
     }
 
-    fn listing() -> PeerEvent {
+    /// Returns the begin of a listing, some time after anything before.
+    async fn listing() -> PeerEvent {
+        advance(Duration::from_millis(1)).await;
         PeerEvent::Watched(WatchEvent::Listing(Instant::now()))
     }
 
@@ -631,25 +648,32 @@ mod tests {
         PeerEvent::Watched(WatchEvent::Synced)
     }
 
+    /// Returns the answer to a heartbeat, some time after anything before.
+    async fn sent(version: u32, priority: u32) -> PeerEvent {
+        advance(Duration::from_millis(1)).await;
+        PeerEvent::Sent(Ok(object(version, priority)), Instant::now())
+    }
+
     /// Versions go back, and the operator would otherwise ignore its peers until they exceed the former one.
     #[tokio::test(start_paused = true)]
     async fn a_listing_of_a_restored_server_counts() {
         let mut peerings = peerings();
-        peerings.take_in_all([listing(), listed(100, 1), synced()]);
+        peerings.take_in_all([listing().await, listed(100, 1), synced()]);
+        peerings.take_in_all([sent(101, 1).await]);
         assert!(!peerings.is_paused());
-        peerings.take_in_all([listing(), listed(50, 9), synced()]);
+        peerings.take_in_all([listing().await, listed(50, 9), synced()]);
         assert!(peerings.is_paused());
-        let sent = PeerEvent::Sent(Ok(object(51, 1)));
-        peerings.take_in_all([sent]);
+        peerings.take_in_all([sent(51, 1).await]);
         assert!(!peerings.is_paused());
     }
 
+    /// The listing is told when it is answered, which may be after the answer to a heartbeat that was sent after its request.
     #[tokio::test(start_paused = true)]
     async fn a_listing_is_older_than_the_answer_to_a_later_heartbeat() {
         let mut peerings = peerings();
-        peerings.take_in_all([listing(), listed(100, 1), synced()]);
-        let sent = PeerEvent::Sent(Ok(object(102, 9)));
-        peerings.take_in_all([listing(), sent, listed(101, 1), synced()]);
+        peerings.take_in_all([listing().await, listed(100, 1), synced()]);
+        let listing = listing().await;
+        peerings.take_in_all([sent(102, 9).await, listing, listed(101, 1), synced()]);
         assert!(peerings.is_paused());
     }
 }
