@@ -116,10 +116,10 @@ fn get<'a>(resource: &'a Resource, namespace: Option<&'a str>, name: &str) -> Ca
     Call::get(resource.path(namespace, Some(name), None), asked)
 }
 
-/// Parses the JSON value in a response. Text that is no JSON comes from a proxy, not from the API server.
+/// Parses the JSON value in a response.
 pub(super) fn value(reply: &Bytes) -> Result<Value, ClusterError> {
     serde_json::from_slice(reply)
-        .map_err(|error| ClusterError::Unreachable(format!("the reply is no object: {error}")))
+        .map_err(|error| ClusterError::Invalid(format!("the reply is no object: {error}")))
 }
 
 /// Parses the object in a response.

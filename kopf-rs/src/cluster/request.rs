@@ -186,7 +186,15 @@ impl Cluster {
         let exchange = async {
             let answer = self.open_with(call, pass.as_ref()).await?;
             let code = answer.status().as_u16();
-            Ok((code, read(answer.into_body()).await?))
+            let reply = read(answer.into_body()).await?;
+            if reply.trim_ascii_start().starts_with(b"{") {
+                return Ok((code, reply));
+            }
+            // A proxy before the server answers with a page of its own.
+            let start = String::from_utf8_lossy(&reply[..reply.len().min(40)]);
+            Err(ClusterError::Unreachable(format!(
+                "the reply is no object, but begins with {start:?} (does a proxy or another server answer at the address of the API server?)"
+            )))
         };
         let patience = self.shared.request_timeout;
         let patience = pass

@@ -180,6 +180,10 @@ async fn the_check_tells_refusals_and_strangers_apart() {
         ),
         (
             Answer::new(200, "<html>hello</html>"),
+            "unreachable: the reply is no object, but begins with \"<html>hello</html>\" (does a proxy or another server answer at the address of the API server?)",
+        ),
+        (
+            Answer::new(200, "{}"),
             "invalid: the answer to /version is not a Kubernetes API server's: check the server in the kubeconfig",
         ),
     ] {

@@ -203,6 +203,20 @@ async fn whatever_the_server_says_it_is_asked_once() {
     }
 }
 
+/// The server may have executed the request, and a caller must not take the patch for refused.
+#[tokio::test(start_paused = true)]
+async fn a_page_of_a_proxy_is_no_answer_of_the_server() {
+    let changes = merge(&json!({"spec": {"x": 1}}));
+    let fake = Fake::new([Answer::new(200, "<html></html>")]);
+    let part = Part::Object { with_status: true };
+    let error = send(&fake, &[], &changes, part, false).await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "unreachable: the reply is no object, but begins with \"<html></html>\" (does a proxy or another server answer at the address of the API server?)"
+    );
+    assert!(error.is_transient() && error.may_have_landed());
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_denial_names_the_rule_for_the_subresource() {
     let denial = "kopfexamples.kopf.dev \"a\" is forbidden: User \"op\" cannot patch resource \"kopfexamples/status\"";
