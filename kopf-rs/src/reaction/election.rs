@@ -284,9 +284,11 @@ impl Election {
                 Some(_) if self.is_leaving => Self::release(seen, now),
                 None if self.is_leaving => Self::read(now),
                 None if !self.may_take(seen) => Self::read(now),
-                _ => {
+                mine => {
                     let lease = seen.lease.clone();
-                    self.write(Some(lease), now, false)
+                    // A former holder is as unknown as without a Lease.
+                    let is_first = mine.is_none() && seen.record.is_blank() && seen.wait.is_zero();
+                    self.write(Some(lease), now, is_first)
                 }
             },
         }

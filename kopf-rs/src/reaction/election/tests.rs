@@ -301,8 +301,12 @@ fn what_others_have_emptied_is_left_to_its_former_holder_for_its_time() {
         exchange(&mut election, at(17), |_| Answer::Lease(blank(7)));
         assert!(matches!(election.wish(&at(17)).0, Wish::Replace(_)));
     }
-    // It never had a holder.
+    // A former holder is unknown, so the term begins late, as with a new Lease.
     let mut election = election("me");
     exchange(&mut election, at(1), |_| Answer::Lease(blank(5)));
-    assert!(matches!(election.wish(&at(1)).0, Wish::Replace(_)));
+    assert!(matches!(
+        exchange(&mut election, at(1), stored(6)),
+        Wish::Replace(_)
+    ));
+    assert_eq!(election.standing(&at(1)), Standing::Begins);
 }

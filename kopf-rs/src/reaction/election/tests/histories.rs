@@ -31,11 +31,6 @@ impl Chance {
         mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
         (mixed ^ (mixed >> 31)) % end
     }
-
-    /// Returns true with the probability 1 / `times`.
-    fn once_in(&mut self, times: u64) -> bool {
-        self.below(times) == 0
-    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -230,7 +225,7 @@ impl World {
             {
                 it.sleep = Sleep::Awake;
                 // After waking up, it is sometimes told to end.
-                if self.chance.once_in(4) {
+                if self.chance.below(4) == 0 {
                     self.leave(node);
                 }
             }
@@ -549,7 +544,7 @@ impl World {
             return;
         }
         let chance = &mut self.chance;
-        let is_lost = !is_calm && chance.once_in(20);
+        let is_lost = !is_calm && chance.below(20) == 0;
         let mut delay = |often: u64| match chance.below(often) {
             0 if !is_calm => chance.below(10_000),
             _ => chance.below(100),
@@ -558,7 +553,7 @@ impl World {
         if is_lost || there.max(back) > 100 {
             it.excused += LOST_REQUEST;
         }
-        if is_lost && chance.once_in(2) {
+        if is_lost && chance.below(2) == 0 {
             return;
         }
         let reply = (!is_lost).then_some(back);
@@ -577,16 +572,16 @@ impl World {
         let Some(term) = it.election.term() else {
             return;
         };
-        if it.write.is_some() || it.cut_until > self.now || !self.chance.once_in(3) {
+        if it.write.is_some() || it.cut_until > self.now || self.chance.below(3) != 0 {
             return;
         }
         let Some(timeout) = term.time_for_request(now) else {
             return;
         };
         let object = usize::try_from(self.chance.below(2)).unwrap();
-        let slow = if self.chance.once_in(10) { 4000 } else { 100 };
+        let slow = 100 + 3900 * u64::from(self.chance.below(10) == 0);
         let connected = self.now + self.chance.below(slow);
-        let is_stopped = self.now < FAULTS && self.chance.once_in(60);
+        let is_stopped = self.now < FAULTS && self.chance.below(60) == 0;
         it.write = Some(Write {
             object,
             // The object was read in this term.
@@ -625,7 +620,7 @@ impl World {
         }
         // The server abandons a request after its timeout.
         let given = u64::try_from(write.timeout.as_millis()).unwrap();
-        let longest = if self.chance.once_in(10) { 20_000 } else { 100 };
+        let longest = 100 + 19_900 * u64::from(self.chance.below(10) == 0);
         let taken = self.chance.below(longest);
         if taken <= given {
             let arrives = Message::Write {
