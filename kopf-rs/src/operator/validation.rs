@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use crate::object::lease::LARGEST;
 use crate::operator::settings::{LeaseSettings, Settings, SettingsError};
 
 /// The minimum duration of a Lease: with a shorter one, a slow response would end the term.
@@ -175,6 +176,10 @@ fn check_lease(lease: &LeaseSettings) -> Result<(), SettingsError> {
         let expected = "whole seconds, at least 5".to_owned();
         return wrong("lease.duration", duration, expected);
     }
+    if duration.as_secs() > LARGEST {
+        let expected = format!("at most {LARGEST}, the largest number of the API");
+        return wrong("lease.duration", duration, expected);
+    }
     let most = duration.saturating_sub(Duration::from_secs(1));
     if renew_deadline > most {
         let most = most.as_secs_f64();
@@ -205,6 +210,10 @@ mod tests {
         assert_eq!(
             told(|it| it.duration = Duration::from_millis(7500)),
             "`lease.duration` is 7.5 seconds: expected whole seconds, at least 5"
+        );
+        assert_eq!(
+            told(|it| it.duration = Duration::from_secs(3_000_000_000)),
+            "`lease.duration` is 3000000000 seconds: expected at most 2147483647, the largest number of the API"
         );
         assert_eq!(
             told(|it| it.renew_deadline = Duration::from_secs(15)),

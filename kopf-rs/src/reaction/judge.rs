@@ -120,8 +120,8 @@ impl Judge {
         let (first, longest) = self.backoff;
         let doubled = first.saturating_mul(2_u32.saturating_pow(retries.min(31)));
         let plain = doubled.min(longest.div_f64(1.0 + SPREAD)).max(first);
-        let delay = plain.mul_f64(1.0 + SPREAD * self.random.clamp(0.0, 1.0));
-        let delay = delay.min(longest);
+        let spread = plain.mul_f64(SPREAD * self.random.clamp(0.0, 1.0));
+        let delay = plain.saturating_add(spread).min(longest);
         Duration::from_millis(u64::try_from(delay.as_millis()).unwrap_or(u64::MAX))
     }
 

@@ -263,11 +263,13 @@ fn delays_grow_with_jitter_and_stay_in_bounds() {
             delay(100)
         );
         assert!((delay(2) / delay(0) - 4.0).abs() < 0.01);
-        let fixed = Duration::from_secs(5);
-        let judge = crate::reaction::judge::Judge {
-            backoff: (fixed, fixed),
-            ..judge
-        };
-        assert_eq!([judge.growing(0), judge.growing(9)], [fixed, fixed]);
+        for fixed in [5, u64::MAX].map(Duration::from_secs) {
+            let judge = crate::reaction::judge::Judge {
+                backoff: (fixed, fixed),
+                ..judge
+            };
+            let fixed = fixed.min(Duration::from_millis(u64::MAX));
+            assert_eq!([judge.growing(0), judge.growing(9)], [fixed, fixed]);
+        }
     }
 }
