@@ -191,6 +191,11 @@ impl Cluster {
         Some(self.fence.as_ref()?.term().unwrap_or_default())
     }
 
+    /// Returns whether this instance may begin a call, by the clocks and its term, if it needs one.
+    pub(crate) fn may_begin(&self) -> bool {
+        self.fence.as_ref().is_none_or(Fence::may_begin)
+    }
+
     /// Returns the operator's source of random numbers.
     pub(crate) fn rng(&self) -> &Rng {
         &self.shared.rng

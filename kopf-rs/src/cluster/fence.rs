@@ -92,6 +92,12 @@ impl Fence {
         self.lock().map(|it| it.number)
     }
 
+    /// Returns whether a call may begin: the clocks tell the end of the term even if nobody has noticed it yet, such as after a freeze.
+    pub(crate) fn may_begin(&self) -> bool {
+        let now = self.now();
+        self.lock().is_some_and(|term| term.may_begin(&now))
+    }
+
     /// Admits a request of the term with that number, or of any current term if `None`.
     pub(super) fn pass(&self, of: Option<u64>) -> Result<Pass, ClusterError> {
         let term = self.lock().filter(|it| of.is_none_or(|of| of == it.number));

@@ -36,7 +36,7 @@ use crate::reaction::judge::Judge;
 use crate::reaction::settle::deliver;
 
 /// Delay before another attempt to start calls that are due and could not start.
-const SOON: Duration = Duration::from_secs(1);
+pub(super) const SOON: Duration = Duration::from_secs(1);
 
 impl Worker {
     /// Executes the plan for the daemons and timers of the object in `state`, which `body` holds as a tree. If no call may start any more,
@@ -59,6 +59,11 @@ impl Worker {
         }
         let is_none = self.memory.background().is_none() && memory.is_empty();
         if is_none || !self.context.may_call() {
+            return;
+        }
+        if !self.shared().setup.cluster.may_begin() {
+            // The term is over, as a message says soon.
+            self.memory.background_or_default().due = Some(Instant::now() + SOON);
             return;
         }
         self.memory.background_or_default().memory = memory;

@@ -239,8 +239,8 @@ impl Shared {
             return called.await;
         }
         let over = self.term_over().clone();
-        // The term may have ended on another thread since the caller looked.
-        if self.queue.stands_by() {
+        // The term may have ended on another thread since the caller looked, or while the process was frozen.
+        if self.queue.stands_by() || !self.setup.cluster.may_begin() {
             return Err(Cancelled);
         }
         tokio::select! {

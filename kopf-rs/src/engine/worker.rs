@@ -10,6 +10,7 @@ use jiff::Timestamp;
 use tokio::time::Instant;
 use tracing::Instrument;
 
+use crate::engine::background::SOON;
 use crate::engine::context::WorkerContext;
 use crate::engine::invoke::Cancelled;
 use crate::engine::mailbox::{Mailbox, Message, Pending, Snapshot};
@@ -533,8 +534,10 @@ impl Worker {
         plan.background_went_on(&self.memory.seen, is_held);
         self.keep_identity(&mut patch);
         match called {
-            // The term is over, as the next message says.
-            Err(Cancelled) if self.shared().gate.is_open() => Err(Halt::Later(Due::Now)),
+            // The term is over, as a message says soon.
+            Err(Cancelled) if self.shared().gate.is_open() => {
+                Err(Halt::Later(Due::At(self.at(SOON))))
+            }
             Err(Cancelled) => Err(Halt::Stopped(patch)),
             Ok(attempted) => self.settle(plan, attempted, patch).map_err(Halt::Later),
         }

@@ -68,9 +68,11 @@ fn shared() -> Arc<Shared> {
     Arc::new(Shared::new(setup(), |_, _| {}))
 }
 
+const POD: &str =
+    r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","uid":"u","resourceVersion":"1"}}"#;
+
 fn pod() -> Raw {
-    let text = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","uid":"u","resourceVersion":"1"}}"#;
-    Raw::parse(text).unwrap()
+    Raw::parse(POD).unwrap()
 }
 
 fn kind() -> Arc<ResourceHandlers> {
@@ -191,24 +193,26 @@ async fn what_runs_ends_stage_by_stage_where_the_watch_is_closed_before_the_work
     working.abort();
 }
 
-/// A write of this worker would belong to a later term, whose state it does not know.
-#[tokio::test]
-async fn a_worker_that_could_not_begin_belongs_to_the_term_in_which_it_was_started() {
-    let clock = Clock::start();
-    let fence = Fence::closed(clock, None);
+/// Opens the gate for the term with this number, which begins now.
+fn grant(fence: &Fence, number: u64) {
     let times = LeaseTimes {
         duration: Duration::from_secs(15),
         renew_deadline: Duration::from_secs(10),
         retry: Duration::from_secs(2),
     };
-    let grant = |number| {
-        let stamp = fence.now();
-        fence.set(Some(Term {
-            number,
-            stamp,
-            times,
-        }));
-    };
+    let stamp = fence.now();
+    fence.set(Some(Term {
+        number,
+        stamp,
+        times,
+    }));
+}
+
+/// A write of this worker would belong to a later term, whose state it does not know.
+#[tokio::test]
+async fn a_worker_that_could_not_begin_belongs_to_the_term_in_which_it_was_started() {
+    let clock = Clock::start();
+    let fence = Fence::closed(clock, None);
     let mut setup = setup();
     setup.cluster = setup.cluster.fenced(Some(fence.clone()));
     setup.limits.workers = Some(1);
@@ -220,13 +224,61 @@ async fn a_worker_that_could_not_begin_belongs_to_the_term_in_which_it_was_start
     let event = WatchEvent::Object(EventType::Added, pod());
     queue.feed(0, event, |_, _, _| false, |start| started.push(start));
     let WorkerStart { key, wake, .. } = started.pop().unwrap();
-    grant(1);
+    grant(&fence, 1);
     let about = Arc::new(about(&kind().resource, pod().facts()));
     let mut context = WorkerContext::new(shared.clone(), key, about, wake);
     queue.close(0);
     assert!(!context.begin().await);
-    grant(2);
+    grant(&fence, 2);
     assert_eq!(context.term(), Some(1));
+}
+
+/// A process that was frozen runs its due work before it notices that another instance leads.
+#[tokio::test(start_paused = true)]
+async fn no_call_begins_after_the_term_although_nobody_has_noticed_its_end() {
+    let called = Arc::new(Notify::new());
+    let [creation, timer] = ["c", "t"].map(|id| {
+        let calls = called.clone();
+        handler(id, move |_| {
+            calls.notify_one();
+            async { Ok(()) }
+        })
+    });
+    for registry in [
+        Registry::new().on_create("pods", creation),
+        Registry::new().timer("pods", timer.interval(1.0)),
+    ] {
+        let mut setup = setup();
+        let fence = Fence::closed(setup.clock, None);
+        let answers = (0..9).map(|_| Answer::new(200, POD));
+        setup.cluster = Fake::new(answers).cluster().fenced(Some(fence.clone()));
+        let shared = Arc::new(Shared::new(setup, |_, _| {}));
+        let handlers = registry.handlers().to_vec();
+        let id = handlers[0].id.clone();
+        let kind = Arc::new(ResourceHandlers::new(0, kind().resource.clone(), handlers));
+        shared.queue.open(0, kind, None);
+        let mut started = Vec::new();
+        let event = WatchEvent::Object(EventType::Added, pod());
+        let start = |start| started.push(start);
+        shared.queue.feed(0, event, |_, _, _| false, start);
+        grant(&fence, 1);
+        tokio::time::advance(Duration::from_secs(11)).await;
+        let start = started.pop().unwrap();
+        let working = tokio::spawn(async move {
+            work(shared.clone(), start).await;
+            // As the engine does for an object at rest.
+            for start in shared.queue.due().await {
+                work(shared.clone(), start).await;
+            }
+        });
+        let patience = Duration::from_secs(5);
+        let waited = tokio::time::timeout(patience, called.notified()).await;
+        assert!(waited.is_err(), "{id} is called after the term");
+        grant(&fence, 1);
+        let waited = tokio::time::timeout(patience, called.notified()).await;
+        assert!(waited.is_ok(), "{id} is not called in the renewed term");
+        working.abort();
+    }
 }
 
 /// No other event would report an object that has not changed meanwhile.
