@@ -10,7 +10,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::builder::BoolishValueParser;
+use clap::builder::{BoolishValueParser, OsStringValueParser, TypedValueParser};
 use clap::{Args, Command, ValueEnum, error::ErrorKind};
 
 use crate::pause::DEV;
@@ -128,6 +128,8 @@ pub struct SettingsFlags {
     #[arg(
         long,
         env = "KOPF_RS_SETTINGS",
+        // Charts set variables to nothing to mean none.
+        value_parser = OsStringValueParser::new().map(PathBuf::from),
         value_name = "FILE",
         hide_env_values = true
     )]

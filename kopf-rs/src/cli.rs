@@ -429,7 +429,8 @@ impl End {
 fn operator(name: Option<&str>, flags: &Flags, scope: Scope) -> Result<Operator, Box<dyn Error>> {
     let mut operator = Operator::new(Registry::collected()?);
     let mut settings = Settings::default();
-    if let Some(file) = &flags.settings.settings {
+    let file = flags.settings.settings.as_ref();
+    if let Some(file) = file.filter(|it| !it.as_os_str().is_empty()) {
         settings.read_file(file)?;
     }
     settings.read_environment()?;

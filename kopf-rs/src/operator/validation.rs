@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::object::lease::LARGEST;
 use crate::operator::settings::{LeaseSettings, Settings, SettingsError};
+use crate::state::naming;
 
 /// The minimum duration of a Lease: with a shorter one, a slow response would end the term.
 const SHORTEST: Duration = Duration::from_secs(5);
@@ -151,11 +152,27 @@ fn times(settings: &Settings) -> Vec<(&'static str, Option<Duration>)> {
 /// Checks the settings.
 pub(super) fn check_amounts(settings: &Settings) -> Result<(), SettingsError> {
     match zeros(settings).first() {
-        None => check_lease(&settings.lease),
+        None => check_names(settings).and_then(|()| check_lease(&settings.lease)),
         Some(name) => Err(SettingsError::new(format!(
             "`{name}` is 0: expected more than 0"
         ))),
     }
+}
+
+/// Checks the names of objects that the operator creates.
+fn check_names(settings: &Settings) -> Result<(), SettingsError> {
+    let names = [
+        ("lease.name", settings.lease.name.as_ref()),
+        ("admission.managed", settings.admission.managed.as_ref()),
+    ];
+    for (setting, name) in names {
+        if let Some(name) = name.filter(|it| !naming::is_valid_prefix(it)) {
+            return Err(SettingsError::new(format!(
+                "`{setting}` is {name:?}: expected the name of an object, such as `my-operator.example.com`: small letters, digits, `-` and `.`"
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// Checks that each time of the Lease leaves room for the next shorter one.
@@ -229,6 +246,21 @@ mod tests {
             settings.lease.retry_period = seconds(1);
         });
         assert_eq!(check_amounts(&short), Ok(()));
+    }
+
+    #[test]
+    fn names_that_no_object_can_have_are_refused() {
+        let told = |change: fn(&mut Settings)| {
+            let told = check_amounts(&Settings::with(change));
+            told.map_or_else(|error| error.to_string(), |()| String::new())
+        };
+        assert_eq!(told(|it| it.lease.name = Some("my.op-1".to_owned())), "");
+        assert_eq!(
+            told(|it| it.lease.name = Some(String::new())),
+            "`lease.name` is \"\": expected the name of an object, such as `my-operator.example.com`: small letters, digits, `-` and `.`"
+        );
+        let refused = told(|it| it.admission.managed = Some("Bad Name".to_owned()));
+        assert!(refused.starts_with("`admission.managed` is \"Bad Name\": "));
     }
 
     #[test]

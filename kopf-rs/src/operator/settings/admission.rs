@@ -182,13 +182,12 @@ impl AdmissionServer {
             && !authority.as_str().contains('@');
         let host = authority.host().trim_matches(['[', ']']);
         let path = uri.path().trim_end_matches('/');
-        is_plain.then(|| {
-            (
-                host.to_owned(),
-                uri.port_u16().unwrap_or(443),
-                path.to_owned(),
-            )
-        })
+        let port = match authority.port_u16() {
+            Some(port) => port,
+            None if authority.as_str() == authority.host() => 443,
+            None => return None,
+        };
+        is_plain.then(|| (host.to_owned(), port, path.to_owned()))
     }
 
     /// Returns the problem if the address cannot be used.
@@ -342,6 +341,7 @@ mod tests {
             "remote",
             "http://a:1",
             "https://u@a:1",
+            "https://a:99999",
             "https://a:1?b",
             "https://a#b",
             "service:hooks",
