@@ -18,7 +18,7 @@ use crate::engine::reconcile_slots::Slot;
 use crate::engine::running_calls::RunningCall;
 use crate::engine::shared::Shared;
 use crate::engine::watchdog::watched;
-use crate::engine::worker::{Due, Worker};
+use crate::engine::worker::{Due, SOON, Worker};
 use crate::handler::again::AgainCell;
 use crate::handler::cause::Attempt;
 use crate::handler::definition::{Handler, HandlerCall};
@@ -34,9 +34,6 @@ use crate::reaction::background::{Returned, Times, is_reconcile};
 use crate::reaction::background_plan::{BackgroundPlan, Step};
 use crate::reaction::judge::Judge;
 use crate::reaction::settle::deliver;
-
-/// Delay before another attempt to start calls that are due and could not start.
-pub(super) const SOON: Duration = Duration::from_secs(1);
 
 impl Worker {
     /// Executes the plan for the daemons and timers of the object in `state`, which `body` holds as a tree. If no call may start any more,

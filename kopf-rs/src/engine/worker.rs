@@ -10,7 +10,6 @@ use jiff::Timestamp;
 use tokio::time::Instant;
 use tracing::Instrument;
 
-use crate::engine::background::SOON;
 use crate::engine::context::WorkerContext;
 use crate::engine::invoke::Cancelled;
 use crate::engine::mailbox::{Mailbox, Message, Pending, Snapshot};
@@ -128,6 +127,9 @@ enum Turn {
     /// Serve daemons and timers while everything else pauses.
     Background,
 }
+
+/// Delay before another attempt to start calls that are due and could not start.
+pub(super) const SOON: Duration = Duration::from_secs(1);
 
 /// When to requeue the object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
