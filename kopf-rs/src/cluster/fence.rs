@@ -92,7 +92,7 @@ impl Fence {
         self.lock().map(|it| it.number)
     }
 
-    /// Returns whether a call may begin: the clocks tell the end of the term even if nobody has noticed it yet, such as after a freeze.
+    /// Returns whether a call may begin. Compares the clocks, because after a freeze the election has not noticed the end of the term yet.
     pub(crate) fn may_begin(&self) -> bool {
         let now = self.now();
         self.lock().is_some_and(|term| term.may_begin(&now))

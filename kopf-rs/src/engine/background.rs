@@ -59,7 +59,7 @@ impl Worker {
             return;
         }
         if !self.shared().setup.cluster.may_begin() {
-            // The term is over, as a message says soon.
+            // The term is over: the worker waits for the message that ends it.
             self.memory.background_or_default().due = Some(Instant::now() + SOON);
             return;
         }

@@ -536,7 +536,7 @@ impl Worker {
         plan.background_went_on(&self.memory.seen, is_held);
         self.keep_identity(&mut patch);
         match called {
-            // The term is over, as a message says soon.
+            // The term is over: the worker waits for the message that ends it.
             Err(Cancelled) if self.shared().gate.is_open() => {
                 Err(Halt::Later(Due::At(self.at(SOON))))
             }
