@@ -80,12 +80,7 @@ pub async fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-async fn measured(
-    options: &Options,
-    contender: Contender,
-    sort: Sort,
-    objects: usize,
-) -> Result<Figures> {
+async fn measured(options: &Options, contender: Contender, sort: Sort, objects: usize) -> Result<Figures> {
     let cluster = BenchCluster::start().await?;
     let all = WARM_UP + objects;
     for (namespace, count) in [(PLAIN, WARM_UP), (FULL, all)] {
@@ -189,19 +184,12 @@ async fn until_called(operator: &mut Operator, log: &Path, objects: usize) -> Re
         if called >= objects {
             return Ok(());
         }
-        ensure!(
-            Instant::now() < deadline,
-            "only {called} objects had a call within {DEADLINE:?}"
-        );
+        ensure!(Instant::now() < deadline, "only {called} objects had a call within {DEADLINE:?}");
     }
 }
 
 /// Creates an object with a creation handler every second, and returns when the server has acknowledged each.
-async fn probe(
-    cluster: &BenchCluster,
-    namespace: &str,
-    seconds: usize,
-) -> Result<Vec<(String, f64)>> {
+async fn probe(cluster: &BenchCluster, namespace: &str, seconds: usize) -> Result<Vec<(String, f64)>> {
     let url = collection(namespace, "benchobjs");
     let end = Instant::now() + Duration::from_secs(u64::try_from(seconds)?);
     let mut pulse = tokio::time::interval(PROBING);
@@ -211,9 +199,7 @@ async fn probe(
         let name = format!("probe-{:05}", probes.len());
         let mut body = object(&name, probes.len());
         body["metadata"]["labels"] = json!({"bench": "probe"});
-        post(&cluster.admin, &url, &body)
-            .await
-            .context("creating an object meanwhile")?;
+        post(&cluster.admin, &url, &body).await.context("creating an object meanwhile")?;
         probes.push((name, now()));
     }
     Ok(probes)
@@ -288,8 +274,5 @@ fn print_goal(sort: Sort, figures: &[Figures]) {
     } else {
         "NOT reached"
     };
-    println!(
-        "goal: at most {goal:.0} bytes for each {}: {bytes:.0}, {verdict}",
-        sort.label()
-    );
+    println!("goal: at most {goal:.0} bytes for each {}: {bytes:.0}, {verdict}", sort.label());
 }

@@ -27,20 +27,13 @@ pub struct BenchCluster {
 impl BenchCluster {
     /// Starts a server with only the kinds and the operator's permissions.
     pub async fn start() -> Result<Self> {
-        let server = tokio::task::spawn_blocking(RealServer::start)
-            .await?
-            .context("a real kube-apiserver")?;
+        let server =
+            tokio::task::spawn_blocking(RealServer::start).await?.context("a real kube-apiserver")?;
         let user = server.restricted_user();
         let admin = client(server.kubeconfig()).await?;
-        let cluster = Self {
-            server,
-            user,
-            admin,
-        };
+        let cluster = Self { server, user, admin };
         let object = json!({"n": {"type": "integer"}, "text": {"type": "string"}});
-        cluster
-            .define("BenchObj", "benchobjs", &object, None)
-            .await?;
+        cluster.define("BenchObj", "benchobjs", &object, None).await?;
         let app = json!({"image": {"type": "string"}, "banner": {"type": "string"}});
         cluster.define("MyApp", "myapps", &app, None).await?;
         let app = json!({
@@ -51,21 +44,13 @@ impl BenchCluster {
             "availableReplicas": {"type": "integer"}, "observedGeneration": {"type": "integer"},
             "conditions": {"type": "array", "items": condition},
         });
-        cluster
-            .define("WebApp", "webapps", &app, Some(&status))
-            .await?;
+        cluster.define("WebApp", "webapps", &app, Some(&status)).await?;
         cluster.empower().await?;
         Ok(cluster)
     }
 
     /// Defines a kind, with a status subresource if it has a status.
-    async fn define(
-        &self,
-        kind: &str,
-        plural: &str,
-        spec: &Value,
-        status: Option<&Value>,
-    ) -> Result<()> {
+    async fn define(&self, kind: &str, plural: &str, spec: &Value, status: Option<&Value>) -> Result<()> {
         let mut properties = json!({"spec": {"type": "object", "properties": spec}});
         let mut subresources = json!({});
         if let Some(status) = status {
@@ -85,17 +70,8 @@ impl BenchCluster {
                 }],
             },
         });
-        post(
-            &self.admin,
-            "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
-            &definition,
-        )
-        .await?;
-        until_served(
-            &self.admin,
-            &format!("/apis/{API_VERSION}/{plural}?limit=1"),
-        )
-        .await
+        post(&self.admin, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &definition).await?;
+        until_served(&self.admin, &format!("/apis/{API_VERSION}/{plural}?limit=1")).await
     }
 
     /// Grants all permissions to the operator's user, and waits until the server applies them.
@@ -107,20 +83,14 @@ impl BenchCluster {
             "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": "cluster-admin"},
             "subjects": [{"apiGroup": group, "kind": "User", "name": self.user}],
         });
-        post(
-            &self.admin,
-            &format!("/apis/{group}/v1/clusterrolebindings"),
-            &binding,
-        )
-        .await?;
+        post(&self.admin, &format!("/apis/{group}/v1/clusterrolebindings"), &binding).await?;
         let operator = client(self.kubeconfig()).await?;
         until_served(&operator, &format!("/apis/{API_VERSION}/benchobjs?limit=1")).await
     }
 
     /// Creates a namespace.
     pub async fn namespace(&self, name: &str) -> Result<()> {
-        let namespace =
-            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
         post(&self.admin, "/api/v1/namespaces", &namespace).await
     }
 
@@ -134,9 +104,7 @@ impl BenchCluster {
         let mut verbs = BTreeMap::new();
         for entry in self.server.audit() {
             if entry["user"]["username"] == *self.user {
-                *verbs
-                    .entry(entry["verb"].as_str().unwrap_or("none").to_owned())
-                    .or_default() += 1;
+                *verbs.entry(entry["verb"].as_str().unwrap_or("none").to_owned()).or_default() += 1;
             }
         }
         verbs
@@ -176,30 +144,19 @@ pub fn request(method: &str, url: &str, body: Vec<u8>) -> Result<http::Request<V
 }
 
 pub async fn get(client: &Client, url: &str) -> Result<String> {
-    client
-        .request_text(request("GET", url, Vec::new())?)
-        .await
-        .with_context(|| format!("GET {url}"))
+    client.request_text(request("GET", url, Vec::new())?).await.with_context(|| format!("GET {url}"))
 }
 
 pub async fn post(client: &Client, url: &str, body: &Value) -> Result<()> {
     let sent = request("POST", url, serde_json::to_vec(body)?)?;
-    client
-        .request_text(sent)
-        .await
-        .map(drop)
-        .with_context(|| format!("POST {url}"))
+    client.request_text(sent).await.map(drop).with_context(|| format!("POST {url}"))
 }
 
 pub async fn patch(client: &Client, url: &str, body: &Value) -> Result<()> {
     let mut sent = request("PATCH", url, serde_json::to_vec(body)?)?;
     let merge = http::HeaderValue::from_static("application/merge-patch+json");
     sent.headers_mut().insert("content-type", merge);
-    client
-        .request_text(sent)
-        .await
-        .map(drop)
-        .with_context(|| format!("PATCH {url}"))
+    client.request_text(sent).await.map(drop).with_context(|| format!("PATCH {url}"))
 }
 
 pub async fn delete(client: &Client, url: &str) -> Result<()> {

@@ -14,9 +14,7 @@ const PART: usize = 5;
 /// Builds or installs the selected contenders among these two, and returns them.
 pub async fn prepared(options: &Options, package: &'static str) -> Result<Vec<Contender>> {
     let all = options.contenders().into_iter();
-    let contenders: Vec<_> = all
-        .filter(|one| matches!(one, Contender::Ours | Contender::Kopf))
-        .collect();
+    let contenders: Vec<_> = all.filter(|one| matches!(one, Contender::Ours | Contender::Kopf)).collect();
     for contender in &contenders {
         let contender = *contender;
         say(&format!("preparing {}", contender.label()));

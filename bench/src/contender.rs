@@ -26,13 +26,7 @@ pub enum Contender {
 }
 
 impl Contender {
-    pub const ALL: [Self; 5] = [
-        Self::Ours,
-        Self::KubeRs,
-        Self::Floor,
-        Self::RawFloor,
-        Self::Kopf,
-    ];
+    pub const ALL: [Self; 5] = [Self::Ours, Self::KubeRs, Self::Floor, Self::RawFloor, Self::Kopf];
 
     pub fn label(self) -> &'static str {
         match self {
@@ -102,8 +96,7 @@ impl Contender {
 
     /// Returns the command of its `MyApp` operator for one namespace, if it has one.
     pub fn my_app_command(self, namespace: &str) -> Option<Command> {
-        self.my_app()
-            .map(|package| self.rust_command(package, namespace))
+        self.my_app().map(|package| self.rust_command(package, namespace))
     }
 
     fn rust_command(self, package: &str, namespace: &str) -> Command {
@@ -156,14 +149,8 @@ pub fn cargo(target: &Path) -> Command {
 /// Runs a program to its end; a failure includes its output.
 pub fn run(command: &mut Command) -> Result<()> {
     let shown = command.get_program().to_string_lossy().into_owned();
-    let output = command
-        .output()
-        .with_context(|| format!("running {shown}"))?;
+    let output = command.output().with_context(|| format!("running {shown}"))?;
     let words = String::from_utf8_lossy(&output.stderr);
-    ensure!(
-        output.status.success(),
-        "{shown} ended with {}: {words}",
-        output.status
-    );
+    ensure!(output.status.success(), "{shown} ended with {}: {words}", output.status);
     Ok(())
 }

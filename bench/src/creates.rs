@@ -28,12 +28,7 @@ pub async fn run(options: &Options, contender: Contender) -> Result<Run> {
 }
 
 /// One run of an operator that is started so, and leaves this mark.
-pub async fn measured(
-    options: &Options,
-    command: Command,
-    mark: &'static str,
-    log: PathBuf,
-) -> Result<Run> {
+pub async fn measured(options: &Options, command: Command, mark: &'static str, log: PathBuf) -> Result<Run> {
     let cluster = BenchCluster::start().await?;
     cluster.namespace(NAMESPACE).await?;
     let objects = collection(NAMESPACE, "benchobjs");
@@ -47,18 +42,13 @@ pub async fn measured(
     let (before, asked_before) = (operator.usage()?, cluster.requests());
     let measured = (0..options.objects).map(|number| named("object", number));
     let created = loader::create(&cluster.admin, &objects, options.concurrency, measured).await?;
-    let last = observer
-        .until(WARM_UP + options.objects, &mut operator)
-        .await?;
+    let last = observer.until(WARM_UP + options.objects, &mut operator).await?;
     operator.until_rest().await?;
     let (after, asked_after) = (operator.usage()?, cluster.requests());
 
     let handled = marks(&get(&cluster.admin, &objects).await?, mark)?;
     let expected = WARM_UP + options.objects;
-    ensure!(
-        handled == expected,
-        "{handled} of {expected} objects carry the mark in the end"
-    );
+    ensure!(handled == expected, "{handled} of {expected} objects carry the mark in the end");
     let mut run = measures(&created, &observer.finish(), last, (before, after))?;
     run.handled = options.objects;
     run.set_requests(&asked_before, &asked_after, options.objects);
@@ -72,12 +62,7 @@ fn named(stem: &str, number: usize) -> (String, Value) {
 }
 
 /// What a run comes to, by what the loader has seen and what the operator has used until then and in all.
-pub fn measures(
-    created: &Created,
-    seen: &Seen,
-    last: Instant,
-    usage: (Usage, Usage),
-) -> Result<Run> {
+pub fn measures(created: &Created, seen: &Seen, last: Instant, usage: (Usage, Usage)) -> Result<Run> {
     let mut latencies = Vec::with_capacity(created.acknowledged.len());
     for (name, acknowledged) in &created.acknowledged {
         let Some(marked) = seen.marked.get(name) else {
@@ -91,27 +76,12 @@ pub fn measures(
     let (before, after) = usage;
     let mut run = Run::default();
     run.set("throughput", objects / (last - created.began).as_secs_f64());
-    run.set(
-        "create_rate",
-        objects / (created.ended - created.began).as_secs_f64(),
-    );
-    run.set(
-        "cpu_us",
-        after.cpu.saturating_sub(before.cpu).as_secs_f64() * 1e6 / objects,
-    );
-    run.set(
-        "latency_p50_ms",
-        percentile(&latencies, 50).as_secs_f64() * 1e3,
-    );
-    run.set(
-        "latency_p99_ms",
-        percentile(&latencies, 99).as_secs_f64() * 1e3,
-    );
+    run.set("create_rate", objects / (created.ended - created.began).as_secs_f64());
+    run.set("cpu_us", after.cpu.saturating_sub(before.cpu).as_secs_f64() * 1e6 / objects);
+    run.set("latency_p50_ms", percentile(&latencies, 50).as_secs_f64() * 1e3);
+    run.set("latency_p99_ms", percentile(&latencies, 99).as_secs_f64() * 1e3);
     run.set_memory(after);
-    run.set(
-        "writes",
-        real(seen.modified.saturating_sub(WARM_UP)) / objects,
-    );
+    run.set("writes", real(seen.modified.saturating_sub(WARM_UP)) / objects);
     Ok(run)
 }
 
@@ -124,14 +94,8 @@ pub fn percentile(sorted: &[Duration], percent: usize) -> Duration {
 /// Objects of a list that carry the mark.
 fn marks(list: &str, mark: &str) -> Result<usize> {
     let list: Value = serde_json::from_str(list)?;
-    let items = list["items"]
-        .as_array()
-        .map(Vec::as_slice)
-        .unwrap_or_default();
-    Ok(items
-        .iter()
-        .filter(|item| item["metadata"]["annotations"][mark].is_string())
-        .count())
+    let items = list["items"].as_array().map(Vec::as_slice).unwrap_or_default();
+    Ok(items.iter().filter(|item| item["metadata"]["annotations"][mark].is_string()).count())
 }
 
 #[cfg(test)]

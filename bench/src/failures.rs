@@ -65,13 +65,7 @@ pub async fn run(options: &Options) -> Result<()> {
         "peak, KiB/object"
     );
     for round in 1..=options.rounds {
-        let Stages {
-            listed,
-            start,
-            peak,
-            rest,
-            end,
-        } = measured(options).await?;
+        let Stages { listed, start, peak, rest, end } = measured(options).await?;
         println!(
             "{round:<8}{listed:>10.1}{start:>10.1}{peak:>10.1}{rest:>10.1}{end:>10.1}{:>12.2}{:>18.1}",
             end / start,
@@ -80,14 +74,8 @@ pub async fn run(options: &Options) -> Result<()> {
         ratios.push(end / start);
     }
     let ratio = median(ratios).unwrap_or_default();
-    let verdict = if ratio <= GOAL {
-        "reached"
-    } else {
-        "NOT reached"
-    };
-    println!(
-        "goal: memory after the failures at most {GOAL:.2} of the start: {ratio:.2}, {verdict}"
-    );
+    let verdict = if ratio <= GOAL { "reached" } else { "NOT reached" };
+    println!("goal: memory after the failures at most {GOAL:.2} of the start: {ratio:.2}, {verdict}");
     Ok(())
 }
 
@@ -118,16 +106,8 @@ async fn measured(options: &Options) -> Result<Stages> {
     let rest = operator.usage()?.rss_mib;
     tokio::time::sleep(SETTLING).await;
     operator.must_run()?;
-    let Usage {
-        rss_mib, peak_mib, ..
-    } = operator.usage()?;
-    Ok(Stages {
-        listed,
-        start,
-        peak: peak_mib,
-        rest,
-        end: rss_mib,
-    })
+    let Usage { rss_mib, peak_mib, .. } = operator.usage()?;
+    Ok(Stages { listed, start, peak: peak_mib, rest, end: rss_mib })
 }
 
 /// Makes the objects with these numbers fail, each as its sort does, until all have finished.
@@ -197,23 +177,15 @@ async fn until_done(
         if left == 0 {
             return Ok(());
         }
-        ensure!(
-            Instant::now() < deadline,
-            "{left} objects are not done within {DEADLINE:?}"
-        );
+        ensure!(Instant::now() < deadline, "{left} objects are not done within {DEADLINE:?}");
     }
 }
 
 fn unhandled(list: &str, is_chosen: fn(usize) -> bool) -> Result<usize> {
     let list: Value = serde_json::from_str(list)?;
-    let items = list["items"]
-        .as_array()
-        .map(Vec::as_slice)
-        .unwrap_or_default();
+    let items = list["items"].as_array().map(Vec::as_slice).unwrap_or_default();
     let chosen = items.iter().filter(|item| {
-        let number = item["metadata"]["name"]
-            .as_str()
-            .and_then(|name| name.rsplit_once('-')?.1.parse().ok());
+        let number = item["metadata"]["name"].as_str().and_then(|name| name.rsplit_once('-')?.1.parse().ok());
         number.is_some_and(is_chosen)
     });
     Ok(chosen.filter(|item| !is_done(item)).count())
@@ -222,16 +194,9 @@ fn unhandled(list: &str, is_chosen: fn(usize) -> bool) -> Result<usize> {
 /// Returns whether the object's state is the one handled last, and no progress record is left.
 fn is_done(object: &Value) -> bool {
     let annotations = &object["metadata"]["annotations"];
-    let last = annotations[MARK]
-        .as_str()
-        .and_then(|text| serde_json::from_str::<Value>(text).ok());
-    let names = annotations
-        .as_object()
-        .into_iter()
-        .flatten()
-        .map(|(name, _)| name.as_str());
-    let mut records =
-        names.filter(|name| name.starts_with(PREFIX) && *name != MARK && *name != MARKER);
+    let last = annotations[MARK].as_str().and_then(|text| serde_json::from_str::<Value>(text).ok());
+    let names = annotations.as_object().into_iter().flatten().map(|(name, _)| name.as_str());
+    let mut records = names.filter(|name| name.starts_with(PREFIX) && *name != MARK && *name != MARKER);
     last.is_some_and(|last| last["spec"] == object["spec"]) && records.next().is_none()
 }
 

@@ -27,18 +27,13 @@ impl Stage {
     pub async fn set(contenders: &[Contender]) -> Result<Self> {
         let packages: Vec<_> = contenders.iter().filter_map(|one| one.my_app()).collect();
         tokio::task::spawn_blocking(move || {
-            let mut fetch =
-                Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+            let mut fetch = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
             let manifest = root().join("Cargo.toml");
-            run(fetch
-                .args(["fetch", "--quiet", "--locked", "--manifest-path"])
-                .arg(manifest))?;
+            run(fetch.args(["fetch", "--quiet", "--locked", "--manifest-path"]).arg(manifest))?;
             packages.into_iter().try_for_each(build_release)
         })
         .await??;
-        Ok(Self {
-            cluster: BenchCluster::start().await?,
-        })
+        Ok(Self { cluster: BenchCluster::start().await? })
     }
 
     /// Runs one clean build and one idle operator.
@@ -50,8 +45,7 @@ impl Stage {
         match stripped(&binary) {
             Ok(size) => run.set("stripped_mb", size),
             Err(error) => {
-                run.detail
-                    .insert("stripped".to_owned(), format!("{error:#}").into());
+                run.detail.insert("stripped".to_owned(), format!("{error:#}").into());
             }
         }
         run.set("idle_mib", self.idle(contender).await?);
@@ -61,22 +55,13 @@ impl Stage {
 
     async fn idle(&self, contender: Contender) -> Result<f64> {
         // Each run has its own empty namespace.
-        let namespace = format!(
-            "idle-{}-{}",
-            contender.slug(),
-            std::time::UNIX_EPOCH.elapsed()?.as_millis()
-        );
+        let namespace = format!("idle-{}-{}", contender.slug(), std::time::UNIX_EPOCH.elapsed()?.as_millis());
         self.cluster.namespace(&namespace).await?;
         let pods = format!("/api/v1/namespaces/{namespace}/pods");
         let observer = Observer::start(&self.cluster.admin, &pods, Sign::Existence).await?;
-        let command = contender
-            .my_app_command(&namespace)
-            .context("no MyApp operator")?;
-        let mut operator = Operator::spawn(
-            command,
-            &self.cluster.kubeconfig(),
-            log_of("idle", contender.slug())?,
-        )?;
+        let command = contender.my_app_command(&namespace).context("no MyApp operator")?;
+        let mut operator =
+            Operator::spawn(command, &self.cluster.kubeconfig(), log_of("idle", contender.slug())?)?;
         let app = json!({
             "apiVersion": API_VERSION, "kind": "MyApp", "metadata": {"name": "example-app"},
             "spec": {"image": "nginx:latest", "banner": "hello"},
@@ -91,27 +76,16 @@ impl Stage {
 fn clean_build(package: &str) -> Result<Run> {
     let target = root().join("target/clean").join(package);
     let empty = || {
-        if target.exists() {
-            std::fs::remove_dir_all(&target)
-        } else {
-            Ok(())
-        }
+        if target.exists() { std::fs::remove_dir_all(&target) } else { Ok(()) }
     };
     empty()?;
     let (began, before) = (Instant::now(), usage::ended_children()?);
     // Disable incremental compilation, which would slow down only our crate, because it is a path dependency instead of one from a
     // registry.
-    run(cargo(&target)
-        .args(["--offline", "--package", package])
-        .env("CARGO_INCREMENTAL", "0"))?;
+    run(cargo(&target).args(["--offline", "--package", package]).env("CARGO_INCREMENTAL", "0"))?;
     let mut measured = Run::default();
     measured.set("build_wall_s", began.elapsed().as_secs_f64());
-    measured.set(
-        "build_cpu_s",
-        usage::ended_children()?
-            .saturating_sub(before)
-            .as_secs_f64(),
-    );
+    measured.set("build_cpu_s", usage::ended_children()?.saturating_sub(before).as_secs_f64());
     empty()?;
     Ok(measured)
 }

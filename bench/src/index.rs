@@ -95,11 +95,7 @@ async fn measured(options: &Options, contender: Contender, objects: usize) -> Re
     let few = looked_up(&cluster, contender, (FEW, WARM_UP)).await?;
     let all = looked_up(&cluster, contender, (ALL, WARM_UP + objects)).await?;
     let grown = all.rss_mib - few.rss_mib;
-    Ok(Figures {
-        objects,
-        bytes_each: grown * 1_048_576.0 / real(objects),
-        ..all
-    })
+    Ok(Figures { objects, bytes_each: grown * 1_048_576.0 / real(objects), ..all })
 }
 
 /// Runs an operator from its start until it has made its lookups and come to rest.
@@ -110,18 +106,11 @@ async fn looked_up(
 ) -> Result<Figures> {
     let log = log_of(&format!("index-{namespace}"), contender.slug())?;
     let began = now();
-    let mut operator = Operator::spawn(
-        command(contender, namespace)?,
-        &cluster.kubeconfig(),
-        log.clone(),
-    )?;
+    let mut operator = Operator::spawn(command(contender, namespace)?, &cluster.kubeconfig(), log.clone())?;
     let ready = |printed: Printed| printed.ready;
     let (count, at) = until(&mut operator, &log, ready).await?;
     let ready_cpu_s = operator.usage()?.cpu.as_secs_f64();
-    ensure!(
-        count == objects,
-        "a handler was called with {count} of {objects} objects in the index"
-    );
+    ensure!(count == objects, "a handler was called with {count} of {objects} objects in the index");
     ask(cluster, namespace, "lookups").await?;
     let lookups = until(&mut operator, &log, |printed| printed.lookups).await?;
     tokio::time::sleep(SETTLING).await;
@@ -140,8 +129,7 @@ async fn looked_up(
 
 /// Creates an object whose handler does what the name says.
 async fn ask(cluster: &BenchCluster, namespace: &str, name: &str) -> Result<()> {
-    let app =
-        json!({"apiVersion": API_VERSION, "kind": "MyApp", "metadata": {"name": name}, "spec": {}});
+    let app = json!({"apiVersion": API_VERSION, "kind": "MyApp", "metadata": {"name": name}, "spec": {}});
     post(&cluster.admin, &collection(namespace, "myapps"), &app).await
 }
 
@@ -155,11 +143,7 @@ fn command(contender: Contender, namespace: &str) -> Result<Command> {
 }
 
 /// Waits until the operator has printed a value.
-async fn until<T>(
-    operator: &mut Operator,
-    log: &Path,
-    wanted: impl Fn(Printed) -> Option<T>,
-) -> Result<T> {
+async fn until<T>(operator: &mut Operator, log: &Path, wanted: impl Fn(Printed) -> Option<T>) -> Result<T> {
     let deadline = Instant::now() + DEADLINE;
     let mut pulse = tokio::time::interval(Duration::from_millis(20));
     loop {
@@ -168,10 +152,7 @@ async fn until<T>(
         if let Some(found) = wanted(Printed::read(log)?) {
             return Ok(found);
         }
-        ensure!(
-            Instant::now() < deadline,
-            "no handler was called within {DEADLINE:?}"
-        );
+        ensure!(Instant::now() < deadline, "no handler was called within {DEADLINE:?}");
     }
 }
 
@@ -249,10 +230,7 @@ mod tests {
     #[test]
     fn what_is_printed_is_read_among_other_lines() {
         let text = "[INFO] ready to go\nready 20 1.5\nlookups 300 2\nlookups x 2\n";
-        let expected = Printed {
-            ready: Some((20, 1.5)),
-            lookups: Some(150.0),
-        };
+        let expected = Printed { ready: Some((20, 1.5)), lookups: Some(150.0) };
         assert_eq!(Printed::of(text), expected);
         assert_eq!(Printed::of("ready"), Printed::default());
     }

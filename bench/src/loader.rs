@@ -51,19 +51,13 @@ pub async fn create(
     let began = Instant::now();
     let acknowledged = futures::stream::iter(objects)
         .map(|(name, body)| async move {
-            post(client, collection, &body)
-                .await
-                .with_context(|| format!("creating {name}"))?;
+            post(client, collection, &body).await.with_context(|| format!("creating {name}"))?;
             anyhow::Ok((name, Instant::now()))
         })
         .buffer_unordered(concurrency)
         .try_collect()
         .await?;
-    Ok(Created {
-        began,
-        ended: Instant::now(),
-        acknowledged,
-    })
+    Ok(Created { began, ended: Instant::now(), acknowledged })
 }
 
 #[cfg(test)]

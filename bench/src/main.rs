@@ -68,11 +68,7 @@ async fn main() -> Result<()> {
         footprint(&options, &contenders, &mut samples).await?;
     }
     print!("{}", report::render(&samples, &options));
-    anyhow::ensure!(
-        samples.failures.is_empty(),
-        "{} runs failed",
-        samples.failures.len()
-    );
+    anyhow::ensure!(samples.failures.is_empty(), "{} runs failed", samples.failures.len());
     Ok(())
 }
 
@@ -84,9 +80,7 @@ async fn prepared(options: &Options, samples: &mut Samples) -> Result<Vec<Conten
         match tokio::task::spawn_blocking(move || contender.prepare()).await? {
             Ok(()) => ready.push(contender),
             Err(error) if contender == Contender::Kopf => {
-                samples
-                    .skipped
-                    .push(format!("{}: {error:#}", contender.label()));
+                samples.skipped.push(format!("{}: {error:#}", contender.label()));
             }
             Err(error) => return Err(error.context(format!("preparing {}", contender.label()))),
         }
@@ -104,13 +98,8 @@ async fn creates(options: &Options, contenders: &[Contender], samples: &mut Samp
 }
 
 async fn start(options: &Options, contenders: &[Contender], samples: &mut Samples) -> Result<()> {
-    say(&format!(
-        "loading {} handled objects per contender",
-        options.start
-    ));
-    let mut stage = start::Stage::set(options, contenders)
-        .await
-        .context("loading handled objects")?;
+    say(&format!("loading {} handled objects per contender", options.start));
+    let mut stage = start::Stage::set(options, contenders).await.context("loading handled objects")?;
     for (round, contender) in turns(options.rounds, contenders) {
         say(&format!("round {round}: start, {}", contender.label()));
         let run = stage.run(contender).await;
@@ -119,24 +108,11 @@ async fn start(options: &Options, contenders: &[Contender], samples: &mut Sample
     Ok(())
 }
 
-async fn footprint(
-    options: &Options,
-    contenders: &[Contender],
-    samples: &mut Samples,
-) -> Result<()> {
-    let contenders: Vec<_> = contenders
-        .iter()
-        .copied()
-        .filter(|one| one.my_app().is_some())
-        .collect();
-    let stage = footprint::Stage::set(&contenders)
-        .await
-        .context("preparing the MyApp operators")?;
+async fn footprint(options: &Options, contenders: &[Contender], samples: &mut Samples) -> Result<()> {
+    let contenders: Vec<_> = contenders.iter().copied().filter(|one| one.my_app().is_some()).collect();
+    let stage = footprint::Stage::set(&contenders).await.context("preparing the MyApp operators")?;
     for (round, contender) in turns(options.rounds, &contenders) {
-        say(&format!(
-            "round {round}: clean debug build and idle memory, {}",
-            contender.label()
-        ));
+        say(&format!("round {round}: clean debug build and idle memory, {}", contender.label()));
         let run = stage.run(contender).await;
         samples.take(Scenario::Footprint, contender, round, run)?;
     }
@@ -146,8 +122,7 @@ async fn footprint(
 /// Returns every contender once per round, and starts each round with another one.
 fn turns(rounds: usize, contenders: &[Contender]) -> Vec<(usize, Contender)> {
     let many = contenders.len();
-    let turn =
-        |round: usize| (0..many).map(move |place| (round + 1, contenders[(round + place) % many]));
+    let turn = |round: usize| (0..many).map(move |place| (round + 1, contenders[(round + place) % many]));
     (0..rounds).flat_map(turn).collect()
 }
 
@@ -164,10 +139,7 @@ mod tests {
     fn each_round_begins_with_another_contender() {
         let order = turns(3, &[Contender::Ours, Contender::KubeRs, Contender::Floor]);
         let firsts: Vec<_> = order.chunks(3).map(|round| round[0].1).collect();
-        assert_eq!(
-            firsts,
-            [Contender::Ours, Contender::KubeRs, Contender::Floor]
-        );
+        assert_eq!(firsts, [Contender::Ours, Contender::KubeRs, Contender::Floor]);
         assert_eq!(order.len(), 9);
     }
 }

@@ -95,10 +95,7 @@ struct Metadata<'a> {
     name: Cow<'a, str>,
     #[serde(rename = "resourceVersion", borrow, default)]
     version: Cow<'a, str>,
-    #[expect(
-        clippy::zero_sized_map_values,
-        reason = "serde skips a value only where its type says so"
-    )]
+    #[expect(clippy::zero_sized_map_values, reason = "serde skips a value only where its type says so")]
     #[serde(borrow, default)]
     annotations: HashMap<Cow<'a, str>, IgnoredAny>,
 }
@@ -108,20 +105,13 @@ impl Observer {
     pub async fn start(client: &Client, collection: &str, sign: Sign) -> Result<Self> {
         let now: serde_json::Value =
             serde_json::from_str(&get(client, &format!("{collection}?limit=1")).await?)?;
-        let version = now["metadata"]["resourceVersion"]
-            .as_str()
-            .context("a list without resourceVersion")?;
-        let first = Place {
-            client: client.clone(),
-            collection: collection.to_owned(),
-            version: version.to_owned(),
-        };
+        let version =
+            now["metadata"]["resourceVersion"].as_str().context("a list without resourceVersion")?;
+        let first =
+            Place { client: client.clone(), collection: collection.to_owned(), version: version.to_owned() };
         // Open the watch before any creation, so that a refusal is reported at once.
         let lines = first.lines().await.context("the loader's watch")?;
-        let seen = Arc::new(Shared {
-            seen: Mutex::default(),
-            changes: watch::Sender::new(()),
-        });
+        let seen = Arc::new(Shared { seen: Mutex::default(), changes: watch::Sender::new(()) });
         let shared = Arc::clone(&seen);
         let task = tokio::spawn(async move {
             let why = shared.follow(first, Box::pin(lines), sign).await;
@@ -144,12 +134,7 @@ impl Observer {
                     bail!("the loader's watch ended: {why}");
                 }
                 if seen.marked.len() >= many {
-                    return seen
-                        .marked
-                        .values()
-                        .max()
-                        .copied()
-                        .context("no marks to wait for");
+                    return seen.marked.values().max().copied().context("no marks to wait for");
                 }
                 seen.marked.len()
             };
@@ -177,15 +162,9 @@ impl Observer {
 
 impl Place {
     async fn lines(&self) -> Result<impl AsyncBufRead + Send + use<>> {
-        let Self {
-            client,
-            collection,
-            version,
-        } = self;
+        let Self { client, collection, version } = self;
         let url = format!("{collection}?watch=true&resourceVersion={version}&timeoutSeconds=3600");
-        Ok(client
-            .request_stream(request("GET", &url, Vec::new())?)
-            .await?)
+        Ok(client.request_stream(request("GET", &url, Vec::new())?).await?)
     }
 }
 
@@ -245,9 +224,7 @@ impl Shared {
                 let mut seen = self.lock();
                 seen.modified += usize::from(kind == "MODIFIED");
                 if signed {
-                    seen.marked
-                        .entry(object.metadata.name.into_owned())
-                        .or_insert(now);
+                    seen.marked.entry(object.metadata.name.into_owned()).or_insert(now);
                 }
             }
             _ => return Ok(object.metadata.version.into_owned()),
@@ -263,10 +240,7 @@ mod tests {
 
     #[test]
     fn a_mark_is_taken_at_its_first_sight_and_writes_are_counted() {
-        let shared = Shared {
-            seen: Mutex::default(),
-            changes: watch::Sender::new(()),
-        };
+        let shared = Shared { seen: Mutex::default(), changes: watch::Sender::new(()) };
         let sign = Sign::Annotation("x/handled");
         let lines = [
             r#"{"type":"ADDED","object":{"metadata":{"name":"a","annotations":{"y/handled":"1"}}}}"#,
@@ -281,16 +255,13 @@ mod tests {
         assert_eq!((seen.marked.len(), seen.modified), (1, 2));
         assert!(seen.marked.contains_key("a"));
         drop(seen);
-        let status = br#"{"type":"MODIFIED","object":{"metadata":{"name":"c"},"status":{"observedGeneration":1}}}"#;
+        let status =
+            br#"{"type":"MODIFIED","object":{"metadata":{"name":"c"},"status":{"observedGeneration":1}}}"#;
         shared.take(status, Sign::Status).unwrap();
         shared.take(lines[2].as_bytes(), Sign::Status).unwrap();
         let seen = shared.lock();
         assert!(seen.marked.contains_key("c") && !seen.marked.contains_key("b"));
         drop(seen);
-        assert!(
-            shared
-                .take(br#"{"type":"ERROR","object":{"code":410}}"#, sign)
-                .is_err()
-        );
+        assert!(shared.take(br#"{"type":"ERROR","object":{"code":410}}"#, sign).is_err());
     }
 }

@@ -40,29 +40,19 @@ impl Operator {
             .stdout(output.try_clone()?)
             .stderr(output);
         let started = Instant::now();
-        let child = command
-            .spawn()
-            .with_context(|| format!("starting {command:?}"))?;
+        let child = command.spawn().with_context(|| format!("starting {command:?}"))?;
         let guard = Command::new("sh")
             .args(["-c", GUARD, "guard", &child.id().to_string()])
             .stdin(Stdio::piped())
             .spawn()
             .context("starting the guard of an operator")?;
-        Ok(Self {
-            child,
-            guard,
-            log,
-            started,
-        })
+        Ok(Self { child, guard, log, started })
     }
 
     /// Fails with the last lines of its output if it has ended by itself.
     pub fn must_run(&mut self) -> Result<()> {
         if let Some(status) = self.child.try_wait()? {
-            bail!(
-                "the operator ended with {status}; it said:\n{}",
-                self.last_words()
-            );
+            bail!("the operator ended with {status}; it said:\n{}", self.last_words());
         }
         Ok(())
     }
@@ -88,10 +78,7 @@ impl Operator {
             self.must_run()?;
             let (now, used) = (Instant::now(), usage::cpu(self.child.id())?);
             past.push_back((now, used));
-            while past
-                .get(1)
-                .is_some_and(|(then, _)| now - *then >= REST_SPAN)
-            {
+            while past.get(1).is_some_and(|(then, _)| now - *then >= REST_SPAN) {
                 past.pop_front();
             }
             let (since, before) = past[0];

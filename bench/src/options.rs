@@ -125,8 +125,7 @@ impl Options {
         };
         let chosen: Vec<_> = self.only.iter().filter_map(named).collect();
         let all = Contender::ALL.into_iter();
-        all.filter(|one| chosen.is_empty() || chosen.contains(one))
-            .collect()
+        all.filter(|one| chosen.is_empty() || chosen.contains(one)).collect()
     }
 }
 
@@ -141,11 +140,7 @@ mod tests {
     #[test]
     fn without_only_everything_runs() {
         let all = options(&[]);
-        assert!(
-            all.runs(Scenario::Creates)
-                && all.runs(Scenario::Start)
-                && all.runs(Scenario::Footprint)
-        );
+        assert!(all.runs(Scenario::Creates) && all.runs(Scenario::Start) && all.runs(Scenario::Footprint));
         assert_eq!(all.contenders(), Contender::ALL);
     }
 

@@ -34,9 +34,7 @@ pub enum Goal {
 }
 
 /// The programs of all, built or installed.
-pub async fn prepared<P: Peer + Send>(
-    prepare: fn(P) -> Result<PathBuf>,
-) -> Result<BTreeMap<P, PathBuf>> {
+pub async fn prepared<P: Peer + Send>(prepare: fn(P) -> Result<PathBuf>) -> Result<BTreeMap<P, PathBuf>> {
     let mut programs = BTreeMap::new();
     for peer in P::ALL.iter().copied() {
         say(&format!("preparing {}", peer.label()));
@@ -107,12 +105,7 @@ pub fn print_rows<P: Peer>(rounds: &Rounds<P>, rows: &[Row], pairs: &[(P, P)]) {
 }
 
 /// Whether a goal is reached.
-pub fn print_goal<P: Peer>(
-    rounds: &Rounds<P>,
-    (measure, title): (&str, &str),
-    pair: (P, P),
-    goal: &Goal,
-) {
+pub fn print_goal<P: Peer>(rounds: &Rounds<P>, (measure, title): (&str, &str), pair: (P, P), goal: &Goal) {
     let ratio = median(ratios(rounds, pair, measure)).unwrap_or(f64::NAN);
     let (is_reached, bound) = match goal {
         Goal::AtMost(bound) => (ratio <= *bound, format!("at most {bound:.2}")),
@@ -125,8 +118,7 @@ pub fn print_goal<P: Peer>(
 
 fn values<P: Peer>(rounds: &Rounds<P>, peer: P, measure: &str) -> Vec<f64> {
     let runs = rounds.get(&peer).into_iter().flatten();
-    runs.filter_map(|run| run.measures.get(measure).copied())
-        .collect()
+    runs.filter_map(|run| run.measures.get(measure).copied()).collect()
 }
 
 /// The first by the second, round by round.

@@ -16,41 +16,16 @@ struct Row {
 }
 
 const fn row(scenario: Scenario, measure: &'static str, title: &'static str, digits: usize) -> Row {
-    Row {
-        scenario,
-        measure,
-        title,
-        digits,
-    }
+    Row { scenario, measure, title, digits }
 }
 
 const ROWS: [Row; 18] = [
-    row(
-        Scenario::Creates,
-        "throughput",
-        "objects handled per second",
-        0,
-    ),
-    row(
-        Scenario::Creates,
-        "cpu_us",
-        "operator CPU per object, us",
-        0,
-    ),
+    row(Scenario::Creates, "throughput", "objects handled per second", 0),
+    row(Scenario::Creates, "cpu_us", "operator CPU per object, us", 0),
     row(Scenario::Creates, "peak_mib", "peak memory, MiB", 1),
     row(Scenario::Creates, "rss_mib", "memory after, MiB", 1),
-    row(
-        Scenario::Creates,
-        "latency_p50_ms",
-        "create to mark, p50, ms",
-        1,
-    ),
-    row(
-        Scenario::Creates,
-        "latency_p99_ms",
-        "create to mark, p99, ms",
-        1,
-    ),
+    row(Scenario::Creates, "latency_p50_ms", "create to mark, p50, ms", 1),
+    row(Scenario::Creates, "latency_p99_ms", "create to mark, p99, ms", 1),
     row(Scenario::Creates, "requests", "requests per object", 2),
     row(Scenario::Creates, "writes", "changes per object", 2),
     row(Scenario::Start, "seen_s", "until all were seen, s", 2),
@@ -58,25 +33,10 @@ const ROWS: [Row; 18] = [
     row(Scenario::Start, "cpu_s", "operator CPU, s", 2),
     row(Scenario::Start, "peak_mib", "peak memory, MiB", 1),
     row(Scenario::Start, "rss_mib", "memory after, MiB", 1),
-    row(
-        Scenario::Footprint,
-        "build_wall_s",
-        "clean debug build, s",
-        1,
-    ),
-    row(
-        Scenario::Footprint,
-        "build_cpu_s",
-        "clean debug build, CPU s",
-        1,
-    ),
+    row(Scenario::Footprint, "build_wall_s", "clean debug build, s", 1),
+    row(Scenario::Footprint, "build_cpu_s", "clean debug build, CPU s", 1),
     row(Scenario::Footprint, "size_mb", "release binary, MB", 1),
-    row(
-        Scenario::Footprint,
-        "stripped_mb",
-        "release binary stripped, MB",
-        1,
-    ),
+    row(Scenario::Footprint, "stripped_mb", "release binary stripped, MB", 1),
     row(Scenario::Footprint, "idle_mib", "idle memory, MiB", 1),
 ];
 
@@ -125,21 +85,12 @@ const GOALS: [Goal; 4] = [
     },
 ];
 
-const PEERS: [Contender; 4] = [
-    Contender::KubeRs,
-    Contender::Floor,
-    Contender::RawFloor,
-    Contender::Kopf,
-];
+const PEERS: [Contender; 4] = [Contender::KubeRs, Contender::Floor, Contender::RawFloor, Contender::Kopf];
 
 /// Returns the text for standard output.
 pub fn render(samples: &Samples, options: &Options) -> String {
     let mut text = String::new();
-    let _ = write!(
-        text,
-        "{:<30}",
-        format!("median of {} rounds", options.rounds)
-    );
+    let _ = write!(text, "{:<30}", format!("median of {} rounds", options.rounds));
     for contender in Contender::ALL {
         let _ = write!(text, "{:>11}", contender.label());
     }
@@ -190,10 +141,7 @@ fn title(scenario: Scenario, options: &Options) -> String {
 /// Returns a line of the table, unless no contender has a value.
 fn line(samples: &Samples, row: &Row) -> Option<String> {
     let values = |contender| samples.values(row.scenario, contender, row.measure);
-    if Contender::ALL
-        .into_iter()
-        .all(|contender| values(contender).is_empty())
-    {
+    if Contender::ALL.into_iter().all(|contender| values(contender).is_empty()) {
         return None;
     }
     let mut line = format!("  {:<28}", row.title);
@@ -211,9 +159,7 @@ fn line(samples: &Samples, row: &Row) -> Option<String> {
 
 /// Returns our values divided by theirs within each round, so that a slow round affects both.
 fn ratios(ours: &BTreeMap<usize, f64>, theirs: &BTreeMap<usize, f64>) -> Vec<f64> {
-    let pairs = ours
-        .iter()
-        .filter_map(|(round, value)| Some(value / theirs.get(round)?));
+    let pairs = ours.iter().filter_map(|(round, value)| Some(value / theirs.get(round)?));
     pairs.filter(|ratio| ratio.is_finite()).collect()
 }
 
@@ -237,10 +183,7 @@ fn verdict(samples: &Samples, goal: &Goal) -> String {
         Bound::AtLeast(bound) => ratio >= bound,
         Bound::AtMost(bound) => ratio <= bound,
     };
-    format!(
-        "{ratio:.2}, {}",
-        if reached { "reached" } else { "NOT reached" }
-    )
+    format!("{ratio:.2}, {}", if reached { "reached" } else { "NOT reached" })
 }
 
 pub fn median(mut values: Vec<f64>) -> Option<f64> {

@@ -39,10 +39,8 @@ const ROWS: [Row; 6] = [
     ("rss_mib", "memory after, MiB", 1),
 ];
 
-const PAIRS: [(Server, Server); 2] = [
-    (Server::Ours, Server::ControllerRuntime),
-    (Server::Ours, Server::Kopf),
-];
+const PAIRS: [(Server, Server); 2] =
+    [(Server::Ours, Server::ControllerRuntime), (Server::Ours, Server::Kopf)];
 
 const CASES: [(&str, Sort, usize); 4] = [
     ("validating, 1 kB", Sort::Validating, 1_000),
@@ -130,10 +128,7 @@ impl Stage<'_> {
         times.sort_unstable();
         let many = real(times.len());
         let cpu = after.cpu.saturating_sub(before.cpu).as_secs_f64();
-        let mut run = Run {
-            handled: times.len(),
-            ..Run::default()
-        };
+        let mut run = Run { handled: times.len(), ..Run::default() };
         run.set("rate", many / seconds);
         run.set("cpu_us", cpu * 1e6 / many);
         run.set("p50_ms", percentile(&times, 50).as_secs_f64() * 1e3);

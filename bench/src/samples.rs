@@ -97,17 +97,9 @@ impl Samples {
         run: Result<Run>,
     ) -> Result<()> {
         match run {
-            Ok(run) => self.all.push(Sample {
-                scenario,
-                contender,
-                round,
-                run,
-            }),
+            Ok(run) => self.all.push(Sample { scenario, contender, round, run }),
             Err(error) => {
-                let failure = format!(
-                    "round {round}, {scenario:?}, {}: {error:#}",
-                    contender.label()
-                );
+                let failure = format!("round {round}, {scenario:?}, {}: {error:#}", contender.label());
                 say(&failure);
                 self.failures.push(failure);
             }
@@ -116,15 +108,8 @@ impl Samples {
     }
 
     fn write(&self) -> Result<()> {
-        let Self {
-            all,
-            failures,
-            skipped,
-            about,
-            file,
-        } = self;
-        let text =
-            json!({"about": about, "samples": all, "failures": failures, "skipped": skipped});
+        let Self { all, failures, skipped, about, file } = self;
+        let text = json!({"about": about, "samples": all, "failures": failures, "skipped": skipped});
         std::fs::write(file, format!("{text:#}\n")).with_context(|| file.display().to_string())
     }
 
@@ -135,26 +120,14 @@ impl Samples {
     }
 
     /// Returns the values of a measure by round, without the rounds whose run failed.
-    pub fn values(
-        &self,
-        scenario: Scenario,
-        contender: Contender,
-        measure: &str,
-    ) -> BTreeMap<usize, f64> {
-        let ours = self
-            .all
-            .iter()
-            .filter(|one| one.scenario == scenario && one.contender == contender);
-        ours.filter_map(|one| Some((one.round, *one.run.measures.get(measure)?)))
-            .collect()
+    pub fn values(&self, scenario: Scenario, contender: Contender, measure: &str) -> BTreeMap<usize, f64> {
+        let ours = self.all.iter().filter(|one| one.scenario == scenario && one.contender == contender);
+        ours.filter_map(|one| Some((one.round, *one.run.measures.get(measure)?))).collect()
     }
 }
 
 /// Converts a count into a divisor.
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "objects, requests and bytes of files stay far below 2^52"
-)]
+#[expect(clippy::cast_precision_loss, reason = "objects, requests and bytes of files stay far below 2^52")]
 pub fn real(many: usize) -> f64 {
     many as f64
 }

@@ -37,16 +37,10 @@ pub async fn run(options: &Options) -> Result<()> {
             rounds.entry(server).or_default().push(figures);
         }
     }
-    let raw: BTreeMap<_, _> = rounds
-        .iter()
-        .map(|(server, figures)| (server.label(), figures))
-        .collect();
+    let raw: BTreeMap<_, _> = rounds.iter().map(|(server, figures)| (server.label(), figures)).collect();
     let file = root().join("results/servers.json");
     std::fs::create_dir_all(root().join("results"))?;
-    std::fs::write(
-        &file,
-        format!("{:#}\n", json!({"options": options, "rounds": raw})),
-    )?;
+    std::fs::write(&file, format!("{:#}\n", json!({"options": options, "rounds": raw})))?;
     print!("{}", table::render(&rounds, options));
     Ok(())
 }

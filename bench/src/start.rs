@@ -37,10 +37,7 @@ impl Stage {
         };
         for contender in contenders {
             stage.cluster.namespace(contender.slug()).await?;
-            let handled = stage
-                .handled_once(*contender)
-                .await
-                .with_context(|| contender.label())?;
+            let handled = stage.handled_once(*contender).await.with_context(|| contender.label())?;
             stage.copies(*contender, &handled).await?;
         }
         Ok(stage)
@@ -49,12 +46,8 @@ impl Stage {
     /// Returns an object that the contender has handled.
     async fn handled_once(&self, contender: Contender) -> Result<Value> {
         let objects = collection(contender.slug(), "benchobjs");
-        let observer = Observer::start(
-            &self.cluster.admin,
-            &objects,
-            Sign::Annotation(contender.mark()),
-        )
-        .await?;
+        let observer =
+            Observer::start(&self.cluster.admin, &objects, Sign::Annotation(contender.mark())).await?;
         let mut operator = self.operator(contender)?;
         let first = [("first".to_owned(), object("first", 0))];
         loader::create(&self.cluster.admin, &objects, 1, first.into_iter()).await?;
@@ -75,12 +68,7 @@ impl Stage {
         let many = (0..self.objects).map(|number| async move {
             let name = format!("object-{number:06}");
             post(&self.cluster.admin, objects, &object(&name, 0)).await?;
-            patch(
-                &self.cluster.admin,
-                &format!("{objects}/{name}?{query}"),
-                mark,
-            )
-            .await
+            patch(&self.cluster.admin, &format!("{objects}/{name}?{query}"), mark).await
         });
         let mut running = futures::stream::iter(many).buffer_unordered(self.concurrency);
         while let Some(done) = running.next().await {
@@ -116,8 +104,7 @@ impl Stage {
             let body = object(&name, 0);
             (name, body)
         });
-        let probes =
-            loader::create(&self.cluster.admin, &objects, self.concurrency, probes).await?;
+        let probes = loader::create(&self.cluster.admin, &objects, self.concurrency, probes).await?;
         let run = self.measure(contender, &objects).await;
         for name in probes.acknowledged.keys() {
             delete(&self.cluster.admin, &format!("{objects}/{name}")).await?;
@@ -126,12 +113,8 @@ impl Stage {
     }
 
     async fn measure(&self, contender: Contender, objects: &str) -> Result<Run> {
-        let observer = Observer::start(
-            &self.cluster.admin,
-            objects,
-            Sign::Annotation(contender.mark()),
-        )
-        .await?;
+        let observer =
+            Observer::start(&self.cluster.admin, objects, Sign::Annotation(contender.mark())).await?;
         let mut operator = self.operator(contender)?;
         let last = observer.until(PROBES, &mut operator).await?;
         let rest = operator.until_rest().await?;
@@ -139,16 +122,9 @@ impl Stage {
         let started = operator.started;
         drop(operator);
         let seen = observer.finish();
-        ensure!(
-            seen.modified == PROBES,
-            "{} writes for {PROBES} unhandled objects",
-            seen.modified
-        );
+        ensure!(seen.modified == PROBES, "{} writes for {PROBES} unhandled objects", seen.modified);
 
-        let mut run = Run {
-            handled: PROBES,
-            ..Run::default()
-        };
+        let mut run = Run { handled: PROBES, ..Run::default() };
         run.set("seen_s", (last - started).as_secs_f64());
         run.set("rest_s", (rest.max(last) - started).as_secs_f64());
         run.set("cpu_s", usage.cpu.as_secs_f64());
@@ -159,43 +135,26 @@ impl Stage {
 
 /// Returns the operator's changes as a patch.
 fn mark_of(handled: &Value) -> Result<Value> {
-    let metadata = handled["metadata"]
-        .as_object()
-        .context("an object without metadata")?;
-    let written = |(key, _): &(&String, &Value)| {
-        ["annotations", "labels", "finalizers"].contains(&key.as_str())
-    };
-    let written: Map<_, _> = metadata
-        .iter()
-        .filter(written)
-        .map(|(key, value)| (key.clone(), value.clone()))
-        .collect();
+    let metadata = handled["metadata"].as_object().context("an object without metadata")?;
+    let written =
+        |(key, _): &(&String, &Value)| ["annotations", "labels", "finalizers"].contains(&key.as_str());
+    let written: Map<_, _> =
+        metadata.iter().filter(written).map(|(key, value)| (key.clone(), value.clone())).collect();
     Ok(json!({"metadata": written}))
 }
 
 /// Returns the field manager that wrote the annotations.
 fn marker_of(handled: &Value) -> Result<&str> {
-    let managers = handled["metadata"]["managedFields"]
-        .as_array()
-        .context("an object without managedFields")?;
-    let marker = managers
-        .iter()
-        .find(|one| one["fieldsV1"]["f:metadata"]["f:annotations"].is_object());
-    marker
-        .and_then(|one| one["manager"].as_str())
-        .context("nobody manages the annotations")
+    let managers =
+        handled["metadata"]["managedFields"].as_array().context("an object without managedFields")?;
+    let marker = managers.iter().find(|one| one["fieldsV1"]["f:metadata"]["f:annotations"].is_object());
+    marker.and_then(|one| one["manager"].as_str()).context("nobody manages the annotations")
 }
 
 /// Returns spec and metadata without the fields that differ between any two objects.
 fn timeless(object: &Value) -> Map<String, Value> {
     let mut parts = object["metadata"].as_object().cloned().unwrap_or_default();
-    for own in [
-        "name",
-        "uid",
-        "resourceVersion",
-        "creationTimestamp",
-        "generation",
-    ] {
+    for own in ["name", "uid", "resourceVersion", "creationTimestamp", "generation"] {
         parts.remove(own);
     }
     if let Some(managers) = parts.get_mut("managedFields").and_then(Value::as_array_mut) {

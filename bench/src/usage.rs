@@ -34,16 +34,14 @@ pub fn of(pid: u32) -> io::Result<Usage> {
 /// Returns the CPU time of a living process without its children; cheap enough for frequent calls.
 pub fn cpu(pid: u32) -> io::Result<Duration> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
-    let [user, system, ..] =
-        times(&stat).ok_or_else(|| io::Error::other("unexpected /proc/PID/stat"))?;
+    let [user, system, ..] = times(&stat).ok_or_else(|| io::Error::other("unexpected /proc/PID/stat"))?;
     Ok((user + system).max(threads(pid)))
 }
 
 /// Returns the CPU time of all ended and awaited children of this process, including their own children.
 pub fn ended_children() -> io::Result<Duration> {
     let stat = std::fs::read_to_string("/proc/self/stat")?;
-    let [.., user, system] =
-        times(&stat).ok_or_else(|| io::Error::other("unexpected /proc/self/stat"))?;
+    let [.., user, system] = times(&stat).ok_or_else(|| io::Error::other("unexpected /proc/self/stat"))?;
     Ok(user + system)
 }
 
@@ -53,10 +51,7 @@ fn threads(pid: u32) -> Duration {
         let text = std::fs::read_to_string(task.path().join("schedstat")).ok()?;
         text.split_whitespace().next()?.parse::<u64>().ok()
     };
-    let tasks = std::fs::read_dir(format!("/proc/{pid}/task"))
-        .into_iter()
-        .flatten()
-        .flatten();
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     Duration::from_nanos(tasks.filter_map(nanoseconds).sum())
 }
 
@@ -64,16 +59,9 @@ fn threads(pid: u32) -> Duration {
 fn times(stat: &str) -> Option<[Duration; 4]> {
     // The name in parentheses may contain any character. It is the 2nd field, and utime the 14th.
     let (_, fields) = stat.rsplit_once(')')?;
-    let mut ticks = fields
-        .split_whitespace()
-        .skip(11)
-        .map(|field| field.parse::<u32>().ok().map(|ticks| TICK * ticks));
-    Some([
-        ticks.next()??,
-        ticks.next()??,
-        ticks.next()??,
-        ticks.next()??,
-    ])
+    let mut ticks =
+        fields.split_whitespace().skip(11).map(|field| field.parse::<u32>().ok().map(|ticks| TICK * ticks));
+    Some([ticks.next()??, ticks.next()??, ticks.next()??, ticks.next()??])
 }
 
 fn mib(status: &str, key: &str) -> Option<f64> {

@@ -41,10 +41,7 @@ const GOALS: [((&str, &str), f64); 4] = [
     (("rss_mib", "memory after"), 0.5),
 ];
 
-const PAIRS: [(Peer, Peer); 2] = [
-    (Peer::Ours, Peer::ControllerRuntime),
-    (Peer::Ours, Peer::KubeRs),
-];
+const PAIRS: [(Peer, Peer); 2] = [(Peer::Ours, Peer::ControllerRuntime), (Peer::Ours, Peer::KubeRs)];
 
 /// An operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -139,9 +136,7 @@ fn owned(children: &[Value]) -> BTreeSet<&str> {
         let is_deployment = spec["replicas"] == 2 && container["image"] == "nginx:1.29";
         is_deployment || spec["ports"][0]["targetPort"] == 8080
     });
-    wanted
-        .filter_map(|child| child["metadata"]["ownerReferences"][0]["uid"].as_str())
-        .collect()
+    wanted.filter_map(|child| child["metadata"]["ownerReferences"][0]["uid"].as_str()).collect()
 }
 
 /// Nothing is available without a controller of Deployments.
@@ -185,27 +180,16 @@ impl Peer {
 
 fn print(rounds: &Rounds<Peer>, options: &Options) {
     peers::print_head(options, &PAIRS);
-    println!(
-        "{} objects with a Deployment, a Service and a status",
-        options.apps
-    );
+    println!("{} objects with a Deployment, a Service and a status", options.apps);
     peers::print_rows(rounds, &ROWS, &PAIRS);
     for peer in Peer::ALL {
         let verbs = rounds[peer].last().map(|run| &run.detail);
         let verbs = verbs.into_iter().flatten();
         let verbs = verbs.filter_map(|(verb, many)| {
-            Some(format!(
-                "{} {:.2}",
-                verb.strip_prefix("requests: ")?,
-                many.as_f64()?
-            ))
+            Some(format!("{} {:.2}", verb.strip_prefix("requests: ")?, many.as_f64()?))
         });
         let verbs: Vec<_> = verbs.collect();
-        println!(
-            "  requests of {}, last round: {}",
-            peer.label(),
-            verbs.join(", ")
-        );
+        println!("  requests of {}, last round: {}", peer.label(), verbs.join(", "));
     }
     for (measure, bound) in GOALS {
         peers::print_goal(rounds, measure, PAIRS[0], &Goal::AtMost(bound));
@@ -219,16 +203,15 @@ mod tests {
     #[test]
     fn a_status_is_that_of_the_object_as_it_is() {
         let ready = json!({"type": "Ready", "status": "False", "observedGeneration": 1});
-        let status =
-            json!({"availableReplicas": 0, "observedGeneration": 1, "conditions": [ready]});
-        let app =
-            |generation| json!({"metadata": {"generation": generation}, "status": status.clone()});
+        let status = json!({"availableReplicas": 0, "observedGeneration": 1, "conditions": [ready]});
+        let app = |generation| json!({"metadata": {"generation": generation}, "status": status.clone()});
         assert!(has_status(&app(1)) && !has_status(&app(2)));
     }
 
     #[test]
     fn children_count_for_their_controllers() {
-        let child = |spec: Value, uid: &str| json!({"metadata": {"ownerReferences": [{"uid": uid}]}, "spec": spec});
+        let child =
+            |spec: Value, uid: &str| json!({"metadata": {"ownerReferences": [{"uid": uid}]}, "spec": spec});
         let children = [
             child(json!({"ports": [{"targetPort": 8080}]}), "a"),
             child(json!({"ports": [{"targetPort": 80}]}), "b"),

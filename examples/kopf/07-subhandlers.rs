@@ -7,10 +7,7 @@
 use kopf_rs::prelude::*;
 
 #[on_create("kopfexamples")]
-async fn create_fn(
-    #[from(spec.items)] items: Option<Vec<String>>,
-    subs: Subhandlers,
-) -> HandlerResult {
+async fn create_fn(#[from(spec.items)] items: Option<Vec<String>>, subs: Subhandlers) -> HandlerResult {
     for item in items.unwrap_or_default() {
         subs.add(create_item_fn::id(&item).param(item));
     }

@@ -24,9 +24,7 @@ mod tests {
         let module = module_path!().trim_end_matches("::tests");
         let operator = cluster.start(Registry::in_module(module).unwrap());
         cluster.apply(include_str!("object.yaml")).await;
-        cluster
-            .line("[default/kopf-example-1] Something was logged here.")
-            .await;
+        cluster.line("[default/kopf-example-1] Something was logged here.").await;
         cluster.delete("kopfexamples", "kopf-example-1").await;
         cluster.until_gone("kopfexamples", "kopf-example-1").await;
         assert_eq!(operator.stop().await.failed, []);

@@ -14,18 +14,11 @@ use kube::api::{Api, DeleteParams};
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 fn is_ours(cause: &Cause) -> bool {
-    cause
-        .namespace()
-        .is_some_and(|namespace| !namespace.starts_with("kube-"))
+    cause.namespace().is_some_and(|namespace| !namespace.starts_with("kube-"))
 }
 
 #[daemon("pods", when = is_ours, cancellation_timeout = 1)]
-async fn pod_killer(
-    name: &str,
-    namespace: &str,
-    client: Client,
-    stopped: &Stopped,
-) -> HandlerResult {
+async fn pod_killer(name: &str, namespace: &str, client: Client, stopped: &Stopped) -> HandlerResult {
     info!("=== Pod killing happens in {}s.", TIMEOUT.as_secs());
     if stopped.wait_for(TIMEOUT).await {
         info!("=== Pod killing is cancelled!");

@@ -29,10 +29,8 @@ pub(crate) async fn app(
     handlers: Registry,
     activity: impl AsyncFnOnce(),
 ) -> Result<Report, OperatorError> {
-    let operator = Operator::new(handlers).name("embedded").with(Texts {
-        hello: "Hello",
-        good_bye: "Good bye",
-    });
+    let operator =
+        Operator::new(handlers).name("embedded").with(Texts { hello: "Hello", good_bye: "Good bye" });
     let (stop, stopped) = oneshot::channel::<()>();
     let running = tokio::spawn(async move { operator.run(client, stopped).await });
     activity().await;

@@ -16,10 +16,7 @@ struct Seen(Mutex<BTreeSet<String>>);
 
 impl Seen {
     fn all(&self) -> BTreeSet<String> {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 

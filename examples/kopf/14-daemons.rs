@@ -11,22 +11,14 @@ use kopf_rs::prelude::*;
 
 /// Fails three times, then runs for half a minute unless it is stopped.
 #[daemon("kopfexamples", backoff = 3)]
-async fn background_flag(
-    live: Live,
-    retry: u32,
-    patch: &mut Patch,
-    stopped: &Stopped,
-) -> HandlerResult {
+async fn background_flag(live: Live, retry: u32, patch: &mut Patch, stopped: &Stopped) -> HandlerResult {
     if retry < 3 {
         patch.set("status.message", format!("Failed {} times.", retry + 1));
         retry!(1, "Simulated failure.");
     }
     for _ in 0..6 {
         let spec: Value = live.spec()?;
-        info!(
-            "=> Ping from a daemon with a flag: field={}, retry={retry}",
-            spec["field"]
-        );
+        info!("=> Ping from a daemon with a flag: field={}, retry={retry}", spec["field"]);
         if stopped.wait_for(Duration::from_secs(5)).await {
             break;
         }

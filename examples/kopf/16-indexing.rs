@@ -31,11 +31,7 @@ async fn pod_count(is_running: Index<(String, String), bool>) -> HandlerResult<u
 
 #[on_probe]
 async fn pod_names(is_running: Index<(String, String), bool>) -> HandlerResult<Vec<String>> {
-    Ok(is_running
-        .keys()
-        .into_iter()
-        .map(|(_, name)| name)
-        .collect())
+    Ok(is_running.keys().into_iter().map(|(_, name)| name).collect())
 }
 
 #[timer("kopfexamples", interval = 5)]

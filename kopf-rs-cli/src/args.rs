@@ -299,28 +299,12 @@ mod tests {
             ("-nproduction ./app", &["./app"], "--namespace=production"),
             ("-vn default a", &["a"], "--namespace=default --verbose"),
             ("-n a -n b", &[], "--namespace=a --namespace=b"),
-            (
-                "a --features x,y --namespace=x --once",
-                &["a"],
-                "--namespace=x --once",
-            ),
-            (
-                "--embedded a --apply a --kopf-path k",
-                &["a"],
-                "--embedded=0 --apply=a",
-            ),
+            ("a --features x,y --namespace=x --once", &["a"], "--namespace=x --once"),
+            ("--embedded a --apply a --kopf-path k", &["a"], "--embedded=0 --apply=a"),
             ("--apply - a --once", &["a"], "--apply=- --once"),
             ("--once --timeout 3s a", &["a"], "--once --timeout=3s"),
-            (
-                "--embedded=80 -A -- -strange",
-                &["-strange"],
-                "--all-namespaces --embedded=80",
-            ),
-            (
-                "--log-prefix a --log-format json",
-                &["a"],
-                "--log-format=json --log-prefix",
-            ),
+            ("--embedded=80 -A -- -strange", &["-strange"], "--all-namespaces --embedded=80"),
+            ("--log-prefix a --log-format json", &["a"], "--log-format=json --log-prefix"),
             ("--lease a", &["a"], "--lease="),
         ] {
             let expected: Vec<PathBuf> = paths.iter().map(PathBuf::from).collect();

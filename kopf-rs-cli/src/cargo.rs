@@ -23,10 +23,7 @@ pub(crate) enum CargoError {
     #[error("cargo cannot read {}:\n{}", .manifest.display(), indented(.said))]
     Metadata { manifest: PathBuf, said: String },
     #[error("cargo's metadata of {} cannot be read: {error}", .manifest.display())]
-    Answer {
-        manifest: PathBuf,
-        error: serde_json::Error,
-    },
+    Answer { manifest: PathBuf, error: serde_json::Error },
     #[error("{0} does not compile: the compiler's messages are above")]
     Compile(String),
     #[error("{0} cannot be built: cargo's messages are above")]
@@ -82,10 +79,8 @@ struct Built {
 pub(crate) fn metadata(manifest: &Path, args: &[OsString]) -> Result<Workspace, CargoError> {
     let mut asking = vec!["--no-deps".into()];
     asking.extend_from_slice(args);
-    serde_json::from_slice(&ask(manifest, &asking)?).map_err(|error| CargoError::Answer {
-        manifest: manifest.to_owned(),
-        error,
-    })
+    serde_json::from_slice(&ask(manifest, &asking)?)
+        .map_err(|error| CargoError::Answer { manifest: manifest.to_owned(), error })
 }
 
 /// Checks that the lock file of a workspace exists and is current, as `--locked` requires.
@@ -116,11 +111,7 @@ fn ask(manifest: &Path, args: &[OsString]) -> Result<Vec<u8>, CargoError> {
 impl Build<'_> {
     /// Builds the program, and returns its path.
     pub(crate) fn run(self) -> Result<PathBuf, CargoError> {
-        let format = if colours() {
-            "json-diagnostic-rendered-ansi"
-        } else {
-            "json"
-        };
+        let format = if colours() { "json-diagnostic-rendered-ansi" } else { "json" };
         let mut child = cargo(self.folder)
             .args(["build", "--bin", self.program, "--message-format", format])
             .arg("--manifest-path")
@@ -140,37 +131,25 @@ impl Build<'_> {
             let Ok(line) = serde_json::from_str::<Line>(&line) else {
                 continue;
             };
-            refused |= line
-                .message
-                .as_ref()
-                .is_some_and(|said| said.level == "error");
+            refused |= line.message.as_ref().is_some_and(|said| said.level == "error");
             self.show(&line);
             program = program.or(self.program_of(line));
         }
         if !child.wait().map_err(CargoError::Start)?.success() {
             let what = self.what.to_owned();
-            return Err(if refused {
-                CargoError::Compile(what)
-            } else {
-                CargoError::Build(what)
-            });
+            return Err(if refused { CargoError::Compile(what) } else { CargoError::Build(what) });
         }
         program.ok_or_else(|| CargoError::NoProgram(self.what.to_owned()))
     }
 
     fn program_of(&self, line: Line) -> Option<PathBuf> {
         let ours = line.reason == "compiler-artifact"
-            && line
-                .target
-                .is_some_and(|target| target.name == self.program);
+            && line.target.is_some_and(|target| target.name == self.program);
         line.executable.filter(|_| ours)
     }
 
     fn show(&self, line: &Line) {
-        let rendered = line
-            .message
-            .as_ref()
-            .and_then(|said| said.rendered.as_deref());
+        let rendered = line.message.as_ref().and_then(|said| said.rendered.as_deref());
         let Some(mut text) = rendered.map(str::to_owned) else {
             return;
         };
@@ -202,11 +181,7 @@ pub(crate) fn cargo(folder: &Path) -> Command {
 }
 
 pub(crate) fn start_error(error: io::Error) -> CargoError {
-    if error.kind() == io::ErrorKind::NotFound {
-        CargoError::Missing
-    } else {
-        CargoError::Start(error)
-    }
+    if error.kind() == io::ErrorKind::NotFound { CargoError::Missing } else { CargoError::Start(error) }
 }
 
 fn colours() -> bool {
@@ -218,10 +193,6 @@ fn colours() -> bool {
 }
 
 fn indented(text: &str) -> String {
-    let lines: Vec<String> = text
-        .trim_end()
-        .lines()
-        .map(|line| format!("  {line}"))
-        .collect();
+    let lines: Vec<String> = text.trim_end().lines().map(|line| format!("  {line}")).collect();
     lines.join("\n")
 }

@@ -20,11 +20,7 @@ pub(crate) fn joined(first: String, second: &str) -> String {
         return first;
     };
     let there: Vec<_> = own.iter().filter_map(line).collect();
-    own.extend(
-        others
-            .into_iter()
-            .filter(|it| line(it).is_some_and(|line| !there.contains(&line))),
-    );
+    own.extend(others.into_iter().filter(|it| line(it).is_some_and(|line| !there.contains(&line))));
     lock.to_string()
 }
 
@@ -52,14 +48,8 @@ mod tests {
     fn packages_that_a_lock_file_lacks_are_those_of_the_other() {
         let lock: Table = joined(OWN.to_owned(), OTHER).parse().unwrap();
         let packages = lock["package"].as_array().unwrap().iter();
-        let versions: Vec<_> = packages
-            .map(|it| {
-                (
-                    it["name"].as_str().unwrap(),
-                    it["version"].as_str().unwrap(),
-                )
-            })
-            .collect();
+        let versions: Vec<_> =
+            packages.map(|it| (it["name"].as_str().unwrap(), it["version"].as_str().unwrap())).collect();
         let wanted = [("serde", "1.0.1"), ("clap", "4.0.0"), ("serde", "0.9.1")];
         assert_eq!(versions, wanted);
     }

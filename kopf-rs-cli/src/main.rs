@@ -79,9 +79,5 @@ fn code_of(error: &(dyn Error + 'static)) -> ExitCode {
     let source = error.downcast_ref().map(SourceError::is_wrong_usage);
     let cargo = error.downcast_ref().map(CargoError::is_wrong_usage);
     let is_wrong_usage = source.or(cargo).unwrap_or(error.is::<RunError>());
-    if is_wrong_usage {
-        ExitCode::from(2)
-    } else {
-        ExitCode::FAILURE
-    }
+    if is_wrong_usage { ExitCode::from(2) } else { ExitCode::FAILURE }
 }

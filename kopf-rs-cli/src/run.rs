@@ -42,22 +42,12 @@ struct Surroundings {
 /// it has ended.
 pub(crate) fn run(run: &Run, operator_args: &[OsString]) -> Result<ExitCode, Box<dyn Error>> {
     let here = [PathBuf::from(".")];
-    let paths = if run.paths.is_empty() {
-        &here[..]
-    } else {
-        &run.paths[..]
-    };
+    let paths = if run.paths.is_empty() { &here[..] } else { &run.paths[..] };
     let package = run.build.package.as_deref();
     let offline: Vec<OsString> = network_args(run);
-    let sources = paths
-        .iter()
-        .map(|path| Source::find(path, package, &offline))
-        .collect::<Result<Vec<Source>, _>>()?;
-    let what = paths
-        .iter()
-        .map(|path| path.display().to_string())
-        .collect::<Vec<_>>()
-        .join(", ");
+    let sources =
+        paths.iter().map(|path| Source::find(path, package, &offline)).collect::<Result<Vec<Source>, _>>()?;
+    let what = paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ");
     let (program, folder) = match &sources[..] {
         [Source::Program(program)] => build_program(program, run, &what)?,
         sources => build_runner(sources, run, &what)?,
@@ -92,11 +82,7 @@ pub(crate) fn do_task(args: &[OsString]) -> Result<ExitCode, Box<dyn Error>> {
     become_program(command)
 }
 
-fn build_program(
-    program: &Program,
-    run: &Run,
-    what: &str,
-) -> Result<(PathBuf, PathBuf), Box<dyn Error>> {
+fn build_program(program: &Program, run: &Run, what: &str) -> Result<(PathBuf, PathBuf), Box<dyn Error>> {
     let target = &program.workspace.target_directory;
     let mut args = build_args(run);
     args.extend(run.build.network.wants_lock().then(|| "--locked".into()));
@@ -120,15 +106,8 @@ fn build_program(
     Ok((built, target.join("kopf-run").join(&program.package.name)))
 }
 
-fn build_runner(
-    sources: &[Source],
-    run: &Run,
-    what: &str,
-) -> Result<(PathBuf, PathBuf), Box<dyn Error>> {
-    if let Some(program) = sources
-        .iter()
-        .find(|source| matches!(source, Source::Program(_)))
-    {
+fn build_runner(sources: &[Source], run: &Run, what: &str) -> Result<(PathBuf, PathBuf), Box<dyn Error>> {
+    if let Some(program) = sources.iter().find(|source| matches!(source, Source::Program(_))) {
         return Err(RunError::NotAlone(program.name()).into());
     }
     let kopf = the_kopf(sources, run)?;
@@ -191,9 +170,7 @@ fn kopf_of_scripts(sources: &[Source], run: &Run) -> Result<Kopf, RunError> {
     if let Some(folder) = &run.build.kopf_path {
         let real = folder.canonicalize().ok();
         let real = real.filter(|real| real.join("Cargo.toml").is_file());
-        return real
-            .map(|real| Kopf::at(&real))
-            .ok_or_else(|| RunError::NoKopfThere(folder.clone()));
+        return real.map(|real| Kopf::at(&real)).ok_or_else(|| RunError::NoKopfThere(folder.clone()));
     }
     Ok(own_kopf())
 }
@@ -215,11 +192,7 @@ fn kopf_of_script(script: &Script) -> Option<Kopf> {
         toml::Value::Table(table) => {
             let source = ["path", "version", "git", "branch", "tag", "rev", "registry"];
             let table = table.clone().into_iter();
-            Some(Kopf(
-                table
-                    .filter(|(key, _)| source.contains(&key.as_str()))
-                    .collect(),
-            ))
+            Some(Kopf(table.filter(|(key, _)| source.contains(&key.as_str())).collect()))
         }
         _ => None,
     }
@@ -227,12 +200,8 @@ fn kopf_of_script(script: &Script) -> Option<Kopf> {
 
 fn surroundings(first: &Source, kopf: &Kopf) -> Surroundings {
     match first {
-        Source::Library(Library {
-            package, workspace, ..
-        })
-        | Source::Program(Program {
-            package, workspace, ..
-        }) => within(workspace, package.folder(), kopf),
+        Source::Library(Library { package, workspace, .. })
+        | Source::Program(Program { package, workspace, .. }) => within(workspace, package.folder(), kopf),
         Source::Script(script) => {
             // Ignores any crate in a parent folder, since a single file names its own dependencies.
             alone(script.file.parent().unwrap_or(Path::new("/")), kopf)
@@ -289,9 +258,7 @@ fn configured_target(folder: &Path) -> Option<PathBuf> {
     above.chain(home).find_map(|cargo| {
         // Of both, cargo reads the first.
         let files = ["config", "config.toml"].map(|name| cargo.join(name));
-        let text = files
-            .iter()
-            .find_map(|file| std::fs::read_to_string(file).ok())?;
+        let text = files.iter().find_map(|file| std::fs::read_to_string(file).ok())?;
         let table: toml::Table = text.parse().ok()?;
         let target = table.get("build")?.get("target-dir")?.as_str()?;
         Some(cargo.parent()?.join(target))
@@ -344,10 +311,7 @@ mod tests {
         assert_eq!(configured_target(&folder), Some(root.join("above")));
         write("crate/.cargo/config.toml", "build.jobs = 1");
         assert_eq!(configured_target(&folder), Some(root.join("above")));
-        write(
-            "crate/.cargo/config.toml",
-            "build.target-dir = '/else/where'",
-        );
+        write("crate/.cargo/config.toml", "build.target-dir = '/else/where'");
         assert_eq!(configured_target(&folder), Some("/else/where".into()));
         write("crate/.cargo/config", "build.target-dir = 'old'");
         assert_eq!(configured_target(&folder), Some(root.join("crate/old")));

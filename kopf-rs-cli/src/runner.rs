@@ -198,13 +198,7 @@ impl Runner {
     ///
     /// Cargo identifies packages within a target folder by their names and their folder names in the workspace, so
     /// files with the same name in different folders must get different ones.
-    fn add_script(
-        &mut self,
-        script: &Script,
-        package: &str,
-        kopf: &Kopf,
-        chosen: &Features,
-    ) -> Table {
+    fn add_script(&mut self, script: &Script, package: &str, kopf: &Kopf, chosen: &Features) -> Table {
         let folder = PathBuf::from(format!("{package}-of-{}", self.name));
         let mut code = script.file.clone();
         if let Some(copy) = &script.copy {
@@ -239,16 +233,11 @@ impl Runner {
     /// Starts with the user's lock file, and starts again whenever that has changed.
     fn write_lock(&self) -> Result<(), WriteError> {
         let texts = self.locks.iter().map(fs::read_to_string);
-        let Some(text) = texts
-            .filter_map(Result::ok)
-            .reduce(|first, second| locks::joined(first, &second))
+        let Some(text) = texts.filter_map(Result::ok).reduce(|first, second| locks::joined(first, &second))
         else {
             return Ok(());
         };
-        let (own, copied) = (
-            self.folder.join("Cargo.lock"),
-            self.folder.join("Cargo.lock.copied"),
-        );
+        let (own, copied) = (self.folder.join("Cargo.lock"), self.folder.join("Cargo.lock.copied"));
         let current = own.is_file() && fs::read_to_string(&copied).is_ok_and(|last| last == text);
         if current {
             return Ok(());
@@ -259,10 +248,7 @@ impl Runner {
 }
 
 fn write(path: &Path, text: &str) -> Result<(), WriteError> {
-    let failed = |error| WriteError {
-        path: path.to_owned(),
-        error,
-    };
+    let failed = |error| WriteError { path: path.to_owned(), error };
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder).map_err(failed)?;
     }
@@ -341,10 +327,7 @@ fn root_manifest(name: &str, dependencies: Table, inherited: Inherited) -> Strin
     let mut manifest = Table::new();
     manifest.insert("package".into(), package.into());
     manifest.insert("dependencies".into(), dependencies.into());
-    manifest.insert(
-        "workspace".into(),
-        entry("resolver", inherited.resolver).into(),
-    );
+    manifest.insert("workspace".into(), entry("resolver", inherited.resolver).into());
     for (key, table) in [("patch", inherited.patch), ("profile", inherited.profile)] {
         if !table.is_empty() {
             manifest.insert(key.into(), table.into());
@@ -375,9 +358,7 @@ fn script_manifest(script: &Script, name: &str, code: &Path, kopf: &Kopf) -> Str
             dependencies.insert(key, value);
         }
     }
-    dependencies
-        .entry("kopf-rs")
-        .or_insert_with(|| Value::Table(kopf.0.clone()));
+    dependencies.entry("kopf-rs").or_insert_with(|| Value::Table(kopf.0.clone()));
     manifest.insert("dependencies".into(), dependencies.into());
     let lib = entry("path", code.to_string_lossy());
     manifest.insert("lib".into(), lib.into());
@@ -424,10 +405,7 @@ mod tests {
     fn kopf_comes_from_where_the_crate_has_it() {
         let table = |text: &str| Kopf(text.parse().unwrap());
         let registry = "registry+https://github.com/rust-lang/crates.io-index";
-        assert_eq!(
-            Kopf::of(&dependency(Some(registry))),
-            table("version = '^0.1'")
-        );
+        assert_eq!(Kopf::of(&dependency(Some(registry))), table("version = '^0.1'"));
         let git = "git+https://example.org/k.git?branch=next#0123";
         assert_eq!(
             Kopf::of(&dependency(Some(git))),
@@ -471,11 +449,7 @@ mod tests {
     #[test]
     fn each_choice_of_features_has_a_crate_of_its_own() {
         let folder = |features: &[&str], no_default_features: bool| {
-            let script = Script {
-                file: "/w/op.rs".into(),
-                copy: None,
-                manifest: Table::new(),
-            };
+            let script = Script { file: "/w/op.rs".into(), copy: None, manifest: Table::new() };
             let chosen = Features {
                 features: features.iter().map(|it| (*it).to_owned()).collect(),
                 no_default_features,
@@ -498,9 +472,7 @@ mod tests {
         let script = Script {
             file: "/w/op.rs".into(),
             copy: None,
-            manifest: "dependencies.serde_json = '=1.0.1'\nprofile.dev.debug = 2"
-                .parse()
-                .unwrap(),
+            manifest: "dependencies.serde_json = '=1.0.1'\nprofile.dev.debug = 2".parse().unwrap(),
         };
         let text = script_manifest(&script, "op", &script.file, &Kopf::version("=0.1.0"));
         let manifest: Table = text.parse().unwrap();

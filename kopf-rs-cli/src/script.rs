@@ -25,31 +25,20 @@ pub(crate) struct Script {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ScriptError {
     #[error("{} cannot be read: {error}", .file.display())]
-    Unreadable {
-        file: PathBuf,
-        error: std::io::Error,
-    },
+    Unreadable { file: PathBuf, error: std::io::Error },
     #[error(
         "{}:{line}: the manifest is not valid TOML: {message}\n  \
          expected what Cargo.toml has, such as\n    [dependencies]\n    serde = \"1\"",
         .file.display()
     )]
-    NoToml {
-        file: PathBuf,
-        line: usize,
-        message: String,
-    },
+    NoToml { file: PathBuf, line: usize, message: String },
     #[error(
         "{}: `{name}` is no name of a package (`package.name` in the manifest of the file)\n  expected letters, digits, `-` and `_`, such as `my-operator`",
         .file.display()
     )]
     Name { file: PathBuf, name: String },
     #[error("{}:{line}: the manifest that begins here has no end: expected a line `{fence}`", .file.display())]
-    Open {
-        file: PathBuf,
-        line: usize,
-        fence: String,
-    },
+    Open { file: PathBuf, line: usize, fence: String },
 }
 
 /// The text of the manifest, and its location.
@@ -70,15 +59,10 @@ type Unended = (usize, String);
 impl Script {
     /// Reads `file`; errors name it as the user typed it, `shown`.
     pub(crate) fn read(file: &Path, shown: &Path) -> Result<Self, ScriptError> {
-        let text = std::fs::read_to_string(file).map_err(|error| ScriptError::Unreadable {
-            file: shown.to_owned(),
-            error,
-        })?;
-        let block = find(&text).map_err(|(line, fence)| ScriptError::Open {
-            file: shown.to_owned(),
-            line,
-            fence,
-        })?;
+        let text = std::fs::read_to_string(file)
+            .map_err(|error| ScriptError::Unreadable { file: shown.to_owned(), error })?;
+        let block =
+            find(&text).map_err(|(line, fence)| ScriptError::Open { file: shown.to_owned(), line, fence })?;
         let Some(block) = block else {
             return Ok(Self::new(file, None, Table::new()));
         };
@@ -101,20 +85,13 @@ impl Script {
     }
 
     fn new(file: &Path, copy: Option<String>, manifest: Table) -> Self {
-        Self {
-            file: file.to_owned(),
-            copy,
-            manifest,
-        }
+        Self { file: file.to_owned(), copy, manifest }
     }
 
     /// Returns the package's name: from the manifest, or else derived from the file name.
     pub(crate) fn name(&self) -> String {
-        let said = self
-            .manifest
-            .get("package")
-            .and_then(|package| package.get("name"))
-            .and_then(Value::as_str);
+        let said =
+            self.manifest.get("package").and_then(|package| package.get("name")).and_then(Value::as_str);
         let stem = self.file.file_stem().unwrap_or_default().to_string_lossy();
         said.map_or_else(|| fit(&stem), str::to_owned)
     }
@@ -154,9 +131,7 @@ fn fit(stem: &str) -> String {
         "lib",
     ];
     if taken.contains(&plain) || plain.starts_with("kopf-rs") {
-        format!("{plain}-operator")
-            .trim_start_matches('-')
-            .to_owned()
+        format!("{plain}-operator").trim_start_matches('-').to_owned()
     } else if plain.starts_with(|first: char| first.is_ascii_digit()) {
         format!("op-{plain}")
     } else {
@@ -166,14 +141,8 @@ fn fit(stem: &str) -> String {
 
 fn find(text: &str) -> Result<Option<Block>, Unended> {
     let lines: Vec<&str> = text.lines().collect();
-    let shebang = lines
-        .first()
-        .is_some_and(|line| line.starts_with("#!") && !line.starts_with("#!["));
-    let first = lines
-        .iter()
-        .enumerate()
-        .skip(usize::from(shebang))
-        .find(|(_, line)| !line.trim().is_empty());
+    let shebang = lines.first().is_some_and(|line| line.starts_with("#!") && !line.starts_with("#!["));
+    let first = lines.iter().enumerate().skip(usize::from(shebang)).find(|(_, line)| !line.trim().is_empty());
     match first {
         Some((start, line)) if line.starts_with("---") => frontmatter(&lines, start).map(Some),
         _ => comment(&lines),
@@ -183,10 +152,8 @@ fn find(text: &str) -> Result<Option<Block>, Unended> {
 fn frontmatter(lines: &[&str], start: usize) -> Result<Block, Unended> {
     let dashes = lines[start].len() - lines[start].trim_start_matches('-').len();
     let fence = "-".repeat(dashes);
-    let length = lines[start + 1..]
-        .iter()
-        .position(|line| line.trim_end() == fence)
-        .ok_or((start + 1, fence))?;
+    let length =
+        lines[start + 1..].iter().position(|line| line.trim_end() == fence).ok_or((start + 1, fence))?;
     Ok(Block {
         text: lines[start + 1..=start + length].join("\n"),
         line: start + 2,
@@ -214,11 +181,7 @@ fn comment(lines: &[&str]) -> Result<Option<Block>, Unended> {
     if !end.is_some_and(|line| inner(line) && content(line).trim_end() == "```") {
         return Err((start + 1, "//! ```".to_owned()));
     }
-    Ok(Some(Block {
-        text: body.join("\n"),
-        line: start + 2,
-        blank: None,
-    }))
+    Ok(Some(Block { text: body.join("\n"), line: start + 2, blank: None }))
 }
 
 /// Returns the number of lines before the byte `at`.
@@ -228,9 +191,7 @@ fn line_of(text: &str, at: usize) -> usize {
 
 fn blanked(text: &str, lines: &std::ops::RangeInclusive<usize>) -> String {
     let kept = text.split('\n').enumerate();
-    let kept: Vec<&str> = kept
-        .map(|(at, line)| if lines.contains(&at) { "" } else { line })
-        .collect();
+    let kept: Vec<&str> = kept.map(|(at, line)| if lines.contains(&at) { "" } else { line }).collect();
     kept.join("\n")
 }
 
@@ -264,10 +225,7 @@ mod tests {
     #[test]
     fn an_open_manifest_is_named() {
         assert_eq!(find("---\na = 1\n"), Err((1, "---".into())));
-        assert_eq!(
-            find("//! ```cargo\n//! a = 1\nfn f() {}\n"),
-            Err((1, "//! ```".into()))
-        );
+        assert_eq!(find("//! ```cargo\n//! a = 1\nfn f() {}\n"), Err((1, "//! ```".into())));
     }
 
     #[test]

@@ -73,11 +73,7 @@ fn build(checkout: &Path) -> Result<PathBuf, cargo::CargoError> {
     let target = env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
     let target = target.and_then(|target| std::path::absolute(target).ok());
     let target = target.unwrap_or_else(|| checkout.join("target"));
-    let profile = if cfg!(debug_assertions) {
-        "debug"
-    } else {
-        "release"
-    };
+    let profile = if cfg!(debug_assertions) { "debug" } else { "release" };
     if !target.join(profile).join(file_name()).is_file() {
         say(&format!(
             "Building {NAME}, which is a separate program: this takes some minutes, once. To have it beside this program: cargo install \
@@ -85,9 +81,8 @@ fn build(checkout: &Path) -> Result<PathBuf, cargo::CargoError> {
             checkout.join(NAME).display()
         ));
     }
-    let mut args: Vec<OsString> = ["--workspace", "--features", "kopf-rs-apiserver/program"]
-        .map(Into::into)
-        .into();
+    let mut args: Vec<OsString> =
+        ["--workspace", "--features", "kopf-rs-apiserver/program"].map(Into::into).into();
     args.extend((!cfg!(debug_assertions)).then(|| "--release".into()));
     Build {
         what: NAME,

@@ -58,22 +58,11 @@ pub(crate) enum SourceError {
          choose one in its Cargo.toml: [package] default-run = \"NAME\"",
         .path.display(), .programs.join(", ")
     )]
-    Several {
-        path: PathBuf,
-        package: String,
-        programs: Vec<String>,
-    },
+    Several { path: PathBuf, package: String, programs: Vec<String> },
     #[error("{} is a workspace of several packages: choose one with --package NAME\n  its packages: {}", .path.display(), .packages.join(", "))]
-    Virtual {
-        path: PathBuf,
-        packages: Vec<String>,
-    },
+    Virtual { path: PathBuf, packages: Vec<String> },
     #[error("{} has no package `{package}`\n  its packages: {}", .path.display(), .packages.join(", "))]
-    NoPackage {
-        path: PathBuf,
-        package: String,
-        packages: Vec<String>,
-    },
+    NoPackage { path: PathBuf, package: String, packages: Vec<String> },
     #[error(transparent)]
     Cargo(#[from] CargoError),
     #[error(transparent)]
@@ -97,9 +86,7 @@ impl Source {
         package: Option<&str>,
         cargo_args: &[OsString],
     ) -> Result<Self, SourceError> {
-        let real = path
-            .canonicalize()
-            .map_err(|_| SourceError::Absent(path.to_owned()))?;
+        let real = path.canonicalize().map_err(|_| SourceError::Absent(path.to_owned()))?;
         if real.is_file() && real.extension().is_some_and(|ending| ending == "rs") {
             return Ok(Self::Script(Script::read(&real, path)?));
         }
@@ -141,19 +128,14 @@ fn choose<'a>(
     };
     let mut packages = workspace.packages.iter();
     match wanted {
-        Some(name) => packages
-            .find(|package| package.name == name)
-            .ok_or_else(|| SourceError::NoPackage {
-                path: path.to_owned(),
-                package: name.to_owned(),
-                packages: names(),
-            }),
+        Some(name) => packages.find(|package| package.name == name).ok_or_else(|| SourceError::NoPackage {
+            path: path.to_owned(),
+            package: name.to_owned(),
+            packages: names(),
+        }),
         None => packages
             .find(|package| package.manifest_path == manifest)
-            .ok_or_else(|| SourceError::Virtual {
-                path: path.to_owned(),
-                packages: names(),
-            }),
+            .ok_or_else(|| SourceError::Virtual { path: path.to_owned(), packages: names() }),
     }
 }
 
@@ -161,29 +143,15 @@ fn choose<'a>(
 fn of_package(package: Package, workspace: Workspace, path: &Path) -> Result<Source, SourceError> {
     let (path, name) = (path.to_owned(), package.name.clone());
     if let Some(target) = program_of(&package, &path)? {
-        return Ok(Source::Program(Program {
-            package,
-            workspace,
-            target,
-        }));
+        return Ok(Source::Program(Program { package, workspace, target }));
     }
     if package.library().is_none() {
-        return Err(SourceError::Neither {
-            path,
-            package: name,
-        });
+        return Err(SourceError::Neither { path, package: name });
     }
     let Some(kopf) = package.dependency("kopf-rs").cloned() else {
-        return Err(SourceError::NoKopf {
-            path,
-            package: name,
-        });
+        return Err(SourceError::NoKopf { path, package: name });
     };
-    Ok(Source::Library(Library {
-        package,
-        workspace,
-        kopf,
-    }))
+    Ok(Source::Library(Library { package, workspace, kopf }))
 }
 
 fn program_of(package: &Package, path: &Path) -> Result<Option<String>, SourceError> {
@@ -211,8 +179,7 @@ fn is_operator(target: &Target) -> bool {
     let mut lines = text.lines().map(str::trim_start);
     lines.any(|line| {
         let ours = ["kopf_rs::main!", "cli::main(", "cli::run("];
-        !line.starts_with("//")
-            && (line.starts_with("main!") || ours.iter().any(|call| line.contains(call)))
+        !line.starts_with("//") && (line.starts_with("main!") || ours.iter().any(|call| line.contains(call)))
     })
 }
 

@@ -73,25 +73,16 @@ impl Package {
 
     /// Returns the library if it can be linked into a program.
     pub(crate) fn library(&self) -> Option<&Target> {
-        self.targets.iter().find(|target| {
-            target
-                .kind
-                .iter()
-                .any(|kind| kind == "lib" || kind == "rlib")
-        })
+        self.targets.iter().find(|target| target.kind.iter().any(|kind| kind == "lib" || kind == "rlib"))
     }
 
     pub(crate) fn programs(&self) -> impl Iterator<Item = &Target> {
-        self.targets
-            .iter()
-            .filter(|target| target.kind.iter().any(|kind| kind == "bin"))
+        self.targets.iter().filter(|target| target.kind.iter().any(|kind| kind == "bin"))
     }
 
     /// Returns the ordinary dependency of that name.
     pub(crate) fn dependency(&self, name: &str) -> Option<&Dependency> {
-        self.dependencies
-            .iter()
-            .find(|dependency| dependency.name == name && dependency.kind.is_none())
+        self.dependencies.iter().find(|dependency| dependency.name == name && dependency.kind.is_none())
     }
 }
 
@@ -116,17 +107,8 @@ impl Inherited {
         Self {
             resolver: resolver(&manifest),
             patch: absolute_paths(table("patch"), root),
-            profile: if profile.is_empty() {
-                none.profile
-            } else {
-                profile
-            },
-            locks: own_lock
-                .is_file()
-                .then_some(own_lock)
-                .into_iter()
-                .chain(none.locks)
-                .collect(),
+            profile: if profile.is_empty() { none.profile } else { profile },
+            locks: own_lock.is_file().then_some(own_lock).into_iter().chain(none.locks).collect(),
         }
     }
 
@@ -159,10 +141,7 @@ impl Inherited {
 
 /// Returns, for each setting of `package."*"`, the value that applies to the workspace's own packages.
 fn own_settings(name: &str, profile: &Table) -> Table {
-    let everyone = profile
-        .get("package")
-        .and_then(|packages| packages.get("*"))
-        .and_then(Value::as_table);
+    let everyone = profile.get("package").and_then(|packages| packages.get("*")).and_then(Value::as_table);
     let Some(everyone) = everyone else {
         return Table::new();
     };
@@ -186,10 +165,7 @@ fn default_of(profile: &str, key: &str) -> Option<Value> {
 
 fn resolver(manifest: &Table) -> String {
     let said = |section: &str, key: &str| {
-        manifest
-            .get(section)
-            .and_then(|section| section.get(key))
-            .and_then(Value::as_str)
+        manifest.get(section).and_then(|section| section.get(key)).and_then(Value::as_str)
     };
     let said_outright = said("workspace", "resolver").or_else(|| said("package", "resolver"));
     let by_edition = match said("package", "edition") {
@@ -220,14 +196,9 @@ mod tests {
 
     #[test]
     fn paths_of_patches_become_absolute() {
-        let patch: Table = "crates-io.a.path = '../a'\ncrates-io.b.git = 'x'"
-            .parse()
-            .unwrap();
+        let patch: Table = "crates-io.a.path = '../a'\ncrates-io.b.git = 'x'".parse().unwrap();
         let absolute = absolute_paths(patch, Path::new("/w/root"));
-        assert_eq!(
-            absolute["crates-io"]["a"]["path"].as_str(),
-            Some("/w/root/../a")
-        );
+        assert_eq!(absolute["crates-io"]["a"]["path"].as_str(), Some("/w/root/../a"));
         assert_eq!(absolute["crates-io"]["b"]["git"].as_str(), Some("x"));
     }
 

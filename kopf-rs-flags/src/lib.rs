@@ -107,12 +107,7 @@ pub struct ClusterFlags {
 pub struct StateFlags {
     /// The operator's name: it keeps its state on objects under NAME.kopf.rs, so operators for the same objects need different names
     /// [default: the name of the package]
-    #[arg(
-        long,
-        env = "KOPF_RS_NAME",
-        value_name = "NAME",
-        hide_env_values = true
-    )]
+    #[arg(long, env = "KOPF_RS_NAME", value_name = "NAME", hide_env_values = true)]
     pub name: Option<String>,
     /// Keep the state under the names and in the formats of Kopf, the Python framework, to continue where a Kopf operator has stopped
     #[arg(long, env = "KOPF_RS_KOPF_COMPATIBLE", value_parser = BoolishValueParser::new(), hide_env_values = true)]
@@ -200,21 +195,10 @@ pub struct LeaseFlags {
 pub struct HealthFlags {
     /// Answer probes at this URL, such as `http://0.0.0.0:8080/healthz`, and at /livez, /readyz, /readyz/webhooks and /statusz of the same port; with --why, ask
     /// the running operator there
-    #[arg(
-        short = 'L',
-        long,
-        env = "KOPF_RUN_LIVENESS_ENDPOINT",
-        value_name = "URL",
-        hide_env_values = true
-    )]
+    #[arg(short = 'L', long, env = "KOPF_RUN_LIVENESS_ENDPOINT", value_name = "URL", hide_env_values = true)]
     pub liveness: Option<String>,
     /// Give metrics to Prometheus at /metrics of this address, such as `0.0.0.0:9090`; it may be that of --liveness
-    #[arg(
-        long,
-        env = "KOPF_RS_METRICS",
-        value_name = "HOST:PORT",
-        hide_env_values = true
-    )]
+    #[arg(long, env = "KOPF_RS_METRICS", value_name = "HOST:PORT", hide_env_values = true)]
     pub metrics: Option<String>,
 }
 
@@ -394,11 +378,8 @@ impl ScopeFlags {
         env: &dyn Fn(&str) -> Option<OsString>,
         command: &mut Command,
     ) -> Result<Scope, clap::Error> {
-        let patterns = if self.namespaces.is_empty() {
-            patterns_of_environment(env)
-        } else {
-            self.namespaces.clone()
-        };
+        let patterns =
+            if self.namespaces.is_empty() { patterns_of_environment(env) } else { self.namespaces.clone() };
         match (self.all_namespaces, patterns.is_empty()) {
             (true, true) => Ok(Scope::Cluster),
             (false, true) => Ok(Scope::Unsaid),
@@ -413,18 +394,11 @@ impl ScopeFlags {
 }
 
 fn patterns_of_environment(env: &dyn Fn(&str) -> Option<OsString>) -> Vec<String> {
-    let value = |key| {
-        env(key)
-            .and_then(|value| value.into_string().ok())
-            .unwrap_or_default()
-    };
+    let value = |key| env(key).and_then(|value| value.into_string().ok()).unwrap_or_default();
     let several = value("KOPF_RUN_NAMESPACES");
     let one = value("KOPF_RUN_NAMESPACE");
     let patterns = several.split_whitespace().chain([one.trim()]);
-    patterns
-        .filter(|pattern| !pattern.is_empty())
-        .map(str::to_owned)
-        .collect()
+    patterns.filter(|pattern| !pattern.is_empty()).map(str::to_owned).collect()
 }
 
 /// Parses seconds, or a whole number with a unit.
@@ -467,53 +441,28 @@ mod tests {
     }
 
     fn scope(args: &[&str], env: &[(&str, &str)]) -> Result<Scope, clap::Error> {
-        let lookup = |key: &str| {
-            env.iter()
-                .find(|(name, _)| *name == key)
-                .map(|(_, value)| value.into())
-        };
-        parse(args)?
-            .scope
-            .scope(&lookup, &mut <Any as clap::CommandFactory>::command())
+        let lookup = |key: &str| env.iter().find(|(name, _)| *name == key).map(|(_, value)| value.into());
+        parse(args)?.scope.scope(&lookup, &mut <Any as clap::CommandFactory>::command())
     }
 
     #[test]
     fn namespaces_come_from_flags_else_from_the_environment() {
-        let env = [
-            ("KOPF_RUN_NAMESPACES", "a b*"),
-            ("KOPF_RUN_NAMESPACE", "old"),
-        ];
-        let given = |patterns: &[&str]| {
-            Scope::Namespaces(patterns.iter().map(ToString::to_string).collect())
-        };
+        let env = [("KOPF_RUN_NAMESPACES", "a b*"), ("KOPF_RUN_NAMESPACE", "old")];
+        let given = |patterns: &[&str]| Scope::Namespaces(patterns.iter().map(ToString::to_string).collect());
         assert_eq!(scope(&[], &[]).unwrap(), Scope::Unsaid);
         assert_eq!(scope(&["-A"], &[]).unwrap(), Scope::Cluster);
         assert_eq!(scope(&[], &env).unwrap(), given(&["a", "b*", "old"]));
-        assert_eq!(
-            scope(&["-n", "x, y", "-n", "z"], &env).unwrap(),
-            given(&["x, y", "z"])
-        );
-        assert_eq!(
-            scope(&["-A"], &env).unwrap_err().kind(),
-            ErrorKind::ArgumentConflict
-        );
+        assert_eq!(scope(&["-n", "x, y", "-n", "z"], &env).unwrap(), given(&["x, y", "z"]));
+        assert_eq!(scope(&["-A"], &env).unwrap_err().kind(), ErrorKind::ArgumentConflict);
     }
 
     #[test]
     fn embedded_takes_an_optional_port() {
         assert_eq!(parse(&["--embedded"]).unwrap().cluster.embedded, Some(0));
-        assert_eq!(
-            parse(&["--embedded=6443"]).unwrap().cluster.embedded,
-            Some(6443)
-        );
+        assert_eq!(parse(&["--embedded=6443"]).unwrap().cluster.embedded, Some(6443));
         assert!(parse(&["--embedded=many"]).is_err());
         assert!(parse(&["--embedded", "--context", "x"]).is_err());
-        assert!(
-            parse(&["--embedded", "--workloads"])
-                .unwrap()
-                .cluster
-                .workloads
-        );
+        assert!(parse(&["--embedded", "--workloads"]).unwrap().cluster.workloads);
         assert!(parse(&["--workloads"]).is_err());
     }
 
@@ -568,17 +517,9 @@ mod tests {
             ("--why a/team/b -n x-*", "y", "a/team/b", served("x-*")),
             ("--why a/team/b -A", "", "a/team/b", Scope::Cluster),
         ] {
-            assert_eq!(
-                checked(line, env).unwrap(),
-                (object.to_owned(), scope),
-                "{line}"
-            );
+            assert_eq!(checked(line, env).unwrap(), (object.to_owned(), scope), "{line}");
         }
-        for line in [
-            "--why a/b -n x -n y",
-            "--why a/b -n x-*",
-            "--why a/b -n x,y",
-        ] {
+        for line in ["--why a/b -n x -n y", "--why a/b -n x-*", "--why a/b -n x,y"] {
             let refused = checked(line, "").unwrap_err().to_string();
             assert!(refused.contains("a/NAMESPACE/b"), "{line}: {refused}");
         }

@@ -26,22 +26,10 @@ pub struct Freeze {
     #[command(flatten)]
     pub who: Who,
     /// The peering of the operators
-    #[arg(
-        short = 'P',
-        long,
-        env = "KOPF_FREEZE_PEERING",
-        value_name = "NAME",
-        hide_env_values = true
-    )]
+    #[arg(short = 'P', long, env = "KOPF_FREEZE_PEERING", value_name = "NAME", hide_env_values = true)]
     pub peering: String,
     /// Operators with a lower priority pause, and those with the same
-    #[arg(
-        short = 'p',
-        long,
-        value_name = "NUMBER",
-        default_value_t = 100,
-        allow_negative_numbers = true
-    )]
+    #[arg(short = 'p', long, value_name = "NUMBER", default_value_t = 100, allow_negative_numbers = true)]
     pub priority: i64,
     /// The same as --priority 666: above operators that run with --dev
     #[arg(long, conflicts_with = "priority")]
@@ -61,13 +49,7 @@ pub struct Resume {
     #[command(flatten)]
     pub who: Who,
     /// The peering of the operators
-    #[arg(
-        short = 'P',
-        long,
-        env = "KOPF_RESUME_PEERING",
-        value_name = "NAME",
-        hide_env_values = true
-    )]
+    #[arg(short = 'P', long, env = "KOPF_RESUME_PEERING", value_name = "NAME", hide_env_values = true)]
     pub peering: String,
 }
 
@@ -159,10 +141,7 @@ mod tests {
         assert_eq!((given.priority(), given.lifetime.as_secs()), (7, 60));
         assert_eq!(given.message.as_deref(), Some("why"));
         let defaults = freeze("freeze -A --peering=default --lifetime=5m");
-        assert_eq!(
-            (defaults.priority(), defaults.lifetime.as_secs()),
-            (100, 300)
-        );
+        assert_eq!((defaults.priority(), defaults.lifetime.as_secs()), (100, 300));
         assert_eq!(freeze("freeze -P x -t 1 --dev").priority(), 666);
         assert!(parse("resume -P x --id me -n a").is_ok());
     }

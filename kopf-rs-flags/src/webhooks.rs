@@ -25,12 +25,7 @@ pub enum WebhooksTask {
 #[derive(Args, Clone, Debug)]
 pub struct Clean {
     /// The name of the operator that is uninstalled, as --name of `kopf-rs run` has it
-    #[arg(
-        long,
-        env = "KOPF_RS_NAME",
-        value_name = "NAME",
-        hide_env_values = true
-    )]
+    #[arg(long, env = "KOPF_RS_NAME", value_name = "NAME", hide_env_values = true)]
     pub name: String,
     /// Say what would be removed, and remove nothing
     #[arg(long)]
@@ -70,18 +65,12 @@ mod tests {
             let typed = std::iter::once("kopf-rs").chain(line.split(' '));
             TaskCommand::try_parse_from(typed).map(|it| it.task)
         };
-        let Ok(Task::Webhooks(webhooks)) = parse("webhooks clean --name op --dry-run --context c")
-        else {
+        let Ok(Task::Webhooks(webhooks)) = parse("webhooks clean --name op --dry-run --context c") else {
             panic!("it is a command");
         };
         let clean = webhooks.clean();
         assert_eq!((clean.name.as_str(), clean.dry_run), ("op", true));
-        for line in [
-            "webhooks",
-            "webhooks clean --dry-run",
-            "webhooks clean op",
-            "webhooks wipe --name op",
-        ] {
+        for line in ["webhooks", "webhooks clean --dry-run", "webhooks clean op", "webhooks wipe --name op"] {
             assert!(parse(line).is_err(), "{line}");
         }
     }

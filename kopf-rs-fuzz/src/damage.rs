@@ -111,11 +111,7 @@ fn wrap(dice: &mut Dice, node: &mut Value) {
     for _ in 0..depth {
         let inner = node.take();
         // `json!` would copy the value.
-        *node = if is_list {
-            vec![inner].into()
-        } else {
-            Map::from_iter([("a".to_owned(), inner)]).into()
-        };
+        *node = if is_list { vec![inner].into() } else { Map::from_iter([("a".to_owned(), inner)]).into() };
     }
 }
 

@@ -23,15 +23,8 @@ pub(crate) struct Inputs {
 
 impl Inputs {
     pub(crate) fn new(samples: Vec<Vec<u8>>, tokens: &'static [&'static str], seed: u64) -> Self {
-        let trees = samples
-            .iter()
-            .filter_map(|it| serde_json::from_slice(it).ok());
-        Self {
-            dice: Dice::new(seed),
-            trees: trees.collect(),
-            samples,
-            tokens,
-        }
+        let trees = samples.iter().filter_map(|it| serde_json::from_slice(it).ok());
+        Self { dice: Dice::new(seed), trees: trees.collect(), samples, tokens }
     }
 
     /// Returns the next input.

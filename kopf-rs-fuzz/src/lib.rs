@@ -58,17 +58,12 @@ pub fn attack(targets: &[Target], ordinary: u64) {
     let number = |name: &str, default: u64| {
         let given = std::env::var(name).ok().filter(|text| !text.is_empty());
         given.map_or(default, |text| {
-            text.parse()
-                .unwrap_or_else(|_| panic!("{name}: expected a number, found {text:?}"))
+            text.parse().unwrap_or_else(|_| panic!("{name}: expected a number, found {text:?}"))
         })
     };
-    let (inputs, seed) = (
-        number("KOPF_RS_FUZZ", ordinary),
-        number("KOPF_RS_FUZZ_SEED", 1),
-    );
+    let (inputs, seed) = (number("KOPF_RS_FUZZ", ordinary), number("KOPF_RS_FUZZ_SEED", 1));
     let only = std::env::var("KOPF_RS_FUZZ_ONLY").unwrap_or_default();
-    let is_chosen =
-        |target: &&Target| only.is_empty() || only.split(',').any(|name| name == target.name);
+    let is_chosen = |target: &&Target| only.is_empty() || only.split(',').any(|name| name == target.name);
     let chosen: Vec<&Target> = targets.iter().filter(is_chosen).collect();
     if chosen.is_empty() {
         return;
@@ -82,10 +77,8 @@ pub fn attack(targets: &[Target], ordinary: u64) {
     let reports: Vec<Report> = reports.collect();
     let failed = reports.iter().filter(|report| report.failed).count();
     let mut lines: Vec<&str> = reports.iter().map(|it| it.line.as_str()).collect();
-    let closing = format!(
-        "fuzz: {inputs} inputs from seed {seed} for {} targets: {failed} broke",
-        reports.len()
-    );
+    let closing =
+        format!("fuzz: {inputs} inputs from seed {seed} for {} targets: {failed} broke", reports.len());
     lines.push(&closing);
     // Print all lines in one call, because other tests print at the same time.
     say(&lines.join("\n"));
@@ -110,29 +103,21 @@ fn attack_one(target: &Target, inputs: u64, seed: u64, watch: &Watch) -> Report 
         slowest = slowest.max(start.elapsed());
         if !survived {
             let start = input.get(..SHOWN).unwrap_or(&input).escape_ascii();
-            let line = format!(
-                "fuzz {}: input {number} of {} bytes PANICS: \"{start}\"",
-                target.name,
-                input.len()
-            );
+            let line =
+                format!("fuzz {}: input {number} of {} bytes PANICS: \"{start}\"", target.name, input.len());
             return Report { line, failed: true };
         }
     }
     watch.rest();
     Report {
-        line: format!(
-            "fuzz {}: {inputs} inputs, no panic, the slowest took {slowest:.1?}",
-            target.name
-        ),
+        line: format!("fuzz {}: {inputs} inputs, no panic, the slowest took {slowest:.1?}", target.name),
         failed: false,
     }
 }
 
 /// Returns a number for the name, so that each target gets a different seed.
 fn name_as_number(name: &str) -> u64 {
-    name.bytes().fold(0, |sum: u64, byte| {
-        sum.wrapping_mul(257).wrapping_add(u64::from(byte))
-    })
+    name.bytes().fold(0, |sum: u64, byte| sum.wrapping_mul(257).wrapping_add(u64::from(byte)))
 }
 
 #[cfg(test)]
@@ -160,11 +145,7 @@ mod tests {
             begin: || Box::new(|input| assert!(!input.windows(4).any(|part| part == b"boom"))),
         };
         let report = attack_one(&fragile, 10_000, 1, &Watch::begin());
-        assert!(
-            report.failed && report.line.contains("boom"),
-            "{}",
-            report.line
-        );
+        assert!(report.failed && report.line.contains("boom"), "{}", report.line);
     }
 
     #[test]
@@ -172,16 +153,11 @@ mod tests {
         let sample = r#"{"a":{"b":[1,2,{"c":"text"}]},"d":null}"#;
         let mut inputs = Inputs::new(texts(&[sample]), &[], 1);
         let made: Vec<_> = (0..2000).map(|_| inputs.next()).collect();
-        let trees = made
-            .iter()
-            .filter_map(|it| serde_json::from_slice(it).ok())
-            .collect::<Vec<serde_json::Value>>();
+        let trees =
+            made.iter().filter_map(|it| serde_json::from_slice(it).ok()).collect::<Vec<serde_json::Value>>();
         assert!(trees.len() > 500, "{}", trees.len());
         for (what, is_seen) in [
-            (
-                "lost",
-                (|it| it.get("a").is_none()) as fn(&serde_json::Value) -> bool,
-            ),
+            ("lost", (|it| it.get("a").is_none()) as fn(&serde_json::Value) -> bool),
             ("other", |it| it["a"].is_number()),
             ("deep", |it| it.to_string().starts_with("[[")),
         ] {

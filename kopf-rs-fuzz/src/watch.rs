@@ -71,9 +71,6 @@ fn look_on(now: &Now, ended: &Receiver<()>) {
 /// Returns the resident memory of this process in MiB, or 0 if the system does not report it.
 fn resident() -> u64 {
     let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
-    let pages = text
-        .split(' ')
-        .nth(1)
-        .and_then(|pages| pages.parse::<u64>().ok());
+    let pages = text.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok());
     pages.unwrap_or_default() * 4096 / (1 << 20)
 }

@@ -6,8 +6,8 @@ use syn::parse::ParseStream;
 use syn::punctuated::Punctuated;
 use syn::visit_mut::{self, VisitMut};
 use syn::{
-    FnArg, GenericArgument, GenericParam, ItemFn, Lifetime, Pat, PatType, PathArguments,
-    ReturnType, Safety, Signature, Token, Type, TypeFnPtr, TypeGroup, TypeParen,
+    FnArg, GenericArgument, GenericParam, ItemFn, Lifetime, Pat, PatType, PathArguments, ReturnType, Safety,
+    Signature, Token, Type, TypeFnPtr, TypeGroup, TypeParen,
 };
 
 use crate::fallback::Mistakes;
@@ -69,8 +69,7 @@ impl Function {
                         mistakes.at(&*typed, "there is only one status: ask for it once");
                         statuses = 1;
                     }
-                    let is_param =
-                        matches!(&argument, Some(Argument::Named(name, _)) if name == "param");
+                    let is_param = matches!(&argument, Some(Argument::Named(name, _)) if name == "param");
                     params += usize::from(is_param);
                     if is_param && params > 1 {
                         let message = "there is only one `param`: make a tuple or a struct of what the handler is to be given; a type of yours that is resolved by itself is marked `#[inject]`";
@@ -80,11 +79,7 @@ impl Function {
                 }
             }
         }
-        Self {
-            name: item.sig.ident.clone(),
-            is_async: item.sig.asyncness.is_some(),
-            arguments,
-        }
+        Self { name: item.sig.ident.clone(), is_async: item.sig.asyncness.is_some(), arguments }
     }
 
     /// Returns the variant of the framework's `Function`.
@@ -122,10 +117,7 @@ pub(crate) fn check_signature(signature: &Signature, mistakes: &mut Mistakes) {
         mistakes.at(token, "a handler cannot be `const`: remove it");
     }
     if let Safety::Unsafe(token) = &signature.safety {
-        mistakes.at(
-            token,
-            "a handler cannot be `unsafe`: make it safe, with an `unsafe` block inside",
-        );
+        mistakes.at(token, "a handler cannot be `unsafe`: make it safe, with an `unsafe` block inside");
     }
     if let Some(abi) = &signature.abi {
         mistakes.at(abi, "a handler is called from Rust only: remove `extern`");
@@ -136,53 +128,32 @@ pub(crate) fn check_signature(signature: &Signature, mistakes: &mut Mistakes) {
     if let ReturnType::Type(_, ty) = &signature.output
         && let Type::Never(never) = &**ty
     {
-        mistakes.at(
-            never,
-            "a handler must come to an end: return `HandlerResult` instead of `!`",
-        );
+        mistakes.at(never, "a handler must come to an end: return `HandlerResult` instead of `!`");
     }
     for param in &signature.generics.params {
         match param {
             GenericParam::Lifetime(_) => {}
             GenericParam::Type(param) => {
-                let message = format!(
-                    "a handler cannot be generic: write the type instead of `{}`",
-                    param.ident
-                );
+                let message =
+                    format!("a handler cannot be generic: write the type instead of `{}`", param.ident);
                 mistakes.at(param, message);
             }
             GenericParam::Const(param) => {
-                let message = format!(
-                    "a handler cannot be generic: write the value instead of `{}`",
-                    param.ident
-                );
+                let message =
+                    format!("a handler cannot be generic: write the value instead of `{}`", param.ident);
                 mistakes.at(param, message);
             }
         }
     }
     if let Some(clause) = &signature.generics.where_clause {
-        mistakes.at(
-            clause,
-            "a handler has nothing to put bounds on: remove the `where` clause",
-        );
+        mistakes.at(clause, "a handler has nothing to put bounds on: remove the `where` clause");
     }
 }
 
-fn read_argument(
-    typed: &mut PatType,
-    kinds: &[&Kind],
-    mistakes: &mut Mistakes,
-) -> Option<Argument> {
+fn read_argument(typed: &mut PatType, kinds: &[&Kind], mistakes: &mut Mistakes) -> Option<Argument> {
     let renaming = take_renaming(typed, mistakes);
-    if let Some(cfg) = typed
-        .attrs
-        .iter()
-        .find(|attribute| attribute.path().is_ident("cfg"))
-    {
-        mistakes.at(
-            cfg,
-            "an argument cannot depend on `cfg`: put it on the whole function",
-        );
+    if let Some(cfg) = typed.attrs.iter().find(|attribute| attribute.path().is_ident("cfg")) {
+        mistakes.at(cfg, "an argument cannot depend on `cfg`: put it on the whole function");
     }
     let name = plain_name(&typed.pat, mistakes)?;
     let mut ty = (*typed.ty).clone();
@@ -275,9 +246,7 @@ fn index_type(ty: &Type) -> Option<(Type, bool)> {
     let PathArguments::AngleBracketed(parameters) = &last.arguments else {
         return None;
     };
-    let is_ours = segments
-        .next()
-        .is_none_or(|first| first.ident.to_string().starts_with("kopf"));
+    let is_ours = segments.next().is_none_or(|first| first.ident.to_string().starts_with("kopf"));
     let is_index = last.ident == "Index" && parameters.args.len() == 2 && is_ours;
     is_index.then(|| (ty.clone(), false))
 }
@@ -315,11 +284,11 @@ fn take_renaming(typed: &mut PatType, mistakes: &mut Mistakes) -> Option<Renamin
     };
     let path = attribute.parse_args_with(names);
     if path.is_err() {
-        let message = "expected the name of an argument, or a field of one: `#[from(spec)]`, `#[from(spec.size)]`";
+        let message =
+            "expected the name of an argument, or a field of one: `#[from(spec)]`, `#[from(spec.size)]`";
         mistakes.at(&attribute, message);
     }
-    path.ok()
-        .map(|path| Renaming::From(path.into_iter().collect()))
+    path.ok().map(|path| Renaming::From(path.into_iter().collect()))
 }
 
 fn plain_name(pattern: &Pat, mistakes: &mut Mistakes) -> Option<Ident> {
@@ -365,10 +334,7 @@ impl VisitMut for Repeatable {
 fn can_be_named(ty: &Type, mistakes: &mut Mistakes) -> bool {
     match ty {
         Type::ImplTrait(ty) => {
-            mistakes.at(
-                ty,
-                "the type of an argument decides its conversion: write a type instead of `impl`",
-            );
+            mistakes.at(ty, "the type of an argument decides its conversion: write a type instead of `impl`");
             false
         }
         Type::Infer(ty) => {
@@ -383,9 +349,8 @@ fn can_be_named(ty: &Type, mistakes: &mut Mistakes) -> bool {
 /// gets an argument of such a type from its parent.
 fn is_plain(ty: &Type) -> bool {
     const PLAIN: [&str; 24] = [
-        "String", "Value", "Map", "Vec", "BTreeMap", "HashMap", "BTreeSet", "HashSet", "Duration",
-        "bool", "char", "f32", "f64", "u8", "u16", "u32", "u64", "u128", "usize", "i8", "i16",
-        "i32", "i64", "isize",
+        "String", "Value", "Map", "Vec", "BTreeMap", "HashMap", "BTreeSet", "HashSet", "Duration", "bool",
+        "char", "f32", "f64", "u8", "u16", "u32", "u64", "u128", "usize", "i8", "i16", "i32", "i64", "isize",
     ];
     match ty {
         Type::Tuple(_) | Type::Array(_) => true,
@@ -410,17 +375,11 @@ fn field(path: Vec<Ident>, ty: Type, kinds: &[&Kind], mistakes: &mut Mistakes) -
     let stanza = &path[0];
     let name = stanza.unraw().to_string();
     let Some(known) = STANZAS.into_iter().find(|known| *known == name) else {
-        let message = format!(
-            "fields can be taken of {}, and not of `{name}`",
-            STANZAS.join(", ")
-        );
+        let message = format!("fields can be taken of {}, and not of `{name}`", STANZAS.join(", "));
         mistakes.at(stanza, message);
         return None;
     };
-    for kind in kinds
-        .iter()
-        .filter(|kind| !kind.arguments().contains(&known))
-    {
+    for kind in kinds.iter().filter(|kind| !kind.arguments().contains(&known)) {
         mistakes.at(stanza, not_here(known, kind));
     }
     if matches!(&ty, Type::Reference(reference) if reference.mutability.is_some()) {
@@ -455,9 +414,7 @@ fn named(
     kinds: &[&Kind],
     mistakes: &mut Mistakes,
 ) -> Option<Argument> {
-    let lacking = kinds
-        .iter()
-        .filter(|kind| !kind.arguments().contains(&name));
+    let lacking = kinds.iter().filter(|kind| !kind.arguments().contains(&name));
     for kind in lacking {
         mistakes.at(written, not_here(name, kind));
     }
@@ -484,10 +441,7 @@ fn named(
             }
             _ => "changes of the object go into `patch: &mut Patch`",
         };
-        mistakes.at(
-            &ty,
-            format!("`{name}` cannot be changed in place: {advice}"),
-        );
+        mistakes.at(&ty, format!("`{name}` cannot be changed in place: {advice}"));
         return None;
     }
     let received = received(ty);
@@ -496,15 +450,10 @@ fn named(
         return None;
     }
     if let ("event_type", Received::Lent(ty)) = (name, &received) {
-        mistakes.at(
-            ty,
-            "there is no type for objects seen in a listing: take `Option<&str>`, or `EventType`",
-        );
+        mistakes
+            .at(ty, "there is no type for objects seen in a listing: take `Option<&str>`, or `EventType`");
     }
-    Some(Argument::Named(
-        Ident::new(name, written.span().resolved_at(Span::mixed_site())),
-        received,
-    ))
+    Some(Argument::Named(Ident::new(name, written.span().resolved_at(Span::mixed_site())), received))
 }
 
 /// Returns whether the type is `Status<T>` or a reference to it. A user's type `Status` without parameters is treated
@@ -523,15 +472,8 @@ fn is_status(ty: &Type) -> bool {
 }
 
 /// `status: &mut Status<T>`
-fn changed_status(
-    written: &Ident,
-    ty: Type,
-    kinds: &[&Kind],
-    mistakes: &mut Mistakes,
-) -> Option<Argument> {
-    let fixed = kinds
-        .iter()
-        .find(|kind| !kind.arguments().contains(&"patch"));
+fn changed_status(written: &Ident, ty: Type, kinds: &[&Kind], mistakes: &mut Mistakes) -> Option<Argument> {
+    let fixed = kinds.iter().find(|kind| !kind.arguments().contains(&"patch"));
     if let Some(kind) = fixed {
         let message = format!(
             "handlers of #[{}] change no object: take `{written}: MyStatus`, or `{written}: &Value`",
@@ -568,10 +510,7 @@ fn advice_on_type(name: &str, received: &Received) -> Option<String> {
             ("is lent as text", "&str".to_owned())
         }
         ("reason", "String") => ("is lent as text, or given as what it is", "Reason".into()),
-        ("event_type", "String") => (
-            "is lent as text, or given as what it is",
-            "EventType".into(),
-        ),
+        ("event_type", "String") => ("is lent as text, or given as what it is", "EventType".into()),
         ("retry", "i8" | "i16" | "i32" | "i64" | "i128" | "isize") => {
             ("counts attempts from 0", ty.replacen('i', "u", 1))
         }
@@ -581,11 +520,7 @@ fn advice_on_type(name: &str, received: &Received) -> Option<String> {
         ),
         _ => return None,
     };
-    let instead = if optional {
-        format!("Option<{instead}>")
-    } else {
-        instead
-    };
+    let instead = if optional { format!("Option<{instead}>") } else { instead };
     Some(format!("`{name}` {why}: take `{name}: {instead}`"))
 }
 
@@ -620,11 +555,7 @@ fn received(ty: Type) -> Received {
 /// Returns the `T` of `Option<T>`.
 fn optional(ty: &Type) -> Option<&Type> {
     let Type::Path(path) = ty else { return None };
-    let last = path
-        .path
-        .segments
-        .last()
-        .filter(|last| last.ident == "Option")?;
+    let last = path.path.segments.last().filter(|last| last.ident == "Option")?;
     match &last.arguments {
         PathArguments::AngleBracketed(arguments) if arguments.args.len() == 1 => {
             match arguments.args.first()? {

@@ -58,12 +58,7 @@ impl Attribute {
         // A rejected argument may have been an attempt to name the resource, so do not report a missing resource
         // then.
         let missing = (!refused).then_some(place);
-        Self {
-            kind,
-            selector: Selector::read(kind, named, missing, mistakes),
-            options,
-            framework,
-        }
+        Self { kind, selector: Selector::read(kind, named, missing, mistakes), options, framework }
     }
 }
 
@@ -113,10 +108,7 @@ fn refusal(kind: &Kind, key: &Ident, given: &Given) -> Option<String> {
     }
     let owners = attributes_with(|kind| kind.options().contains(&name.as_str()));
     if !owners.is_empty() {
-        return Some(format!(
-            "#[{}] has no option `{name}`: it belongs to {owners}",
-            kind.attribute
-        ));
+        return Some(format!("#[{}] has no option `{name}`: it belongs to {owners}", kind.attribute));
     }
     let mut known = options;
     if kind.has_selector() {

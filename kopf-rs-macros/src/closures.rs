@@ -15,10 +15,7 @@ type Names = BTreeSet<String>;
 /// Parses the sources of the framework that implement `Cause` and `Context`.
 fn sources() -> Vec<syn::File> {
     let framework = Path::new(env!("CARGO_MANIFEST_DIR")).join("../kopf-rs/src");
-    let mut open = vec![
-        framework.join("handler"),
-        framework.join("operator/given.rs"),
-    ];
+    let mut open = vec![framework.join("handler"), framework.join("operator/given.rs")];
     let mut files: Vec<PathBuf> = Vec::new();
     while let Some(path) = open.pop() {
         if path.is_dir() {
@@ -28,9 +25,7 @@ fn sources() -> Vec<syn::File> {
             files.push(path);
         }
     }
-    let parsed = files
-        .iter()
-        .map(|it| syn::parse_file(&fs::read_to_string(it).unwrap()));
+    let parsed = files.iter().map(|it| syn::parse_file(&fs::read_to_string(it).unwrap()));
     parsed.map(Result::unwrap).collect()
 }
 
@@ -42,9 +37,7 @@ fn methods(sources: &[syn::File], of: &str) -> Names {
         _ => None,
     });
     let functions = impls.flatten().filter_map(|item| match item {
-        ImplItem::Fn(it) if matches!(it.vis, Visibility::Public(_)) => {
-            Some(it.sig.ident.to_string())
-        }
+        ImplItem::Fn(it) if matches!(it.vis, Visibility::Public(_)) => Some(it.sig.ident.to_string()),
         _ => None,
     });
     functions.collect()

@@ -47,10 +47,7 @@ pub(crate) fn expand(
 ) -> TokenStream {
     let mut mistakes = Mistakes::default();
     let Ok(mut item) = syn::parse2::<ItemFn>(function.clone()) else {
-        mistakes.push(syn::Error::new(
-            Span::call_site(),
-            "#[on_convert] belongs on a function",
-        ));
+        mistakes.push(syn::Error::new(Span::call_site(), "#[on_convert] belongs on a function"));
         return refused(function, &mistakes);
     };
     convert_raised(&mut item);
@@ -105,10 +102,7 @@ impl Versions {
                 expression(input)?;
                 let example = format!("; it is written so: {EXAMPLE}");
                 let advice = did_you_mean_or(&example, other, &["from", "to"]);
-                mistakes.at(
-                    &key,
-                    format!("#[on_convert] has no option `{other}`{advice}"),
-                );
+                mistakes.at(&key, format!("#[on_convert] has no option `{other}`{advice}"));
                 return Ok(());
             }
         };
@@ -204,7 +198,8 @@ fn check(item: &ItemFn, mistakes: &mut Mistakes) {
 }
 
 fn argument(signature: &Signature, mistakes: &mut Mistakes) -> Option<Argument> {
-    let one = "a conversion has one argument, whose name says what is converted: `spec`, `status` or `object`";
+    let one =
+        "a conversion has one argument, whose name says what is converted: `spec`, `status` or `object`";
     let mut inputs = signature.inputs.iter();
     let (Some(input), None) = (inputs.next(), inputs.next()) else {
         match signature.inputs.iter().nth(1) {
@@ -222,9 +217,7 @@ fn argument(signature: &Signature, mistakes: &mut Mistakes) -> Option<Argument> 
         return None;
     };
     let written = name.ident.unraw().to_string();
-    let known = PARTS
-        .iter()
-        .find(|(name, _)| *name == written.trim_start_matches('_'));
+    let known = PARTS.iter().find(|(name, _)| *name == written.trim_start_matches('_'));
     let Some((_, part)) = known else {
         let hint = did_you_mean(&written, &PARTS.map(|(name, _)| name));
         let message = format!("unknown argument `{written}`{hint}\n{one}");
@@ -233,19 +226,14 @@ fn argument(signature: &Signature, mistakes: &mut Mistakes) -> Option<Argument> 
     };
     let (ty, is_lent) = match &*typed.ty {
         Type::Reference(lent) if lent.mutability.is_some() => {
-            let message =
-                "what is converted cannot be changed in place: take it by value, and return it";
+            let message = "what is converted cannot be changed in place: take it by value, and return it";
             mistakes.at(&typed.ty, message);
             return None;
         }
         Type::Reference(lent) => ((*lent.elem).clone(), true),
         ty => (ty.clone(), false),
     };
-    Some(Argument {
-        part: Ident::new(part, Span::mixed_site()),
-        ty,
-        is_lent,
-    })
+    Some(Argument { part: Ident::new(part, Span::mixed_site()), ty, is_lent })
 }
 
 /// Returns the hidden constant beside the function.
@@ -261,14 +249,10 @@ fn registration(
     let text = LitStr::new(&name.unraw().to_string(), Span::mixed_site());
     let call_name = format_ident!("__kopf_convert_{}", name.unraw(), span = Span::mixed_site());
     let Argument { part, ty, is_lent } = argument;
-    let [given, read, returned] = ["given", "read", "returned"]
-        .map(|it| format_ident!("__kopf_{it}", span = Span::mixed_site()));
+    let [given, read, returned] =
+        ["given", "read", "returned"].map(|it| format_ident!("__kopf_{it}", span = Span::mixed_site()));
     let made = quote_spanned!(ty.span()=> #given.read::<#ty>()?);
-    let passed = if *is_lent {
-        quote!(&#read)
-    } else {
-        quote!(#read)
-    };
+    let passed = if *is_lent { quote!(&#read) } else { quote!(#read) };
     let output = match &item.sig.output {
         ReturnType::Default => name.span(),
         ReturnType::Type(_, ty) => ty.span(),

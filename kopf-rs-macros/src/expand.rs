@@ -31,12 +31,7 @@ pub(crate) fn expand(
         return refused(function, &mistakes);
     };
     convert_raised(&mut item);
-    let mut attributes = vec![Attribute::parse(
-        kind,
-        arguments,
-        Span::call_site(),
-        &mut mistakes,
-    )];
+    let mut attributes = vec![Attribute::parse(kind, arguments, Span::call_site(), &mut mistakes)];
     let framework = attributes[0].framework.clone();
     let others = take_others(&mut item, framework.as_ref(), &mut mistakes);
     attributes.extend(others);
@@ -59,11 +54,7 @@ pub(crate) fn expand(
 }
 
 /// Removes our attributes below the outermost one; they may use a custom path to the framework.
-fn take_others(
-    item: &mut ItemFn,
-    framework: Option<&Path>,
-    mistakes: &mut Mistakes,
-) -> Vec<Attribute> {
+fn take_others(item: &mut ItemFn, framework: Option<&Path>, mistakes: &mut Mistakes) -> Vec<Attribute> {
     let mut others = Vec::new();
     for attribute in std::mem::take(&mut item.attrs) {
         let Some(kind) = kind_of(attribute.path(), framework) else {
@@ -74,12 +65,7 @@ fn take_others(
             Meta::List(inside) => inside.tokens.clone(),
             _ => TokenStream::new(),
         };
-        others.push(Attribute::parse(
-            kind,
-            arguments,
-            attribute.path().span(),
-            mistakes,
-        ));
+        others.push(Attribute::parse(kind, arguments, attribute.path().span(), mistakes));
     }
     others
 }
@@ -87,31 +73,20 @@ fn take_others(
 /// Returns which of our attributes the path names. An attribute from another module, such as `#[other::timer]`, is
 /// not ours.
 fn kind_of(path: &Path, framework: Option<&Path>) -> Option<&'static Kind> {
-    let mut segments: Vec<_> = path
-        .segments
-        .iter()
-        .map(|it| it.ident.to_string())
-        .collect();
+    let mut segments: Vec<_> = path.segments.iter().map(|it| it.ident.to_string()).collect();
     let name = segments.pop()?;
     let framework = framework.and_then(|it| it.segments.last());
-    let is_framework =
-        |it: &String| it == "kopf_rs" || framework.is_some_and(|ours| ours.ident == it);
+    let is_framework = |it: &String| it == "kopf_rs" || framework.is_some_and(|ours| ours.ident == it);
     let is_ours = segments.is_empty() || segments.iter().any(is_framework);
     Kind::of_attribute(&name).filter(|_| is_ours)
 }
 
-fn check_param(
-    function: &Function,
-    attributes: &[Attribute],
-    item: &ItemFn,
-    mistakes: &mut Mistakes,
-) {
+fn check_param(function: &Function, attributes: &[Attribute], item: &ItemFn, mistakes: &mut Mistakes) {
     let Some((_, false)) = function.param() else {
         return;
     };
-    let without = attributes
-        .iter()
-        .filter(|attribute| !attribute.kind.is_nested() && !attribute.options.has_param());
+    let without =
+        attributes.iter().filter(|attribute| !attribute.kind.is_nested() && !attribute.options.has_param());
     for attribute in without {
         let message = format!(
             "the function asks for `param`, but #[{}] gives none: add `param = ..` there, or take an `Option`",
@@ -141,15 +116,17 @@ fn check_returned(attributes: &[Attribute], item: &ItemFn, mistakes: &mut Mistak
         && let ReturnType::Type(_, ty) = &item.sig.output
         && matches!(**ty, Type::ImplTrait(_))
     {
-        mistakes.at(ty, "the types of an index are those that its function returns: write a type instead of `impl`");
+        mistakes.at(
+            ty,
+            "the types of an index are those that its function returns: write a type instead of `impl`",
+        );
     }
 }
 
 /// Returns how the return value is used, if one of the attributes changes the default.
 fn special(attributes: &[Attribute]) -> Returns {
     let mut all = attributes.iter().map(|it| it.kind.family.returns);
-    all.find(|it| *it != Returns::Result)
-        .unwrap_or(Returns::Result)
+    all.find(|it| *it != Returns::Result).unwrap_or(Returns::Result)
 }
 
 /// Qualifies the type of `patch: &mut Patch`, so that it also works beside `use kube::api::Patch`. Also returns code
@@ -188,27 +165,18 @@ fn registration(
     (door, imports): (&TokenStream, &TokenStream),
 ) -> TokenStream {
     let location = source_location(place);
-    let call_name = format_ident!(
-        "__kopf_call_{}",
-        function.name.unraw(),
-        span = Span::mixed_site()
-    );
+    let call_name = format_ident!("__kopf_call_{}", function.name.unraw(), span = Span::mixed_site());
     let call = call(function, attributes, item, &call_name);
     // As Kopf does, registers stacked attributes from the function outwards.
-    let (nested, registered): (Vec<_>, Vec<_>) = attributes
-        .iter()
-        .rev()
-        .partition(|attribute| attribute.kind.is_nested());
+    let (nested, registered): (Vec<_>, Vec<_>) =
+        attributes.iter().rev().partition(|attribute| attribute.kind.is_nested());
     let mut rest = TokenStream::new();
     // A sub-handler declares its requirements only if no other attribute of the function does.
-    let requiring = nested
-        .iter()
-        .filter(|_| registered.is_empty() && function.takes_injected());
+    let requiring = nested.iter().filter(|_| registered.is_empty() && function.takes_injected());
     let declared: Vec<_> = registered.iter().chain(requiring).collect();
     if !declared.is_empty() {
-        let decls = declared
-            .into_iter()
-            .map(|attribute| decl(attribute, function, (&call_name, &item.sig.output)));
+        let decls =
+            declared.into_iter().map(|attribute| decl(attribute, function, (&call_name, &item.sig.output)));
         rest.extend(quote! {
             const __KOPF_DECLS: &[#K::Decl] = &[#(#decls),*];
             #K::submit! { #K::Declared::Function(__KOPF_DECLS) }
@@ -299,32 +267,18 @@ fn name_of_index(name: &Ident) -> String {
 /// Returns the type in which a `param` is stored: text is stored as the string literal that the user wrote.
 fn stored(wanted: &Type) -> TokenStream {
     let str_type: Type = parse_quote!(str);
-    if *wanted == str_type {
-        quote!(&'static str)
-    } else {
-        quote!(#wanted)
-    }
+    if *wanted == str_type { quote!(&'static str) } else { quote!(#wanted) }
 }
 
 /// Returns the function that makes the arguments and calls the user's function.
-fn call(
-    function: &Function,
-    attributes: &[Attribute],
-    item: &ItemFn,
-    call_name: &Ident,
-) -> TokenStream {
+fn call(function: &Function, attributes: &[Attribute], item: &ItemFn, call_name: &Ident) -> TokenStream {
     let (cause, patch) = (hidden("cause"), hidden("patch"));
-    let made: Vec<_> = (0..)
-        .zip(&function.arguments)
-        .map(|(n, argument)| made(n, argument))
-        .collect();
+    let made: Vec<_> = (0..).zip(&function.arguments).map(|(n, argument)| made(n, argument)).collect();
     let asked = function.arguments.iter();
     let asked = asked.filter_map(|argument| asked_for(argument, attributes));
     let status = function.status();
     let status = status.map(|n| numbered(n, &function.arguments[n]));
-    let passed = (0..)
-        .zip(&function.arguments)
-        .map(|(n, argument)| passed(n, argument, status.as_ref()));
+    let passed = (0..).zip(&function.arguments).map(|(n, argument)| passed(n, argument, status.as_ref()));
     let name = &function.name;
     let output = match &item.sig.output {
         ReturnType::Default => name.span(),
@@ -391,10 +345,8 @@ fn made(n: usize, argument: &Argument) -> TokenStream {
     match argument {
         Argument::Patch => TokenStream::new(),
         Argument::Status(ty) => {
-            let (lent, patch) = (
-                quote_spanned!(ty.span()=> <#ty as #K::StatusArgument>::lend),
-                hidden("patch"),
-            );
+            let (lent, patch) =
+                (quote_spanned!(ty.span()=> <#ty as #K::StatusArgument>::lend), hidden("patch"));
             quote_spanned!(ty.span()=> let mut #value = #lent(#cause, #patch)?;)
         }
         Argument::Index(name, ty, _) => {

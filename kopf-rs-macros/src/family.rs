@@ -78,13 +78,10 @@ pub(crate) enum Form {
 }
 
 /// Keywords that select resources.
-pub(crate) const SELECTOR_KEYS: [&str; 7] = [
-    "group", "version", "kind", "plural", "singular", "shortcut", "category",
-];
+pub(crate) const SELECTOR_KEYS: [&str; 7] =
+    ["group", "version", "kind", "plural", "singular", "shortcut", "category"];
 
-const COMMON_ARGUMENTS: &[&str] = &[
-    "memo", "logger", "param", "retry", "started", "runtime", "client",
-];
+const COMMON_ARGUMENTS: &[&str] = &["memo", "logger", "param", "retry", "started", "runtime", "client"];
 
 /// The common arguments before a client exists.
 const CLIENTLESS_ARGUMENTS: &[&str] = &["memo", "logger", "param", "retry", "started", "runtime"];
@@ -124,59 +121,31 @@ const REVIEW_ARGUMENTS: &[&str] = &[
 
 const ACTIVITY_ARGUMENTS: &[&str] = &["settings", "activity"];
 
-pub(crate) static ACTIVITY: Family = Family {
-    has_object: false,
-    ..family("Activity", &[ACTIVITY_ARGUMENTS, COMMON_ARGUMENTS])
-};
+pub(crate) static ACTIVITY: Family =
+    Family { has_object: false, ..family("Activity", &[ACTIVITY_ARGUMENTS, COMMON_ARGUMENTS]) };
 /// There is no client yet, since these functions provide its credentials.
-pub(crate) static LOGIN: Family = Family {
-    has_object: false,
-    ..family("Activity", &[ACTIVITY_ARGUMENTS, CLIENTLESS_ARGUMENTS])
-};
-pub(crate) static CHANGE: Family = family(
-    "Change",
-    &[OBJECT_ARGUMENTS, CHANGE_ARGUMENTS, COMMON_ARGUMENTS],
-);
-pub(crate) static EVENT: Family = family(
-    "Event",
-    &[OBJECT_ARGUMENTS, &["event_type", "event"], COMMON_ARGUMENTS],
-);
-pub(crate) static BACKGROUND: Family = family(
-    "Background",
-    &[OBJECT_ARGUMENTS, &["stopped"], COMMON_ARGUMENTS],
-);
+pub(crate) static LOGIN: Family =
+    Family { has_object: false, ..family("Activity", &[ACTIVITY_ARGUMENTS, CLIENTLESS_ARGUMENTS]) };
+pub(crate) static CHANGE: Family = family("Change", &[OBJECT_ARGUMENTS, CHANGE_ARGUMENTS, COMMON_ARGUMENTS]);
+pub(crate) static EVENT: Family =
+    family("Event", &[OBJECT_ARGUMENTS, &["event_type", "event"], COMMON_ARGUMENTS]);
+pub(crate) static BACKGROUND: Family =
+    family("Background", &[OBJECT_ARGUMENTS, &["stopped"], COMMON_ARGUMENTS]);
 pub(crate) static RECONCILE: Family = Family {
     returns: Returns::Again,
-    ..family(
-        "Background",
-        &[OBJECT_ARGUMENTS, &["stopped"], COMMON_ARGUMENTS],
-    )
+    ..family("Background", &[OBJECT_ARGUMENTS, &["stopped"], COMMON_ARGUMENTS])
 };
-pub(crate) static INDEX: Family = Family {
-    returns: Returns::Entries,
-    ..family("Index", &[OBJECT_DATA, COMMON_ARGUMENTS])
-};
+pub(crate) static INDEX: Family =
+    Family { returns: Returns::Entries, ..family("Index", &[OBJECT_DATA, COMMON_ARGUMENTS]) };
 /// Validating functions must not change the object, so they have no patch.
-pub(crate) static VALIDATING: Family = family(
-    "Admission",
-    &[OBJECT_DATA, REVIEW_ARGUMENTS, COMMON_ARGUMENTS],
-);
-pub(crate) static MUTATING: Family = family(
-    "Admission",
-    &[OBJECT_ARGUMENTS, REVIEW_ARGUMENTS, COMMON_ARGUMENTS],
-);
+pub(crate) static VALIDATING: Family =
+    family("Admission", &[OBJECT_DATA, REVIEW_ARGUMENTS, COMMON_ARGUMENTS]);
+pub(crate) static MUTATING: Family =
+    family("Admission", &[OBJECT_ARGUMENTS, REVIEW_ARGUMENTS, COMMON_ARGUMENTS]);
 
 /// Returns a family of handlers of objects, whose results are stored in the status.
-pub(crate) const fn family(
-    name: &'static str,
-    arguments: &'static [&'static [&'static str]],
-) -> Family {
-    Family {
-        name,
-        arguments,
-        has_object: true,
-        returns: Returns::Result,
-    }
+pub(crate) const fn family(name: &'static str, arguments: &'static [&'static [&'static str]]) -> Family {
+    Family { name, arguments, has_object: true, returns: Returns::Result }
 }
 
 impl Kind {
@@ -254,10 +223,7 @@ pub(crate) fn all_arguments() -> Vec<&'static str> {
 
 /// `#[on_update] and #[on_field]`
 pub(crate) fn attributes_with(has: impl Fn(&Kind) -> bool) -> String {
-    let names: Vec<_> = KINDS
-        .into_iter()
-        .filter(|kind| has(kind))
-        .map(|kind| format!("#[{}]", kind.attribute))
-        .collect();
+    let names: Vec<_> =
+        KINDS.into_iter().filter(|kind| has(kind)).map(|kind| format!("#[{}]", kind.attribute)).collect();
     enumerated(&names)
 }

@@ -38,11 +38,7 @@ fn check(written: &Path, recorded: &Path) {
         fs::write(recorded, &expanded).unwrap();
     }
     let wanted = fs::read_to_string(recorded).unwrap_or_default();
-    assert!(
-        expanded == wanted,
-        "{} differs; UPDATE_GOLDENS=1 records:\n{expanded}",
-        recorded.display()
-    );
+    assert!(expanded == wanted, "{} differs; UPDATE_GOLDENS=1 records:\n{expanded}", recorded.display());
 }
 
 fn expand_file(source: &str) -> String {
@@ -50,8 +46,7 @@ fn expand_file(source: &str) -> String {
     let items = std::mem::take(&mut file.items);
     for item in items {
         let tokens = expand_item(item);
-        file.items
-            .extend(syn::parse2::<syn::File>(tokens).unwrap().items);
+        file.items.extend(syn::parse2::<syn::File>(tokens).unwrap().items);
     }
     prettyplease::unparse(&file)
 }
@@ -62,13 +57,9 @@ fn expand_item(item: Item) -> proc_macro2::TokenStream {
         Item::Const(constant) => return expand_rule(constant),
         item => return item.to_token_stream(),
     };
-    let kind = |attribute: &syn::Attribute| {
-        Kind::of_attribute(&attribute.path().segments.last()?.ident.to_string())
-    };
-    let Some(first) = function
-        .attrs
-        .iter()
-        .position(|it| kind(it).is_some() || it.path().is_ident(CONVERT))
+    let kind =
+        |attribute: &syn::Attribute| Kind::of_attribute(&attribute.path().segments.last()?.ident.to_string());
+    let Some(first) = function.attrs.iter().position(|it| kind(it).is_some() || it.path().is_ident(CONVERT))
     else {
         return function.to_token_stream();
     };

@@ -14,9 +14,7 @@ use crate::hint::did_you_mean;
 use crate::operations::operations;
 use crate::registration::{K, some};
 use crate::selector::Selector;
-use crate::syntax::{
-    brace_ahead, expression, is_word, skip_to_comma, text, unquoted, variant, word,
-};
+use crate::syntax::{brace_ahead, expression, is_word, skip_to_comma, text, unquoted, variant, word};
 
 /// The given options, in the order of writing.
 #[derive(Default)]
@@ -80,18 +78,12 @@ impl Options {
         for (key, _) in &self.0 {
             let is = |name: &str| key == name;
             if (is("value") || is("old") || is("new")) && !self.has("field") {
-                mistakes.at(
-                    key,
-                    format!("`{key}` needs a field: add `field = \"spec.size\"`"),
-                );
+                mistakes.at(key, format!("`{key}` needs a field: add `field = \"spec.size\"`"));
             } else if is("value") && (self.has("old") || self.has("new")) {
                 let message = "`value` looks at both sides of a change, `old` and `new` at one: use either `value`, or `old` and `new`";
                 mistakes.at(key, message);
             } else if is("zone") && !self.has("schedule") {
-                mistakes.at(
-                    key,
-                    "`zone` is that of a `schedule`: add `schedule = \"0 3 * * *\"`",
-                );
+                mistakes.at(key, "`zone` is that of a `schedule`: add `schedule = \"0 3 * * *\"`");
             } else if self.has("schedule") && BESIDE_NO_SCHEDULE.iter().any(|name| is(name)) {
                 let message = format!(
                     "a `schedule` says by itself when the timer is called: leave out either it or `{key}`"
@@ -127,11 +119,7 @@ impl Options {
 
     /// Returns the expansion of the options. `param` is the type that the function takes, if any; `index` is the value
     /// of the framework's option for the types of an index.
-    pub(crate) fn tokens(
-        &self,
-        param: Option<&TokenStream>,
-        index: Option<&TokenStream>,
-    ) -> TokenStream {
+    pub(crate) fn tokens(&self, param: Option<&TokenStream>, index: Option<&TokenStream>) -> TokenStream {
         if self.0.is_empty() && index.is_none() {
             return quote!(#K::Options::default());
         }
@@ -157,16 +145,12 @@ impl Value {
             }
             Given::Expr(expr) => expr,
             Given::Flag | Given::Path(_) => {
-                return Err(error(
-                    key,
-                    format!("`{name}` needs a value: `{name} = {}`", sample(form)),
-                ));
+                return Err(error(key, format!("`{name}` needs a value: `{name} = {}`", sample(form))));
             }
         };
         Ok(Self::Expanded(match form {
             Form::Flag => {
-                let message =
-                    format!("`{name}` is either there or not: write `{name}`, without a value");
+                let message = format!("`{name}` is either there or not: write `{name}`, without a value");
                 return boolean(&expr, &message).map(Self::Flag);
             }
             Form::Any | Form::Map => return Ok(Self::Any(expr)),
@@ -246,9 +230,7 @@ fn sample(form: Form) -> &'static str {
 
 fn boolean(expr: &Expr, message: &str) -> syn::Result<bool> {
     match expr {
-        Expr::Lit(ExprLit {
-            lit: Lit::Bool(on), ..
-        }) => Ok(on.value),
+        Expr::Lit(ExprLit { lit: Lit::Bool(on), .. }) => Ok(on.value),
         _ => Err(error(expr, message)),
     }
 }
@@ -279,10 +261,7 @@ fn errors(expr: &Expr) -> syn::Result<TokenStream> {
     let word = word(expr).to_lowercase();
     if !ERRORS.contains(&word.as_str()) {
         let hint = did_you_mean(&word, &ERRORS);
-        return Err(error(
-            expr,
-            format!("expected `ignored`, `temporary` or `permanent`{hint}"),
-        ));
+        return Err(error(expr, format!("expected `ignored`, `temporary` or `permanent`{hint}")));
     }
     let mode = variant(&word);
     Ok(some(&quote!(#K::ErrorsMode::#mode)))
@@ -298,13 +277,10 @@ fn check_seconds(name: &str, expr: &Expr) -> syn::Result<()> {
         Expr::Unary(unary) if matches!(unary.op, UnOp::Neg(_)) => {
             Some(format!("`{name}` cannot be negative"))
         }
-        Expr::Lit(ExprLit {
-            lit: lit @ (Lit::Int(_) | Lit::Float(_)),
-            ..
-        }) => zero(name, lit),
-        Expr::Lit(_) => Some(format!(
-            "`{name}` is a number of seconds, such as `30` or `1.5`, or a `Duration`"
-        )),
+        Expr::Lit(ExprLit { lit: lit @ (Lit::Int(_) | Lit::Float(_)), .. }) => zero(name, lit),
+        Expr::Lit(_) => {
+            Some(format!("`{name}` is a number of seconds, such as `30` or `1.5`, or a `Duration`"))
+        }
         _ => None,
     };
     message.map_or(Ok(()), |message| Err(error(expr, message)))
@@ -330,13 +306,7 @@ fn zero(name: &str, literal: &Lit) -> Option<String> {
 /// Parses a list of kinds, each in the notation of an attribute's selector.
 fn kinds(name: &str, expr: &Expr) -> syn::Result<TokenStream> {
     let Expr::Array(list) = expr else {
-        return Err(error(
-            expr,
-            format!(
-                "`{name}` is a list of kinds: `{name} = {}`",
-                sample(Form::Kinds)
-            ),
-        ));
+        return Err(error(expr, format!("`{name}` is a list of kinds: `{name} = {}`", sample(Form::Kinds))));
     };
     let mut mistakes = Mistakes::default();
     let kinds = list.elems.iter();
@@ -395,10 +365,7 @@ fn pause(name: &str, expr: Expr) -> syn::Result<TokenStream> {
 }
 
 fn seconds_tokens(expr: &Expr) -> TokenStream {
-    if let Expr::Lit(ExprLit {
-        lit: Lit::Int(_), ..
-    }) = expr
-    {
+    if let Expr::Lit(ExprLit { lit: Lit::Int(_), .. }) = expr {
         quote!(#K::Duration::from_secs(#expr))
     } else {
         quote!(#K::duration(#expr))
@@ -407,9 +374,7 @@ fn seconds_tokens(expr: &Expr) -> TokenStream {
 
 fn retries(expr: &Expr) -> syn::Result<TokenStream> {
     match expr {
-        Expr::Lit(ExprLit {
-            lit: Lit::Int(_), ..
-        }) => {}
+        Expr::Lit(ExprLit { lit: Lit::Int(_), .. }) => {}
         Expr::Lit(_) | Expr::Unary(_) => {
             let message = "`retries` is the whole number of attempts, such as `3`";
             return Err(error(expr, message));
@@ -483,9 +448,8 @@ impl Entry {
     /// `{"app": "x", "tier": PRESENT}`
     pub(crate) fn map(option: &Ident, input: ParseStream<'_>) -> syn::Result<Vec<Self>> {
         if !brace_ahead(input) {
-            let message = format!(
-                "expected `{option} = {{\"app\": \"x\", \"tier\": PRESENT, \"old\": ABSENT}}`"
-            );
+            let message =
+                format!("expected `{option} = {{\"app\": \"x\", \"tier\": PRESENT, \"old\": ABSENT}}`");
             return Err(input.error(message));
         }
         let inside;
@@ -510,10 +474,7 @@ impl Entry {
         inside.parse::<Token![:]>()?;
         let value = expression(inside)?;
         if let Some(text) = unquoted(&key) {
-            return Err(error(
-                key,
-                format!("the names of {option} are text: write `\"{text}\"`"),
-            ));
+            return Err(error(key, format!("the names of {option} are text: write `\"{text}\"`")));
         }
         if let Expr::Array(several) = &value {
             return Err(error(&value, one_of(option, several)));
@@ -523,10 +484,7 @@ impl Entry {
         }
         if matches!(&value, Expr::Lit(_)) && text(&value).is_none() {
             let quoted = value.to_token_stream();
-            return Err(error(
-                &value,
-                format!("{option} are text: write `\"{quoted}\"`"),
-            ));
+            return Err(error(&value, format!("{option} are text: write `\"{quoted}\"`")));
         }
         if !inside.is_empty() && !inside.peek(Token![,]) {
             return Err(inside.error("expected a comma between entries"));
@@ -538,11 +496,7 @@ impl Entry {
 
 /// Returns the advice for a list of values: a label has one value, so use a predicate.
 fn one_of(option: &Ident, several: &ExprArray) -> String {
-    let values: Vec<_> = several
-        .elems
-        .iter()
-        .map(|value| value.to_token_stream().to_string())
-        .collect();
+    let values: Vec<_> = several.elems.iter().map(|value| value.to_token_stream().to_string()).collect();
     format!(
         "{option} are text, not lists; to match one of several, write `|value| value.is_some_and(|value| [{}].contains(&value.as_str().unwrap_or_default()))`",
         values.join(", ")
@@ -552,18 +506,14 @@ fn one_of(option: &Ident, several: &ExprArray) -> String {
 /// Returns the expansion of `labels = {..}`.
 fn map(entries: &[Entry]) -> TokenStream {
     let entries = entries.iter();
-    let entries =
-        entries.map(|Entry { key, criterion }| quote!((#K::String::from(#key), #criterion)));
+    let entries = entries.map(|Entry { key, criterion }| quote!((#K::String::from(#key), #criterion)));
     quote!(#K::Vec::from([#(#entries),*]))
 }
 
 /// Parses the criterion on a label, annotation or field.
 fn criterion(expr: &Expr) -> syn::Result<TokenStream> {
     if is_word(expr, "None") {
-        return Err(error(
-            expr,
-            "`None` is ambiguous: use `PRESENT` or `ABSENT`",
-        ));
+        return Err(error(expr, "`None` is ambiguous: use `PRESENT` or `ABSENT`"));
     }
     let last = match expr {
         Expr::Path(_) => word(expr),

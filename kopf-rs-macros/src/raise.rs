@@ -8,9 +8,7 @@ use proc_macro2::Span;
 use quote::quote_spanned;
 use syn::spanned::Spanned;
 use syn::visit_mut::{self, VisitMut};
-use syn::{
-    Block, Expr, ExprAsync, ExprClosure, ExprReturn, Item, ItemFn, ReturnType, Stmt, parse_quote,
-};
+use syn::{Block, Expr, ExprAsync, ExprClosure, ExprReturn, Item, ItemFn, ReturnType, Stmt, parse_quote};
 
 /// The errors, recognised by their names.
 const ERRORS: [&str; 3] = ["TemporaryError", "PermanentError", "AdmissionError"];
@@ -83,12 +81,8 @@ fn is_raised(error: &Expr) -> bool {
     match error {
         Expr::Group(it) => is_raised(&it.expr),
         Expr::Paren(it) => is_raised(&it.expr),
-        Expr::MethodCall(it) if it.method == "delay" || it.method == "code" => {
-            is_raised(&it.receiver)
-        }
-        Expr::Call(it) => ERRORS
-            .iter()
-            .any(|error| is_path(&it.func, &[error, "new"])),
+        Expr::MethodCall(it) if it.method == "delay" || it.method == "code" => is_raised(&it.receiver),
+        Expr::Call(it) => ERRORS.iter().any(|error| is_path(&it.func, &[error, "new"])),
         _ => false,
     }
 }
@@ -98,9 +92,7 @@ fn is_path(expr: &Expr, end: &[&str]) -> bool {
     let Expr::Path(path) = expr else { return false };
     let segments = path.path.segments.iter();
     let mut names = segments.rev().map(|segment| &segment.ident);
-    end.iter()
-        .rev()
-        .all(|name| names.next().is_some_and(|it| it == name))
+    end.iter().rev().all(|name| names.next().is_some_and(|it| it == name))
 }
 
 #[cfg(test)]

@@ -13,10 +13,7 @@ pub(crate) fn check_review(
     item: &ItemFn,
     mistakes: &mut Mistakes,
 ) {
-    let takes_patch = function
-        .arguments
-        .iter()
-        .any(|it| matches!(it, Argument::Patch | Argument::Status(_)));
+    let takes_patch = function.arguments.iter().any(|it| matches!(it, Argument::Patch | Argument::Status(_)));
     for attribute in attributes {
         let name = attribute.kind.attribute;
         if attribute.options.is_on("side_effects") && !knows_dry_runs(function) {

@@ -19,10 +19,7 @@ use crate::selector::Selector;
 
 /// Describes the attribute like the others, so that selectors can be parsed: it has a selector, and options of its
 /// own.
-static RULE: Kind = Kind {
-    attribute: "validation_rule",
-    family: &RULE_FAMILY,
-};
+static RULE: Kind = Kind { attribute: "validation_rule", family: &RULE_FAMILY };
 
 static RULE_FAMILY: Family = family("", &[]);
 
@@ -127,10 +124,7 @@ impl Rule {
     /// Returns the hidden constant beside the user's constant.
     fn registration(&self, constant: &ItemConst, place: (usize, usize)) -> TokenStream {
         let name = &constant.ident;
-        let id = self
-            .id
-            .as_ref()
-            .map_or_else(|| id_of(name).to_token_stream(), ToTokens::to_token_stream);
+        let id = self.id.as_ref().map_or_else(|| id_of(name).to_token_stream(), ToTokens::to_token_stream);
         let selector = self.selector.as_ref().map(Selector::tokens);
         let location = source_location(place);
         let calls = &self.calls;
@@ -143,11 +137,7 @@ impl Rule {
                 })
             }
         };
-        hidden_const(
-            &constant.attrs,
-            &door(self.framework.as_ref()),
-            &registration,
-        )
+        hidden_const(&constant.attrs, &door(self.framework.as_ref()), &registration)
     }
 }
 

@@ -54,11 +54,7 @@ impl Selector {
             let misplaced = words.first().map(Spanned::span);
             let misplaced = misplaced.or_else(|| keywords.first().map(|(key, _)| key.span()));
             if let Some(misplaced) = misplaced {
-                let whose = if kind.is_nested() {
-                    "the object of its parent"
-                } else {
-                    "no resource"
-                };
+                let whose = if kind.is_nested() { "the object of its parent" } else { "no resource" };
                 let message = format!("#[{}] is for {whose}: remove the selector", kind.attribute);
                 mistakes.push(syn::Error::new(misplaced, message));
             }
@@ -74,17 +70,10 @@ impl Selector {
                 _ => names.push((key, expr)),
             }
         }
-        let scope = group
-            .as_ref()
-            .or(version.as_ref())
-            .map(|(key, _)| key.clone());
+        let scope = group.as_ref().or(version.as_ref()).map(|(key, _)| key.clone());
         let name = Name::read(words, names, scope, place, mistakes);
         (mistakes.len() == before).then_some(())?;
-        Some(Self {
-            name: name?,
-            group: group.map(|(_, expr)| expr),
-            version: version.map(|(_, expr)| expr),
-        })
+        Some(Self { name: name?, group: group.map(|(_, expr)| expr), version: version.map(|(_, expr)| expr) })
     }
 
     /// Parses one kind in a list: a type, a text, a constant, or a tuple of words.
@@ -99,31 +88,22 @@ impl Selector {
             mistakes.at(kind, "children are of one kind each: name it");
         }
         (mistakes.len() == before).then_some(())?;
-        Some(Self {
-            name: name?,
-            group: None,
-            version: None,
-        })
+        Some(Self { name: name?, group: None, version: None })
     }
 
     /// Returns a function without captures that builds the framework's `Selector`.
     pub(crate) fn tokens(&self) -> TokenStream {
         let [group, version] = [&self.group, &self.version].map(|expr| {
-            let text = expr
-                .as_ref()
-                .map(|expr| some(&quote!(#K::String::from(#expr))));
+            let text = expr.as_ref().map(|expr| some(&quote!(#K::String::from(#expr))));
             text.unwrap_or_else(|| quote!(#K::Option::None))
         });
-        let scope = [
-            ("group", &self.group, &group),
-            ("version", &self.version, &version),
-        ]
-        .into_iter()
-        .filter(|(_, expr, _)| expr.is_some())
-        .map(|(name, _, text)| {
-            let name = Ident::new(name, Span::mixed_site());
-            quote!(selector.#name = #text;)
-        });
+        let scope = [("group", &self.group, &group), ("version", &self.version, &version)]
+            .into_iter()
+            .filter(|(_, expr, _)| expr.is_some())
+            .map(|(name, _, text)| {
+                let name = Ident::new(name, Span::mixed_site());
+                quote!(selector.#name = #text;)
+            });
         let scope = quote!(#(#scope)*);
         match &self.name {
             Name::Positional(words) if scope.is_empty() => {
@@ -179,10 +159,7 @@ impl Name {
         mistakes: &mut Mistakes,
     ) -> Option<Self> {
         if let Some((key, _)) = names.get(1) {
-            let message = format!(
-                "`{}` already names the resource: remove `{key}`",
-                names[0].0
-            );
+            let message = format!("`{}` already names the resource: remove `{key}`", names[0].0);
             mistakes.at(key, message);
         }
         if let (Some((key, _)), false) = (names.first(), positional.is_empty()) {
@@ -201,8 +178,7 @@ impl Name {
             );
         }
         if positional.len() > 1 && scope.is_some() {
-            let message =
-                "the group is given twice: use either words without a keyword, or keywords";
+            let message = "the group is given twice: use either words without a keyword, or keywords";
             mistakes.at(&scope, message);
         }
         let Some(last) = positional.last() else {
@@ -224,8 +200,7 @@ impl Name {
         }
         if let (Expr::Closure(closure), 1) = (last, positional.len()) {
             if let Some(key) = scope {
-                let message =
-                    format!("the function looks at `resource.{key}` itself: remove `{key}`");
+                let message = format!("the function looks at `resource.{key}` itself: remove `{key}`");
                 mistakes.at(&key, message);
             }
             return Some(Self::Function(closure.clone()));
@@ -253,11 +228,7 @@ impl Name {
             let named = if is_constant { "constant" } else { "type" };
             mistakes.at(&key, format!("the {named} has its own `{key}`: remove it"));
         }
-        Some(if is_constant {
-            Self::Constant(path.clone())
-        } else {
-            Self::Type(path.clone())
-        })
+        Some(if is_constant { Self::Constant(path.clone()) } else { Self::Type(path.clone()) })
     }
 }
 

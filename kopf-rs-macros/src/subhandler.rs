@@ -42,10 +42,7 @@ pub(crate) fn methods(
     let (made, callback) = match wanted(attribute, function) {
         None => (quote!(#K::Callback), callback),
         Some(Wanted::Text) => (quote!(#K::NeedsText), quote!(#K::NeedsText::of(#callback))),
-        Some(Wanted::Value(ty)) => (
-            quote!(#K::NeedsParam<#ty>),
-            quote!(#K::NeedsParam::of(#callback)),
-        ),
+        Some(Wanted::Value(ty)) => (quote!(#K::NeedsParam<#ty>), quote!(#K::NeedsParam::of(#callback))),
     };
     quote! {
         impl #name {
@@ -76,11 +73,7 @@ fn wanted<'a>(attribute: &Attribute, function: &'a Function) -> Option<Wanted<'a
         return None;
     }
     let texts: [Type; 2] = [parse_quote!(str), parse_quote!(String)];
-    Some(if texts.contains(ty) {
-        Wanted::Text
-    } else {
-        Wanted::Value(ty)
-    })
+    Some(if texts.contains(ty) { Wanted::Text } else { Wanted::Value(ty) })
 }
 
 /// Returns the name of the function, marked as macro code so that lints ignore it.

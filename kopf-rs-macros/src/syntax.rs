@@ -65,9 +65,7 @@ pub(crate) fn unquoted(expr: &Expr) -> Option<String> {
             text.starts_with(|first: char| first.is_ascii_lowercase())
         }),
         Expr::Field(field) => unquoted(&field.base).is_some(),
-        Expr::Binary(binary) => {
-            unquoted(&binary.left).is_some() && unquoted(&binary.right).is_some()
-        }
+        Expr::Binary(binary) => unquoted(&binary.left).is_some() && unquoted(&binary.right).is_some(),
         _ => false,
     };
     let text = || expr.to_token_stream().to_string().replace(' ', "");

@@ -7,20 +7,10 @@ const RETRY: &[&str] = &["errors", "timeout", "retries", "backoff"];
 const FILTERS: &[&str] = &["labels", "annotations", "when", "value", "field"];
 const SIDES: &[&str] = &["old", "new"];
 const CHILDREN: &[&str] = &["owns", "reads"];
-const CANCELLATION: &[&str] = &[
-    "cancellation_backoff",
-    "cancellation_timeout",
-    "cancellation_polling",
-];
+const CANCELLATION: &[&str] = &["cancellation_backoff", "cancellation_timeout", "cancellation_polling"];
 const SCHEDULE: &[&str] = &["interval", "sharp", "idle", "schedule", "zone"];
-const WEBHOOK: &[&str] = &[
-    "operations",
-    "subresource",
-    "persistent",
-    "side_effects",
-    "ignore_failures",
-    "timeout",
-];
+const WEBHOOK: &[&str] =
+    &["operations", "subresource", "persistent", "side_effects", "ignore_failures", "timeout"];
 
 macro_rules! kinds {
     ($($kind:ident $attribute:literal [$($options:expr),*];)*) => {

@@ -106,11 +106,7 @@ impl Schedule {
     /// repeated hours.
     #[must_use]
     pub fn next(&self, after: Timestamp) -> Option<Timestamp> {
-        if self.is_frequent {
-            self.next_on_the_clocks(after)
-        } else {
-            self.next_of_each_once(after)
-        }
+        if self.is_frequent { self.next_on_the_clocks(after) } else { self.next_of_each_once(after) }
     }
 
     fn next_on_the_clocks(&self, after: Timestamp) -> Option<Timestamp> {
@@ -146,8 +142,9 @@ impl Schedule {
     /// Returns when the clocks first show this time; for a skipped time, when they would have shown it.
     fn first_moment_of(&self, civil: DateTime) -> Option<Timestamp> {
         match self.zone.to_ambiguous_timestamp(civil).offset() {
-            AmbiguousOffset::Unambiguous { offset }
-            | AmbiguousOffset::Fold { before: offset, .. } => offset.to_timestamp(civil).ok(),
+            AmbiguousOffset::Unambiguous { offset } | AmbiguousOffset::Fold { before: offset, .. } => {
+                offset.to_timestamp(civil).ok()
+            }
             AmbiguousOffset::Gap { before, .. } => {
                 let within = before.to_timestamp(civil).ok()?;
                 let behind = within.checked_add(SignedDuration::from_secs(1)).ok()?;
@@ -186,10 +183,7 @@ fn fields(text: &str) -> Vec<&str> {
 }
 
 fn times(text: &str) -> Result<Crontab, ScheduleError> {
-    let syntax = |reason: String| ScheduleError::Syntax {
-        text: text.to_owned(),
-        reason,
-    };
+    let syntax = |reason: String| ScheduleError::Syntax { text: text.to_owned(), reason };
     let fields = fields(text);
     if fields.len() != 5 {
         return Err(syntax(
@@ -199,10 +193,7 @@ fn times(text: &str) -> Result<Crontab, ScheduleError> {
         ));
     }
     // The library would parse it as the last day, which it never finds in December.
-    if [fields[2], fields[4]]
-        .iter()
-        .any(|it| it.contains(['L', 'l']))
-    {
+    if [fields[2], fields[4]].iter().any(|it| it.contains(['L', 'l'])) {
         return Err(syntax(
             "`L`, the last day of a month, is not supported; expected days by their numbers, or days of the week by their names"
                 .to_owned(),
@@ -219,9 +210,7 @@ fn times(text: &str) -> Result<Crontab, ScheduleError> {
 }
 
 fn find_zone(name: &str) -> Result<TimeZone, ScheduleError> {
-    TimeZone::get(name).map_err(|_| ScheduleError::UnknownZone {
-        zone: name.to_owned(),
-    })
+    TimeZone::get(name).map_err(|_| ScheduleError::UnknownZone { zone: name.to_owned() })
 }
 
 // === impl ScheduleError ===
@@ -232,10 +221,9 @@ impl fmt::Display for ScheduleError {
             Self::Syntax { text, reason } => {
                 write!(f, "`schedule` cannot be understood: `{text}`: {reason}")
             }
-            Self::NeverComes { text } => write!(
-                f,
-                "`schedule` never comes: no day is in a month and on a day as `{text}` says"
-            ),
+            Self::NeverComes { text } => {
+                write!(f, "`schedule` never comes: no day is in a month and on a day as `{text}` says")
+            }
             Self::UnknownZone { zone } => write!(
                 f,
                 "`zone` is no time zone: `{zone}`; expected a name such as `Europe/Kyiv`, or none for UTC"

@@ -25,40 +25,16 @@ fn times_after(text: &str, zone: &str, after: &str, count: usize) -> Vec<String>
 #[test]
 fn expressions_by_table() {
     for (text, after, expected) in [
-        (
-            "*/15 * * * *",
-            "2026-01-01T10:07:30Z",
-            "2026-01-01T10:15:00Z",
-        ),
+        ("*/15 * * * *", "2026-01-01T10:07:30Z", "2026-01-01T10:15:00Z"),
         ("0 3 * * *", "2026-01-31T10:00:00Z", "2026-02-01T03:00:00Z"),
         ("0 3 * * *", "2026-01-31T03:00:00Z", "2026-02-01T03:00:00Z"),
-        (
-            "0 3 * * *",
-            "2026-01-31T02:59:59.999Z",
-            "2026-01-31T03:00:00Z",
-        ),
-        (
-            "0 3 * * *",
-            "2026-01-31T03:00:00.001Z",
-            "2026-02-01T03:00:00Z",
-        ),
-        (
-            "30 8 * * mon-fri",
-            "2026-01-02T09:00:00Z",
-            "2026-01-05T08:30:00Z",
-        ),
-        (
-            "0 0 29 feb *",
-            "2096-03-01T00:00:00Z",
-            "2104-02-29T00:00:00Z",
-        ),
+        ("0 3 * * *", "2026-01-31T02:59:59.999Z", "2026-01-31T03:00:00Z"),
+        ("0 3 * * *", "2026-01-31T03:00:00.001Z", "2026-02-01T03:00:00Z"),
+        ("30 8 * * mon-fri", "2026-01-02T09:00:00Z", "2026-01-05T08:30:00Z"),
+        ("0 0 29 feb *", "2096-03-01T00:00:00Z", "2104-02-29T00:00:00Z"),
         ("0 0 29 2 *", "2026-01-01T00:00:00Z", "2028-02-29T00:00:00Z"),
         // The fifth Monday of a February is always the 29th.
-        (
-            "0 0 * 2 MON#5",
-            "2026-01-01T00:00:00Z",
-            "2044-02-29T00:00:00Z",
-        ),
+        ("0 0 * 2 MON#5", "2026-01-01T00:00:00Z", "2044-02-29T00:00:00Z"),
         (" @hourly ", "2026-01-01T10:00:00Z", "2026-01-01T11:00:00Z"),
         ("@yearly", "2026-01-01T10:00:00Z", "2027-01-01T00:00:00Z"),
     ] {
@@ -82,19 +58,12 @@ fn what_is_no_schedule_says_so() {
         ("*/0 * * * *", None, "`schedule` cannot be understood"),
         ("0 0 30 2 *", None, "`schedule` never comes"),
         ("0 0 31 4,6 *", None, "`schedule` never comes"),
-        (
-            "0 3 * * *",
-            Some("Europe/Kiev/Kyiv"),
-            "`zone` is no time zone: `Europe/Kiev/Kyiv`",
-        ),
+        ("0 3 * * *", Some("Europe/Kiev/Kyiv"), "`zone` is no time zone: `Europe/Kiev/Kyiv`"),
         ("0 3 * * *", Some(""), "`zone` is no time zone"),
     ] {
         let error = Schedule::parse(text, zone).unwrap_err();
         let said = error.to_string();
-        assert!(
-            said.contains(expected) && !said.contains('\n'),
-            "{text}: {said}"
-        );
+        assert!(said.contains(expected) && !said.contains('\n'), "{text}: {said}");
     }
 }
 
@@ -120,17 +89,11 @@ fn a_run_in_the_gap_is_due_at_its_end() {
 #[test]
 fn a_run_in_an_hour_that_comes_twice_is_due_once() {
     let after = "2026-10-24T12:00:00Z";
-    assert_eq!(
-        times_after("30 3 * * *", "Europe/Kyiv", after, 2),
-        ["10-25 03:30", "10-26 03:30"]
-    );
+    assert_eq!(times_after("30 3 * * *", "Europe/Kyiv", after, 2), ["10-25 03:30", "10-26 03:30"]);
     let first = schedule("30 3 * * *", "Europe/Kyiv").next(after.parse().unwrap());
     assert_eq!(first.unwrap().to_string(), "2026-10-25T00:30:00Z");
     // Starts within the second of the two hours.
-    assert_eq!(
-        times_after("0,45 3 * * *", "Europe/Kyiv", "2026-10-25T01:10:00Z", 1),
-        ["10-26 03:00"]
-    );
+    assert_eq!(times_after("0,45 3 * * *", "Europe/Kyiv", "2026-10-25T01:10:00Z", 1), ["10-26 03:00"]);
 }
 
 #[test]
@@ -153,19 +116,10 @@ fn what_comes_every_hour_goes_by_the_clocks() {
 #[test]
 fn half_an_hour_is_a_change_too() {
     let zone = "Australia/Lord_Howe";
-    assert_eq!(
-        times_after("45 1 * * *", zone, "2026-04-04T00:00:00Z", 2),
-        ["04-05 01:45", "04-06 01:45"]
-    );
-    assert_eq!(
-        times_after("15 2 * * *", zone, "2026-10-03T00:00:00Z", 2),
-        ["10-04 02:30", "10-05 02:15"]
-    );
+    assert_eq!(times_after("45 1 * * *", zone, "2026-04-04T00:00:00Z", 2), ["04-05 01:45", "04-06 01:45"]);
+    assert_eq!(times_after("15 2 * * *", zone, "2026-10-03T00:00:00Z", 2), ["10-04 02:30", "10-05 02:15"]);
     let half_hours = times_after("*/30 * * * *", zone, "2026-04-04T14:00:00Z", 4);
-    assert_eq!(
-        half_hours,
-        ["04-05 01:30", "04-05 01:30", "04-05 02:00", "04-05 02:30"]
-    );
+    assert_eq!(half_hours, ["04-05 01:30", "04-05 01:30", "04-05 02:00", "04-05 02:30"]);
 }
 
 /// Samoa skipped a whole day: 2011-12-30.
@@ -181,21 +135,12 @@ fn a_day_that_was_left_out_has_one_run() {
 /// moment after the previous run.
 #[test]
 fn no_time_is_skipped_whenever_it_is_asked_for() {
-    let zones = [
-        "UTC",
-        "Europe/Kyiv",
-        "America/New_York",
-        "Australia/Lord_Howe",
-    ];
+    let zones = ["UTC", "Europe/Kyiv", "America/New_York", "Australia/Lord_Howe"];
     let texts = ["30 2 * * *", "*/20 * * * *", "15 1-4 * * *", "0 */2 * * *"];
     for zone in zones {
         for text in texts {
             let schedule = schedule(text, zone);
-            for start in [
-                "2026-03-07T00:00:00Z",
-                "2026-03-28T00:00:00Z",
-                "2026-04-04T00:00:00Z",
-            ] {
+            for start in ["2026-03-07T00:00:00Z", "2026-03-28T00:00:00Z", "2026-04-04T00:00:00Z"] {
                 let mut at: Timestamp = start.parse().unwrap();
                 let end = at.checked_add(SignedDuration::from_hours(48)).unwrap();
                 let mut next = schedule.next(at).unwrap();
@@ -216,10 +161,7 @@ fn no_time_is_skipped_whenever_it_is_asked_for() {
 fn the_last_day_of_a_month_is_refused() {
     for text in ["0 0 L * *", "0 0 L 12 *", "0 0 * * FRIL", "0 0 * * 5L"] {
         let refused = Schedule::parse(text, None).unwrap_err().to_string();
-        assert!(
-            refused.contains("`L`, the last day of a month, is not supported"),
-            "{refused}"
-        );
+        assert!(refused.contains("`L`, the last day of a month, is not supported"), "{refused}");
     }
     assert!(Schedule::parse("0 0 1 JUL *", None).is_ok());
 }

@@ -142,9 +142,7 @@ macro_rules! __kopf_allocator {
 /// `main`.
 #[must_use]
 pub fn main() -> ExitCode {
-    start(None, "operator", env!("CARGO_PKG_VERSION"), async |it| {
-        Ok(it)
-    })
+    start(None, "operator", env!("CARGO_PKG_VERSION"), async |it| Ok(it))
 }
 
 /// Runs an operator with this name and version, as [`main!`](crate::main) does.
@@ -162,11 +160,7 @@ pub fn run_program(
     equip: impl AsyncFnOnce(Operator) -> Result<Operator, Box<dyn Error>>,
 ) -> ExitCode {
     start(Some(name), name, version, async |operator: Operator| {
-        let operator = if cfg!(feature = "mimalloc") {
-            operator.on_mimalloc()
-        } else {
-            operator
-        };
+        let operator = if cfg!(feature = "mimalloc") { operator.on_mimalloc() } else { operator };
         equip(operator).await
     })
 }
@@ -261,11 +255,7 @@ fn command(title: &'static str, version: &'static str) -> Command {
     let about = "A Kubernetes operator built on kopf-rs";
     let command = Command::new(title).version(version).about(about);
     // The doc comment of the flags' type is for developers, so replace it.
-    Flags::augment_args(command)
-        .about(about)
-        .long_about(None)
-        .bin_name(title)
-        .after_help(EXIT_CODES)
+    Flags::augment_args(command).about(about).long_about(None).bin_name(title).after_help(EXIT_CODES)
 }
 
 /// Logs the error as a JSON line in JSON format; otherwise prints it in the usual form of command-line programs.
@@ -296,11 +286,8 @@ fn code_of(error: &(dyn Error + 'static)) -> ExitCode {
     });
     #[cfg(feature = "metrics")]
     let operator = operator || matches!(error.downcast_ref(), Some(OperatorError::Metrics(_)));
-    let manifest = error
-        .downcast_ref()
-        .is_some_and(ManifestError::is_wrong_usage);
-    let settings =
-        error.is::<SettingsError>() || error.is::<BadQuestion>() || error.is::<BadPattern>();
+    let manifest = error.downcast_ref().is_some_and(ManifestError::is_wrong_usage);
+    let settings = error.is::<SettingsError>() || error.is::<BadQuestion>() || error.is::<BadPattern>();
     if operator || manifest || settings || error.is::<RegistryError>() {
         ExitCode::from(WRONG_USAGE)
     } else {
@@ -320,9 +307,7 @@ fn session(
     // A separate thread keeps watches, probes and the shutdown responsive even if handlers block their threads.
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let handlers = Builder::new_multi_thread().enable_all().build()?;
-    let operator = operator
-        .handlers_on(handlers.handle().clone())
-        .owning_the_process();
+    let operator = operator.handlers_on(handlers.handle().clone()).owning_the_process();
     let equipped = handlers.block_on(async {
         tokio::select! {
             equipped = equip(operator) => equipped.map(Some),
@@ -512,10 +497,7 @@ fn print_manifests(operator: Operator, flags: &ClusterFlags) -> Result<ExitCode,
 
 /// Connects and sends a first request, so that connection errors are reported before anything starts.
 async fn connect(flags: &ClusterFlags) -> Result<Connection, Box<dyn Error>> {
-    let options = ConnectOptions {
-        kubeconfig: flags.kubeconfig.clone(),
-        context: flags.context.clone(),
-    };
+    let options = ConnectOptions { kubeconfig: flags.kubeconfig.clone(), context: flags.context.clone() };
     let connection = connect::connect(&options).await?;
     let version = Cluster::new(connection.client.clone()).check().await?;
     tracing::debug!("The cluster runs Kubernetes {version}.");
@@ -526,37 +508,25 @@ async fn connect(flags: &ClusterFlags) -> Result<Connection, Box<dyn Error>> {
 /// exist there. Programs that `kopf-rs run` builds use a separate folder.
 fn notes_for(server: String, end: EndNote) -> NotesAt {
     let folder = std::env::var_os(RUN_FOLDER).map(PathBuf::from);
-    NotesAt {
-        server,
-        folder,
-        end,
-    }
+    NotesAt { server, folder, end }
 }
 
 /// Logs how to inspect the applied objects, and the Pods that operators often create.
 fn tell_how_to_look_into(server: &Embedded, manifests: &[Manifest]) {
-    let applied = manifests
-        .iter()
-        .map(|manifest| manifest.kind().to_lowercase());
+    let applied = manifests.iter().map(|manifest| manifest.kind().to_lowercase());
     let mut kinds: Vec<String> = Vec::new();
     for kind in applied.chain(["pod".to_owned()]) {
         if kind != "customresourcedefinition" && !kinds.contains(&kind) {
             kinds.push(kind);
         }
     }
-    tracing::info!(
-        "The embedded API server is at {}. Look into it with:",
-        server.url()
-    );
+    tracing::info!("The embedded API server is at {}. Look into it with:", server.url());
     let (file, kinds) = (server.kubeconfig().display(), kinds.join(","));
     tracing::info!("kubectl --kubeconfig {file} get {kinds} --all-namespaces");
 }
 
 /// Starts the API server in this process, if the flags request it.
-async fn embedded(
-    flags: &ClusterFlags,
-    manifests: &[Manifest],
-) -> Result<Option<Embedded>, Box<dyn Error>> {
+async fn embedded(flags: &ClusterFlags, manifests: &[Manifest]) -> Result<Option<Embedded>, Box<dyn Error>> {
     let Some(port) = flags.embedded else {
         return Ok(None);
     };
@@ -617,33 +587,21 @@ mod tests {
         let long = command.render_long_help().to_string();
         let short = command.render_help().to_string();
         for help in [long, short] {
-            assert!(
-                help.starts_with("A Kubernetes operator built on kopf-rs\n"),
-                "{help}"
-            );
+            assert!(help.starts_with("A Kubernetes operator built on kopf-rs\n"), "{help}");
             assert!(help.contains("Usage: my-op [OPTIONS]"), "{help}");
         }
     }
 
     #[test]
     fn a_peering_that_is_typed_comes_before_a_file_that_wants_none() {
-        let mut peering = Peering {
-            standalone: true,
-            ..Peering::default()
-        };
+        let mut peering = Peering { standalone: true, ..Peering::default() };
         take_part(&mut peering, &PeeringFlags::default());
         assert!(peering.standalone);
-        let typed = PeeringFlags {
-            peering: Some("team".to_owned()),
-            ..PeeringFlags::default()
-        };
+        let typed = PeeringFlags { peering: Some("team".to_owned()), ..PeeringFlags::default() };
         take_part(&mut peering, &typed);
         assert!(!peering.standalone && peering.mandatory);
         assert_eq!(peering.name, "team");
-        let typed = PeeringFlags {
-            standalone: true,
-            ..PeeringFlags::default()
-        };
+        let typed = PeeringFlags { standalone: true, ..PeeringFlags::default() };
         take_part(&mut peering, &typed);
         assert!(peering.standalone);
     }

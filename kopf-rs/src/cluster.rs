@@ -143,18 +143,13 @@ impl Cluster {
     }
 
     pub(crate) fn with_settings(client: Client, settings: &ClusterSettings) -> Self {
-        let agent = format!(
-            "kopf-rs/{} ({})",
-            env!("CARGO_PKG_VERSION"),
-            settings.operator
-        );
+        let agent = format!("kopf-rs/{} ({})", env!("CARGO_PKG_VERSION"), settings.operator);
         Self {
             client,
             fence: None,
             shared: Arc::new(Shared {
                 operator: settings.operator.clone(),
-                agent: HeaderValue::from_str(&agent)
-                    .unwrap_or_else(|_| HeaderValue::from_static("kopf-rs")),
+                agent: HeaderValue::from_str(&agent).unwrap_or_else(|_| HeaderValue::from_static("kopf-rs")),
                 writes: Semaphore::new(settings.writes.max(1)),
                 request_timeout: settings.request_timeout,
                 reads: Semaphore::new(READS),
@@ -180,10 +175,7 @@ impl Cluster {
     /// Returns the same connection with all writes subject to this leadership check, and bound to the resource
     /// version of the object they are made for.
     pub(crate) fn fenced(&self, fence: Option<Fence>) -> Self {
-        Self {
-            fence,
-            ..self.clone()
-        }
+        Self { fence, ..self.clone() }
     }
 
     /// Returns the current term of leadership, or zero without leadership; `None` if writes need no leadership.
@@ -214,9 +206,7 @@ impl Cluster {
 
 impl fmt::Debug for Cluster {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Cluster")
-            .field("operator", &self.shared.operator)
-            .finish_non_exhaustive()
+        f.debug_struct("Cluster").field("operator", &self.shared.operator).finish_non_exhaustive()
     }
 }
 
@@ -227,16 +217,10 @@ impl Notes {
         !notes.contains(note) && notes.insert(note.to_owned())
     }
     fn has(&self, note: &str) -> bool {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .contains(note)
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).contains(note)
     }
     /// Removes `note`; returns whether it existed.
     fn remove(&self, note: &str) -> bool {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .remove(note)
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(note)
     }
 }

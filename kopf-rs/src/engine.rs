@@ -112,20 +112,15 @@ impl Engine {
     ) -> Flow {
         self.0.indexing.open(stream, &kind, replaces);
         let flow = self.0.queue.open(stream, kind, replaces);
-        if self.index_facts().is_empty() {
-            flow
-        } else {
-            Flow::default()
-        }
+        if self.index_facts().is_empty() { flow } else { Flow::default() }
     }
 
     /// Processes one event of a watch. Never blocks.
     pub(crate) fn feed(&self, stream: StreamId, event: WatchEvent) {
         if self.0.gate.is_open() {
             self.0.index_event(stream, &event);
-            let quiet = |kind: &ResourceHandlers, memory: &mut Memory, raw: &Raw| {
-                self.0.may_rest(kind, memory, raw)
-            };
+            let quiet =
+                |kind: &ResourceHandlers, memory: &mut Memory, raw: &Raw| self.0.may_rest(kind, memory, raw);
             let queue = &self.0.queue;
             let gone = queue.feed(stream, event, quiet, |start| start_worker(&self.0, start));
             for key in gone {
@@ -216,10 +211,7 @@ impl Engine {
 
     /// Processes one event of a watch of referred objects. Never blocks.
     pub(crate) fn on_target(&self, of: &Collection, event: &WatchEvent) {
-        let with = Surroundings {
-            clock: self.0.setup.clock,
-            extensions: &self.0.setup.extensions,
-        };
+        let with = Surroundings { clock: self.0.setup.clock, extensions: &self.0.setup.extensions };
         let told = match event {
             WatchEvent::Object(event, raw) => Some(IndexedVersion::of(*event, raw, &of.resource)),
             _ => None,
@@ -376,8 +368,7 @@ fn start_worker(shared: &Arc<Shared>, start: WorkerStart) {
     let ended = shared.ended.clone();
     let key = start.key.clone();
     // Boxed because `select!` would store the future twice, and thousands of objects may wait.
-    let mut work =
-        Box::pin(AssertUnwindSafe(worker::work(of_worker.clone(), start)).catch_unwind());
+    let mut work = Box::pin(AssertUnwindSafe(worker::work(of_worker.clone(), start)).catch_unwind());
     let worker = async move {
         tokio::select! {
             biased;

@@ -64,11 +64,7 @@ pub(crate) struct ObjectEvent<'a> {
 
 /// Returns an Event about a handler, if the handler permits Events.
 fn of_handler<'a>(handler: &'a Handler, reason: &'static str) -> Option<ObjectEvent<'a>> {
-    handler.posts_lines().then_some(ObjectEvent {
-        action: &handler.id,
-        reason,
-        text: None,
-    })
+    handler.posts_lines().then_some(ObjectEvent { action: &handler.id, reason, text: None })
 }
 
 /// Gives the closure in a row its type.

@@ -137,8 +137,8 @@ pub use crate::operator::scope::BadPattern;
 pub use crate::operator::selection_map::SelectorMap;
 pub use crate::operator::settings::admission::{Admission, AdmissionServer};
 pub use crate::operator::settings::{
-    Background, Execution, Health, LeaseSettings, Networking, Peering, Posting, Queueing, Scanning,
-    Settings, StartupSettings, StatusSettings, Watching,
+    Background, Execution, Health, LeaseSettings, Networking, Peering, Posting, Queueing, Scanning, Settings,
+    StartupSettings, StatusSettings, Watching,
 };
 pub use crate::state::{BadPersistence, Persistence};
 pub use crate::why::explanation::Explanation;
@@ -146,16 +146,10 @@ pub use crate::why::question::{BadQuestion, WhyQuestion};
 
 /// Storages for [`Persistence`]: Kopf's storages, and the traits for your own.
 pub mod storage {
-    pub use crate::state::kopf::annotations::{
-        AnnotationsDiffBaseStorage, AnnotationsProgressStorage,
-    };
-    pub use crate::state::kopf::multi::{
-        MultiDiffBaseStorage, MultiProgressStorage, SmartProgressStorage,
-    };
+    pub use crate::state::kopf::annotations::{AnnotationsDiffBaseStorage, AnnotationsProgressStorage};
+    pub use crate::state::kopf::multi::{MultiDiffBaseStorage, MultiProgressStorage, SmartProgressStorage};
     pub use crate::state::kopf::status::{StatusDiffBaseStorage, StatusProgressStorage};
-    pub use crate::state::storage::{
-        DiffBaseStorage, ProgressRecord, ProgressStorage, StorageError,
-    };
+    pub use crate::state::storage::{DiffBaseStorage, ProgressRecord, ProgressStorage, StorageError};
 }
 
 /// Not public API either: traits that compiler messages about arguments name. Hidden with the documentation only,

@@ -101,32 +101,19 @@ impl Persistence {
     /// Sets another finalizer, such as `my-op.example.com/finalizer`.
     #[must_use]
     pub fn finalizer(self, finalizer: &str) -> Self {
-        Self {
-            finalizer: finalizer.into(),
-            ..self
-        }
+        Self { finalizer: finalizer.into(), ..self }
     }
 
     /// Stores the progress of handlers in this storage.
     #[must_use]
     pub fn progress(self, storage: impl ProgressStorage + 'static) -> Self {
-        Self {
-            progress: Arc::new(guarded_progress(storage)),
-            plain: None,
-            prefix: None,
-            ..self
-        }
+        Self { progress: Arc::new(guarded_progress(storage)), plain: None, prefix: None, ..self }
     }
 
     /// Stores the last-handled configuration in this storage.
     #[must_use]
     pub fn diff_base(self, storage: impl DiffBaseStorage + 'static) -> Self {
-        Self {
-            essence: Arc::new(guarded_essence(storage)),
-            plain: None,
-            prefix: None,
-            ..self
-        }
+        Self { essence: Arc::new(guarded_essence(storage)), plain: None, prefix: None, ..self }
     }
 
     /// Rejects names that the API server would not accept; the error describes the accepted names.

@@ -40,9 +40,7 @@ async fn an_object_that_kills_the_process_is_named_and_then_left_alone_until_it_
     program.lines().until("of what is left", given_up).await;
     // A clean exit does not lift the suspension.
     let mut program = operator(&cluster, &[]);
-    let told = program
-        .lines()
-        .until("of the suspension", is_suspended("bomb"));
+    let told = program.lines().until("of the suspension", is_suspended("bomb"));
     assert!(told.await.contains("ERROR"));
     create(&cluster, "other", json!({})).await;
     until_handled(&cluster, "other").await;
@@ -53,9 +51,7 @@ async fn an_object_that_kills_the_process_is_named_and_then_left_alone_until_it_
     end(&mut program).await;
 }
 
-async fn who_kills_the_process_is_found_among_those_who_were_called_at_the_same_time(
-    cluster: TestCluster,
-) {
+async fn who_kills_the_process_is_found_among_those_who_were_called_at_the_same_time(cluster: TestCluster) {
     const OTHERS: usize = 5;
     for number in 0..OTHERS {
         create(&cluster, &format!("good-{number}"), json!({"fuse": "slow"})).await;
@@ -67,9 +63,7 @@ async fn who_kills_the_process_is_found_among_those_who_were_called_at_the_same_
         assert_eq!(said.contains(many), crash == 3, "crash {crash}:\n{said}");
     }
     let mut program = operator(&cluster, &[]);
-    let told = program
-        .lines()
-        .until("of the suspension", is_suspended("bomb"));
+    let told = program.lines().until("of the suspension", is_suspended("bomb"));
     told.await;
     for number in 0..OTHERS {
         until_handled(&cluster, &format!("good-{number}")).await;
@@ -89,9 +83,7 @@ async fn a_deletion_that_kills_the_process_says_what_is_in_its_way(cluster: Test
         .await;
     let mut program = operator(&cluster, &[]);
     let guarded = |object: Option<&Value>| finalizer(object).is_some();
-    let object = cluster
-        .until("it is held", "configmaps", "bomb", guarded)
-        .await;
+    let object = cluster.until("it is held", "configmaps", "bomb", guarded).await;
     let finalizer = finalizer(Some(&object)).unwrap_or_default();
     end(&mut program).await;
     cluster.delete("configmaps", "bomb").await;
@@ -127,9 +119,7 @@ async fn a_handler_that_no_deletion_waits_for_is_in_nobodys_way(cluster: TestClu
         .await;
     let mut program = operator(&cluster, &[]);
     let is_held = |object: Option<&Value>| finalizer(object).is_some();
-    cluster
-        .until("it is held", "configmaps", "bomb", is_held)
-        .await;
+    cluster.until("it is held", "configmaps", "bomb", is_held).await;
     end(&mut program).await;
     cluster.delete("configmaps", "bomb").await;
     for crash in 1..=3 {
@@ -140,9 +130,7 @@ async fn a_handler_that_no_deletion_waits_for_is_in_nobodys_way(cluster: TestClu
     let told = program.lines().until("of the suspension", told).await;
     assert!(!told.contains("finalizer"), "{told}");
     let gone = |object: Option<&Value>| object.is_none();
-    cluster
-        .until("it is gone", "configmaps", "bomb", gone)
-        .await;
+    cluster.until("it is gone", "configmaps", "bomb", gone).await;
     end(&mut program).await;
 }
 
@@ -168,9 +156,7 @@ async fn a_process_that_was_told_to_end_and_then_killed_accuses_nobody(cluster: 
     end(&mut program).await;
 }
 
-async fn a_second_signal_accuses_nobody_though_the_operators_own_thread_is_blocked(
-    cluster: TestCluster,
-) {
+async fn a_second_signal_accuses_nobody_though_the_operators_own_thread_is_blocked(cluster: TestCluster) {
     create(&cluster, "patient", json!({"filter": "parks"})).await;
     let taken = |line: &str| line.contains("the operator's own thread is taken");
     for end in ["KILL", "TERM"] {
@@ -200,9 +186,7 @@ async fn a_second_signal_accuses_nobody_though_the_operators_own_thread_is_block
     program.ended().await;
 }
 
-async fn an_object_whose_filter_ends_the_process_is_left_alone_until_it_changes(
-    cluster: TestCluster,
-) {
+async fn an_object_whose_filter_ends_the_process_is_left_alone_until_it_changes(cluster: TestCluster) {
     create(&cluster, "bomb", json!({"filter": "lit"})).await;
     create(&cluster, "second", json!({"filter": "lit"})).await;
     // The operator identifies each of the two objects separately.
@@ -256,7 +240,8 @@ async fn an_object_whose_patch_function_ends_the_process_is_left_alone_and_its_d
     }
     for crash in 1..=3 {
         let said = killed(&cluster, crash).await;
-        let named = "/bomb] When the operator ended abruptly, it was running the patch functions of 'explode'";
+        let named =
+            "/bomb] When the operator ended abruptly, it was running the patch functions of 'explode'";
         assert_eq!(said.contains(named), crash == 3, "crash {crash}:\n{said}");
     }
     let mut program = operator(&cluster, &[]);
@@ -322,9 +307,7 @@ async fn until_handled(cluster: &TestCluster, name: &str) {
     let is_handled = |object: Option<&Value>| {
         object.is_some_and(|object| object["metadata"]["annotations"]["handled"] == "yes")
     };
-    cluster
-        .until("it is handled", "configmaps", name, is_handled)
-        .await;
+    cluster.until("it is handled", "configmaps", name, is_handled).await;
 }
 
 fn finalizer(object: Option<&Value>) -> Option<String> {

@@ -19,9 +19,11 @@ async fn printed(cluster: &TestCluster, args: &[&str]) -> Option<(bool, String)>
 /// Lets a user read Pods and their logs.
 async fn let_look(cluster: &TestCluster, user: &str) {
     let api = "rbac.authorization.k8s.io";
-    let rules = json!([{"apiGroups": [""], "resources": ["pods", "pods/log"], "verbs": ["get", "list", "watch"]}]);
+    let rules =
+        json!([{"apiGroups": [""], "resources": ["pods", "pods/log"], "verbs": ["get", "list", "watch"]}]);
     let version = format!("{api}/v1");
-    cluster.create(&json!({"apiVersion": version, "kind": "Role", "metadata": {"name": "look"}, "rules": rules}))
+    cluster
+        .create(&json!({"apiVersion": version, "kind": "Role", "metadata": {"name": "look"}, "rules": rules}))
         .await;
     cluster
         .create(&json!({
@@ -56,38 +58,23 @@ async fn kubectl_says_who_asks_and_what_they_may(cluster: TestCluster) {
     assert_eq!(allowed.expect("the binding counts soon"), "yes\n");
     let list = ["auth", "can-i", "--list", &token];
     let (done, list) = printed(&cluster, &list).await.expect("kubectl is there");
-    assert!(
-        done && list.contains("pods/log") && list.contains("[get list watch]"),
-        "{list}"
-    );
-    let (done, refused) = printed(&cluster, &["get", "secrets", &token])
-        .await
-        .expect("kubectl is there");
-    assert!(
-        !done && refused.contains("cannot list resource \"secrets\""),
-        "{refused}"
-    );
+    assert!(done && list.contains("pods/log") && list.contains("[get list watch]"), "{list}");
+    let (done, refused) = printed(&cluster, &["get", "secrets", &token]).await.expect("kubectl is there");
+    assert!(!done && refused.contains("cannot list resource \"secrets\""), "{refused}");
     let other = ["get", "pods", "--as=somebody", "--as-group=else"];
     let (done, refused) = printed(&cluster, &other).await.expect("kubectl is there");
-    assert!(
-        !done && refused.contains("User \"somebody\" cannot list"),
-        "{refused}"
-    );
+    assert!(!done && refused.contains("User \"somebody\" cannot list"), "{refused}");
 }
 
 async fn kubectl_makes_tokens_that_count(cluster: TestCluster) {
-    cluster
-        .apply("{apiVersion: v1, kind: ServiceAccount, metadata: {name: robot}}")
-        .await;
+    cluster.apply("{apiVersion: v1, kind: ServiceAccount, metadata: {name: robot}}").await;
     let Some((done, token)) = printed(&cluster, &["create", "token", "robot"]).await else {
         return;
     };
     assert!(done, "{token}");
     let argument = format!("--token={}", token.trim());
     let name = format!("system:serviceaccount:{}:robot", cluster.namespace());
-    let (done, whoami) = printed(&cluster, &["auth", "whoami", &argument])
-        .await
-        .expect("kubectl is there");
+    let (done, whoami) = printed(&cluster, &["auth", "whoami", &argument]).await.expect("kubectl is there");
     assert!(done && whoami.contains(&name), "{whoami}");
     let longer = ["create", "token", "robot", "--duration=20m", "-o", "json"];
     let (done, answer) = printed(&cluster, &longer).await.expect("kubectl is there");

@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use kopf_rs::{
-    Memo, OperatorError, PermanentError, Registry, Selector, StartupSettings, TemporaryError,
-    handler,
+    Memo, OperatorError, PermanentError, Registry, Selector, StartupSettings, TemporaryError, handler,
 };
 use kopf_rs_tests::{Server, TestCluster, scenarios};
 use serde_json::{Value, json};
@@ -87,19 +86,14 @@ async fn startup_is_retried(cluster: TestCluster) {
     working.stop().await;
     assert_eq!(test.calls.all().len(), 4);
     let line = test.line("Activity 'startup_fn' failed temporarily").await;
-    assert!(
-        line.ends_with("Activity 'startup_fn' failed temporarily: no database yet"),
-        "{line}"
-    );
+    assert!(line.ends_with("Activity 'startup_fn' failed temporarily: no database yet"), "{line}");
 }
 
 async fn a_failed_startup_starts_nothing(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     test.create("a", json!({})).await;
     let registry = Registry::new()
-        .on_startup(test.handler("startup_fn", |_| async {
-            Err(PermanentError::new("no").into())
-        }))
+        .on_startup(test.handler("startup_fn", |_| async { Err(PermanentError::new("no").into()) }))
         .on_startup(test.noting("other_fn"))
         .on_create(test.selector(), test.noting("create_fn"))
         .on_cleanup(test.noting("cleanup_fn"));
@@ -112,9 +106,7 @@ async fn a_failed_startup_starts_nothing(cluster: TestCluster) {
 async fn every_startup_handler_is_called_to_its_end(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let registry = Registry::new()
-        .on_startup(test.handler("bad_fn", |_| async {
-            Err(PermanentError::new("no").into())
-        }))
+        .on_startup(test.handler("bad_fn", |_| async { Err(PermanentError::new("no").into()) }))
         .on_startup(test.handler("slow_fn", |context| async move {
             if context.retry() < 2 {
                 return Err(TemporaryError::new("not yet").delay(0.2).into());
@@ -139,8 +131,7 @@ async fn an_operator_that_is_stopped_during_its_startup_starts_nothing(cluster: 
     let working = test.start(registry);
     test.calls.until(1).await;
     working.stop().await;
-    test.line("The operator is stopped during its startup")
-        .await;
+    test.line("The operator is stopped during its startup").await;
     assert_eq!(test.calls.all(), ["startup_fn "]);
     assert_eq!(asked(&test), 0);
 }
@@ -158,17 +149,12 @@ async fn cleanup_comes_after_the_end_of_daemons(cluster: TestCluster) {
             Ok(Value::Null)
         }
     });
-    let registry = Registry::new()
-        .daemon(test.selector(), daemon)
-        .on_cleanup(test.noting("cleanup_fn"));
+    let registry = Registry::new().daemon(test.selector(), daemon).on_cleanup(test.noting("cleanup_fn"));
     let working = test.start(registry);
     test.create("a", json!({})).await;
     test.calls.until(1).await;
     working.stop().await;
-    assert_eq!(
-        test.calls.all(),
-        ["daemon_fn a", "daemon ends", "cleanup_fn "]
-    );
+    assert_eq!(test.calls.all(), ["daemon_fn a", "daemon ends", "cleanup_fn "]);
 }
 
 async fn startup_may_change_settings_and_the_memo(cluster: TestCluster) {
@@ -178,8 +164,7 @@ async fn startup_may_change_settings_and_the_memo(cluster: TestCluster) {
         .on_startup(handler("startup_fn", |context| async move {
             context.memo().insert(42_u32);
             let settings = context.state::<StartupSettings>()?;
-            settings
-                .change(|settings| settings.execution.first_backoff = Duration::from_millis(100));
+            settings.change(|settings| settings.execution.first_backoff = Duration::from_millis(100));
             Ok(())
         }))
         .on_create(
@@ -207,14 +192,10 @@ async fn a_failed_cleanup_is_told(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let registry = Registry::new()
         .on_create(test.selector(), test.noting("create_fn"))
-        .on_cleanup(test.handler("cleanup_fn", |_| async {
-            Err(PermanentError::new("no").into())
-        }));
+        .on_cleanup(test.handler("cleanup_fn", |_| async { Err(PermanentError::new("no").into()) }));
     test.create("a", json!({})).await;
     let operator = test.operator(registry).once();
-    let ended = crate::operating::Working::start(&test.cluster, operator)
-        .end()
-        .await;
+    let ended = crate::operating::Working::start(&test.cluster, operator).end().await;
     assert!(matches!(ended, Err(OperatorError::Cleanup(ids)) if ids == ["cleanup_fn"]));
     assert!(is_handled(&test.get("a").await));
 }
@@ -231,9 +212,7 @@ async fn running_handlers_may_finish_when_the_operator_stops(cluster: TestCluste
     assert_eq!(test.get("a").await["status"]["create_fn"], "done");
 }
 
-async fn handlers_that_do_not_finish_are_cancelled_and_called_again_next_time(
-    cluster: TestCluster,
-) {
+async fn handlers_that_do_not_finish_are_cancelled_and_called_again_next_time(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let gate = Gate::closed();
     let registry = || {
@@ -275,19 +254,13 @@ async fn what_event_handlers_asked_for_is_written_when_the_operator_stops(cluste
         context.patch(|patch| patch["status"]["half"] = json!("done"));
         std::future::pending().await
     });
-    let registry = Registry::new()
-        .on_event(test.selector(), event)
-        .on_create(test.selector(), create);
+    let registry = Registry::new().on_event(test.selector(), event).on_create(test.selector(), create);
     let working = test.start(registry);
     test.create("a", json!({})).await;
     test.calls.until(2).await;
     working.stop().await;
     let object = test.get("a").await;
-    assert_eq!(
-        object["status"],
-        json!({"seen": true}),
-        "what is known, and no more"
-    );
+    assert_eq!(object["status"], json!({"seen": true}), "what is known, and no more");
     assert!(!is_handled(&object));
 }
 
@@ -305,15 +278,10 @@ async fn once_handles_what_there_is_and_ends(cluster: TestCluster) {
     });
     let registry = Registry::new().on_create(test.selector(), create);
     let operator = test.operator(registry).once();
-    let report = crate::operating::Working::start(&test.cluster, operator)
-        .end()
-        .await;
+    let report = crate::operating::Working::start(&test.cluster, operator).end().await;
     let report = report.expect("it ends well");
-    let failed: Vec<_> = report
-        .failed
-        .iter()
-        .map(|it| it.object.as_ref().map(|it| it.name.as_str()))
-        .collect();
+    let failed: Vec<_> =
+        report.failed.iter().map(|it| it.object.as_ref().map(|it| it.name.as_str())).collect();
     assert_eq!(failed, [Some("a")]);
     assert_eq!(test.calls.all().len(), 3);
 }

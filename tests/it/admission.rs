@@ -87,20 +87,13 @@ async fn webhooks_see_the_version_they_ask_for(cluster: TestCluster) {
     let rules = json!([{"apiGroups": [group], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["gadgets"]}]);
     let client = json!({"url": format!("{}/echo", webhook.url()), "caBundle": webhook.authority()});
     configure(&cluster, &json!({"rules": rules, "clientConfig": client})).await;
-    let gadget =
-        json!({"apiVersion": format!("{group}/v2"), "kind": "Gadget", "metadata": {"name": "g"}});
-    let path = format!(
-        "/apis/{group}/v2/namespaces/{}/gadgets",
-        cluster.namespace()
-    );
+    let gadget = json!({"apiVersion": format!("{group}/v2"), "kind": "Gadget", "metadata": {"name": "g"}});
+    let path = format!("/apis/{group}/v2/namespaces/{}/gadgets", cluster.namespace());
     let told = refusal(&cluster, &path, &gadget).await;
     let start = "admission webhook \"hook.example.com\" denied the request: ";
     let asked = told.strip_prefix(start).expect("the webhook was asked");
     let asked: serde_json::Value = serde_json::from_str(asked).expect("it tells what it was asked");
-    assert_eq!(
-        (&asked["kind"]["version"], &asked["requestKind"]["version"]),
-        (&json!("v1"), &json!("v2"))
-    );
+    assert_eq!((&asked["kind"]["version"], &asked["requestKind"]["version"]), (&json!("v1"), &json!("v2")));
     assert_eq!(asked["object"]["apiVersion"], format!("{group}/v1"));
     assert_eq!(asked["dryRun"], true);
 }

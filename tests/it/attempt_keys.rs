@@ -90,7 +90,6 @@ async fn a_handler_without_keys_is_told(cluster: TestCluster) {
     });
     let working = test.start(Registry::new().on_create(test.selector(), function));
     test.create("a", json!({})).await;
-    test.line("'make' failed permanently: this attempt has no key")
-        .await;
+    test.line("'make' failed permanently: this attempt has no key").await;
     working.stop().await;
 }

@@ -97,23 +97,11 @@ async fn repair(cluster: TestCluster, mode: Mode) {
         let told = |line: &str| line.contains("cannot be read (") && line.contains(&name);
         let lines = test.cluster.lines();
         lines.until("of the damage", told).await;
-        let updates = test
-            .calls
-            .all()
-            .iter()
-            .filter(|it| it.starts_with("update_fn"))
-            .count();
+        let updates = test.calls.all().iter().filter(|it| it.starts_with("update_fn")).count();
         test.patch(&name, json!({"spec": {"size": 2}})).await;
-        test.until("the update is handled", &name, |object| {
-            object["spec"]["size"] == 2 && done(object)
-        })
-        .await;
-        let after = test
-            .calls
-            .all()
-            .iter()
-            .filter(|it| it.starts_with("update_fn"))
-            .count();
+        test.until("the update is handled", &name, |object| object["spec"]["size"] == 2 && done(object))
+            .await;
+        let after = test.calls.all().iter().filter(|it| it.starts_with("update_fn")).count();
         assert_eq!(after, updates + 1, "{damage:?}");
         assert!(test.writes(&name).await < 10, "{damage:?}");
     }

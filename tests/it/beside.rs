@@ -86,8 +86,7 @@ async fn a_timer_is_called_while_a_handler_of_its_object_runs(cluster: TestClust
         .timer(test.selector(), counting(&test, "t").interval(0.2));
     let working = test.start(registry);
     test.create("a", json!({})).await;
-    test.until("five calls are written", "a", |it| count(it) >= 5)
-        .await;
+    test.until("five calls are written", "a", |it| count(it) >= 5).await;
     assert!(!is_handled(&test.get("a").await));
     gate.open(1);
     test.until("it is handled", "a", is_handled).await;
@@ -116,13 +115,7 @@ async fn labels_start_and_stop_a_daemon_while_a_handler_of_its_object_runs(clust
     test.calls.until(5).await;
     gate.open(1);
     working.stop().await;
-    let expected = [
-        "create_fn a",
-        "d a",
-        "d ends: FILTERS_MISMATCH",
-        "d a",
-        "d ends: RESOURCE_DELETED",
-    ];
+    let expected = ["create_fn a", "d a", "d ends: FILTERS_MISMATCH", "d a", "d ends: RESOURCE_DELETED"];
     assert_eq!(test.calls.all(), expected);
 }
 
@@ -143,8 +136,7 @@ async fn a_deletion_reaches_a_daemon_while_a_handler_of_its_object_runs(cluster:
     test.until("it is held", "a", is_held).await;
     let deleted = Instant::now();
     test.delete("a").await;
-    test.line("Daemon 'd' is told to exit: RESOURCE_DELETED.")
-        .await;
+    test.line("Daemon 'd' is told to exit: RESOURCE_DELETED.").await;
     test.line("Daemon 'd' has been cut off.").await;
     assert_eq!(deleted.elapsed().as_secs(), 5);
     gate.open(1);
@@ -152,9 +144,7 @@ async fn a_deletion_reaches_a_daemon_while_a_handler_of_its_object_runs(cluster:
     working.stop().await;
 }
 
-async fn a_daemon_is_tried_again_and_sees_changes_while_a_handler_of_its_object_runs(
-    cluster: TestCluster,
-) {
+async fn a_daemon_is_tried_again_and_sees_changes_while_a_handler_of_its_object_runs(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let gate = Gate::closed();
     let calls = test.calls.clone();
@@ -186,8 +176,7 @@ async fn a_daemon_is_tried_again_and_sees_changes_while_a_handler_of_its_object_
     test.patch("a", json!({"spec": {"size": 2}})).await;
     test.calls.until(3).await;
     gate.open(1);
-    test.until("it is let go", "a", |it| is_handled(it) && !is_held(it))
-        .await;
+    test.until("it is let go", "a", |it| is_handled(it) && !is_held(it)).await;
     working.stop().await;
     assert_eq!(test.calls.all(), ["create_fn a", "tried 2", "size 2"]);
 }
@@ -212,8 +201,7 @@ async fn a_change_is_handled_though_a_timer_has_written_after_it(cluster: TestCl
     test.create("a", json!({"size": 1})).await;
     test.until("it is called", "a", |it| count(it) >= 1).await;
     let seen = count(&test.patch("a", json!({"spec": {"size": 2}})).await);
-    test.until("it is called again", "a", |it| count(it) >= seen + 2)
-        .await;
+    test.until("it is called again", "a", |it| count(it) >= seen + 2).await;
     gate.open(1);
     test.line("Handler 'update_fn' succeeded.").await;
     working.stop().await;
@@ -234,16 +222,12 @@ async fn finalizers_of_others_stay_as_they_are_though_a_daemon_has_written(clust
     test.until("it is held", "a", is_held).await;
     let own = "tester.kopf.rs/finalizer";
     let finalizers = |list: &[&str]| json!({"metadata": {"finalizers": list}});
-    test.patch("a", finalizers(&[own, "example.com/other"]))
-        .await;
+    test.patch("a", finalizers(&[own, "example.com/other"])).await;
     test.delete("a").await;
     test.calls.until(2).await;
     test.patch("a", finalizers(&[own])).await;
     ended.open(1);
-    test.until("the daemon has ended", "a", |it| {
-        it["status"]["d"] == "ended"
-    })
-    .await;
+    test.until("the daemon has ended", "a", |it| it["status"]["d"] == "ended").await;
     deleted.open(1);
     test.until_gone("a").await;
     working.stop().await;
@@ -278,10 +262,7 @@ async fn what_is_refused_of_a_timer_takes_nothing_from_a_handler(cluster: TestCl
     assert_eq!(slow.hits(), 1, "the creation is being written");
     ticked.open(1);
     test.patch("a", json!({"spec": {"size": 2}})).await;
-    test.until("what the handler wants is there", "a", |it| {
-        it["status"]["size"] == 1
-    })
-    .await;
+    test.until("what the handler wants is there", "a", |it| it["status"]["size"] == 1).await;
     test.line("no number").await;
     working.stop().await;
     assert!(test.get("a").await["status"]["t"].is_null());
@@ -295,19 +276,15 @@ async fn what_has_ended_is_written_before_a_daemon_is_waited_for(cluster: TestCl
         Ok(Value::Null)
     });
     let deaf = deaf.cancellation_backoff(60).cancellation_timeout(1);
-    let registry = Registry::new()
-        .daemon(test.selector(), deaf)
-        .timer(test.selector(), patient(&test, "t").interval(1));
+    let registry =
+        Registry::new().daemon(test.selector(), deaf).timer(test.selector(), patient(&test, "t").interval(1));
     let working = test.start(registry);
     test.create("a", json!({})).await;
     test.calls.until(2).await;
     test.until("it is held", "a", is_held).await;
     let told = Instant::now();
     let stopping = tokio::spawn(working.stop());
-    test.until("what has ended is written", "a", |it| {
-        it["status"]["t"] == "OPERATOR_EXITING"
-    })
-    .await;
+    test.until("what has ended is written", "a", |it| it["status"]["t"] == "OPERATOR_EXITING").await;
     let elapsed = told.elapsed();
     assert!(elapsed < Duration::from_secs(5), "{elapsed:?}");
     stopping.await.expect("the operator ends well");
@@ -320,10 +297,7 @@ async fn a_daemon_that_has_returned_is_not_called_again_where_its_object_is_watc
     let gate = Gate::closed();
     let registry = Registry::new()
         .daemon(test.selector(), test.noting("quick"))
-        .daemon(
-            test.selector(),
-            test.waiting("slow", &gate).cancellation_backoff(60),
-        );
+        .daemon(test.selector(), test.waiting("slow", &gate).cancellation_backoff(60));
     let working = test.start(registry);
     test.create("a", json!({})).await;
     test.calls.until(2).await;
@@ -337,8 +311,7 @@ async fn a_daemon_that_has_returned_is_not_called_again_where_its_object_is_watc
     versions.push(v2);
     crd["spec"]["versions"][0]["served"] = json!(false);
     test.cluster.apply(&crd.to_string()).await;
-    test.line("Daemon 'slow' is told to exit: RESOURCE_UNWATCHED.")
-        .await;
+    test.line("Daemon 'slow' is told to exit: RESOURCE_UNWATCHED.").await;
     crd["spec"]["versions"][0]["served"] = json!(true);
     test.cluster.apply(&crd.to_string()).await;
     // The new watch reports the old object before the new one.
@@ -386,16 +359,13 @@ async fn a_timer_that_writes_excuses_no_handler_that_calls_itself(cluster: TestC
     test.create("a", json!({"size": 1})).await;
     test.until("it is called", "a", |it| count(it) >= 1).await;
     test.patch("a", json!({"spec": {"size": 2}})).await;
-    test.until("it is called for ten minutes", "a", |it| count(it) >= 120)
-        .await;
+    test.until("it is called for ten minutes", "a", |it| count(it) >= 120).await;
     working.stop().await;
     let updates = calls_of(&test, "update_fn");
     assert!((20..60).contains(&updates), "{updates}");
 }
 
-async fn what_a_timer_wants_is_written_while_a_refusal_of_a_handler_is_waited_for(
-    cluster: TestCluster,
-) {
+async fn what_a_timer_wants_is_written_while_a_refusal_of_a_handler_is_waited_for(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let server = server(&test);
     let is_of_handler = |entry: &kopf_rs_apiserver::Entry| {
@@ -409,8 +379,7 @@ async fn what_a_timer_wants_is_written_while_a_refusal_of_a_handler_is_waited_fo
         .timer(test.selector(), counting(&test, "t").interval(10));
     let working = test.start(registry);
     test.create("a", json!({})).await;
-    test.until("five calls are written", "a", |it| count(it) >= 5)
-        .await;
+    test.until("five calls are written", "a", |it| count(it) >= 5).await;
     assert!(!is_handled(&test.get("a").await));
     drop(refused);
     test.until("it is handled", "a", is_handled).await;
@@ -465,9 +434,7 @@ async fn what_is_not_permitted_beside_a_handler_is_told(cluster: TestCluster) {
 
 /// The operator writes the status first, then the rest. The answer to one of these writes is lost, the handler ends, and a newer state of
 /// the object is queued.
-async fn a_timers_function_counts_once_though_an_answer_beside_a_handler_is_lost(
-    cluster: TestCluster,
-) {
+async fn a_timers_function_counts_once_though_an_answer_beside_a_handler_is_lost(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let gate = Gate::closed();
     let timer = test.handler("t", |context| async move {

@@ -54,9 +54,7 @@ async fn a_handler_that_blocks_is_named_while_it_does(cluster: TestCluster) {
     let object = test.until("it is handled", "one", is_handled).await;
     working.stop().await;
     assert_eq!(object["status"]["hog"], "was told");
-    let told = test
-        .line("Handler 'hog' has blocked its thread for more than 1 s, ")
-        .await;
+    let told = test.line("Handler 'hog' has blocked its thread for more than 1 s, ").await;
     assert!(told.contains("WARN"), "{told}");
     assert!(told.contains("name=\"one\""), "{told}");
     assert!(told.contains("it/blocking.rs:"), "{told}");
@@ -148,23 +146,14 @@ async fn a_patch_function_that_blocks_is_named_while_it_does(cluster: TestCluste
     test.until("it is handled", "one", is_handled).await;
     working.stop().await;
     let told = test.line(BY_PATCHES).await;
-    assert!(
-        told.contains("WARN") && told.contains("name=\"one\""),
-        "{told}"
-    );
+    assert!(told.contains("WARN") && told.contains("name=\"one\""), "{told}");
 }
 
 /// Starts the operator as a separate process, with one object per thread, and waits until handlers block all threads.
 async fn hogged(cluster: &TestCluster) -> Program {
     let kubeconfig = cluster.kubeconfig().display().to_string();
-    let args = [
-        "--kubeconfig",
-        &kubeconfig,
-        "-n",
-        cluster.namespace(),
-        "--liveness",
-        "http://127.0.0.1:0/healthz",
-    ];
+    let args =
+        ["--kubeconfig", &kubeconfig, "-n", cluster.namespace(), "--liveness", "http://127.0.0.1:0/healthz"];
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     for number in 0..threads {
         create(cluster, "ConfigMap", &format!("stuck-{number}"), "hog").await;
@@ -196,24 +185,16 @@ async fn who_blocks_all_threads_is_named_and_keeps_nobody_else_from_work(cluster
     let kept = |object: Option<&serde_json::Value>| {
         object.is_some_and(|object| object["metadata"]["annotations"]["kept"] == "yes")
     };
-    cluster
-        .until("it is handled", "secrets", "other", kept)
-        .await;
+    cluster.until("it is handled", "secrets", "other", kept).await;
     let told = |line: &str| line.contains("/stuck-0] Handler 'hog' has blocked its thread");
     let told = lines.until("of the watchdog", told).await;
     assert!(told.contains("hog.rs:9:10"), "{told}");
-    assert!(
-        told.contains("Make it a `fn` instead of an `async fn`"),
-        "{told}"
-    );
+    assert!(told.contains("Make it a `fn` instead of an `async fn`"), "{told}");
     let served = |line: &str| line.contains("Serving health status at ");
     let port = health::port_in(&lines.until("of the endpoint", served).await);
     let is_told = |answer: &health::Answer| {
         let runtime = answer.text.contains("[+]runtime ok");
-        runtime
-            && answer
-                .text
-                .contains("[-]handlers failed: handlers block all their threads")
+        runtime && answer.text.contains("[-]handlers failed: handlers block all their threads")
     };
     let answer = async {
         loop {

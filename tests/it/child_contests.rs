@@ -25,31 +25,21 @@ scenarios! {
 fn condition(object: &Value, kind: &str) -> Value {
     let all = object["status"]["conditions"].as_array();
     let mut all = all.into_iter().flatten();
-    all.find(|it| it["type"] == kind)
-        .cloned()
-        .unwrap_or_default()
+    all.find(|it| it["type"] == kind).cloned().unwrap_or_default()
 }
 
 /// CH14, CH56 and CH39, as far as conditions go.
 async fn conditions_name_what_is_wrong_with_a_child(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
-    test.cluster
-        .create(&map("theirs", &json!({"a": "theirs"})))
-        .await;
+    test.cluster.create(&map("theirs", &json!({"a": "theirs"}))).await;
     let settings = Settings::with(|it| it.status.conditions = true);
     let operator = test.operator(Registry::new().reconcile(test.selector(), keeping(&test)));
     let working = Working::start(&test.cluster, operator.settings(settings));
     let mut wrong = map("wrong", &json!({}));
     wrong["colour"] = json!("red");
-    let missing =
-        json!({"apiVersion": "nowhere.kopf.dev/v1", "kind": "Missing", "metadata": {"name": "m"}});
+    let missing = json!({"apiVersion": "nowhere.kopf.dev/v1", "kind": "Missing", "metadata": {"name": "m"}});
     for (name, child, reason, is_stalled) in [
-        (
-            "strange",
-            map("theirs", &json!({"a": "ours"})),
-            "ChildNotOurs",
-            false,
-        ),
+        ("strange", map("theirs", &json!({"a": "ours"})), "ChildNotOurs", false),
         ("refused", wrong, "ChildRefused", true),
         ("missing", missing, "ChildKindMissing", false),
     ] {
@@ -94,19 +84,14 @@ async fn an_apply_that_changes_nothing_calls_nobody(cluster: TestCluster) {
     test.create("one", json!({})).await;
     let begun = tokio::time::Instant::now();
     test.calls.until(3).await;
-    assert!(
-        begun.elapsed() >= Duration::from_secs(4),
-        "nobody else calls"
-    );
+    assert!(begun.elapsed() >= Duration::from_secs(4), "nobody else calls");
     working.stop().await;
     assert_eq!(test.calls.all().len(), 3);
     let working = test.start(registry());
     test.calls.until(5).await;
     working.stop().await;
     if test.cluster.journal().is_some() {
-        test.cluster
-            .assert_writes_to("rolebindings", "child", 2)
-            .await;
+        test.cluster.assert_writes_to("rolebindings", "child", 2).await;
     }
 }
 
@@ -120,17 +105,13 @@ async fn fields_of_a_former_manager_are_taken_over(cluster: TestCluster) {
         }
         Ok(Value::Null)
     });
-    let working =
-        test.start(Registry::new().reconcile(test.selector(), function.owns("configmaps")));
+    let working = test.start(Registry::new().reconcile(test.selector(), function.owns("configmaps")));
     let owner = test.create("one", json!({})).await;
     let mut made = map("child", &json!({"a": "1", "x": "old"}));
     made["metadata"]["ownerReferences"] = json!([{
         "apiVersion": owner["apiVersion"], "kind": owner["kind"], "name": "one", "uid": owner["metadata"]["uid"], "controller": true,
     }]);
-    let path = format!(
-        "/api/v1/namespaces/{}/configmaps?fieldManager=old-op",
-        test.cluster.namespace()
-    );
+    let path = format!("/api/v1/namespaces/{}/configmaps?fieldManager=old-op", test.cluster.namespace());
     let created = test.cluster.request("POST", &path, Some(&made)).await;
     created.expect("it is made");
     let theirs = json!({"data": {"t": "theirs"}});
@@ -154,8 +135,7 @@ async fn the_key_of_an_item_that_others_have_too_is_refused_once(cluster: TestCl
             "spec": {"selector": {"app": "a"}, "ports": [{"name": "http", "port": port, "targetPort": 8080}]},
         })
     };
-    let working =
-        test.start(Registry::new().reconcile(test.selector(), keeping(&test).owns("services")));
+    let working = test.start(Registry::new().reconcile(test.selector(), keeping(&test).owns("services")));
     let spec = |port: u16| json!({"children": [service(port)]});
     test.create("one", spec(80)).await;
     test.line("Service `child` is created.").await;
@@ -173,10 +153,7 @@ async fn the_key_of_an_item_that_others_have_too_is_refused_once(cluster: TestCl
     applied.expect("it is applied");
     test.patch("one", json!({"spec": spec(81)})).await;
     let told = test.line("Reconciler 'keep' failed permanently").await;
-    assert!(
-        told.contains("spec.ports[") && told.contains("Duplicate value"),
-        "{told}"
-    );
+    assert!(told.contains("spec.ports[") && told.contains("Duplicate value"), "{told}");
     assert!(told.contains("\"stranger\""), "{told}");
     tokio::time::sleep(Duration::from_secs(3)).await;
     working.stop().await;
@@ -192,22 +169,13 @@ async fn an_immutable_child_is_an_error_and_is_not_deleted(cluster: TestCluster)
             "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": image}]}}},
         })
     };
-    let working =
-        test.start(Registry::new().reconcile(test.selector(), keeping(&test).owns("jobs")));
+    let working = test.start(Registry::new().reconcile(test.selector(), keeping(&test).owns("jobs")));
     test.create("one", json!({"children": [job("a")]})).await;
     test.line("Job `child` is created.").await;
-    let made = test
-        .cluster
-        .get("jobs", "child")
-        .await
-        .expect("it is there");
-    test.patch("one", json!({"spec": {"children": [job("b")]}}))
-        .await;
+    let made = test.cluster.get("jobs", "child").await.expect("it is there");
+    test.patch("one", json!({"spec": {"children": [job("b")]}})).await;
     let told = test.line("Reconciler 'keep' failed permanently").await;
-    assert!(
-        told.contains("spec.template") && told.contains("field is immutable"),
-        "{told}"
-    );
+    assert!(told.contains("spec.template") && told.contains("field is immutable"), "{told}");
     let now = test.cluster.get("jobs", "child").await.expect("it stays");
     assert_eq!(now["metadata"]["uid"], made["metadata"]["uid"]);
     assert!(now["metadata"]["deletionTimestamp"].is_null());
@@ -230,8 +198,7 @@ async fn the_version_of_the_kind_of_a_child_changes(cluster: TestCluster) {
         let api_version = format!("{group}/{version}");
         json!({"apiVersion": api_version, "kind": "KopfExample", "metadata": {"name": name}, "spec": {"size": 1}})
     };
-    let both =
-        |version: &str| json!({"children": [child("kept", version), child("left", version)]});
+    let both = |version: &str| json!({"children": [child("kept", version), child("left", version)]});
     let apply = async |versions: &[(&str, bool, bool)]| {
         let crd = definition_of_versions(&group, versions);
         test.cluster.apply(&crd.to_string()).await;
@@ -246,10 +213,7 @@ async fn the_version_of_the_kind_of_a_child_changes(cluster: TestCluster) {
     test.calls.until(2).await;
     apply(&[("v1", false, false), ("v2", true, true)]).await;
     // Drift is seen, and put right.
-    let inner = Inner {
-        test: &test,
-        group: group.clone(),
-    };
+    let inner = Inner { test: &test, group: group.clone() };
     let edit = json!({"spec": {"size": 5}});
     inner.until("kept", Some(&edit), Result::is_ok).await;
     let is_right = |it: &Result<Value, _>| it.as_ref().is_ok_and(|it| it["spec"]["size"] == 1);
@@ -273,11 +237,7 @@ impl Inner<'_> {
     /// Read one of them, or change it.
     async fn ask(&self, name: &str, edit: Option<&Value>) -> Answer {
         let cluster = &self.test.cluster;
-        let path = format!(
-            "/apis/{}/v2/namespaces/{}/{KIND}/{name}",
-            self.group,
-            cluster.namespace()
-        );
+        let path = format!("/apis/{}/v2/namespaces/{}/{KIND}/{name}", self.group, cluster.namespace());
         let method = if edit.is_some() { "PATCH" } else { "GET" };
         cluster.request(method, &path, edit).await
     }
@@ -346,10 +306,8 @@ async fn two_operators_that_want_one_field_slow_down(cluster: TestCluster) {
 /// CH45.
 async fn an_autoscaler_is_told_of_and_may_have_its_field(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
-    let working =
-        test.start(Registry::new().reconcile(test.selector(), keeping(&test).owns("deployments")));
-    test.create("one", json!({"children": [deployment("web", 2)]}))
-        .await;
+    let working = test.start(Registry::new().reconcile(test.selector(), keeping(&test).owns("deployments")));
+    test.create("one", json!({"children": [deployment("web", 2)]})).await;
     test.line("Deployment `web` is created.").await;
     // Two writes of one manager in one second could not be told from an apply under the operator's name.
     let scale = async |replicas: u32, manager: &str| {
@@ -362,22 +320,14 @@ async fn an_autoscaler_is_told_of_and_may_have_its_field(cluster: TestCluster) {
         scaled.expect("it is scaled");
     };
     scale(5, "first").await;
-    let told = test
-        .line("Deployment `web` was changed by others: .spec.replicas")
-        .await;
-    assert!(
-        told.contains("by the subresource `scale`, as autoscalers do"),
-        "{told}"
-    );
+    let told = test.line("Deployment `web` was changed by others: .spec.replicas").await;
+    assert!(told.contains("by the subresource `scale`, as autoscalers do"), "{told}");
     let mut without = deployment("web", 2);
     without["spec"]["replicas"] = Value::Null;
     let wanted = json!([without, map("seen", &json!({}))]);
-    test.patch("one", json!({"spec": {"children": wanted}}))
-        .await;
+    test.patch("one", json!({"spec": {"children": wanted}})).await;
     // The call that has seen this has applied the Deployment first.
-    test.cluster
-        .until("it is seen", "configmaps", "seen", |it| it.is_some())
-        .await;
+    test.cluster.until("it is seen", "configmaps", "seen", |it| it.is_some()).await;
     let left = test.cluster.get("deployments", "web").await;
     let entries = left.expect("it is there")["metadata"]["managedFields"].clone();
     let mut entries = entries.as_array().into_iter().flatten();
@@ -387,8 +337,7 @@ async fn an_autoscaler_is_told_of_and_may_have_its_field(cluster: TestCluster) {
     let before = test.calls.all().len();
     scale(7, "second").await;
     // What comes later is seen, and nothing was between.
-    test.patch("one", json!({"metadata": {"labels": {"a": "b"}}}))
-        .await;
+    test.patch("one", json!({"metadata": {"labels": {"a": "b"}}})).await;
     test.calls.until(before + 1).await;
     let now = test.cluster.get("deployments", "web").await;
     assert_eq!(now.expect("it is there")["spec"]["replicas"], 7);

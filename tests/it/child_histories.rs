@@ -61,15 +61,8 @@ fn children_are_what_the_last_call_wanted() {
         total.children += tally.children;
     });
     let Some(count) = count else { return };
-    let Tally {
-        specs,
-        drifts,
-        applies,
-        takeovers,
-        troubles,
-        starts,
-        children,
-    } = total.into_inner().expect("no panics here");
+    let Tally { specs, drifts, applies, takeovers, troubles, starts, children } =
+        total.into_inner().expect("no panics here");
     say(&format!(
         "{count} histories of children: {specs} specs, {drifts} edits of children by others, {applies} applies under the operator's name, \
          {takeovers} takeovers, {troubles} troubles, {starts} starts; {children} children at rest, missing, wrong or left over: 0"
@@ -83,10 +76,7 @@ fn play(seed: Seed, lines: Option<&Lines>) -> Result<Tally, Failure> {
         history.play().await?;
         Ok(history.tally)
     });
-    played.map_err(|why| Failure {
-        why,
-        story: story.into_inner().expect("no panics here"),
-    })
+    played.map_err(|why| Failure { why, story: story.into_inner().expect("no panics here") })
 }
 
 struct History<'a> {
@@ -220,11 +210,7 @@ impl<'a> History<'a> {
     }
 
     async fn restart(&mut self, is_kill: bool) {
-        self.tell(if is_kill {
-            "the operator is killed"
-        } else {
-            "the operator is stopped"
-        });
+        self.tell(if is_kill { "the operator is killed" } else { "the operator is stopped" });
         for working in std::mem::take(&mut self.working) {
             if is_kill {
                 working.kill().await;
@@ -257,9 +243,7 @@ impl<'a> History<'a> {
     }
 
     fn refuse(&mut self) {
-        let verb = *self
-            .dice
-            .pick(&[Verb::Patch, Verb::Patch, Verb::Delete, Verb::Get]);
+        let verb = *self.dice.pick(&[Verb::Patch, Verb::Patch, Verb::Delete, Verb::Get]);
         let fault = match self.dice.roll(6) {
             0 => Fault::answer(500),
             1 => Fault::answer(403),
@@ -287,13 +271,9 @@ impl<'a> History<'a> {
             "PATCH" => "application/merge-patch+json",
             _ => "application/json",
         };
-        let body = body
-            .map(|it| it.to_string().into_bytes())
-            .unwrap_or_default();
+        let body = body.map(|it| it.to_string().into_bytes()).unwrap_or_default();
         let request = http::Request::builder().method(method).uri(path);
-        let request = request
-            .header("content-type", kind)
-            .header("user-agent", USER);
+        let request = request.header("content-type", kind).header("user-agent", USER);
         let request = request.body(body).expect("a valid request");
         self.user.request::<Value>(request).await.ok()
     }
@@ -309,16 +289,10 @@ impl<'a> History<'a> {
             wanted.insert((kind, name), self.dice.roll(3).to_string());
         }
         self.tell(format!("{owner} wants {wanted:?}"));
-        let children: Vec<Value> = wanted
-            .iter()
-            .map(|((kind, name), data)| child(*kind, name, data))
-            .collect();
+        let children: Vec<Value> =
+            wanted.iter().map(|((kind, name), data)| child(*kind, name, data)).collect();
         let spec = json!({"spec": {"children": children}});
-        if self
-            .request("PATCH", &owner_path(owner), Some(&spec))
-            .await
-            .is_none()
-        {
+        if self.request("PATCH", &owner_path(owner), Some(&spec)).await.is_none() {
             let mut object = spec;
             object["apiVersion"] = json!(format!("{GROUP}/v1"));
             object["kind"] = json!("KopfExample");
@@ -400,13 +374,9 @@ impl<'a> History<'a> {
                     it["ownerReferences"][0]["name"] == **owner
                         && it["labels"]["tester.kopf.rs/owned"] == "true"
                 });
-                let is_right = object
-                    .as_ref()
-                    .is_some_and(|it| it["data"]["a"] == encoded(data));
+                let is_right = object.as_ref().is_some_and(|it| it["data"]["a"] == encoded(data));
                 if !is_owned || !is_right {
-                    wrong.push(format!(
-                        "{when}: {owner} wants {kind} {name} with {data}: {object:?}"
-                    ));
+                    wrong.push(format!("{when}: {owner} wants {kind} {name} with {data}: {object:?}"));
                 }
                 self.tally.children += 1;
             }

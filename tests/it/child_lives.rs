@@ -37,23 +37,15 @@ async fn keep_all(context: Context) -> HandlerResult<Value> {
 
 async fn children_are_made_with_one_apply_each(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
-    let keeping = test
-        .handler("keep", keep_all)
-        .owns("deployments")
-        .owns("services");
+    let keeping = test.handler("keep", keep_all).owns("deployments").owns("services");
     let working = test.start(Registry::new().reconcile(test.selector(), keeping));
     let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"}, "spec": {"selector": {"app": "a"}, "ports": [{"port": 80}]}});
-    test.create("one", json!({"children": [deployment("web", 1), service]}))
-        .await;
-    test.until("it is said", "one", |it| it["status"]["kept"] == 2)
-        .await;
+    test.create("one", json!({"children": [deployment("web", 1), service]})).await;
+    test.until("it is said", "one", |it| it["status"]["kept"] == 2).await;
     working.stop().await;
     for kind in ["deployments", "services"] {
         let made = test.cluster.get(kind, "web").await.expect("it is there");
-        assert_eq!(
-            made["metadata"]["annotations"]["tester.kopf.rs/set"],
-            "keep"
-        );
+        assert_eq!(made["metadata"]["annotations"]["tester.kopf.rs/set"], "keep");
         assert_eq!(made["metadata"]["ownerReferences"][0]["controller"], true);
         assert!(is_ours(&made));
         if test.cluster.journal().is_some() {
@@ -72,8 +64,7 @@ async fn a_restart_costs_one_request_for_each_child(cluster: TestCluster) {
     let registry = || Registry::new().reconcile(test.selector(), keeping(&test));
     for number in 0..OWNERS {
         let child = map(&format!("of-{number}"), &json!({"a": "1"}));
-        test.create(&format!("w-{number}"), json!({"children": [child]}))
-            .await;
+        test.create(&format!("w-{number}"), json!({"children": [child]})).await;
     }
     let working = test.start(registry());
     test.calls.until(OWNERS).await;
@@ -94,11 +85,7 @@ async fn a_restart_costs_one_request_for_each_child(cluster: TestCluster) {
     let more = asked().await.split_off(asked_before);
     let (applies, looks): (Vec<_>, Vec<_>) = more.iter().partition(|it| it.verb == "patch");
     // A child that its watch has not listed yet is looked at before. In memory, it has listed all of them by then.
-    let most = if test.cluster.server() == Server::Memory {
-        0
-    } else {
-        OWNERS
-    };
+    let most = if test.cluster.server() == Server::Memory { 0 } else { OWNERS };
     assert!(applies.len() <= OWNERS, "{applies:?}");
     assert!(looks.len() <= most, "{looks:?}");
     assert_eq!(test.cluster.list("configmaps").await, before);
@@ -121,17 +108,8 @@ async fn what_a_skipped_apply_returns_is_read_when_it_is_asked_for(cluster: Test
     let working = test.start(Registry::new().reconcile(test.selector(), reading));
     test.create("one", json!({"turn": 1})).await;
     until(&test, "it is made", |_| true).await;
-    let path = format!(
-        "/api/v1/namespaces/{}/configmaps/child",
-        test.cluster.namespace()
-    );
-    let reads = || {
-        test.cluster
-            .asked()
-            .iter()
-            .filter(|it| it.path == path && it.verb == "get")
-            .count()
-    };
+    let path = format!("/api/v1/namespaces/{}/configmaps/child", test.cluster.namespace());
+    let reads = || test.cluster.asked().iter().filter(|it| it.path == path && it.verb == "get").count();
     for turn in 2..=5 {
         test.patch("one", json!({"spec": {"turn": turn}})).await;
         test.calls.until(turn).await;
@@ -139,9 +117,7 @@ async fn what_a_skipped_apply_returns_is_read_when_it_is_asked_for(cluster: Test
     }
     working.stop().await;
     if test.cluster.journal().is_some() {
-        test.cluster
-            .assert_writes_to("configmaps", "child", 1)
-            .await;
+        test.cluster.assert_writes_to("configmaps", "child", 1).await;
         // One look before the first apply, and two reads that were asked for.
         assert_eq!(reads(), 3);
     }
@@ -156,24 +132,14 @@ async fn what_is_read_is_kept_in_memory(cluster: TestCluster) {
         context.patch(|patch| patch["status"]["read"] = json!(read.and_then(|it| it.data)));
         Ok(Value::Null)
     });
-    let working =
-        test.start(Registry::new().reconcile(test.selector(), reading.reads("configmaps")));
+    let working = test.start(Registry::new().reconcile(test.selector(), reading.reads("configmaps")));
     test.create("one", json!({})).await;
-    test.until("it is read", "one", |it| {
-        it["status"]["read"] == json!({"a": "1"})
-    })
-    .await;
-    test.cluster
-        .patch("configmaps", "child", &json!({"data": {"b": "theirs"}}))
-        .await;
+    test.until("it is read", "one", |it| it["status"]["read"] == json!({"a": "1"})).await;
+    test.cluster.patch("configmaps", "child", &json!({"data": {"b": "theirs"}})).await;
     let both = json!({"a": "1", "b": "theirs"});
-    test.until("it is read again", "one", |it| it["status"]["read"] == both)
-        .await;
+    test.until("it is read again", "one", |it| it["status"]["read"] == both).await;
     working.stop().await;
-    let path = format!(
-        "/api/v1/namespaces/{}/configmaps/child",
-        test.cluster.namespace()
-    );
+    let path = format!("/api/v1/namespaces/{}/configmaps/child", test.cluster.namespace());
     test.logged().await;
     let asked = test.cluster.asked_about(&path);
     let verbs: Vec<&str> = asked.iter().map(|it| it.verb.as_str()).collect();
@@ -183,18 +149,14 @@ async fn what_is_read_is_kept_in_memory(cluster: TestCluster) {
 async fn late_events_of_a_former_owner_concern_nobody(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let server = test.cluster.in_process().expect("a server in the process");
-    let late = Fault::late(Duration::from_secs(5))
-        .on(Verb::Watch)
-        .plural("configmaps");
+    let late = Fault::late(Duration::from_secs(5)).on(Verb::Watch).plural("configmaps");
     let _late = server.fault(late);
     let working = test.start(Registry::new().reconcile(test.selector(), keeping(&test)));
     let first = settled(&test).await;
     test.delete("one").await;
     test.until_gone("one").await;
     let gone = |object: Option<&Value>| object.is_none();
-    test.cluster
-        .until("it is gone", "configmaps", "child", gone)
-        .await;
+    test.cluster.until("it is gone", "configmaps", "child", gone).await;
     let again = settled(&test).await;
     assert_ne!(again["metadata"]["uid"], first["metadata"]["uid"]);
     tokio::time::sleep(Duration::from_secs(30)).await;
@@ -204,16 +166,13 @@ async fn late_events_of_a_former_owner_concern_nobody(cluster: TestCluster) {
 
 async fn a_child_with_a_generated_name_is_made_once(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
-    let late = Fault::late(Duration::from_secs(2))
-        .on(Verb::Watch)
-        .plural("configmaps");
+    let late = Fault::late(Duration::from_secs(2)).on(Verb::Watch).plural("configmaps");
     let server = test.cluster.in_process();
     let _late = server.map(|server| server.fault(late));
     let working = test.start(Registry::new().reconcile(test.selector(), keeping(&test)));
     let mut child = map("", &json!({"a": "1"}));
     child["metadata"] = json!({"generateName": "job-"});
-    test.create("one", json!({"children": [child], "turn": 0}))
-        .await;
+    test.create("one", json!({"children": [child], "turn": 0})).await;
     test.calls.until(1).await;
     test.patch("one", json!({"spec": {"turn": 1}})).await;
     test.calls.until(2).await;
@@ -227,9 +186,7 @@ async fn a_child_with_a_generated_name_is_made_once(cluster: TestCluster) {
 async fn a_deleted_child_is_never_seen_alive(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let server = test.cluster.in_process().expect("a server in the process");
-    let late = Fault::late(Duration::from_secs(2))
-        .on(Verb::Watch)
-        .plural("configmaps");
+    let late = Fault::late(Duration::from_secs(2)).on(Verb::Watch).plural("configmaps");
     let _late = server.fault(late);
     let deleting = test.handler("create_fn", |context| async move {
         let children = context.children()?;
@@ -242,21 +199,14 @@ async fn a_deleted_child_is_never_seen_alive(cluster: TestCluster) {
         children.delete(&free).await?;
         let held = children.read(&held).await?.unwrap_or_default();
         let gone = children.read(&free).await?.is_none();
-        Ok(json!([
-            held["metadata"]["deletionTimestamp"].is_string(),
-            gone
-        ]))
+        Ok(json!([held["metadata"]["deletionTimestamp"].is_string(), gone]))
     });
     let registry = Registry::new()
         .on_create(test.selector(), deleting)
         .reconcile(test.selector(), test.noting("read").reads("configmaps"));
     let working = test.start(registry);
     test.create("one", json!({})).await;
-    let seen = test
-        .until("it is said", "one", |it| {
-            it["status"]["create_fn"].is_array()
-        })
-        .await;
+    let seen = test.until("it is said", "one", |it| it["status"]["create_fn"].is_array()).await;
     assert_eq!(seen["status"]["create_fn"], json!([true, true]));
     working.stop().await;
 }
@@ -286,9 +236,7 @@ async fn an_owner_that_is_deleted_meanwhile_leaves_no_children(cluster: TestClus
     working.stop().await;
     for name in ["child", "second"] {
         let gone = |object: Option<&Value>| object.is_none();
-        test.cluster
-            .until("it is gone", "configmaps", name, gone)
-            .await;
+        test.cluster.until("it is gone", "configmaps", name, gone).await;
     }
 }
 
@@ -298,10 +246,7 @@ async fn a_refused_child_shows_in_the_conditions(cluster: TestCluster) {
     let refusing = server.fault(Fault::answer(403).on(Verb::Patch).plural("configmaps"));
     let settings = Settings::with(|it| it.status.conditions = true);
     let creating = test.handler("make", |context| async move {
-        context
-            .children()?
-            .apply(&map("child", &json!({"a": "1"})))
-            .await?;
+        context.children()?.apply(&map("child", &json!({"a": "1"}))).await?;
         Ok(Value::Null)
     });
     let operator = test.operator(Registry::new().on_create(test.selector(), creating));
@@ -309,25 +254,15 @@ async fn a_refused_child_shows_in_the_conditions(cluster: TestCluster) {
     test.create("one", json!({})).await;
     let condition = |it: &Value| {
         let all = it["status"]["conditions"].as_array();
-        all.into_iter()
-            .flatten()
-            .find(|it| it["type"] == "Ready")
-            .cloned()
-            .unwrap_or_default()
+        all.into_iter().flatten().find(|it| it["type"] == "Ready").cloned().unwrap_or_default()
     };
-    let told = test
-        .until("it is told", "one", |it| condition(it)["status"] == "False")
-        .await;
+    let told = test.until("it is told", "one", |it| condition(it)["status"] == "False").await;
     let condition_told = condition(&told);
     assert_eq!(condition_told["reason"], "ChildRefused");
     let message = condition_told["message"].as_str().unwrap_or_default();
-    assert!(
-        message.contains("ConfigMap `child` cannot be applied now"),
-        "{message}"
-    );
+    assert!(message.contains("ConfigMap `child` cannot be applied now"), "{message}");
     drop(refusing);
-    test.until("it heals", "one", |it| condition(it)["status"] == "True")
-        .await;
+    test.until("it heals", "one", |it| condition(it)["status"] == "True").await;
     working.stop().await;
 }
 
@@ -338,10 +273,7 @@ async fn a_namespace_that_ends_takes_no_children_and_is_left_alone(cluster: Test
     test.cluster.create(&namespace).await;
     let path = format!("/api/v1/namespaces/{ending}/configmaps");
     let held = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "held", "finalizers": ["kopf.dev/held"]}});
-    test.cluster
-        .request("POST", &path, Some(&held))
-        .await
-        .expect("it is made");
+    test.cluster.request("POST", &path, Some(&held)).await.expect("it is made");
     test.cluster.delete("namespaces", ending).await;
     let making = test.handler("make", move |context| async move {
         let mut child = map("child", &json!({}));
@@ -355,12 +287,7 @@ async fn a_namespace_that_ends_takes_no_children_and_is_left_alone(cluster: Test
     assert!(told.contains("is being terminated"), "{told}");
     tokio::time::sleep(Duration::from_secs(600)).await;
     let child = format!("{path}/child");
-    let asked = test
-        .cluster
-        .asked()
-        .iter()
-        .filter(|it| it.path == child)
-        .count();
+    let asked = test.cluster.asked().iter().filter(|it| it.path == child).count();
     assert!(asked <= 3, "{asked} requests");
     working.stop().await;
 }
@@ -369,8 +296,7 @@ async fn a_thousand_children_of_one_owner(cluster: TestCluster) {
     const CHILDREN: usize = 1000;
     let test = TestOperator::of(cluster).await;
     let making = test.handler("keep", |context| async move {
-        let (count, data): (usize, String) =
-            (context.read("spec.count")?, context.read("spec.data")?);
+        let (count, data): (usize, String) = (context.read("spec.count")?, context.read("spec.data")?);
         let wanted = (0..count).map(|it| map(&format!("of-{it}"), &json!({"a": data})));
         context.children()?.set(wanted.collect::<Vec<_>>()).await?;
         context.patch(|patch| patch["status"]["kept"] = json!([count, data]));
@@ -386,31 +312,22 @@ async fn a_thousand_children_of_one_owner(cluster: TestCluster) {
     };
     let kept = async |spec: Value| {
         let expected = json!([spec["count"], spec["data"]]);
-        test.until("they are kept", "one", |it| {
-            it["status"]["kept"] == expected
-        })
-        .await
+        test.until("they are kept", "one", |it| it["status"]["kept"] == expected).await
     };
     let spec = |count: usize, data: &str| json!({"count": count, "data": data});
     test.create("one", spec(CHILDREN, "1")).await;
     kept(spec(CHILDREN, "1")).await;
     assert_eq!(writes().await, (CHILDREN, 0));
     // One is edited by hand: that is one apply.
-    test.cluster
-        .patch("configmaps", "of-7", &json!({"data": {"a": "2"}}))
-        .await;
+    test.cluster.patch("configmaps", "of-7", &json!({"data": {"a": "2"}})).await;
     let is_right = |object: Option<&Value>| object.is_some_and(|it| it["data"]["a"] == "1");
-    test.cluster
-        .until("it is put right", "configmaps", "of-7", is_right)
-        .await;
+    test.cluster.until("it is put right", "configmaps", "of-7", is_right).await;
     test.nothing_more(Duration::from_secs(10)).await;
     assert_eq!(writes().await, (CHILDREN + 1, 0));
-    test.patch("one", json!({"spec": spec(CHILDREN, "3")}))
-        .await;
+    test.patch("one", json!({"spec": spec(CHILDREN, "3")})).await;
     kept(spec(CHILDREN, "3")).await;
     assert_eq!(writes().await, (2 * CHILDREN + 1, 0));
-    test.patch("one", json!({"spec": spec(CHILDREN / 2, "3")}))
-        .await;
+    test.patch("one", json!({"spec": spec(CHILDREN / 2, "3")})).await;
     kept(spec(CHILDREN / 2, "3")).await;
     assert_eq!(writes().await, (2 * CHILDREN + 1, CHILDREN / 2));
     test.delete("one").await;

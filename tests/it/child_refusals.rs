@@ -34,9 +34,7 @@ fn start(test: &TestOperator) -> Working {
 fn ready(object: &Value) -> Value {
     let all = object["status"]["conditions"].as_array();
     let mut all = all.into_iter().flatten();
-    all.find(|it| it["type"] == "Ready")
-        .cloned()
-        .unwrap_or_default()
+    all.find(|it| it["type"] == "Ready").cloned().unwrap_or_default()
 }
 
 /// Await that the owner's condition says why it is not ready.
@@ -49,15 +47,11 @@ async fn told(test: &TestOperator, reason: &str, why: &str) {
     let told = test.until("its condition says why", "one", says).await;
     let message = ready(&told)["message"].to_string();
     let rule = "To grant it";
-    assert!(
-        !message.contains(rule),
-        "no permission is missing: {message}"
-    );
+    assert!(!message.contains(rule), "no permission is missing: {message}");
 }
 
 async fn healed(test: &TestOperator) {
-    test.until("it is ready", "one", |it| ready(it)["status"] == "True")
-        .await;
+    test.until("it is ready", "one", |it| ready(it)["status"] == "True").await;
     let lines = test.cluster.lines();
     let for_good = lines.count(|line| line.contains("failed permanently"));
     assert_eq!(for_good, 0, "{}", lines.all().join("\n"));
@@ -129,9 +123,7 @@ async fn a_webhook_refuses_a_child_until_it_is_gone(cluster: TestCluster) {
     test.create("one", json!({"children": [child]})).await;
     told(&test, "ChildRefused", "no such thing").await;
     assert_eq!(test.cluster.get("configmaps", "child").await, None);
-    test.cluster
-        .delete(WEBHOOKS, test.cluster.namespace())
-        .await;
+    test.cluster.delete(WEBHOOKS, test.cluster.namespace()).await;
     until(&test, "it is made", |it| it["data"]["a"] == "1").await;
     healed(&test).await;
     working.stop().await;
@@ -155,13 +147,9 @@ async fn a_webhook_refuses_a_deletion_until_it_is_gone(cluster: TestCluster) {
     let working = start(&test);
     test.calls.until(4).await;
     assert!(test.cluster.get("configmaps", "child").await.is_some());
-    test.cluster
-        .delete(WEBHOOKS, test.cluster.namespace())
-        .await;
+    test.cluster.delete(WEBHOOKS, test.cluster.namespace()).await;
     let gone = |object: Option<&Value>| object.is_none();
-    test.cluster
-        .until("it is deleted", "configmaps", "child", gone)
-        .await;
+    test.cluster.until("it is deleted", "configmaps", "child", gone).await;
     healed(&test).await;
     working.stop().await;
 }

@@ -44,10 +44,7 @@ fn map(name: &str, data: &Value) -> Value {
 
 /// What the object is to have.
 fn maps(names: &[&str]) -> Value {
-    let maps: Vec<Value> = names
-        .iter()
-        .map(|name| map(name, &json!({"a": "1"})))
-        .collect();
+    let maps: Vec<Value> = names.iter().map(|name| map(name, &json!({"a": "1"}))).collect();
     json!({"children": maps})
 }
 
@@ -62,14 +59,8 @@ async fn labelled(test: &TestOperator) -> Vec<String> {
     let all = test.cluster.list("configmaps").await;
     let is_ours = |it: &&Value| it["metadata"]["labels"]["tester.kopf.rs/owned"] == "true";
     let names = all.iter().filter(is_ours);
-    let mut names: Vec<String> = names
-        .map(|it| {
-            it["metadata"]["name"]
-                .as_str()
-                .unwrap_or_default()
-                .to_owned()
-        })
-        .collect();
+    let mut names: Vec<String> =
+        names.map(|it| it["metadata"]["name"].as_str().unwrap_or_default().to_owned()).collect();
     names.sort();
     names
 }
@@ -89,9 +80,7 @@ async fn what_a_set_has_no_more_is_deleted(cluster: TestCluster) {
     test.calls.until(3).await;
     if test.cluster.journal().is_some() {
         for (name, writes) in [("a", 2), ("b", 1), ("c", 2), ("d", 1)] {
-            test.cluster
-                .assert_writes_to("configmaps", name, writes)
-                .await;
+            test.cluster.assert_writes_to("configmaps", name, writes).await;
         }
     }
     working.stop().await;
@@ -105,9 +94,7 @@ async fn an_empty_set_deletes_only_direct_children_of_this_handler(cluster: Test
         let named = |kind: &str| map(&format!("{kind}-of-{name}"), &json!({}));
         let children = context.children()?;
         children.apply(&named("applied")).await?;
-        children
-            .set((Some(named("first")), [named("second")]))
-            .await?;
+        children.set((Some(named("first")), [named("second")])).await?;
         Ok(Value::Null)
     });
     let registry = Registry::new()
@@ -135,13 +122,7 @@ async fn an_empty_set_deletes_only_direct_children_of_this_handler(cluster: Test
     until(&test, "configmaps", "a", false).await;
     let rest: Vec<String> = labelled(&test).await;
     let stays = |name: &str| rest.iter().any(|it| it == name);
-    for name in [
-        "applied-of-one",
-        "copy",
-        "first-of-one",
-        "of-two",
-        "second-of-one",
-    ] {
+    for name in ["applied-of-one", "copy", "first-of-one", "of-two", "second-of-one"] {
         assert!(stays(name), "{name} is not among {rest:?}");
     }
     let asked = test.cluster.writes_to("configmaps", "grandchild").await;
@@ -213,10 +194,7 @@ async fn a_refused_deletion_is_tried_again(cluster: TestCluster) {
     let refusing = server.fault(Fault::answer(403).on(Verb::Delete).plural("configmaps"));
     test.patch("one", json!({"spec": maps(&["b"])})).await;
     let told = test.line("Reconciler 'keep' failed temporarily").await;
-    assert!(
-        told.contains("ConfigMap `a` cannot be deleted now"),
-        "{told}"
-    );
+    assert!(told.contains("ConfigMap `a` cannot be deleted now"), "{told}");
     working.stop().await;
     let working = test.start(registry());
     test.calls.until(3).await;
@@ -228,8 +206,7 @@ async fn a_refused_deletion_is_tried_again(cluster: TestCluster) {
 
 async fn a_kind_that_is_owned_no_more_is_cleaned_up(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
-    let secret =
-        |name: &str| json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}});
+    let secret = |name: &str| json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}});
     let keeping = || test.handler("keep", keep).owns("configmaps");
     let both = keeping().owns("secrets");
     let working = test.start(Registry::new().reconcile(test.selector(), both));
@@ -257,18 +234,10 @@ async fn a_kind_that_is_owned_no_more_is_cleaned_up(cluster: TestCluster) {
 async fn a_kind_that_cannot_be_listed_is_not_pruned_until_it_can(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let server = test.cluster.in_process().expect("a server in the process");
-    let keeping = || {
-        test.handler("keep", keep)
-            .owns("configmaps")
-            .owns("secrets")
-    };
+    let keeping = || test.handler("keep", keep).owns("configmaps").owns("secrets");
     let working = test.start(Registry::new().reconcile(test.selector(), keeping()));
     let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}});
-    test.create(
-        "one",
-        json!({"children": [map("a", &json!({})), map("b", &json!({})), secret]}),
-    )
-    .await;
+    test.create("one", json!({"children": [map("a", &json!({})), map("b", &json!({})), secret]})).await;
     until(&test, "secrets", "s", true).await;
     until(&test, "configmaps", "b", true).await;
     working.stop().await;
@@ -289,14 +258,10 @@ async fn a_kind_that_cannot_be_listed_is_not_pruned_until_it_can(cluster: TestCl
 
 async fn a_set_without_a_watch_is_refused(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
-    let working =
-        test.start(Registry::new().reconcile(test.selector(), test.handler("keep", keep)));
+    let working = test.start(Registry::new().reconcile(test.selector(), test.handler("keep", keep)));
     test.create("one", maps(&["a"])).await;
     let told = test.line("Reconciler 'keep' failed permanently").await;
-    assert!(
-        told.contains("no handler names its kind in `owns`"),
-        "{told}"
-    );
+    assert!(told.contains("no handler names its kind in `owns`"), "{told}");
     assert!(labelled(&test).await.is_empty());
     working.stop().await;
 }
@@ -312,21 +277,17 @@ async fn a_child_that_is_let_go_stays(cluster: TestCluster) {
             assert_eq!((gone, again, other), (true, false, false));
             children.set(()).await?;
         } else {
-            children
-                .set([map("a", &json!({"a": "1"})), map("b", &json!({}))])
-                .await?;
+            children.set([map("a", &json!({"a": "1"})), map("b", &json!({}))]).await?;
         }
         Ok(Value::Null)
     });
-    let working =
-        test.start(Registry::new().reconcile(test.selector(), letting_go.owns("configmaps")));
+    let working = test.start(Registry::new().reconcile(test.selector(), letting_go.owns("configmaps")));
     test.create("one", json!({})).await;
     until(&test, "configmaps", "a", true).await;
     until(&test, "configmaps", "b", true).await;
     test.patch("one", json!({"spec": {"size": 1}})).await;
     until(&test, "configmaps", "b", false).await;
-    test.line("ConfigMap `a` is let go: it is no child any more.")
-        .await;
+    test.line("ConfigMap `a` is let go: it is no child any more.").await;
     test.delete("one").await;
     test.until_gone("one").await;
     working.stop().await;
@@ -354,29 +315,16 @@ async fn read_own_writes(context: Context) -> HandlerResult<Value> {
     children.set([map("child", &json!({"a": "3"}))]).await?;
     let again = children.get::<ConfigMap>("child").await?;
     let is_another = again.as_ref().and_then(|it| it.metadata.uid.clone()) != uid;
-    Ok(json!([
-        data(before),
-        data(made),
-        changed,
-        data(gone),
-        data(again),
-        is_another
-    ]))
+    Ok(json!([data(before), data(made), changed, data(gone), data(again), is_another]))
 }
 
 async fn what_a_handler_reads_is_never_older_than_what_it_has_written(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let server = test.cluster.in_process().expect("a server in the process");
-    let _late = server.fault(
-        Fault::late(Duration::from_secs(2))
-            .on(Verb::Watch)
-            .plural("configmaps"),
-    );
+    let _late = server.fault(Fault::late(Duration::from_secs(2)).on(Verb::Watch).plural("configmaps"));
     let create = test.handler("create_fn", read_own_writes);
     let reading = test.noting("read").reads("configmaps");
-    let registry = Registry::new()
-        .on_create(test.selector(), create)
-        .reconcile(test.selector(), reading);
+    let registry = Registry::new().on_create(test.selector(), create).reconcile(test.selector(), reading);
     let working = test.start(registry);
     // The children are listed by then.
     tokio::time::sleep(Duration::from_secs(10)).await;
@@ -390,9 +338,7 @@ async fn what_a_handler_reads_is_never_older_than_what_it_has_written(cluster: T
 
 async fn a_child_is_read_as_a_type_or_as_json(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
-    test.cluster
-        .create(&map("theirs", &json!({"a": "1"})))
-        .await;
+    test.cluster.create(&map("theirs", &json!({"a": "1"}))).await;
     let create = test.handler("create_fn", |context| async move {
         let children = context.children()?;
         children.apply(&map("mine", &json!({"a": "1"}))).await?;
@@ -414,10 +360,7 @@ async fn a_child_is_read_as_a_type_or_as_json(cluster: TestCluster) {
     let mut told = read["status"]["create_fn"].clone();
     assert!(told["managers"].is_null());
     told.as_object_mut().map(|it| it.remove("managers"));
-    assert_eq!(
-        told,
-        json!({"mine": data, "same": data, "kind": "ConfigMap", "others": true})
-    );
+    assert_eq!(told, json!({"mine": data, "same": data, "kind": "ConfigMap", "others": true}));
     working.stop().await;
 }
 
@@ -432,15 +375,9 @@ async fn what_nobody_controls_is_adopted_where_that_is_asked_for(cluster: TestCl
     test.cluster.create(&controlled).await;
     let keeping = test.handler("keep", |context| async move {
         let children = context.children()?;
-        let adopted = children
-            .adopting()
-            .apply(&map("theirs", &json!({"a": "ours"})))
-            .await?;
+        let adopted = children.adopting().apply(&map("theirs", &json!({"a": "ours"}))).await?;
         assert!(!adopted.is_created());
-        let refused = children
-            .adopting()
-            .apply(&map("controlled", &json!({"a": "ours"})))
-            .await;
+        let refused = children.adopting().apply(&map("controlled", &json!({"a": "ours"}))).await;
         let refused = refused.expect_err("another object controls it");
         let plainly = children.apply(&map("plain", &json!({"a": "ours"}))).await;
         Ok(json!([refused.to_string(), plainly.is_ok()]))
@@ -450,10 +387,7 @@ async fn what_nobody_controls_is_adopted_where_that_is_asked_for(cluster: TestCl
     let done = |it: &Value| it["status"]["keep"].is_array();
     let told = test.until("it is handled", "one", done).await;
     let refused = told["status"]["keep"][0].as_str().unwrap_or_default();
-    assert!(
-        refused.contains("controlled by ConfigMap `theirs`"),
-        "{refused}"
-    );
+    assert!(refused.contains("controlled by ConfigMap `theirs`"), "{refused}");
     let adopted = until(&test, "configmaps", "theirs", true).await;
     assert_eq!(adopted["data"], json!({"a": "ours", "b": "theirs"}));
     assert_eq!(adopted["metadata"]["ownerReferences"][0]["name"], "one");

@@ -51,15 +51,9 @@ async fn an_apply_that_its_handler_does_not_await_holds_up_nobody(cluster: TestC
     test.calls.until(1).await;
     until(&test, "it is made", |_| true).await;
     create_as(&test, "two", "other").await;
-    test.until("it is written", "two", |it| {
-        it["status"]["other"] == "written"
-    })
-    .await;
+    test.until("it is written", "two", |it| it["status"]["other"] == "written").await;
     gate.open(1);
-    test.until("it is written", "one", |it| {
-        it["status"]["careless"] == "applied"
-    })
-    .await;
+    test.until("it is written", "one", |it| it["status"]["careless"] == "applied").await;
     working.stop().await;
 }
 
@@ -100,17 +94,12 @@ async fn handlers_that_own_a_kind_in_two_versions_are_both_called(cluster: TestC
     test.cluster.apply(&crd.to_string()).await;
     let first = keeping(&test).owns((group.as_str(), "v1", KIND));
     let second = test.noting("second").owns((group.as_str(), "v2", KIND));
-    let registry = Registry::new()
-        .reconcile(test.selector(), first)
-        .reconcile(test.selector(), second);
+    let registry = Registry::new().reconcile(test.selector(), first).reconcile(test.selector(), second);
     let working = test.start(registry);
-    test.create("one", json!({"children": [inner(&group, "v1")]}))
-        .await;
+    test.create("one", json!({"children": [inner(&group, "v1")]})).await;
     let kind = format!("{KIND}.{group}");
     let is_there = |object: Option<&Value>| object.is_some();
-    test.cluster
-        .until("it is made", &kind, "inner", is_there)
-        .await;
+    test.cluster.until("it is made", &kind, "inner", is_there).await;
     test.line("Reconciler 'keep' succeeded.").await;
     test.line("Reconciler 'second' succeeded.").await;
     let before = test.calls.all().len();
@@ -122,9 +111,7 @@ async fn handlers_that_own_a_kind_in_two_versions_are_both_called(cluster: TestC
     assert_eq!(calls, ["keep one", "second one"]);
 }
 
-async fn a_failing_reconciler_that_changes_its_object_waits_for_the_next_attempt(
-    cluster: TestCluster,
-) {
+async fn a_failing_reconciler_that_changes_its_object_waits_for_the_next_attempt(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let function = test.handler("r", |cause| async move {
         let retry = cause.retry().to_string();
@@ -152,8 +139,7 @@ async fn a_restart_changes_nothing_and_says_so(cluster: TestCluster) {
     working.stop().await;
     let working = test.start(registry());
     test.calls.until(2).await;
-    test.line("ConfigMap `child` is applied and was so already.")
-        .await;
+    test.line("ConfigMap `child` is applied and was so already.").await;
     working.stop().await;
     let lines = test.cluster.lines();
     let changed = lines.count(|line| line.contains("ConfigMap `child` is changed."));
@@ -173,9 +159,8 @@ async fn an_owner_that_is_deleted_during_its_call_is_no_error(cluster: TestClust
     let gate = Gate::closed();
     let held = gate.clone();
     let function = test.handler("r", move |context| apply_late(context, held.clone()));
-    let registry = Registry::new()
-        .reconcile(test.selector(), function)
-        .on_delete(test.selector(), test.noting("clean"));
+    let registry =
+        Registry::new().reconcile(test.selector(), function).on_delete(test.selector(), test.noting("clean"));
     let working = test.start(registry);
     test.create("one", json!({})).await;
     test.calls.until(1).await;
@@ -185,8 +170,7 @@ async fn an_owner_that_is_deleted_during_its_call_is_no_error(cluster: TestClust
     test.calls_until("clean one").await;
     gate.open(5);
     test.until_gone("one").await;
-    test.line("Reconciler 'r' is ended, because the object is being deleted")
-        .await;
+    test.line("Reconciler 'r' is ended, because the object is being deleted").await;
     let report = working.stop().await;
     assert!(report.failed.is_empty(), "{report:?}");
     let lines = test.cluster.lines();

@@ -69,28 +69,19 @@ async fn a_late_index_calls_its_readers_again(cluster: TestCluster) {
     // The watch of children has a selector.
     let (test, _late) = with_late_index(cluster, |it| !selects_by_labels(it)).await;
     let looking = test.handler("look", look).reads("configmaps");
-    let registry = Registry::new()
-        .index("configmaps", indexing())
-        .reconcile(test.selector(), looking);
+    let registry = Registry::new().index("configmaps", indexing()).reconcile(test.selector(), looking);
     let working = test.start(registry);
     test.create("one", json!({})).await;
     let shows = |indexed: Value, read: Value| {
         move |it: &Value| it["status"]["indexed"] == indexed && it["status"]["read"] == read
     };
-    test.until(
-        "its apply is indexed",
-        "one",
-        shows(json!("1"), Value::Null),
-    )
-    .await;
+    test.until("its apply is indexed", "one", shows(json!("1"), Value::Null)).await;
     let theirs = json!({"data": {"b": "theirs"}});
     test.cluster.patch("configmaps", "child", &theirs).await;
     let what = "the call comes before the index";
-    test.until(what, "one", shows(json!("1"), json!("theirs")))
-        .await;
+    test.until(what, "one", shows(json!("1"), json!("theirs"))).await;
     let what = "another one follows the index";
-    test.until(what, "one", shows(json!("1 theirs"), json!("theirs")))
-        .await;
+    test.until(what, "one", shows(json!("1 theirs"), json!("theirs"))).await;
     let calls = test.calls.all().len();
     tokio::time::sleep(Duration::from_secs(300)).await;
     assert_eq!(test.calls.all().len(), calls, "nothing else follows");

@@ -28,9 +28,7 @@ scenarios! {
 /// Applies what the object lists in `spec.children`, all of it, and fails with the first error. Returns the names.
 async fn keep(context: Context) -> HandlerResult<Value> {
     let children = context.children()?;
-    let wanted: Vec<Value> = context
-        .read::<Option<_>>("spec.children")?
-        .unwrap_or_default();
+    let wanted: Vec<Value> = context.read::<Option<_>>("spec.children")?.unwrap_or_default();
     let (mut names, mut failed) = (Vec::new(), None);
     for child in wanted {
         match children.apply(&child).await {
@@ -90,9 +88,7 @@ fn managers(object: &Value) -> Vec<String> {
     let entries = object["metadata"]["managedFields"].as_array();
     let entries = entries.into_iter().flatten();
     let words = |entry: &Value, key: &str| entry[key].as_str().unwrap_or_default().to_owned();
-    entries
-        .map(|entry| format!("{} {}", words(entry, "manager"), words(entry, "operation")))
-        .collect()
+    entries.map(|entry| format!("{} {}", words(entry, "manager"), words(entry, "operation"))).collect()
 }
 
 /// A line about an object.
@@ -116,10 +112,7 @@ async fn a_child_is_made_once_and_is_just_as_it_is_wanted(cluster: TestCluster) 
     let handled = is_kept(&test, "one").await;
     let made = child(&test, "first").await;
     assert_eq!(made["data"], json!({"a": "1", "b": "2"}));
-    assert_eq!(
-        made["metadata"]["labels"],
-        json!({"tester.kopf.rs/owned": "true"})
-    );
+    assert_eq!(made["metadata"]["labels"], json!({"tester.kopf.rs/owned": "true"}));
     let reference = json!([{
         "apiVersion": format!("{}/v1", test.group), "kind": "KopfExample", "name": "one", "uid": owner["metadata"]["uid"],
         "controller": true, "blockOwnerDeletion": true,
@@ -127,12 +120,7 @@ async fn a_child_is_made_once_and_is_just_as_it_is_wanted(cluster: TestCluster) 
     assert_eq!(made["metadata"]["ownerReferences"], reference);
     assert_eq!(managers(&made), [OURS]);
     let names = &handled["status"]["keep"];
-    assert!(
-        names[1]
-            .as_str()
-            .is_some_and(|name| name.starts_with("web-") && name.len() == 12),
-        "{names}"
-    );
+    assert!(names[1].as_str().is_some_and(|name| name.starts_with("web-") && name.len() == 12), "{names}");
     let labelled = json!({"metadata": {"labels": {"theirs": "stays"}}});
     test.cluster.patch("configmaps", "first", &labelled).await;
     let fewer = children(&[map("first", &json!({"a": "3"}))]);
@@ -194,33 +182,18 @@ async fn an_object_that_another_one_controls_stays_as_it_is(cluster: TestCluster
     let before = child(&test, "shared").await;
     test.create("two", wanted("same")).await;
     let told = line_about(&test, "two", "Handler 'keep' failed temporarily").await;
-    assert!(
-        told.contains("ConfigMap `shared` is there already"),
-        "{told}"
-    );
-    assert!(
-        told.contains("it is a child of KopfExample `one`"),
-        "{told}"
-    );
+    assert!(told.contains("ConfigMap `shared` is there already"), "{told}");
+    assert!(told.contains("it is a child of KopfExample `one`"), "{told}");
     working.stop().await;
     // Of what was made before it, an operator knows what the server tells.
     let create = test.handler("keep", keep);
     let working = test.start(Registry::new().on_create(test.selector(), create));
     test.create("three", wanted("same")).await;
     let told = line_about(&test, "three", "Handler 'keep' failed temporarily").await;
-    assert!(
-        told.contains("it is controlled by KopfExample `one`"),
-        "{told}"
-    );
+    assert!(told.contains("it is controlled by KopfExample `one`"), "{told}");
     let after = child(&test, "shared").await;
-    assert_eq!(
-        after["metadata"]["ownerReferences"],
-        before["metadata"]["ownerReferences"]
-    );
-    assert_eq!(
-        after["metadata"]["resourceVersion"],
-        before["metadata"]["resourceVersion"]
-    );
+    assert_eq!(after["metadata"]["ownerReferences"], before["metadata"]["ownerReferences"]);
+    assert_eq!(after["metadata"]["resourceVersion"], before["metadata"]["resourceVersion"]);
     working.stop().await;
 }
 
@@ -236,17 +209,12 @@ async fn two_handlers_do_not_apply_halves_of_a_child(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let left = test.handler("left", |context| half(context, "left"));
     let right = test.handler("right", |context| half(context, "right"));
-    let registry = Registry::new()
-        .on_create(test.selector(), left)
-        .on_create(test.selector(), right);
+    let registry = Registry::new().on_create(test.selector(), left).on_create(test.selector(), right);
     let working = test.start(registry);
     test.create("one", json!({"size": 1})).await;
     is_kept(&test, "one").await;
     let told = test.line("failed permanently").await;
-    assert!(
-        told.contains("ConfigMap `both` is applied by two handlers, 'left' and 'right'"),
-        "{told}"
-    );
+    assert!(told.contains("ConfigMap `both` is applied by two handlers, 'left' and 'right'"), "{told}");
     assert_eq!(child(&test, "both").await["data"], json!({"left": "1"}));
     working.stop().await;
 }
@@ -255,9 +223,7 @@ async fn handlers_of_a_child_may_follow_each_other(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let create = test.handler("create_fn", |context| half(context, "left"));
     let update = test.handler("update_fn", |context| half(context, "right"));
-    let registry = Registry::new()
-        .on_create(test.selector(), create)
-        .on_update(test.selector(), update);
+    let registry = Registry::new().on_create(test.selector(), create).on_update(test.selector(), update);
     let working = test.start(registry);
     test.create("one", json!({"size": 1})).await;
     is_kept(&test, "one").await;
@@ -273,26 +239,16 @@ async fn what_cannot_be_owned_is_refused_before_it_is_sent(cluster: TestCluster)
     elsewhere["metadata"]["namespace"] = json!("default");
     let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "wide"}});
     for (name, wanted, words) in [
-        (
-            "one",
-            elsewhere,
-            "ConfigMap `elsewhere` is in the namespace `default`",
-        ),
+        ("one", elsewhere, "ConfigMap `elsewhere` is in the namespace `default`"),
         ("two", role, "ClusterRole `wide` is cluster-scoped"),
     ] {
         test.create(name, children(&[wanted])).await;
         let line = line_about(&test, name, "Handler 'keep' failed permanently").await;
-        assert!(
-            line.contains(words) && line.contains("`children.unowned()`"),
-            "{line}"
-        );
+        assert!(line.contains(words) && line.contains("`children.unowned()`"), "{line}");
     }
     let asked = test.cluster.asked();
     let is_child = |path: &str| path.ends_with("/elsewhere") || path.ends_with("/wide");
-    assert!(
-        !asked.iter().any(|asked| is_child(&asked.path)),
-        "{asked:?}"
-    );
+    assert!(!asked.iter().any(|asked| is_child(&asked.path)), "{asked:?}");
     working.stop().await;
 }
 
@@ -315,39 +271,24 @@ async fn an_unowned_child_is_deleted_by_its_operator(cluster: TestCluster) {
         async move {
             let mine = context.children()?.unowned().delete(&role).await?;
             let again = context.children()?.unowned().delete(&role).await?;
-            let other = context
-                .children()?
-                .delete(&map("theirs", &json!({})))
-                .await?;
+            let other = context.children()?.delete(&map("theirs", &json!({}))).await?;
             assert_eq!((mine, again, other), (true, false, false));
             Ok(Value::Null)
         }
     });
-    test.cluster
-        .create(&map("theirs", &json!({"a": "1"})))
-        .await;
-    let registry = Registry::new()
-        .on_create(test.selector(), creating)
-        .on_delete(test.selector(), clean);
+    test.cluster.create(&map("theirs", &json!({"a": "1"}))).await;
+    let registry = Registry::new().on_create(test.selector(), creating).on_delete(test.selector(), clean);
     let working = test.start(registry);
     let owner = test.create("one", json!({})).await;
     is_kept(&test, "one").await;
-    let made = test
-        .cluster
-        .request("GET", &path, None)
-        .await
-        .expect("it is there");
-    assert_eq!(
-        made["metadata"]["labels"]["tester.kopf.rs/owner-uid"],
-        owner["metadata"]["uid"]
-    );
+    let made = test.cluster.request("GET", &path, None).await.expect("it is there");
+    assert_eq!(made["metadata"]["labels"]["tester.kopf.rs/owner-uid"], owner["metadata"]["uid"]);
     assert!(made["metadata"]["ownerReferences"].is_null());
     test.delete("one").await;
     test.until_gone("one").await;
     assert!(test.cluster.request("GET", &path, None).await.is_err());
     child(&test, "theirs").await;
-    test.line("ConfigMap `theirs` is not deleted, because it is no child of this object")
-        .await;
+    test.line("ConfigMap `theirs` is not deleted, because it is no child of this object").await;
     working.stop().await;
 }
 
@@ -369,14 +310,9 @@ async fn the_name_of_a_child_that_its_owner_has_deleted_is_free(cluster: TestClu
         .on_update(test.selector(), delete("delete"));
     let working = test.start(registry);
     let shared = map("shared", &json!({}));
-    test.create("one", children(std::slice::from_ref(&shared)))
-        .await;
+    test.create("one", children(std::slice::from_ref(&shared))).await;
     is_kept(&test, "one").await;
-    test.patch(
-        "one",
-        json!({"spec": {"children": null, "gone": shared.clone()}}),
-    )
-    .await;
+    test.patch("one", json!({"spec": {"children": null, "gone": shared.clone()}})).await;
     test.line("ConfigMap `shared` is deleted.").await;
     let other = test.create("two", children(&[shared])).await;
     is_kept(&test, "two").await;
@@ -388,21 +324,17 @@ async fn the_name_of_a_child_that_its_owner_has_deleted_is_free(cluster: TestClu
 async fn a_child_that_was_deleted_is_not_made_again_by_an_apply_under_way(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let working = start(&test);
-    test.create("one", children(&[map("first", &json!({"a": "1"}))]))
-        .await;
+    test.create("one", children(&[map("first", &json!({"a": "1"}))])).await;
     is_kept(&test, "one").await;
     let first = child(&test, "first").await;
     test.cluster.delete("configmaps", "first").await;
     let other = children(&[map("first", &json!({"a": "2"}))]);
     test.patch("one", json!({"spec": other})).await;
-    test.line("ConfigMap `first` was deleted by somebody else meanwhile")
-        .await;
+    test.line("ConfigMap `first` was deleted by somebody else meanwhile").await;
     let again = until_child(&test, "first", |it| it["data"]["a"] == "2").await;
     assert_ne!(again["metadata"]["uid"], first["metadata"]["uid"]);
     if test.cluster.journal().is_some() {
-        test.cluster
-            .assert_writes_to("configmaps", "first", 3)
-            .await;
+        test.cluster.assert_writes_to("configmaps", "first", 3).await;
         assert_eq!(codes(&test, "first").await, [201, 409, 201]);
     }
     working.stop().await;
@@ -411,12 +343,7 @@ async fn a_child_that_was_deleted_is_not_made_again_by_an_apply_under_way(cluste
 async fn an_apply_whose_answer_is_lost_makes_one_child(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let server = test.cluster.in_process().expect("a server in the process");
-    let _lost = server.fault(
-        Fault::drop_after()
-            .on(Verb::Patch)
-            .plural("deployments")
-            .times(1),
-    );
+    let _lost = server.fault(Fault::drop_after().on(Verb::Patch).plural("deployments").times(1));
     let working = start(&test);
     let deployment = json!({
         "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"},
@@ -427,11 +354,7 @@ async fn an_apply_whose_answer_is_lost_makes_one_child(cluster: TestCluster) {
     });
     test.create("one", children(&[deployment])).await;
     is_kept(&test, "one").await;
-    let made = test
-        .cluster
-        .get("deployments", "web")
-        .await
-        .expect("it is there");
+    let made = test.cluster.get("deployments", "web").await.expect("it is there");
     assert_eq!(made["metadata"]["generation"], 1);
     assert_eq!(managers(&made), [OURS]);
     working.stop().await;
@@ -454,10 +377,7 @@ async fn a_restarted_operator_knows_its_children(cluster: TestCluster) {
     until_child(&test, "gone", |it| it["data"]["a"] == "1").await;
     test.line("Handler 'keep' succeeded").await;
     let after = child(&test, "same").await;
-    assert_eq!(
-        after["metadata"]["resourceVersion"],
-        same["metadata"]["resourceVersion"]
-    );
+    assert_eq!(after["metadata"]["resourceVersion"], same["metadata"]["resourceVersion"]);
     working.stop().await;
 }
 
@@ -465,8 +385,7 @@ async fn nothing_is_applied_while_the_owner_is_being_deleted(cluster: TestCluste
     let test = TestOperator::of(cluster).await;
     let clean = test.handler("clean", keep);
     let working = test.start(Registry::new().on_delete(test.selector(), clean));
-    test.create("one", children(&[map("late", &json!({}))]))
-        .await;
+    test.create("one", children(&[map("late", &json!({}))])).await;
     let held = |object: &Value| object["metadata"]["finalizers"].is_array();
     test.until("it is held", "one", held).await;
     test.delete("one").await;
@@ -482,17 +401,14 @@ async fn a_refused_child_is_tried_again_or_not_as_the_refusal_says(cluster: Test
     let server = test.cluster.in_process().expect("a server in the process");
     let refusing = server.fault(Fault::answer(403).on(Verb::Patch).plural("configmaps"));
     let working = start(&test);
-    let unknown = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}, "spec": {"colour": "red"}});
+    let unknown =
+        json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}, "spec": {"colour": "red"}});
     test.create("wrong", children(&[unknown])).await;
     let told = line_about(&test, "wrong", "Handler 'keep' failed permanently").await;
     assert!(told.contains("colour"), "{told}");
-    test.create("later", children(&[map("first", &json!({"a": "1"}))]))
-        .await;
+    test.create("later", children(&[map("first", &json!({"a": "1"}))])).await;
     let told = line_about(&test, "later", "Handler 'keep' failed temporarily").await;
-    assert!(
-        told.contains("ConfigMap `first` cannot be applied now"),
-        "{told}"
-    );
+    assert!(told.contains("ConfigMap `first` cannot be applied now"), "{told}");
     drop(refusing);
     is_kept(&test, "later").await;
     assert_eq!(child(&test, "first").await["data"]["a"], "1");
@@ -506,17 +422,11 @@ async fn a_kind_that_is_served_later_is_waited_for(cluster: TestCluster) {
     let wanted = json!({"apiVersion": format!("{group}/v1"), "kind": "KopfExample", "metadata": {"name": "inner"}, "spec": {}});
     test.create("one", children(&[wanted])).await;
     let told = line_about(&test, "one", "Handler 'keep' failed temporarily").await;
-    assert!(
-        told.contains(&format!("no kind KopfExample of {group}/v1 is served")),
-        "{told}"
-    );
+    assert!(told.contains(&format!("no kind KopfExample of {group}/v1 is served")), "{told}");
     let definition = crate::operating::definition(&group);
     test.cluster.apply(&definition.to_string()).await;
     is_kept(&test, "one").await;
-    let made = test
-        .cluster
-        .get(&format!("kopfexamples.{group}"), "inner")
-        .await;
+    let made = test.cluster.get(&format!("kopfexamples.{group}"), "inner").await;
     assert!(made.is_some());
     working.stop().await;
 }
@@ -525,10 +435,7 @@ async fn a_type_is_applied_and_read_back(cluster: TestCluster) {
     use k8s_openapi::api::core::v1::ConfigMap;
     let test = TestOperator::of(cluster).await;
     let creating = test.handler("make", |context| async move {
-        let map = ConfigMap {
-            data: Some([("a".to_owned(), "1".to_owned())].into()),
-            ..ConfigMap::default()
-        };
+        let map = ConfigMap { data: Some([("a".to_owned(), "1".to_owned())].into()), ..ConfigMap::default() };
         let applied = context.children()?.apply(&map).await?;
         assert!(applied.is_created() && applied.name() == "one");
         let uid = applied.uid().to_owned();

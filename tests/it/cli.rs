@@ -63,8 +63,7 @@ fn at_home(mut command: Command) -> Command {
         .env("CARGO_TERM_COLOR", "never");
     for home in ["CARGO_HOME", "RUSTUP_HOME"] {
         let default = home.trim_end_matches("_HOME").to_lowercase();
-        let user =
-            std::env::var_os("HOME").map(|user| Path::new(&user).join(format!(".{default}")));
+        let user = std::env::var_os("HOME").map(|user| Path::new(&user).join(format!(".{default}")));
         if let Some(user) = std::env::var_os(home).map(PathBuf::from).or(user) {
             command.env(home, user);
         }
@@ -94,10 +93,7 @@ pub(crate) async fn ended(command: Command) -> Ended {
     let mut program = Program::start(command, PATIENCE);
     let status = program.ended().await;
     program.lines().with_patience(PATIENCE).until_end().await;
-    Ended {
-        code: status.code(),
-        said: program.lines().all().join("\n"),
-    }
+    Ended { code: status.code(), said: program.lines().all().join("\n") }
 }
 
 impl Ended {
@@ -106,20 +102,14 @@ impl Ended {
     pub(crate) fn with(&self, code: i32, texts: &[&str]) {
         assert_eq!(self.code, Some(code), "{}", self.said);
         for text in texts {
-            assert!(
-                self.said.contains(text),
-                "not said: {text}\nsaid:\n{}",
-                self.said
-            );
+            assert!(self.said.contains(text), "not said: {text}\nsaid:\n{}", self.said);
         }
     }
 }
 
 impl Folder {
     pub(crate) fn new(name: &str) -> Self {
-        let path = Path::new(env!("CARGO_TARGET_TMPDIR"))
-            .join("cli")
-            .join(name);
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cli").join(name);
         fs::create_dir_all(&path).expect("the target folder can be written to");
         Self(path)
     }
@@ -130,11 +120,7 @@ impl Folder {
 
     /// Returns a path in the folder, as an argument.
     pub(crate) fn at(&self, below: &str) -> String {
-        let path = if below.is_empty() {
-            self.0.clone()
-        } else {
-            self.0.join(below)
-        };
+        let path = if below.is_empty() { self.0.clone() } else { self.0.join(below) };
         path.into_os_string().into_string().expect("an ASCII path")
     }
 
@@ -144,8 +130,7 @@ impl Folder {
         if fs::read_to_string(&path).is_ok_and(|there| there == text) {
             return self;
         }
-        fs::create_dir_all(path.parent().expect("a file is in a folder"))
-            .expect("folders can be made");
+        fs::create_dir_all(path.parent().expect("a file is in a folder")).expect("folders can be made");
         fs::write(path, text).expect("files can be written");
         self
     }

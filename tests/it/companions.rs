@@ -38,13 +38,7 @@ fn daemons_and_timers_live_as_long_as_their_objects() {
         add(&mut total.lock().expect("no panics here"), tally);
     });
     let Some(count) = count else { return };
-    let Tally {
-        objects,
-        calls,
-        edits,
-        troubles,
-        starts,
-    } = total.into_inner().expect("no panics here");
+    let Tally { objects, calls, edits, troubles, starts } = total.into_inner().expect("no panics here");
     say(&format!(
         "{count} histories of daemons and timers: {objects} objects, {calls} calls, {edits} edits, {troubles} troubles, {starts} starts; daemons \
          without their object: 0, objects without their daemon: 0, two calls of one at once: 0, ticks before their time: 0, indices \
@@ -72,10 +66,7 @@ fn play<T>(seed: Seed, lines: Option<&Lines>, sum: impl FnOnce(&State) -> T) -> 
     let simulation = begun.into_inner().unwrap_or_else(PoisonError::into_inner);
     let simulation = simulation.expect("the history has begun");
     let state = simulation.state();
-    played.map(|()| sum(&state)).map_err(|why| Failure {
-        why,
-        story: state.record.story().to_vec(),
-    })
+    played.map(|()| sum(&state)).map_err(|why| Failure { why, story: state.record.story().to_vec() })
 }
 
 fn tally(state: &State) -> Tally {

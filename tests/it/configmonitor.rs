@@ -24,18 +24,12 @@ async fn pods_are_deleted_when_their_config_map_is_modified(cluster: TestCluster
         object.is_some_and(|it| it["status"]["acceptedNames"]["kind"] == "ConfigMonitor")
     };
     let definitions = "customresourcedefinitions.apiextensions.k8s.io";
-    cluster
-        .until("the kind is there", definitions, KINDS, registered)
-        .await;
+    cluster.until("the kind is there", definitions, KINDS, registered).await;
     told(&program, "Serving ").await;
 
     let objects = cluster.apply(&read(&cluster, "example-monitor.yaml")).await;
     assert_eq!(objects[1]["kind"], "ConfigMonitor");
-    for (name, app) in [
-        ("one", "example-app"),
-        ("two", "example-app"),
-        ("other", "other"),
-    ] {
+    for (name, app) in [("one", "example-app"), ("two", "example-app"), ("other", "other")] {
         cluster.create(&pod(name, app)).await;
     }
     modify(&cluster, "other-config", 1).await;
@@ -43,19 +37,13 @@ async fn pods_are_deleted_when_their_config_map_is_modified(cluster: TestCluster
     // The monitor may reach the operator after the first modification of the ConfigMap, so modify it until it is noticed.
     let mut greeting = 0;
     let mut pulse = tokio::time::interval(std::time::Duration::from_millis(200));
-    while program
-        .lines()
-        .count(|line| line.contains("Modification detected"))
-        == 0
-    {
+    while program.lines().count(|line| line.contains("Modification detected")) == 0 {
         pulse.tick().await;
         greeting += 1;
         modify(&cluster, "example-config", greeting).await;
     }
     for name in ["one", "two"] {
-        cluster
-            .until("it is deleted", "pods", name, |object| object.is_none())
-            .await;
+        cluster.until("it is deleted", "pods", name, |object| object.is_none()).await;
         told(&program, &format!("{name} was deleted successfully")).await;
     }
     assert!(cluster.get("pods", "other").await.is_some());
@@ -64,16 +52,9 @@ async fn pods_are_deleted_when_their_config_map_is_modified(cluster: TestCluster
     assert!(line.contains(&about), "{line}");
     // These lines are expected: the kind is new, and the operator may not watch namespaces but serves the named one without that
     // permission.
-    let is_expected =
-        |line: &str| line.contains("not served yet") || line.contains("to watch namespaces");
-    let forbidden =
-        |line: &str| !is_expected(line) && (line.contains("ermission") || line.contains("ERROR"));
-    let complaints: Vec<_> = program
-        .lines()
-        .all()
-        .into_iter()
-        .filter(|it| forbidden(it))
-        .collect();
+    let is_expected = |line: &str| line.contains("not served yet") || line.contains("to watch namespaces");
+    let forbidden = |line: &str| !is_expected(line) && (line.contains("ermission") || line.contains("ERROR"));
+    let complaints: Vec<_> = program.lines().all().into_iter().filter(|it| forbidden(it)).collect();
     assert_eq!(complaints, Vec::<String>::new(), "the role is enough");
     program.signal("TERM").await;
 }
@@ -88,11 +69,10 @@ fn pod(name: &str, app: &str) -> Value {
 async fn modify(cluster: &TestCluster, name: &str, greeting: u32) {
     let data = json!({"greeting": greeting.to_string()});
     if cluster.get("configmaps", name).await.is_some() {
-        cluster
-            .patch("configmaps", name, &json!({"data": data}))
-            .await;
+        cluster.patch("configmaps", name, &json!({"data": data})).await;
     } else {
-        let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data});
+        let object =
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data});
         cluster.create(&object).await;
     }
 }
@@ -104,10 +84,7 @@ fn read(cluster: &TestCluster, file: &str) -> String {
     let text = text.unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let namespace = cluster.namespace();
     text.replace("namespace: default", &format!("namespace: {namespace}"))
-        .replace(
-            "configmonitor-default",
-            &format!("configmonitor-{namespace}"),
-        )
+        .replace("configmonitor-default", &format!("configmonitor-{namespace}"))
 }
 
 /// A `kubectl proxy` with the permissions of the example's service account.
@@ -122,18 +99,13 @@ impl Proxy {
             Ok(kubectl) => kubectl,
             Err(error) => {
                 let error = StartError::Tool(error);
-                let missing = error
-                    .missing()
-                    .unwrap_or_else(|| panic!("kubectl: {error}"));
+                let missing = error.missing().unwrap_or_else(|| panic!("kubectl: {error}"));
                 skipped("configmonitor", missing);
                 return None;
             }
         };
         cluster.apply(&read(cluster, "rbac.yaml")).await;
-        let account = format!(
-            "system:serviceaccount:{}:configmonitor",
-            cluster.namespace()
-        );
+        let account = format!("system:serviceaccount:{}:configmonitor", cluster.namespace());
         let mut command = Command::new(kubectl);
         command
             .arg(format!("--kubeconfig={}", cluster.kubeconfig().display()))
@@ -141,37 +113,22 @@ impl Proxy {
             .args(["proxy", "--port=0"]);
         let program = Program::start(command, PATIENCE);
         let mark = "Starting to serve on ";
-        let line = program
-            .lines()
-            .until("its address", |line| line.contains(mark))
-            .await;
-        let address = line
-            .split(mark)
-            .nth(1)
-            .unwrap_or_else(|| panic!("no address in {line}"));
+        let line = program.lines().until("its address", |line| line.contains(mark)).await;
+        let address = line.split(mark).nth(1).unwrap_or_else(|| panic!("no address in {line}"));
         let deployed = read(cluster, "deployment.yaml");
         let kubeconfig = kopf_rs_tests::documents(&deployed).remove(0);
-        let text = kubeconfig["data"]["kubeconfig.yaml"]
-            .as_str()
-            .expect("a kubeconfig");
+        let text = kubeconfig["data"]["kubeconfig.yaml"].as_str().expect("a kubeconfig");
         let text = text.replace("127.0.0.1:8001", address.trim());
-        let path = cluster
-            .kubeconfig()
-            .with_file_name(format!("proxy-{}.yaml", cluster.namespace()));
+        let path = cluster.kubeconfig().with_file_name(format!("proxy-{}.yaml", cluster.namespace()));
         std::fs::write(&path, text).expect("the folder of the kubeconfig can be written to");
-        Some(Self {
-            _program: program,
-            kubeconfig: path,
-        })
+        Some(Self { _program: program, kubeconfig: path })
     }
 }
 
 /// Starts the operator in the same way as its Deployment.
 fn start(cluster: &TestCluster, proxy: &Proxy) -> Program {
     let mut command = kopf_rs(&["run", "examples/configmonitor"]);
-    command
-        .env("KUBECONFIG", &proxy.kubeconfig)
-        .env("KOPF_RUN_NAMESPACES", cluster.namespace());
+    command.env("KUBECONFIG", &proxy.kubeconfig).env("KOPF_RUN_NAMESPACES", cluster.namespace());
     Program::start(command, PATIENCE)
 }
 

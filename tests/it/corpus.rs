@@ -8,8 +8,7 @@ use std::path::{Path, PathBuf};
 
 use kopf_rs_apiserver::{ApiServer, User};
 use kopf_rs_tests::corpus::{
-    Catch, Ledger, Pair, Script, Tally, compared_all, generate, hunt, told_and_forgotten,
-    told_of_all,
+    Catch, Ledger, Pair, Script, Tally, compared_all, generate, hunt, told_and_forgotten, told_of_all,
 };
 use kopf_rs_tests::{Served, runtime};
 
@@ -45,10 +44,7 @@ fn beside<T>(doing: impl AsyncFnOnce(&Path) -> T) -> T {
 }
 
 fn numbers(text: &str) -> Vec<u64> {
-    let number = |text: &str| -> u64 {
-        text.parse()
-            .expect("a seed is a number, or two with a dash")
-    };
+    let number = |text: &str| -> u64 { text.parse().expect("a seed is a number, or two with a dash") };
     let span = |word: &str| {
         let (first, last) = word.split_once('-').unwrap_or((word, word));
         number(first)..=number(last)
@@ -93,16 +89,11 @@ fn those_seeds(test: &str, seeds: &[u64], ledger: &Ledger) {
     let Some(real) = answers::real(test) else {
         return;
     };
-    let (tally, catches) =
-        beside(async |ours| hunt(seeds, 0, ours, &real.kubeconfig(), ledger).await);
+    let (tally, catches) = beside(async |ours| hunt(seeds, 0, ours, &real.kubeconfig(), ledger).await);
     let told = |catch: &Catch| {
         let Catch { seed, pair, script } = catch;
         let small = script.name != format!("seed-{seed}");
-        let script = if small {
-            script.to_yaml()
-        } else {
-            String::new()
-        };
+        let script = if small { script.to_yaml() } else { String::new() };
         format!("\nseed {seed}: {pair}{script}")
     };
     let report: Vec<String> = catches.iter().map(told).collect();

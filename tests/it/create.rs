@@ -26,17 +26,12 @@ async fn a_started_operator_tells_what_it_serves(cluster: TestCluster) {
     let told = test.line("Serving ").await;
     working.stop().await;
     let (group, version, _) = test.selector();
-    let expected = [
-        format!("kopfexamples.{version}.{group}"),
-        "configmaps.v1".to_owned(),
-    ];
+    let expected = [format!("kopfexamples.{version}.{group}"), "configmaps.v1".to_owned()];
     assert!(told.trim_start().starts_with("INFO"), "{told}");
     assert!(expected.iter().all(|it| told.contains(it)), "{told}");
 }
 
-async fn objects_from_before_and_after_the_start_are_handled_once_with_one_write(
-    cluster: TestCluster,
-) {
+async fn objects_from_before_and_after_the_start_are_handled_once_with_one_write(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     test.create("before", json!({"size": 1})).await;
     let registry = Registry::new().on_create(test.selector(), test.noting("create_fn"));
@@ -47,10 +42,7 @@ async fn objects_from_before_and_after_the_start_are_handled_once_with_one_write
         let object = test.until("it is handled", name, is_handled).await;
         let annotations = object["metadata"]["annotations"].as_object();
         let annotations = annotations.expect("a handled object has annotations");
-        assert!(
-            annotations.keys().all(|key| !key.contains("create_fn")),
-            "{annotations:?}"
-        );
+        assert!(annotations.keys().all(|key| !key.contains("create_fn")), "{annotations:?}");
         assert_eq!(object["metadata"]["finalizers"], Value::Null);
     }
     let report = working.stop().await;
@@ -67,13 +59,9 @@ async fn a_finalizer_costs_one_write_more(cluster: TestCluster) {
         .on_delete(test.selector(), test.noting("delete_fn"));
     let working = test.start(registry);
     test.create("a", json!({"size": 1})).await;
-    test.line("Creation is processed: 1 succeeded; 0 failed.")
-        .await;
+    test.line("Creation is processed: 1 succeeded; 0 failed.").await;
     let object = test.until("it is handled", "a", is_handled).await;
-    assert_eq!(
-        object["metadata"]["finalizers"],
-        json!(["tester.kopf.rs/finalizer"])
-    );
+    assert_eq!(object["metadata"]["finalizers"], json!(["tester.kopf.rs/finalizer"]));
     working.stop().await;
     assert_eq!(test.calls.all(), ["create_fn a"]);
     test.assert_writes("a", 2).await;
@@ -102,18 +90,12 @@ async fn results_go_to_the_status(cluster: TestCluster) {
                 Ok(json!({"saw": context.spec::<Value>()?["size"]}))
             }),
         )
-        .on_create(
-            test.selector(),
-            test.handler("other_fn", |_| async { Ok(json!("text")) }),
-        );
+        .on_create(test.selector(), test.handler("other_fn", |_| async { Ok(json!("text")) }));
     let working = test.start(registry);
     test.create("a", json!({"size": 7})).await;
     let object = test.until("it is handled", "a", is_handled).await;
     working.stop().await;
-    assert_eq!(
-        object["status"],
-        json!({"create_fn": {"saw": 7}, "other_fn": "text"})
-    );
+    assert_eq!(object["status"], json!({"create_fn": {"saw": 7}, "other_fn": "text"}));
 }
 
 async fn what_handlers_patch_is_written_with_the_state(cluster: TestCluster) {
@@ -139,9 +121,7 @@ async fn text_arrives_unharmed(cluster: TestCluster) {
     let banner = "\u{1f680} \"quoted\" \\ back\u{301} \u{0}nul \u{7f} end";
     let registry = Registry::new().on_create(
         test.selector(),
-        test.handler("create_fn", |context| async move {
-            Ok(context.spec::<Value>()?["banner"].take())
-        }),
+        test.handler("create_fn", |context| async move { Ok(context.spec::<Value>()?["banner"].take()) }),
     );
     let working = test.start(registry);
     test.create("a", json!({"banner": banner})).await;
@@ -162,8 +142,7 @@ async fn many_objects_are_handled_each_once(cluster: TestCluster) {
         expected.push(format!("create_fn {name}"));
     }
     for number in 0..50 {
-        test.until("it is handled", &format!("object-{number:02}"), is_handled)
-            .await;
+        test.until("it is handled", &format!("object-{number:02}"), is_handled).await;
     }
     working.stop().await;
     let mut calls = test.calls.all();

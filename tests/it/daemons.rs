@@ -142,10 +142,7 @@ async fn labels_stop_a_daemon_and_start_it_again(cluster: TestCluster) {
     test.calls.until(3).await;
     test.until("it is held again", "a", is_held).await;
     working.stop().await;
-    assert_eq!(
-        test.calls.all()[..3],
-        ["d a begins", "d a ends: FILTERS_MISMATCH", "d a begins"]
-    );
+    assert_eq!(test.calls.all()[..3], ["d a begins", "d a ends: FILTERS_MISMATCH", "d a begins"]);
 }
 
 async fn a_daemon_that_has_ended_is_not_started_by_labels(cluster: TestCluster) {
@@ -184,10 +181,7 @@ async fn the_end_of_the_operator_stops_a_daemon_and_the_next_one_starts_it(clust
     assert_eq!(test.calls.all(), [one, one].concat());
     let object = test.get("a").await;
     assert!(is_held(&object), "{object}");
-    assert_eq!(
-        object["status"]["d"]["ended"], true,
-        "what it did is written"
-    );
+    assert_eq!(object["status"]["d"]["ended"], true, "what it did is written");
 }
 
 async fn a_daemon_sees_what_becomes_of_its_object(cluster: TestCluster) {
@@ -227,13 +221,10 @@ async fn a_daemon_is_not_called_for_an_object_that_goes_before_its_initial_delay
     cluster: TestCluster,
 ) {
     let test = TestOperator::of(cluster).await;
-    let registry = Registry::new()
-        .daemon(test.selector(), test.noting("late").initial_delay(30))
-        .daemon(
-            test.selector(),
-            test.noting("by_function")
-                .initial_delay(|cause: &kopf_rs::Cause| cause.name().len() as u64),
-        );
+    let registry = Registry::new().daemon(test.selector(), test.noting("late").initial_delay(30)).daemon(
+        test.selector(),
+        test.noting("by_function").initial_delay(|cause: &kopf_rs::Cause| cause.name().len() as u64),
+    );
     let working = test.start(registry);
     let begun = Instant::now();
     test.create("abcde", json!({})).await;
@@ -274,10 +265,7 @@ async fn an_object_stays_until_all_its_daemons_have_ended(cluster: TestCluster) 
     test.line("Daemon 'quick' has exited on its own").await;
     test.patch("a", json!({"spec": {"size": 2}})).await;
     test.delete("a").await;
-    test.until("it is to be deleted", "a", |object| {
-        !object["metadata"]["deletionTimestamp"].is_null()
-    })
-    .await;
+    test.until("it is to be deleted", "a", |object| !object["metadata"]["deletionTimestamp"].is_null()).await;
     assert!(is_held(&test.get("a").await));
     gate.open(1);
     test.until_gone("a").await;
@@ -342,8 +330,7 @@ async fn a_deletion_handler_is_called_once_while_a_daemon_exits(cluster: TestClu
     for size in 0..3 {
         test.patch("a", json!({"spec": {"size": size}})).await;
     }
-    test.patch("a", json!({"metadata": {"labels": {"seen": "yes"}}}))
-        .await;
+    test.patch("a", json!({"metadata": {"labels": {"seen": "yes"}}})).await;
     gate.open(1);
     test.until_gone("a").await;
     working.stop().await;
@@ -352,9 +339,7 @@ async fn a_deletion_handler_is_called_once_while_a_daemon_exits(cluster: TestClu
 
 async fn a_daemon_that_ignores_its_flag_is_cut_off(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
-    let daemon = deaf(&test, "d")
-        .cancellation_backoff(2)
-        .cancellation_timeout(3);
+    let daemon = deaf(&test, "d").cancellation_backoff(2).cancellation_timeout(3);
     let working = test.start(Registry::new().daemon(test.selector(), daemon));
     test.create("a", json!({})).await;
     test.until("it is held", "a", is_held).await;
@@ -373,10 +358,7 @@ async fn a_daemon_that_ignores_its_flag_is_cut_off(cluster: TestCluster) {
 }
 
 /// A daemon on a separate thread that ignores its stop flag until the test releases it.
-#[expect(
-    clippy::needless_pass_by_value,
-    reason = "handlers take what they are given"
-)]
+#[expect(clippy::needless_pass_by_value, reason = "handlers take what they are given")]
 mod in_a_thread {
     use std::sync::Mutex;
     use std::sync::mpsc::Receiver;
@@ -385,12 +367,7 @@ mod in_a_thread {
 
     pub(super) struct Leave(pub(super) Mutex<Receiver<()>>);
 
-    #[daemon(
-        group = "deaf.kopf.dev",
-        version = "v1",
-        plural = "kopfexamples",
-        cancellation_timeout = 2
-    )]
+    #[daemon(group = "deaf.kopf.dev", version = "v1", plural = "kopfexamples", cancellation_timeout = 2)]
     fn deaf(leave: State<Leave>, name: &str) {
         info!("{name} has a thread");
         let leave = leave.0.lock().expect("nobody panics");
@@ -400,9 +377,7 @@ mod in_a_thread {
 }
 
 /// Returns an operator with such a daemon, and the sender that releases it.
-async fn with_a_deaf_thread(
-    cluster: TestCluster,
-) -> (TestOperator, Working, std::sync::mpsc::Sender<()>) {
+async fn with_a_deaf_thread(cluster: TestCluster) -> (TestOperator, Working, std::sync::mpsc::Sender<()>) {
     let mut test = TestOperator::bare(cluster);
     "deaf.kopf.dev".clone_into(&mut test.group);
     test.serve().await;
@@ -421,23 +396,16 @@ async fn a_blocking_daemon_that_ignores_its_flag_is_abandoned(cluster: TestClust
     let (test, working, leave) = with_a_deaf_thread(cluster).await;
     test.delete("a").await;
     test.until_gone("a").await;
-    test.line("Daemon 'deaf' did not exit in time. Leaving it orphaned.")
-        .await;
+    test.line("Daemon 'deaf' did not exit in time. Leaving it orphaned.").await;
     drop(leave);
     working.stop().await;
 }
 
-async fn a_daemon_that_ignores_its_flag_does_not_hold_up_the_end_of_the_operator(
-    cluster: TestCluster,
-) {
+async fn a_daemon_that_ignores_its_flag_does_not_hold_up_the_end_of_the_operator(cluster: TestCluster) {
     let (test, working, leave) = with_a_deaf_thread(cluster).await;
     let told = Instant::now();
     working.stop().await;
-    assert!(
-        told.elapsed() < Duration::from_secs(10),
-        "{:?}",
-        told.elapsed()
-    );
+    assert!(told.elapsed() < Duration::from_secs(10), "{:?}", told.elapsed());
     assert!(is_held(&test.get("a").await));
     drop(leave);
     let deaf = Registry::new().daemon(test.selector(), deaf(&test, "d"));
@@ -445,11 +413,7 @@ async fn a_daemon_that_ignores_its_flag_does_not_hold_up_the_end_of_the_operator
     test.calls.until(1).await;
     let told = Instant::now();
     working.stop().await;
-    assert!(
-        told.elapsed() < Duration::from_secs(10),
-        "{:?}",
-        told.elapsed()
-    );
+    assert!(told.elapsed() < Duration::from_secs(10), "{:?}", told.elapsed());
 }
 
 async fn an_object_that_is_not_watched_any_more_has_no_daemon(cluster: TestCluster) {
@@ -472,10 +436,7 @@ async fn an_object_that_is_not_watched_any_more_has_no_daemon(cluster: TestClust
         test.calls.until(if served { 3 } else { 2 }).await;
     }
     working.stop().await;
-    assert_eq!(
-        test.calls.all()[..3],
-        ["d a begins", "d a ends: RESOURCE_UNWATCHED", "d a begins"]
-    );
+    assert_eq!(test.calls.all()[..3], ["d a begins", "d a ends: RESOURCE_UNWATCHED", "d a begins"]);
 }
 
 async fn a_daemon_that_panics_at_once_is_called_ever_less_often(cluster: TestCluster) {
@@ -516,10 +477,7 @@ async fn what_a_daemon_changes_by_functions_is_made_of_what_is_there(cluster: Te
     test.until("it is held", "a", is_held).await;
     test.patch("a", json!({"spec": {"size": 5}})).await;
     gate.open(1);
-    test.until("it is made of the newest", "a", |object| {
-        object["spec"]["double"] == 10
-    })
-    .await;
+    test.until("it is made of the newest", "a", |object| object["spec"]["double"] == 10).await;
     working.stop().await;
 }
 
@@ -533,11 +491,7 @@ async fn an_operator_that_is_to_end_waits_for_no_daemon(cluster: TestCluster) {
     let operator = test.operator(registry).once();
     let report = Working::start(&test.cluster, operator).end().await;
     let report = report.expect("it ends well");
-    assert_eq!(
-        (report.failed.len(), report.unserved.len()),
-        (0, 0),
-        "{report:?}"
-    );
+    assert_eq!((report.failed.len(), report.unserved.len()), (0, 0), "{report:?}");
     let calls = test.calls.all();
     assert!(calls.contains(&"create_fn a".to_owned()), "{calls:?}");
     let begun = calls.iter().filter(|it| it.ends_with("begins")).count();

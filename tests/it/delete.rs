@@ -28,8 +28,7 @@ async fn a_deletion_is_one_call_and_one_write(cluster: TestCluster) {
     test.until("it is handled", "a", is_handled).await;
     test.delete("a").await;
     test.until_gone("a").await;
-    test.line("Deleted, really deleted, and we are notified.")
-        .await;
+    test.line("Deleted, really deleted, and we are notified.").await;
     working.stop().await;
     assert_eq!(test.calls.all(), ["delete_fn a"]);
     // One write each for the finalizer, the handled state, and the removal of the finalizer.
@@ -55,9 +54,7 @@ async fn a_deletion_waits_until_its_handler_succeeds(cluster: TestCluster) {
 
 async fn a_handler_that_fails_for_good_lets_the_object_go(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
-    let delete = test.handler("delete_fn", |_| async {
-        Err(PermanentError::new("never").into())
-    });
+    let delete = test.handler("delete_fn", |_| async { Err(PermanentError::new("never").into()) });
     let working = test.start(Registry::new().on_delete(test.selector(), delete));
     test.create("a", json!({})).await;
     test.until("it is handled", "a", is_handled).await;
@@ -66,14 +63,8 @@ async fn a_handler_that_fails_for_good_lets_the_object_go(cluster: TestCluster) 
     let report = working.stop().await;
     assert_eq!(report.failed.len(), 1);
     assert_eq!(report.failed[0].handler, "delete_fn");
-    let object = report.failed[0]
-        .object
-        .as_ref()
-        .expect("it is about an object");
-    assert_eq!(
-        object.to_string(),
-        format!("{}/a", test.cluster.namespace())
-    );
+    let object = report.failed[0].object.as_ref().expect("it is about an object");
+    assert_eq!(object.to_string(), format!("{}/a", test.cluster.namespace()));
 }
 
 async fn an_object_deleted_while_nobody_watches_is_handled_after_the_start(cluster: TestCluster) {
@@ -97,19 +88,12 @@ async fn finalizers_of_others_stay(cluster: TestCluster) {
     let working = test.start(registry);
     test.create("a", json!({})).await;
     test.until("it is handled", "a", is_handled).await;
-    test.patch(
-        "a",
-        json!({"metadata": {"finalizers": ["example.com/other", "tester.kopf.rs/finalizer"]}}),
-    )
-    .await;
+    test.patch("a", json!({"metadata": {"finalizers": ["example.com/other", "tester.kopf.rs/finalizer"]}}))
+        .await;
     test.delete("a").await;
     let left = json!(["example.com/other"]);
-    test.until("ours is off", "a", |object| {
-        object["metadata"]["finalizers"] == left
-    })
-    .await;
-    test.patch("a", json!({"metadata": {"finalizers": null}}))
-        .await;
+    test.until("ours is off", "a", |object| object["metadata"]["finalizers"] == left).await;
+    test.patch("a", json!({"metadata": {"finalizers": null}})).await;
     test.until_gone("a").await;
     working.stop().await;
     assert_eq!(test.calls.all(), ["delete_fn a"]);
@@ -136,10 +120,7 @@ async fn a_finalizer_that_nobody_needs_is_taken_off(cluster: TestCluster) {
     working.stop().await;
     let registry = Registry::new().on_create(test.selector(), test.noting("create_fn"));
     let working = test.start(registry);
-    test.until("it is off", "a", |object| {
-        object["metadata"]["finalizers"].is_null()
-    })
-    .await;
+    test.until("it is off", "a", |object| object["metadata"]["finalizers"].is_null()).await;
     working.stop().await;
     assert_eq!(test.calls.all(), Vec::<String>::new());
 }
@@ -181,18 +162,14 @@ async fn a_handler_that_outlives_its_object_leaves_the_next_one_alone(cluster: T
     gate.open(1);
     test.line("the object does not exist anymore").await;
     working.stop().await;
-    assert_eq!(
-        test.get("a").await["status"]["create_fn"],
-        json!({"size": 2})
-    );
+    assert_eq!(test.get("a").await["status"]["create_fn"], json!({"size": 2}));
 }
 
 async fn an_optional_handler_that_outlives_its_object_is_called_once(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let finalizers = |all: Value| json!({"metadata": {"finalizers": all}});
     test.create("a", json!({})).await;
-    test.patch("a", finalizers(json!(["example.com/other"])))
-        .await;
+    test.patch("a", finalizers(json!(["example.com/other"]))).await;
     test.delete("a").await;
     let gate = Gate::closed();
     let delete = test.waiting_with("delete_fn", &gate, json!("done"));
@@ -211,9 +188,7 @@ async fn an_optional_handler_that_outlives_its_object_is_called_once(cluster: Te
 }
 
 /// An upgrade may change the type of the spec; the resources that the former version created must not be leaked.
-async fn an_object_that_does_not_fit_its_deletion_handler_stays_until_it_does(
-    cluster: TestCluster,
-) {
+async fn an_object_that_does_not_fit_its_deletion_handler_stays_until_it_does(cluster: TestCluster) {
     #[derive(serde::Deserialize)]
     struct Spec {
         bucket: String,
@@ -234,11 +209,7 @@ async fn an_object_that_does_not_fit_its_deletion_handler_stays_until_it_does(
     test.until("it is handled", "a", is_handled).await;
     test.delete("a").await;
     let line = test.line("Handler 'delete_fn' failed").await;
-    for words in [
-        "will try again",
-        "spec.bucket: expected a string",
-        "correct the object",
-    ] {
+    for words in ["will try again", "spec.bucket: expected a string", "correct the object"] {
         assert!(line.contains(words), "{line}");
     }
     assert!(!test.get("a").await["metadata"]["finalizers"].is_null());

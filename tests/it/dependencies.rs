@@ -73,12 +73,7 @@ fn rules() -> Rules {
 
 fn packages() -> Vec<Package> {
     let output = Command::new(env!("CARGO"))
-        .args([
-            "metadata",
-            "--format-version=1",
-            "--all-features",
-            "--locked",
-        ])
+        .args(["metadata", "--format-version=1", "--all-features", "--locked"])
         .current_dir(root())
         .output()
         .expect("cargo starts");
@@ -105,8 +100,7 @@ fn bad_licenses(packages: &[Package], rules: &Licenses) -> Vec<String> {
         })
     };
     let bad = packages.iter().filter(|package| !is_allowed(package));
-    bad.map(|package| format!("{}: licence {:?}", named(package), package.license))
-        .collect()
+    bad.map(|package| format!("{}: licence {:?}", named(package), package.license)).collect()
 }
 
 fn bad_sources(packages: &[Package], rules: &Sources) -> Vec<String> {
@@ -114,9 +108,7 @@ fn bad_sources(packages: &[Package], rules: &Sources) -> Vec<String> {
         let registry = source.strip_prefix("registry+");
         registry.is_some_and(|url| rules.allow_registry.iter().any(|it| it == url))
     };
-    let sources = packages
-        .iter()
-        .filter_map(|it| Some((it, it.source.as_deref()?)));
+    let sources = packages.iter().filter_map(|it| Some((it, it.source.as_deref()?)));
     sources
         .filter(|(_, source)| !is_allowed(source))
         .map(|(package, source)| format!("{}: source {source}", named(package)))
@@ -204,11 +196,8 @@ fn package(name: &str, version: &str, license: &str, source: &str) -> Package {
 #[test]
 fn each_rule_finds_a_bad_dependency() {
     const REGISTRY: &str = "registry+https://example.com/index";
-    let own = Package {
-        source: None,
-        rust_version: Some("1.89".to_owned()),
-        ..package("own", "0.1.0", "MIT", "")
-    };
+    let own =
+        Package { source: None, rust_version: Some("1.89".to_owned()), ..package("own", "0.1.0", "MIT", "") };
     let packages = [
         own,
         package("a", "1.0.0", "GPL-3.0", REGISTRY),
@@ -216,38 +205,17 @@ fn each_rule_finds_a_bad_dependency() {
         package("b", "0.1.5", "MIT/GPL-3.0", REGISTRY),
         package("b", "0.2.0", "(GPL-3.0 OR MIT) AND MIT", REGISTRY),
     ];
-    let licenses = Licenses {
-        allow: vec!["MIT".to_owned()],
-    };
+    let licenses = Licenses { allow: vec!["MIT".to_owned()] };
     let bad = bad_licenses(&packages, &licenses);
-    assert_eq!(
-        bad,
-        [
-            "a 1.0.0: licence Some(\"GPL-3.0\")",
-            "a 2.1.0: licence Some(\"MIT AND GPL-3.0\")"
-        ]
-    );
-    let sources = Sources {
-        allow_registry: vec!["https://example.com/index".to_owned()],
-    };
+    assert_eq!(bad, ["a 1.0.0: licence Some(\"GPL-3.0\")", "a 2.1.0: licence Some(\"MIT AND GPL-3.0\")"]);
+    let sources = Sources { allow_registry: vec!["https://example.com/index".to_owned()] };
     let bad = bad_sources(&packages, &sources);
     assert_eq!(bad, ["a 2.1.0: source git+https://example.com/a"]);
-    let skip = ["b@0.1", "c@1"].map(|spec| Skip {
-        spec: spec.to_owned(),
-    });
+    let skip = ["b@0.1", "c@1"].map(|spec| Skip { spec: spec.to_owned() });
     let bad = duplicates(&packages, &Bans { skip: skip.into() });
-    assert_eq!(
-        bad,
-        [
-            "deny.toml: c@1 is no duplicate any more",
-            "a: versions 1.0.0, 2.1.0"
-        ]
-    );
+    assert_eq!(bad, ["deny.toml: c@1 is no duplicate any more", "a: versions 1.0.0, 2.1.0"]);
     assert_eq!(too_new(&packages).len(), 4);
-    let same = Package {
-        rust_version: Some("1.89.0".to_owned()),
-        ..package("c", "0.1.0", "MIT", REGISTRY)
-    };
+    let same = Package { rust_version: Some("1.89.0".to_owned()), ..package("c", "0.1.0", "MIT", REGISTRY) };
     let [own, ..] = packages;
     assert!(too_new(&[own, same]).is_empty());
 }

@@ -94,18 +94,14 @@ async fn a_new_preferred_version_takes_over_the_objects(cluster: TestCluster) {
     test.create("b", json!({})).await;
     test.until("it is handled", "b", is_handled).await;
     test.patch("a", json!({"spec": {"size": 2}})).await;
-    let updated = |object: &Value| {
-        crate::operating::last_handled(object).is_some_and(|last| last["spec"]["size"] == 2)
-    };
+    let updated =
+        |object: &Value| crate::operating::last_handled(object).is_some_and(|last| last["spec"]["size"] == 2);
     test.until("its change is handled", "a", updated).await;
     test.delete("b").await;
     test.until_gone("b").await;
     test.calls.until(4).await;
     working.stop().await;
-    assert_eq!(
-        test.calls.all(),
-        ["create_fn a", "create_fn b", "update_fn a", "delete_fn b"]
-    );
+    assert_eq!(test.calls.all(), ["create_fn a", "create_fn b", "update_fn a", "delete_fn b"]);
 }
 
 async fn of_two_versions_of_a_kind_one_is_served(cluster: TestCluster) {
@@ -121,8 +117,7 @@ async fn of_two_versions_of_a_kind_one_is_served(cluster: TestCluster) {
     let told = test.line("is not served to 'older_fn'").await;
     working.stop().await;
     assert!(
-        told.contains(&format!("{KIND}.v1beta1.{group}"))
-            && told.contains(&format!("{KIND}.v1.{group}")),
+        told.contains(&format!("{KIND}.v1beta1.{group}")) && told.contains(&format!("{KIND}.v1.{group}")),
         "{told}"
     );
     assert_eq!(test.calls.all(), ["newer_fn a"]);
@@ -140,8 +135,7 @@ async fn while_the_server_is_away_one_line_tells_it(cluster: TestCluster) {
     test.until("it is handled", "a", is_handled).await;
     let server = test.cluster.in_process().expect("it is in the process");
     let by_operator = |agent: Option<&str>| agent != Some(TestCluster::USER_AGENT);
-    let away = server
-        .fault(Fault::drop_before().when(move |asked| by_operator(asked.user_agent.as_deref())));
+    let away = server.fault(Fault::drop_before().when(move |asked| by_operator(asked.user_agent.as_deref())));
     drop(server.fault(Fault::cut().on(Verb::Watch)));
     // Virtual time: the watches retry for five minutes.
     tokio::time::sleep(Duration::from_secs(300)).await;
@@ -152,11 +146,7 @@ async fn while_the_server_is_away_one_line_tells_it(cluster: TestCluster) {
     test.until("it is handled", "b", is_handled).await;
     working.stop().await;
     let lines = test.cluster.lines();
-    let loud = |line: &str| {
-        [" WARN ", "ERROR "]
-            .iter()
-            .any(|level| line.contains(level))
-    };
+    let loud = |line: &str| [" WARN ", "ERROR "].iter().any(|level| line.contains(level));
     let troubles = lines.count(loud);
     assert_eq!(troubles, 1, "{:#?}", lines.all());
     let over = |line: &str| line.contains(" INFO ") && line.contains("again");
@@ -204,22 +194,16 @@ async fn undefine(test: &TestOperator) {
         conditions.is_some_and(|all| all.iter().any(|it| it["type"] == "Terminating"))
     };
     let what = "the definition is being deleted";
-    test.cluster
-        .until(what, DEFINITIONS, &test.kind(), is_terminating)
-        .await;
+    test.cluster.until(what, DEFINITIONS, &test.kind(), is_terminating).await;
 }
 
 async fn until_undefined(test: &TestOperator) {
     let gone = |found: Option<&Value>| found.is_none();
     let what = "the definition is gone";
-    test.cluster
-        .until(what, DEFINITIONS, &test.kind(), gone)
-        .await;
+    test.cluster.until(what, DEFINITIONS, &test.kind(), gone).await;
 }
 
-async fn objects_of_a_definition_that_is_being_deleted_are_released_after_a_restart(
-    cluster: TestCluster,
-) {
+async fn objects_of_a_definition_that_is_being_deleted_are_released_after_a_restart(cluster: TestCluster) {
     let test = TestOperator::bare(cluster);
     hold(&test).await.stop().await;
     undefine(&test).await;
@@ -267,9 +251,7 @@ async fn a_listing_that_tells_nothing_new_ends_no_look_for_an_object(cluster: Te
     assert_eq!(test.calls.all(), ["create_fn a"]);
 }
 
-async fn of_deletion_handlers_for_two_versions_those_of_the_served_one_let_objects_go(
-    cluster: TestCluster,
-) {
+async fn of_deletion_handlers_for_two_versions_those_of_the_served_one_let_objects_go(cluster: TestCluster) {
     let test = TestOperator::bare(cluster);
     define(&test, &[("v1beta1", true, true), ("v1", true, false)]).await;
     let group = test.group.as_str();
@@ -294,15 +276,14 @@ async fn no_object_is_held_for_a_version_that_is_not_served_any_more(cluster: Te
         .on_create((group, "v1", KIND), test.noting("newer_fn"));
     let working = test.start(registry);
     let api_version = format!("{group}/v1beta1");
-    let object = json!({"apiVersion": api_version, "kind": "KopfExample", "metadata": {"name": "a"}, "spec": {}});
+    let object =
+        json!({"apiVersion": api_version, "kind": "KopfExample", "metadata": {"name": "a"}, "spec": {}});
     test.cluster.create(&object).await;
     test.until("it is held", "a", is_held).await;
     define(&test, &[("v1beta1", true, false), ("v1", true, true)]).await;
-    test.line(&format!("Starting the watch-stream for {KIND}.v1.{group}"))
-        .await;
+    test.line(&format!("Starting the watch-stream for {KIND}.v1.{group}")).await;
     test.delete("a").await;
-    test.line("The deletion waits for handlers that are not served now: 'older_fn'")
-        .await;
+    test.line("The deletion waits for handlers that are not served now: 'older_fn'").await;
     define(&test, &[("v1beta1", false, false), ("v1", true, true)]).await;
     // Only this version is still served.
     let namespace = test.cluster.namespace();

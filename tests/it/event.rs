@@ -13,9 +13,7 @@ scenarios! {
     the_result_of_an_event_handler_takes_the_place_of_a_status_that_is_no_object [memory];
 }
 
-async fn the_result_of_an_event_handler_takes_the_place_of_a_status_that_is_no_object(
-    cluster: TestCluster,
-) {
+async fn the_result_of_an_event_handler_takes_the_place_of_a_status_that_is_no_object(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let event = test.handler("event_fn", |context| async move {
         if context.event_type() != Some(EventType::Modified) {
@@ -50,12 +48,7 @@ async fn events_are_told_with_their_types(cluster: TestCluster) {
     test.delete("new").await;
     test.calls.until(4).await;
     working.stop().await;
-    let expected = [
-        "old None",
-        "new Some(\"ADDED\")",
-        "new Some(\"MODIFIED\")",
-        "new Some(\"DELETED\")",
-    ];
+    let expected = ["old None", "new Some(\"ADDED\")", "new Some(\"MODIFIED\")", "new Some(\"DELETED\")"];
     assert_eq!(test.calls.all(), expected);
     // One line per watch event would drown out all others.
     let is_success = |line: &&String| line.contains("Handler 'event_fn' succeeded.");
@@ -70,12 +63,9 @@ async fn events_are_told_with_their_types(cluster: TestCluster) {
 
 async fn a_failing_event_handler_fails_alone(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
-    let event = handler("event_fn", |_| async {
-        Err::<(), _>(PermanentError::new("no").into())
-    });
-    let registry = Registry::new()
-        .on_event(test.selector(), event)
-        .on_create(test.selector(), test.noting("create_fn"));
+    let event = handler("event_fn", |_| async { Err::<(), _>(PermanentError::new("no").into()) });
+    let registry =
+        Registry::new().on_event(test.selector(), event).on_create(test.selector(), test.noting("create_fn"));
     let working = test.start(registry);
     test.create("a", json!({})).await;
     test.until("it is handled", "a", is_handled).await;
@@ -96,8 +86,7 @@ async fn an_event_handler_may_patch_and_return(cluster: TestCluster) {
     test.create("a", json!({})).await;
     let object = test
         .until("both are there", "a", |object| {
-            object["metadata"]["labels"]["seen"] == "yes"
-                && object["status"]["event_fn"]["seen"] == true
+            object["metadata"]["labels"]["seen"] == "yes" && object["status"]["event_fn"]["seen"] == true
         })
         .await;
     working.stop().await;

@@ -37,15 +37,7 @@ fn sample(cluster: &TestCluster, file: &str) -> String {
 
 async fn shows_what_it_promises(path: &str, objects: &str) {
     let (path, applied) = (format!("examples/{path}"), format!("examples/{objects}"));
-    let args = [
-        "run",
-        &path,
-        "--embedded",
-        "--apply",
-        &applied,
-        "--verbose",
-        "--once",
-    ];
+    let args = ["run", &path, "--embedded", "--apply", &applied, "--verbose", "--once"];
     let expected = expected(objects);
     let expected: Vec<&str> = expected.iter().map(String::as_str).collect();
     ended(kopf_rs(&args)).await.with(1, &expected);
@@ -67,42 +59,23 @@ async fn the_single_file_shows_what_it_promises() {
 }
 
 async fn myapp(cluster: TestCluster) {
-    lives(cluster, |flags| {
-        kopf_rs(&[&["run", "examples/myapp"], flags].concat())
-    })
-    .await;
+    lives(cluster, |flags| kopf_rs(&[&["run", "examples/myapp"], flags].concat())).await;
 }
 
 async fn myapp_template(cluster: TestCluster) {
-    lives(cluster, |flags| {
-        kopf_rs(&[&["run", "examples/myapp-template"], flags].concat())
-    })
-    .await;
+    lives(cluster, |flags| kopf_rs(&[&["run", "examples/myapp-template"], flags].concat())).await;
 }
 
 async fn myapp_in_a_single_file(cluster: TestCluster) {
-    lives(cluster, |flags| {
-        kopf_rs(&[&["run", "examples/myapp.rs"], flags].concat())
-    })
-    .await;
+    lives(cluster, |flags| kopf_rs(&[&["run", "examples/myapp.rs"], flags].concat())).await;
 }
 
 /// Plays an object from before the start, one from after it, and an invalid one.
 async fn lives(cluster: TestCluster, start: impl Fn(&[&str]) -> Command) {
     cluster.apply(&read("myapp/crd.yaml")).await;
     cluster.apply(&sample(&cluster, "example-app.yaml")).await;
-    let kubeconfig = cluster
-        .kubeconfig()
-        .to_str()
-        .expect("an ASCII path")
-        .to_owned();
-    let flags = [
-        "--kubeconfig",
-        &kubeconfig,
-        "-n",
-        cluster.namespace(),
-        "--verbose",
-    ];
+    let kubeconfig = cluster.kubeconfig().to_str().expect("an ASCII path").to_owned();
+    let flags = ["--kubeconfig", &kubeconfig, "-n", cluster.namespace(), "--verbose"];
     let mut program = Program::start(start(&flags), PATIENCE);
     let line = |text: String| {
         let lines = program.lines();
@@ -111,21 +84,12 @@ async fn lives(cluster: TestCluster, start: impl Fn(&[&str]) -> Command) {
     };
     let place = cluster.namespace().to_owned();
     line(format!("[{place}/example-app] Creation is in progress")).await;
-    line(format!(
-        "[{place}/example-app] Pod example-app-pod created."
-    ))
-    .await;
-    line(format!(
-        "[{place}/example-app] Handler 'create_myapp' succeeded."
-    ))
-    .await;
+    line(format!("[{place}/example-app] Pod example-app-pod created.")).await;
+    line(format!("[{place}/example-app] Handler 'create_myapp' succeeded.")).await;
     check_pod(&cluster, "example-app").await;
     let late = sample(&cluster, "example-app.yaml").replace("name: example-app", "name: late-app");
     cluster.apply(&late).await;
-    line(format!(
-        "[{place}/late-app] Handler 'create_myapp' succeeded."
-    ))
-    .await;
+    line(format!("[{place}/late-app] Handler 'create_myapp' succeeded.")).await;
     check_pod(&cluster, "late-app").await;
     cluster.apply(&sample(&cluster, "missing-image.yaml")).await;
     line(format!(
@@ -137,29 +101,21 @@ async fn lives(cluster: TestCluster, start: impl Fn(&[&str]) -> Command) {
 }
 
 async fn check_pod(cluster: &TestCluster, name: &str) {
-    let pod = cluster
-        .get("pods", &format!("{name}-pod"))
-        .await
-        .expect("the Pod is there");
+    let pod = cluster.get("pods", &format!("{name}-pod")).await.expect("the Pod is there");
     let container = &pod["spec"]["containers"][0];
     assert_eq!(pod["metadata"]["labels"]["app"], name);
     assert_eq!(container["name"], name);
     assert_eq!(container["image"], "nginx:latest");
     assert_eq!(container["ports"][0]["containerPort"], 80);
     let env: &Value = &container["env"][0];
-    assert_eq!(
-        (env["name"].as_str(), env["value"].as_str()),
-        (Some("BANNER"), Some(BANNER))
-    );
+    assert_eq!((env["name"].as_str(), env["value"].as_str()), (Some("BANNER"), Some(BANNER)));
 }
 
 async fn myapp_in_a_program_of_its_own(cluster: TestCluster) {
     cluster.apply(&read("myapp/crd.yaml")).await;
     cluster.apply(&sample(&cluster, "example-app.yaml")).await;
     let mut command = Command::new(built_program("myapp-in-a-program"));
-    command
-        .env("KUBECONFIG", cluster.kubeconfig())
-        .env("NAMESPACE", cluster.namespace());
+    command.env("KUBECONFIG", cluster.kubeconfig()).env("NAMESPACE", cluster.namespace());
     let mut program = Program::start(command, PATIENCE);
     let counted = |line: &str| line.contains("Handler 'count' succeeded.");
     program.lines().until("of the closure", counted).await;

@@ -41,9 +41,7 @@ scenarios! {
 }
 
 fn server(test: &TestOperator) -> &ApiServer {
-    test.cluster
-        .in_process()
-        .expect("this server is in the process")
+    test.cluster.in_process().expect("this server is in the process")
 }
 
 async fn refused_and_lost_writes_are_repeated_without_another_call(cluster: TestCluster) {
@@ -55,10 +53,7 @@ async fn refused_and_lost_writes_are_repeated_without_another_call(cluster: Test
     let working = test.start(registry);
     let faults = [
         ("refused-409", Fault::answer(409)),
-        (
-            "refused-429",
-            Fault::answer(429).retry_after(Duration::from_secs(1)),
-        ),
+        ("refused-429", Fault::answer(429).retry_after(Duration::from_secs(1))),
         ("refused-500", Fault::answer(500)),
         ("refused-503", Fault::answer(503)),
         ("dropped", Fault::drop_before()),
@@ -72,11 +67,7 @@ async fn refused_and_lost_writes_are_repeated_without_another_call(cluster: Test
             let armed = server(&test).fault(fault);
             test.create(&name, json!({})).await;
             let object = test.until("it is handled", &name, is_handled).await;
-            assert_eq!(
-                object["status"]["create_fn"],
-                json!({"made": true}),
-                "{name}"
-            );
+            assert_eq!(object["status"]["create_fn"], json!({"made": true}), "{name}");
             assert!(armed.hits() > 0, "{name}");
         }
     }
@@ -85,12 +76,7 @@ async fn refused_and_lost_writes_are_repeated_without_another_call(cluster: Test
     let count = calls.len();
     calls.sort();
     calls.dedup();
-    assert_eq!(
-        (count, calls.len()),
-        (42, 42),
-        "a handler was called twice: {:?}",
-        test.calls.all()
-    );
+    assert_eq!((count, calls.len()), (42, 42), "a handler was called twice: {:?}", test.calls.all());
 }
 
 async fn half_of_all_writes_are_refused_with_a_time_to_wait(cluster: TestCluster) {
@@ -196,12 +182,8 @@ async fn a_kind_without_a_status_is_asked_for_its_subresource_once(cluster: Test
     version["subresources"] = json!({});
     version["schema"]["openAPIV3Schema"]["properties"]["status"] = json!({"type": "object"});
     test.cluster.apply(&crd.to_string()).await;
-    let asked = server(&test).fault(
-        Fault::answer(403)
-            .on(Verb::Patch)
-            .plural("kopfexamples")
-            .subresource("status"),
-    );
+    let asked =
+        server(&test).fault(Fault::answer(403).on(Verb::Patch).plural("kopfexamples").subresource("status"));
     let create = test.handler("create_fn", |_| async { Ok(json!({"made": true})) });
     let working = test.start(Registry::new().on_create(test.selector(), create));
     for name in ["a", "b"] {
@@ -219,21 +201,11 @@ async fn a_conflict_over_the_finalizer_is_solved(cluster: TestCluster) {
     let registry = Registry::new()
         .on_create(test.selector(), test.noting("create_fn"))
         .on_delete(test.selector(), test.noting("delete_fn"));
-    let _conflict = server(&test).fault(
-        Fault::answer(409)
-            .on(Verb::Patch)
-            .plural("kopfexamples")
-            .times(1),
-    );
+    let _conflict = server(&test).fault(Fault::answer(409).on(Verb::Patch).plural("kopfexamples").times(1));
     let working = test.start(registry);
     test.create("a", json!({})).await;
     test.until("it is handled", "a", is_handled).await;
-    let _lost = server(&test).fault(
-        Fault::drop_after()
-            .on(Verb::Patch)
-            .plural("kopfexamples")
-            .times(1),
-    );
+    let _lost = server(&test).fault(Fault::drop_after().on(Verb::Patch).plural("kopfexamples").times(1));
     test.delete("a").await;
     test.until_gone("a").await;
     working.stop().await;
@@ -253,12 +225,7 @@ async fn an_outage_during_the_retries_loses_no_attempt(cluster: TestCluster) {
         }
     });
     let working = test.start(Registry::new().on_create(test.selector(), create));
-    let outage = server(&test).fault(
-        Fault::answer(503)
-            .on(Verb::Patch)
-            .plural("kopfexamples")
-            .times(6),
-    );
+    let outage = server(&test).fault(Fault::answer(503).on(Verb::Patch).plural("kopfexamples").times(6));
     test.create("a", json!({})).await;
     test.until("it is handled", "a", is_handled).await;
     working.stop().await;
@@ -348,9 +315,7 @@ async fn a_deleted_object_is_in_no_outage_any_more(cluster: TestCluster) {
     assert_eq!(test.calls.all(), ["create_fn a", "delete_fn a"]);
 }
 
-async fn outcomes_that_an_outage_keeps_from_being_written_are_told_in_one_line(
-    cluster: TestCluster,
-) {
+async fn outcomes_that_an_outage_keeps_from_being_written_are_told_in_one_line(cluster: TestCluster) {
     const OBJECTS: usize = 5;
     let test = TestOperator::of(cluster).await;
     let registry = Registry::new().on_create(test.selector(), test.noting("create_fn"));
@@ -470,10 +435,7 @@ async fn once_counts_a_forbidden_kind_as_not_handled(cluster: TestCluster) {
     let ended = Working::start(&test.cluster, operator).end().await;
     let report = ended.expect("it ends");
     assert_eq!(test.calls.all(), ["create_fn a"]);
-    let words = format!(
-        "configmaps.v1 in '{}' cannot be watched: forbidden: ",
-        test.cluster.namespace()
-    );
+    let words = format!("configmaps.v1 in '{}' cannot be watched: forbidden: ", test.cluster.namespace());
     let [unserved] = &report.unserved[..] else {
         panic!("{report:?}");
     };
@@ -500,9 +462,7 @@ async fn once_tells_what_the_server_refuses(cluster: TestCluster) {
         }
         Ok(Value::Null)
     });
-    let registry = Registry::new()
-        .on_create(test.selector(), create)
-        .on_event(test.selector(), event);
+    let registry = Registry::new().on_create(test.selector(), create).on_event(test.selector(), event);
     let operator = test.operator(registry).once();
     let ended = Working::start(&test.cluster, operator).end().await;
     let report = ended.expect("it ends");
@@ -540,14 +500,8 @@ async fn once_gives_up_what_may_not_be_written(cluster: TestCluster) {
         panic!("{report:?}");
     };
     let kind = format!("kopfexamples.v1.{}", test.group);
-    assert!(
-        panicked.starts_with(&format!("{kind} cannot be handled: ")),
-        "{panicked}"
-    );
-    assert!(
-        forbidden.starts_with(&format!("{kind} cannot be written: forbidden: ")),
-        "{forbidden}"
-    );
+    assert!(panicked.starts_with(&format!("{kind} cannot be handled: ")), "{panicked}");
+    assert!(forbidden.starts_with(&format!("{kind} cannot be written: forbidden: ")), "{forbidden}");
 }
 
 async fn what_was_done_is_written_when_the_operator_stops_in_a_conflict(cluster: TestCluster) {
@@ -575,17 +529,14 @@ async fn what_event_handlers_asked_for_survives_conflicts(cluster: TestCluster) 
     let test = TestOperator::of(cluster).await;
     let event = handler("event_fn", |context: kopf_rs::Context| async move {
         let size = context.body().spec()["size"].clone();
-        context
-            .patch(|patch| patch.transform(move |object| object["status"]["seen"] = size.clone()));
+        context.patch(|patch| patch.transform(move |object| object["status"]["seen"] = size.clone()));
         Ok(())
     });
-    let registry = Registry::new()
-        .on_event(test.selector(), event)
-        .on_create(test.selector(), test.noting("create_fn"));
+    let registry =
+        Registry::new().on_event(test.selector(), event).on_create(test.selector(), test.noting("create_fn"));
     let working = test.start(registry);
     test.create("a", json!({"size": 1})).await;
-    let seen =
-        |size: u64| move |object: &Value| object["status"]["seen"] == size && is_handled(object);
+    let seen = |size: u64| move |object: &Value| object["status"]["seen"] == size && is_handled(object);
     test.until("the first is seen", "a", seen(1)).await;
     let _conflicts = server(&test).fault(Fault::answer(409).on(Verb::Patch).nth(2).times(5));
     test.patch("a", json!({"spec": {"size": 2}})).await;
@@ -617,10 +568,7 @@ async fn a_patch_that_is_refused_is_told_and_blocks_nothing(cluster: TestCluster
     let working = test.start(registry);
     test.create("a", json!({"size": 1})).await;
     let line = test.line("Patching was refused").await;
-    assert!(
-        line.contains("metadata.labels") && line.contains("no label!"),
-        "{line}"
-    );
+    assert!(line.contains("metadata.labels") && line.contains("no label!"), "{line}");
     let object = test.until("it is handled", "a", is_handled).await;
     assert_eq!(object["status"]["create_fn"], json!({"made": true}));
     assert_eq!(object["metadata"]["labels"], Value::Null);
@@ -649,10 +597,7 @@ async fn a_result_that_the_schema_refuses_blocks_nothing(cluster: TestCluster) {
 async fn an_object_whose_annotations_are_full_is_handled_and_let_go(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let registry = Registry::new()
-        .on_create(
-            test.selector(),
-            test.handler("create_fn", |_| async { Ok(json!({"made": true})) }),
-        )
+        .on_create(test.selector(), test.handler("create_fn", |_| async { Ok(json!({"made": true})) }))
         .on_create(test.selector(), test.noting("second_fn"))
         .on_update(test.selector(), test.noting("update_fn"))
         .on_delete(test.selector(), test.noting("delete_fn"));
@@ -665,8 +610,7 @@ async fn an_object_whose_annotations_are_full_is_handled_and_let_go(cluster: Tes
         "spec": {},
     });
     test.cluster.create(&object).await;
-    test.line("Creation is processed: 2 succeeded; 0 failed.")
-        .await;
+    test.line("Creation is processed: 2 succeeded; 0 failed.").await;
     let told = test.line("The annotations of this object would take").await;
     assert!(
         told.contains("bytes of the 262144 that Kubernetes allows")
@@ -683,13 +627,6 @@ async fn an_object_whose_annotations_are_full_is_handled_and_let_go(cluster: Tes
     test.delete("a").await;
     test.until_gone("a").await;
     working.stop().await;
-    assert!(
-        test.writes("a").await <= 6,
-        "{} writes",
-        test.writes("a").await
-    );
-    assert_eq!(
-        test.calls.all(),
-        ["create_fn a", "second_fn a", "update_fn a", "delete_fn a"]
-    );
+    assert!(test.writes("a").await <= 6, "{} writes", test.writes("a").await);
+    assert_eq!(test.calls.all(), ["create_fn a", "second_fn a", "update_fn a", "delete_fn a"]);
 }

@@ -48,8 +48,7 @@ async fn a_handler_is_not_called_again_for_what_another_one_writes_elsewhere(clu
         .on_field(test.selector(), second.field("spec.size"));
     let working = test.start(registry);
     test.create("a", json!({"size": 1})).await;
-    let handled =
-        |object: &_| last_handled(object).is_some_and(|it| it["spec"]["other"] == "written");
+    let handled = |object: &_| last_handled(object).is_some_and(|it| it["spec"]["other"] == "written");
     test.until("all of it is handled", "a", handled).await;
     working.stop().await;
     assert_eq!(test.calls.all(), ["first a", "None Some(Number(1))"]);

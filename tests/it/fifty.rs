@@ -36,11 +36,7 @@ fn worker(id: &str, runs: &Runs, fails: usize) -> Callback {
         async move {
             let new = context.new().cloned().unwrap_or_default();
             let told = new["spec"]["size"].as_u64().or(new.as_u64());
-            let run = Run {
-                id,
-                told: told.unwrap_or_default(),
-                done: false,
-            };
+            let run = Run { id, told: told.unwrap_or_default(), done: false };
             let mut place = 0;
             runs.send_modify(|runs| {
                 place = runs.len();
@@ -65,10 +61,7 @@ async fn fifty_changes_while_handlers_run(cluster: TestCluster) {
         .on_update(test.selector(), worker("first_fn", &runs, 0))
         .on_update(test.selector(), worker("failing_fn", &runs, 3))
         .on_update(test.selector(), worker("last_fn", &runs, 0))
-        .on_field(
-            test.selector(),
-            worker("field_fn", &runs, 4).field("spec.size"),
-        );
+        .on_field(test.selector(), worker("field_fn", &runs, 4).field("spec.size"));
     let working = test.start(registry);
     test.create("a", json!({"size": 0})).await;
     let mut seen = runs.subscribe();
@@ -85,11 +78,7 @@ async fn fifty_changes_while_handlers_run(cluster: TestCluster) {
     let object = test.until("all is handled", "a", is_done).await;
     working.stop().await;
     let unrest = |line: &str| line.contains("have changed it 20 times in a row");
-    assert_eq!(
-        test.cluster.lines().count(unrest),
-        0,
-        "others have changed it"
-    );
+    assert_eq!(test.cluster.lines().count(unrest), 0, "others have changed it");
     let runs = runs.borrow().clone();
     for id in ["first_fn", "failing_fn", "last_fn", "field_fn"] {
         judge(&runs, id);
@@ -97,11 +86,7 @@ async fn fifty_changes_while_handlers_run(cluster: TestCluster) {
     assert_eq!(object["spec"]["size"], CHANGES);
     let writes = test.all_writes("a").await;
     let failed = runs.iter().filter(|run| !run.done).count();
-    assert!(
-        writes <= runs.len(),
-        "{writes} writes for {} attempts",
-        runs.len()
-    );
+    assert!(writes <= runs.len(), "{writes} writes for {} attempts", runs.len());
     let place = match test.cluster.server() {
         Server::Memory => "in memory",
         Server::Tcp => "over TLS",
@@ -119,17 +104,11 @@ fn judge(runs: &[Run], id: &str) {
     let done = runs.iter().filter(|run| run.id.starts_with(id) && run.done);
     let states: Vec<u64> = done.map(|run| run.told).collect();
     assert_eq!(states.last(), Some(&CHANGES), "{id}: {states:?}");
-    assert!(
-        states.windows(2).all(|pair| pair[0] < pair[1]),
-        "{id}: {states:?}"
-    );
+    assert!(states.windows(2).all(|pair| pair[0] < pair[1]), "{id}: {states:?}");
 }
 
 fn is_done(object: &Value) -> bool {
     let annotations = object["metadata"]["annotations"].as_object();
-    let recorded = annotations
-        .into_iter()
-        .flatten()
-        .any(|(key, _)| key.contains("_fn"));
+    let recorded = annotations.into_iter().flatten().any(|(key, _)| key.contains("_fn"));
     !recorded && last_handled(object).is_some_and(|last| last["spec"]["size"] == CHANGES)
 }

@@ -17,27 +17,17 @@ scenarios! {
 }
 
 async fn objects_are_created_changed_awaited_and_gone(cluster: TestCluster) {
-    let stored = cluster
-        .apply("{apiVersion: v1, kind: ConfigMap, metadata: {name: settings}, data: {a: '1'}}")
-        .await;
+    let stored =
+        cluster.apply("{apiVersion: v1, kind: ConfigMap, metadata: {name: settings}, data: {a: '1'}}").await;
     assert_eq!(stored[0]["metadata"]["namespace"], cluster.namespace());
     let change = async {
-        cluster
-            .patch(
-                "configmaps",
-                "settings",
-                &json!({"data": {"a": "\u{1f680}"}}),
-            )
-            .await;
+        cluster.patch("configmaps", "settings", &json!({"data": {"a": "\u{1f680}"}})).await;
     };
     let seen = cluster.until("the change is there", "ConfigMap", "settings", |object| {
         object.is_some_and(|object| object["data"]["a"] == "\u{1f680}")
     });
     let ((), seen) = tokio::join!(change, seen);
-    assert_eq!(
-        cluster.get("configmaps", "settings").await.as_ref(),
-        Some(&seen)
-    );
+    assert_eq!(cluster.get("configmaps", "settings").await.as_ref(), Some(&seen));
     assert_eq!(
         cluster
             .list("configmaps")
@@ -48,11 +38,7 @@ async fn objects_are_created_changed_awaited_and_gone(cluster: TestCluster) {
         1
     );
     cluster.delete("configmaps", "settings").await;
-    cluster
-        .until("it is gone", "configmaps", "settings", |object| {
-            object.is_none()
-        })
-        .await;
+    cluster.until("it is gone", "configmaps", "settings", |object| object.is_none()).await;
     assert_eq!(cluster.get("configmaps", "settings").await, None);
 }
 
@@ -83,49 +69,23 @@ spec: {{size: 1}}
     cluster.apply(&yaml).await;
     let again = cluster.apply(&yaml).await;
     assert_eq!(again[1]["metadata"]["generation"], 1);
-    cluster
-        .patch(
-            &format!("gadgets.{group}"),
-            "one/status",
-            &json!({"status": {"ready": true}}),
-        )
-        .await;
-    let gadget = cluster
-        .get(&format!("Gadget.{group}"), "one")
-        .await
-        .expect("the gadget is there");
-    assert_eq!(
-        (&gadget["spec"]["size"], &gadget["status"]["ready"]),
-        (&json!(1), &json!(true))
-    );
+    cluster.patch(&format!("gadgets.{group}"), "one/status", &json!({"status": {"ready": true}})).await;
+    let gadget = cluster.get(&format!("Gadget.{group}"), "one").await.expect("the gadget is there");
+    assert_eq!((&gadget["spec"]["size"], &gadget["status"]["ready"]), (&json!(1), &json!(true)));
 }
 
 async fn requests_of_others_are_told_apart(cluster: TestCluster) {
-    cluster
-        .apply("{apiVersion: v1, kind: ConfigMap, metadata: {name: settings}}")
-        .await;
+    cluster.apply("{apiVersion: v1, kind: ConfigMap, metadata: {name: settings}}").await;
     let maps: Api<ConfigMap> = Api::namespaced(cluster.client(), cluster.namespace());
     let merge = Patch::Merge(json!({"data": {"a": "1"}}));
-    maps.patch("settings", &PatchParams::default(), &merge)
-        .await
-        .expect("the patch is taken");
+    maps.patch("settings", &PatchParams::default(), &merge).await.expect("the patch is taken");
     maps.get("settings").await.expect("the object is there");
-    cluster
-        .patch("configmaps", "settings", &json!({"data": {"a": "2"}}))
-        .await;
+    cluster.patch("configmaps", "settings", &json!({"data": {"a": "2"}})).await;
 
-    let path = format!(
-        "/api/v1/namespaces/{}/configmaps/settings",
-        cluster.namespace()
-    );
-    let asked = cluster
-        .asked()
-        .into_iter()
-        .filter(|asked| asked.path == path);
+    let path = format!("/api/v1/namespaces/{}/configmaps/settings", cluster.namespace());
+    let asked = cluster.asked().into_iter().filter(|asked| asked.path == path);
     assert_eq!(
-        asked
-            .map(|asked| (asked.verb, asked.code))
-            .collect::<Vec<_>>(),
+        asked.map(|asked| (asked.verb, asked.code)).collect::<Vec<_>>(),
         [("patch".into(), 200), ("get".into(), 200)]
     );
     assert_eq!(cluster.writes_to("configmaps", "settings").await.len(), 1);
@@ -138,10 +98,7 @@ async fn a_user_without_rights_is_refused(cluster: TestCluster) {
         return;
     };
     let message = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert!(
-        message.contains("Forbidden") && message.contains(&user),
-        "{message}"
-    );
+    assert!(message.contains("Forbidden") && message.contains(&user), "{message}");
 }
 
 async fn controllers_collect_what_has_lost_its_owner(cluster: TestCluster) {
@@ -149,39 +106,23 @@ async fn controllers_collect_what_has_lost_its_owner(cluster: TestCluster) {
     let owner = cluster
         .create(&json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "owner"}}))
         .await;
-    let reference = json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner["metadata"]["uid"]}]);
+    let reference =
+        json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner["metadata"]["uid"]}]);
     let child = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "child", "ownerReferences": reference}});
     cluster.create(&child).await;
     cluster.delete("configmaps", "owner").await;
-    cluster
-        .until("the child is collected", "configmaps", "child", |child| {
-            child.is_none()
-        })
-        .await;
+    cluster.until("the child is collected", "configmaps", "child", |child| child.is_none()).await;
 }
 
 async fn kubectl_sees_the_namespace(cluster: TestCluster) {
-    cluster
-        .apply("{apiVersion: v1, kind: ConfigMap, metadata: {name: settings}}")
-        .await;
-    let Some(output) = cluster
-        .kubectl(&["get", "configmap", "settings", "--output=name"])
-        .await
-    else {
+    cluster.apply("{apiVersion: v1, kind: ConfigMap, metadata: {name: settings}}").await;
+    let Some(output) = cluster.kubectl(&["get", "configmap", "settings", "--output=name"]).await else {
         return;
     };
-    assert_eq!(
-        String::from_utf8_lossy(&output.stdout),
-        "configmap/settings\n"
-    );
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "configmap/settings\n");
 }
 
 async fn events_of_a_scenario_become_its_lines(cluster: TestCluster) {
-    tokio::spawn(async { tracing::warn!("from a task") })
-        .await
-        .expect("the task ends");
-    cluster
-        .lines()
-        .until("from the task", |line| line.contains("from a task"))
-        .await;
+    tokio::spawn(async { tracing::warn!("from a task") }).await.expect("the task ends");
+    cluster.lines().until("from the task", |line| line.contains("from a task")).await;
 }

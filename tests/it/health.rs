@@ -64,11 +64,7 @@ impl<'a> Asked<'a> {
         let operator = operator.liveness("http://127.0.0.1:0/healthz");
         let working = Working::start(&test.cluster, operator);
         let line = test.line("Serving health status at ").await;
-        Self {
-            test,
-            working,
-            port: port_in(&line),
-        }
+        Self { test, working, port: port_in(&line) }
     }
 
     /// Sends a request; virtual time does not advance meanwhile.
@@ -118,9 +114,7 @@ pub(crate) async fn get_with(port: u16, path: &str, head: &str) -> Answer {
     let answer = answer.await.expect("the request does not panic");
     let (head, text) = answer.split_once("\r\n\r\n").expect("a head and a body");
     let code = head.split(' ').nth(1).expect("a status code");
-    let kind = head
-        .lines()
-        .find_map(|it| it.strip_prefix("content-type: "));
+    let kind = head.lines().find_map(|it| it.strip_prefix("content-type: "));
     Answer {
         code: code.parse().expect("a number"),
         kind: kind.unwrap_or_default().to_owned(),
@@ -258,12 +252,7 @@ async fn an_operator_is_not_ready_before_its_startup_handlers_have_ended(cluster
     assert_eq!(asked.get("/healthz").await.code, 503);
     let answer = asked.get("/readyz").await;
     assert_eq!(answer.code, 500);
-    assert!(
-        answer
-            .text
-            .contains("[-]startup failed: startup handlers are called"),
-        "{answer:?}"
-    );
+    assert!(answer.text.contains("[-]startup failed: startup handlers are called"), "{answer:?}");
     gate.open(1);
     asked.until_well("/readyz").await;
     test.line("/readyz passes.").await;
@@ -290,9 +279,7 @@ async fn a_watch_that_is_frozen_is_told(cluster: TestCluster) {
     let answer = asked.get("/livez").await;
     assert_eq!(answer.code, 500);
     assert!(
-        answer.text.contains(&format!(
-            "[-]watches failed: nothing has come from the watch of {KIND}.v1"
-        )),
+        answer.text.contains(&format!("[-]watches failed: nothing has come from the watch of {KIND}.v1")),
         "{answer:?}"
     );
     test.line("/livez fails: watches (nothing has come").await;
@@ -309,9 +296,8 @@ async fn an_object_that_waits_for_too_long_is_told(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let gate = Gate::closed();
     let slow = test.waiting("slow_fn", &gate);
-    let registry = Registry::new()
-        .on_create(test.selector(), slow)
-        .on_update(test.selector(), test.noting("update_fn"));
+    let registry =
+        Registry::new().on_create(test.selector(), slow).on_update(test.selector(), test.noting("update_fn"));
     let settings = Settings::with(|it| {
         it.health.late_after = Duration::from_secs(60);
         it.health.stuck_after = Duration::from_secs(120);
@@ -343,14 +329,8 @@ async fn a_kind_that_may_not_be_watched_is_not_ready(cluster: TestCluster) {
     let forbidden = server(&test).fault(Fault::answer(403).plural(KIND));
     let asked = Asked::start(&test, watching(&test)).await;
     let told = format!("[-]kind/{KIND}.v1.{} failed: forbidden", test.group);
-    asked
-        .until("/readyz", |answer| answer.text.contains(&told))
-        .await;
-    assert_eq!(
-        asked.get("/livez").await.code,
-        200,
-        "a new start mends nothing"
-    );
+    asked.until("/readyz", |answer| answer.text.contains(&told)).await;
+    assert_eq!(asked.get("/livez").await.code, 200, "a new start mends nothing");
     let others = format!("/readyz?exclude=kind/{KIND}.v1.{}", test.group);
     assert_eq!(asked.get(&others).await.text, "ok");
     drop(forbidden);
@@ -365,15 +345,12 @@ async fn a_kind_of_children_that_may_not_be_watched_is_not_ready(cluster: TestCl
     let registry = Registry::new().reconcile(test.selector(), keeping);
     let asked = Asked::start(&test, registry).await;
     let told = "[-]kind/configmaps.v1 failed: forbidden";
-    asked
-        .until("/readyz", |answer| answer.text.contains(told))
-        .await;
+    asked.until("/readyz", |answer| answer.text.contains(told)).await;
     assert_eq!(asked.get("/livez").await.code, 200);
     let status = asked.get("/statusz").await;
     let status: Value = serde_json::from_str(&status.text).expect("it is JSON");
     let watches = status["watches"].as_array().expect("a list");
-    let is_forbidden =
-        |it: &&Value| it["resource"] == "configmaps.v1" && it["state"] == "forbidden";
+    let is_forbidden = |it: &&Value| it["resource"] == "configmaps.v1" && it["state"] == "forbidden";
     assert!(watches.iter().any(|it| is_forbidden(&it)), "{status}");
     drop(forbidden);
     asked.until_well("/readyz").await;
@@ -383,11 +360,7 @@ async fn a_kind_of_children_that_may_not_be_watched_is_not_ready(cluster: TestCl
 async fn a_kind_that_is_not_served_is_not_ready(cluster: TestCluster) {
     let test = TestOperator::bare(cluster);
     let asked = Asked::start(&test, watching(&test)).await;
-    asked
-        .until("/readyz", |answer| {
-            answer.text.contains("failed: not served")
-        })
-        .await;
+    asked.until("/readyz", |answer| answer.text.contains("failed: not served")).await;
     assert_eq!(asked.get("/livez").await.code, 200);
     test.serve().await;
     asked.until_well("/readyz").await;
@@ -429,9 +402,7 @@ async fn an_operator_whose_own_thread_is_blocked_says_so(cluster: TestCluster) {
         let answer = get(port, path).await;
         assert_eq!(answer.code, 500, "{path}: {answer:?}");
         assert!(
-            answer
-                .text
-                .contains("the operator's own thread is blocked: no answer for"),
+            answer.text.contains("the operator's own thread is blocked: no answer for"),
             "{path}: {answer:?}"
         );
     }
@@ -449,10 +420,7 @@ async fn the_status_tells_what_the_operator_does(cluster: TestCluster) {
     let gate = Gate::closed();
     let registry = Registry::new()
         .on_create(test.selector(), test.waiting("slow_fn", &gate))
-        .on_event(
-            test.selector(),
-            handler("event_fn", |_| async { Err::<(), _>("odd".into()) }),
-        )
+        .on_event(test.selector(), handler("event_fn", |_| async { Err::<(), _>("odd".into()) }))
         .daemon(
             test.selector(),
             handler("daemon_fn", |cause: kopf_rs::Context| async move {
@@ -476,10 +444,7 @@ async fn the_status_tells_what_the_operator_does(cluster: TestCluster) {
     assert_eq!(status["queue"]["objects"], 1);
     let named = format!("{}/a", test.cluster.namespace());
     let call = &status["handlersInFlight"][0];
-    assert_eq!(
-        (&call["handler"], &call["object"]),
-        (&json!("slow_fn"), &json!(named))
-    );
+    assert_eq!((&call["handler"], &call["object"]), (&json!("slow_fn"), &json!(named)));
     let daemon = &status["daemonsAndTimersInFlight"][0];
     assert_eq!(daemon["handler"], "daemon_fn");
     assert_eq!(daemon["object"], named.as_str());
@@ -528,7 +493,8 @@ async fn a_policy_of_somebody_else_is_told(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let policies = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies";
     let name = "rule.tester.kopf.rs";
-    let rule = json!({"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["nodes"]});
+    let rule =
+        json!({"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["nodes"]});
     let policy = json!({
         "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy", "metadata": {"name": name},
         "spec": {"matchConstraints": {"resourceRules": [rule]}, "validations": [{"expression": "true"}]},
@@ -537,9 +503,7 @@ async fn a_policy_of_somebody_else_is_told(cluster: TestCluster) {
     let rule = kopf_rs::ValidationRule::new("rule", "request.userInfo.username != 'nobody'");
     let registry = watching(&test).validation_rule(test.selector(), rule);
     let asked = Asked::start(&test, registry).await;
-    let told = asked
-        .until("/readyz", |it| it.text.contains("rules failed"))
-        .await;
+    let told = asked.until("/readyz", |it| it.text.contains("rules failed")).await;
     assert_eq!(told.code, 500);
     let why = format!("ValidatingAdmissionPolicy {name} is there already");
     assert!(told.text.contains(&why), "{told:?}");
@@ -556,14 +520,9 @@ async fn rules_that_are_not_enforced_are_told(cluster: TestCluster) {
     let rule = kopf_rs::ValidationRule::new("rule", "request.userInfo.username != 'nobody'");
     let registry = watching(&test).validation_rule(test.selector(), rule);
     let asked = Asked::start(&test, registry).await;
-    let told = asked
-        .until("/readyz", |it| it.text.contains("rules failed"))
-        .await;
+    let told = asked.until("/readyz", |it| it.text.contains("rules failed")).await;
     assert_eq!(told.code, 500);
-    assert!(
-        told.text.contains("validation rules are not enforced: "),
-        "{told:?}"
-    );
+    assert!(told.text.contains("validation rules are not enforced: "), "{told:?}");
     assert!(told.text.contains("v1beta1"), "{told:?}");
     missing.clear();
     asked.until_well("/readyz").await;

@@ -41,22 +41,17 @@ async fn made(test: &TestOperator, name: &str) -> String {
 async fn create_labelled(test: &TestOperator, name: &str) -> Value {
     let api_version = format!("{}/v1", test.group);
     let metadata = json!({"name": name, "labels": {"app": "x"}});
-    let object =
-        json!({"apiVersion": api_version, "kind": "KopfExample", "metadata": metadata, "spec": {}});
+    let object = json!({"apiVersion": api_version, "kind": "KopfExample", "metadata": metadata, "spec": {}});
     test.cluster.create(&object).await
 }
 
 async fn what_a_handler_makes_belongs_to_the_object_that_is_handled(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
-    let working =
-        test.start(Registry::new().on_create(test.selector(), test.handler("create_fn", make)));
+    let working = test.start(Registry::new().on_create(test.selector(), test.handler("create_fn", make)));
     let owner = create_labelled(&test, "a").await;
     create_labelled(&test, "b").await;
     let (name, other) = (made(&test, "a").await, made(&test, "b").await);
-    assert!(
-        name.starts_with("a-") && other.starts_with("b-"),
-        "{name}, {other}"
-    );
+    assert!(name.starts_with("a-") && other.starts_with("b-"), "{name}, {other}");
     let child = test.cluster.get("configmaps", &name).await;
     working.stop().await;
     let metadata = &child.expect("it is there")["metadata"];
@@ -82,9 +77,7 @@ async fn what_a_handler_starts_has_an_owner_by_argument(cluster: TestCluster) {
         .await?;
         let (map, secret) = with?;
         let sent = send(&context, map).await?;
-        Ok(
-            json!({"made": sent.metadata.name, "secret": secret.metadata.name, "without": without.err()}),
-        )
+        Ok(json!({"made": sent.metadata.name, "secret": secret.metadata.name, "without": without.err()}))
     });
     let working = test.start(Registry::new().on_create(test.selector(), create));
     test.create("a", json!({})).await;
@@ -103,7 +96,8 @@ async fn what_kubernetes_would_delete_at_once_is_refused(cluster: TestCluster) {
         match context.name() {
             "elsewhere" => child["metadata"] = json!({"name": "c", "namespace": "elsewhere"}),
             "controlled" => {
-                let reference = json!({"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "1", "controller": true});
+                let reference =
+                    json!({"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "1", "controller": true});
                 child["metadata"] = json!({"name": "c", "ownerReferences": [reference]});
             }
             _ => child["kind"] = json!("Namespace"),
@@ -113,18 +107,9 @@ async fn what_kubernetes_would_delete_at_once_is_refused(cluster: TestCluster) {
     });
     let working = test.start(Registry::new().on_create(test.selector(), create));
     for (name, told) in [
-        (
-            "elsewhere",
-            "ConfigMap `c` is in the namespace `elsewhere`, and its owner",
-        ),
-        (
-            "controlled",
-            "ConfigMap `c` is controlled by Pod `p` (1) already",
-        ),
-        (
-            "wide",
-            "Namespace is cluster-scoped, and its owner KopfExample `wide` is in the namespace",
-        ),
+        ("elsewhere", "ConfigMap `c` is in the namespace `elsewhere`, and its owner"),
+        ("controlled", "ConfigMap `c` is controlled by Pod `p` (1) already"),
+        ("wide", "Namespace is cluster-scoped, and its owner KopfExample `wide` is in the namespace"),
     ] {
         test.create(name, json!({})).await;
         test.line(&format!("failed permanently: {told}")).await;
@@ -137,13 +122,10 @@ async fn what_kubernetes_would_delete_at_once_is_refused(cluster: TestCluster) {
 async fn what_is_adopted_is_deleted_after_its_owner(cluster: TestCluster) {
     cluster.start_controllers().await;
     let test = TestOperator::of(cluster).await;
-    let working =
-        test.start(Registry::new().on_create(test.selector(), test.handler("create_fn", make)));
+    let working = test.start(Registry::new().on_create(test.selector(), test.handler("create_fn", make)));
     create_labelled(&test, "a").await;
     let name = made(&test, "a").await;
     test.delete("a").await;
-    test.cluster
-        .until("it is gone", "configmaps", &name, |child| child.is_none())
-        .await;
+    test.cluster.until("it is gone", "configmaps", &name, |child| child.is_none()).await;
     working.stop().await;
 }

@@ -27,13 +27,7 @@ fn no_change_is_lost_and_nothing_is_done_in_vain() {
         add(&mut total.lock().expect("no panics here"), tally);
     });
     let Some(count) = count else { return };
-    let Tally {
-        calls,
-        writes,
-        troubles,
-        starts,
-        changes,
-    } = total.into_inner().expect("no panics here");
+    let Tally { calls, writes, troubles, starts, changes } = total.into_inner().expect("no panics here");
     say(&format!(
         "{count} histories of operators: {changes} states of objects, {calls} calls, {writes} writes, {troubles} troubles, {starts} starts; no \
          change was lost, nothing was done in vain"

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use kopf_rs::{
-    Callback, Cause, HandlerError, Index, IndexEntries, PermanentError, Registry, Settings,
-    TemporaryError, handler, indexer, indexer_async,
+    Callback, Cause, HandlerError, Index, IndexEntries, PermanentError, Registry, Settings, TemporaryError,
+    handler, indexer, indexer_async,
 };
 use kopf_rs_apiserver::{ApiServer, Fault, Verb};
 use kopf_rs_tests::{TestCluster, scenarios};
@@ -96,10 +96,7 @@ async fn no_handler_is_called_before_all_is_indexed(cluster: TestCluster) {
     let registry = Registry::new()
         .index(test.selector(), slow)
         .on_event(test.selector(), showing(&test, "e"))
-        .on_event(
-            ("v1", "configmaps"),
-            showing(&test, "other").when(|cause| cause.name() == "other"),
-        );
+        .on_event(("v1", "configmaps"), showing(&test, "other").when(|cause| cause.name() == "other"));
     let working = test.start(registry);
     let mut calls = test.calls.until(4).await;
     working.stop().await;
@@ -110,9 +107,8 @@ async fn no_handler_is_called_before_all_is_indexed(cluster: TestCluster) {
 
 async fn a_value_moves_with_its_object(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
-    let registry = Registry::new()
-        .index(test.selector(), by_place())
-        .on_event(test.selector(), showing(&test, "e"));
+    let registry =
+        Registry::new().index(test.selector(), by_place()).on_event(test.selector(), showing(&test, "e"));
     let working = test.start(registry);
     test.create("a", json!({"place": "x"})).await;
     test.calls.until(1).await;
@@ -171,9 +167,7 @@ async fn values_without_keys_stand_together(cluster: TestCluster) {
         calls.note(format!("{:?}", sizes.get(&())));
         async { Ok(()) }
     });
-    let registry = Registry::new()
-        .index(test.selector(), sizes)
-        .on_event(test.selector(), event);
+    let registry = Registry::new().index(test.selector(), sizes).on_event(test.selector(), event);
     let working = test.start(registry);
     test.create("a", json!({"sizes": [1, 2]})).await;
     test.calls.until(1).await;
@@ -240,39 +234,27 @@ async fn visit(test: &TestOperator, places: &[&str], pause: Duration) {
 async fn a_temporary_error_takes_values_out_for_a_while(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let index = failing(&test, || TemporaryError::new("later").delay(2).into());
-    let registry = Registry::new()
-        .index(test.selector(), index)
-        .on_event(test.selector(), showing(&test, "e"));
+    let registry =
+        Registry::new().index(test.selector(), index).on_event(test.selector(), showing(&test, "e"));
     let working = test.start(registry);
     visit(&test, &["x", "bad", "y", "z"], Duration::from_millis(1100)).await;
     working.stop().await;
-    let expected = [
-        "indexed at x",
-        "e a x:a",
-        "indexed at bad",
-        "e a ",
-        "e a ",
-        "indexed at z",
-        "e a z:a",
-    ];
+    let expected = ["indexed at x", "e a x:a", "indexed at bad", "e a ", "e a ", "indexed at z", "e a z:a"];
     assert_eq!(test.calls.all(), expected);
-    test.line("Indexer 'by_place' failed temporarily: later")
-        .await;
+    test.line("Indexer 'by_place' failed temporarily: later").await;
 }
 
 async fn a_permanent_error_takes_values_out_for_good(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let index = failing(&test, || PermanentError::new("never").into());
-    let registry = Registry::new()
-        .index(test.selector(), index)
-        .on_event(test.selector(), showing(&test, "e"));
+    let registry =
+        Registry::new().index(test.selector(), index).on_event(test.selector(), showing(&test, "e"));
     let working = test.start(registry);
     visit(&test, &["x", "bad", "y"], Duration::ZERO).await;
     working.stop().await;
     let expected = ["indexed at x", "e a x:a", "indexed at bad", "e a ", "e a "];
     assert_eq!(test.calls.all(), expected);
-    test.line("Indexer 'by_place' failed permanently: never")
-        .await;
+    test.line("Indexer 'by_place' failed permanently: never").await;
 }
 
 async fn an_arbitrary_error_leaves_values_as_they_are(cluster: TestCluster) {
@@ -286,8 +268,7 @@ async fn an_arbitrary_error_leaves_values_as_they_are(cluster: TestCluster) {
     visit(&test, &["x"], Duration::ZERO).await;
     test.until("it is handled", "a", is_handled).await;
     test.patch("a", place("bad")).await;
-    test.line("Indexer 'by_place' failed with an exception and will ignore it: oops")
-        .await;
+    test.line("Indexer 'by_place' failed with an exception and will ignore it: oops").await;
     test.patch("a", place("y")).await;
     let mut pulse = tokio::time::interval(Duration::from_millis(5));
     while !test.calls.all().contains(&"e a y:a".to_owned()) {
@@ -301,10 +282,9 @@ async fn an_arbitrary_error_leaves_values_as_they_are(cluster: TestCluster) {
 async fn a_kind_without_objects_holds_nobody_up(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     test.cluster.create(&config_map("other")).await;
-    let registry = Registry::new().index(test.selector(), by_place()).on_event(
-        ("v1", "configmaps"),
-        showing(&test, "e").when(|cause| cause.name() == "other"),
-    );
+    let registry = Registry::new()
+        .index(test.selector(), by_place())
+        .on_event(("v1", "configmaps"), showing(&test, "e").when(|cause| cause.name() == "other"));
     let working = test.start(registry);
     assert_eq!(test.calls.until(1).await, ["e other "]);
     working.stop().await;
@@ -318,22 +298,17 @@ async fn without_a_listing(cluster: TestCluster, code: u16) -> (TestOperator, Du
     let _refused = [Verb::List, Verb::Watch].map(|verb| server(&test).fault(refusal(verb)));
     let registry = Registry::new()
         .index(test.selector(), by_place())
-        .index(
-            ("example.com", "v1", "absents"),
-            indexer("absents", |_| ((), ())),
-        )
-        .on_event(
-            ("v1", "configmaps"),
-            showing(&test, "e").when(|cause| cause.name() == "other"),
-        );
+        .index(("example.com", "v1", "absents"), indexer("absents", |_| ((), ())))
+        .on_event(("v1", "configmaps"), showing(&test, "e").when(|cause| cause.name() == "other"));
     let begun = tokio::time::Instant::now();
     let working = test.start(registry);
     test.calls.until(1).await;
     let waited = begun.elapsed();
-    test.line("Handlers are called from now on, but these indices are not complete: 'by_place' (kopfexamples.v1.")
-        .await;
-    test.line("'absents' (none of the resources that it is made of is served)")
-        .await;
+    test.line(
+        "Handlers are called from now on, but these indices are not complete: 'by_place' (kopfexamples.v1.",
+    )
+    .await;
+    test.line("'absents' (none of the resources that it is made of is served)").await;
     working.stop().await;
     (test, waited)
 }
@@ -352,8 +327,7 @@ async fn a_kind_that_cannot_be_listed_for_now_is_waited_for_a_while(cluster: Tes
 async fn no_limit_of_workers_is_in_the_way(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     for number in 0..20 {
-        test.create(&format!("n{number:02}"), json!({"place": "x"}))
-            .await;
+        test.create(&format!("n{number:02}"), json!({"place": "x"})).await;
     }
     let slow = indexer_async("by_place", |cause| async move {
         tokio::time::sleep(Duration::from_millis(10)).await;
@@ -365,9 +339,7 @@ async fn no_limit_of_workers_is_in_the_way(cluster: TestCluster) {
         calls.note(format!("{}", index.get("x").len()));
         async { Ok(()) }
     });
-    let registry = Registry::new()
-        .index(test.selector(), slow)
-        .on_create(test.selector(), create);
+    let registry = Registry::new().index(test.selector(), slow).on_create(test.selector(), create);
     let settings = Settings::with(|settings| settings.queueing.worker_limit = Some(1));
     let operator = test.operator(registry).settings(settings);
     let working = crate::operating::Working::start(&test.cluster, operator);
@@ -398,9 +370,8 @@ async fn what_went_during_a_gap_is_taken_out(cluster: TestCluster) {
     for name in ["a", "b"] {
         test.create(name, json!({"place": "x"})).await;
     }
-    let registry = Registry::new()
-        .index(test.selector(), by_place())
-        .on_event(test.selector(), showing(&test, "e"));
+    let registry =
+        Registry::new().index(test.selector(), by_place()).on_event(test.selector(), showing(&test, "e"));
     let working = test.start(registry);
     test.calls.until(2).await;
     let away = |verb| Fault::answer(503).on(verb).plural("kopfexamples");
@@ -416,11 +387,7 @@ async fn what_went_during_a_gap_is_taken_out(cluster: TestCluster) {
     }
     working.stop().await;
     let calls = test.calls.all();
-    assert_eq!(
-        calls[calls.len() - 1].split(' ').next_back(),
-        Some("y:b"),
-        "{calls:?}"
-    );
+    assert_eq!(calls[calls.len() - 1].split(' ').next_back(), Some("y:b"), "{calls:?}");
 }
 
 async fn a_slow_function_holds_up_its_object_and_no_other(cluster: TestCluster) {
@@ -437,9 +404,8 @@ async fn a_slow_function_holds_up_its_object_and_no_other(cluster: TestCluster) 
             Ok::<_, HandlerError>((place, cause.name().to_owned()))
         }
     });
-    let registry = Registry::new()
-        .index(test.selector(), slow)
-        .on_event(test.selector(), showing(&test, "e"));
+    let registry =
+        Registry::new().index(test.selector(), slow).on_event(test.selector(), showing(&test, "e"));
     let working = test.start(registry);
     test.line("All existing objects are indexed").await;
     test.create("slow", json!({"place": "x"})).await;
@@ -475,13 +441,7 @@ async fn an_index_is_there_for_activities_filters_daemons_and_sub_handlers(clust
     working.stop().await;
     let mut calls = test.calls.all();
     calls.sort();
-    let expected = [
-        "child a x:a",
-        "cleanup  x:a",
-        "d a x:a",
-        "startup  ",
-        "t a x:a",
-    ];
+    let expected = ["child a x:a", "cleanup  x:a", "d a x:a", "startup  ", "t a x:a"];
     assert_eq!(calls, expected);
 }
 
@@ -492,14 +452,10 @@ async fn an_index_that_nobody_feeds_is_refused(cluster: TestCluster) {
         cause.index::<String, u8>("by_place")?;
         Ok(())
     });
-    let registry = registry.and(
-        Registry::new()
-            .index(test.selector(), by_place())
-            .on_create(test.selector(), event),
-    );
+    let registry =
+        registry.and(Registry::new().index(test.selector(), by_place()).on_create(test.selector(), event));
     let working = test.start(registry);
     test.create("a", json!({"place": "x"})).await;
-    test.line("failed permanently: the index `by_place` is no Index<String, u8>")
-        .await;
+    test.line("failed permanently: the index `by_place` is no Index<String, u8>").await;
     working.stop().await;
 }

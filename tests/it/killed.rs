@@ -32,31 +32,20 @@ async fn attempts_go_on_after_a_kill(cluster: TestCluster) {
         attempts.extend(attempts_of(&first, &name));
         let mut second = operator(&cluster).await;
         let done = |object: Option<&Value>| is_done(object.expect("nobody deletes it"));
-        let object = cluster
-            .until("the last attempt", "configmaps", &name, done)
-            .await;
+        let object = cluster.until("the last attempt", "configmaps", &name, done).await;
         second.signal("TERM").await;
         assert_eq!(second.ended().await.code(), Some(0));
         attempts.extend(attempts_of(&second, &name));
         assert_none_is_skipped(&attempts, round);
         lasting.push(annotations(&object));
     }
-    assert!(
-        lasting.windows(2).all(|pair| pair[0] == pair[1]),
-        "{lasting:#?}"
-    );
+    assert!(lasting.windows(2).all(|pair| pair[0] == pair[1]), "{lasting:#?}");
 }
 
 /// Starts the operator as a separate process, and waits until it watches.
 async fn operator(cluster: &TestCluster) -> Program {
     let kubeconfig = cluster.kubeconfig().display().to_string();
-    let args = [
-        "--kubeconfig",
-        &kubeconfig,
-        "-n",
-        cluster.namespace(),
-        "--verbose",
-    ];
+    let args = ["--kubeconfig", &kubeconfig, "-n", cluster.namespace(), "--verbose"];
     let program = Program::start(cli::operator("lucky", &args), PATIENCE);
     let watching = |line: &str| line.contains("Starting the watch-stream for configmaps");
     program.lines().until("that it watches", watching).await;
@@ -66,24 +55,17 @@ async fn operator(cluster: &TestCluster) -> Program {
 fn attempts_of(program: &Program, name: &str) -> Vec<u32> {
     let about = format!("/{name}] attempt ");
     let lines = program.lines().all();
-    let numbers = lines
-        .iter()
-        .filter_map(|line| line.split_once(about.as_str())?.1.trim().parse().ok());
+    let numbers = lines.iter().filter_map(|line| line.split_once(about.as_str())?.1.trim().parse().ok());
     numbers.collect()
 }
 
 /// Asserts that an attempt without a stored result is repeated under the same number.
 #[track_caller]
 fn assert_none_is_skipped(attempts: &[u32], round: u64) {
-    let steps_ahead = attempts
-        .windows(2)
-        .all(|pair| pair[1] == pair[0] || pair[1] == pair[0] + 1);
+    let steps_ahead = attempts.windows(2).all(|pair| pair[1] == pair[0] || pair[1] == pair[0] + 1);
     let whole = attempts.first() == Some(&0) && attempts.last() == Some(&2);
     assert!(steps_ahead && whole, "round {round}: attempts {attempts:?}");
-    assert!(
-        attempts.len() <= 4,
-        "round {round}: more than the one in flight ran twice: {attempts:?}"
-    );
+    assert!(attempts.len() <= 4, "round {round}: more than the one in flight ran twice: {attempts:?}");
 }
 
 /// Returns whether the object is handled: no progress is left, and the state handled last contains the result of the last attempt.

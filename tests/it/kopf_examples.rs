@@ -94,9 +94,7 @@ async fn example_01_minimal() {
     let (cluster, operator) = at_work("minimal").await;
     let is_done = |it: &Value| it["status"]["create_fn"]["message"] == "hello world";
     cluster.until("kopfexamples", NAME, is_done).await;
-    cluster
-        .line("[default/kopf-example-1] And here we are! Creating: {")
-        .await;
+    cluster.line("[default/kopf-example-1] And here we are! Creating: {").await;
     operator.stop().await;
 }
 
@@ -108,10 +106,7 @@ async fn example_02_children() {
     let pods = cluster.list("pods").await;
     assert_eq!(pods.len(), 1);
     let child = &pods[0]["metadata"];
-    assert_eq!(
-        child["ownerReferences"][0]["uid"],
-        parent["metadata"]["uid"]
-    );
+    assert_eq!(child["ownerReferences"][0]["uid"], parent["metadata"]["uid"]);
     assert_eq!(child["labels"]["somelabel"], "somevalue");
     assert_eq!(child["uid"], parent["status"]["create_fn"]["children"][0]);
     operator.stop().await;
@@ -142,11 +137,7 @@ async fn example_04_events() {
         .map(|event| format!("{} {}", event["type"], event["reason"]).replace('"', ""))
         .collect();
     told.sort();
-    for expected in [
-        "Normal SomeReason",
-        "Normal SomeOtherReason",
-        "Warning SomeReason",
-    ] {
+    for expected in ["Normal SomeReason", "Normal SomeOtherReason", "Warning SomeReason"] {
         assert!(told.contains(&expected.to_owned()), "{told:?}");
     }
 }
@@ -164,9 +155,7 @@ async fn example_05_handlers() {
     let changed = json!({"spec": {"field": "changed"}});
     cluster.patch("kopfexamples", NAME, changed).await;
     cluster.line("UPDATED").await;
-    cluster
-        .line("FIELD CHANGED: \"value\" -> \"changed\"")
-        .await;
+    cluster.line("FIELD CHANGED: \"value\" -> \"changed\"").await;
     delete(&cluster).await;
     cluster.line("DELETED 1st").await;
     cluster.line("DELETED 2nd").await;
@@ -187,9 +176,7 @@ async fn example_06_peering() {
     cluster.apply(OBJECT).await;
     cluster.line("Handler 'create_fn' succeeded.").await;
     let high = with_priority(100);
-    cluster
-        .line("Pausing operations in favour of [<Peer ")
-        .await;
+    cluster.line("Pausing operations in favour of [<Peer ").await;
     high.stop().await;
     cluster.line("Resuming operations after the pause.").await;
     low.stop().await;
@@ -213,9 +200,7 @@ async fn example_08_events() {
     let object = cluster.get("kopfexamples", NAME).await.unwrap();
     assert_eq!(object["metadata"]["finalizers"], Value::Null);
     cluster.delete("kopfexamples", NAME).await;
-    cluster
-        .line("Event received: Some(Deleted) of kopf-example-1")
-        .await;
+    cluster.line("Event received: Some(Deleted) of kopf-example-1").await;
     operator.stop().await;
     assert_eq!(cluster.writes_to("kopfexamples", NAME).await.len(), 0);
 }
@@ -228,17 +213,11 @@ async fn example_10_builtins() {
     cluster.create(pod("victim", "default")).await;
     system.create(pod("dns", "kube-system")).await;
     cluster.create(pod("early", "default")).await;
-    cluster
-        .line("[default/early] === Pod killing happens in 30s.")
-        .await;
+    cluster.line("[default/early] === Pod killing happens in 30s.").await;
     cluster.delete("pods", "early").await;
-    cluster
-        .line("[default/early] === Pod killing is cancelled!")
-        .await;
+    cluster.line("[default/early] === Pod killing is cancelled!").await;
     cluster.until_gone("pods", "victim").await;
-    cluster
-        .line("[default/victim] === Pod killing happens NOW!")
-        .await;
+    cluster.line("[default/victim] === Pod killing happens NOW!").await;
     assert!(system.get("pods", "dns").await.is_some());
     operator.stop().await;
 }
@@ -307,14 +286,10 @@ async fn example_14_daemons() {
     let (cluster, operator) = at_work("daemons").await;
     let failed = |it: &Value| it["status"]["message"] == "Failed 3 times.";
     cluster.until("kopfexamples", NAME, failed).await;
-    cluster
-        .line("=> Ping from a daemon with a flag: field=\"value\", retry=3")
-        .await;
+    cluster.line("=> Ping from a daemon with a flag: field=\"value\", retry=3").await;
     let finished = |it: &Value| it["status"]["message"] == "Accompanying is finished.";
     cluster.until("kopfexamples", NAME, finished).await;
-    cluster
-        .line("=> Ping from an async daemon: field=\"value\"")
-        .await;
+    cluster.line("=> Ping from an async daemon: field=\"value\"").await;
     delete(&cluster).await;
     operator.stop().await;
 }
@@ -322,12 +297,8 @@ async fn example_14_daemons() {
 #[tokio::test(start_paused = true)]
 async fn example_15_timers() {
     let (cluster, operator) = at_work("timers").await;
-    cluster
-        .line("Ping from a sync timer: field=\"value\"")
-        .await;
-    cluster
-        .line("Ping from an async timer: field=\"value\"")
-        .await;
+    cluster.line("Ping from a sync timer: field=\"value\"").await;
+    cluster.line("Ping from an async timer: field=\"value\"").await;
     delete(&cluster).await;
     operator.stop().await;
 }
@@ -353,9 +324,7 @@ async fn example_16_indexing() {
 #[tokio::test]
 async fn example_17_admission_handlers_without_a_server() {
     let with_field = async |field: &str| -> Reviewed {
-        let [mut object] = kopf_rs_tests::documents(OBJECT)
-            .try_into()
-            .expect("one object");
+        let [mut object] = kopf_rs_tests::documents(OBJECT).try_into().expect("one object");
         object["spec"]["field"] = json!(field);
         review(object).create().by(registry("admission")).await
     };
@@ -364,9 +333,6 @@ async fn example_17_admission_handlers_without_a_server() {
     assert_eq!(allowed.object["spec"]["injected"], 123);
     assert_eq!(allowed.warnings.len(), 2);
     let wrong = with_field("wrong").await;
-    assert_eq!(
-        (wrong.code, wrong.message.as_str()),
-        (500, "spec.field is wrong")
-    );
+    assert_eq!((wrong.code, wrong.message.as_str()), (500, "spec.field is wrong"));
     assert_eq!(with_field("not-allowed").await.code, 555);
 }

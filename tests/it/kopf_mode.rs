@@ -6,23 +6,19 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use kopf_rs::storage::{
-    AnnotationsDiffBaseStorage, AnnotationsProgressStorage, DiffBaseStorage, ProgressRecord,
-    ProgressStorage, SmartProgressStorage, StatusDiffBaseStorage, StatusProgressStorage,
+    AnnotationsDiffBaseStorage, AnnotationsProgressStorage, DiffBaseStorage, ProgressRecord, ProgressStorage,
+    SmartProgressStorage, StatusDiffBaseStorage, StatusProgressStorage,
 };
 use kopf_rs::{Body, Patch};
 use kopf_rs_tests::{Package, python_for};
 use serde_json::Value;
 
 fn script(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("kopf")
-        .join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("kopf").join(name)
 }
 
 fn text<'a>(value: &'a Value, key: &str) -> &'a str {
-    value[key]
-        .as_str()
-        .unwrap_or_else(|| panic!("{key} in {value}"))
+    value[key].as_str().unwrap_or_else(|| panic!("{key} in {value}"))
 }
 
 fn progress_storage(group: &Value) -> Box<dyn ProgressStorage> {
@@ -79,11 +75,7 @@ fn the_same_bytes_as_kopf() {
     };
     let run = Command::new(python).arg(script("bytes.py")).output();
     let run = run.expect("Python can be run");
-    assert!(
-        run.status.success(),
-        "{}",
-        String::from_utf8_lossy(&run.stderr)
-    );
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
     let all: Value = serde_json::from_slice(&run.stdout).expect("JSON");
     let mut same = [0, 0];
     for (group, case) in cases(&all, "progress").filter(|(_, case)| is_valid(&case["patch"])) {
@@ -91,9 +83,7 @@ fn the_same_bytes_as_kopf() {
         let (body, mut patch) = (Body::new(case["body"].clone()), Patch::new());
         let record = ProgressRecord::from_value(&case["record"]).expect("Kopf's record");
         let id = text(case, "id");
-        storage
-            .store(id, &record, &body, &mut patch)
-            .expect("stored");
+        storage.store(id, &record, &body, &mut patch).expect("stored");
         assert_eq!(*patch.as_value(), case["patch"], "{group:.100} {id}");
         let stored = storage.fetch(id, &Body::new(with_patch(case)));
         assert_eq!(stored, Ok(Some(record)), "{id}");

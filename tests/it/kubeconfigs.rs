@@ -11,9 +11,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use kopf_rs_tests::{
-    Digest, Mode, Recorded, Tool, ToolError, kubernetes_version, say, skipped, tool,
-};
+use kopf_rs_tests::{Digest, Mode, Recorded, Tool, ToolError, kubernetes_version, say, skipped, tool};
 use serde::{Deserialize, Serialize};
 
 use crate::cli::operator;
@@ -75,9 +73,8 @@ fn compare(name: &str, least: usize) {
     });
     let ours: Vec<Done> = ours.collect();
     let sides = cases.iter().zip(theirs.iter().zip(&ours));
-    let wrong: Vec<String> = sides
-        .filter_map(|(case, (theirs, ours))| complaint(case, theirs, ours))
-        .collect();
+    let wrong: Vec<String> =
+        sides.filter_map(|(case, (theirs, ours))| complaint(case, theirs, ours)).collect();
     let refused = theirs.iter().filter(|it| it.refused.is_some()).count();
     let differ = cases.iter().filter(|it| it.differs.is_some()).count();
     let all = cases.len();
@@ -125,11 +122,7 @@ fn of_kubectl(name: &str, file: &str, cases: &[Case], servers: &Servers) -> Opti
         recorded.write(name, asked, &now, |known, now| known == now);
         recorded.complete(["kubeconfigs", "proxies"]);
     } else {
-        assert_eq!(
-            read(),
-            now,
-            "kubectl does something else than is recorded: `./test record` records anew"
-        );
+        assert_eq!(read(), now, "kubectl does something else than is recorded: `./test record` records anew");
     }
     Some(now)
 }
@@ -151,20 +144,14 @@ fn run(case: &Case, folder: &Path, servers: &Servers, mut command: Command, conf
     let seen: Vec<String> = seen.map(|it| servers.unfill(&it, folder)).collect();
     let is_answered = seen.iter().any(|it| it.contains("GET "));
     let refused = (!is_answered).then(|| servers.unfill(&words(&output), folder));
-    Done {
-        case: case.name.clone(),
-        seen,
-        refused,
-    }
+    Done { case: case.name.clone(), seen, refused }
 }
 
 /// Returns the line with the error, without parts that depend on the machine and the time.
 fn words(output: &Output) -> String {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     let marks = ["error:", "Unable to connect", "Error"];
-    let line = said
-        .lines()
-        .find(|line| marks.iter().any(|mark| line.contains(mark)));
+    let line = said.lines().find(|line| marks.iter().any(|mark| line.contains(mark)));
     let line = line.or_else(|| said.lines().next()).unwrap_or_default();
     let ends = ["dial tcp", ": current time", "lookup "];
     let end = ends.iter().filter_map(|mark| line.find(mark)).min();
@@ -182,17 +169,13 @@ fn complaint(case: &Case, theirs: &Done, ours: &Done) -> Option<String> {
     let is_fine = told && is_same != case.differs.is_some();
     (!is_fine).then(|| {
         let expected = case.ours.as_deref().unwrap_or("nothing");
-        format!(
-            "{}:\n  kubectl: {theirs:?}\n  ours:    {ours:?}\n  to be said: {expected}",
-            case.name
-        )
+        format!("{}:\n  kubectl: {theirs:?}\n  ours:    {ours:?}\n  to be said: {expected}", case.name)
     })
 }
 
 /// Returns an empty folder for a case.
 fn folder(side: &str, name: &str, number: usize) -> PathBuf {
-    let folder =
-        Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("kubeconfigs/{name}/{side}/{number}"));
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("kubeconfigs/{name}/{side}/{number}"));
     if folder.exists() {
         fs::remove_dir_all(&folder).expect("scratch folders can be removed");
     }

@@ -16,8 +16,8 @@ use cycles::cycles;
 use growing::growing;
 use imports::imports;
 use rules::{
-    doors, framework_named_by_server, headers, ignored_tests, kube_outside_cluster, log_lines,
-    long_files, names, purity, reexports, torn_tables,
+    doors, framework_named_by_server, headers, ignored_tests, kube_outside_cluster, log_lines, long_files,
+    names, purity, reexports, torn_tables,
 };
 use source::Source;
 
@@ -41,31 +41,10 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("cluster", &["object", "happening", "rt"]),
     (
         "engine",
-        &[
-            "object",
-            "handler",
-            "state",
-            "happening",
-            "reaction",
-            "admission",
-            "conversion",
-            "cluster",
-            "rt",
-        ],
+        &["object", "handler", "state", "happening", "reaction", "admission", "conversion", "cluster", "rt"],
     ),
     // The health endpoint gets facts from the engine and the watches.
-    (
-        "health",
-        &[
-            "object",
-            "handler",
-            "happening",
-            "metrics",
-            "cluster",
-            "rt",
-            "engine",
-        ],
-    ),
+    ("health", &["object", "handler", "happening", "metrics", "cluster", "rt", "engine"]),
     (
         "operator",
         &[
@@ -85,22 +64,9 @@ const LAYERS: &[(&str, &[&str])] = &[
         ],
     ),
     // The command line connects through `cluster` and creates objects. A flag selects the storages in `state`.
-    (
-        "cli",
-        &["object", "handler", "state", "why", "cluster", "operator"],
-    ),
+    ("cli", &["object", "handler", "state", "why", "cluster", "operator"]),
     // A test starts operators with clients of its server, reads a program's output, and calls admission handlers like a server.
-    (
-        "testing",
-        &[
-            "handler",
-            "admission",
-            "conversion",
-            "cluster",
-            "operator",
-            "cli",
-        ],
-    ),
+    ("testing", &["handler", "admission", "conversion", "cluster", "operator", "cli"]),
 ];
 
 /// The public list and the entry points of generated code re-export from all modules, and contain no code themselves.
@@ -118,48 +84,24 @@ const CLOSED: &[(&str, &str)] = &[
 
 /// Files that write log lines themselves, each with the reason.
 const LOG_LINES: &[(&str, &str)] = &[
-    (
-        "engine/report.rs",
-        "the one place where happenings become lines",
-    ),
-    (
-        "engine/noted_calls.rs",
-        "about its own file, and about no object",
-    ),
+    ("engine/report.rs", "the one place where happenings become lines"),
+    ("engine/noted_calls.rs", "about its own file, and about no object"),
     ("operator/run.rs", "the operator's own start and end"),
-    (
-        "cluster/connect.rs",
-        "before there is an operator, and when a kubeconfig is read again",
-    ),
-    (
-        "cluster/stack.rs",
-        "before there is an operator, at DEBUG only",
-    ),
-    (
-        "cluster/stack/tls.rs",
-        "authorities that cannot be read again, of a client that stays in use",
-    ),
-    (
-        "cluster/discover.rs",
-        "APIs that are broken, between discoveries",
-    ),
+    ("cluster/connect.rs", "before there is an operator, and when a kubeconfig is read again"),
+    ("cluster/stack.rs", "before there is an operator, at DEBUG only"),
+    ("cluster/stack/tls.rs", "authorities that cannot be read again, of a client that stays in use"),
+    ("cluster/discover.rs", "APIs that are broken, between discoveries"),
     ("cluster/request.rs", "quick tries, at DEBUG only"),
     ("cluster/watch.rs", "how a watch goes on, at DEBUG only"),
-    (
-        "cluster/watch/stream.rs",
-        "a line that no server known sends",
-    ),
+    ("cluster/watch/stream.rs", "a line that no server known sends"),
 ];
 
 fn repository() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .parent()
-        .expect("the tests lie in the repository")
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the tests lie in the repository")
 }
 
 fn framework() -> &'static [Source] {
-    static FRAMEWORK: LazyLock<Vec<Source>> =
-        LazyLock::new(|| Source::read(repository(), &["kopf-rs/src"]));
+    static FRAMEWORK: LazyLock<Vec<Source>> = LazyLock::new(|| Source::read(repository(), &["kopf-rs/src"]));
     &FRAMEWORK
 }
 
@@ -188,12 +130,7 @@ fn everything() -> &'static [Source] {
 
 #[track_caller]
 fn complain(complaints: &[String]) {
-    assert!(
-        complaints.is_empty(),
-        "{} complaints:\n{}",
-        complaints.len(),
-        complaints.join("\n")
-    );
+    assert!(complaints.is_empty(), "{} complaints:\n{}", complaints.len(), complaints.join("\n"));
 }
 
 #[test]
@@ -255,10 +192,7 @@ fn no_test_is_ignored() {
 
 #[test]
 fn tests_and_examples_use_public_names_only() {
-    let mut sources = Source::read(
-        repository(),
-        &["examples", "tests/src", "tests/it", "tests/programs"],
-    );
+    let mut sources = Source::read(repository(), &["examples", "tests/src", "tests/it", "tests/programs"]);
     sources.retain(|source| !source.path.starts_with("tests/it/layers"));
     complain(&doors(&sources));
 }
@@ -267,8 +201,7 @@ fn tests_and_examples_use_public_names_only() {
 fn the_api_server_does_not_know_the_framework() {
     let mut sources = Source::read(repository(), &["kopf-rs-apiserver"]);
     let manifest = "kopf-rs-apiserver/Cargo.toml";
-    let text =
-        std::fs::read_to_string(repository().join(manifest)).expect("the crate has a manifest");
+    let text = std::fs::read_to_string(repository().join(manifest)).expect("the crate has a manifest");
     sources.push(Source::new(manifest, &text));
     complain(&framework_named_by_server(&sources));
 }
@@ -280,11 +213,7 @@ fn tables_of_the_documentation_are_in_one_piece() {
     let pages = pages.map(|page| page.expect("it can be read").path());
     let pages = pages.filter(|page| page.extension().is_some_and(|it| it == "md"));
     let own = ["ARCHITECTURE.md", "CONTRIBUTING.md", "README.md"];
-    for page in own
-        .map(|name| repository().join(name))
-        .into_iter()
-        .chain(pages)
-    {
+    for page in own.map(|name| repository().join(name)).into_iter().chain(pages) {
         let text = std::fs::read_to_string(&page).expect("it can be read");
         complaints.extend(torn_tables(&page.display().to_string(), &text));
     }

@@ -75,9 +75,7 @@ fn every_number_has_its_proof() {
     let numbers = ENGINES.map(|(letter, last)| (1..=last).map(move |it| format!("{letter}{it}")));
     let numbers = numbers.into_iter().flatten();
     // These two numbers are part of others.
-    let numbers: Vec<_> = numbers
-        .filter(|it| !["CH22", "CH53"].contains(&it.as_str()))
-        .collect();
+    let numbers: Vec<_> = numbers.filter(|it| !["CH22", "CH53"].contains(&it.as_str())).collect();
     wrong.extend(missing("scenario", 0, &ledger.engines, &numbers));
     let listed = listed_runs();
     let mut against = 0;
@@ -100,10 +98,7 @@ fn every_number_has_its_proof() {
             }
         }
     }
-    let all = parts
-        .iter()
-        .map(|(_, entries)| entries.len())
-        .sum::<usize>();
+    let all = parts.iter().map(|(_, entries)| entries.len()).sum::<usize>();
     let line = format!(
         "ledger: {all} numbers, {} shown, {against} decided against, {} wrong",
         all - against,
@@ -172,18 +167,11 @@ fn first_segment<'a>(name: &'a str, module: &str) -> Option<&'a str> {
 
 #[test]
 fn a_run_is_of_its_file_and_not_of_one_beside_or_below_it() {
-    let listed = [
-        "peering::pause::it_waits::tcp",
-        "peering::it_ends",
-        "peers::it_ends",
-    ];
+    let listed = ["peering::pause::it_waits::tcp", "peering::it_ends", "peers::it_ends"];
     let listed = listed.map(str::to_owned);
     for (test, expected) in [
         ("tests/it/peering.rs::it_ends", Some("peering::it_ends")),
-        (
-            "tests/it/peering/pause.rs::it_waits",
-            Some("peering::pause::it_waits::tcp"),
-        ),
+        ("tests/it/peering/pause.rs::it_waits", Some("peering::pause::it_waits::tcp")),
         // A file below it, a file with the same prefix, a part of a name, and a server.
         ("tests/it/peering.rs::it_waits", None),
         ("tests/it/peer.rs::it_ends", None),
@@ -202,22 +190,14 @@ fn is_unit_test(file: &str, function: &str) -> bool {
         return false;
     };
     let attributes = lines[..at].iter().rev();
-    let mut attributes =
-        attributes.take_while(|line| line.starts_with("#[") || line.starts_with("//"));
+    let mut attributes = attributes.take_while(|line| line.starts_with("#[") || line.starts_with("//"));
     attributes.any(|line| line.starts_with("#[test]") || line.starts_with("#[tokio::test"))
 }
 
-fn missing(
-    kind: &str,
-    last: u32,
-    entries: &BTreeMap<String, Entry>,
-    special: &[String],
-) -> Vec<String> {
+fn missing(kind: &str, last: u32, entries: &BTreeMap<String, Entry>, special: &[String]) -> Vec<String> {
     let numbers = (1..=last).map(|number| number.to_string());
     let wanted: Vec<String> = numbers.chain(special.iter().cloned()).collect();
-    let absent = wanted
-        .iter()
-        .filter(|number| !entries.contains_key(*number));
+    let absent = wanted.iter().filter(|number| !entries.contains_key(*number));
     let strange = entries.keys().filter(|number| !wanted.contains(number));
     absent
         .map(|number| format!("{kind} {number} is not in the ledger"))
@@ -233,6 +213,5 @@ fn table_rows() -> Vec<u32> {
 }
 
 fn read(path: &str) -> String {
-    std::fs::read_to_string(Path::new(ROOT).join(path))
-        .unwrap_or_else(|error| panic!("{path}: {error}"))
+    std::fs::read_to_string(Path::new(ROOT).join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }

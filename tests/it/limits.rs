@@ -50,10 +50,7 @@ async fn so_many_objects_are_worked_on_at_a_time(cluster: TestCluster) {
         test.create(name, json!({})).await;
     }
     let registry = Registry::new().on_create(test.selector(), create);
-    let working = Working::start(
-        &test.cluster,
-        test.operator(registry).settings(one_at_a_time()),
-    );
+    let working = Working::start(&test.cluster, test.operator(registry).settings(one_at_a_time()));
     for called in 1..=names.len() {
         test.calls.until(called).await;
         gate.open(1);
@@ -74,10 +71,7 @@ async fn who_waits_for_a_retry_keeps_nobody_out(cluster: TestCluster) {
         }
     });
     let registry = Registry::new().on_create(test.selector(), create);
-    let working = Working::start(
-        &test.cluster,
-        test.operator(registry).settings(one_at_a_time()),
-    );
+    let working = Working::start(&test.cluster, test.operator(registry).settings(one_at_a_time()));
     test.create("waiting", json!({})).await;
     test.line("failed temporarily: not yet").await;
     test.create("other", json!({})).await;
@@ -96,14 +90,8 @@ async fn who_waits_for_a_place_is_handled_as_it_is_then(cluster: TestCluster) {
     });
     let registry = Registry::new()
         .on_create(test.selector(), slow.when(|it| it.name() == "slow"))
-        .on_create(
-            test.selector(),
-            timed.timeout(5).when(|it| it.name() != "slow"),
-        );
-    let working = Working::start(
-        &test.cluster,
-        test.operator(registry).settings(one_at_a_time()),
-    );
+        .on_create(test.selector(), timed.timeout(5).when(|it| it.name() != "slow"));
+    let working = Working::start(&test.cluster, test.operator(registry).settings(one_at_a_time()));
     test.create("slow", json!({})).await;
     test.calls.until(1).await;
     test.create("gone", json!({})).await;
@@ -126,9 +114,8 @@ async fn the_time_of_a_handler_counts_from_its_first_attempt(cluster: TestCluste
         tokio::time::sleep(Duration::from_secs(4)).await;
         Ok(Value::Null)
     });
-    let registry = Registry::new()
-        .on_create(test.selector(), first)
-        .on_create(test.selector(), timed.timeout(5));
+    let registry =
+        Registry::new().on_create(test.selector(), first).on_create(test.selector(), timed.timeout(5));
     let names = ["a", "b", "c"];
     for name in names {
         test.create(name, json!({})).await;
@@ -148,10 +135,7 @@ async fn nothing_begins_once_the_operator_stops(cluster: TestCluster) {
     let gate = Gate::closed();
     let create = test.waiting("create_fn", &gate);
     let registry = Registry::new().on_create(test.selector(), create);
-    let working = Working::start(
-        &test.cluster,
-        test.operator(registry).settings(one_at_a_time()),
-    );
+    let working = Working::start(&test.cluster, test.operator(registry).settings(one_at_a_time()));
     test.create("a", json!({})).await;
     test.calls.until(1).await;
     test.create("b", json!({})).await;
@@ -256,10 +240,7 @@ mod blocking {
     use kopf_rs::prelude::*;
 
     #[on_create("endless.kopf.dev", "v1", "kopfexamples", timeout = 0.1)]
-    #[expect(
-        clippy::needless_pass_by_value,
-        reason = "handlers get what they ask for by value"
-    )]
+    #[expect(clippy::needless_pass_by_value, reason = "handlers get what they ask for by value")]
     fn waits(name: &str, until: State<Arc<Mutex<Receiver<()>>>>) -> HandlerResult {
         if name == "endless" {
             until.lock().map_err(|_| "poisoned")?.recv()?;
@@ -280,15 +261,17 @@ async fn blocking_handlers_that_do_not_end_are_named_and_left_behind(cluster: Te
     let operator = test.operator(registry).settings(settings).with(until);
     let working = Working::start(&test.cluster, operator);
     test.create("endless", json!({})).await;
-    test
-        .line("Handler 'waits' runs past its timeout of 0.1 seconds: a blocking function cannot be interrupted.")
-        .await;
+    test.line(
+        "Handler 'waits' runs past its timeout of 0.1 seconds: a blocking function cannot be interrupted.",
+    )
+    .await;
     test.create("other", json!({})).await;
     test.until("it is handled", "other", is_handled).await;
     working.stop().await;
-    test
-        .line("Handler 'waits' still runs although the operator stops: a blocking function cannot be interrupted.")
-        .await;
+    test.line(
+        "Handler 'waits' still runs although the operator stops: a blocking function cannot be interrupted.",
+    )
+    .await;
     test.line("Unprocessed streams left for 1 object(s).").await;
     assert!(!is_handled(&test.get("endless").await));
     release.send(()).expect("the handler still waits");
@@ -301,11 +284,8 @@ async fn a_call_that_does_not_return_is_told_again_and_again(cluster: TestCluste
     let working = test.start(Registry::new().on_create(test.selector(), create));
     test.create("stuck", json!({})).await;
     for seconds in [60, 120, 240] {
-        let line = test
-            .line(&format!(
-                "Handler 'create_fn' has been running for {seconds} seconds, since "
-            ))
-            .await;
+        let line =
+            test.line(&format!("Handler 'create_fn' has been running for {seconds} seconds, since ")).await;
         assert!(line.contains("WARN"), "{line}");
         assert!(line.contains("the object waits for it"), "{line}");
         assert!(line.contains("`timeout = ..` sets one"), "{line}");
@@ -314,10 +294,7 @@ async fn a_call_that_does_not_return_is_told_again_and_again(cluster: TestCluste
     gate.open(1);
     test.until("it is handled", "stuck", is_handled).await;
     working.stop().await;
-    let told = test
-        .cluster
-        .lines()
-        .count(|line| line.contains("has been running"));
+    let told = test.cluster.lines().count(|line| line.contains("has been running"));
     assert_eq!(told, 3);
 }
 
@@ -332,17 +309,9 @@ async fn a_call_that_a_deletion_waits_for_is_told_soon(cluster: TestCluster) {
     test.create("stuck", json!({})).await;
     test.calls.until(1).await;
     test.delete("stuck").await;
-    let line = test
-        .line("Handler 'create_fn' has been running for 20 seconds, since ")
-        .await;
-    assert!(
-        line.contains("the deletion of the object waits for it"),
-        "{line}"
-    );
-    assert!(
-        line.contains("Its timeout of 3600 seconds will end it"),
-        "{line}"
-    );
+    let line = test.line("Handler 'create_fn' has been running for 20 seconds, since ").await;
+    assert!(line.contains("the deletion of the object waits for it"), "{line}");
+    assert!(line.contains("Its timeout of 3600 seconds will end it"), "{line}");
     gate.open(1);
     test.until_gone("stuck").await;
     working.stop().await;
@@ -360,13 +329,9 @@ async fn an_activity_that_does_not_return_is_told(cluster: TestCluster) {
             Ok(Value::Null)
         }
     });
-    let registry = Registry::new()
-        .on_startup(startup)
-        .on_create(test.selector(), test.noting("create_fn"));
+    let registry = Registry::new().on_startup(startup).on_create(test.selector(), test.noting("create_fn"));
     let working = test.start(registry);
-    let line = test
-        .line("Activity 'startup_fn' has been running for 60 seconds, since ")
-        .await;
+    let line = test.line("Activity 'startup_fn' has been running for 60 seconds, since ").await;
     assert!(line.contains("the operator waits for it"), "{line}");
     gate.open(1);
     working.stop().await;

@@ -7,8 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use kopf_rs::{
-    Callback, Client, ConnectionInfo, Operator, OperatorError, PermanentError, Registry, Report,
-    handler,
+    Callback, Client, ConnectionInfo, Operator, OperatorError, PermanentError, Registry, Report, handler,
 };
 use kopf_rs_apiserver::{ApiServer, Fault, FaultHandle, User};
 use kopf_rs_tests::{TestCluster, scenarios};
@@ -41,9 +40,7 @@ fn info(test: &TestOperator) -> ConnectionInfo {
     let kubeconfig = std::fs::read_to_string(test.cluster.kubeconfig());
     let kubeconfig = kubeconfig.expect("a kubeconfig");
     let value = |key: &str| {
-        let line = kubeconfig
-            .lines()
-            .find_map(|line| line.trim().strip_prefix(key));
+        let line = kubeconfig.lines().find_map(|line| line.trim().strip_prefix(key));
         let value = line.unwrap_or_else(|| panic!("no {key} in {kubeconfig}"));
         value.trim().trim_matches('"').to_owned()
     };
@@ -88,10 +85,7 @@ struct LoggedIn {
 impl LoggedIn {
     fn start(operator: Operator) -> Self {
         let (stop, stopped) = oneshot::channel::<()>();
-        Self {
-            stop,
-            task: tokio::spawn(operator.run_logged_in(stopped)),
-        }
+        Self { stop, task: tokio::spawn(operator.run_logged_in(stopped)) }
     }
 
     async fn stop(self) {
@@ -139,16 +133,14 @@ fn count(test: &TestOperator, word: &str) -> usize {
 async fn a_login_handler_gives_the_credentials(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     add_token(&test, "first");
-    let registry = creating(&test)
-        .on_startup(test.noting("startup_fn"))
-        .on_login(giving(&test, "login_fn", &["first"]));
+    let registry =
+        creating(&test).on_startup(test.noting("startup_fn")).on_login(giving(&test, "login_fn", &["first"]));
     let working = LoggedIn::start(test.operator(registry));
     serves(&test, "a").await;
     working.stop().await;
     let calls = ["startup_fn ", "login_fn first", "create_fn a"];
     assert_eq!(test.calls.all(), calls);
-    test.line("Initial authentication has been initiated.")
-        .await;
+    test.line("Initial authentication has been initiated.").await;
     test.line("Initial authentication has finished.").await;
 }
 
@@ -156,26 +148,21 @@ async fn without_credentials_the_operator_ends(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let registry = creating(&test).on_login(test.noting("login_fn"));
     let error = LoggedIn::start(test.operator(registry)).failed().await;
-    assert!(
-        error.starts_with("no login handler has returned credentials"),
-        "{error}"
-    );
-    test.line("no credentials were retrieved from the login handlers")
-        .await;
+    assert!(error.starts_with("no login handler has returned credentials"), "{error}");
+    test.line("no credentials were retrieved from the login handlers").await;
 }
 
 async fn a_login_that_fails_for_good_ends_the_operator(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let registry = creating(&test)
-        .on_login(test.handler("login_fn", |_| async {
-            Err(PermanentError::new("the vault is sealed").into())
-        }))
+        .on_login(
+            test.handler("login_fn", |_| async { Err(PermanentError::new("the vault is sealed").into()) }),
+        )
         .on_cleanup(test.noting("cleanup_fn"));
     let error = LoggedIn::start(test.operator(registry)).failed().await;
     let told = "login handler 'login_fn' has failed for good";
     assert!(error.starts_with(told), "{error}");
-    test.line("Activity 'login_fn' failed permanently: the vault is sealed")
-        .await;
+    test.line("Activity 'login_fn' failed permanently: the vault is sealed").await;
     assert_eq!(test.calls.all(), ["login_fn ", "cleanup_fn "]);
 }
 
@@ -194,13 +181,9 @@ async fn credentials_that_have_expired_already_end_the_operator(cluster: TestClu
 
 async fn what_is_no_credentials_ends_the_operator(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
-    let registry =
-        creating(&test).on_login(test.handler("login_fn", |_| async { Ok(json!("my-secret")) }));
+    let registry = creating(&test).on_login(test.handler("login_fn", |_| async { Ok(json!("my-secret")) }));
     let error = LoggedIn::start(test.operator(registry)).failed().await;
-    assert!(
-        error.contains("it must return `Option<ConnectionInfo>`"),
-        "{error}"
-    );
+    assert!(error.contains("it must return `Option<ConnectionInfo>`"), "{error}");
     assert!(!error.contains("my-secret"), "{error}");
 }
 
@@ -223,10 +206,7 @@ async fn refused_credentials_are_replaced_once_for_all(cluster: TestCluster) {
     add_token(&test, "second");
     let registry = creating(&test)
         .on_update(test.selector(), test.noting("update_fn"))
-        .on_event(
-            "configmaps",
-            test.handler("map_fn", |_| async { Ok(Value::Null) }),
-        )
+        .on_event("configmaps", test.handler("map_fn", |_| async { Ok(Value::Null) }))
         .on_login(giving(&test, "login_fn", &["first", "second"]));
     let working = LoggedIn::start(test.operator(registry));
     for name in ["a", "b", "c"] {
@@ -249,15 +229,11 @@ async fn refused_credentials_are_replaced_once_for_all(cluster: TestCluster) {
     }
     working.stop().await;
     assert_eq!(count(&test, "login_fn"), 2, "{:?}", test.calls.all());
-    assert_eq!(
-        (count(&test, "create_fn"), count(&test, "update_fn")),
-        (4, 3)
-    );
+    assert_eq!((count(&test, "create_fn"), count(&test, "update_fn")), (4, 3));
     test.line("Re-authentication has been initiated: the server has refused the credentials of 'login_fn'.")
         .await;
     let lines = test.cluster.lines();
-    let warned =
-        lines.count(|line| line.contains("credentials are refused") || line.contains("is refused"));
+    let warned = lines.count(|line| line.contains("credentials are refused") || line.contains("is refused"));
     assert_eq!(warned, 0, "{:#?}", lines.all());
 }
 
@@ -280,13 +256,10 @@ async fn credentials_that_expire_are_replaced(cluster: TestCluster) {
     working.stop().await;
     assert_eq!(count(&test, "create_fn"), 4);
     assert!(count(&test, "login_fn") >= 4, "{:?}", test.calls.all());
-    test.line("Re-authentication has been initiated: the credentials of 'login_fn' have expired.")
-        .await;
+    test.line("Re-authentication has been initiated: the credentials of 'login_fn' have expired.").await;
 }
 
-async fn the_highest_priority_is_used_first_and_the_others_without_another_login(
-    cluster: TestCluster,
-) {
+async fn the_highest_priority_is_used_first_and_the_others_without_another_login(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     add_token(&test, "low");
     add_token(&test, "high");
@@ -298,19 +271,11 @@ async fn the_highest_priority_is_used_first_and_the_others_without_another_login
             async move { Ok(given) }
         })
     };
-    let registry = creating(&test)
-        .on_login(login("low", 1))
-        .on_login(login("high", 10));
+    let registry = creating(&test).on_login(login("low", 1)).on_login(login("high", 10));
     let working = LoggedIn::start(test.operator(registry));
     serves(&test, "a").await;
     let journal = test.cluster.journal().expect("a journal");
-    let by_low = || {
-        journal
-            .entries()
-            .iter()
-            .filter(|entry| entry.user == "low")
-            .count()
-    };
+    let by_low = || journal.entries().iter().filter(|entry| entry.user == "low").count();
     assert_eq!(by_low(), 0);
     let _refused = refuse(&test, "high");
     serves(&test, "b").await;
@@ -323,9 +288,11 @@ async fn a_refusal_of_one_path_refuses_no_credentials(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     add_token(&test, "first");
     let refused = server(&test).fault(Fault::answer(401).plural("configmaps"));
-    let registry = creating(&test)
-        .on_event("configmaps", test.noting("map_fn"))
-        .on_login(giving(&test, "login_fn", &["first"]));
+    let registry = creating(&test).on_event("configmaps", test.noting("map_fn")).on_login(giving(
+        &test,
+        "login_fn",
+        &["first"],
+    ));
     let working = LoggedIn::start(test.operator(registry));
     serves(&test, "a").await;
     test.line("is refused").await;
@@ -344,9 +311,11 @@ async fn a_server_that_cannot_answer_now_refuses_no_credentials(cluster: TestClu
     add_token(&test, "first");
     let refused = server(&test).fault(Fault::answer(401).plural("configmaps"));
     let busy = server(&test).fault(Fault::answer(503).plural("selfsubjectreviews"));
-    let registry = creating(&test)
-        .on_event("configmaps", test.noting("map_fn"))
-        .on_login(giving(&test, "login_fn", &["first"]));
+    let registry = creating(&test).on_event("configmaps", test.noting("map_fn")).on_login(giving(
+        &test,
+        "login_fn",
+        &["first"],
+    ));
     let working = LoggedIn::start(test.operator(registry));
     test.create("a", json!({})).await;
     test.until("it is handled", "a", is_handled).await;
@@ -369,11 +338,7 @@ async fn new_credentials_that_are_refused_again_and_again_are_told(cluster: Test
     let registry = creating(&test).on_login(handler("login_fn", move |_| {
         let at = logins.fetch_add(1, Relaxed);
         calls.note("login_fn");
-        let token = if mended.load(Relaxed) {
-            "right".to_owned()
-        } else {
-            format!("wrong-{at}")
-        };
+        let token = if mended.load(Relaxed) { "right".to_owned() } else { format!("wrong-{at}") };
         let given = given.clone().token(token);
         async move { Ok(given) }
     }));
@@ -395,8 +360,7 @@ async fn cleanup_handlers_are_not_repeated_without_credentials(cluster: TestClus
     let told = "the server has refused the credentials of login handler 'login_fn' (401)";
     assert!(error.starts_with(told), "{error}");
     assert_eq!(count(&test, "cleanup_fn"), 1);
-    test.line("Activity 'cleanup_fn' failed with an exception and will stop now")
-        .await;
+    test.line("Activity 'cleanup_fn' failed with an exception and will stop now").await;
 }
 
 async fn a_client_that_is_kept_is_refused_once_nobody_logs_in(cluster: TestCluster) {

@@ -40,9 +40,7 @@ async fn a_memo_is_shared_by_all_handlers_of_an_object_and_by_no_other(cluster: 
         calls.note(format!("{} has {told:?}", cause.name()));
         async { Ok(()) }
     });
-    let registry = Registry::new()
-        .on_event(test.selector(), event)
-        .timer(test.selector(), timer);
+    let registry = Registry::new().on_event(test.selector(), event).timer(test.selector(), timer);
     for name in ["a", "b"] {
         test.create(name, json!({})).await;
     }
@@ -75,10 +73,7 @@ async fn a_memo_begins_with_the_values_of_the_operators(cluster: TestCluster) {
         calls.note(format!("{} at the end", events(&cause)));
         async { Ok(()) }
     });
-    let registry = Registry::new()
-        .on_startup(startup)
-        .on_create(test.selector(), create)
-        .on_cleanup(cleanup);
+    let registry = Registry::new().on_startup(startup).on_create(test.selector(), create).on_cleanup(cleanup);
     let given = Memo::default();
     given.insert("given".to_owned());
     let operator = test.operator(registry).memo(given.clone());
@@ -123,9 +118,7 @@ async fn a_memo_outlives_the_rest_of_an_indexed_object(cluster: TestCluster) {
         calls.note(format!("{} of {}", events(&cause), cause.name()));
         async { Ok(()) }
     });
-    let registry = Registry::new()
-        .index(test.selector(), index)
-        .on_event(test.selector(), note);
+    let registry = Registry::new().index(test.selector(), index).on_event(test.selector(), note);
     let working = test.start(registry);
     test.create("a", json!({})).await;
     test.calls.until(1).await;
@@ -158,9 +151,7 @@ async fn a_memo_outlives_the_watch_of_an_object_that_is_worked_on(cluster: TestC
             Ok(json!(null))
         }
     });
-    let registry = Registry::new()
-        .index(test.selector(), index)
-        .on_create(test.selector(), create);
+    let registry = Registry::new().index(test.selector(), index).on_create(test.selector(), create);
     let working = test.start(registry);
     test.create("a", json!({})).await;
     test.calls_until("c a").await;

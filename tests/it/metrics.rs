@@ -48,11 +48,7 @@ impl<'a> Scraped<'a> {
     async fn start_of(test: &'a TestOperator, operator: Operator) -> Self {
         let working = Working::start(&test.cluster, operator.metrics("127.0.0.1:0"));
         let port = port_in(&test.line("Serving metrics at ").await);
-        Self {
-            test,
-            working,
-            port,
-        }
+        Self { test, working, port }
     }
 
     async fn figures(&self) -> Figures {
@@ -100,9 +96,7 @@ fn number(written: &str) -> f64 {
 }
 
 fn attempts(handler: &str, outcome: &str) -> String {
-    format!(
-        "kopf_rs_handler_attempts_total{{handler=\"{handler}\",reason=\"create\",outcome=\"{outcome}\"}}"
-    )
+    format!("kopf_rs_handler_attempts_total{{handler=\"{handler}\",reason=\"create\",outcome=\"{outcome}\"}}")
 }
 
 /// A handler that fails once for each object.
@@ -123,27 +117,14 @@ async fn figures_are_written_in_the_format_that_is_asked_for(cluster: TestCluste
     scraped.until("kopf_rs_active", 1).await;
     let open = scrape(scraped.port, OPEN).await;
     assert_eq!(open.code, 200);
-    assert_eq!(
-        open.kind,
-        "application/openmetrics-text; version=1.0.0; charset=utf-8"
-    );
+    assert_eq!(open.kind, "application/openmetrics-text; version=1.0.0; charset=utf-8");
     assert!(open.text.ends_with("\n# EOF\n"));
-    assert!(
-        open.text
-            .contains("# TYPE kopf_rs_handler_attempts counter\n")
-    );
-    assert!(
-        open.text
-            .contains("# UNIT kopf_rs_handler_duration_seconds seconds\n")
-    );
+    assert!(open.text.contains("# TYPE kopf_rs_handler_attempts counter\n"));
+    assert!(open.text.contains("# UNIT kopf_rs_handler_duration_seconds seconds\n"));
     let plain = scrape(scraped.port, "text/plain").await;
     assert_eq!(plain.kind, "text/plain; version=0.0.4; charset=utf-8");
     assert!(!plain.text.contains("# EOF") && !plain.text.contains("# UNIT"));
-    assert!(
-        plain
-            .text
-            .contains("# TYPE kopf_rs_handler_attempts_total counter\n")
-    );
+    assert!(plain.text.contains("# TYPE kopf_rs_handler_attempts_total counter\n"));
     for text in [&open.text, &plain.text] {
         assert!(!text.contains("_total_total"), "{text}");
     }
@@ -169,11 +150,7 @@ async fn what_an_operator_does_is_counted(cluster: TestCluster) {
     let scraped = Scraped::start(&test, failing_once(&test)).await;
     let first = scraped.until("kopf_rs_active", 1).await;
     let failures = "kopf_rs_handler_failures_total{handler=\"create_fn\"}";
-    for series in [
-        &*attempts("create_fn", "temporary"),
-        &*attempts("create_fn", "error"),
-        failures,
-    ] {
+    for series in [&*attempts("create_fn", "temporary"), &*attempts("create_fn", "error"), failures] {
         assert_eq!(first[series], "0", "{series}");
     }
     test.create("one", json!({})).await;
@@ -194,13 +171,11 @@ async fn what_an_operator_does_is_counted(cluster: TestCluster) {
         "the pause before the second attempt counts: {}",
         figures[&latency]
     );
-    let patches =
-        format!("kopf_rs_patches_total{{resource=\"{resource}\",subresource=\"\",result=\"ok\"}}");
+    let patches = format!("kopf_rs_patches_total{{resource=\"{resource}\",subresource=\"\",result=\"ok\"}}");
     // The change counts as handled before its write is counted.
     scraped.until(&patches, 2).await;
-    let requests = format!(
-        "kopf_rs_api_requests_total{{verb=\"patch\",resource=\"{resource}\",code=\"200\"}}"
-    );
+    let requests =
+        format!("kopf_rs_api_requests_total{{verb=\"patch\",resource=\"{resource}\",code=\"200\"}}");
     let figures = scraped.until(&requests, 2).await;
     assert!(number(&figures["kopf_rs_queue_wait_seconds_count"]) >= 1.0);
     scraped.working.stop().await;
@@ -218,11 +193,7 @@ async fn what_an_operator_holds_is_read(cluster: TestCluster) {
     let running = "kopf_rs_handler_running{handler=\"create_fn\"}";
     let figures = scraped.until(running, 1).await;
     let oldest = "kopf_rs_handler_oldest_start_timestamp_seconds{handler=\"create_fn\"}";
-    assert!(
-        number(&figures[oldest]) > 1_600_000_000.0,
-        "{}",
-        figures[oldest]
-    );
+    assert!(number(&figures[oldest]) > 1_600_000_000.0, "{}", figures[oldest]);
     let objects = format!("kopf_rs_objects{{resource=\"{resource}\"}}");
     let figures = scraped.until(&objects, 1).await;
     let heard = format!("kopf_rs_watch_last_activity_timestamp_seconds{{resource=\"{resource}\"}}");
@@ -244,9 +215,7 @@ async fn more_objects_make_no_more_series(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let create = handler("create_fn", |context: kopf_rs::Context| async move {
         let name = context.name().to_owned();
-        context
-            .subhandlers()?
-            .add(handler(&name, |_| async { Ok(()) }));
+        context.subhandlers()?.add(handler(&name, |_| async { Ok(()) }));
         Ok(())
     });
     let registry = Registry::new().on_create(test.selector(), create);
@@ -267,10 +236,7 @@ async fn more_objects_make_no_more_series(cluster: TestCluster) {
     let figures = scraped.figures().await;
     assert!(figures.keys().all(|series| !series.contains("object-")));
     let attempts = number(&figures[&attempts("create_fn", "success")]);
-    assert!(
-        attempts >= 500.0,
-        "sub-handlers count under their parent: {attempts}"
-    );
+    assert!(attempts >= 500.0, "sub-handlers count under their parent: {attempts}");
     scraped.working.stop().await;
 }
 
@@ -324,10 +290,7 @@ async fn of_two_instances_one_is_shown_at_work(cluster: TestCluster) {
             settings.lease.enabled = true;
             settings.lease.namespace = Some(test.cluster.namespace().to_owned());
         });
-        let known = test
-            .cluster
-            .lines()
-            .count(|it| it.contains("Serving metrics at "));
+        let known = test.cluster.lines().count(|it| it.contains("Serving metrics at "));
         let operator = test.operator(failing_once(&test)).settings(shared);
         let working = Working::start(&test.cluster, operator.metrics("127.0.0.1:0"));
         let lines = test.cluster.lines();
@@ -338,11 +301,7 @@ async fn of_two_instances_one_is_shown_at_work(cluster: TestCluster) {
             served.retain(|it| it.contains("Serving metrics at "));
         }
         let port = port_in(&served[known]);
-        Scraped {
-            test: &test,
-            working,
-            port,
-        }
+        Scraped { test: &test, working, port }
     };
     let lease = format!("{{lease=\"{}/tester\"}}", test.cluster.namespace());
     let of = |name: &str| format!("kopf_rs_lease_{name}{lease}");
@@ -435,20 +394,14 @@ async fn a_call_that_blocks_its_thread_is_counted(cluster: TestCluster) {
 async fn an_address_that_cannot_be_used_is_refused(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let operator = test.operator(failing_once(&test)).metrics("9090");
-    let ended = operator
-        .run(test.cluster.client(), std::future::pending::<()>())
-        .await;
+    let ended = operator.run(test.cluster.client(), std::future::pending::<()>()).await;
     let error = ended.expect_err("it does not start");
     assert!(matches!(error, OperatorError::Metrics(_)), "{error:?}");
     assert!(error.to_string().contains("expected HOST:PORT"), "{error}");
     let taken = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a port is free");
     let port = taken.local_addr().expect("it has an address").port();
-    let operator = test
-        .operator(failing_once(&test))
-        .metrics(format!("127.0.0.1:{port}"));
-    let ended = operator
-        .run(test.cluster.client(), std::future::pending::<()>())
-        .await;
+    let operator = test.operator(failing_once(&test)).metrics(format!("127.0.0.1:{port}"));
+    let ended = operator.run(test.cluster.client(), std::future::pending::<()>()).await;
     let error = ended.expect_err("it does not start").to_string();
     assert!(error.contains("another program listens there"), "{error}");
 }

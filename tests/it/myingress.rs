@@ -26,10 +26,7 @@ async fn a_load_balancer_lives_and_dies_with_its_object(cluster: TestCluster) {
     cluster.apply(&read("crd.yaml")).await;
     let subnets = cloud.subnets().await;
     let object = read("example-ingress.yaml")
-        .replace(
-            "namespace: default",
-            &format!("namespace: {}", cluster.namespace()),
-        )
+        .replace("namespace: default", &format!("namespace: {}", cluster.namespace()))
         .replace("subnet-1, subnet-2", &subnets[..2].join(", "));
     cluster.apply(&object).await;
 
@@ -40,10 +37,7 @@ async fn a_load_balancer_lives_and_dies_with_its_object(cluster: TestCluster) {
     first.signal("KILL").await;
     first.ended().await;
     let key = silent.key();
-    let before = cluster
-        .get(KIND, "example-ingress")
-        .await
-        .expect("it is there");
+    let before = cluster.get(KIND, "example-ingress").await.expect("it is there");
     assert!(before["status"]["alb"].is_null(), "{before:#}");
     assert_eq!(cloud.balancers().await.len(), 1);
 
@@ -61,20 +55,12 @@ async fn a_load_balancer_lives_and_dies_with_its_object(cluster: TestCluster) {
     let status = &handled["status"];
     assert_eq!(status["alb"]["arn"], json!(made[0]));
     assert_eq!(status["create_myingress"]["alb-arn"], json!(made[0]));
-    assert!(
-        status["alb"]["dns"]
-            .to_string()
-            .contains("example-ingress-alb")
-    );
+    assert!(status["alb"]["dns"].to_string().contains("example-ingress-alb"));
 
     moves(&cluster, &cloud, &subnets, &second).await;
 
     cluster.delete(KIND, "example-ingress").await;
-    cluster
-        .until("it is gone", KIND, "example-ingress", |object| {
-            object.is_none()
-        })
-        .await;
+    cluster.until("it is gone", KIND, "example-ingress", |object| object.is_none()).await;
     assert_eq!(cloud.balancers().await, Vec::<String>::new());
     second.signal("TERM").await;
     assert_eq!(second.ended().await.code(), Some(0));
@@ -85,13 +71,8 @@ async fn moves(cluster: &TestCluster, cloud: &Cloud, subnets: &[String], program
     let elsewhere = json!({"spec": {"subnets": subnets[1..3]}});
     cluster.patch(KIND, "example-ingress", &elsewhere).await;
     told(program, &format!("is in {}.", subnets[1..3].join(", "))).await;
-    let described = cloud
-        .ask("elasticloadbalancing", "DescribeLoadBalancers")
-        .await;
-    assert!(
-        described.contains(&subnets[2]) && !described.contains(&subnets[0]),
-        "{described}"
-    );
+    let described = cloud.ask("elasticloadbalancing", "DescribeLoadBalancers").await;
+    assert!(described.contains(&subnets[2]) && !described.contains(&subnets[0]), "{described}");
 }
 
 async fn what_the_cloud_refuses_is_tried_again(cluster: TestCluster) {
@@ -102,23 +83,12 @@ async fn what_the_cloud_refuses_is_tried_again(cluster: TestCluster) {
     let place = format!("namespace: {}", cluster.namespace());
     let program = start(&cluster, cloud.port);
     // These subnets do not exist.
-    cluster
-        .apply(&read("example-ingress.yaml").replace("namespace: default", &place))
-        .await;
+    cluster.apply(&read("example-ingress.yaml").replace("namespace: default", &place)).await;
     let line = told(&program, "Handler 'create_myingress' failed temporarily").await;
     assert!(line.contains("subnet-1"), "{line}");
-    cluster
-        .apply(&read("missing-subnets.yaml").replace("namespace: default", &place))
-        .await;
-    told(
-        &program,
-        "Handler 'create_myingress' failed permanently: spec.subnets is required.",
-    )
-    .await;
-    let waiting = cluster
-        .get(KIND, "example-ingress")
-        .await
-        .expect("it is there");
+    cluster.apply(&read("missing-subnets.yaml").replace("namespace: default", &place)).await;
+    told(&program, "Handler 'create_myingress' failed permanently: spec.subnets is required.").await;
+    let waiting = cluster.get(KIND, "example-ingress").await.expect("it is there");
     let annotations = waiting["metadata"]["annotations"].to_string();
     assert!(annotations.contains(r#"\"retries\":1"#), "{annotations}");
     assert_eq!(cloud.balancers().await, Vec::<String>::new());
@@ -143,10 +113,7 @@ fn start(cluster: &TestCluster, port: u16) -> Program {
 }
 
 async fn told(program: &Program, text: &str) -> String {
-    program
-        .lines()
-        .until(text, |line| line.contains(text))
-        .await
+    program.lines().until(text, |line| line.contains(text)).await
 }
 
 /// Moto, which simulates AWS with load balancers and subnets.
@@ -162,27 +129,14 @@ impl Cloud {
         command.args(["-m", "moto.server", "-H", "127.0.0.1", "-p", "0"]);
         let server = Program::start(command, PATIENCE);
         let mark = "Running on http://127.0.0.1:";
-        let line = server
-            .lines()
-            .until("of the port", |line| line.contains(mark))
-            .await;
-        let port = line
-            .split(mark)
-            .nth(1)
-            .and_then(|rest| rest.trim().parse().ok());
-        Some(Self {
-            _server: server,
-            port: port.unwrap_or_else(|| panic!("no port in {line}")),
-        })
+        let line = server.lines().until("of the port", |line| line.contains(mark)).await;
+        let port = line.split(mark).nth(1).and_then(|rest| rest.trim().parse().ok());
+        Some(Self { _server: server, port: port.unwrap_or_else(|| panic!("no port in {line}")) })
     }
 
     /// Sends a request without parameters, and returns the response.
     async fn ask(&self, service: &str, action: &str) -> String {
-        let version = if service == "ec2" {
-            "2016-11-15"
-        } else {
-            "2015-12-01"
-        };
+        let version = if service == "ec2" { "2016-11-15" } else { "2015-12-01" };
         let body = format!("Action={action}&Version={version}");
         let request = format!(
             "POST / HTTP/1.0\r\nHost: {service}.us-east-1.amazonaws.com\r\n\
@@ -192,10 +146,7 @@ impl Cloud {
             body.len(),
         );
         let mut stream = connect(self.port).await;
-        stream
-            .write_all(request.as_bytes())
-            .await
-            .expect("the cloud listens");
+        stream.write_all(request.as_bytes()).await.expect("the cloud listens");
         let mut answer = String::new();
         let read = stream.read_to_string(&mut answer).await;
         read.expect("the cloud answers");
@@ -207,19 +158,12 @@ impl Cloud {
     }
 
     async fn balancers(&self) -> Vec<String> {
-        texts(
-            &self
-                .ask("elasticloadbalancing", "DescribeLoadBalancers")
-                .await,
-            "LoadBalancerArn",
-        )
+        texts(&self.ask("elasticloadbalancing", "DescribeLoadBalancers").await, "LoadBalancerArn")
     }
 }
 
 async fn connect(port: u16) -> TcpStream {
-    TcpStream::connect(("127.0.0.1", port))
-        .await
-        .expect("somebody listens")
+    TcpStream::connect(("127.0.0.1", port)).await.expect("somebody listens")
 }
 
 /// Returns the texts of all elements with a name.
@@ -247,15 +191,9 @@ struct Heard {
 
 impl Wire {
     async fn to(cloud: u16, is_taken: bool) -> Self {
-        let listener = TcpListener::bind(("127.0.0.1", 0))
-            .await
-            .expect("a free port");
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a free port");
         let port = listener.local_addr().expect("a port").port();
-        let heard = Arc::new(Heard {
-            is_taken,
-            fallen: Notify::new(),
-            keys: Mutex::default(),
-        });
+        let heard = Arc::new(Heard { is_taken, fallen: Notify::new(), keys: Mutex::default() });
         let told = Arc::clone(&heard);
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
@@ -295,11 +233,7 @@ async fn wire(client: TcpStream, cloud: TcpStream, heard: Arc<Heard>) {
             let sent = &chunk[..size];
             let text = String::from_utf8_lossy(sent);
             if text.contains("Action=CreateLoadBalancer") {
-                heard
-                    .keys
-                    .lock()
-                    .expect("no panics here")
-                    .extend(key_in(&text));
+                heard.keys.lock().expect("no panics here").extend(key_in(&text));
                 if heard.is_taken {
                     let size = TAKEN.len();
                     let answer = format!(
@@ -323,13 +257,7 @@ async fn wire(client: TcpStream, cloud: TcpStream, heard: Arc<Heard>) {
                 heard.fallen.notify_one();
                 std::future::pending::<()>().await;
             }
-            if to_client
-                .lock()
-                .await
-                .write_all(&chunk[..size])
-                .await
-                .is_err()
-            {
+            if to_client.lock().await.write_all(&chunk[..size]).await.is_err() {
                 return;
             }
         }

@@ -6,9 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub(crate) use kopf_rs::testing::Calls;
-use kopf_rs::{
-    Callback, Client, Context, HandlerResult, Operator, OperatorError, Registry, Report, handler,
-};
+use kopf_rs::{Callback, Client, Context, HandlerResult, Operator, OperatorError, Registry, Report, handler};
 use kopf_rs_tests::{Lines, Server, TestCluster};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
@@ -86,29 +84,19 @@ impl TestOperator {
         found.unwrap_or_else(|| panic!("{name} is not there"))
     }
 
-    pub(crate) async fn until(
-        &self,
-        what: &str,
-        name: &str,
-        condition: impl Fn(&Value) -> bool,
-    ) -> Value {
+    pub(crate) async fn until(&self, what: &str, name: &str, condition: impl Fn(&Value) -> bool) -> Value {
         let there = |object: Option<&Value>| object.is_some_and(&condition);
         self.cluster.until(what, &self.kind(), name, there).await
     }
 
     pub(crate) async fn until_gone(&self, name: &str) {
         let gone = |object: Option<&Value>| object.is_none();
-        self.cluster
-            .until("it is gone", &self.kind(), name, gone)
-            .await;
+        self.cluster.until("it is gone", &self.kind(), name, gone).await;
     }
 
     /// Waits for a line that contains `text`, and returns it.
     pub(crate) async fn line(&self, text: &str) -> String {
-        self.cluster
-            .lines()
-            .until(text, |line| line.contains(text))
-            .await
+        self.cluster.lines().until(text, |line| line.contains(text)).await
     }
 
     /// Waits until this call is recorded.
@@ -142,10 +130,7 @@ impl TestOperator {
 
     /// Wait until the server's log has all that was asked until now.
     pub(crate) async fn logged(&self) {
-        let marker = format!(
-            "/api/v1/namespaces/{}/configmaps/until-here",
-            self.cluster.namespace()
-        );
+        let marker = format!("/api/v1/namespaces/{}/configmaps/until-here", self.cluster.namespace());
         let shown = || self.cluster.asked_about(&marker).len();
         let before = shown();
         let asked = http::Request::get(&marker).body(Vec::new());
@@ -165,11 +150,7 @@ impl TestOperator {
     /// Waits for an event that should not happen: the whole time in memory, where it is virtual, and three seconds elsewhere.
     pub(crate) async fn nothing_more(&self, time: Duration) {
         let is_virtual = self.cluster.server() == Server::Memory;
-        let most = if is_virtual {
-            Duration::MAX
-        } else {
-            Duration::from_secs(3)
-        };
+        let most = if is_virtual { Duration::MAX } else { Duration::from_secs(3) };
         tokio::time::sleep(time.min(most)).await;
     }
 
@@ -268,8 +249,7 @@ pub(crate) fn is_handled(object: &Value) -> bool {
 
 /// Returns the essence handled last, as stored on the object.
 pub(crate) fn last_handled(object: &Value) -> Option<Value> {
-    let text =
-        object["metadata"]["annotations"]["tester.kopf.rs/last-handled-configuration"].as_str()?;
+    let text = object["metadata"]["annotations"]["tester.kopf.rs/last-handled-configuration"].as_str()?;
     Some(serde_json::from_str(text).unwrap_or_else(|_| json!(text)))
 }
 
@@ -304,9 +284,7 @@ impl Working {
 
     pub(crate) fn start_as(client: Client, operator: Operator) -> Self {
         let lines = Lines::new(Duration::from_secs(3600));
-        Self(kopf_rs::testing::TestOperator::start(
-            client, operator, lines,
-        ))
+        Self(kopf_rs::testing::TestOperator::start(client, operator, lines))
     }
 
     /// Stops it gracefully.

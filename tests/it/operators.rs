@@ -11,40 +11,22 @@ use kopf_rs_tests::{ToolError, go_program, say, skipped};
 use crate::cli::root;
 
 #[path = "../operators/databases.rs"]
-#[expect(
-    clippy::unused_async,
-    reason = "as its twin, it has nothing to wait for"
-)]
+#[expect(clippy::unused_async, reason = "as its twin, it has nothing to wait for")]
 mod databases;
 #[path = "../operators/greeter.rs"]
-#[expect(
-    clippy::unused_async,
-    reason = "as its twin, it has nothing to wait for"
-)]
+#[expect(clippy::unused_async, reason = "as its twin, it has nothing to wait for")]
 mod greeter;
 #[path = "../operators/shops.rs"]
-#[expect(
-    clippy::unused_async,
-    reason = "as its twin, it has nothing to wait for"
-)]
+#[expect(clippy::unused_async, reason = "as its twin, it has nothing to wait for")]
 mod shops;
 #[path = "../operators/sightings.rs"]
-#[expect(
-    clippy::needless_pass_by_value,
-    reason = "handlers own what they are given"
-)]
+#[expect(clippy::needless_pass_by_value, reason = "handlers own what they are given")]
 mod sightings;
 #[path = "../operators/sites.rs"]
-#[expect(
-    clippy::needless_pass_by_value,
-    reason = "handlers own what they are given"
-)]
+#[expect(clippy::needless_pass_by_value, reason = "handlers own what they are given")]
 mod sites;
 #[path = "../operators/tenants.rs"]
-#[expect(
-    clippy::unnecessary_wraps,
-    reason = "handlers return results, also where they cannot fail"
-)]
+#[expect(clippy::unnecessary_wraps, reason = "handlers return results, also where they cannot fail")]
 mod tenants;
 #[path = "../operators/volumes.rs"]
 mod volumes;
@@ -54,12 +36,8 @@ fn lines(file: &str, comment: &str) -> (usize, usize) {
     let path = root().join("tests/operators").join(file);
     let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{file}: {error}"));
     let lines = text.lines().map(str::trim);
-    let counted: Vec<_> = lines
-        .filter(|line| !line.is_empty() && !line.starts_with(comment))
-        .collect();
-    let with_words = counted
-        .iter()
-        .filter(|line| line.contains(char::is_alphanumeric));
+    let counted: Vec<_> = lines.filter(|line| !line.is_empty() && !line.starts_with(comment)).collect();
+    let with_words = counted.iter().filter(|line| line.contains(char::is_alphanumeric));
     (counted.len(), with_words.count())
 }
 
@@ -67,8 +45,7 @@ fn lines(file: &str, comment: &str) -> (usize, usize) {
 fn lines_of(file: &str) -> usize {
     let text = fs::read_to_string(root().join(file));
     let text = text.unwrap_or_else(|error| panic!("{file}: {error}"));
-    let counts =
-        |line: &&str| !line.is_empty() && (!line.starts_with("//") || line.starts_with("// +"));
+    let counts = |line: &&str| !line.is_empty() && (!line.starts_with("//") || line.starts_with("// +"));
     text.lines().map(str::trim).filter(counts).count()
 }
 
@@ -84,15 +61,7 @@ fn ratio(ours: usize, theirs: usize) -> f64 {
 
 #[test]
 fn an_operator_takes_few_more_lines_than_its_twin() {
-    let names = [
-        "databases",
-        "greeter",
-        "shops",
-        "sightings",
-        "sites",
-        "tenants",
-        "volumes",
-    ];
+    let names = ["databases", "greeter", "shops", "sightings", "sites", "tenants", "volumes"];
     let (mut all, mut with_words) = (Vec::new(), Vec::new());
     for name in names {
         let kopf = lines(&format!("{name}.py"), "#");
@@ -123,16 +92,11 @@ fn an_operator_of_a_tutorial_takes_half_the_lines() {
         ("voteconfig", &["controller.go"][..], 0.5),
         ("mysqlcluster", &["types.go", "controller.go"][..], 0.75),
     ] {
-        let in_go = files
-            .iter()
-            .map(|file| lines_of(&format!("tests/operators/go/{name}/{file}")));
+        let in_go = files.iter().map(|file| lines_of(&format!("tests/operators/go/{name}/{file}")));
         let in_go: usize = in_go.sum();
         let ours = lines_of(&format!("examples/{name}/src/lib.rs"));
         say(&format!("{name:>12}: {in_go} lines in Go, {ours} here"));
-        assert!(
-            ratio(ours, in_go) <= at_most,
-            "{name}: {ours} lines, {in_go} in Go"
-        );
+        assert!(ratio(ours, in_go) <= at_most, "{name}: {ours} lines, {in_go} in Go");
     }
 }
 

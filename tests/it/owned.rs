@@ -60,11 +60,7 @@ pub(crate) async fn settled(test: &TestOperator) -> Value {
     until(test, "it is made", |it| it["data"]["a"] == "1").await
 }
 
-pub(crate) async fn until(
-    test: &TestOperator,
-    what: &str,
-    condition: impl Fn(&Value) -> bool,
-) -> Value {
+pub(crate) async fn until(test: &TestOperator, what: &str, condition: impl Fn(&Value) -> bool) -> Value {
     let there = |object: Option<&Value>| object.is_some_and(&condition);
     let found = test.cluster.until(what, "configmaps", "child", there);
     found.await
@@ -115,9 +111,7 @@ async fn what_others_have_changed_is_put_right(cluster: TestCluster) {
     test.cluster.patch("configmaps", "child", &removal).await;
     until(&test, "it is put right", |it| it["data"]["a"] == "1").await;
     if test.cluster.journal().is_some() {
-        test.cluster
-            .assert_writes_to("configmaps", "child", 3)
-            .await;
+        test.cluster.assert_writes_to("configmaps", "child", 3).await;
     }
     working.stop().await;
 }
@@ -141,27 +135,16 @@ async fn marks_and_references_come_back(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let working = test.start(Registry::new().reconcile(test.selector(), keeping(&test)));
     let made = settled(&test).await;
-    let (references, labels) = (
-        &made["metadata"]["ownerReferences"],
-        &made["metadata"]["labels"],
-    );
+    let (references, labels) = (&made["metadata"]["ownerReferences"], &made["metadata"]["labels"]);
     for (change, what) in [
         (json!({"ownerReferences": []}), "its reference is back"),
         (json!({"labels": null}), "its label is back"),
-        (
-            json!({"managedFields": [{}]}),
-            "what was applied is noted again",
-        ),
+        (json!({"managedFields": [{}]}), "what was applied is noted again"),
     ] {
-        let lost = test
-            .cluster
-            .patch("configmaps", "child", &json!({"metadata": change}))
-            .await;
+        let lost = test.cluster.patch("configmaps", "child", &json!({"metadata": change})).await;
         let is_back = |it: &Value| {
             let metadata = &it["metadata"];
-            metadata["ownerReferences"] == *references
-                && metadata["labels"] == *labels
-                && is_ours(it)
+            metadata["ownerReferences"] == *references && metadata["labels"] == *labels && is_ours(it)
         };
         assert!(!is_back(&lost), "{lost}");
         let back = until(&test, what, is_back).await;
@@ -179,9 +162,7 @@ async fn a_deleted_child_is_made_again(cluster: TestCluster) {
     let again = until(&test, "it is made again", is_another).await;
     assert_eq!(again["data"], json!({"a": "1"}));
     if test.cluster.journal().is_some() {
-        test.cluster
-            .assert_writes_to("configmaps", "child", 2)
-            .await;
+        test.cluster.assert_writes_to("configmaps", "child", 2).await;
     }
     working.stop().await;
 }
@@ -209,9 +190,7 @@ async fn what_concerns_no_owner_wakes_nobody(cluster: TestCluster) {
     let theirs = json!({"metadata": {"annotations": {"theirs": "x"}}, "data": {"b": "theirs"}});
     test.cluster.patch("configmaps", "child", &theirs).await;
     // The watch delivers changes of a child in order, so the operator has seen the first one when it reverts the second.
-    test.cluster
-        .patch("configmaps", "child", &json!({"data": {"a": "2"}}))
-        .await;
+    test.cluster.patch("configmaps", "child", &json!({"data": {"a": "2"}})).await;
     until(&test, "it is put right", |it| it["data"]["a"] == "1").await;
     assert_eq!(test.calls.all(), ["keep one", "keep one"]);
     working.stop().await;
@@ -219,8 +198,7 @@ async fn what_concerns_no_owner_wakes_nobody(cluster: TestCluster) {
 
 async fn nothing_is_asked_where_nothing_has_changed(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
-    let working =
-        test.start(Registry::new().reconcile(test.selector(), keeping(&test).owns("deployments")));
+    let working = test.start(Registry::new().reconcile(test.selector(), keeping(&test).owns("deployments")));
     let container = json!({
         "name": "c", "image": "i", "resources": {"limits": {"cpu": "1000m", "memory": "1024Mi"}},
         "env": [{"name": "A", "value": ""}, {"name": "B", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}],
@@ -236,8 +214,7 @@ async fn nothing_is_asked_where_nothing_has_changed(cluster: TestCluster) {
         },
     });
     let wanted = map("child", &json!({"a": "1"}));
-    test.create("one", json!({"children": [wanted, deployment], "turn": 0}))
-        .await;
+    test.create("one", json!({"children": [wanted, deployment], "turn": 0})).await;
     let made = until(&test, "it is made", |it| it["data"]["a"] == "1").await;
     for turn in 1..=10 {
         test.patch("one", json!({"spec": {"turn": turn}})).await;
@@ -245,14 +222,9 @@ async fn nothing_is_asked_where_nothing_has_changed(cluster: TestCluster) {
     }
     working.stop().await;
     let after = until(&test, "it is there", |_| true).await;
-    assert_eq!(
-        after["metadata"]["resourceVersion"],
-        made["metadata"]["resourceVersion"]
-    );
+    assert_eq!(after["metadata"]["resourceVersion"], made["metadata"]["resourceVersion"]);
     if test.cluster.journal().is_some() {
-        test.cluster
-            .assert_writes_to("configmaps", "child", 1)
-            .await;
+        test.cluster.assert_writes_to("configmaps", "child", 1).await;
         test.cluster.assert_writes_to("deployments", "web", 1).await;
     }
 }
@@ -285,11 +257,7 @@ async fn children_of_an_owner_made_anew_are_taken_over(cluster: TestCluster) {
     let working = test.start(Registry::new().reconcile(test.selector(), keeping(&test)));
     let taken = until(&test, "it is taken over", |it| it["data"]["a"] == "2").await;
     let references = taken["metadata"]["ownerReferences"].as_array();
-    let owners: Vec<&Value> = references
-        .into_iter()
-        .flatten()
-        .map(|it| &it["uid"])
-        .collect();
+    let owners: Vec<&Value> = references.into_iter().flatten().map(|it| &it["uid"]).collect();
     assert_eq!(owners, [&owner["metadata"]["uid"]]);
     working.stop().await;
 }
@@ -303,18 +271,12 @@ async fn a_kind_of_children_may_come_later(cluster: TestCluster) {
     let keeping = keeping(&test).owns((owned.0.as_str(), owned.1, owned.2));
     let working = test.start(Registry::new().reconcile(test.selector(), keeping));
     let wanted = json!({"apiVersion": format!("{group}/v1"), "kind": "KopfExample", "metadata": {"name": "inner"}, "spec": {}});
-    test.create(
-        "one",
-        json!({"children": [map("child", &json!({"a": "1"})), wanted]}),
-    )
-    .await;
+    test.create("one", json!({"children": [map("child", &json!({"a": "1"})), wanted]})).await;
     // The operator creates and keeps the other children meanwhile.
     until(&test, "it is made", |it| it["data"]["a"] == "1").await;
     test.cluster.apply(&crd).await;
     let is_there = |object: Option<&Value>| object.is_some();
-    test.cluster
-        .until("it is made", &inner, "inner", is_there)
-        .await;
+    test.cluster.until("it is made", &inner, "inner", is_there).await;
     working.stop().await;
 }
 
@@ -323,14 +285,12 @@ async fn a_kind_that_may_not_be_watched_holds_up_no_other(cluster: TestCluster) 
     let server = test.cluster.in_process().expect("a server in the process");
     let _watches = server.fault(Fault::answer(403).on(Verb::Watch).plural("services"));
     let _lists = server.fault(Fault::answer(403).on(Verb::List).plural("services"));
-    let working =
-        test.start(Registry::new().reconcile(test.selector(), keeping(&test).owns("services")));
+    let working = test.start(Registry::new().reconcile(test.selector(), keeping(&test).owns("services")));
     settled(&test).await;
     test.cluster.delete("configmaps", "child").await;
     let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}, "spec": {"ports": [{"port": 80}]}});
     let wanted = map("child", &json!({"a": "3"}));
-    test.patch("one", json!({"spec": {"children": [service, wanted]}}))
-        .await;
+    test.patch("one", json!({"spec": {"children": [service, wanted]}})).await;
     until(&test, "it is made again", |it| it["data"]["a"] == "3").await;
     assert!(test.cluster.get("services", "s").await.is_some());
     working.stop().await;
@@ -342,11 +302,8 @@ async fn a_child_that_differs_in_each_call_is_told_and_applied_seldom(cluster: T
     let (count, is_mended) = (AtomicUsize::new(0), Arc::new(AtomicBool::new(false)));
     let mended = is_mended.clone();
     let function = test.handler("keep", move |context| {
-        let count = if mended.load(Ordering::Relaxed) {
-            0
-        } else {
-            count.fetch_add(1, Ordering::Relaxed) + 1
-        };
+        let count =
+            if mended.load(Ordering::Relaxed) { 0 } else { count.fetch_add(1, Ordering::Relaxed) + 1 };
         async move {
             context.again(Again::after(1));
             let wanted = map("child", &json!({"a": "1", "count": count.to_string()}));
@@ -365,10 +322,7 @@ async fn a_child_that_differs_in_each_call_is_told_and_applied_seldom(cluster: T
     let before = writes.await.len();
     assert!((10..=16).contains(&before), "{before} writes");
     is_mended.store(true, Ordering::Relaxed);
-    until(&test, "it is as it should be", |it| {
-        it["data"]["count"] == "0"
-    })
-    .await;
+    until(&test, "it is as it should be", |it| it["data"]["count"] == "0").await;
     tokio::time::sleep(Duration::from_secs(600)).await;
     let writes = test.cluster.writes_to("configmaps", "child");
     assert_eq!(writes.await.len(), before + 1);
@@ -422,13 +376,9 @@ async fn a_kind_of_children_may_go_and_come_back(cluster: TestCluster) {
     test.cluster.apply(&crd).await;
     let made = until_inner(&test, "it is made", |_| true).await;
     let name = format!("kopfexamples.{group}");
-    test.cluster
-        .delete("customresourcedefinitions", &name)
-        .await;
+    test.cluster.delete("customresourcedefinitions", &name).await;
     let gone = |object: Option<&Value>| object.is_none();
-    test.cluster
-        .until("it is gone", "customresourcedefinitions", &name, gone)
-        .await;
+    test.cluster.until("it is gone", "customresourcedefinitions", &name, gone).await;
     test.cluster.delete("configmaps", "child").await;
     until(&test, "the other is made again", |_| true).await;
     test.cluster.apply(&crd).await;
@@ -448,21 +398,15 @@ pub(crate) fn deployment(name: &str, replicas: u32) -> Value {
     })
 }
 
-async fn until_deployment(
-    test: &TestOperator,
-    what: &str,
-    condition: impl Fn(&Value) -> bool,
-) -> Value {
+async fn until_deployment(test: &TestOperator, what: &str, condition: impl Fn(&Value) -> bool) -> Value {
     let there = |object: Option<&Value>| object.is_some_and(&condition);
     test.cluster.until(what, "deployments", "web", there).await
 }
 
 async fn what_was_taken_is_told_by_field_and_manager(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
-    let working =
-        test.start(Registry::new().reconcile(test.selector(), keeping(&test).owns("deployments")));
-    test.create("one", json!({"children": [deployment("web", 2)]}))
-        .await;
+    let working = test.start(Registry::new().reconcile(test.selector(), keeping(&test).owns("deployments")));
+    test.create("one", json!({"children": [deployment("web", 2)]})).await;
     let made = until_deployment(&test, "it is made", |_| true).await;
     let container = json!({"name": "c", "image": "theirs"});
     let edit = json!({
@@ -470,25 +414,15 @@ async fn what_was_taken_is_told_by_field_and_manager(cluster: TestCluster) {
         "spec": {"replicas": 5, "template": {"spec": {"containers": [container]}}},
     });
     let edited = test.cluster.patch("deployments", "web", &edit).await;
-    let entries = edited["metadata"]["managedFields"]
-        .as_array()
-        .expect("entries");
-    let theirs = entries
-        .iter()
-        .find(|it| it["operation"] == "Update")
-        .expect("theirs");
+    let entries = edited["metadata"]["managedFields"].as_array().expect("entries");
+    let theirs = entries.iter().find(|it| it["operation"] == "Update").expect("theirs");
     let manager = theirs["manager"].as_str().unwrap_or_default();
     let right = until_deployment(&test, "it is put right", |it| it["spec"]["replicas"] == 2).await;
     assert_eq!(right["metadata"]["labels"]["theirs"], "stays");
     assert_eq!(right["metadata"]["uid"], made["metadata"]["uid"]);
     let told = test.line("Deployment `web` was changed by others").await;
     let image = ".spec.template.spec.containers[name=\"c\"].image";
-    assert!(
-        told.contains(&format!(
-            ".spec.replicas, {image} (of \"{manager}\") is put right"
-        )),
-        "{told}"
-    );
+    assert!(told.contains(&format!(".spec.replicas, {image} (of \"{manager}\") is put right")), "{told}");
     working.stop().await;
 }
 
@@ -522,10 +456,7 @@ async fn handlers_of_changes_look_after_their_children_too(cluster: TestCluster)
     test.calls.until(4).await;
     working.stop().await;
     let resumed = "make: resume";
-    assert_eq!(
-        test.calls.all(),
-        ["make: create", resumed, resumed, resumed]
-    );
+    assert_eq!(test.calls.all(), ["make: create", resumed, resumed, resumed]);
     // This costs no write to the object.
     let version = |object: &Value| object["metadata"]["resourceVersion"].clone();
     assert_eq!(version(&test.get("one").await), version(&handled));
@@ -551,8 +482,7 @@ async fn what_an_apply_without_an_answer_has_left_is_put_right(cluster: TestClus
     let begun = tokio::time::Instant::now();
     for value in ["5", "1"] {
         let wanted = map("child", &json!({"a": value}));
-        test.patch("one", json!({"spec": {"children": [wanted]}}))
-            .await;
+        test.patch("one", json!({"spec": {"children": [wanted]}})).await;
         until(&test, "it is applied", |it| it["data"]["a"] == value).await;
     }
     let took = begun.elapsed();
@@ -569,8 +499,7 @@ async fn what_was_read_before_the_first_listing_is_read_again(cluster: TestClust
     let before = test.calls.all().len();
     let server = test.cluster.in_process().expect("a server in the process");
     let late = Fault::delay(Duration::from_secs(20)).plural("configmaps");
-    let _late =
-        server.fault(late.when(|it| it.query.iter().any(|(key, _)| key == "labelSelector")));
+    let _late = server.fault(late.when(|it| it.query.iter().any(|(key, _)| key == "labelSelector")));
     let seen = test.calls.clone();
     let looking = handler("keep", move |context: Context| {
         let seen = seen.clone();

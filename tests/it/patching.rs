@@ -54,10 +54,7 @@ fn pushing(id: &str) -> Callback {
 async fn a_function_counts_once_though_the_answer_to_its_patch_is_lost(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let working = test.start(Registry::new().on_create(test.selector(), pushing("create_fn")));
-    let faults = [
-        ("dropped", Fault::drop_after()),
-        ("refused", Fault::answer_after_write(500)),
-    ];
+    let faults = [("dropped", Fault::drop_after()), ("refused", Fault::answer_after_write(500))];
     for (name, fault) in faults {
         // The status is written first, then the rest.
         for nth in 1..=2 {
@@ -74,9 +71,7 @@ async fn a_function_counts_once_though_the_answer_to_its_patch_is_lost(cluster: 
     working.stop().await;
 }
 
-async fn a_function_counts_once_though_another_writer_comes_between_its_parts(
-    cluster: TestCluster,
-) {
+async fn a_function_counts_once_though_another_writer_comes_between_its_parts(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let working = test.start(Registry::new().on_create(test.selector(), pushing("create_fn")));
     let by_operator = |agent: Option<&str>| agent != Some(TestCluster::USER_AGENT);
@@ -86,8 +81,7 @@ async fn a_function_counts_once_though_another_writer_comes_between_its_parts(
     test.create("a", json!({})).await;
     let is_half_done = |object: &Value| object["status"]["items"].is_array();
     test.until("the status is written", "a", is_half_done).await;
-    test.patch("a", json!({"spec": {"items": ["theirs"]}}))
-        .await;
+    test.patch("a", json!({"spec": {"items": ["theirs"]}})).await;
     let object = test.until("it is handled", "a", is_handled).await;
     working.stop().await;
     assert_eq!(object["spec"]["items"], json!(["theirs", "one"]));
@@ -161,8 +155,7 @@ async fn an_outage_is_over_when_an_event_handler_is_written(cluster: TestCluster
     test.line("Patching failed; will retry in").await;
     tokio::time::sleep(Duration::from_secs(60)).await;
     drop(outage);
-    test.line("Requests succeed again: 1 object had to wait")
-        .await;
+    test.line("Requests succeed again: 1 object had to wait").await;
     working.stop().await;
 }
 
@@ -197,9 +190,7 @@ async fn an_outage_is_over_when_the_server_answers_whatever_it_says(cluster: Tes
     let refused = Fault::answer(409).on(Verb::Patch).name("a").times(3);
     let _refused = server(&test).fault(refused);
     drop(outage);
-    let over = test
-        .line("Requests succeed again: 1 object had to wait")
-        .await;
+    let over = test.line("Requests succeed again: 1 object had to wait").await;
     let conflicts = test.line("Could not apply the patch in full").await;
     working.stop().await;
     let (over, conflicts) = (position(&test, &over), position(&test, &conflicts));
@@ -240,10 +231,7 @@ async fn what_an_event_handler_wanted_survives_the_end_of_its_version(cluster: T
     });
     let selector = test.kind();
     let registry = Registry::new()
-        .on_create(
-            selector.as_str(),
-            handler("create_fn", |_| async { Ok(()) }),
-        )
+        .on_create(selector.as_str(), handler("create_fn", |_| async { Ok(()) }))
         .on_event(selector.as_str(), event);
     let working = test.start(registry);
     test.create("first", json!({})).await;
@@ -254,15 +242,11 @@ async fn what_an_event_handler_wanted_survives_the_end_of_its_version(cluster: T
     let (group, namespace) = (&test.group, test.cluster.namespace());
     let path = format!("/apis/{group}/v2/namespaces/{namespace}/{KIND}");
     let wanted = |object: Option<&Value>| object.is_some_and(|it| it["status"]["wanted"] == true);
-    test.cluster
-        .until("it is there", &path, "first", wanted)
-        .await;
+    test.cluster.until("it is there", &path, "first", wanted).await;
     working.stop().await;
 }
 
-async fn an_object_is_looked_at_in_its_new_version_though_it_cannot_be_read_at_first(
-    cluster: TestCluster,
-) {
+async fn an_object_is_looked_at_in_its_new_version_though_it_cannot_be_read_at_first(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let calls = test.calls.clone();
     let create = handler("create_fn", move |context: Context| {

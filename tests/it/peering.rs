@@ -68,11 +68,7 @@ fn definitions() -> String {
         })
         .to_string()
     };
-    [
-        definition("ClusterKopfPeering", "Cluster"),
-        definition("KopfPeering", "Namespaced"),
-    ]
-    .join("\n---\n")
+    [definition("ClusterKopfPeering", "Cluster"), definition("KopfPeering", "Namespaced")].join("\n---\n")
 }
 
 fn peering() -> Value {
@@ -138,13 +134,7 @@ async fn a_record_comes_and_goes_with_its_operator(cluster: TestCluster) {
     test.create("one", json!({})).await;
     test.calls_until("c one").await;
     working.stop().await;
-    assert_eq!(
-        test.cluster
-            .get(PEERINGS, "default")
-            .await
-            .expect("it is there")["status"],
-        json!({})
-    );
+    assert_eq!(test.cluster.get(PEERINGS, "default").await.expect("it is there")["status"], json!({}));
 }
 
 /// Kopf handles what its first listing shows before it has read the records.
@@ -153,8 +143,7 @@ async fn nothing_is_handled_before_the_records_are_read(cluster: TestCluster) {
     write(&test, "higher", json!({"priority": 1, "lifetime": 3600})).await;
     test.create("one", json!({})).await;
     let working = start(&test, creating(&test, "c"), |_| {});
-    test.line("Pausing operations in favour of [<Peer higher: priority=1, lifetime=3600>].")
-        .await;
+    test.line("Pausing operations in favour of [<Peer higher: priority=1, lifetime=3600>].").await;
     until_records(&test, 2).await;
     assert_eq!(test.calls.all(), [""; 0]);
     write(&test, "higher", Value::Null).await;
@@ -172,11 +161,7 @@ async fn a_higher_priority_pauses_and_the_end_of_it_resumes(cluster: TestCluster
         async move {
             let stopped = context.stopped().cloned().expect("daemons have one");
             stopped.wait().await;
-            calls.note(format!(
-                "d of {}: {}",
-                context.name(),
-                stopped.reason().expect("it has one")
-            ));
+            calls.note(format!("d of {}: {}", context.name(), stopped.reason().expect("it has one")));
             Ok(Value::Null)
         }
     });
@@ -235,9 +220,7 @@ async fn an_equal_kopf_operator_is_told_of(cluster: TestCluster) {
     let working = start(&test, creating(&test, "c"), |_| {});
     until_records(&test, 1).await;
     write(&test, "kopf", json!({"priority": 0, "lifetime": 60})).await;
-    let told = test
-        .line("Possibly conflicting operators with the same priority: [<Peer kopf: ")
-        .await;
+    let told = test.line("Possibly conflicting operators with the same priority: [<Peer kopf: ").await;
     assert!(told.contains("this one goes on"), "{told}");
     test.create("one", json!({})).await;
     test.calls_until("c one").await;
@@ -258,11 +241,7 @@ async fn what_a_killed_operator_leaves_is_dead_after_its_lifetime(cluster: TestC
     let killed = tokio::time::Instant::now();
     test.create("one", json!({})).await;
     test.calls_until("a one").await;
-    assert!(
-        killed.elapsed() <= Duration::from_secs(31),
-        "{:?}",
-        killed.elapsed()
-    );
+    assert!(killed.elapsed() <= Duration::from_secs(31), "{:?}", killed.elapsed());
     until_records(&test, 1).await;
     low.stop().await;
 }
@@ -274,16 +253,14 @@ async fn a_request_to_pause_holds_for_its_lifetime_or_until_it_is_taken_back(clu
     until_records(&test, 1).await;
     write(&test, "freeze", json!({"priority": 100, "lifetime": 6})).await;
     let frozen = tokio::time::Instant::now();
-    test.line("Pausing operations in favour of [<Peer freeze: ")
-        .await;
+    test.line("Pausing operations in favour of [<Peer freeze: ").await;
     test.create("one", json!({})).await;
     test.calls_until("c one").await;
     let held = frozen.elapsed().as_secs_f64();
     assert!((6.0..8.0).contains(&held), "{held}");
     until_records(&test, 1).await;
     write(&test, "again", json!({"priority": 100, "lifetime": 3600})).await;
-    test.line("Pausing operations in favour of [<Peer again: ")
-        .await;
+    test.line("Pausing operations in favour of [<Peer again: ").await;
     test.create("two", json!({})).await;
     write(&test, "again", Value::Null).await;
     let taken_back = tokio::time::Instant::now();
@@ -299,8 +276,7 @@ async fn a_mandatory_peering_is_waited_for(cluster: TestCluster) {
     let working = start(&test, creating(&test, "c"), |it| {
         it.peering.mandatory = true;
     });
-    test.line("Pausing operations until there is a peering object 'default'")
-        .await;
+    test.line("Pausing operations until there is a peering object 'default'").await;
     test.cluster.apply(&definitions()).await;
     assert_eq!(test.calls.all(), [""; 0]);
     test.cluster.create(&peering()).await;
@@ -329,10 +305,7 @@ async fn a_standalone_operator_takes_no_part(cluster: TestCluster) {
 /// P9
 async fn a_conflict_in_one_namespace_pauses_all_of_the_operator(cluster: TestCluster) {
     let test = with_peering(cluster).await;
-    let (here, there) = (
-        test.cluster.namespace(),
-        format!("{}-there", test.cluster.namespace()),
-    );
+    let (here, there) = (test.cluster.namespace(), format!("{}-there", test.cluster.namespace()));
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": there}});
     test.cluster.create(&namespace).await;
     let mut other = peering();
@@ -341,8 +314,7 @@ async fn a_conflict_in_one_namespace_pauses_all_of_the_operator(cluster: TestClu
     test.cluster.create(&other).await;
     let operator = creating(&test, "c").namespaces([here, &*there]);
     let working = start(&test, operator, |_| {});
-    test.line("Pausing operations in favour of [<Peer higher: ")
-        .await;
+    test.line("Pausing operations in favour of [<Peer higher: ").await;
     test.create("one", json!({})).await;
     until_records(&test, 1).await;
     assert_eq!(test.calls.all(), [""; 0]);
@@ -363,13 +335,11 @@ async fn a_pause_holds_for_the_objects_of_a_deleted_namespace_too(cluster: TestC
     let working = start(&test, test.operator(registry).namespaces([&all]), |_| {});
     for (name, is_paused) in [("one", false), ("two", true)] {
         let there = format!("{}-{name}", test.cluster.namespace());
-        let namespace =
-            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": there}});
+        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": there}});
         test.cluster.create(&namespace).await;
         let api_version = format!("{}/v1", test.group);
         let metadata = json!({"name": name, "namespace": there});
-        let object =
-            json!({"apiVersion": api_version, "kind": "KopfExample", "metadata": metadata});
+        let object = json!({"apiVersion": api_version, "kind": "KopfExample", "metadata": metadata});
         test.cluster.create(&object).await;
         test.calls_until(&format!("c {name}")).await;
         test.cluster.delete("namespaces", &there).await;
@@ -377,8 +347,7 @@ async fn a_pause_holds_for_the_objects_of_a_deleted_namespace_too(cluster: TestC
         tokio::time::sleep(Duration::from_secs(1)).await;
         if is_paused {
             write(&test, "other", json!({"priority": 9, "lifetime": 60})).await;
-            test.line("Pausing operations in favour of [<Peer other: ")
-                .await;
+            test.line("Pausing operations in favour of [<Peer other: ").await;
         }
         tokio::time::sleep(Duration::from_secs(9)).await;
     }
@@ -388,7 +357,8 @@ async fn a_pause_holds_for_the_objects_of_a_deleted_namespace_too(cluster: TestC
 
 async fn the_whole_cluster_has_a_peering_of_its_own(cluster: TestCluster) {
     let test = with_peering(cluster).await;
-    let peering = json!({"apiVersion": "kopf.dev/v1", "kind": "ClusterKopfPeering", "metadata": {"name": "mine"}});
+    let peering =
+        json!({"apiVersion": "kopf.dev/v1", "kind": "ClusterKopfPeering", "metadata": {"name": "mine"}});
     test.cluster.create(&peering).await;
     let operator = creating(&test, "c").all_namespaces();
     let working = start(&test, operator, |it| {
@@ -398,11 +368,7 @@ async fn the_whole_cluster_has_a_peering_of_its_own(cluster: TestCluster) {
     test.create("one", json!({})).await;
     test.calls_until("c one").await;
     let path = "/apis/kopf.dev/v1/clusterkopfpeerings/mine";
-    let object = test
-        .cluster
-        .request("GET", path, None)
-        .await
-        .expect("it is there");
+    let object = test.cluster.request("GET", path, None).await.expect("it is there");
     assert_eq!(records(&object).len(), 1);
     working.stop().await;
     test.cluster.assert_writes_to(PEERINGS, "default", 0).await;
@@ -415,9 +381,7 @@ async fn signs_of_life_come_before_the_lifetime_is_over(cluster: TestCluster) {
         it.peering.lifetime = Duration::from_secs(20);
     });
     let seen = |object: &Value| {
-        let record = records(object)
-            .pop_first()
-            .map(|(_, record)| record.clone());
+        let record = records(object).pop_first().map(|(_, record)| record.clone());
         record.map(|it| it["lastseen"].as_str().unwrap_or_default().to_owned())
     };
     let mut last = seen(&until_records(&test, 1).await).expect("it is there");
@@ -440,24 +404,17 @@ async fn a_record_that_others_take_away_is_written_again(cluster: TestCluster) {
     write(&test, &identity, Value::Null).await;
     let taken = tokio::time::Instant::now();
     until_records(&test, 1).await;
-    assert!(
-        taken.elapsed() < Duration::from_secs(6),
-        "{:?}",
-        taken.elapsed()
-    );
+    assert!(taken.elapsed() < Duration::from_secs(6), "{:?}", taken.elapsed());
     working.stop().await;
 }
 
 async fn an_operator_without_permission_works_and_says_so(cluster: TestCluster) {
     let test = with_peering(cluster).await;
     let server = test.cluster.in_process().expect("a server in the process");
-    let fault = kopf_rs_apiserver::Fault::answer(403)
-        .on(kopf_rs_apiserver::Verb::Patch)
-        .plural(PEERINGS);
+    let fault = kopf_rs_apiserver::Fault::answer(403).on(kopf_rs_apiserver::Verb::Patch).plural(PEERINGS);
     let _refusing = server.fault(fault);
     let working = start(&test, creating(&test, "c"), |_| {});
-    test.line("The peering object 'default' of kopfpeerings.v1.kopf.dev in")
-        .await;
+    test.line("The peering object 'default' of kopfpeerings.v1.kopf.dev in").await;
     test.create("one", json!({})).await;
     test.calls_until("c one").await;
     working.stop().await;
@@ -473,9 +430,7 @@ fn keeping(test: &TestOperator) -> Registry {
         });
         keep.owns("configmaps")
     };
-    Registry::new()
-        .on_create(test.selector(), keep())
-        .on_update(test.selector(), keep())
+    Registry::new().on_create(test.selector(), keep()).on_update(test.selector(), keep())
 }
 
 /// CH60: what is deleted, and by whom, is for the operator to say that is active.
@@ -487,25 +442,18 @@ async fn a_pause_between_an_apply_and_a_deletion_leaves_children_to_others(clust
     let there = |object: Option<&Value>| object.is_some();
     let gone = |object: Option<&Value>| object.is_none();
     test.create("one", wanted("before")).await;
-    let made = test
-        .cluster
-        .until("it is made", "configmaps", "before", there);
+    let made = test.cluster.until("it is made", "configmaps", "before", there);
     made.await;
     test.line("Handler 'keep' succeeded").await;
     let delay = Fault::delay_answer(Duration::from_secs(4));
     let delays = server.fault(delay.on(Verb::Patch).plural("configmaps"));
     test.patch("one", json!({"spec": wanted("after")})).await;
-    let made = test
-        .cluster
-        .until("it is made", "configmaps", "after", there);
+    let made = test.cluster.until("it is made", "configmaps", "after", there);
     made.await;
     write(&test, "higher", json!({"priority": 1, "lifetime": 3600})).await;
-    test.line("Pausing operations in favour of [<Peer higher")
+    test.line("Pausing operations in favour of [<Peer higher").await;
+    test.line("the operator is paused in favour of another one: it writes no children until it goes on")
         .await;
-    test.line(
-        "the operator is paused in favour of another one: it writes no children until it goes on",
-    )
-    .await;
     drop(delays);
     let deleted = || {
         let asked = test.cluster.asked().into_iter();
@@ -516,9 +464,7 @@ async fn a_pause_between_an_apply_and_a_deletion_leaves_children_to_others(clust
     assert_eq!(deleted(), 0);
     assert!(test.cluster.get("configmaps", "before").await.is_some());
     write(&test, "higher", Value::Null).await;
-    let deletion = test
-        .cluster
-        .until("it is deleted", "configmaps", "before", gone);
+    let deletion = test.cluster.until("it is deleted", "configmaps", "before", gone);
     deletion.await;
     working.stop().await;
     assert_eq!(deleted(), 1);
@@ -563,8 +509,7 @@ async fn a_watch_that_is_cut_ends_no_pause(cluster: TestCluster) {
     let working = start(&test, creating(&test, "c"), |it| {
         it.peering.lifetime = Duration::from_secs(3600);
     });
-    test.line("Pausing operations in favour of [<Peer higher: ")
-        .await;
+    test.line("Pausing operations in favour of [<Peer higher: ").await;
     until_records(&test, 2).await;
     test.create("one", json!({})).await;
     let server = test.cluster.in_process().expect("a server in the process");
@@ -605,8 +550,7 @@ async fn the_end_of_a_pause_is_a_start_for_what_was_busy_all_along(cluster: Test
     test.create("called", json!({})).await;
     test.calls_until("c called").await;
     write(&test, "higher", json!({"priority": 1, "lifetime": 3600})).await;
-    test.line("Pausing operations in favour of [<Peer higher")
-        .await;
+    test.line("Pausing operations in favour of [<Peer higher").await;
     // What has ended is written in a pause as well.
     until_hits(&refused, refused.hits() + 2).await;
     write(&test, "higher", Value::Null).await;
@@ -629,8 +573,7 @@ async fn a_child_that_is_edited_during_a_pause_is_put_right_after_it(cluster: Te
     owned::settled(&test).await;
     test.until("it is handled", "one", is_handled).await;
     write(&test, "freeze", json!({"priority": 100, "lifetime": 3600})).await;
-    test.line("Pausing operations in favour of [<Peer freeze")
-        .await;
+    test.line("Pausing operations in favour of [<Peer freeze").await;
     let edit = json!({"data": {"a": "2"}});
     test.cluster.patch("configmaps", "child", &edit).await;
     tokio::time::sleep(Duration::from_secs(60)).await;
@@ -652,9 +595,7 @@ fn wanting(test: &TestOperator, value: &'static str) -> Callback {
 }
 
 /// It applies under the same name, as one with `--dev` does, and the fields are the same. The first one does not take the child for its own work.
-async fn what_another_version_of_the_operator_has_applied_meanwhile_is_put_right(
-    cluster: TestCluster,
-) {
+async fn what_another_version_of_the_operator_has_applied_meanwhile_is_put_right(cluster: TestCluster) {
     let test = with_peering(cluster).await;
     let version = |value| Registry::new().reconcile(test.selector(), wanting(&test, value));
     let deployed = test.start(version("1"));

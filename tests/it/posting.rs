@@ -1,8 +1,8 @@
 //! Kubernetes Events: those that handlers post about their objects, and log lines that become Events if the settings demand it.
 
 use kopf_rs::{
-    Context, EventKind, Events, HandlerResult, Operator, Owner, PermanentError, PostingLevel,
-    Registry, Settings, TemporaryError, adopt, info, warn,
+    Context, EventKind, Events, HandlerResult, Operator, Owner, PermanentError, PostingLevel, Registry,
+    Settings, TemporaryError, adopt, info, warn,
 };
 use kopf_rs_tests::{TestCluster, scenarios};
 use serde_json::{Value, json};
@@ -112,8 +112,10 @@ async fn an_event_may_be_about_another_object_but_not_about_an_event(cluster: Te
     let test = TestOperator::of(cluster).await;
     let create = test.handler("create_fn", |context| async move {
         let namespace = context.namespace();
-        let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": namespace}});
-        let event = json!({"apiVersion": "v1", "kind": "Event", "metadata": {"name": "e", "namespace": namespace}});
+        let pod =
+            json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": namespace}});
+        let event =
+            json!({"apiVersion": "v1", "kind": "Event", "metadata": {"name": "e", "namespace": namespace}});
         let events = context.events()?.action("Look");
         events.about(&pod)?.normal("Seen", "there is a pod");
         events.about(&event)?.normal("Seen", "there is an Event");
@@ -166,10 +168,7 @@ async fn the_same_event_is_counted_and_too_many_different_ones_are_left_out(clus
     let same = same.expect("it is posted");
     assert_eq!(same["series"]["count"], 100);
     let told = test.line("6 Events were not posted").await;
-    assert!(
-        told.contains("about one object, 25 different ones"),
-        "{told}"
-    );
+    assert!(told.contains("about one object, 25 different ones"), "{told}");
 }
 
 async fn nothing_is_posted_unless_it_is_asked_for(cluster: TestCluster) {
@@ -208,24 +207,14 @@ async fn log_lines_are_posted_where_that_is_asked_for(cluster: TestCluster) {
         info!("seen");
         Ok(Value::Null)
     });
-    let registry = Registry::new()
-        .on_create(test.selector(), create)
-        .on_event(test.selector(), event);
+    let registry = Registry::new().on_create(test.selector(), create).on_event(test.selector(), event);
     let lines = |settings: &mut Settings| settings.posting.loggers = true;
     handle_one(&test, start_with(&test, registry, lines)).await;
     let expected = [
         ["Normal", "Logging", "a is made"],
         ["Warning", "Logging", "a is odd"],
-        [
-            "Normal",
-            "HandlerSucceeded",
-            "Handler 'create_fn' succeeded.",
-        ],
-        [
-            "Normal",
-            "Processed",
-            "Creation is processed: 1 succeeded; 0 failed.",
-        ],
+        ["Normal", "HandlerSucceeded", "Handler 'create_fn' succeeded."],
+        ["Normal", "Processed", "Creation is processed: 1 succeeded; 0 failed."],
     ];
     assert_eq!(posted(&test).await, said(&expected));
 }
@@ -283,16 +272,8 @@ async fn retries_are_one_event_that_counts(cluster: TestCluster) {
     let expected = [
         ["Warning", "HandlerRetried", retried[0]],
         ["Warning", "HandlerRetried", retried[1]],
-        [
-            "Normal",
-            "HandlerSucceeded",
-            "Handler 'create_fn' succeeded.",
-        ],
-        [
-            "Normal",
-            "Processed",
-            "Creation is processed: 1 succeeded; 0 failed.",
-        ],
+        ["Normal", "HandlerSucceeded", "Handler 'create_fn' succeeded."],
+        ["Normal", "Processed", "Creation is processed: 1 succeeded; 0 failed."],
     ];
     assert_eq!(posted(&test).await, said(&expected));
     let events = test.cluster.list(EVENTS).await;
@@ -318,14 +299,9 @@ async fn what_a_timer_says_again_and_again_is_one_event(cluster: TestCluster) {
     let expected = [["Normal", "Checked", "\"a\" is well"]];
     assert_eq!(posted(&test).await, said(&expected));
     let count = &test.cluster.list(EVENTS).await[0]["series"]["count"];
-    assert!(
-        [30, 31].contains(&count.as_u64().unwrap_or_default()),
-        "{count}"
-    );
+    assert!([30, 31].contains(&count.as_u64().unwrap_or_default()), "{count}");
     let asked = test.cluster.asked();
-    let writes = asked
-        .iter()
-        .filter(|it| it.writes() && it.path.contains("/events"));
+    let writes = asked.iter().filter(|it| it.writes() && it.path.contains("/events"));
     let writes = writes.count();
     assert!((2..16).contains(&writes), "{writes} writes");
 }
@@ -340,8 +316,7 @@ async fn a_missing_right_to_post_is_told_once_and_fails_no_handler(cluster: Test
     ]);
     let (api, version) = ("rbac.authorization.k8s.io", "rbac.authorization.k8s.io/v1");
     let metadata = json!({"name": format!("{}-posting", test.cluster.namespace())});
-    let role =
-        json!({"apiVersion": version, "kind": "ClusterRole", "metadata": metadata, "rules": rules});
+    let role = json!({"apiVersion": version, "kind": "ClusterRole", "metadata": metadata, "rules": rules});
     test.cluster.create(&role).await;
     let binding = json!({
         "apiVersion": version, "kind": "ClusterRoleBinding", "metadata": metadata,
@@ -363,10 +338,7 @@ async fn a_missing_right_to_post_is_told_once_and_fails_no_handler(cluster: Test
     working.stop().await;
     let lines = test.cluster.lines();
     assert_eq!(lines.count(|it| it.contains("Events may not be posted")), 1);
-    assert_eq!(
-        lines.count(|it| it.contains("verbs: [\"create\", \"patch\"]")),
-        1
-    );
+    assert_eq!(lines.count(|it| it.contains("verbs: [\"create\", \"patch\"]")), 1);
     assert_eq!(test.get("b").await["status"]["create_fn"], "made");
     assert_eq!(posted(&test).await, said(&[]));
 }

@@ -62,9 +62,7 @@ fn prose<'a>(path: &str, text: &'a str) -> Vec<&'a str> {
     let lines = text.lines().map(str::trim_start);
     if Path::new(path).extension().is_some_and(|it| it == "rs") {
         let comments = lines.filter_map(|line| line.strip_prefix("//"));
-        return comments
-            .map(|it| it.trim_start_matches(['/', '!', ' ']))
-            .collect();
+        return comments.map(|it| it.trim_start_matches(['/', '!', ' '])).collect();
     }
     let mut is_code = false;
     let is_prose = |line: &&str| {
@@ -76,9 +74,7 @@ fn prose<'a>(path: &str, text: &'a str) -> Vec<&'a str> {
 }
 
 fn opens_without_subject(line: &str) -> bool {
-    let sentences = line
-        .split_inclusive(". ")
-        .flat_map(|it| it.split_inclusive(": "));
+    let sentences = line.split_inclusive(". ").flat_map(|it| it.split_inclusive(": "));
     sentences
         .into_iter()
         .any(|it| !it.trim_end().ends_with('?') && OPENINGS.iter().any(|word| it.starts_with(word)))
@@ -90,15 +86,9 @@ fn hides_the_actor(line: &str) -> bool {
 
 #[test]
 fn sentences_name_who_does_what() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .parent()
-        .expect("the tests lie in the repository");
-    let listed = Command::new("git")
-        .args(["ls-files", "*.rs", "*.md"])
-        .current_dir(root)
-        .output();
-    let listed =
-        String::from_utf8(listed.expect("git is installed").stdout).expect("paths are text");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the tests lie in the repository");
+    let listed = Command::new("git").args(["ls-files", "*.rs", "*.md"]).current_dir(root).output();
+    let listed = String::from_utf8(listed.expect("git is installed").stdout).expect("paths are text");
     let (mut lines, mut openings, mut riddles) = (0, Vec::new(), Vec::new());
     // This file names the words.
     for path in listed.lines().filter(|path| !path.ends_with("/prose.rs")) {
@@ -113,10 +103,7 @@ fn sentences_name_who_does_what() {
         }
     }
     assert!(lines > 10_000, "{lines} lines are few for this repository");
-    for (what, found) in [
-        ("open without their subject", openings),
-        ("hide who acts", riddles),
-    ] {
+    for (what, found) in [("open without their subject", openings), ("hide who acts", riddles)] {
         assert!(
             found.len() * 1000 <= lines * MOST,
             "{} of {lines} lines {what}, expected at most {MOST} of 1000:\n{}",
@@ -128,25 +115,16 @@ fn sentences_name_who_does_what() {
 
 #[test]
 fn the_habits_are_found() {
-    for line in [
-        "What is awaited is looked for.",
-        "It ends. Whether it does is open.",
-        "The rule: Nobody knows.",
-    ] {
+    for line in
+        ["What is awaited is looked for.", "It ends. Whether it does is open.", "The rule: Nobody knows."]
+    {
         assert!(opens_without_subject(line), "{line}");
     }
-    for line in [
-        "What is a worker?",
-        "Returns what is left.",
-        "The worker waits.",
-    ] {
+    for line in ["What is a worker?", "Returns what is left.", "The worker waits."] {
         assert!(!opens_without_subject(line), "{line}");
     }
     assert!(hides_the_actor("The worker is told to end."));
     let page = "Text.\n```\nWhat is code\n```\nMore.";
     assert_eq!(prose("a.md", page), ["Text.", "More."]);
-    assert_eq!(
-        prose("a.rs", "let a = 1;\n/// Text.\n//! More."),
-        ["Text.", "More."]
-    );
+    assert_eq!(prose("a.rs", "let a = 1;\n/// Text.\n//! More."), ["Text.", "More."]);
 }

@@ -43,10 +43,7 @@ pub(crate) fn explore<T>(
         Ok(it) => it.parse().expect("a number of histories"),
         Err(_) => default,
     };
-    let (count, first) = (
-        number("KOPF_RS_HISTORIES", default),
-        number("KOPF_RS_FIRST", 0),
-    );
+    let (count, first) = (number("KOPF_RS_HISTORIES", default), number("KOPF_RS_FIRST", 0));
     let (next, end) = (AtomicU64::new(first), first + count);
     let failed = Mutex::new(None);
     let work = || {
@@ -79,16 +76,12 @@ pub(crate) fn explore<T>(
 }
 
 /// Asserts that each seed gives the same story twice, including requests, calls and times. Without this, a failure could not be reproduced.
-pub(crate) fn assert_told_again(
-    seeds: impl IntoIterator<Item = Seed>,
-    story: impl Fn(Seed) -> Vec<String>,
-) {
+pub(crate) fn assert_told_again(seeds: impl IntoIterator<Item = Seed>, story: impl Fn(Seed) -> Vec<String>) {
     for seed in seeds {
         let (first, again) = (story(seed), story(seed));
         let mut lines = first.iter().zip(&again);
         let parted = lines.position(|(first, again)| first != again);
-        let parted =
-            parted.or((first.len() != again.len()).then_some(first.len().min(again.len())));
+        let parted = parted.or((first.len() != again.len()).then_some(first.len().min(again.len())));
         if let Some(place) = parted {
             let from = place.saturating_sub(10);
             let tail = |story: &[String]| story[from..story.len().min(place + 5)].join("\n");
@@ -105,10 +98,7 @@ pub(crate) fn in_virtual_time<T>(
 ) -> Result<T, String> {
     let _default = lines.map(|lines| tracing::subscriber::set_default(subscriber(lines)));
     let played = catch_unwind(AssertUnwindSafe(|| {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_time()
-            .start_paused(true)
-            .build();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
         runtime.expect("a runtime can be built").block_on(play())
     }));
     played.unwrap_or_else(|panic| {
@@ -119,11 +109,7 @@ pub(crate) fn in_virtual_time<T>(
 
 /// Returns the complaints as an error, if there are any.
 pub(crate) fn verdict(wrong: &[String]) -> Result<(), String> {
-    if wrong.is_empty() {
-        Ok(())
-    } else {
-        Err(wrong.join("\n"))
-    }
+    if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) }
 }
 
 /// Searches a smaller history that fails, too.
@@ -132,12 +118,8 @@ fn smaller<T>(
     play: impl Fn(Seed, Option<&Lines>) -> Result<T, Failure>,
 ) -> Option<(Seed, Failure)> {
     const TRIES: u64 = 400;
-    let candidates = (1..=seed.size).flat_map(|size| {
-        (0..TRIES).map(move |number| Seed {
-            number: seed.number + number,
-            size,
-        })
-    });
+    let candidates = (1..=seed.size)
+        .flat_map(|size| (0..TRIES).map(move |number| Seed { number: seed.number + number, size }));
     let mut failing = candidates.filter_map(|seed| Some((seed, play(seed, None).err()?)));
     failing.next()
 }
@@ -171,10 +153,7 @@ impl FromStr for Seed {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         match text.split_once('@') {
-            Some((number, size)) => Ok(Self {
-                number: number.parse()?,
-                size: size.parse()?,
-            }),
+            Some((number, size)) => Ok(Self { number: number.parse()?, size: size.parse()? }),
             None => Ok(Self::of(text.parse()?)),
         }
     }

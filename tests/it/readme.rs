@@ -26,9 +26,7 @@ fn page(path: &str) -> String {
 
 /// Returns the text under the heading that starts with `heading`.
 fn section<'a>(page: &'a str, heading: &str) -> &'a str {
-    let start = page
-        .find(&format!("\n## {heading}"))
-        .unwrap_or_else(|| panic!("no heading {heading:?}"));
+    let start = page.find(&format!("\n## {heading}")).unwrap_or_else(|| panic!("no heading {heading:?}"));
     let section = &page[start + 1..];
     &section[..section.find("\n## ").unwrap_or(section.len())]
 }
@@ -46,12 +44,11 @@ fn blocks(text: &str) -> Vec<Block<'_>> {
 fn script(blocks: &[Block<'_>]) -> String {
     let mut script = "set -eux\n".to_owned();
     for block in blocks {
-        let file = block.text.lines().next().and_then(|line| {
-            line.trim_start_matches(['/', '#'])
-                .trim()
-                .rsplit(' ')
-                .next()
-        });
+        let file = block
+            .text
+            .lines()
+            .next()
+            .and_then(|line| line.trim_start_matches(['/', '#']).trim().rsplit(' ').next());
         match (block.language, file) {
             ("sh", _) => script.push_str(block.text),
             ("text", _) => continue,
@@ -144,39 +141,23 @@ async fn the_tour_leads_to_a_handled_object() {
 async fn the_first_command_brings_a_pod_about() {
     let readme = page("README.md");
     let blocks = blocks(section(&readme, "Two commands"));
-    let mut program = Program::start(
-        shell(&format!("exec {}", blocks[1].text), root(), &kopf_rs(&[])),
-        PATIENCE,
-    );
-    let handled =
-        |line: &str| line.contains("[default/example-app] Handler 'create_myapp' succeeded.");
-    program
-        .lines()
-        .with_patience(PATIENCE)
-        .until("of the handler", handled)
-        .await;
-    let line = program
-        .lines()
-        .until("for kubectl", |line| line.contains("kubectl --kubeconfig "))
-        .await;
+    let mut program =
+        Program::start(shell(&format!("exec {}", blocks[1].text), root(), &kopf_rs(&[])), PATIENCE);
+    let handled = |line: &str| line.contains("[default/example-app] Handler 'create_myapp' succeeded.");
+    program.lines().with_patience(PATIENCE).until("of the handler", handled).await;
+    let line = program.lines().until("for kubectl", |line| line.contains("kubectl --kubeconfig ")).await;
     match tool(Tool::Kubectl) {
         Ok(kubectl) => {
             let typed = &line[line.find("kubectl ").expect("just looked for")..];
             let output = Command::new("sh")
-                .args([
-                    "-c",
-                    &typed.replacen("kubectl", &kubectl.display().to_string(), 1),
-                ])
+                .args(["-c", &typed.replacen("kubectl", &kubectl.display().to_string(), 1)])
                 .output();
-            let shown =
-                String::from_utf8(output.expect("a shell can be started").stdout).expect("text");
+            let shown = String::from_utf8(output.expect("a shell can be started").stdout).expect("text");
             assert!(shown.contains("example-app-pod"), "{typed}\n{shown}");
         }
         Err(error) => {
             let error = StartError::Tool(error);
-            let missing = error
-                .missing()
-                .unwrap_or_else(|| panic!("kubectl: {error}"));
+            let missing = error.missing().unwrap_or_else(|| panic!("kubectl: {error}"));
             skipped("the first command, looked at with kubectl", missing);
         }
     }

@@ -109,10 +109,7 @@ async fn all_that_changes_during_a_call_is_one_more_call(cluster: TestCluster) {
     test.calls.until(4).await;
     tokio::time::sleep(Duration::from_secs(2)).await;
     working.stop().await;
-    assert_eq!(
-        test.calls.all(),
-        ["begins with 0", "ends", "begins with 20", "ends"]
-    );
+    assert_eq!(test.calls.all(), ["begins with 0", "ends", "begins with 20", "ends"]);
 }
 
 /// CH47, with a change of the object instead of a child.
@@ -154,8 +151,7 @@ async fn errors_are_repeated_and_permanent_ones_wait_for_another_object(cluster:
     let begun = Instant::now();
     test.calls.until(2).await;
     assert_eq!(begun.elapsed().as_secs(), 5);
-    test.line("Reconciler 'r' failed temporarily: not yet")
-        .await;
+    test.line("Reconciler 'r' failed temporarily: not yet").await;
     test.line("Reconciler 'r' failed permanently: never").await;
     tokio::time::sleep(Duration::from_secs(3600)).await;
     assert_eq!(test.calls.all().len(), 2);
@@ -163,10 +159,7 @@ async fn errors_are_repeated_and_permanent_ones_wait_for_another_object(cluster:
     let begun = Instant::now();
     test.calls.until(5).await;
     let seconds = begun.elapsed().as_secs_f64();
-    assert!(
-        (3.0..4.0).contains(&seconds),
-        "one and two seconds: {seconds}"
-    );
+    assert!((3.0..4.0).contains(&seconds), "one and two seconds: {seconds}");
     tokio::time::sleep(Duration::from_secs(3600)).await;
     working.stop().await;
     assert_eq!(test.calls.all().len(), 5);
@@ -182,9 +175,8 @@ async fn a_retrying_handler_does_not_hold_it_up(cluster: TestCluster) {
         }
         Ok(json!("done"))
     });
-    let registry = Registry::new()
-        .on_update(test.selector(), update)
-        .reconcile(test.selector(), test.noting("r"));
+    let registry =
+        Registry::new().on_update(test.selector(), update).reconcile(test.selector(), test.noting("r"));
     let working = test.start(registry);
     test.create("a", json!({})).await;
     test.calls_until("r a").await;
@@ -193,10 +185,8 @@ async fn a_retrying_handler_does_not_hold_it_up(cluster: TestCluster) {
     test.calls.until(3).await;
     assert_eq!(changed.elapsed().as_secs(), 0);
     assert_eq!(test.calls.all()[1..], ["update_fn a", "r a"]);
-    test.until("it is handled", "a", |object| {
-        object["status"]["update_fn"] == "done" && is_handled(object)
-    })
-    .await;
+    test.until("it is handled", "a", |object| object["status"]["update_fn"] == "done" && is_handled(object))
+        .await;
     working.stop().await;
     let calls = test.calls.all();
     let reconciled = calls.iter().filter(|it| *it == "r a").count();
@@ -227,12 +217,7 @@ async fn handlers_of_changes_go_first(cluster: TestCluster) {
     test.calls.until(4).await;
     assert_eq!(begun.elapsed().as_secs(), 0);
     working.stop().await;
-    let expected = [
-        "create_fn a",
-        "r sees \"made\"",
-        "resume_fn a",
-        "r sees \"made\"",
-    ];
+    let expected = ["create_fn a", "r sees \"made\"", "resume_fn a", "r sees \"made\""];
     assert_eq!(test.calls.all(), expected);
 }
 
@@ -243,9 +228,8 @@ async fn the_finalizer_is_on_before_the_first_call(cluster: TestCluster) {
         calls.note(format!("held: {}", is_held(cause.body())));
         async { Ok(()) }
     });
-    let registry = Registry::new()
-        .reconcile(test.selector(), function)
-        .finalize(test.selector(), test.noting("z"));
+    let registry =
+        Registry::new().reconcile(test.selector(), function).finalize(test.selector(), test.noting("z"));
     let working = test.start(registry);
     test.create("a", json!({})).await;
     test.calls.until(1).await;
@@ -279,17 +263,12 @@ async fn finalizing_is_the_last_thing(cluster: TestCluster) {
         let before = test.calls.all().len();
         test.create("a", json!({})).await;
         test.calls.until(before + 1).await;
-        let path = format!(
-            "/apis/{}/v1/namespaces/{}/{KIND}/a",
-            test.group,
-            test.cluster.namespace()
-        );
+        let path = format!("/apis/{}/v1/namespaces/{}/{KIND}/a", test.group, test.cluster.namespace());
         let options = json!({"propagationPolicy": policy});
         let deleted = test.cluster.request("DELETE", &path, Some(&options)).await;
         deleted.expect("it is there");
         test.calls.until(before + 3).await;
-        test.line("Reconciler 'r' is told to exit: RESOURCE_DELETED.")
-            .await;
+        test.line("Reconciler 'r' is told to exit: RESOURCE_DELETED.").await;
         gate.open(1);
         if policy == "Foreground" && test.cluster.server() == Server::Real {
             // Other tests decide whether a garbage collector runs on this server.
@@ -298,9 +277,7 @@ async fn finalizing_is_the_last_thing(cluster: TestCluster) {
                 found.is_none_or(|object| object["metadata"]["finalizers"] == theirs)
             };
             let kind = test.kind();
-            test.cluster
-                .until("we have let it go", &kind, "a", is_let_go)
-                .await;
+            test.cluster.until("we have let it go", &kind, "a", is_let_go).await;
             let release = json!({"metadata": {"finalizers": null}});
             let _ = test.cluster.request("PATCH", &path, Some(&release)).await;
         }
@@ -309,11 +286,7 @@ async fn finalizing_is_the_last_thing(cluster: TestCluster) {
         let mut beside = calls[1..3].to_vec();
         beside.sort();
         assert_eq!(beside, ["d ends", "delete_fn a"], "{policy}");
-        assert_eq!(
-            (&*calls[0], &calls[3..]),
-            ("r a", &["z a".to_owned()][..]),
-            "{policy}"
-        );
+        assert_eq!((&*calls[0], &calls[3..]), ("r a", &["z a".to_owned()][..]), "{policy}");
     }
     working.stop().await;
 }
@@ -381,16 +354,9 @@ async fn its_own_changes_of_the_status_call_nobody(cluster: TestCluster) {
     });
     let working = test.start(Registry::new().reconcile(test.selector(), function));
     test.create("a", json!({})).await;
-    test.until("it has counted", "a", |object| {
-        object["status"]["count"] == 1
-    })
-    .await;
-    test.patch("a", json!({"metadata": {"labels": {"a": "x"}}}))
-        .await;
-    test.until("it has counted", "a", |object| {
-        object["status"]["count"] == 2
-    })
-    .await;
+    test.until("it has counted", "a", |object| object["status"]["count"] == 1).await;
+    test.patch("a", json!({"metadata": {"labels": {"a": "x"}}})).await;
+    test.until("it has counted", "a", |object| object["status"]["count"] == 2).await;
     tokio::time::sleep(Duration::from_secs(2)).await;
     working.stop().await;
     assert_eq!(test.calls.all(), ["r a", "r a"]);
@@ -442,7 +408,8 @@ async fn one_that_wants_to_be_called_at_once_is_told_and_slowed_down(cluster: Te
     let calls = test.calls.all().len();
     assert!(calls <= 63, "{calls} calls");
     working.stop().await;
-    let told = "Reconciler 'r' wants to be called again at once (`Again::after(0)`): it is called every 1 seconds";
+    let told =
+        "Reconciler 'r' wants to be called again at once (`Again::after(0)`): it is called every 1 seconds";
     let lines = test.cluster.lines();
     assert_eq!(lines.count(|line| line.contains(told)), 1);
 }
@@ -477,9 +444,8 @@ async fn no_more_calls_run_at_the_same_time_than_the_settings_say(cluster: TestC
             Ok(Value::Null)
         }
     });
-    let registry = Registry::new()
-        .reconcile(test.selector(), function)
-        .on_update(test.selector(), test.noting("u"));
+    let registry =
+        Registry::new().reconcile(test.selector(), function).on_update(test.selector(), test.noting("u"));
     let settings = Settings::with(|settings| settings.execution.max_reconciles = 3);
     let operator = test.operator(registry).settings(settings);
     let working = Working::start(&test.cluster, operator);

@@ -76,18 +76,9 @@ fn field(dice: &mut Dice) -> (Value, Vec<Value>) {
                 json!(9_223_372_036_854_775_809_u64),
             ],
         ),
-        (
-            json!({"type": "integer"}),
-            vec![json!(1), json!(9_007_199_254_740_993_u64)],
-        ),
-        (
-            json!({"type": "string", "default": "a"}),
-            vec![json!(null), json!("a"), json!("b")],
-        ),
-        (
-            json!({"type": "string", "nullable": true}),
-            vec![json!(null), json!("x")],
-        ),
+        (json!({"type": "integer"}), vec![json!(1), json!(9_007_199_254_740_993_u64)]),
+        (json!({"type": "string", "default": "a"}), vec![json!(null), json!("a"), json!("b")]),
+        (json!({"type": "string", "nullable": true}), vec![json!(null), json!("x")]),
         (
             json!({"type": "array", "items": port}),
             vec![
@@ -101,29 +92,17 @@ fn field(dice: &mut Dice) -> (Value, Vec<Value>) {
             json!({"type": "array", "items": {"type": "number"}}),
             vec![json!([1.0, 2.5]), json!([10_000_000_000_000_000_001_u64])],
         ),
-        (
-            json!({"x-kubernetes-int-or-string": true}),
-            vec![json!(5), json!("5"), json!("50%")],
-        ),
+        (json!({"x-kubernetes-int-or-string": true}), vec![json!(5), json!("5"), json!("50%")]),
         (
             json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true}),
-            vec![
-                json!({"a": 1.0, "l": [null, {"d": null}]}),
-                json!({"b": {"c": null}}),
-                json!({}),
-            ],
+            vec![json!({"a": 1.0, "l": [null, {"d": null}]}), json!({"b": {"c": null}}), json!({})],
         ),
         (
             json!({"type": "object", "default": {}, "properties": {
                 "x": {"type": "integer", "default": 1},
                 "y": {"type": "string"},
             }}),
-            vec![
-                json!(null),
-                json!({}),
-                json!({"y": "b"}),
-                json!({"x": null}),
-            ],
+            vec![json!(null), json!({}), json!({"y": "b"}), json!({"x": null})],
         ),
     ];
     dice.pick(&fields).clone()
@@ -158,10 +137,7 @@ fn fields_and_wishes(definition: &mut Value) -> BTreeMap<String, Wish> {
             fields.push((stanza, name, values));
         }
         for number in 0..OBJECTS {
-            let mut wish = Wish {
-                values: BTreeMap::new(),
-                by_function: dice.one_in(2),
-            };
+            let mut wish = Wish { values: BTreeMap::new(), by_function: dice.one_in(2) };
             for _ in 0..=dice.roll(4) {
                 let (stanza, name, values) = dice.pick(&fields);
                 let value = dice.pick(values).clone();
@@ -254,10 +230,7 @@ async fn what_builtin_types_rewrite_costs_one_write(cluster: TestCluster) {
         ("secrets", json!({"stringData": {"a": "x"}})),
         ("services", json!({"spec": {"ports": [{"port": 80}]}})),
         ("resourcequotas", json!({"spec": {"hard": {"cpu": "0.5"}}})),
-        (
-            "configmaps",
-            json!({"data": {"gone": null}, "binaryData": null}),
-        ),
+        ("configmaps", json!({"data": {"gone": null}, "binaryData": null})),
     ];
     let objects = [
         json!({"kind": "Secret", "type": "Opaque"}),

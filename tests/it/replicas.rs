@@ -9,9 +9,7 @@ mod turns;
 
 use std::time::Duration;
 
-use kopf_rs::{
-    Client, HandlerError, Index, LeaseSettings, Operator, Registry, Settings, handler, indexer,
-};
+use kopf_rs::{Client, HandlerError, Index, LeaseSettings, Operator, Registry, Settings, handler, indexer};
 use kopf_rs_apiserver::User;
 use kopf_rs_tests::{TestCluster, scenarios};
 use serde_json::{Value, json};
@@ -42,11 +40,7 @@ fn shared(test: &TestOperator, operator: Operator) -> Operator {
     shared_as(test, operator, |_| {})
 }
 
-fn shared_as(
-    test: &TestOperator,
-    operator: Operator,
-    change: impl FnOnce(&mut LeaseSettings),
-) -> Operator {
+fn shared_as(test: &TestOperator, operator: Operator, change: impl FnOnce(&mut LeaseSettings)) -> Operator {
     operator.settings(Settings::with(|settings| {
         settings.lease.enabled = true;
         settings.lease.namespace = Some(test.cluster.namespace().to_owned());
@@ -95,8 +89,7 @@ async fn of_three_one_is_at_work(cluster: TestCluster) {
     }
     test.calls.until(2).await;
     for name in ["one", "two"] {
-        test.until("handled", name, crate::operating::is_handled)
-            .await;
+        test.until("handled", name, crate::operating::is_handled).await;
     }
     for replica in replicas {
         replica.stop().await;
@@ -167,8 +160,7 @@ async fn a_killed_holder_is_followed_once_its_time_is_over(cluster: TestCluster)
     let first = replica(&test, "a");
     test.line("This instance is at work").await;
     test.create("one", json!({})).await;
-    test.until("handled", "one", crate::operating::is_handled)
-        .await;
+    test.until("handled", "one", crate::operating::is_handled).await;
     let second = replica(&test, "b");
     test.line("Standing by: the Lease").await;
     first.kill().await;
@@ -189,16 +181,13 @@ async fn a_standby_has_its_indices_and_lists_nothing_anew(cluster: TestCluster) 
     test.line("This instance is at work").await;
     for name in ["one", "two"] {
         test.create(name, json!({"size": 1})).await;
-        test.until("handled", name, crate::operating::is_handled)
-            .await;
+        test.until("handled", name, crate::operating::is_handled).await;
     }
     let counted = test.calls.clone();
     let registry = Registry::new()
         .index(
             test.selector(),
-            indexer("sizes", |cause| {
-                Ok::<_, HandlerError>((cause.name().to_owned(), 1_u32))
-            }),
+            indexer("sizes", |cause| Ok::<_, HandlerError>((cause.name().to_owned(), 1_u32))),
         )
         .on_update(
             test.selector(),
@@ -216,11 +205,8 @@ async fn a_standby_has_its_indices_and_lists_nothing_anew(cluster: TestCluster) 
     test.line("Standing by: the Lease").await;
     let lists = |test: &TestOperator| {
         let asked = test.cluster.asked();
-        let own = asked
-            .iter()
-            .filter(|it| it.path.ends_with(crate::operating::KIND));
-        own.filter(|it| it.verb == "list" || it.verb == "watch")
-            .count()
+        let own = asked.iter().filter(|it| it.path.ends_with(crate::operating::KIND));
+        own.filter(|it| it.verb == "list" || it.verb == "watch").count()
     };
     // Both instances watch by then.
     while lists(&test) < 2 {
@@ -228,8 +214,7 @@ async fn a_standby_has_its_indices_and_lists_nothing_anew(cluster: TestCluster) 
     }
     test.create("three", json!({"size": 1})).await;
     test.calls_until("a three").await;
-    test.until("handled", "three", crate::operating::is_handled)
-        .await;
+    test.until("handled", "three", crate::operating::is_handled).await;
     let before = lists(&test);
     first.stop().await;
     test.patch("two", json!({"spec": {"size": 2}})).await;
@@ -284,18 +269,10 @@ async fn an_edited_holder_stops_the_former_one_at_once(cluster: TestCluster) {
     test.cluster.patch(LEASES, NAME, &edit).await;
     let told = test.line("This instance has lost the Lease").await;
     assert!(told.ends_with("it is held by somebody."), "{told}");
-    assert!(
-        edited.elapsed() < Duration::from_secs(1),
-        "{:?}",
-        edited.elapsed()
-    );
+    assert!(edited.elapsed() < Duration::from_secs(1), "{:?}", edited.elapsed());
     test.create("one", json!({})).await;
     test.calls_until("a one").await;
-    assert!(
-        edited.elapsed() >= Duration::from_secs(15),
-        "{:?}",
-        edited.elapsed()
-    );
+    assert!(edited.elapsed() >= Duration::from_secs(15), "{:?}", edited.elapsed());
     only.stop().await;
 }
 
@@ -306,15 +283,10 @@ async fn a_deleted_lease_is_made_anew_after_its_time(cluster: TestCluster) {
     test.line("This instance is at work").await;
     let deleted = Instant::now();
     test.cluster.delete(LEASES, NAME).await;
-    test.line("so no instance is at work: it is made anew in 15 seconds")
-        .await;
+    test.line("so no instance is at work: it is made anew in 15 seconds").await;
     test.create("one", json!({})).await;
     test.calls_until("a one").await;
-    assert!(
-        deleted.elapsed() >= Duration::from_secs(15),
-        "{:?}",
-        deleted.elapsed()
-    );
+    assert!(deleted.elapsed() >= Duration::from_secs(15), "{:?}", deleted.elapsed());
     only.stop().await;
 }
 
@@ -370,8 +342,7 @@ subjects: [{{apiGroup: rbac.authorization.k8s.io, kind: User, name: {user}}}]
     let working = Working::start_as(client, operator);
     test.line("Handlers are not called, since the Lease").await;
     test.line("resources: [\"leases\"]").await;
-    test.line("verbs: [\"get\", \"list\", \"watch\", \"create\", \"update\"]")
-        .await;
+    test.line("verbs: [\"get\", \"list\", \"watch\", \"create\", \"update\"]").await;
     test.create("one", json!({})).await;
     let granted = format!(
         "
@@ -398,11 +369,9 @@ async fn the_rights_that_are_printed_are_enough(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let user = test.cluster.restricted_user();
     let [role, mut binding, flows] = printed(&test).await;
-    let account =
-        json!({"kind": "ServiceAccount", "name": NAME, "namespace": test.cluster.namespace()});
+    let account = json!({"kind": "ServiceAccount", "name": NAME, "namespace": test.cluster.namespace()});
     assert_eq!(binding["subjects"], json!([account]));
-    binding["subjects"] =
-        json!([{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}]);
+    binding["subjects"] = json!([{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}]);
     for object in [&role, &binding, &flows] {
         test.cluster.create(object).await;
     }
@@ -447,16 +416,7 @@ subjects: [{{apiGroup: rbac.authorization.k8s.io, kind: User, name: {user}}}]
 async fn printed(test: &TestOperator) -> [Value; 3] {
     let kubeconfig = test.cluster.kubeconfig().display().to_string();
     let namespace = test.cluster.namespace();
-    let args = [
-        "--kubeconfig",
-        &kubeconfig,
-        "-n",
-        namespace,
-        "--name",
-        NAME,
-        "--manifests",
-        "--lease",
-    ];
+    let args = ["--kubeconfig", &kubeconfig, "-n", namespace, "--name", NAME, "--manifests", "--lease"];
     let mut command = cli::operator("replica", &args);
     command.env("KOPF_RS_LEASE_NAMESPACE", namespace);
     let output = tokio::task::spawn_blocking(move || command.output());
@@ -464,7 +424,5 @@ async fn printed(test: &TestOperator) -> [Value; 3] {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     let list: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{said}"));
     let items = list["items"].as_array().expect("a list").clone();
-    items
-        .try_into()
-        .expect("a Role, its binding and a FlowSchema")
+    items.try_into().expect("a Role, its binding and a FlowSchema")
 }

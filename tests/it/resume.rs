@@ -64,10 +64,7 @@ async fn a_start_on_handled_objects_writes_nothing(cluster: TestCluster) {
     }
     for _ in 0..2 {
         let client = test.cluster.client();
-        let report = test
-            .operator(registry())
-            .once()
-            .run(client, std::future::pending::<()>());
+        let report = test.operator(registry()).once().run(client, std::future::pending::<()>());
         let report = report.await.expect("the operator ends well");
         assert_eq!(report.failed, []);
         assert_eq!(test.calls.all().len(), 3);
@@ -90,8 +87,7 @@ async fn changes_during_a_listing_of_unchanged_objects_are_handled_at_once(clust
     }
     test.calls.until(UNCHANGED).await;
     for number in 0..UNCHANGED {
-        test.until("it is handled", &format!("o{number}"), is_handled)
-            .await;
+        test.until("it is handled", &format!("o{number}"), is_handled).await;
     }
     working.stop().await;
     let working = test.start(registry());

@@ -51,8 +51,7 @@ async fn temporary_errors_are_retried_after_their_delays(cluster: TestCluster) {
     assert_eq!(test.calls.all().len(), 3);
     // One write per attempt, and no extra write for the retry.
     test.assert_writes("a", 3).await;
-    test.line("Handler 'create_fn' failed temporarily: not yet")
-        .await;
+    test.line("Handler 'create_fn' failed temporarily: not yet").await;
 }
 
 /// Returns a handler that records its attempts and succeeds in the third.
@@ -86,34 +85,26 @@ async fn attempts_go_on_after_a_sudden_death(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     test.create("a", json!({})).await;
     let working = test.start(third_time_lucky(&test));
-    let records =
-        |object: &Value| object["metadata"]["annotations"]["tester.kopf.rs/create_fn"].is_string();
-    test.until("the first attempt is on record", "a", records)
-        .await;
+    let records = |object: &Value| object["metadata"]["annotations"]["tester.kopf.rs/create_fn"].is_string();
+    test.until("the first attempt is on record", "a", records).await;
     working.kill().await;
     let working = test.start(third_time_lucky(&test));
     test.until("it is handled", "a", is_handled).await;
     working.stop().await;
     let calls = test.calls.all();
     assert_eq!(calls.last().map(String::as_str), Some("attempt 2"));
-    assert!(
-        (3..=4).contains(&calls.len()),
-        "only the one in flight may be repeated: {calls:?}"
-    );
+    assert!((3..=4).contains(&calls.len()), "only the one in flight may be repeated: {calls:?}");
 }
 
 async fn a_permanent_error_is_final(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
-    let create = test.handler("create_fn", |_| async {
-        Err(PermanentError::new("no image").into())
-    });
+    let create = test.handler("create_fn", |_| async { Err(PermanentError::new("no image").into()) });
     let registry = Registry::new()
         .on_create(test.selector(), create)
         .on_update(test.selector(), test.noting("update_fn"));
     let working = test.start(registry);
     test.create("a", json!({"size": 1})).await;
-    test.line("Handler 'create_fn' failed permanently: no image")
-        .await;
+    test.line("Handler 'create_fn' failed permanently: no image").await;
     test.until("it is handled", "a", is_handled).await;
     test.patch("a", json!({"spec": {"size": 2}})).await;
     test.calls.until(2).await;
@@ -124,13 +115,11 @@ async fn a_permanent_error_is_final(cluster: TestCluster) {
 
 async fn retries_are_limited(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
-    let create = test.handler("create_fn", |_| async {
-        Err(TemporaryError::new("not yet").delay(0.1).into())
-    });
+    let create =
+        test.handler("create_fn", |_| async { Err(TemporaryError::new("not yet").delay(0.1).into()) });
     let working = test.start(Registry::new().on_create(test.selector(), create.retries(3)));
     test.create("a", json!({})).await;
-    test.line("failed temporarily but will exceed 3 retries: not yet")
-        .await;
+    test.line("failed temporarily but will exceed 3 retries: not yet").await;
     test.until("it is handled", "a", is_handled).await;
     working.stop().await;
     assert_eq!(test.calls.all().len(), 3);
@@ -145,14 +134,8 @@ async fn arbitrary_errors_mean_what_the_handler_says(cluster: TestCluster) {
         })
     };
     let registry = Registry::new()
-        .on_create(
-            test.selector(),
-            failing("ignored").errors(ErrorsMode::Ignored),
-        )
-        .on_create(
-            test.selector(),
-            failing("permanent").errors(ErrorsMode::Permanent),
-        )
+        .on_create(test.selector(), failing("ignored").errors(ErrorsMode::Ignored))
+        .on_create(test.selector(), failing("permanent").errors(ErrorsMode::Permanent))
         .on_create(test.selector(), failing("temporary").backoff(0.1));
     let working = test.start(registry);
     test.create("a", json!({})).await;
@@ -160,21 +143,15 @@ async fn arbitrary_errors_mean_what_the_handler_says(cluster: TestCluster) {
     let report = working.stop().await;
     let mut calls = test.calls.all();
     calls.sort();
-    assert_eq!(
-        calls,
-        ["ignored a", "permanent a", "temporary a", "temporary a"]
-    );
+    assert_eq!(calls, ["ignored a", "permanent a", "temporary a", "temporary a"]);
     assert_eq!(object["status"], json!({"temporary": 1}));
     assert_eq!(report.failed[0].handler, "permanent");
-    test.line("Handler 'ignored' failed with an exception and will ignore it: invalid digit")
-        .await;
+    test.line("Handler 'ignored' failed with an exception and will ignore it: invalid digit").await;
 }
 
 async fn a_handler_that_never_returns_is_cancelled_at_its_timeout(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
-    let create = test.handler("create_fn", |_| {
-        std::future::pending::<HandlerResult<Value>>()
-    });
+    let create = test.handler("create_fn", |_| std::future::pending::<HandlerResult<Value>>());
     let working = test.start(Registry::new().on_create(test.selector(), create.timeout(1.5)));
     test.create("a", json!({})).await;
     test.line("Handler 'create_fn' has timed out after").await;
@@ -193,10 +170,7 @@ async fn a_panic_is_an_error(cluster: TestCluster) {
     let working = test.start(Registry::new().on_create(test.selector(), create.backoff(0.2)));
     test.create("a", json!({})).await;
     let line = test.line("what a pity").await;
-    assert!(
-        line.contains("failed with an exception and will try again in 0.2 seconds"),
-        "{line}"
-    );
+    assert!(line.contains("failed with an exception and will try again in 0.2 seconds"), "{line}");
     assert!(line.contains(": panicked: what a pity"), "{line}");
     test.until("it is handled", "a", is_handled).await;
     working.stop().await;
@@ -205,12 +179,9 @@ async fn a_panic_is_an_error(cluster: TestCluster) {
 
 async fn one_failing_handler_does_not_hold_up_another(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
-    let bad = test.handler("bad", |_| async {
-        Err(TemporaryError::new("later").delay(3600).into())
-    });
-    let registry = Registry::new()
-        .on_create(test.selector(), bad)
-        .on_create(test.selector(), test.noting("good"));
+    let bad = test.handler("bad", |_| async { Err(TemporaryError::new("later").delay(3600).into()) });
+    let registry =
+        Registry::new().on_create(test.selector(), bad).on_create(test.selector(), test.noting("good"));
     let working = test.start(registry);
     test.create("a", json!({})).await;
     test.calls.until(2).await;
@@ -238,9 +209,7 @@ async fn a_panicking_filter_concerns_one_object_only(cluster: TestCluster) {
     test.create("good", json!({})).await;
     test.until("it is handled", "good", is_handled).await;
     gate.open(1);
-    tokio::time::timeout(Duration::from_secs(60), working.stop())
-        .await
-        .expect("it stops");
+    tokio::time::timeout(Duration::from_secs(60), working.stop()).await.expect("it stops");
     assert_eq!(test.calls.all(), ["create_fn good"]);
 }
 
@@ -286,10 +255,7 @@ async fn twenty_deaths_skip_no_attempt(cluster: TestCluster) {
         test.until("it is handled", &name, is_handled).await;
         working.stop().await;
         let mut calls = test.calls.all().split_off(before);
-        assert!(
-            (3..=4).contains(&calls.len()),
-            "only the one in flight may be repeated: {calls:?}"
-        );
+        assert!((3..=4).contains(&calls.len()), "only the one in flight may be repeated: {calls:?}");
         calls.dedup();
         assert_eq!(calls, ["attempt 0", "attempt 1", "attempt 2"]);
     }
@@ -305,10 +271,7 @@ mod blocking {
     pub(super) struct Channel(pub(super) Mutex<Receiver<()>>, pub(super) SyncSender<()>);
 
     #[on_create("blocking.kopf.dev", "v1", "kopfexamples")]
-    #[expect(
-        clippy::needless_pass_by_value,
-        reason = "handlers get what they ask for by value"
-    )]
+    #[expect(clippy::needless_pass_by_value, reason = "handlers get what they ask for by value")]
     fn waits(name: &str, channel: State<Arc<Channel>>, patch: &mut Patch) -> HandlerResult<String> {
         if name == "waiting" {
             channel.0.lock().map_err(|_| "poisoned")?.recv()?;
@@ -336,10 +299,7 @@ async fn blocking_handlers_run_beside_the_others(cluster: TestCluster) {
     test.create("other", json!({})).await;
     for name in ["other", "waiting"] {
         let object = test.until("it is handled", name, is_handled).await;
-        assert_eq!(
-            object["status"],
-            json!({"ran": true, "waits": format!("{name} is done")})
-        );
+        assert_eq!(object["status"], json!({"ran": true, "waits": format!("{name} is done")}));
     }
     working.stop().await;
 }

@@ -35,15 +35,15 @@ struct User<'a> {
 impl<'a> User<'a> {
     /// Creates a user with these rules in all namespaces.
     async fn with(cluster: &'a TestCluster, rules: Value) -> Self {
-        let user = Self {
-            cluster,
-            name: cluster.restricted_user(),
-        };
+        let user = Self { cluster, name: cluster.restricted_user() };
         let role = user.role();
         let metadata = json!({"name": role});
         let api = "rbac.authorization.k8s.io";
         let version = format!("{api}/v1");
-        cluster.create(&json!({"apiVersion": version, "kind": "ClusterRole", "metadata": metadata, "rules": rules}))
+        cluster
+            .create(
+                &json!({"apiVersion": version, "kind": "ClusterRole", "metadata": metadata, "rules": rules}),
+            )
             .await;
         cluster
             .create(&json!({
@@ -61,9 +61,7 @@ impl<'a> User<'a> {
 
     /// Replaces the user's rules.
     async fn may(&self, rules: Value) {
-        self.cluster
-            .patch("clusterroles", &self.role(), &json!({"rules": rules}))
-            .await;
+        self.cluster.patch("clusterroles", &self.role(), &json!({"rules": rules})).await;
     }
 
     async fn start(&self, operator: Operator) -> Working {
@@ -77,11 +75,7 @@ fn rule(group: &str, resources: &[&str], verbs: &[&str]) -> Value {
 
 /// Returns the rule for the resources that the framework itself watches.
 fn backbone() -> Value {
-    rule(
-        "apiextensions.k8s.io",
-        &["customresourcedefinitions"],
-        &["list", "watch"],
-    )
+    rule("apiextensions.k8s.io", &["customresourcedefinitions"], &["list", "watch"])
 }
 
 fn look(group: &str) -> Value {
@@ -90,11 +84,7 @@ fn look(group: &str) -> Value {
 
 /// Returns the rule for a kind with handlers of changes.
 fn all(group: &str) -> Value {
-    rule(
-        group,
-        &[KIND, &format!("{KIND}/status")],
-        &["list", "watch", "patch"],
-    )
+    rule(group, &[KIND, &format!("{KIND}/status")], &["list", "watch", "patch"])
 }
 
 /// Returns an operator for all namespaces; the test-specific group excludes the objects of other tests.
@@ -115,21 +105,13 @@ async fn assert_told(test: &TestOperator, expected: &[String], times: usize) {
         let found = left.any(|line| line.contains(wanted));
         assert!(found, "{wanted:?} of {expected:#?} in\n{}", all.join("\n"));
     }
-    assert_eq!(
-        lines.count(|line| line.contains(first)),
-        times,
-        "{first:?} in\n{}",
-        all.join("\n")
-    );
+    assert_eq!(lines.count(|line| line.contains(first)), times, "{first:?} in\n{}", all.join("\n"));
 }
 
 /// Asserts that the log has no errors, because missing optional permissions are not errors.
 fn assert_no_errors(test: &TestOperator) {
     let errors: Vec<String> = test.cluster.lines().all();
-    let errors: Vec<_> = errors
-        .iter()
-        .filter(|line| line.contains("ERROR "))
-        .collect();
+    let errors: Vec<_> = errors.iter().filter(|line| line.contains("ERROR ")).collect();
     assert!(errors.is_empty(), "{errors:#?}");
 }
 
@@ -143,20 +125,12 @@ async fn a_kind_that_may_not_be_watched_is_told_and_served_once_granted(cluster:
     let working = user.start(everywhere(registry)).await;
     test.create("a", json!({})).await;
     test.line("Not enough permissions to watch").await;
-    let map =
-        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "still-served"}});
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "still-served"}});
     test.cluster.create(&map).await;
-    let served =
-        |line: &str| line.contains("'event_fn' succeeded") && line.contains("still-served");
-    test.cluster
-        .lines()
-        .until("of the other kind", served)
-        .await;
+    let served = |line: &str| line.contains("'event_fn' succeeded") && line.contains("still-served");
+    test.cluster.lines().until("of the other kind", served).await;
     let told = [
-        format!(
-            "Not enough permissions to watch {KIND}.v1.{} cluster-wide: ",
-            test.group
-        ),
+        format!("Not enough permissions to watch {KIND}.v1.{} cluster-wide: ", test.group),
         "To grant them, add to a ClusterRole bound to this operator:".to_owned(),
         format!("  - apiGroups: [\"{}\"]", test.group),
         format!("    resources: [\"{KIND}\"]"),
@@ -179,9 +153,7 @@ async fn a_rule_that_is_missing_in_many_namespaces_is_told_once(cluster: TestClu
         test.cluster.create(&namespace).await;
     }
     let registry = Registry::new().on_create(test.selector(), test.noting("create_fn"));
-    let working = user
-        .start(everywhere(registry).namespaces([format!("{base}-*")]))
-        .await;
+    let working = user.start(everywhere(registry).namespaces([format!("{base}-*")])).await;
     let lines = test.cluster.lines();
     let missing = format!("Not enough permissions to watch {KIND}.v1.{}", test.group);
     for end in ["a", "b", "c"] {
@@ -190,10 +162,8 @@ async fn a_rule_that_is_missing_in_many_namespaces_is_told_once(cluster: TestClu
     }
     let loud = lines.count(|line| line.contains("ERROR ") && line.contains(&missing));
     assert_eq!(loud, 1, "{:#?}", lines.all());
-    user.may(json!([backbone(), namespaces, all(&test.group)]))
-        .await;
-    test.line("Requests succeed again: 3 objects had to wait")
-        .await;
+    user.may(json!([backbone(), namespaces, all(&test.group)])).await;
+    test.line("Requests succeed again: 3 objects had to wait").await;
     working.stop().await;
 }
 
@@ -208,11 +178,7 @@ async fn a_missing_right_to_patch_is_told_once_and_loses_nothing(cluster: TestCl
         let refused = "Patching failed; will retry in";
         let about = format!("\"{name}\" is forbidden");
         let lines = test.cluster.lines();
-        lines
-            .until("of the refusal", |line| {
-                line.contains(refused) && line.contains(&about)
-            })
-            .await;
+        lines.until("of the refusal", |line| line.contains(refused) && line.contains(&about)).await;
     }
     let told = [
         "A permission is missing. To grant it, add to a Role in namespace".to_owned(),
@@ -267,17 +233,15 @@ async fn a_daemon_whose_object_may_not_be_read_by_itself_ends_well(cluster: Test
     let user = User::with(&test.cluster, json!([backbone(), all(&test.group)])).await;
     let gate = Gate::closed();
     let daemon = test.waiting("daemon_fn", &gate);
-    let registry = Registry::new()
-        .on_create(test.selector(), test.noting("create_fn"))
-        .daemon(test.selector(), daemon);
+    let registry =
+        Registry::new().on_create(test.selector(), test.noting("create_fn")).daemon(test.selector(), daemon);
     let working = user.start(everywhere(registry)).await;
     test.create("a", json!({})).await;
     test.until("it is handled", "a", is_handled).await;
     test.calls.until(2).await;
     gate.open(1);
     let free = |object: &Value| is_handled(object) && object["metadata"]["finalizers"].is_null();
-    test.until("the daemon does not hold it any more", "a", free)
-        .await;
+    test.until("the daemon does not hold it any more", "a", free).await;
     working.stop().await;
     let mut calls = test.calls.all();
     calls.sort_unstable();
@@ -296,10 +260,7 @@ async fn once_ends_where_nothing_may_be_patched(cluster: TestCluster) {
     assert_eq!(report.unserved.len(), 2, "{report:?}");
     for (told, name) in report.unserved.iter().zip(["a", "b"]) {
         let kind = format!("{KIND}.v1.{} cannot be written: ", test.group);
-        assert!(
-            told.starts_with(&kind) && told.contains(&format!("\"{name}\" is forbidden")),
-            "{told}"
-        );
+        assert!(told.starts_with(&kind) && told.contains(&format!("\"{name}\" is forbidden")), "{told}");
     }
 }
 
@@ -333,8 +294,7 @@ async fn namespaces_that_are_given_by_name_need_not_be_listed(cluster: TestClust
     let working = user.start(named).await;
     test.create("a", json!({})).await;
     test.until("it is handled", "a", is_handled).await;
-    test.line("Namespaces cannot be listed, and need not be, since all are given by name: ")
-        .await;
+    test.line("Namespaces cannot be listed, and need not be, since all are given by name: ").await;
     working.stop().await;
     assert_no_errors(&test);
     let lines = test.cluster.lines();
@@ -343,9 +303,7 @@ async fn namespaces_that_are_given_by_name_need_not_be_listed(cluster: TestClust
 }
 
 /// P4: the operator itself can work without namespaces, but handlers of namespaces cannot.
-async fn a_handler_for_namespaces_that_may_not_be_watched_is_told_with_its_rule(
-    cluster: TestCluster,
-) {
+async fn a_handler_for_namespaces_that_may_not_be_watched_is_told_with_its_rule(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let user = User::with(&test.cluster, json!([backbone(), all(&test.group)])).await;
     let registry = Registry::new()
@@ -359,10 +317,8 @@ async fn a_handler_for_namespaces_that_may_not_be_watched_is_told_with_its_rule(
         loud && line.contains("Not enough permissions to watch namespaces.v1 cluster-wide: ")
     };
     lines.until("the missing right", is_told).await;
-    for part in [
-        "To grant them, add to a ClusterRole bound to this operator:",
-        "resources: [\"namespaces\"]",
-    ] {
+    for part in ["To grant them, add to a ClusterRole bound to this operator:", "resources: [\"namespaces\"]"]
+    {
         lines.until(part, |line| line.contains(part)).await;
     }
     working.stop().await;
@@ -381,12 +337,7 @@ async fn an_operator_for_built_in_kinds_needs_no_definitions(cluster: TestCluste
     let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}});
     test.cluster.create(&map).await;
     test.cluster
-        .until(
-            "it is handled",
-            "configmaps",
-            "a",
-            |found: Option<&Value>| found.is_some_and(is_handled),
-        )
+        .until("it is handled", "configmaps", "a", |found: Option<&Value>| found.is_some_and(is_handled))
         .await;
     working.stop().await;
     let lines = test.cluster.lines();
@@ -400,11 +351,7 @@ async fn an_operator_for_built_in_kinds_needs_no_definitions(cluster: TestCluste
 /// CH19: on clusters that restrict `blockOwnerDeletion`.
 async fn a_right_to_finalizers_that_is_missing_is_told_with_its_rule(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
-    let maps = rule(
-        "",
-        &["configmaps"],
-        &["get", "list", "watch", "create", "patch", "delete"],
-    );
+    let maps = rule("", &["configmaps"], &["get", "list", "watch", "create", "patch", "delete"]);
     let finalizers = rule(&test.group, &[&format!("{KIND}/finalizers")], &["update"]);
     let granted = [backbone(), all(&test.group), maps];
     let user = User::with(&test.cluster, json!(granted)).await;
@@ -434,9 +381,7 @@ async fn a_right_to_finalizers_that_is_missing_is_told_with_its_rule(cluster: Te
     let healed = [&granted[..], &[finalizers]].concat();
     user.may(json!(healed)).await;
     let is_there = |object: Option<&Value>| object.is_some();
-    test.cluster
-        .until("it is made", "configmaps", "child", is_there)
-        .await;
+    test.cluster.until("it is made", "configmaps", "child", is_there).await;
     working.stop().await;
 }
 
@@ -446,8 +391,10 @@ async fn without_definitions_to_list_new_kinds_are_looked_for(cluster: TestClust
     let registry = Registry::new().on_create(test.selector(), test.noting("create_fn"));
     let settings = Settings::with(|it| it.scanning.interval = Duration::from_secs(1));
     let working = user.start(everywhere(registry).settings(settings)).await;
-    test.line("CustomResourceDefinitions cannot be watched: the operator looks for new kinds every 1 seconds.")
-        .await;
+    test.line(
+        "CustomResourceDefinitions cannot be watched: the operator looks for new kinds every 1 seconds.",
+    )
+    .await;
     test.serve().await;
     test.create("a", json!({})).await;
     test.until("it is handled", "a", is_handled).await;

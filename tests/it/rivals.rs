@@ -19,10 +19,8 @@ async fn two_operators_keep_their_state_under_their_names(cluster: TestCluster) 
     let other = Working::start(&test.cluster, test.operator(other).name("other"));
     test.create("a", json!({})).await;
     test.until("both know it", "a", |object| {
-        let handled =
-            &object["metadata"]["annotations"]["other.kopf.rs/last-handled-configuration"];
-        object["metadata"]["finalizers"] == json!(["tester.kopf.rs/finalizer"])
-            && !handled.is_null()
+        let handled = &object["metadata"]["annotations"]["other.kopf.rs/last-handled-configuration"];
+        object["metadata"]["finalizers"] == json!(["tester.kopf.rs/finalizer"]) && !handled.is_null()
     })
     .await;
     test.delete("a").await;

@@ -59,9 +59,7 @@ fn policy(test: &TestOperator, rule: &str) -> String {
 
 async fn there(test: &TestOperator, kind: &str, name: &str) -> Value {
     let is_there = |found: Option<&Value>| found.is_some();
-    test.cluster
-        .until("it is there", kind, name, is_there)
-        .await
+    test.cluster.until("it is there", kind, name, is_there).await
 }
 
 async fn gone(test: &TestOperator, kind: &str, name: &str) {
@@ -97,21 +95,12 @@ async fn a_definition_enforces_its_rules(cluster: TestCluster) {
         let versions = crd.map(|it| it["spec"]["versions"].to_string());
         versions.is_some_and(|it| it.matches("\"rule\"").count() == 3)
     };
-    test.cluster
-        .until("it has its rules", definitions, &name, has_rules)
-        .await;
-    let path = format!(
-        "/apis/{GROUP}/v1/namespaces/{}/{KIND}",
-        test.cluster.namespace()
-    );
+    test.cluster.until("it has its rules", definitions, &name, has_rules).await;
+    let path = format!("/apis/{GROUP}/v1/namespaces/{}/{KIND}", test.cluster.namespace());
     let bad = object(GROUP, "much-too-long", &json!({"size": 12}));
     // A real server enforces a new definition after a short delay.
     let told = loop {
-        match test
-            .cluster
-            .request("POST", &format!("{path}?dryRun=All"), Some(&bad))
-            .await
-        {
+        match test.cluster.request("POST", &format!("{path}?dryRun=All"), Some(&bad)).await {
             Err(kube::Error::Api(status)) if status.code == 422 => {
                 break serde_json::to_value(&*status).expect("a status is JSON");
             }
@@ -123,10 +112,7 @@ async fn a_definition_enforces_its_rules(cluster: TestCluster) {
     let messages: Vec<_> = causes.iter().map(|it| it["message"].to_string()).collect();
     assert_eq!(causes.len(), 2, "{told:#}");
     let is_told = |text: &str| messages.iter().any(|it| it.contains(text));
-    assert!(
-        is_told("far above 10") && is_told("a name is short"),
-        "{messages:?}"
-    );
+    assert!(is_told("far above 10") && is_told("a name is short"), "{messages:?}");
 
     what_was_broken_before_is_let_be(&test.cluster, &path).await;
     working.stop().await;
@@ -139,20 +125,11 @@ async fn what_was_broken_before_is_let_be(cluster: &TestCluster, path: &str) {
     let path = format!("{path}/old");
     let less = json!({"spec": {"size": 10}});
     let told = refusal(cluster, "PATCH", &path, &less).await;
-    assert_eq!(
-        told["details"]["causes"][0]["field"], "spec.size",
-        "{told:#}"
-    );
-    assert!(
-        told["message"].to_string().contains("it never shrinks"),
-        "{told:#}"
-    );
+    assert_eq!(told["details"]["causes"][0]["field"], "spec.size", "{told:#}");
+    assert!(told["message"].to_string().contains("it never shrinks"), "{told:#}");
     let more = json!({"spec": {"size": 12}});
     let told = refusal(cluster, "PATCH", &path, &more).await;
-    assert!(
-        told["message"].to_string().contains("far above 10"),
-        "{told:#}"
-    );
+    assert!(told["message"].to_string().contains("far above 10"), "{told:#}");
 }
 
 async fn a_rule_that_costs_too_much_is_refused(cluster: TestCluster) {
@@ -170,8 +147,8 @@ async fn a_rule_that_costs_too_much_is_refused(cluster: TestCluster) {
                   maxLength where arrays, maps, and strings are declared)";
     assert!(message.contains(factor), "{message}");
     // With size limits the server accepts the rule.
-    let names = &mut crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
-        ["properties"]["names"];
+    let names = &mut crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
+        ["names"];
     *names = json!({"type": "array", "maxItems": 10, "items": {"type": "string", "maxLength": 20}});
     let with_rules = registry.definition(&crd).expect("it is JSON");
     let taken = cluster.request("POST", path, Some(&with_rules)).await;
@@ -183,19 +160,13 @@ async fn a_definition_without_a_rule_is_told(cluster: TestCluster) {
     let rule = ValidationRule::new("rises", "self.spec.size >= oldSelf.spec.size");
     let registry = || Registry::new().validation_rule(test.selector(), rule.clone());
     let working = start(&test, registry());
-    test.line("The validation rule `rises` is not enforced: the definition kopfexamples.")
-        .await;
+    test.line("The validation rule `rises` is not enforced: the definition kopfexamples.").await;
     working.stop().await;
-    let crd = registry()
-        .definition(&definition(&test.group))
-        .expect("it is JSON");
+    let crd = registry().definition(&definition(&test.group)).expect("it is JSON");
     test.cluster.apply(&crd.to_string()).await;
     let told = |test: &TestOperator| {
         let lines = test.cluster.lines().all();
-        lines
-            .iter()
-            .filter(|it| it.contains("is not enforced"))
-            .count()
+        lines.iter().filter(|it| it.contains("is not enforced")).count()
     };
     assert_eq!(told(&test), 1);
     let working = start(&test, registry());
@@ -216,30 +187,20 @@ async fn policies_follow_their_rules(cluster: TestCluster) {
     let (first, second) = (policy(&test, "first"), policy(&test, "second"));
     let working = start(&test, both());
     let binding = there(&test, BINDINGS, &second).await;
-    assert_eq!(
-        binding["spec"],
-        json!({"policyName": second, "validationActions": ["Warn"]})
-    );
-    let before = [
-        there(&test, POLICIES, &first).await,
-        there(&test, POLICIES, &second).await,
-    ];
+    assert_eq!(binding["spec"], json!({"policyName": second, "validationActions": ["Warn"]}));
+    let before = [there(&test, POLICIES, &first).await, there(&test, POLICIES, &second).await];
     working.stop().await;
 
     // A correct policy is not written again, but a foreign change is reverted.
-    let theirs = json!({"spec": {"failurePolicy": "Ignore", "variables": [{"name": "x", "expression": "1"}]}});
+    let theirs =
+        json!({"spec": {"failurePolicy": "Ignore", "variables": [{"name": "x", "expression": "1"}]}});
     test.cluster.patch(POLICIES, &second, &theirs).await;
     let working = start(&test, both());
     let is_right = |found: Option<&Value>| found.is_some_and(|it| it["spec"] == before[1]["spec"]);
-    test.cluster
-        .until("it is put right", POLICIES, &second, is_right)
-        .await;
+    test.cluster.until("it is put right", POLICIES, &second, is_right).await;
     working.stop().await;
     let after = there(&test, POLICIES, &first).await;
-    assert_eq!(
-        after["metadata"]["generation"],
-        before[0]["metadata"]["generation"]
-    );
+    assert_eq!(after["metadata"]["generation"], before[0]["metadata"]["generation"]);
 
     // One rule is removed.
     let theirs = policy(&test, "theirs");
@@ -248,16 +209,10 @@ async fn policies_follow_their_rules(cluster: TestCluster) {
         "metadata": {"name": theirs}, "spec": {"policyName": "nothing", "validationActions": ["Deny"]},
     });
     test.cluster.create(&foreign).await;
-    let working = start(
-        &test,
-        Registry::new().validation_rule(test.selector(), rule("first", "other")),
-    );
-    let is_changed = |found: Option<&Value>| {
-        found.is_some_and(|it| it["spec"]["validations"][0]["message"] == "other")
-    };
-    test.cluster
-        .until("it has the other message", POLICIES, &first, is_changed)
-        .await;
+    let working = start(&test, Registry::new().validation_rule(test.selector(), rule("first", "other")));
+    let is_changed =
+        |found: Option<&Value>| found.is_some_and(|it| it["spec"]["validations"][0]["message"] == "other");
+    test.cluster.until("it has the other message", POLICIES, &first, is_changed).await;
     gone(&test, BINDINGS, &second).await;
     gone(&test, POLICIES, &second).await;
     working.stop().await;
@@ -283,12 +238,8 @@ async fn policies_of_others_are_left_alone(cluster: TestCluster) {
     });
     let theirs = test.cluster.create(&theirs).await;
     let rule = ValidationRule::new("mine", "has(self.metadata.labels)");
-    let working = start(
-        &test,
-        Registry::new().validation_rule(test.selector(), rule),
-    );
-    test.line("The validation rule `mine` is not enforced: ValidatingAdmissionPolicy mine.")
-        .await;
+    let working = start(&test, Registry::new().validation_rule(test.selector(), rule));
+    test.line("The validation rule `mine` is not enforced: ValidatingAdmissionPolicy mine.").await;
     working.stop().await;
     assert_eq!(test.cluster.get(POLICIES, &name).await, Some(theirs));
     assert_eq!(test.cluster.get(BINDINGS, &name).await, None);
@@ -309,12 +260,9 @@ async fn policies_of_kinds_that_are_not_served_list_who_would_write_them(cluster
     let later = ValidationRule::new("later", "request.userInfo.username != 'nobody'");
     let registry = Registry::new().validation_rule("nothings.v1.not-served.example.com", later);
     let working = start(&test, registry);
-    let is_listed = |found: Option<&Value>| {
-        found.is_some_and(|it| it["metadata"]["annotations"][&list] != "{}")
-    };
-    test.cluster
-        .until("it is listed", BINDINGS, &name, is_listed)
-        .await;
+    let is_listed =
+        |found: Option<&Value>| found.is_some_and(|it| it["metadata"]["annotations"][&list] != "{}");
+    test.cluster.until("it is listed", BINDINGS, &name, is_listed).await;
     working.stop().await;
     let left = there(&test, BINDINGS, &name).await;
     assert_eq!(left["metadata"]["annotations"][&list], "{}");
@@ -325,10 +273,7 @@ async fn denied(test: &TestOperator, name: &str, spec: &Value, labels: &Value) -
     let mut object = object(&test.group, name, spec);
     object["metadata"]["labels"] = labels.clone();
     let namespace = test.cluster.namespace();
-    let path = format!(
-        "/apis/{}/v1/namespaces/{namespace}/{KIND}?dryRun=All",
-        test.group
-    );
+    let path = format!("/apis/{}/v1/namespaces/{namespace}/{KIND}?dryRun=All", test.group);
     loop {
         match test.cluster.request("POST", &path, Some(&object)).await {
             Err(kube::Error::Api(status)) => {
@@ -341,44 +286,23 @@ async fn denied(test: &TestOperator, name: &str, spec: &Value, labels: &Value) -
 
 async fn a_policy_denies(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
-    let labelled =
-        ValidationRule::new("labelled", "has(self.metadata.labels)").message("it needs a label");
+    let labelled = ValidationRule::new("labelled", "has(self.metadata.labels)").message("it needs a label");
     let named = ValidationRule::new("named", "request.name == 'a' && self.spec.size > 0");
-    let registry = Registry::new()
-        .validation_rule(test.selector(), labelled)
-        .validation_rule(test.selector(), named);
+    let registry =
+        Registry::new().validation_rule(test.selector(), labelled).validation_rule(test.selector(), named);
     let working = start(&test, registry);
     let name = policy(&test, "labelled");
     let told = denied(&test, "a", &json!({"size": 1}), &Value::Null).await;
-    let message = format!(
-        "ValidatingAdmissionPolicy '{name}' with binding '{name}' denied request: it needs a label"
-    );
-    assert!(
-        told["message"]
-            .as_str()
-            .is_some_and(|it| it.ends_with(&message)),
-        "{told:#}"
-    );
-    assert_eq!(
-        (&told["code"], &told["reason"]),
-        (&json!(422), &json!("Invalid"))
-    );
+    let message =
+        format!("ValidatingAdmissionPolicy '{name}' with binding '{name}' denied request: it needs a label");
+    assert!(told["message"].as_str().is_some_and(|it| it.ends_with(&message)), "{told:#}");
+    assert_eq!((&told["code"], &told["reason"]), (&json!(422), &json!("Invalid")));
     let told = denied(&test, "b", &json!({"size": 1}), &json!({"a": "b"})).await;
     let message = "denied request: failed expression: request.name == 'a' && object.spec.size > 0";
-    assert!(
-        told["message"]
-            .as_str()
-            .is_some_and(|it| it.ends_with(message)),
-        "{told:#}"
-    );
+    assert!(told["message"].as_str().is_some_and(|it| it.ends_with(message)), "{told:#}");
     // An expression with a runtime error denies the request, too.
     let told = denied(&test, "a", &json!({}), &json!({"a": "b"})).await;
-    assert!(
-        told["message"]
-            .as_str()
-            .is_some_and(|it| it.contains("no such key: size")),
-        "{told:#}"
-    );
+    assert!(told["message"].as_str().is_some_and(|it| it.contains("no such key: size")), "{told:#}");
     working.stop().await;
     for rule in ["labelled", "named"] {
         test.cluster.delete(BINDINGS, &policy(&test, rule)).await;
@@ -389,15 +313,10 @@ async fn a_policy_denies(cluster: TestCluster) {
 async fn policies_that_may_not_be_written_are_told(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let server = test.cluster.in_process().expect("it is in the process");
-    let refusal =
-        server.fault(kopf_rs_apiserver::Fault::answer(403).plural("validatingadmissionpolicies"));
+    let refusal = server.fault(kopf_rs_apiserver::Fault::answer(403).plural("validatingadmissionpolicies"));
     let rule = ValidationRule::new("labelled", "has(self.metadata.labels)");
-    let working = start(
-        &test,
-        Registry::new().validation_rule(test.selector(), rule),
-    );
-    test.line("The policies of validation rules cannot be written; will retry in")
-        .await;
+    let working = start(&test, Registry::new().validation_rule(test.selector(), rule));
+    test.line("The policies of validation rules cannot be written; will retry in").await;
     refusal.clear();
     there(&test, BINDINGS, &policy(&test, "labelled")).await;
     working.stop().await;
@@ -413,11 +332,9 @@ async fn a_refused_policy_keeps_no_other_from_being_written(cluster: TestCluster
         body.is_some_and(|it| it["metadata"]["name"] == refused.as_str())
     });
     let refusal = server.fault(refusal);
-    let [first, second] =
-        ["first", "second"].map(|id| ValidationRule::new(id, "has(self.metadata.labels)"));
-    let registry = Registry::new()
-        .validation_rule(test.selector(), first)
-        .validation_rule(test.selector(), second);
+    let [first, second] = ["first", "second"].map(|id| ValidationRule::new(id, "has(self.metadata.labels)"));
+    let registry =
+        Registry::new().validation_rule(test.selector(), first).validation_rule(test.selector(), second);
     let working = start(&test, registry);
     there(&test, BINDINGS, &of("second")).await;
     let told = || {
@@ -453,9 +370,8 @@ async fn a_policy_covers_all_ways_to_change_an_object(cluster: TestCluster) {
     let few = ValidationRule::new("few", "self.spec.replicas <= 3").message("at most three");
     let bare = "!has(self.spec.ephemeralContainers)";
     let bare = ValidationRule::new("bare", bare).message("nobody looks into it");
-    let registry = Registry::new()
-        .validation_rule("deployments.v1.apps", few)
-        .validation_rule("pods.v1", bare);
+    let registry =
+        Registry::new().validation_rule("deployments.v1.apps", few).validation_rule("pods.v1", bare);
     let working = start(&test, registry);
     for rule in ["few", "bare"] {
         there(&test, BINDINGS, &policy(&test, rule)).await;
@@ -507,8 +423,7 @@ async fn a_policy_about_metadata_keeps_no_status_from_being_told(cluster: TestCl
     there(&test, BINDINGS, &rule).await;
     let namespace = test.cluster.namespace();
     let path = format!("/api/v1/namespaces/{namespace}/pods/one/status?dryRun=All");
-    let told =
-        |labels: Value| json!({"metadata": {"labels": labels}, "status": {"message": "it runs"}});
+    let told = |labels: Value| json!({"metadata": {"labels": labels}, "status": {"message": "it runs"}});
     let refused = async {
         let merge = told(json!({"app": "one"}));
         loop {

@@ -32,18 +32,13 @@ fn nightly(timer: Callback) -> Callback {
 /// Returns the time of the timer's last call, or of its first sight of the object, as stored on the object.
 fn noted(object: &Value) -> Option<Timestamp> {
     let annotations = &object["metadata"]["annotations"];
-    annotations["tester.kopf.rs/last-run.t"]
-        .as_str()?
-        .parse()
-        .ok()
+    annotations["tester.kopf.rs/last-run.t"].as_str()?.parse().ok()
 }
 
 /// Waits until noon, which is far from three o'clock in any season.
 async fn until_noon(test: &TestOperator) {
     test.create("clock", json!({})).await;
-    let object = test
-        .until("it is noted", "clock", |it| noted(it).is_some())
-        .await;
+    let object = test.until("it is noted", "clock", |it| noted(it).is_some()).await;
     let now = noted(&object).expect("it is noted").as_second();
     test.delete("clock").await;
     test.until_gone("clock").await;
@@ -121,9 +116,7 @@ async fn a_slow_run_delays_the_next_ones_and_piles_nothing_up(cluster: TestClust
     working.stop().await;
 }
 
-async fn a_run_that_has_failed_for_good_is_not_made_again_by_the_next_operator(
-    cluster: TestCluster,
-) {
+async fn a_run_that_has_failed_for_good_is_not_made_again_by_the_next_operator(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let registry = || {
         let timer = test.handler("t", |_| async { Err(PermanentError::new("no").into()) });
@@ -187,9 +180,7 @@ async fn has_missed_two_runs(test: &TestOperator) -> Timestamp {
 }
 
 /// Stands for two instances of the operator during a handover.
-async fn a_missed_run_that_another_instance_makes_meanwhile_is_not_made_again(
-    cluster: TestCluster,
-) {
+async fn a_missed_run_that_another_instance_makes_meanwhile_is_not_made_again(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let first = has_missed_two_runs(&test).await;
     let working = test.start(Registry::new().timer(test.selector(), hourly(&test)));

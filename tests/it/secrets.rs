@@ -35,8 +35,7 @@ const SECRETS: (&str, &str) = ("v1", "secrets");
 
 async fn create(test: &TestOperator) {
     let data = json!({"user": "bWU=", "password": OLD});
-    let secret =
-        json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "data": data});
+    let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "data": data});
     test.cluster.create(&secret).await;
     until_handled(test).await;
 }
@@ -67,12 +66,9 @@ fn telling(id: &str, calls: &Calls) -> kopf_rs::Callback {
         let at = |side: Option<&Value>| side.map(|side| side["data"].clone());
         let changes = cause.diff().iter();
         let changes = changes.filter(|it| it.field.parts().first().is_some_and(|it| it == "data"));
-        let changes: Vec<_> = changes
-            .map(|it| json!([it.op.as_str(), it.field.to_string(), it.new]))
-            .collect();
-        calls.note(
-            json!({"old": at(cause.old()), "new": at(cause.new()), "diff": changes}).to_string(),
-        );
+        let changes: Vec<_> =
+            changes.map(|it| json!([it.op.as_str(), it.field.to_string(), it.new])).collect();
+        calls.note(json!({"old": at(cause.old()), "new": at(cause.new()), "diff": changes}).to_string());
         async { Ok(()) }
     })
 }
@@ -86,12 +82,7 @@ async fn handlers_see_the_values_and_the_annotation_does_not_have_them(cluster: 
     create(&test).await;
     let object = set(&test, NEW, "1").await;
     working.stop().await;
-    let told: Vec<Value> = test
-        .calls
-        .all()
-        .iter()
-        .map(|it| it.parse().expect("JSON"))
-        .collect();
+    let told: Vec<Value> = test.calls.all().iter().map(|it| it.parse().expect("JSON")).collect();
     assert_eq!(told.len(), 2, "{told:?}");
     assert_eq!(told[0]["new"], json!({"user": "bWU=", "password": OLD}));
     assert_eq!(told[1]["new"], json!({"user": "bWU=", "password": NEW}));

@@ -66,10 +66,7 @@ async fn only_selected_objects_are_handled(cluster: TestCluster) {
     test.until("it is handled", "after-db", is_handled).await;
     working.stop().await;
     let calls = test.calls.all();
-    assert_eq!(
-        calls,
-        ["create before-web", "create after-web", "create after-db"]
-    );
+    assert_eq!(calls, ["create before-web", "create after-web", "create after-db"]);
     assert!(!is_handled(&test.get("before-db").await));
 }
 
@@ -87,12 +84,10 @@ async fn an_object_that_leaves_its_selector_is_released_and_not_deleted(cluster:
     };
     for name in ["leaves", "stays"] {
         create(&test, name, "web").await;
-        test.until("it is handled", name, |it| is_handled(it) && is_held(it))
-            .await;
+        test.until("it is handled", name, |it| is_handled(it) && is_held(it)).await;
     }
     test.patch("leaves", label("db")).await;
-    test.until("it is released", "leaves", |it| !is_held(it))
-        .await;
+    test.until("it is released", "leaves", |it| !is_held(it)).await;
     test.delete("leaves").await;
     test.until_gone("leaves").await;
     test.delete("stays").await;
@@ -100,10 +95,7 @@ async fn an_object_that_leaves_its_selector_is_released_and_not_deleted(cluster:
     test.calls_until("stays DELETED").await;
     working.stop().await;
     let calls = test.calls.all();
-    let deleted: Vec<_> = calls
-        .iter()
-        .filter(|it| it.to_lowercase().contains("delete"))
-        .collect();
+    let deleted: Vec<_> = calls.iter().filter(|it| it.to_lowercase().contains("delete")).collect();
     assert_eq!(deleted, ["delete stays", "stays DELETED"], "{calls:?}");
     assert!(!calls.contains(&"update leaves".to_owned()), "{calls:?}");
 }
@@ -137,13 +129,8 @@ async fn filters_of_raw_event_handlers_are_sent_to_the_server(cluster: TestClust
     let test = TestOperator::of(cluster).await;
     create(&test, "db", "db").await;
     let both = watching(&test).label("app", "web");
-    let other = test
-        .noting("other")
-        .label("app", "web")
-        .label("tier", PRESENT);
-    let registry = Registry::new()
-        .on_event(test.selector(), both)
-        .on_event(test.selector(), other);
+    let other = test.noting("other").label("app", "web").label("tier", PRESENT);
+    let registry = Registry::new().on_event(test.selector(), both).on_event(test.selector(), other);
     let working = test.start(registry);
     create(&test, "web", "web").await;
     // As LISTED or ADDED, because over TCP the watch may start after the creation.
@@ -158,10 +145,7 @@ async fn filters_of_raw_event_handlers_are_sent_to_the_server(cluster: TestClust
     assert!(calls[0].starts_with("web "), "{calls:?}");
     assert_eq!(calls[1..], ["later ADDED", "later DELETED"]);
     let asked = selectors_asked(&test);
-    assert!(
-        !asked.is_empty() && asked.iter().all(|it| it == "app=web"),
-        "{asked:?}"
-    );
+    assert!(!asked.is_empty() && asked.iter().all(|it| it == "app=web"), "{asked:?}");
 }
 
 /// Returns the label selectors of all lists and watches of the kind.
@@ -218,8 +202,7 @@ async fn a_function_of_the_settings_that_panics_lets_no_object_be_handled(cluste
         .on_event("configmaps", test.noting("event"));
     let operator = test.operator(registry).settings(settings);
     let working = Working::start(&test.cluster, operator);
-    test.line("A function in `settings.watching` has failed")
-        .await;
+    test.line("A function in `settings.watching` has failed").await;
     create(&test, "db", "db").await;
     let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "map"}});
     test.cluster.create(&map).await;
@@ -231,17 +214,12 @@ async fn a_function_of_the_settings_that_panics_lets_no_object_be_handled(cluste
 async fn a_selector_that_cannot_be_understood_is_told_at_the_start(cluster: TestCluster) {
     let test = TestOperator::bare(cluster);
     let settings = Settings::with(|settings| {
-        settings
-            .watching
-            .label_selectors
-            .insert("pods", "app in web");
+        settings.watching.label_selectors.insert("pods", "app in web");
     });
     let registry = Registry::new().on_create(test.selector(), test.noting("create"));
     let operator = test.operator(registry).settings(settings);
     let ended = Working::start(&test.cluster, operator).end().await;
-    let Err(OperatorError::Settings(error)) = ended else {
-        panic!("{ended:?}")
-    };
+    let Err(OperatorError::Settings(error)) = ended else { panic!("{ended:?}") };
     assert_eq!(
         error.to_string(),
         "`watching.label_selectors` for pods: \"app in web\" cannot be understood: `app in web` is no name of a label, such as `app` or `example.com/app`"

@@ -4,9 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use kopf_rs::{
-    Callback, Context, PermanentError, Registry, Settings, Status, TemporaryError, handler,
-};
+use kopf_rs::{Callback, Context, PermanentError, Registry, Settings, Status, TemporaryError, handler};
 use kopf_rs_tests::{TestCluster, scenarios};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -76,8 +74,7 @@ fn has_size(size: u64) -> impl Fn(&Value) -> bool {
 }
 
 async fn put_status(test: &TestOperator, name: &str, status: Value) {
-    test.patch(&format!("{name}/status"), json!({"status": status}))
-        .await;
+    test.patch(&format!("{name}/status"), json!({"status": status})).await;
 }
 
 /// CH48
@@ -272,10 +269,7 @@ async fn the_generation_observed_is_the_one_that_the_call_has_seen(cluster: Test
     let third = |object: &Value| seen(object) == [Some(3); 2];
     test.until("the third is observed", "a", third).await;
     working.stop().await;
-    assert_eq!(
-        test.calls.all(),
-        ["create_fn a", "update_fn a", "update_fn a"]
-    );
+    assert_eq!(test.calls.all(), ["create_fn a", "update_fn a", "update_fn a"]);
 }
 
 /// CH52, its second half: with a status subresource, and without one.
@@ -294,8 +288,7 @@ async fn a_status_write_calls_no_handler_of_changes(cluster: TestCluster) {
         test.patch(&name, json!({"spec": {"size": 2}})).await;
         test.until("it is handled", &name, has_size(2)).await;
         // Events arrive in order, so a call for the status write would have come before this one.
-        test.create(&format!("b-{has_subresource}"), json!({"size": 1}))
-            .await;
+        test.create(&format!("b-{has_subresource}"), json!({"size": 1})).await;
         let last = format!("b-{has_subresource}");
         test.until("it is handled", &last, has_size(1)).await;
         working.stop().await;
@@ -344,16 +337,12 @@ async fn a_field_that_the_schema_lacks_is_told_once_and_not_written_again(cluste
         assert!(told.contains(line), "{told}");
     }
     let lines = test.cluster.lines();
-    assert_eq!(
-        lines.count(|line| line.contains("finished with inconsistencies")),
-        1
-    );
+    assert_eq!(lines.count(|line| line.contains("finished with inconsistencies")), 1);
     let schema = &mut crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
     schema["properties"]["status"]["properties"]["url"] = string;
     test.cluster.apply(&crd.to_string()).await;
     let is_kept = |object: &Value| object["status"]["url"] == "https://example.com";
-    test.until("it is written to the new schema", "a", is_kept)
-        .await;
+    test.until("it is written to the new schema", "a", is_kept).await;
     working.stop().await;
 }
 
@@ -370,9 +359,8 @@ async fn an_empty_value_that_the_server_leaves_out_hides_no_later_one(cluster: T
             Ok(Value::Null)
         })
     };
-    let registry = Registry::new()
-        .on_create("services", route("create"))
-        .on_update("services", route("update"));
+    let registry =
+        Registry::new().on_create("services", route("create")).on_update("services", route("update"));
     let working = test.start(registry);
     let service = json!({
         "apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"},
@@ -403,9 +391,7 @@ fn failing(test: &TestOperator, id: &str) -> Callback {
     test.handler(id, |context: Context| async move {
         let spec = context.spec::<Value>()?;
         match spec["fails"].as_str() {
-            Some("twice") if context.retry() < 2 => {
-                Err(TemporaryError::new("not yet").delay(0.2).into())
-            }
+            Some("twice") if context.retry() < 2 => Err(TemporaryError::new("not yet").delay(0.2).into()),
             Some("for good") => Err(PermanentError::new("never").into()),
             _ => Ok(Value::Null),
         }
@@ -434,8 +420,7 @@ async fn the_outcome_of_handlers_is_shown_as_conditions(cluster: TestCluster) {
     let object = test.until("it is ready", "a", is("True", 1)).await;
     let [_, reason, message, _] = ready(&object);
     assert_eq!([reason, message], ["HandlersSucceeded", ""]);
-    test.patch("a", json!({"spec": {"fails": "for good"}}))
-        .await;
+    test.patch("a", json!({"spec": {"fails": "for good"}})).await;
     let object = test.until("it has failed", "a", is("False", 2)).await;
     let [_, reason, message, _] = ready(&object);
     assert_eq!([reason, message], ["PermanentError", "update_fn: never"]);
@@ -485,8 +470,7 @@ async fn a_ready_condition_of_a_handler_stays_its_own(cluster: TestCluster) {
     test.create("a", json!({"size": 20})).await;
     let object = test.until("it is handled", "a", has_size(20)).await;
     assert_eq!(ready(&object)[..2], ["False", "TooLarge"]);
-    test.patch("a", json!({"spec": {"fails": "for good"}}))
-        .await;
+    test.patch("a", json!({"spec": {"fails": "for good"}})).await;
     let is_stalled = |object: &Value| condition(object, "Stalled")["status"] == "True";
     let object = test.until("it is stalled", "a", is_stalled).await;
     assert_eq!(ready(&object)[..2], ["False", "TooLarge"]);
@@ -543,12 +527,7 @@ async fn sub_handlers_daemons_and_timers_change_the_status_too(cluster: TestClus
     };
     let object = test.until("all are there", "a", has_all).await;
     working.stop().await;
-    assert_eq!(
-        object["status"]["seen"]
-            .as_object()
-            .map(serde_json::Map::len),
-        Some(5)
-    );
+    assert_eq!(object["status"]["seen"].as_object().map(serde_json::Map::len), Some(5));
 }
 
 async fn reconcilers_and_timers_count_for_conditions_too(cluster: TestCluster) {
@@ -572,15 +551,9 @@ async fn reconcilers_and_timers_count_for_conditions_too(cluster: TestCluster) {
         }
     };
     test.create("a", json!({"fails": "twice"})).await;
-    test.until(
-        "it is tried again",
-        "a",
-        says(["False", "keep: not yet"], 1),
-    )
-    .await;
+    test.until("it is tried again", "a", says(["False", "keep: not yet"], 1)).await;
     test.until("it is ready", "a", says(["True", ""], 1)).await;
-    test.patch("a", json!({"spec": {"fails": "for good"}}))
-        .await;
+    test.patch("a", json!({"spec": {"fails": "for good"}})).await;
     let has_failed = says(["False", "update_fn: never"], 2);
     let object = test.until("both have failed", "a", has_failed).await;
     assert_eq!(condition(&object, "Stalled")["status"], "True");
@@ -589,8 +562,7 @@ async fn reconcilers_and_timers_count_for_conditions_too(cluster: TestCluster) {
     let object = test.until("it is ready", "a", says(["True", ""], 3)).await;
     assert_eq!(*condition(&object, "Stalled"), Value::Null);
     test.patch("a", json!({"spec": {"ticks": false}})).await;
-    test.until("the timer fails", "a", says(["False", "tick_fn: no"], 4))
-        .await;
+    test.until("the timer fails", "a", says(["False", "tick_fn: no"], 4)).await;
     test.patch("a", json!({"spec": {"ticks": true}})).await;
     test.until("it is ready", "a", says(["True", ""], 5)).await;
     working.stop().await;

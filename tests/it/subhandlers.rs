@@ -107,9 +107,7 @@ where
 fn progress(object: &Value) -> Vec<String> {
     let annotations = object["metadata"]["annotations"].as_object();
     let keys = annotations.into_iter().flatten().map(|(key, _)| key);
-    keys.filter_map(|key| key.strip_prefix("tester.kopf.rs/parent"))
-        .map(str::to_owned)
-        .collect()
+    keys.filter_map(|key| key.strip_prefix("tester.kopf.rs/parent")).map(str::to_owned).collect()
 }
 
 async fn a_childs_filter_that_panics_fails_its_parent_for_a_while(cluster: TestCluster) {
@@ -156,18 +154,10 @@ async fn a_parent_is_done_when_its_children_are(cluster: TestCluster) {
         json!({"parent": "done", "parent/one": {"tries": 1}, "parent/two": {"tries": 2}})
     );
     working.stop().await;
-    let expected = [
-        "parent 0",
-        "parent/one 0",
-        "parent 0",
-        "parent/two 0",
-        "parent 0",
-        "parent/two 1",
-    ];
+    let expected = ["parent 0", "parent/one 0", "parent 0", "parent/two 0", "parent 0", "parent/two 1"];
     assert_eq!(test.calls.all(), expected);
     test.line("Handler 'parent' succeeded.").await;
-    test.line("Creation is processed: 1 succeeded; 0 failed.")
-        .await;
+    test.line("Creation is processed: 1 succeeded; 0 failed.").await;
 }
 
 async fn what_follows_the_execution_is_reached_once(cluster: TestCluster) {
@@ -189,16 +179,10 @@ async fn what_follows_the_execution_is_reached_once(cluster: TestCluster) {
     });
     let working = test.start(Registry::new().on_create(test.selector(), parent));
     test.create("o", json!({})).await;
-    test.until("it is handled", "o", |object| {
-        is_handled(object) && object["spec"]["size"] == 7
-    })
-    .await;
+    test.until("it is handled", "o", |object| is_handled(object) && object["spec"]["size"] == 7).await;
     working.stop().await;
     let count = |text: &str| test.calls.all().iter().filter(|call| *call == text).count();
-    assert_eq!(
-        (count("after"), count("parent/a 0"), count("parent/c 1")),
-        (1, 1, 1)
-    );
+    assert_eq!((count("after"), count("parent/a 0"), count("parent/c 1")), (1, 1, 1));
     assert!(count("before") >= 6);
 }
 
@@ -206,12 +190,9 @@ async fn a_failed_child_fails_its_parent_when_the_others_are_done(cluster: TestC
     let test = TestOperator::of(cluster).await;
     let parent = parent(&test, |cause, calls| {
         let subs = cause.subhandlers()?;
-        subs.add(handler("bad", |_| async {
-            Err::<(), _>(PermanentError::new("no way").into())
-        }));
-        let broken = handler("broken", |_| async {
-            Err::<(), _>(std::io::Error::other("no such file").into())
-        });
+        subs.add(handler("bad", |_| async { Err::<(), _>(PermanentError::new("no way").into()) }));
+        let broken =
+            handler("broken", |_| async { Err::<(), _>(std::io::Error::other("no such file").into()) });
         subs.add(broken.retries(1));
         subs.add(child("limited", calls, 9).retries(2));
         let slow = handler("slow", |_| std::future::pending::<HandlerResult>());
@@ -226,13 +207,7 @@ async fn a_failed_child_fails_its_parent_when_the_others_are_done(cluster: TestC
     assert_eq!(object["status"], json!({"parent/good": {"tries": 2}}));
     let report = working.stop().await;
     let failed = report.failed.iter().map(|it| it.handler.as_str());
-    let expected = [
-        "parent",
-        "parent/bad",
-        "parent/broken",
-        "parent/limited",
-        "parent/slow",
-    ];
+    let expected = ["parent", "parent/bad", "parent/broken", "parent/limited", "parent/slow"];
     assert!(failed.collect::<BTreeSet<_>>().iter().eq(&expected));
     let line = "Handler 'parent' failed permanently: sub-handlers have failed: 'parent/bad' (no way), 'parent/broken' (no such file), \
                 'parent/limited' (not yet), 'parent/slow' (has timed out after 0:00:01)";
@@ -251,10 +226,7 @@ async fn failures_are_ignored_where_it_is_said(cluster: TestCluster) {
     let working = test.start(Registry::new().on_create(test.selector(), parent.retries(1)));
     test.create("o", json!({})).await;
     let object = test.until("it is handled", "o", is_handled).await;
-    assert_eq!(
-        object["status"],
-        json!({"parent": "done", "parent/good": {"tries": 1}})
-    );
+    assert_eq!(object["status"], json!({"parent": "done", "parent/good": {"tries": 1}}));
     working.stop().await;
 }
 
@@ -280,15 +252,9 @@ async fn children_have_children(cluster: TestCluster) {
     let between = test.until("all levels", "o", deep).await;
     let record = &between["metadata"]["annotations"]["tester.kopf.rs/parent"];
     let record: Value = serde_json::from_str(record.as_str().expect("text")).expect("JSON");
-    assert_eq!(
-        record["subrefs"],
-        json!(["parent/middle", "parent/middle/leaf"])
-    );
+    assert_eq!(record["subrefs"], json!(["parent/middle", "parent/middle/leaf"]));
     let object = test.until("it is handled", "o", is_handled).await;
-    assert_eq!(
-        object["status"],
-        json!({"parent/middle/leaf": {"tries": 2}})
-    );
+    assert_eq!(object["status"], json!({"parent/middle/leaf": {"tries": 2}}));
     assert_eq!(object["metadata"]["annotations"]["middle"], "was here");
     assert!(progress(&object).is_empty());
     working.stop().await;
@@ -315,16 +281,10 @@ async fn children_have_filters_and_lifecycles(cluster: TestCluster) {
     test.until("it is handled", "o", is_handled).await;
     test.patch("o", json!({"spec": {"a": 2}})).await;
     test.calls.until(4).await;
-    test.line("Updating is processed: 1 succeeded; 0 failed.")
-        .await;
+    test.line("Updating is processed: 1 succeeded; 0 failed.").await;
     working.stop().await;
     let id = "parent/spec";
-    let expected = [
-        "created o".into(),
-        "parent 0".into(),
-        format!("{id}/of_a 0"),
-        format!("{id}/big 0"),
-    ];
+    let expected = ["created o".into(), "parent 0".into(), format!("{id}/of_a 0"), format!("{id}/big 0")];
     assert_eq!(test.calls.all(), expected);
 }
 
@@ -343,30 +303,16 @@ async fn a_finished_child_is_not_called_again_after_a_kill(cluster: TestCluster)
     test.create("o", json!({})).await;
     let tried = |object: &Value| {
         let record = &object["metadata"]["annotations"]["tester.kopf.rs/parent.two"];
-        record
-            .as_str()
-            .is_some_and(|text| text.contains("\"retries\":1"))
+        record.as_str().is_some_and(|text| text.contains("\"retries\":1"))
     };
     test.until("an attempt is written", "o", tried).await;
     first.kill().await;
     let second = test.start(registry());
     test.until("it is handled", "o", is_handled).await;
     second.stop().await;
-    let children = test
-        .calls
-        .all()
-        .into_iter()
-        .filter(|call| call.starts_with("parent/"));
+    let children = test.calls.all().into_iter().filter(|call| call.starts_with("parent/"));
     let children: Vec<_> = children.collect();
-    assert_eq!(
-        children,
-        [
-            "parent/one 0",
-            "parent/two 0",
-            "parent/two 1",
-            "parent/two 2"
-        ]
-    );
+    assert_eq!(children, ["parent/one 0", "parent/two 0", "parent/two 1", "parent/two 2"]);
 }
 
 /// A handler that records its `new` value, and fails with this delay at the first change.
@@ -385,9 +331,7 @@ fn told(id: &str, calls: &Calls, delay: u32) -> Callback {
     })
 }
 
-async fn a_child_that_has_finished_on_another_state_is_called_again_after_a_kill(
-    cluster: TestCluster,
-) {
+async fn a_child_that_has_finished_on_another_state_is_called_again_after_a_kill(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let start = || {
         let calls = test.calls.clone();
@@ -481,11 +425,7 @@ async fn whoever_has_changed_the_object_is_not_called_again_after_a_kill(cluster
     second.stop().await;
     let calls = test.calls.all();
     let make = calls.iter().filter(|call| **call == "make").count();
-    assert_eq!(
-        (make, &*calls[calls.len() - 1]),
-        (1, "update_fn o"),
-        "{calls:?}"
-    );
+    assert_eq!((make, &*calls[calls.len() - 1]), (1, "update_fn o"), "{calls:?}");
 }
 
 async fn a_second_change_calls_all_children_again(cluster: TestCluster) {
@@ -496,30 +436,20 @@ async fn a_second_change_calls_all_children_again(cluster: TestCluster) {
         let (calls, door) = (calls.clone(), door.clone());
         async move {
             let subs = cause.subhandlers()?;
-            let size = cause
-                .new()
-                .map(|new| new["spec"]["size"].clone())
-                .unwrap_or_default();
+            let size = cause.new().map(|new| new["spec"]["size"].clone()).unwrap_or_default();
             subs.add(handler("one", move |_| {
                 calls.note(format!("one {size}"));
                 async { Ok(()) }
             }));
             subs.add(handler("two", move |_| {
                 let open = door.load(Ordering::SeqCst);
-                async move {
-                    if open {
-                        Ok(())
-                    } else {
-                        Err(TemporaryError::new("closed").delay(1).into())
-                    }
-                }
+                async move { if open { Ok(()) } else { Err(TemporaryError::new("closed").delay(1).into()) } }
             }));
             Ok(())
         }
     });
-    let registry = Registry::new()
-        .on_create(test.selector(), test.noting("created"))
-        .on_update(test.selector(), parent);
+    let registry =
+        Registry::new().on_create(test.selector(), test.noting("created")).on_update(test.selector(), parent);
     let working = test.start(registry);
     test.create("o", json!({"size": 1})).await;
     test.until("it is handled", "o", is_handled).await;
@@ -570,10 +500,8 @@ async fn misused_children_are_told(cluster: TestCluster) {
         .line("Handler 'timed' failed permanently: sub-handler 'ticking': `interval` is not an option of sub-handlers")
         .await;
     test.line("there are two sub-handlers 'parent/twin'").await;
-    test.line(
-        "Handler 'raw' failed permanently: sub-handlers need a parent that is called for a change",
-    )
-    .await;
+    test.line("Handler 'raw' failed permanently: sub-handlers need a parent that is called for a change")
+        .await;
     working.stop().await;
 }
 

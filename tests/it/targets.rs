@@ -31,8 +31,7 @@ async fn calls_of(test: &TestOperator, before: usize, count: usize) -> Vec<Strin
 async fn watched(test: &TestOperator, name: &str, first: &Value) {
     let before = test.calls.all().len();
     let call = format!("r {name}");
-    test.create(name, json!({"secret": first["metadata"]["name"]}))
-        .await;
+    test.create(name, json!({"secret": first["metadata"]["name"]})).await;
     assert_eq!(calls_of(test, before, 1).await, [&*call]);
     test.cluster.create(first).await;
     assert_eq!(calls_of(test, before + 1, 1).await, [&*call]);
@@ -47,11 +46,7 @@ async fn a_change_of_what_is_referred_to_calls_those_whom_it_concerns(cluster: T
         Ok::<_, HandlerError>(secret.map(|secret| (secret, name)))
     });
     let owners = |it: &Cause| {
-        assert_eq!(
-            it.body().get("data"),
-            None,
-            "the value is nobody's business here"
-        );
+        assert_eq!(it.body().get("data"), None, "the value is nobody's business here");
         let index: Index<String, String> = it.index("by_secret").expect("there is one");
         index.get(it.name()).iter().cloned().collect::<Vec<_>>()
     };
@@ -66,11 +61,7 @@ async fn a_change_of_what_is_referred_to_calls_those_whom_it_concerns(cluster: T
     test.cluster.patch("secrets", "s", &edit).await;
     assert_eq!(calls_of(&test, 4, 1).await, ["r a"]);
     test.patch("a", json!({"spec": {"secret": "t"}})).await;
-    assert_eq!(
-        calls_of(&test, 5, 1).await,
-        ["r a"],
-        "the object has changed"
-    );
+    assert_eq!(calls_of(&test, 5, 1).await, ["r a"], "the object has changed");
     test.cluster.create(&secret("t", "1")).await;
     assert_eq!(calls_of(&test, 6, 1).await, ["r a"]);
     test.cluster.delete("secrets", "t").await;
@@ -100,9 +91,7 @@ async fn those_of_before_and_of_now_are_called(cluster: TestCluster) {
     let move_to = |of: &str| json!({"metadata": {"labels": {"of": of}}});
     test.cluster.patch("configmaps", "m", &move_to("b")).await;
     assert_eq!(calls_of(&test, 5, 2).await, ["r a", "r b"]);
-    test.cluster
-        .patch("configmaps", "m", &move_to("nobody"))
-        .await;
+    test.cluster.patch("configmaps", "m", &move_to("nobody")).await;
     assert_eq!(calls_of(&test, 7, 1).await, ["r b"]);
     test.cluster.patch("configmaps", "m", &move_to("c")).await;
     assert_eq!(calls_of(&test, 8, 1).await, ["r c"]);

@@ -95,14 +95,8 @@ async fn an_interval_counts_from_the_end_of_a_call(cluster: TestCluster) {
 async fn a_sharp_interval_counts_from_begin_to_begin(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let registry = Registry::new()
-        .timer(
-            test.selector(),
-            timed(&test, "short", 3).interval(1).sharp(),
-        )
-        .timer(
-            test.selector(),
-            timed(&test, "long", 13).interval(1).sharp(),
-        );
+        .timer(test.selector(), timed(&test, "short", 3).interval(1).sharp())
+        .timer(test.selector(), timed(&test, "long", 13).interval(1).sharp());
     let working = test.start(registry);
     test.create("a", json!({})).await;
     test.calls.until(9).await;
@@ -153,8 +147,7 @@ async fn an_idle_timer_waits_until_its_object_is_left_alone(cluster: TestCluster
         working.stop().await;
         assert_eq!(seconds(&test, name), [0.0, 1.0, 2.0, 4.5], "{name}");
         test.delete(name).await;
-        test.patch(name, json!({"metadata": {"finalizers": null}}))
-            .await;
+        test.patch(name, json!({"metadata": {"finalizers": null}})).await;
         test.until_gone(name).await;
     }
 }
@@ -228,8 +221,7 @@ async fn a_permanent_error_ends_a_timer_until_its_object_is_changed(cluster: Tes
     test.line("Timer 't' failed permanently: no").await;
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert_eq!(test.calls.all(), ["t a"]);
-    test.until("it is let go", "a", |object| !is_held(object))
-        .await;
+    test.until("it is let go", "a", |object| !is_held(object)).await;
     test.patch("a", json!({"spec": {"size": 1}})).await;
     test.calls.until(2).await;
     tokio::time::sleep(Duration::from_secs(60)).await;
@@ -243,8 +235,7 @@ async fn a_timer_without_a_schedule_is_called_once(cluster: TestCluster) {
     test.create("a", json!({})).await;
     test.line("Timer 't' has exited on its own").await;
     test.patch("a", json!({"spec": {"size": 1}})).await;
-    test.until("it is let go", "a", |object| !is_held(object))
-        .await;
+    test.until("it is let go", "a", |object| !is_held(object)).await;
     working.stop().await;
     assert_eq!(test.calls.all(), ["t a"]);
 }
@@ -272,8 +263,7 @@ async fn a_timer_in_a_call_is_waited_for(cluster: TestCluster) {
     test.calls.until(1).await;
     test.until("it is held", "a", is_held).await;
     test.delete("a").await;
-    test.line("Timer 't' is told to exit: RESOURCE_DELETED.")
-        .await;
+    test.line("Timer 't' is told to exit: RESOURCE_DELETED.").await;
     assert!(is_held(&test.get("a").await));
     gate.open(1);
     test.until_gone("a").await;
@@ -342,10 +332,7 @@ async fn first_calls_are_spread_over_the_interval(cluster: TestCluster) {
     let created = Instant::now();
     test.create("new", json!({})).await;
     test.calls.until(41).await;
-    assert!(
-        created.elapsed() < Duration::from_secs(1),
-        "a new one is not held back"
-    );
+    assert!(created.elapsed() < Duration::from_secs(1), "a new one is not held back");
     working.stop().await;
 }
 
@@ -360,15 +347,10 @@ async fn a_timer_sees_what_its_object_is_like_then(cluster: TestCluster) {
     let working = test.start(Registry::new().timer(test.selector(), timer.interval(by_object)));
     test.create("a", json!({"size": 1, "every": 30})).await;
     test.calls.until(1).await;
-    test.patch("a", json!({"spec": {"size": 2, "every": 2}}))
-        .await;
+    test.patch("a", json!({"spec": {"size": 2, "every": 2}})).await;
     let waited = Instant::now();
     test.calls.until(2).await;
-    assert_eq!(
-        waited.elapsed().as_secs(),
-        30,
-        "as it was when that was asked"
-    );
+    assert_eq!(waited.elapsed().as_secs(), 30, "as it was when that was asked");
     let waited = Instant::now();
     test.calls.until(3).await;
     assert_eq!(waited.elapsed().as_secs(), 2);
@@ -376,9 +358,7 @@ async fn a_timer_sees_what_its_object_is_like_then(cluster: TestCluster) {
     assert_eq!(test.calls.all(), ["1", "2", "2"]);
 }
 
-async fn a_timer_of_an_object_that_may_not_be_read_goes_on_with_its_next_event(
-    cluster: TestCluster,
-) {
+async fn a_timer_of_an_object_that_may_not_be_read_goes_on_with_its_next_event(cluster: TestCluster) {
     use kopf_rs_apiserver::{Fault, Verb};
     let test = TestOperator::of(cluster).await;
     let server = test.cluster.in_process().expect("it is in the process");
@@ -408,9 +388,8 @@ async fn what_is_due_of_an_object_that_may_not_be_read_goes_on_once_it_may(clust
         }
         Ok(json!({"made": true}))
     });
-    let registry = Registry::new()
-        .timer(test.selector(), test.noting("t").interval(5))
-        .daemon(test.selector(), daemon);
+    let registry =
+        Registry::new().timer(test.selector(), test.noting("t").interval(5)).daemon(test.selector(), daemon);
     let working = test.start(registry);
     test.create("a", json!({})).await;
     test.line("cannot read objects of this kind").await;
@@ -419,18 +398,10 @@ async fn what_is_due_of_an_object_that_may_not_be_read_goes_on_once_it_may(clust
     let reads = forbidden[0].hits();
     assert!((2..12).contains(&reads), "{reads} reads in a minute");
     drop(forbidden);
-    test.until("the daemon is called again", "a", |object| {
-        object["status"]["d"]["made"] == true
-    })
-    .await;
+    test.until("the daemon is called again", "a", |object| object["status"]["d"]["made"] == true).await;
     test.calls.until(6).await;
     working.stop().await;
-    let ticks = test
-        .calls
-        .all()
-        .iter()
-        .filter(|call| call.starts_with("t "))
-        .count();
+    let ticks = test.calls.all().iter().filter(|call| call.starts_with("t ")).count();
     assert!(ticks >= 3, "{:?}", test.calls.all());
 }
 
@@ -477,8 +448,7 @@ async fn functions_that_panic_over_a_span_of_time_hold_up_nothing_else(cluster: 
     let working = test.start(registry);
     let created = Instant::now();
     test.create("a", json!({})).await;
-    test.until("its result is written", "a", |it| it["status"]["t"] == 1)
-        .await;
+    test.until("its result is written", "a", |it| it["status"]["t"] == 1).await;
     test.until("it is handled", "a", is_handled).await;
     assert!(created.elapsed() < Duration::from_secs(5));
     let line = "The function that says the interval of Timer 't' panicked";
@@ -513,11 +483,7 @@ async fn an_operator_that_is_to_end_calls_each_timer_once(cluster: TestCluster) 
     let operator = test.operator(registry).once();
     let report = Working::start(&test.cluster, operator).end().await;
     let report = report.expect("it ends well");
-    assert_eq!(
-        (report.failed.len(), report.unserved.len()),
-        (0, 0),
-        "{report:?}"
-    );
+    assert_eq!((report.failed.len(), report.unserved.len()), (0, 0), "{report:?}");
     assert!(begun.elapsed() < Duration::from_secs(30));
     for name in ["a", "b"] {
         let object = test.get(name).await;
@@ -532,9 +498,7 @@ async fn an_operator_that_is_to_end_calls_each_timer_once(cluster: TestCluster) 
     }
 }
 
-async fn an_operator_that_is_to_end_reports_timers_that_fail_or_do_not_return(
-    cluster: TestCluster,
-) {
+async fn an_operator_that_is_to_end_reports_timers_that_fail_or_do_not_return(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     test.create("a", json!({})).await;
     let failing = test.handler("fails", |_| async { Err(PermanentError::new("no").into()) });
@@ -544,17 +508,12 @@ async fn an_operator_that_is_to_end_reports_timers_that_fail_or_do_not_return(
     let report = report.expect("it ends well");
     assert_eq!(report.failed.len(), 1, "{report:?}");
     let hanging = test.waiting("hangs", &Gate::closed()).interval(60);
-    let operator = test
-        .operator(Registry::new().timer(test.selector(), hanging))
-        .once();
+    let operator = test.operator(Registry::new().timer(test.selector(), hanging)).once();
     let working = Working::start(&test.cluster, operator);
     test.calls.until(2).await;
     let report = working.stop().await;
     let told = report.unserved.join("\n");
-    assert!(
-        told.contains("its handlers had not finished: 'hangs'"),
-        "{report:?}"
-    );
+    assert!(told.contains("its handlers had not finished: 'hangs'"), "{report:?}");
 }
 
 async fn a_timer_that_runs_on_is_not_advised_an_option_of_daemons(cluster: TestCluster) {
@@ -601,9 +560,6 @@ async fn an_interval_of_zero_or_less_is_told_at_the_start(cluster: TestCluster) 
         let working = test.start(Registry::new().timer(test.selector(), timer));
         let error = working.end().await.expect_err("it does not start");
         let said = error.to_string();
-        assert!(
-            said.contains("an `interval` of zero, or a negative one"),
-            "{said}"
-        );
+        assert!(said.contains("an `interval` of zero, or a negative one"), "{said}");
     }
 }

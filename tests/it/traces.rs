@@ -63,18 +63,8 @@ impl Collector {
     fn service(&self) -> Option<String> {
         let received = self.received.lock().unwrap_or_else(PoisonError::into_inner);
         let resource = received.first()?.resource_spans.first()?.resource.clone()?;
-        let named =
-            |it: &&opentelemetry_proto::tonic::common::v1::KeyValue| it.key == "service.name";
-        text(
-            resource
-                .attributes
-                .iter()
-                .find(named)?
-                .value
-                .as_ref()?
-                .value
-                .as_ref()?,
-        )
+        let named = |it: &&opentelemetry_proto::tonic::common::v1::KeyValue| it.key == "service.name";
+        text(resource.attributes.iter().find(named)?.value.as_ref()?.value.as_ref()?)
     }
 }
 
@@ -90,9 +80,7 @@ async fn receive(
     };
     let known = ExportTraceServiceRequest::decode(body.unwrap_or_default());
     if let (true, Ok(known)) = (path == "/v1/traces", known) {
-        kept.lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(known);
+        kept.lock().unwrap_or_else(PoisonError::into_inner).push(known);
     }
     let mut response = Response::new(Full::default());
     *response.status_mut() = code;
@@ -134,15 +122,7 @@ async fn handled(test: &TestOperator, what: &str, variables: &[(&str, &str)]) ->
 /// Runs the operator until no object has work left.
 async fn run(test: &TestOperator, variables: &[(&str, &str)]) -> Ended {
     let kubeconfig = test.cluster.kubeconfig().to_str().expect("Unicode");
-    let args = [
-        "--once",
-        "--log-format",
-        "json",
-        "-n",
-        test.cluster.namespace(),
-        "--kubeconfig",
-        kubeconfig,
-    ];
+    let args = ["--once", "--log-format", "json", "-n", test.cluster.namespace(), "--kubeconfig", kubeconfig];
     let mut command = operator("obey", &args);
     command.envs(variables.iter().copied());
     ended(command).await
@@ -158,19 +138,13 @@ async fn a_cycle_is_one_trace(cluster: TestCluster) {
     let root = only(&spans, "handle configmaps");
     assert_eq!(root.kind(), SpanKind::Consumer);
     assert!(root.parent_span_id.is_empty());
-    assert_eq!(
-        attribute(root, "kopf_rs.object.name").as_deref(),
-        Some("one")
-    );
+    assert_eq!(attribute(root, "kopf_rs.object.name").as_deref(), Some("one"));
     let namespace = attribute(root, "k8s.namespace.name");
     assert_eq!(namespace.as_deref(), Some(test.cluster.namespace()));
     assert!(attribute(root, "kopf_rs.change.age_ms").is_some());
     let call = only(&spans, "handler obey");
     assert_eq!(call.parent_span_id, root.span_id);
-    assert_eq!(
-        attribute(call, "kopf_rs.outcome").as_deref(),
-        Some("success")
-    );
+    assert_eq!(attribute(call, "kopf_rs.outcome").as_deref(), Some("success"));
     assert_eq!(attribute(call, "kopf_rs.attempt").as_deref(), Some("1"));
     assert_eq!(attribute(call, "kopf_rs.reason").as_deref(), Some("create"));
     // Only the write belongs to the cycle: lists and watches have no trace.
@@ -182,9 +156,7 @@ async fn a_cycle_is_one_trace(cluster: TestCluster) {
     assert_eq!(code.as_deref(), Some("200"));
     assert!(spans.iter().all(|it| it.trace_id == root.trace_id));
     let line = ended.said.lines().find(|it| it.contains("seen plainly"));
-    let line: Value = line
-        .and_then(|it| serde_json::from_str(it).ok())
-        .expect("a line");
+    let line: Value = line.and_then(|it| serde_json::from_str(it).ok()).expect("a line");
     assert_eq!(line["trace_id"], hex(&root.trace_id));
     assert_eq!(line["span_id"], hex(&call.span_id));
     assert_eq!(line["trace_flags"], "01");
@@ -197,10 +169,7 @@ async fn attempts_that_follow_each_other_are_linked_traces(cluster: TestCluster)
     let ended = handled(&test, "retry once", &[(ENDPOINT, &collector.url)]).await;
     ended.with(0, &["Handler 'obey' succeeded."]);
     let spans = collector.spans();
-    let mut calls: Vec<&Span> = spans
-        .iter()
-        .filter(|it| it.name == "handler obey")
-        .collect();
+    let mut calls: Vec<&Span> = spans.iter().filter(|it| it.name == "handler obey").collect();
     calls.sort_by_key(|it| it.start_time_unix_nano);
     let [first, second] = calls[..] else {
         panic!("{} calls", calls.len());
@@ -217,23 +186,13 @@ async fn attempts_that_follow_each_other_are_linked_traces(cluster: TestCluster)
         panic!("{:?}", cycle_of(second).links);
     };
     let former = cycle_of(first);
-    assert_eq!(
-        (&link.trace_id, &link.span_id),
-        (&former.trace_id, &former.span_id)
-    );
+    assert_eq!((&link.trace_id, &link.span_id), (&former.trace_id, &former.span_id));
     let lines = ended.said.lines().filter(|it| it.contains("'obey'"));
-    let traces = lines.filter_map(|it| {
-        serde_json::from_str::<Value>(it).ok()?["trace_id"]
-            .as_str()
-            .map(str::to_owned)
-    });
+    let traces = lines
+        .filter_map(|it| serde_json::from_str::<Value>(it).ok()?["trace_id"].as_str().map(str::to_owned));
     let traces: std::collections::BTreeSet<_> = traces.collect();
     let expected = [first, second].map(|it| hex(&it.trace_id));
-    assert_eq!(
-        traces,
-        expected.into(),
-        "the lines of both have their traces"
-    );
+    assert_eq!(traces, expected.into(), "the lines of both have their traces");
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -270,12 +229,7 @@ async fn a_collector_that_refuses_or_hangs_costs_nothing_but_spans(cluster: Test
 async fn a_wish_that_cannot_be_met_is_told(cluster: TestCluster) {
     let test = TestOperator::bare(cluster);
     let grpc = ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc");
-    let ended = handled(
-        &test,
-        "nothing",
-        &[(ENDPOINT, "http://127.0.0.1:4317"), grpc],
-    )
-    .await;
+    let ended = handled(&test, "nothing", &[(ENDPOINT, "http://127.0.0.1:4317"), grpc]).await;
     let told = "expected `http/protobuf` in OTEL_EXPORTER_OTLP_PROTOCOL, found `grpc`";
     ended.with(0, &["Handler 'obey' succeeded.", told]);
 }

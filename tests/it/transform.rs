@@ -40,10 +40,7 @@ async fn lists_are_added_to_and_the_status_goes_along(cluster: TestCluster) {
     let object = test.until("it is handled", "o", is_handled).await;
     assert_eq!(object["spec"]["items"], json!(["one", "two", "three"]));
     assert_eq!(object["metadata"]["labels"]["merged"], "yes");
-    assert_eq!(
-        object["status"],
-        json!({"seen": "yes", "create_fn": {"made": true}})
-    );
+    assert_eq!(object["status"], json!({"seen": "yes", "create_fn": {"made": true}}));
     test.delete("o").await;
     test.until_gone("o").await;
     working.stop().await;
@@ -54,11 +51,7 @@ async fn a_faster_writer_is_not_overwritten(cluster: TestCluster) {
     let calls = test.calls.clone();
     let (client, path) = (
         test.cluster.client(),
-        format!(
-            "/apis/{}/v1/namespaces/{}/kopfexamples/o",
-            test.group,
-            test.cluster.namespace()
-        ),
+        format!("/apis/{}/v1/namespaces/{}/kopfexamples/o", test.group, test.cluster.namespace()),
     );
     let create = handler("create_fn", move |cause: Context| {
         calls.note("create");
@@ -71,11 +64,8 @@ async fn a_faster_writer_is_not_overwritten(cluster: TestCluster) {
                     }
                 });
             });
-            let body = json!({"spec": {"items": ["theirs"]}})
-                .to_string()
-                .into_bytes();
-            let request =
-                http::Request::patch(path).header("content-type", "application/merge-patch+json");
+            let body = json!({"spec": {"items": ["theirs"]}}).to_string().into_bytes();
+            let request = http::Request::patch(path).header("content-type", "application/merge-patch+json");
             client.request::<Value>(request.body(body)?).await?;
             Ok(())
         }
@@ -104,9 +94,7 @@ async fn a_function_that_panics_is_told_and_left_out(cluster: TestCluster) {
     test.create("o", json!({"a": 1})).await;
     let object = test.until("it is handled", "o", is_handled).await;
     assert_eq!(object["spec"], json!({"a": 1, "whole": "done"}));
-    let line = test
-        .line("A patch function of 'create_fn' is skipped: it panicked: ")
-        .await;
+    let line = test.line("A patch function of 'create_fn' is skipped: it panicked: ").await;
     assert!(line.contains("out of ideas"), "{line}");
     working.stop().await;
 }
@@ -158,10 +146,7 @@ async fn a_function_that_changes_nothing_makes_no_write(cluster: TestCluster) {
     test.create("o", json!({"a": 1})).await;
     test.line("Handler 'event_fn' succeeded.").await;
     test.create("changed", json!({"a": 2})).await;
-    test.until("it is changed", "changed", |object| {
-        object["spec"]["a"] == 1
-    })
-    .await;
+    test.until("it is changed", "changed", |object| object["spec"]["a"] == 1).await;
     test.assert_writes("changed", 1).await;
     assert_eq!(test.writes("o").await, 0);
     working.stop().await;
@@ -190,35 +175,23 @@ async fn what_the_operator_keeps_is_out_of_reach(cluster: TestCluster) {
     let working = test.start(registry);
     test.create("o", json!({"a": 1})).await;
     let object = test.until("it is handled", "o", is_settled).await;
-    assert_eq!(
-        object["metadata"]["finalizers"],
-        json!(["tester.kopf.rs/finalizer"])
-    );
+    assert_eq!(object["metadata"]["finalizers"], json!(["tester.kopf.rs/finalizer"]));
     assert_eq!(test.calls.all(), ["create_fn o", "late_fn o"]);
-    let line = test
-        .line("A handler has patched metadata.annotations.")
-        .await;
+    let line = test.line("A handler has patched metadata.annotations.").await;
     assert!(line.contains("metadata.finalizers"), "{line}");
-    assert!(
-        line.contains("which belongs to the operator: this part of the patch is ignored"),
-        "{line}"
-    );
+    assert!(line.contains("which belongs to the operator: this part of the patch is ignored"), "{line}");
     // One for the finalizer, one per handler, and one for the change that the patch function makes.
     test.assert_writes("o", 5).await;
     test.delete("o").await;
     test.until_gone("o").await;
     working.stop().await;
-    assert_eq!(
-        test.calls.all(),
-        ["create_fn o", "late_fn o", "delete_fn o"]
-    );
+    assert_eq!(test.calls.all(), ["create_fn o", "late_fn o", "delete_fn o"]);
 }
 
 /// Returns whether the annotation of the patch function is part of the state handled last.
 fn is_settled(object: &Value) -> bool {
     let handled = last_handled(object).unwrap_or_default();
-    object["metadata"]["annotations"]["x"] == "y"
-        && handled["metadata"]["annotations"] == json!({"x": "y"})
+    object["metadata"]["annotations"]["x"] == "y" && handled["metadata"]["annotations"] == json!({"x": "y"})
 }
 
 async fn what_storages_keep_is_out_of_reach_too(cluster: TestCluster) {

@@ -33,10 +33,7 @@ const AT_ONCE: usize = 12;
 #[test]
 fn kopf_and_this_do_the_same() {
     let wanted = std::env::var("KOPF_RS_TWIN").unwrap_or_default();
-    let scenarios = whole_files(
-        |it| it.name.contains(&wanted) || it.file.contains(&wanted),
-        Scenario::all(),
-    );
+    let scenarios = whole_files(|it| it.name.contains(&wanted) || it.file.contains(&wanted), Scenario::all());
     let names: BTreeSet<&str> = scenarios.iter().map(|it| it.name.as_str()).collect();
     assert_eq!(names.len(), scenarios.len(), "two scenarios of one name");
     let Some(kopf) = under_kopf("twin", &scenarios, wanted.is_empty()) else {
@@ -49,12 +46,11 @@ fn kopf_and_this_do_the_same() {
     let results: Vec<Played> = pairs
         .map(|(scenario, (kopf, ours))| {
             let kopf = kopf?;
-            ours.and_then(|ours| judge(scenario, &kopf, &ours))
-                .or_else(|why| {
-                    // Some scenarios depend on moments a second apart, which a busy machine may miss, so a failed one runs again alone.
-                    say(&format!("{}: once more, alone:\n{why}", scenario.name));
-                    judge(scenario, &kopf, &half(Who::Ours, scenario)?)
-                })
+            ours.and_then(|ours| judge(scenario, &kopf, &ours)).or_else(|why| {
+                // Some scenarios depend on moments a second apart, which a busy machine may miss, so a failed one runs again alone.
+                say(&format!("{}: once more, alone:\n{why}", scenario.name));
+                judge(scenario, &kopf, &half(Who::Ours, scenario)?)
+            })
         })
         .collect();
     report(&scenarios, &results);
@@ -101,11 +97,7 @@ fn halves(who: Who, scenarios: &[Scenario]) -> Vec<Half> {
 fn half(who: Who, scenario: &Scenario) -> Half {
     let mut seen = Err("it did not end".to_owned());
     let side = async |cluster: TestCluster| {
-        seen = Ok(Shown::of(
-            who,
-            scenario,
-            &Side::play(who, scenario, cluster).await,
-        ));
+        seen = Ok(Shown::of(who, scenario, &Side::play(who, scenario, cluster).await));
     };
     let played = catch_unwind(AssertUnwindSafe(|| play(Server::Real, "twin", side)));
     match played {

@@ -15,11 +15,7 @@ use crate::cli::root;
 
 // The code that must compile is part of this program.
 #[path = "../ui/pass/as_wished.rs"]
-#[expect(
-    clippy::unused_async,
-    clippy::needless_pass_by_value,
-    reason = "the signatures are what is tried"
-)]
+#[expect(clippy::unused_async, clippy::needless_pass_by_value, reason = "the signatures are what is tried")]
 mod as_wished;
 #[path = "../ui/pass/everything_at_once.rs"]
 #[expect(clippy::unnecessary_wraps, reason = "the signatures are what is tried")]
@@ -27,10 +23,7 @@ mod everything_at_once;
 #[path = "../ui/pass/forbidden_unsafe.rs"]
 mod forbidden_unsafe;
 #[path = "../ui/pass/handlers_anywhere.rs"]
-#[expect(
-    clippy::needless_pass_by_value,
-    reason = "the signatures are what is tried"
-)]
+#[expect(clippy::needless_pass_by_value, reason = "the signatures are what is tried")]
 mod handlers_anywhere;
 #[path = "../ui/pass/other_imports.rs"]
 #[expect(clippy::unused_async, reason = "the signatures are what is tried")]
@@ -82,11 +75,8 @@ fn messages_are_as_recorded() {
 /// Returns the cases, or their recorded messages, as paths in the repository.
 fn files(ending: &str) -> BTreeSet<PathBuf> {
     let entries = fs::read_dir(root().join(CASES)).expect("the folder is there");
-    let paths =
-        entries.map(|entry| Path::new(CASES).join(entry.expect("it can be read").file_name()));
-    paths
-        .filter(|path| path.extension().is_some_and(|it| it == ending))
-        .collect()
+    let paths = entries.map(|entry| Path::new(CASES).join(entry.expect("it can be read").file_name()));
+    paths.filter(|path| path.extension().is_some_and(|it| it == ending)).collect()
 }
 
 fn check(case: &Path, library: &Path) -> Result<(), String> {
@@ -104,9 +94,7 @@ fn check(case: &Path, library: &Path) -> Result<(), String> {
     if said == expected {
         return Ok(());
     }
-    Err(format!(
-        "== {name}: expected\n{expected}\n== {name}: said\n{said}"
-    ))
+    Err(format!("== {name}: expected\n{expected}\n== {name}: said\n{said}"))
 }
 
 /// Returns the compiler messages for a file, in the recorded form; empty if it compiles.
@@ -133,18 +121,12 @@ fn compile(case: &Path, library: &Path) -> String {
 
 fn tempfile(case: &Path) -> PathBuf {
     let stem = case.file_stem().expect("a file has a name");
-    Path::new(env!("CARGO_TARGET_TMPDIR"))
-        .join(stem)
-        .with_extension("rmeta")
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join(stem).with_extension("rmeta")
 }
 
 /// Returns the folder of the dependencies: cargo copies the workspace's libraries to the folder above it.
 fn dependencies(libraries: &Path) -> PathBuf {
-    if libraries.ends_with("deps") {
-        libraries.to_owned()
-    } else {
-        libraries.join("deps")
-    }
+    if libraries.ends_with("deps") { libraries.to_owned() } else { libraries.join("deps") }
 }
 
 /// Removes the parts of a message that depend on other files: their line numbers and source lines, and the width of the margin.
@@ -188,8 +170,7 @@ fn source_line(text: &str) -> Option<(&str, &str)> {
     let rest = text.trim_start_matches(|c: char| c.is_ascii_digit());
     let number = &text[..text.len() - rest.len()];
     let source = rest.trim_start();
-    let is_source =
-        source.starts_with('|') || (!number.is_empty() && source.starts_with(['+', '-', '~']));
+    let is_source = source.starts_with('|') || (!number.is_empty() && source.starts_with(['+', '-', '~']));
     is_source.then_some((number, source))
 }
 

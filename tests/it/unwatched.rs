@@ -34,8 +34,7 @@ fn twin(test: &TestOperator, group: &str) -> Value {
     let mut crd = definition(group);
     let plural = plural(test);
     crd["metadata"]["name"] = json!(format!("{plural}.{group}"));
-    crd["spec"]["names"] =
-        json!({"plural": plural, "singular": format!("{plural}x"), "kind": "KopfTwin"});
+    crd["spec"]["names"] = json!({"plural": plural, "singular": format!("{plural}x"), "kind": "KopfTwin"});
     crd
 }
 
@@ -65,13 +64,8 @@ fn handlers(test: &TestOperator) -> Registry {
 /// Serves the kind, and returns its name and another group, in which a kind with the same plural will follow.
 async fn with_a_twin_to_come(cluster: TestCluster) -> (TestOperator, String, String) {
     let test = TestOperator::bare(cluster);
-    let (kind, other) = (
-        format!("{}.{}", plural(&test), test.group),
-        format!("other-{}", test.group),
-    );
-    test.cluster
-        .apply(&twin(&test, &test.group).to_string())
-        .await;
+    let (kind, other) = (format!("{}.{}", plural(&test), test.group), format!("other-{}", test.group));
+    test.cluster.apply(&twin(&test, &test.group).to_string()).await;
     (test, kind, other)
 }
 
@@ -80,17 +74,11 @@ async fn an_object_whose_kind_becomes_ambiguous_is_not_deleted(cluster: TestClus
     let working = test.start(handlers(&test));
     create(&test, "v1", "a").await;
     let handled = |object: Option<&Value>| object.is_some_and(is_handled);
-    test.cluster
-        .until("it is handled", &kind, "a", handled)
-        .await;
+    test.cluster.until("it is handled", &kind, "a", handled).await;
     test.cluster.apply(&twin(&test, &other).to_string()).await;
     test.line(STOPPING).await;
-    test.cluster
-        .delete(DEFINITIONS, &format!("{}.{other}", plural(&test)))
-        .await;
-    test.cluster
-        .patch(&kind, "a", &json!({"spec": {"size": 2}}))
-        .await;
+    test.cluster.delete(DEFINITIONS, &format!("{}.{other}", plural(&test))).await;
+    test.cluster.patch(&kind, "a", &json!({"spec": {"size": 2}})).await;
     test.calls.until(2).await;
     working.stop().await;
     assert_eq!(test.calls.all(), ["create_fn a", "update_fn a"]);
@@ -118,9 +106,7 @@ async fn an_object_whose_version_is_no_longer_served_is_not_deleted(cluster: Tes
     test.calls.until(1).await;
     let kind = format!("{plural}.{}", test.group);
     let handled = |object: Option<&Value>| object.is_some_and(is_handled);
-    test.cluster
-        .until("it is handled", &kind, "a", handled)
-        .await;
+    test.cluster.until("it is handled", &kind, "a", handled).await;
     for served in [false, true] {
         crd["spec"]["versions"][1]["served"] = json!(served);
         test.cluster.apply(&crd.to_string()).await;
@@ -153,13 +139,9 @@ async fn a_handler_whose_watch_is_closed_ends_and_is_written(cluster: TestCluste
     test.cluster.until("it is written", &kind, "a", made).await;
     test.line("The object is no longer watched").await;
     assert_eq!(test.calls.all(), ["create_fn a"], "nobody else is called");
-    test.cluster
-        .delete(DEFINITIONS, &format!("{}.{other}", plural(&test)))
-        .await;
+    test.cluster.delete(DEFINITIONS, &format!("{}.{other}", plural(&test))).await;
     let handled = |object: Option<&Value>| object.is_some_and(is_handled);
-    test.cluster
-        .until("it is handled", &kind, "a", handled)
-        .await;
+    test.cluster.until("it is handled", &kind, "a", handled).await;
     working.stop().await;
     assert_eq!(test.calls.all(), ["create_fn a", "second_fn a"]);
 }
@@ -168,21 +150,14 @@ async fn a_version_that_changes_while_a_handler_runs_causes_no_second_call(clust
     take_over(cluster, true).await;
 }
 
-async fn a_version_that_is_withdrawn_while_a_handler_runs_causes_no_second_call(
-    cluster: TestCluster,
-) {
+async fn a_version_that_is_withdrawn_while_a_handler_runs_causes_no_second_call(cluster: TestCluster) {
     take_over(cluster, false).await;
 }
 
 /// The version v2 takes over from v1 while a handler runs; v1 may continue to be served.
 async fn take_over(cluster: TestCluster, is_v1_served: bool) {
     let test = TestOperator::bare(cluster);
-    let kind = format!(
-        "/apis/{}/v2/namespaces/{}/{}",
-        test.group,
-        test.cluster.namespace(),
-        plural(&test)
-    );
+    let kind = format!("/apis/{}/v2/namespaces/{}/{}", test.group, test.cluster.namespace(), plural(&test));
     let mut crd = twin(&test, &test.group);
     test.cluster.apply(&crd.to_string()).await;
     let gate = Gate::closed();
@@ -215,13 +190,9 @@ async fn take_over(cluster: TestCluster, is_v1_served: bool) {
     create(&test, "v2", "b").await;
     test.calls.until(2).await;
     let handled = |object: Option<&Value>| object.is_some_and(is_handled);
-    test.cluster
-        .until("it is handled", &kind, "b", handled)
-        .await;
+    test.cluster.until("it is handled", &kind, "b", handled).await;
     gate.open(2);
-    test.cluster
-        .until("it is handled", &kind, "a", handled)
-        .await;
+    test.cluster.until("it is handled", &kind, "a", handled).await;
     working.stop().await;
     assert_eq!(test.calls.all(), ["create_fn a", "create_fn b"]);
 }
@@ -235,40 +206,21 @@ async fn a_deletion_handler_whose_kind_becomes_ambiguous_keeps_its_hold(cluster:
     let working = test.start(registry);
     create(&test, "v1", "a").await;
     let handled = |object: Option<&Value>| object.is_some_and(is_handled);
-    test.cluster
-        .until("it is handled", &kind, "a", handled)
-        .await;
+    test.cluster.until("it is handled", &kind, "a", handled).await;
     test.cluster.apply(&twin(&test, &other).to_string()).await;
     test.line("Ambiguous resources will not be served").await;
-    test.cluster
-        .patch(&kind, "a", &json!({"spec": {"size": 2}}))
-        .await;
-    let updated = |object: Option<&Value>| {
-        object
-            .and_then(last_handled)
-            .is_some_and(|last| last["spec"]["size"] == 2)
-    };
-    let object = test
-        .cluster
-        .until("its change is handled", &kind, "a", updated)
-        .await;
-    assert_eq!(
-        object["metadata"]["finalizers"],
-        json!(["tester.kopf.rs/finalizer"])
-    );
+    test.cluster.patch(&kind, "a", &json!({"spec": {"size": 2}})).await;
+    let updated =
+        |object: Option<&Value>| object.and_then(last_handled).is_some_and(|last| last["spec"]["size"] == 2);
+    let object = test.cluster.until("its change is handled", &kind, "a", updated).await;
+    assert_eq!(object["metadata"]["finalizers"], json!(["tester.kopf.rs/finalizer"]));
     test.cluster.delete(&kind, "a").await;
-    test.line("The deletion waits for handlers that are not served now: 'delete_fn'")
-        .await;
-    test.cluster
-        .delete(DEFINITIONS, &format!("{}.{other}", plural(&test)))
-        .await;
+    test.line("The deletion waits for handlers that are not served now: 'delete_fn'").await;
+    test.cluster.delete(DEFINITIONS, &format!("{}.{other}", plural(&test))).await;
     let gone = |object: Option<&Value>| object.is_none();
     test.cluster.until("it is gone", &kind, "a", gone).await;
     working.stop().await;
-    assert_eq!(
-        test.calls.all(),
-        ["create_fn a", "update_fn a", "delete_fn a"]
-    );
+    assert_eq!(test.calls.all(), ["create_fn a", "update_fn a", "delete_fn a"]);
 }
 
 async fn objects_that_go_with_their_namespace_are_deleted_even_where_that_is_told_first(
@@ -276,32 +228,21 @@ async fn objects_that_go_with_their_namespace_are_deleted_even_where_that_is_tol
 ) {
     let test = TestOperator::bare(cluster);
     let kind = format!("{}.{}", plural(&test), test.group);
-    test.cluster
-        .apply(&twin(&test, &test.group).to_string())
-        .await;
+    test.cluster.apply(&twin(&test, &test.group).to_string()).await;
     let server = test.cluster.in_process().expect("it is in the process");
     let late = Fault::late(Duration::from_secs(2));
     let _late = server.fault(late.on(Verb::Watch).plural(plural(&test)));
     let working = test.start(handlers(&test));
     create(&test, "v1", "a").await;
     let handled = |object: Option<&Value>| object.is_some_and(is_handled);
-    test.cluster
-        .until("it is handled", &kind, "a", handled)
-        .await;
-    test.cluster
-        .delete("namespaces", test.cluster.namespace())
-        .await;
+    test.cluster.until("it is handled", &kind, "a", handled).await;
+    test.cluster.delete("namespaces", test.cluster.namespace()).await;
     test.line(STOPPING).await;
     working.stop().await;
-    assert_eq!(
-        test.calls.all(),
-        ["create_fn a", "DELETED a", "delete_fn a"]
-    );
+    assert_eq!(test.calls.all(), ["create_fn a", "DELETED a", "delete_fn a"]);
 }
 
-async fn what_has_ended_while_no_version_is_served_is_written_when_one_is_again(
-    cluster: TestCluster,
-) {
+async fn what_has_ended_while_no_version_is_served_is_written_when_one_is_again(cluster: TestCluster) {
     let withdrawn = Withdrawn::while_a_handler_runs(cluster, 1).await;
     // A minute of virtual time, in which no version accepts writes.
     tokio::time::sleep(Duration::from_secs(60)).await;
@@ -321,16 +262,9 @@ async fn an_object_that_is_watched_again_while_its_outcome_is_written_is_not_tak
         let fault = Fault::delay(Duration::from_secs(seconds));
         server.fault(fault.on(verb).plural(&*plural))
     };
-    let _late = [
-        late(Verb::List, 10),
-        late(Verb::Watch, 10),
-        late(Verb::Patch, 25),
-    ];
+    let _late = [late(Verb::List, 10), late(Verb::Watch, 10), late(Verb::Patch, 25)];
     withdrawn.serve_again().await;
-    assert_eq!(
-        withdrawn.stop_once_handled(2).await,
-        ["create_fn a", "update_fn a"]
-    );
+    assert_eq!(withdrawn.stop_once_handled(2).await, ["create_fn a", "update_fn a"]);
 }
 
 /// A kind whose only version was withdrawn while a handler ran, so that its result is not written yet.

@@ -1,8 +1,6 @@
 //! Changes of objects: handlers see each change once, with the old state.
 
-use kopf_rs::{
-    Context, HandlerResult, PRESENT, PermanentError, Reason, Registry, TemporaryError, handler,
-};
+use kopf_rs::{Context, HandlerResult, PRESENT, PermanentError, Reason, Registry, TemporaryError, handler};
 use kopf_rs_tests::{TestCluster, scenarios};
 use serde_json::{Value, json};
 
@@ -25,18 +23,10 @@ async fn an_update_is_one_call_with_its_difference_and_one_write(cluster: TestCl
     let seen = test.calls.clone();
     let update = handler("update_fn", move |context| {
         let size = |side: Option<&Value>| side.map(|it| it["spec"]["size"].clone());
-        seen.note(format!(
-            "{:?} {:?}",
-            size(context.old()),
-            size(context.new())
-        ));
+        seen.note(format!("{:?} {:?}", size(context.old()), size(context.new())));
         seen.note(format!(
             "{:?}",
-            context
-                .diff()
-                .iter()
-                .map(|item| item.field.to_string())
-                .collect::<Vec<_>>()
+            context.diff().iter().map(|item| item.field.to_string()).collect::<Vec<_>>()
         ));
         async { Ok(()) }
     });
@@ -45,19 +35,13 @@ async fn an_update_is_one_call_with_its_difference_and_one_write(cluster: TestCl
     test.until("it is handled", "a", is_handled).await;
     test.assert_writes("a", 1).await;
     test.patch("a", json!({"spec": {"size": 2}})).await;
-    test.until("it is handled", "a", |object| has_handled(object, 2))
-        .await;
+    test.until("it is handled", "a", |object| has_handled(object, 2)).await;
     working.stop().await;
-    assert_eq!(
-        test.calls.all(),
-        ["Some(Number(1)) Some(Number(2))", r#"["spec.size"]"#]
-    );
+    assert_eq!(test.calls.all(), ["Some(Number(1)) Some(Number(2))", r#"["spec.size"]"#]);
     test.assert_writes("a", 2).await;
 }
 
-async fn handlers_of_one_id_for_creations_and_updates_do_not_share_their_progress(
-    cluster: TestCluster,
-) {
+async fn handlers_of_one_id_for_creations_and_updates_do_not_share_their_progress(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let attempt = |what: &'static str, failures: u32| {
         let calls = test.calls.clone();
@@ -75,21 +59,15 @@ async fn handlers_of_one_id_for_creations_and_updates_do_not_share_their_progres
     // Two functions with the same id: the kind of handler distinguishes them.
     let create_fn = handler("same", attempt("create", 1));
     let update_fn = handler("same", attempt("update", 2));
-    let registry = Registry::new()
-        .on_create(test.selector(), create_fn)
-        .on_update(test.selector(), update_fn);
+    let registry =
+        Registry::new().on_create(test.selector(), create_fn).on_update(test.selector(), update_fn);
     let working = test.start(registry);
     test.create("a", json!({"size": 1})).await;
     test.until("it is handled", "a", is_handled).await;
     test.patch("a", json!({"spec": {"size": 2}})).await;
-    let object = test
-        .until("it is handled", "a", |object| has_handled(object, 2))
-        .await;
+    let object = test.until("it is handled", "a", |object| has_handled(object, 2)).await;
     working.stop().await;
-    assert_eq!(
-        test.calls.all(),
-        ["create 0", "create 1", "update 0", "update 1", "update 2"]
-    );
+    assert_eq!(test.calls.all(), ["create 0", "create 1", "update 0", "update 1", "update 2"]);
     assert_eq!(object["status"]["same"], "update");
 }
 
@@ -101,10 +79,8 @@ async fn a_change_of_the_status_is_nobodys_business(cluster: TestCluster) {
     let working = test.start(registry);
     test.create("a", json!({"size": 1})).await;
     test.until("it is handled", "a", is_handled).await;
-    test.patch("a/status", json!({"status": {"ready": true}}))
-        .await;
-    test.line("Something has changed, but we are not interested (the essence is the same).")
-        .await;
+    test.patch("a/status", json!({"status": {"ready": true}})).await;
+    test.line("Something has changed, but we are not interested (the essence is the same).").await;
     test.patch("a", json!({"spec": {"size": 2}})).await;
     test.calls.until(2).await;
     working.stop().await;
@@ -132,13 +108,9 @@ async fn a_change_during_a_cycle_gets_a_cycle_of_its_own(cluster: TestCluster) {
     gate.open(1);
     test.calls.until(2).await;
     let object = test.get("a").await;
-    assert!(
-        has_handled(&object, 2),
-        "the first cycle has ended with its own target"
-    );
+    assert!(has_handled(&object, 2), "the first cycle has ended with its own target");
     gate.open(1);
-    test.until("all is handled", "a", |object| has_handled(object, 3))
-        .await;
+    test.until("all is handled", "a", |object| has_handled(object, 3)).await;
     working.stop().await;
     assert_eq!(test.calls.all(), ["2", "3"]);
 }
@@ -155,8 +127,7 @@ async fn a_change_during_creation_becomes_an_update(cluster: TestCluster) {
     test.calls.until(1).await;
     test.patch("a", json!({"spec": {"size": 2}})).await;
     gate.open(10);
-    test.until("all is handled", "a", |object| has_handled(object, 2))
-        .await;
+    test.until("all is handled", "a", |object| has_handled(object, 2)).await;
     working.stop().await;
     assert_eq!(test.calls.all(), ["create_fn a", "update_fn a"]);
 }
@@ -170,16 +141,11 @@ async fn a_storm_ends_with_the_newest_state(cluster: TestCluster) {
     for size in 1..=100 {
         test.patch("a", json!({"spec": {"size": size}})).await;
     }
-    test.until("all is handled", "a", |object| has_handled(object, 100))
-        .await;
+    test.until("all is handled", "a", |object| has_handled(object, 100)).await;
     working.stop().await;
     let writes = test.writes("a").await;
     // A server in another process may be so slow that the operator sees the changes one by one.
-    let bound = if test.cluster.in_process().is_some() {
-        60
-    } else {
-        100
-    };
+    let bound = if test.cluster.in_process().is_some() { 60 } else { 100 };
     assert!(writes < bound, "{writes} writes for 100 changes");
 }
 
@@ -198,8 +164,7 @@ async fn an_own_change_of_the_spec_is_an_update_too(cluster: TestCluster) {
         .on_update(test.selector(), handler("update_fn", both));
     let working = test.start(registry);
     test.create("a", json!({"size": 1})).await;
-    test.until("all is handled", "a", |object| has_handled(object, 5))
-        .await;
+    test.until("all is handled", "a", |object| has_handled(object, 5)).await;
     working.stop().await;
     assert_eq!(test.calls.all(), ["create", "update"]);
 }
@@ -225,9 +190,7 @@ async fn what_a_handler_wants_is_written_though_it_was_so_before(cluster: TestCl
             Ok(Value::Null)
         }
     });
-    let registry = Registry::new()
-        .on_create(test.selector(), create)
-        .on_update(test.selector(), update);
+    let registry = Registry::new().on_create(test.selector(), create).on_update(test.selector(), update);
     let working = test.start(registry);
     test.create("o", json!({"size": 1, "by": "handler"})).await;
     test.until("it is handled", "o", is_handled).await;
@@ -241,8 +204,7 @@ async fn what_a_handler_wants_is_written_though_it_was_so_before(cluster: TestCl
     test.create("later", json!({})).await;
     test.until("it is handled", "later", is_handled).await;
     gate.open(9);
-    let wanted =
-        |object: &Value| object["status"]["phase"] == "A" && object["spec"]["by"] == "handler";
+    let wanted = |object: &Value| object["status"]["phase"] == "A" && object["spec"]["by"] == "handler";
     test.until("it is as wanted", "o", wanted).await;
     working.stop().await;
 }
@@ -291,9 +253,5 @@ async fn a_change_that_waits_during_a_restart_has_its_former_value(cluster: Test
     let calls = test.calls.all();
     let others = calls.iter().filter(|it| !it.starts_with("late"));
     let others: Vec<_> = others.collect();
-    assert_eq!(
-        others,
-        ["resize Ok((1, 2))", "resize Ok((2, 3))"],
-        "{calls:?}"
-    );
+    assert_eq!(others, ["resize Ok((1, 2))", "resize Ok((2, 3))"], "{calls:?}");
 }

@@ -42,13 +42,7 @@ fn watches_that_come_and_go_lose_nothing() {
         add(&mut total.lock().expect("no panics here"), tally);
     });
     let Some(count) = count else { return };
-    let Tally {
-        objects,
-        calls,
-        writes,
-        troubles,
-        starts,
-    } = total.into_inner().expect("no panics here");
+    let Tally { objects, calls, writes, troubles, starts } = total.into_inner().expect("no panics here");
     say(&format!(
         "{count} histories of queue and watches: {objects} objects, {calls} calls, {writes} writes, {troubles} troubles, {starts} starts; handlers \
          called for live objects as deleted: 0, two attempts at once on one object: 0, finished outcomes lost: 0, succeeded handlers called \
@@ -76,10 +70,7 @@ fn play<T>(seed: Seed, lines: Option<&Lines>, sum: impl FnOnce(&State) -> T) -> 
     let simulation = begun.into_inner().unwrap_or_else(PoisonError::into_inner);
     let simulation = simulation.expect("the history has begun");
     let state = simulation.state();
-    played.map(|()| sum(&state)).map_err(|why| Failure {
-        why,
-        story: state.record.story().to_vec(),
-    })
+    played.map(|()| sum(&state)).map_err(|why| Failure { why, story: state.record.story().to_vec() })
 }
 
 fn tally(state: &State) -> Tally {

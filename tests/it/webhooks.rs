@@ -63,12 +63,7 @@ pub(crate) fn operator(test: &TestOperator, registry: Registry) -> Operator {
 }
 
 /// Starts the operator, and waits until the API server has this number of webhooks of a kind.
-pub(crate) async fn start(
-    test: &TestOperator,
-    registry: Registry,
-    of_kind: &str,
-    count: usize,
-) -> Working {
+pub(crate) async fn start(test: &TestOperator, registry: Registry, of_kind: &str, count: usize) -> Working {
     let working = Working::start(&test.cluster, operator(test, registry));
     configured(test, of_kind, count).await;
     working
@@ -91,10 +86,7 @@ pub(crate) fn hooks(configuration: &Value) -> Vec<Value> {
 /// Returns the path for creations of the test's kind, and an object of that kind.
 pub(crate) fn object(test: &TestOperator, name: &str, spec: &Value) -> (String, Value) {
     let namespace = test.cluster.namespace();
-    let path = format!(
-        "/apis/{}/v1/namespaces/{namespace}/kopfexamples",
-        test.group
-    );
+    let path = format!("/apis/{}/v1/namespaces/{namespace}/kopfexamples", test.group);
     let api_version = format!("{}/v1", test.group);
     let object = json!({
         "apiVersion": api_version, "kind": "KopfExample", "metadata": {"name": name}, "spec": spec,
@@ -145,9 +137,7 @@ pub(crate) fn denying() -> kopf_rs::Callback {
         let spec: Value = context.spec()?;
         let size = spec["size"].as_i64().unwrap_or_default();
         if size > 100 {
-            return Err(AdmissionError::new("the size must be at most 100")
-                .code(422)
-                .into());
+            return Err(AdmissionError::new("the size must be at most 100").code(422).into());
         }
         Ok(())
     })
@@ -185,9 +175,8 @@ async fn a_denial_is_counted_with_the_code_that_clients_see(cluster: TestCluster
 
 async fn objects_are_denied_changed_and_warned_of(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
-    let registry = Registry::new()
-        .on_validate(test.selector(), denying())
-        .on_mutate(test.selector(), changing());
+    let registry =
+        Registry::new().on_validate(test.selector(), denying()).on_mutate(test.selector(), changing());
     let working = start(&test, registry, VALIDATING, 1).await;
     let refused = refusal(&test, &json!({"size": 101})).await;
     let name = format!("not-too-large.{}", managed(&test));
@@ -271,9 +260,7 @@ async fn what_others_change_in_a_configuration_is_put_right(cluster: TestCluster
     let other = json!({"webhooks": other});
     test.cluster.patch(VALIDATING, &name, &other).await;
     let is_right = |found: Option<&Value>| found.is_some_and(|it| hooks(it) == wanted);
-    let until = test
-        .cluster
-        .until("it is right", VALIDATING, &name, is_right);
+    let until = test.cluster.until("it is right", VALIDATING, &name, is_right);
     until.await;
     test.cluster.delete(VALIDATING, &name).await;
     assert_eq!(configured(&test, VALIDATING, 1).await, wanted);
@@ -302,16 +289,12 @@ async fn what_is_as_wanted_is_not_written(cluster: TestCluster) {
 async fn only_persistent_webhooks_stay_at_the_end(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let staying = handler("staying", |_| async { Ok(()) }).persistent();
-    let registry = Registry::new()
-        .on_validate(test.selector(), denying())
-        .on_validate(test.selector(), staying);
+    let registry =
+        Registry::new().on_validate(test.selector(), denying()).on_validate(test.selector(), staying);
     let working = start(&test, registry, VALIDATING, 2).await;
     // An operator outside of the cluster is not restarted automatically, so only persistent webhooks get the failure policy `Fail`.
     let policies: Vec<_> = configured(&test, VALIDATING, 2).await;
-    let policies: Vec<_> = policies
-        .iter()
-        .map(|it| it["failurePolicy"].clone())
-        .collect();
+    let policies: Vec<_> = policies.iter().map(|it| it["failurePolicy"].clone()).collect();
     assert_eq!(policies, ["Ignore", "Fail"]);
     refusal(&test, &json!({"size": 101})).await;
     working.stop().await;
@@ -319,10 +302,7 @@ async fn only_persistent_webhooks_stay_at_the_end(cluster: TestCluster) {
     assert_eq!(left[0]["name"], format!("staying.{}", managed(&test)));
     let refused = refusal(&test, &json!({"size": 1})).await;
     let message = refused["message"].as_str().unwrap_or_default();
-    let start = format!(
-        "Internal error occurred: failed calling webhook \"staying.{}\"",
-        managed(&test)
-    );
+    let start = format!("Internal error occurred: failed calling webhook \"staying.{}\"", managed(&test));
     assert!(message.starts_with(&start), "{message}");
     test.cluster.delete(VALIDATING, &managed(&test)).await;
 }
@@ -356,9 +336,8 @@ async fn nothing_fails_while_the_operator_ends(cluster: TestCluster) {
 
 async fn kubectl_is_told_what_handlers_say(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
-    let registry = Registry::new()
-        .on_validate(test.selector(), denying())
-        .on_mutate(test.selector(), changing());
+    let registry =
+        Registry::new().on_validate(test.selector(), denying()).on_mutate(test.selector(), changing());
     let working = start(&test, registry, VALIDATING, 1).await;
     refusal(&test, &json!({"size": 101})).await;
     stored(&test, &json!({}), |it| it["spec"]["colour"] == "blue").await;
@@ -366,11 +345,7 @@ async fn kubectl_is_told_what_handlers_say(cluster: TestCluster) {
     std::fs::create_dir_all(&folder).expect("a folder can be made");
     for (size, success, told) in [
         (1, true, "Warning: blue is the only colour"),
-        (
-            101,
-            false,
-            "denied the request: the size must be at most 100",
-        ),
+        (101, false, "denied the request: the size must be at most 100"),
     ] {
         let (_, object) = object(&test, &format!("of-{size}"), &json!({"size": size}));
         let file = folder.join("object.json");
@@ -396,10 +371,7 @@ async fn example_17_admission(cluster: TestCluster) {
     let refused = refusal(&test, &json!({"field": "not-allowed"})).await;
     let message = refused["message"].as_str().unwrap_or_default();
     assert_eq!(refused["code"], 555);
-    assert!(
-        message.ends_with("denied the request: not today"),
-        "{message}"
-    );
+    assert!(message.ends_with("denied the request: not today"), "{message}");
     let (path, mut labelled) = object(&test, "labelled", &json!({"field": "value"}));
     labelled["metadata"]["labels"] = json!({"somelabel": "somevalue"});
     let stored = test.cluster.request("POST", &path, Some(&labelled)).await;

@@ -4,8 +4,7 @@
 mod running;
 
 use kopf_rs::{
-    Explanation, Operator, PRESENT, Persistence, Registry, Settings, TemporaryError, WhyQuestion,
-    handler,
+    Explanation, Operator, PRESENT, Persistence, Registry, Settings, TemporaryError, WhyQuestion, handler,
 };
 use kopf_rs_apiserver::Fault;
 use kopf_rs_tests::{TestCluster, scenarios};
@@ -50,9 +49,7 @@ async fn a_handler_for_a_version_that_is_not_the_preferred_one_is_found(cluster:
     let registry = Registry::new().on_create(("why.test", "v1", "twins"), called);
     let question = WhyQuestion::parse("twins/one").expect("an object");
     let question = question.namespace(cluster.namespace());
-    let explained = Operator::new(registry)
-        .name("why")
-        .why(cluster.client(), question);
+    let explained = Operator::new(registry).name("why").why(cluster.client(), question);
     let explained = explained.await.expect("the operator can be asked");
     assert_eq!(explained.verdict(), "due", "{explained}");
 }
@@ -65,9 +62,7 @@ async fn a_value_of_a_secret_is_not_told(cluster: TestCluster) {
     let registry = Registry::new().on_create("secrets", called);
     let question = WhyQuestion::parse("secrets/one").expect("an object");
     let question = question.namespace(cluster.namespace());
-    let explained = Operator::new(registry)
-        .name("why")
-        .why(cluster.client(), question);
+    let explained = Operator::new(registry).name("why").why(cluster.client(), question);
     let explained = explained.await.expect("the operator can be asked");
     let told = format!("{explained}{}", explained.to_json());
     assert!(told.contains("field data.password"), "{told}");
@@ -110,14 +105,10 @@ fn evidence(explained: &Value) -> String {
 async fn an_object_that_a_label_excludes_is_explained(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     test.create("one", json!({})).await;
-    test.patch("one", json!({"metadata": {"labels": {"team": "b"}}}))
-        .await;
+    test.patch("one", json!({"metadata": {"labels": {"team": "b"}}})).await;
     let registry = Registry::new()
         .on_create(test.selector(), test.noting("create_fn").label("team", "a"))
-        .on_create(
-            test.selector(),
-            test.noting("other_fn").label("absent", PRESENT),
-        );
+        .on_create(test.selector(), test.noting("other_fn").label("absent", PRESENT));
     let explained = why(&test, test.operator(registry), about(&test, "one")).await;
     assert_eq!(explained.verdict(), "excluded", "{explained}");
     assert!(!explained.is_failure());
@@ -126,12 +117,7 @@ async fn an_object_that_a_label_excludes_is_explained(cluster: TestCluster) {
     assert_eq!(line(&json, "create_fn")["because"], because);
     let because = "label absent: wanted any value, seen no value";
     assert_eq!(line(&json, "other_fn")["because"], because);
-    assert!(
-        explained
-            .to_string()
-            .contains("create_fn: excluded; label team"),
-        "{explained}"
-    );
+    assert!(explained.to_string().contains("create_fn: excluded; label team"), "{explained}");
     assert_eq!(test.calls.all(), Vec::<String>::new());
     assert_eq!(test.all_writes("one").await, 0, "nothing is written");
 }
@@ -153,17 +139,11 @@ async fn an_object_that_waits_for_a_retry_is_explained(cluster: TestCluster) {
     assert_eq!(explained.verdict(), "waiting", "{explained}");
     let json = explained.to_json();
     let line = line(&json, "create_fn");
-    assert_eq!(
-        (&line["state"], &line["attempts"]),
-        (&json!("waiting"), &json!(1))
-    );
+    assert_eq!((&line["state"], &line["attempts"]), (&json!("waiting"), &json!(1)));
     assert_eq!(line["error"], "the bank is closed");
     assert!(line["due"].is_string(), "{line}");
     let wakes = json["wakes"].as_str().expect("something wakes it");
-    assert!(
-        wakes.starts_with("the time, in ") && wakes.contains(" seconds"),
-        "{wakes}"
-    );
+    assert!(wakes.starts_with("the time, in ") && wakes.contains(" seconds"), "{wakes}");
     assert!(evidence(&json).contains("unknown, because none was asked"));
 }
 
@@ -178,14 +158,8 @@ async fn a_change_of_the_status_by_another_is_no_cause(cluster: TestCluster) {
     let explained = why(&test, test.operator(registry()), about(&test, "one")).await;
     assert_eq!(explained.verdict(), "unchanged", "{explained}");
     let told = explained.to_string();
-    assert!(
-        told.contains("nothing that counts has changed since it was handled; "),
-        "{told}"
-    );
-    assert!(
-        told.contains(" has written it"),
-        "who has written last is named: {told}"
-    );
+    assert!(told.contains("nothing that counts has changed since it was handled; "), "{told}");
+    assert!(told.contains(" has written it"), "who has written last is named: {told}");
 }
 
 async fn a_pause_for_another_operator_is_named(cluster: TestCluster) {
@@ -209,32 +183,21 @@ async fn a_pause_for_another_operator_is_named(cluster: TestCluster) {
     let registry = Registry::new().on_create(test.selector(), test.noting("create_fn"));
     let explained = why(&test, test.operator(registry), about(&test, "one")).await;
     assert_eq!(explained.verdict(), "paused", "{explained}");
-    assert!(
-        explained.to_string().contains("alice@laptop"),
-        "{explained}"
-    );
+    assert!(explained.to_string().contains("alice@laptop"), "{explained}");
 }
 
 async fn a_deletion_that_a_stranger_holds_up_is_not_ours(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     test.create("one", json!({})).await;
-    test.patch(
-        "one",
-        json!({"metadata": {"finalizers": ["others.example.com/hold"]}}),
-    )
-    .await;
+    test.patch("one", json!({"metadata": {"finalizers": ["others.example.com/hold"]}})).await;
     test.delete("one").await;
     let registry = Registry::new().on_create(test.selector(), test.noting("create_fn"));
     let explained = why(&test, test.operator(registry), about(&test, "one")).await;
     assert_eq!(explained.verdict(), "deleting", "{explained}");
     let told = explained.to_string();
-    assert!(
-        told.contains("waits for others, and not for this operator"),
-        "{told}"
-    );
+    assert!(told.contains("waits for others, and not for this operator"), "{told}");
     assert!(told.contains("`others.example.com/hold`"), "{told}");
-    test.patch("one", json!({"metadata": {"finalizers": null}}))
-        .await;
+    test.patch("one", json!({"metadata": {"finalizers": null}})).await;
 }
 
 async fn what_a_change_would_call_is_what_it_calls(cluster: TestCluster) {
@@ -252,20 +215,11 @@ async fn what_a_change_would_call_is_what_it_calls(cluster: TestCluster) {
     test.until("it is handled", "one", is_handled).await;
     working.stop().await;
     let before = test.calls.all();
-    let question = about(&test, "one")
-        .if_changed("spec.size=3")
-        .expect("a change");
+    let question = about(&test, "one").if_changed("spec.size=3").expect("a change");
     let explained = why(&test, test.operator(registry()), question).await;
     let json = explained.to_json();
-    assert_eq!(
-        json["verdict"], "unchanged",
-        "the object itself is as it was"
-    );
-    assert_eq!(
-        json["ifChanged"]["called"],
-        json!(["size_fn/spec.size"]),
-        "{json:#}"
-    );
+    assert_eq!(json["verdict"], "unchanged", "the object itself is as it was");
+    assert_eq!(json["ifChanged"]["called"], json!(["size_fn/spec.size"]), "{json:#}");
     let reasons: Vec<_> = json["ifChanged"]["notCalled"]
         .as_array()
         .expect("a list")
@@ -275,14 +229,8 @@ async fn what_a_change_would_call_is_what_it_calls(cluster: TestCluster) {
     assert_eq!(
         reasons,
         [
-            (
-                Some("color_fn/spec.color"),
-                Some("its field spec.color has not changed")
-            ),
-            (
-                Some("large_fn"),
-                Some("its function `when`: wanted true, seen false")
-            ),
+            (Some("color_fn/spec.color"), Some("its field spec.color has not changed")),
+            (Some("large_fn"), Some("its function `when`: wanted true, seen false")),
             (Some("create_fn"), Some("it is not for update")),
         ]
     );
@@ -300,10 +248,8 @@ async fn an_object_that_kopf_has_handled_is_explained(cluster: TestCluster) {
         "purpose": "create", "retries": 3, "success": false, "failure": false, "message": "the bank is closed"});
     test.create("one", json!({})).await;
     let annotations = json!({"kopf.zalando.org/create_fn": record.to_string()});
-    test.patch("one", json!({"metadata": {"annotations": annotations}}))
-        .await;
-    let registry =
-        Registry::new().on_create(test.selector(), handler("create_fn", |_| async { Ok(()) }));
+    test.patch("one", json!({"metadata": {"annotations": annotations}})).await;
+    let registry = Registry::new().on_create(test.selector(), handler("create_fn", |_| async { Ok(()) }));
     let settings = Settings::with(|settings| settings.persistence = Some(Persistence::kopf()));
     let operator = test.operator(registry).settings(settings);
     let explained = why(&test, operator, about(&test, "one")).await;
@@ -323,23 +269,12 @@ async fn what_nobody_handles_and_what_is_not_there_is_told(cluster: TestCluster)
     test.cluster.create(&config).await;
     let question = |object: &str| WhyQuestion::parse(object).expect("an object");
     let unhandled = why(&test, operator(), question("configmaps/one")).await;
-    assert_eq!(
-        (unhandled.verdict(), unhandled.is_failure()),
-        ("unhandled", false)
-    );
+    assert_eq!((unhandled.verdict(), unhandled.is_failure()), ("unhandled", false));
     let lost = why(&test, operator(), about(&test, "two")).await;
     assert_eq!((lost.verdict(), lost.is_failure()), ("not-found", true));
     let unknown = why(&test, operator(), question("gizmos/one")).await;
-    assert_eq!(
-        (unknown.verdict(), unknown.is_failure()),
-        ("unknown-kind", true)
-    );
-    assert!(
-        unknown
-            .to_string()
-            .contains("the cluster serves no kind `gizmos`"),
-        "{unknown}"
-    );
+    assert_eq!((unknown.verdict(), unknown.is_failure()), ("unknown-kind", true));
+    assert!(unknown.to_string().contains("the cluster serves no kind `gizmos`"), "{unknown}");
 }
 
 async fn a_kind_that_must_not_be_read_is_told(cluster: TestCluster) {
@@ -349,13 +284,6 @@ async fn a_kind_that_must_not_be_read_is_told(cluster: TestCluster) {
     let _forbidden = server.fault(Fault::answer(403).plural(KIND));
     let registry = Registry::new().on_create(test.selector(), test.noting("create_fn"));
     let explained = why(&test, test.operator(registry), about(&test, "one")).await;
-    assert_eq!(
-        (explained.verdict(), explained.is_failure()),
-        ("forbidden", true),
-        "{explained}"
-    );
-    assert!(
-        explained.to_string().contains("it must not be read"),
-        "{explained}"
-    );
+    assert_eq!((explained.verdict(), explained.is_failure()), ("forbidden", true), "{explained}");
+    assert!(explained.to_string().contains("it must not be read"), "{explained}");
 }

@@ -2,8 +2,7 @@
 //! continue to work.
 
 use kopf_rs::{
-    Callback, Context, ErrorsMode, HandlerResult, PermanentError, Registry, Settings,
-    TemporaryError, handler,
+    Callback, Context, ErrorsMode, HandlerResult, PermanentError, Registry, Settings, TemporaryError, handler,
 };
 use kopf_rs_tests::{TestCluster, scenarios};
 use serde_json::{Value, json};
@@ -18,50 +17,23 @@ scenarios! {
 /// Levels and texts, in the order of Kopf's list. Parts in braces there are cut off or filled in here.
 const LINES: [(&str, &str); 40] = [
     ("DEBUG", "Starting the watch-stream for kopfexamples.v1."),
-    (
-        "DEBUG",
-        "Adding the finalizer, thus preventing the actual deletion.",
-    ),
-    (
-        "DEBUG",
-        "Removing the finalizer, as there are no handlers requiring it.",
-    ),
-    (
-        "DEBUG",
-        "Removing the finalizer, thus allowing the actual deletion.",
-    ),
+    ("DEBUG", "Adding the finalizer, thus preventing the actual deletion."),
+    ("DEBUG", "Removing the finalizer, as there are no handlers requiring it."),
+    ("DEBUG", "Removing the finalizer, thus allowing the actual deletion."),
     ("DEBUG", "Creation is in progress: {'apiVersion': "),
     ("DEBUG", "Updating is in progress: {'apiVersion': "),
     ("DEBUG", "Deletion is in progress: {'apiVersion': "),
     ("DEBUG", "Resuming is in progress: {'apiVersion': "),
-    (
-        "DEBUG",
-        "Updating diff: (('change', ('spec', 'size'), 1, 2),)",
-    ),
+    ("DEBUG", "Updating diff: (('change', ('spec', 'size'), 1, 2),)"),
     ("DEBUG", "Handler 'fine_fn' is invoked."),
     ("INFO", "Handler 'fine_fn' succeeded."),
-    (
-        "ERROR",
-        "Handler 'temporary_fn' failed temporarily: not yet",
-    ),
-    (
-        "ERROR",
-        "Handler 'short_fn' failed temporarily but will time out after 5 seconds: not yet",
-    ),
-    (
-        "ERROR",
-        "Handler 'few_fn' failed temporarily but will exceed 1 retries: not yet",
-    ),
+    ("ERROR", "Handler 'temporary_fn' failed temporarily: not yet"),
+    ("ERROR", "Handler 'short_fn' failed temporarily but will time out after 5 seconds: not yet"),
+    ("ERROR", "Handler 'few_fn' failed temporarily but will exceed 1 retries: not yet"),
     ("ERROR", "Handler 'hanging_fn' has timed out after 0:00:0"),
     ("ERROR", "Handler 'permanent_fn' failed permanently: never"),
-    (
-        "ERROR",
-        "Handler 'arbitrary_fn' failed with an exception and will try again in 0.5 seconds: odd",
-    ),
-    (
-        "ERROR",
-        "Handler 'strict_fn' failed with an exception and will stop now: odd",
-    ),
+    ("ERROR", "Handler 'arbitrary_fn' failed with an exception and will try again in 0.5 seconds: odd"),
+    ("ERROR", "Handler 'strict_fn' failed with an exception and will stop now: odd"),
     (
         "ERROR",
         "Handler 'late_fn' failed with an exception and will stop now (it would time out in 5 seconds on the next attempt): odd",
@@ -70,14 +42,8 @@ const LINES: [(&str, &str); 40] = [
         "ERROR",
         "Handler 'arbitrary_fn' failed with an exception and will stop now (it would exceed 2 retries on the next attempt): odd",
     ),
-    (
-        "ERROR",
-        "Handler 'ignored_fn' failed with an exception and will ignore it: odd",
-    ),
-    (
-        "DEBUG",
-        "Handler 'parent_fn' has unfinished sub-handlers. Will retry soon.",
-    ),
+    ("ERROR", "Handler 'ignored_fn' failed with an exception and will ignore it: odd"),
+    ("DEBUG", "Handler 'parent_fn' has unfinished sub-handlers. Will retry soon."),
     ("INFO", "Handler 'parent_fn/child' succeeded."),
     (
         "WARN",
@@ -85,38 +51,20 @@ const LINES: [(&str, &str); 40] = [
     ),
     ("INFO", "Creation is processed: 5 succeeded; 7 failed."),
     ("INFO", "Resuming is processed: 1 succeeded; 0 failed."),
-    (
-        "INFO",
-        "Updating is superseded by deletion: 0 succeeded; 0 failed; 1 left to the moment.",
-    ),
+    ("INFO", "Updating is superseded by deletion: 0 succeeded; 0 failed; 1 left to the moment."),
     ("DEBUG", "Merge-patching the resource with: {"),
     ("DEBUG", "Merge-patching the status with: {\"status\":"),
     ("DEBUG", "JSON-patching the resource with: {"),
     ("DEBUG", "Sleeping for "),
     ("DEBUG", " seconds for the delayed handlers."),
     ("DEBUG", "Sleeping was interrupted by new changes, "),
-    (
-        "DEBUG",
-        "Handling cycle is finished, waiting for new changes.",
-    ),
-    (
-        "DEBUG",
-        "Something has changed, but we are not interested (the essence is the same).",
-    ),
-    (
-        "DEBUG",
-        "Deletion, but we are done with it, and we do not care.",
-    ),
+    ("DEBUG", "Handling cycle is finished, waiting for new changes."),
+    ("DEBUG", "Something has changed, but we are not interested (the essence is the same)."),
+    ("DEBUG", "Deletion, but we are done with it, and we do not care."),
     ("DEBUG", "Deleted, really deleted, and we are notified."),
     ("ERROR", "Throttling for "),
-    (
-        "WARN",
-        "Unresolved resources cannot be served (try creating their CRDs): ",
-    ),
-    (
-        "DEBUG",
-        "Patching was skipped: the object does not exist anymore.",
-    ),
+    ("WARN", "Unresolved resources cannot be served (try creating their CRDs): "),
+    ("DEBUG", "Patching was skipped: the object does not exist anymore."),
 ];
 
 type Answer = HandlerResult<Value>;
@@ -223,25 +171,14 @@ async fn log_lines_have_kopfs_words_and_levels(cluster: TestCluster) {
     let working = test.start(registry(&test, &gate));
     test.line("Resuming is processed: ").await;
     test.patch("a", json!({"spec": {"size": 2}})).await;
-    test.line("Handler 'update_fn' failed temporarily: not yet")
-        .await;
+    test.line("Handler 'update_fn' failed temporarily: not yet").await;
     // In virtual time no time has passed yet.
-    let asleep = |line: &str| {
-        ["599.", "600 "]
-            .iter()
-            .any(|it| line.contains(&format!("Sleeping for {it}")))
-    };
+    let asleep = |line: &str| ["599.", "600 "].iter().any(|it| line.contains(&format!("Sleeping for {it}")));
     test.cluster.lines().until("of the sleep", asleep).await;
     test.patch("a", json!({"status": {"x": 1}})).await;
     test.delete("a").await;
     test.until_gone("a").await;
-    create(
-        &test,
-        "stripped",
-        "other",
-        json!(["tester.kopf.rs/finalizer"]),
-    )
-    .await;
+    create(&test, "stripped", "other", json!(["tester.kopf.rs/finalizer"])).await;
     create(&test, "leaves", "leaves", json!(["example.com/hold"])).await;
     test.delete("leaves").await;
     test.line("Handler 'leaves_fn' succeeded.").await;
@@ -298,10 +235,7 @@ async fn ids_are_kopfs(cluster: TestCluster) {
     let registry = Registry::new()
         .on_create(test.selector(), noting("plain"))
         .on_create(test.selector(), noting("filtered").field("spec.size"))
-        .on_field(
-            test.selector(),
-            noting("of_field").field("metadata.labels.x"),
-        )
+        .on_field(test.selector(), noting("of_field").field("metadata.labels.x"))
         .on_field(test.selector(), parent.field("spec"));
     let working = test.start(registry);
     let object = json!({
@@ -421,29 +355,19 @@ const WORDS: [&str; 57] = [
 
 #[test]
 fn the_guide_names_all_of_kopfs_settings_and_words() {
-    let guide = std::fs::read_to_string(concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../docs/coming-from-kopf.md"
-    ));
+    let guide = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/coming-from-kopf.md"));
     let guide = guide.expect("the guide is there");
     let ours = settings();
-    let rows = guide
-        .lines()
-        .filter(|line| line.starts_with("| `settings."));
+    let rows = guide.lines().filter(|line| line.starts_with("| `settings."));
     let rows: Vec<(&str, &str)> = rows.filter_map(|row| row[2..].split_once(" | ")).collect();
     for setting in KOPFS {
         let named = |(kopf, _): &&(&str, &str)| kopf.contains(&format!("`settings.{setting}`"));
         assert!(rows.iter().any(|row| named(&row)), "{setting} has no row");
     }
     for (_, here) in rows {
-        let paths = here
-            .split('`')
-            .filter_map(|part| part.strip_prefix("settings."));
+        let paths = here.split('`').filter_map(|part| part.strip_prefix("settings."));
         for path in paths {
-            assert!(
-                ours.iter().any(|it| it == path),
-                "there is no settings.{path}"
-            );
+            assert!(ours.iter().any(|it| it == path), "there is no settings.{path}");
         }
     }
     let tables: String = guide.lines().filter(|line| line.starts_with('|')).collect();

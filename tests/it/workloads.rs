@@ -58,12 +58,7 @@ async fn kubectl_follows_workloads() {
     };
     let server = ApiServer::new();
     let fast = Duration::from_millis(300);
-    server.workloads(
-        WorkloadOptions::new()
-            .ready_after(fast)
-            .job_time(fast)
-            .stop_after(fast),
-    );
+    server.workloads(WorkloadOptions::new().ready_after(fast).job_time(fast).stop_after(fast));
     let over_tls = Served::start(&server, &std::env::temp_dir()).await;
     let kubeconfig = over_tls.kubeconfig().to_owned();
     let manifest = kubeconfig.with_extension("yaml");

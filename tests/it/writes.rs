@@ -39,21 +39,14 @@ fn no_life_costs_more_writes_than_promised_nor_than_under_kopf() {
         return;
     };
     let halves = kopf.into_iter().zip(ours);
-    let counts: Vec<Count> = halves
-        .map(|(kopf, here)| Count {
-            kopf: writes(kopf),
-            here: writes(here),
-        })
-        .collect();
+    let counts: Vec<Count> =
+        halves.map(|(kopf, here)| Count { kopf: writes(kopf), here: writes(here) }).collect();
     let page = page();
     let mut wrong = Vec::new();
     say("| Handlers, and what happens to the object | Kopf | Here |");
     for (life, count) in lives.iter().zip(&counts) {
         let Count { kopf, here } = count;
-        say(&format!(
-            "| {} | {kopf} | {here} | ({})",
-            life.set, life.why
-        ));
+        say(&format!("| {} | {kopf} | {here} | ({})", life.set, life.why));
         wrong.extend(life.complaints(count, &page));
     }
     let total = |of: fn(&Count) -> usize| counts.iter().map(of).sum::<usize>();
@@ -82,12 +75,9 @@ impl Life {
             wrong.push(format!("{set}: {here} writes here, {kopf} under Kopf"));
         }
         let row = page.iter().find(|[first, ..]| first == set);
-        let shown =
-            row.is_some_and(|[_, theirs, own]| is_count(theirs, *kopf) && is_count(own, *here));
+        let shown = row.is_some_and(|[_, theirs, own]| is_count(theirs, *kopf) && is_count(own, *here));
         if !shown {
-            wrong.push(format!(
-                "docs/coming-from-kopf.md does not say: | {set} | {kopf} | {here} |"
-            ));
+            wrong.push(format!("docs/coming-from-kopf.md does not say: | {set} | {kopf} | {here} |"));
         }
         wrong
     }

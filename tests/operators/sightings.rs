@@ -14,10 +14,7 @@ fn see(event_type: EventType, memo: Memo, name: &str) {
 fn tell(diff: &Diff, name: &str) {
     for item in diff {
         if item.field.parts()[0] == "spec" {
-            info!(
-                "{} of {} in {name}: from {:?} to {:?}",
-                item.op, item.field, item.old, item.new
-            );
+            info!("{} of {} in {name}: from {:?} to {:?}", item.op, item.field, item.old, item.new);
         }
     }
 }

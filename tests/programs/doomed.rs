@@ -29,9 +29,7 @@ fn said(variable: &str) -> Result<String, String> {
 /// On one thread: nothing goes on while it is killed.
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
-    tracing_subscriber::fmt()
-        .with_writer(std::io::stderr)
-        .init();
+    tracing_subscriber::fmt().with_writer(std::io::stderr).init();
     let doom = Arc::new(Doom::parse(&said("DOOM")?)?);
     let namespace = said("DOOM_NAMESPACE")?;
     let group = format!("{namespace}.kopf.dev");
@@ -43,10 +41,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         .on_convert(old, kind, same("up"))
         .on_convert(kind, old, same("down"))
         .on_validate(kind, handler("not_too_large", |_| async { Ok(()) }))
-        .on_mutate(
-            kind,
-            handler("with_colour", |_| async { Ok(()) }).ignore_failures(false),
-        );
+        .on_mutate(kind, handler("with_colour", |_| async { Ok(()) }).ignore_failures(false));
     let mut settings = Settings::default();
     settings.read_environment()?;
     // Policies are cluster-wide.
@@ -92,12 +87,8 @@ impl Doom {
     }
 
     fn is_last(&self, of: &http::Uri) -> bool {
-        let words = [
-            "/secrets",
-            "webhookconfigurations",
-            "validatingadmissionpolic",
-            "customresourcedefinitions",
-        ];
+        let words =
+            ["/secrets", "webhookconfigurations", "validatingadmissionpolic", "customresourcedefinitions"];
         let counts = words.iter().any(|word| of.path().contains(word))
             && !of.query().is_some_and(|it| it.contains("watch="))
             && self.is_ending.load(Ordering::Relaxed) == self.at_end;
@@ -107,8 +98,6 @@ impl Doom {
 
 fn die() -> ! {
     let own = std::process::id().to_string();
-    let killed = Command::new("sh")
-        .args(["-c", "kill -s KILL $0", &own])
-        .status();
+    let killed = Command::new("sh").args(["-c", "kill -s KILL $0", &own]).status();
     panic!("{killed:?}");
 }

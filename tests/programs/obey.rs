@@ -14,9 +14,7 @@ fn obey(body: &Value, retry: u32) -> HandlerResult {
         }
         Some("fail") => Err(PermanentError::new("asked to fail").into()),
         Some("retry") => Err(TemporaryError::new("asked to retry").delay(1).into()),
-        Some("retry once") if retry == 0 => {
-            Err(TemporaryError::new("asked to retry once").delay(1).into())
-        }
+        Some("retry once") if retry == 0 => Err(TemporaryError::new("asked to retry once").delay(1).into()),
         Some("panic") => panic!("asked to panic"),
         Some("print") => {
             println!("printed");

@@ -53,13 +53,9 @@ pub fn built_program(name: &str) -> &'static Path {
 #[must_use]
 pub fn built_library(name: &str) -> PathBuf {
     let library = |message: Value| {
-        let files = message["filenames"]
-            .as_array()
-            .filter(|_| message["target"]["name"] == name)?;
+        let files = message["filenames"].as_array().filter(|_| message["target"]["name"] == name)?;
         let files = files.iter().filter_map(Value::as_str).map(PathBuf::from);
-        files
-            .into_iter()
-            .find(|file| file.extension().is_some_and(|it| it == "rlib"))
+        files.into_iter().find(|file| file.extension().is_some_and(|it| it == "rlib"))
     };
     let lines = build(&["--lib"]);
     let found = messages(&lines).find_map(library);
@@ -102,8 +98,7 @@ pub fn leave_outer_cargo(command: &mut Command) {
     let singles = ["CARGO_CRATE_NAME", "CARGO_PRIMARY_PACKAGE", "OUT_DIR"];
     for (key, _) in std::env::vars_os() {
         let name = key.to_string_lossy();
-        let is_outer =
-            families.iter().any(|family| name.starts_with(family)) || singles.contains(&&*name);
+        let is_outer = families.iter().any(|family| name.starts_with(family)) || singles.contains(&&*name);
         if is_outer {
             command.env_remove(&key);
         }
@@ -112,20 +107,13 @@ pub fn leave_outer_cargo(command: &mut Command) {
 
 /// Parses the JSON messages that cargo prints.
 fn messages(lines: &str) -> impl Iterator<Item = Value> {
-    lines
-        .lines()
-        .filter_map(|line| serde_json::from_str(line).ok())
+    lines.lines().filter_map(|line| serde_json::from_str(line).ok())
 }
 
 fn build(args: &[&str]) -> String {
     let test = std::env::current_exe().expect("a test knows its executable");
-    let profile = test
-        .parent()
-        .and_then(Path::parent)
-        .expect("test executables lie in target/PROFILE/deps");
-    let target = profile
-        .parent()
-        .expect("a profile folder lies in the target folder");
+    let profile = test.parent().and_then(Path::parent).expect("test executables lie in target/PROFILE/deps");
+    let target = profile.parent().expect("a profile folder lies in the target folder");
     // Builds the whole workspace, so that features unify as in `cargo test --workspace` and cargo rebuilds nothing.
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     leave_outer_cargo(&mut cargo);
@@ -138,10 +126,6 @@ fn build(args: &[&str]) -> String {
         .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
         .output()
         .expect("cargo can be run");
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).expect("JSON is UTF-8")
 }

@@ -38,9 +38,7 @@ impl Digest {
         files.sort();
         for file in files {
             let name = file.strip_prefix(&root).unwrap_or(&file);
-            self = self
-                .and(name.to_string_lossy().as_bytes())
-                .and(std::fs::read(&file)?);
+            self = self.and(name.to_string_lossy().as_bytes()).and(std::fs::read(&file)?);
         }
         Ok(self)
     }

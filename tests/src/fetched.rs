@@ -35,9 +35,7 @@ pub(crate) fn program_for(test: &str, sources: &Path, recipe: Recipe<'_>) -> Opt
         return None;
     }
     let name = sources.file_name().unwrap_or_default().to_string_lossy();
-    let home = recipe
-        .home(sources)
-        .unwrap_or_else(|error| panic!("{name}: {error}"));
+    let home = recipe.home(sources).unwrap_or_else(|error| panic!("{name}: {error}"));
     let complete = home.join("complete");
     let unusable = |path: &Path, error: io::Error| format!("{}: {error}", path.display());
     once_per_machine(&home, &complete, unusable, || {
@@ -54,13 +52,10 @@ pub(crate) fn program_for(test: &str, sources: &Path, recipe: Recipe<'_>) -> Opt
 impl Recipe<'_> {
     fn available(self) -> Result<(), Missing> {
         for [program, version] in self.programs {
-            Command::new(program)
-                .arg(version)
-                .output()
-                .map_err(|error| Missing {
-                    what: self.language.into(),
-                    detail: format!("could not run `{program}`: {error}"),
-                })?;
+            Command::new(program).arg(version).output().map_err(|error| Missing {
+                what: self.language.into(),
+                detail: format!("could not run `{program}`: {error}"),
+            })?;
         }
         Ok(())
     }
@@ -73,14 +68,10 @@ impl Recipe<'_> {
 
     fn fill(self, sources: &Path, home: &Path) -> Result<(), String> {
         for file in self.files {
-            std::fs::copy(sources.join(file), home.join(file))
-                .map_err(|error| format!("{file}: {error}"))?;
+            std::fs::copy(sources.join(file), home.join(file)).map_err(|error| format!("{file}: {error}"))?;
         }
         for (program, arguments) in self.steps {
-            let run = Command::new(program)
-                .args(*arguments)
-                .current_dir(home)
-                .output();
+            let run = Command::new(program).args(*arguments).current_dir(home).output();
             succeeded(run).map_err(|why| format!("{program} {}: {why}", arguments.join(" ")))?;
         }
         Ok(())

@@ -13,10 +13,7 @@ const RECIPE: Recipe<'_> = Recipe {
     files: &["pom.xml", "Main.java"],
     steps: &[
         ("mvn", &["-q", "-B", COPY, "-DoutputDirectory=lib"]),
-        (
-            "javac",
-            &["-nowarn", "-cp", "lib/*", "-d", "classes", "Main.java"],
-        ),
+        ("javac", &["-nowarn", "-cp", "lib/*", "-d", "classes", "Main.java"]),
     ],
 };
 

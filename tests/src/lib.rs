@@ -6,10 +6,7 @@
 //! operator works inside.
 
 #![forbid(unsafe_code)]
-#![expect(
-    clippy::missing_panics_doc,
-    reason = "a panic is how a harness fails its test"
-)]
+#![expect(clippy::missing_panics_doc, reason = "a panic is how a harness fails its test")]
 
 mod built;
 pub mod corpus;

@@ -14,15 +14,7 @@ use tracing_subscriber::layer::SubscriberExt as _;
 /// [`crate::play`] makes it the default on all threads of a scenario; elsewhere use `tracing::subscriber::set_default`.
 #[must_use]
 pub fn subscriber(lines: &Lines) -> impl tracing::Subscriber + Send + Sync + use<> {
-    let quiet = [
-        "hyper",
-        "hyper_util",
-        "kube",
-        "rustls",
-        "tower",
-        "tokio_util",
-        "h2",
-    ];
+    let quiet = ["hyper", "hyper_util", "kube", "rustls", "tower", "tokio_util", "h2"];
     let targets = Targets::new()
         .with_default(LevelFilter::DEBUG)
         .with_targets(quiet.map(|target| (target, LevelFilter::WARN)));

@@ -8,10 +8,7 @@ const RECIPE: Recipe<'_> = Recipe {
     language: "Node",
     programs: &[["npm", "--version"]],
     files: &["package.json", "package-lock.json", "main.mjs"],
-    steps: &[(
-        "npm",
-        &["ci", "--no-audit", "--no-fund", "--ignore-scripts"],
-    )],
+    steps: &[("npm", &["ci", "--no-audit", "--no-fund", "--ignore-scripts"])],
 };
 
 /// Returns the path of `main.mjs` in a folder with its dependencies, for `node`; records `test` as skipped if npm is missing.

@@ -31,10 +31,7 @@ impl Server {
 
     fn runtime(self, lines: &Lines) -> std::io::Result<Runtime> {
         if self == Self::Memory {
-            return Builder::new_current_thread()
-                .enable_all()
-                .start_paused(true)
-                .build();
+            return Builder::new_current_thread().enable_all().start_paused(true).build();
         }
         let lines = lines.clone();
         Builder::new_multi_thread()
@@ -51,10 +48,7 @@ impl Server {
 /// Returns a multi-threaded runtime under real time, for tests without a scenario.
 #[must_use]
 pub fn runtime() -> Runtime {
-    Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .expect("a runtime can be built")
+    Builder::new_multi_thread().enable_all().build().expect("a runtime can be built")
 }
 
 /// Runs a scenario named `test` on a fresh cluster; the log events of all its code go to [`TestCluster::lines`].

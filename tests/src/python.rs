@@ -75,21 +75,10 @@ pub fn python_of(package: Package) -> Result<PathBuf, PythonError> {
         &complete,
         |path, source| at(path)(source),
         || {
-            say(&format!(
-                "installing {name} into a Python environment, once per machine"
-            ));
-            run(Command::new(base()?)
-                .args(["-m", "venv", "--clear"])
-                .arg(&home))?;
+            say(&format!("installing {name} into a Python environment, once per machine"));
+            run(Command::new(base()?).args(["-m", "venv", "--clear"]).arg(&home))?;
             run(Command::new(&python)
-                .args([
-                    "-m",
-                    "pip",
-                    "install",
-                    "--quiet",
-                    "--disable-pip-version-check",
-                    "-r",
-                ])
+                .args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r"])
                 .arg(&requirements))?;
             std::fs::write(&complete, "").map_err(at(&complete))
         },
@@ -119,21 +108,16 @@ fn base() -> Result<&'static str, Missing> {
         let run = Command::new(python).arg("--version").output();
         run.is_ok_and(|run| run.status.success())
     };
-    PYTHONS.into_iter().find(starts).ok_or_else(|| Missing {
-        what: "Python".into(),
-        detail: "no `python3` on PATH".into(),
-    })
+    PYTHONS
+        .into_iter()
+        .find(starts)
+        .ok_or_else(|| Missing { what: "Python".into(), detail: "no `python3` on PATH".into() })
 }
 
 fn run(command: &mut Command) -> Result<(), PythonError> {
     let step = format!("{command:?}");
-    let failed = |stderr: String| PythonError::Install {
-        step: step.clone(),
-        stderr,
-    };
-    let output = command
-        .output()
-        .map_err(|error| failed(error.to_string()))?;
+    let failed = |stderr: String| PythonError::Install { step: step.clone(), stderr };
+    let output = command.output().map_err(|error| failed(error.to_string()))?;
     if output.status.success() {
         return Ok(());
     }

@@ -155,27 +155,14 @@ impl RealServer {
                 let mut pulse = tokio::time::interval(Duration::from_millis(20));
                 loop {
                     pulse.tick().await;
-                    let request = http::Request::get("/readyz")
-                        .body(Vec::new())
-                        .map_err(io::Error::other)?;
-                    if client
-                        .request_text(request)
-                        .await
-                        .is_ok_and(|text| text == "ok")
-                    {
+                    let request = http::Request::get("/readyz").body(Vec::new()).map_err(io::Error::other)?;
+                    if client.request_text(request).await.is_ok_and(|text| text == "ok") {
                         return Ok(());
                     }
-                    for (program, process) in
-                        [("etcd", &mut *etcd), ("kube-apiserver", &mut *apiserver)]
-                    {
+                    for (program, process) in [("etcd", &mut *etcd), ("kube-apiserver", &mut *apiserver)] {
                         if let Some(status) = process.ended() {
-                            let (problem, output) =
-                                (format!("ended with {status}"), process.last_words());
-                            return Err(StartError::NotReady {
-                                program,
-                                problem,
-                                output,
-                            });
+                            let (problem, output) = (format!("ended with {status}"), process.last_words());
+                            return Err(StartError::NotReady { program, problem, output });
                         }
                     }
                 }
@@ -213,9 +200,7 @@ impl RealServer {
     /// Returns the kubeconfig file of a user: `admin`, or one that [`RealServer::restricted_user`] returned.
     #[must_use]
     pub fn kubeconfig_of(&self, user: &str) -> PathBuf {
-        self.homes
-            .of("apiserver")
-            .join(format!("{user}.kubeconfig"))
+        self.homes.of("apiserver").join(format!("{user}.kubeconfig"))
     }
 
     /// Returns the name of a user that no other test uses and that has no rights until RBAC objects grant them.
@@ -226,10 +211,7 @@ impl RealServer {
     #[must_use]
     pub fn restricted_user(&self) -> String {
         let number = self.next_user.fetch_add(1, Ordering::Relaxed);
-        assert!(
-            number <= USERS,
-            "all {USERS} users without rights are taken: prepare more"
-        );
+        assert!(number <= USERS, "all {USERS} users without rights are taken: prepare more");
         format!("user{number}")
     }
 
@@ -267,10 +249,7 @@ impl RealServer {
     ///
     /// Returns an error if it cannot be built or started.
     pub fn these_controllers(&self, names: &[&str]) -> Result<(), &StartError> {
-        self.controllers
-            .get_or_init(|| self.spawn_controllers(names))
-            .as_ref()
-            .map(|_| ())
+        self.controllers.get_or_init(|| self.spawn_controllers(names)).as_ref().map(|_| ())
     }
 
     fn spawn_controllers(&self, names: &[&str]) -> Result<Guarded, StartError> {
@@ -329,10 +308,7 @@ impl RealServer {
 /// Runs kubectl against the server of a kubeconfig file.
 pub(crate) fn kubectl(kubeconfig: &Path, args: &[&str]) -> Result<Output, StartError> {
     let mut command = Command::new(tool(Tool::Kubectl)?);
-    Ok(command
-        .arg(format!("--kubeconfig={}", kubeconfig.display()))
-        .args(args)
-        .output()?)
+    Ok(command.arg(format!("--kubeconfig={}", kubeconfig.display())).args(args).output()?)
 }
 
 /// Returns a client for the server and user in a kubeconfig file.
@@ -351,9 +327,7 @@ pub(crate) async fn bare_client_of(
     Ok(kube::Client::try_from(config)?)
 }
 
-async fn config_of(
-    kubeconfig: &Path,
-) -> Result<kube::Config, Box<dyn std::error::Error + Send + Sync>> {
+async fn config_of(kubeconfig: &Path) -> Result<kube::Config, Box<dyn std::error::Error + Send + Sync>> {
     let file = Kubeconfig::read_from(kubeconfig)?;
     let options = KubeConfigOptions::default();
     let mut config = kube::Config::from_custom_kubeconfig(file, &options).await?;
@@ -363,19 +337,11 @@ async fn config_of(
 }
 
 /// Runs a future on a separate thread and runtime, so that it works inside and outside of other runtimes.
-fn aside<T: Send>(
-    future: impl Future<Output = Result<T, StartError>> + Send,
-) -> Result<T, StartError> {
+fn aside<T: Send>(future: impl Future<Output = Result<T, StartError>> + Send) -> Result<T, StartError> {
     std::thread::scope(|scope| {
-        let thread = scope.spawn(|| {
-            tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build()?
-                .block_on(future)
-        });
-        thread
-            .join()
-            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        let thread = scope
+            .spawn(|| tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(future));
+        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
 }
 
@@ -386,11 +352,7 @@ struct Homes(PathBuf);
 impl Homes {
     fn new() -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
-        let name = format!(
-            "kopf-rs-real-{}-{}",
-            std::process::id(),
-            NEXT.fetch_add(1, Ordering::Relaxed)
-        );
+        let name = format!("kopf-rs-real-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         Self(std::env::temp_dir().join(name))
     }
 
@@ -423,26 +385,13 @@ fn free_ports<const N: usize>() -> io::Result<[u16; N]> {
 }
 
 fn spawn_etcd(binary: &Path, home: &Path, client_port: u16, peer_port: u16) -> io::Result<Guarded> {
-    let (client, peer) = (
-        format!("http://127.0.0.1:{client_port}"),
-        format!("http://127.0.0.1:{peer_port}"),
-    );
+    let (client, peer) = (format!("http://127.0.0.1:{client_port}"), format!("http://127.0.0.1:{peer_port}"));
     let mut command = Command::new(binary);
     command
         .arg(format!("--data-dir={}", home.join("data").display()))
         .arg("--unsafe-no-fsync")
-        .args([
-            "--listen-client-urls",
-            &client,
-            "--advertise-client-urls",
-            &client,
-        ])
-        .args([
-            "--listen-peer-urls",
-            &peer,
-            "--initial-advertise-peer-urls",
-            &peer,
-        ])
+        .args(["--listen-client-urls", &client, "--advertise-client-urls", &client])
+        .args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer])
         .args(["--initial-cluster", &format!("default={peer}")]);
     Guarded::spawn(command, home)
 }
@@ -470,17 +419,12 @@ fn spawn_apiserver(
         ])
         .arg("--service-account-issuer=https://kubernetes.default.svc")
         .arg(file("token-auth-file", "tokens.csv"))
-        .args([
-            "--authorization-mode=RBAC",
-            "--service-cluster-ip-range=10.0.0.0/24",
-        ])
+        .args(["--authorization-mode=RBAC", "--service-cluster-ip-range=10.0.0.0/24"])
         .arg("--disable-admission-plugins=ServiceAccount")
         // As on OpenShift: a client may set `blockOwnerDeletion` only if it may update the finalizers of the owner.
         .arg("--enable-admission-plugins=OwnerReferencesPermissionEnforcement");
     if audited {
-        command
-            .arg(file("audit-policy-file", "audit.json"))
-            .arg(file("audit-log-path", "audit.log"));
+        command.arg(file("audit-policy-file", "audit.json")).arg(file("audit-log-path", "audit.log"));
     }
     Guarded::spawn(command, home)
 }
@@ -494,17 +438,11 @@ fn write_credentials(home: &Path, port: u16) -> Result<(), StartError> {
     std::fs::write(home.join("accounts.key"), &keys.accounts_private)?;
     std::fs::write(home.join("accounts.pub"), &keys.accounts_public)?;
     let users: Vec<String> = (1..=USERS).map(|number| format!("user{number}")).collect();
-    let mut tokens: Vec<String> = users
-        .iter()
-        .map(|user| format!("{user}-token,{user},{user}"))
-        .collect();
+    let mut tokens: Vec<String> = users.iter().map(|user| format!("{user}-token,{user},{user}")).collect();
     tokens.push("admin-token,admin,admin,system:masters".to_owned());
     std::fs::write(home.join("tokens.csv"), tokens.join("\n"))?;
     for user in users.iter().map(String::as_str).chain(["admin"]) {
-        std::fs::write(
-            home.join(format!("{user}.kubeconfig")),
-            kubeconfig(home, port, user).to_string(),
-        )?;
+        std::fs::write(home.join(format!("{user}.kubeconfig")), kubeconfig(home, port, user).to_string())?;
     }
     let policy = json!({
         "apiVersion": "audit.k8s.io/v1", "kind": "Policy",

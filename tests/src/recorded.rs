@@ -66,9 +66,7 @@ impl Recorded {
         let digest = Digest::new().and_files(sources);
         let digest = digest.unwrap_or_else(|error| panic!("{sources:?}: {error}"));
         Self {
-            folder: Path::new(env!("CARGO_MANIFEST_DIR"))
-                .join("recorded")
-                .join(group),
+            folder: Path::new(env!("CARGO_MANIFEST_DIR")).join("recorded").join(group),
             by: by.to_owned(),
             sources: digest.and(by).to_string(),
         }
@@ -89,9 +87,7 @@ impl Recorded {
             }
             _ if in_ci() && !self.is_current() => {
                 let folder = self.folder.display();
-                say(&format!(
-                    "{folder} was recorded with other sources: asked anew"
-                ));
+                say(&format!("{folder} was recorded with other sources: asked anew"));
                 Mode::Asked
             }
             _ => Mode::Recorded,
@@ -110,18 +106,14 @@ impl Recorded {
     /// Returns a message with the command to record again if there is no recording, or if it has other requests or another version.
     pub fn read<T: DeserializeOwned>(&self, name: &str, asked: Digest) -> Result<Vec<T>, String> {
         let path = self.path(name);
-        let (header, answers) =
-            unpacked(&path).map_err(|why| format!("{}: {why}", path.display()))?;
+        let (header, answers) = unpacked(&path).map_err(|why| format!("{}: {why}", path.display()))?;
         let expected = self.header(asked);
         let why = match header {
             _ if header.by != expected.by => format!("made by {}, not {}", header.by, expected.by),
             _ if header.asked != expected.asked => "of other requests than there are now".into(),
             _ => return Ok(answers),
         };
-        Err(format!(
-            "{} is {why}: `{COMMAND}` records anew",
-            path.display()
-        ))
+        Err(format!("{} is {why}: `{COMMAND}` records anew", path.display()))
     }
 
     /// Records answers under a name, unless an equal recording exists. `same` decides on equality, because answers have parts that depend
@@ -137,16 +129,14 @@ impl Recorded {
         answers: &[T],
         same: impl FnOnce(&[T], &[T]) -> bool,
     ) {
-        let is_there = self
-            .read(name, asked)
-            .is_ok_and(|known: Vec<T>| same(&known, answers));
+        let is_there = self.read(name, asked).is_ok_and(|known: Vec<T>| same(&known, answers));
         if is_there {
             return;
         }
         let path = self.path(name);
         let packed = packed(&self.header(asked), answers);
-        let written = fs::create_dir_all(path.parent().unwrap_or(&path))
-            .and_then(|()| fs::write(&path, packed));
+        let written =
+            fs::create_dir_all(path.parent().unwrap_or(&path)).and_then(|()| fs::write(&path, packed));
         written.unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     }
 
@@ -169,10 +159,7 @@ impl Recorded {
     }
 
     fn header(&self, asked: Digest) -> Header {
-        Header {
-            by: self.by.clone(),
-            asked: asked.to_string(),
-        }
+        Header { by: self.by.clone(), asked: asked.to_string() }
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -210,11 +197,7 @@ mod tests {
 
     fn group(name: &str, by: &str) -> Recorded {
         let folder = std::env::temp_dir().join(format!("kopf-rs-recorded-{}", std::process::id()));
-        Recorded {
-            folder: folder.join(name),
-            by: by.to_owned(),
-            sources: "0".to_owned(),
-        }
+        Recorded { folder: folder.join(name), by: by.to_owned(), sources: "0".to_owned() }
     }
 
     #[test]

@@ -27,10 +27,7 @@ impl Resource {
 
     /// Returns whether `word` names this resource: `myapps`, `MyApp`, or either with `.group` appended.
     pub(crate) fn is_meant_by(&self, word: &str) -> bool {
-        let group = self
-            .root
-            .strip_prefix("/apis/")
-            .and_then(|rest| rest.split('/').next());
+        let group = self.root.strip_prefix("/apis/").and_then(|rest| rest.split('/').next());
         let name = match word.split_once('.') {
             Some((name, wanted)) if Some(wanted) == group => name,
             Some(_) => return false,
@@ -42,21 +39,14 @@ impl Resource {
 
 /// Returns the root path of an `apiVersion`.
 pub(crate) fn root_of(api_version: &str) -> String {
-    let base = if api_version.contains('/') {
-        "/apis"
-    } else {
-        "/api"
-    };
+    let base = if api_version.contains('/') { "/apis" } else { "/api" };
     format!("{base}/{api_version}")
 }
 
 /// Returns the resources in an `APIResourceList`, without subresources.
 pub(crate) fn listed(root: &str, list: &Value) -> Vec<Resource> {
     let text = |entry: &Value, key: &str| entry[key].as_str().unwrap_or_default().to_owned();
-    let entries = list["resources"]
-        .as_array()
-        .map(Vec::as_slice)
-        .unwrap_or_default();
+    let entries = list["resources"].as_array().map(Vec::as_slice).unwrap_or_default();
     entries
         .iter()
         .filter(|entry| !text(entry, "name").contains('/'))
@@ -71,15 +61,8 @@ pub(crate) fn listed(root: &str, list: &Value) -> Vec<Resource> {
 
 /// Returns the root path of the preferred version of each group in an `APIGroupList`.
 pub(crate) fn group_roots(groups: &Value) -> Vec<String> {
-    let entries = groups["groups"]
-        .as_array()
-        .map(Vec::as_slice)
-        .unwrap_or_default();
-    let preferred = |group: &Value| {
-        group["preferredVersion"]["groupVersion"]
-            .as_str()
-            .map(root_of)
-    };
+    let entries = groups["groups"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let preferred = |group: &Value| group["preferredVersion"]["groupVersion"].as_str().map(root_of);
     entries.iter().filter_map(preferred).collect()
 }
 
@@ -92,9 +75,7 @@ pub(crate) fn group_roots(groups: &Value) -> Vec<String> {
 pub fn documents(text: &str) -> Vec<Value> {
     let parsed = serde_saphyr::from_multiple::<Value>(text);
     let all = parsed.unwrap_or_else(|error| panic!("not YAML: {error}\n{text}"));
-    all.into_iter()
-        .filter(|document| !document.is_null())
-        .collect()
+    all.into_iter().filter(|document| !document.is_null()).collect()
 }
 
 #[cfg(test)]
@@ -110,19 +91,9 @@ mod tests {
             {"name": "myapps/status", "kind": "MyApp", "namespaced": true},
         ]});
         let found = listed("/apis/demo.example.com/v1", &list);
-        let [apps] = found.as_slice() else {
-            panic!("{found:?}")
-        };
-        assert_eq!(
-            apps.collection("ns"),
-            "/apis/demo.example.com/v1/namespaces/ns/myapps"
-        );
-        for word in [
-            "myapps",
-            "MyApp",
-            "myapps.demo.example.com",
-            "MyApp.demo.example.com",
-        ] {
+        let [apps] = found.as_slice() else { panic!("{found:?}") };
+        assert_eq!(apps.collection("ns"), "/apis/demo.example.com/v1/namespaces/ns/myapps");
+        for word in ["myapps", "MyApp", "myapps.demo.example.com", "MyApp.demo.example.com"] {
             assert!(apps.is_meant_by(word), "{word}");
         }
         for word in ["myapp", "myapps.example.com", "pods"] {
@@ -133,10 +104,7 @@ mod tests {
     #[test]
     fn documents_of_yaml_and_json() {
         let yaml = "---\na: 1\n---\n---\nb: \"\u{1f680}\"\n";
-        assert_eq!(
-            documents(yaml),
-            [json!({"a": 1}), json!({"b": "\u{1f680}"})]
-        );
+        assert_eq!(documents(yaml), [json!({"a": 1}), json!({"b": "\u{1f680}"})]);
         assert_eq!(documents("{\"a\": [1, 2]}"), [json!({"a": [1, 2]})]);
     }
 }

@@ -20,17 +20,12 @@ impl Served {
     ///
     /// Panics if no port is free or the folder cannot be written.
     pub async fn start(server: &ApiServer, folder: &Path) -> Self {
-        let listening = server
-            .listen(([127, 0, 0, 1], 0).into())
-            .await
-            .unwrap_or_else(|error| panic!("{error}"));
+        let listening =
+            server.listen(([127, 0, 0, 1], 0).into()).await.unwrap_or_else(|error| panic!("{error}"));
         let (process, port) = (std::process::id(), listening.addr().port());
         let kubeconfig = folder.join(format!("kopf-rs-{process}-{port}.kubeconfig"));
         std::fs::write(&kubeconfig, listening.kubeconfig()).expect("the folder can be written");
-        Self {
-            kubeconfig,
-            _listening: listening,
-        }
+        Self { kubeconfig, _listening: listening }
     }
 
     /// Returns the administrator's kubeconfig file.

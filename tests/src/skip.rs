@@ -22,15 +22,8 @@ pub struct Missing {
 ///
 /// Panics with `CI=true`, where every component must be present.
 pub fn skipped(test: &str, missing: &Missing) {
-    assert!(
-        !in_ci(),
-        "{test}: {missing}, and nothing is skipped with CI=true"
-    );
-    record(
-        std::env::var_os("KOPF_RS_SKIP_FILE").as_deref(),
-        test,
-        missing,
-    );
+    assert!(!in_ci(), "{test}: {missing}, and nothing is skipped with CI=true");
+    record(std::env::var_os("KOPF_RS_SKIP_FILE").as_deref(), test, missing);
 }
 
 /// Asserts that slow work may start.
@@ -53,11 +46,7 @@ pub(crate) fn in_ci() -> bool {
 fn record(file: Option<&std::ffi::OsStr>, test: &str, missing: &Missing) {
     let line = format!("{test}: {missing}\n");
     let written = file.map(|path| {
-        std::fs::OpenOptions::new()
-            .create(true)
-            .append(true)
-            .open(path)?
-            .write_all(line.as_bytes())
+        std::fs::OpenOptions::new().create(true).append(true).open(path)?.write_all(line.as_bytes())
     });
     if !matches!(written, Some(Ok(()))) {
         say(&format!("skipped {line}"));
@@ -76,10 +65,7 @@ mod tests {
     #[test]
     fn a_skip_is_a_line_with_its_reason() {
         let file = std::env::temp_dir().join(format!("kopf-rs-skip-{}", std::process::id()));
-        let missing = Missing {
-            what: "Go".into(),
-            detail: "no `go` on PATH".into(),
-        };
+        let missing = Missing { what: "Go".into(), detail: "no `go` on PATH".into() };
         record(Some(file.as_os_str()), "update::real", &missing);
         record(Some(file.as_os_str()), "create::real", &missing);
         let text = std::fs::read_to_string(&file).unwrap();

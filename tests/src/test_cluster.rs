@@ -80,9 +80,7 @@ impl TestCluster {
     /// Panics for the in-memory server, which has no address.
     #[must_use]
     pub fn kubeconfig(&self) -> &Path {
-        self.backend
-            .kubeconfig()
-            .expect("the in-memory server has no kubeconfig: use Tcp or Real")
+        self.backend.kubeconfig().expect("the in-memory server has no kubeconfig: use Tcp or Real")
     }
 
     /// Returns the real server, if this is one, for its audit log, users without rights and controllers.
@@ -133,21 +131,12 @@ impl TestCluster {
             all.extend(args.iter().map(String::as_str));
             kubectl(&kubeconfig, &all)
         };
-        let output = tokio::task::spawn_blocking(run)
-            .await
-            .expect("kubectl's thread ends");
+        let output = tokio::task::spawn_blocking(run).await.expect("kubectl's thread ends");
         match output {
             Ok(output) => Some(output),
             Err(error) => {
-                let missing = error
-                    .missing()
-                    .unwrap_or_else(|| panic!("kubectl: {error}"));
-                skipped(
-                    std::thread::current()
-                        .name()
-                        .unwrap_or("a test with kubectl"),
-                    missing,
-                );
+                let missing = error.missing().unwrap_or_else(|| panic!("kubectl: {error}"));
+                skipped(std::thread::current().name().unwrap_or("a test with kubectl"), missing);
                 None
             }
         }
@@ -169,20 +158,13 @@ impl TestCluster {
         let (path, object) = self.placed(object).await;
         let stored = match self.request("POST", &path, Some(&object)).await {
             Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => {
-                let name = object["metadata"]["name"]
-                    .as_str()
-                    .expect("an object that exists has a name");
-                self.must("PATCH", &format!("{path}/{name}"), Some(&object))
-                    .await
+                let name = object["metadata"]["name"].as_str().expect("an object that exists has a name");
+                self.must("PATCH", &format!("{path}/{name}"), Some(&object)).await
             }
             Err(error) => panic!("POST {path}: {error}\n{object:#}"),
             Ok(stored) => stored,
         };
-        if is_crd {
-            self.until_served(&stored).await
-        } else {
-            stored
-        }
+        if is_crd { self.until_served(&stored).await } else { stored }
     }
 
     /// Creates an object under its `apiVersion`, `kind` and namespace.
@@ -234,19 +216,10 @@ impl TestCluster {
         path: &str,
         body: Option<&Value>,
     ) -> Result<Value, kube::Error> {
-        let content = if method == "PATCH" {
-            "application/merge-patch+json"
-        } else {
-            "application/json"
-        };
-        let bytes = body
-            .map(|value| value.to_string().into_bytes())
-            .unwrap_or_default();
+        let content = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
+        let bytes = body.map(|value| value.to_string().into_bytes()).unwrap_or_default();
         let request = http::Request::builder().method(method).uri(path);
-        let request = request
-            .header("content-type", content)
-            .body(bytes)
-            .map_err(kube::Error::HttpError)?;
+        let request = request.header("content-type", content).body(bytes).map_err(kube::Error::HttpError)?;
         self.own.request(request).await
     }
 
@@ -262,21 +235,14 @@ impl TestCluster {
                 _ => break,
             }
         }
-        answer.unwrap_or_else(|error| {
-            panic!(
-                "{method} {path}: {error}\n{:#}",
-                body.unwrap_or(&Value::Null)
-            )
-        })
+        answer.unwrap_or_else(|error| panic!("{method} {path}: {error}\n{:#}", body.unwrap_or(&Value::Null)))
     }
 
     /// Returns the collection path of an object, and the object with its namespace filled in.
     async fn placed(&self, mut object: Value) -> (String, Value) {
         let root = root_of(object["apiVersion"].as_str().unwrap_or_default());
         let kind = object["kind"].as_str().unwrap_or_default().to_owned();
-        let resource = self
-            .lookup(&kind, |known| known.root == root && known.kind == kind)
-            .await;
+        let resource = self.lookup(&kind, |known| known.root == root && known.kind == kind).await;
         if resource.namespaced && object["metadata"]["namespace"].is_null() {
             object["metadata"]["namespace"] = json!(self.namespace);
         }
@@ -292,15 +258,12 @@ impl TestCluster {
         if resource.starts_with('/') {
             return resource.to_owned();
         }
-        self.lookup(resource, |known| known.is_meant_by(resource))
-            .await
-            .collection(&self.namespace)
+        self.lookup(resource, |known| known.is_meant_by(resource)).await.collection(&self.namespace)
     }
 
     /// Returns a resource that the cluster remembers, or else discovers it on the server.
     async fn lookup(&self, word: &str, wanted: impl Fn(&Resource) -> bool) -> Resource {
-        let remembered =
-            |known: &[Resource]| known.iter().find(|resource| wanted(resource)).cloned();
+        let remembered = |known: &[Resource]| known.iter().find(|resource| wanted(resource)).cloned();
         let found = remembered(&self.known.lock().unwrap_or_else(PoisonError::into_inner));
         if let Some(resource) = found {
             return resource;

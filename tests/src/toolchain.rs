@@ -92,9 +92,7 @@ pub enum ToolError {
 ///
 /// Returns an error if Go is missing or fails, or if the cache folder cannot be written.
 pub fn tool(tool: Tool) -> Result<PathBuf, ToolError> {
-    let sources = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("cluster")
-        .join(tool.module());
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("cluster").join(tool.module());
     let at = |path: &Path| {
         let path = path.to_owned();
         move |source| ToolError::Cache { path, source }
@@ -102,10 +100,7 @@ pub fn tool(tool: Tool) -> Result<PathBuf, ToolError> {
     let hash = key(&pinned_files(&sources)).map_err(at(&sources))?;
     let cache = cache_root().join(format!("{}-{hash}", tool.module()));
     let binary = cache.join(tool.file());
-    let stamp = format!(
-        "-s -w -X k8s.io/component-base/version.gitVersion={}",
-        pinned_version(&sources)
-    );
+    let stamp = format!("-s -w -X k8s.io/component-base/version.gitVersion={}", pinned_version(&sources));
     built(&binary, &sources, &tool.package(), &stamp)?;
     Ok(binary)
 }
@@ -181,9 +176,7 @@ pub(crate) fn once_per_machine<E>(
 }
 
 fn build(package: &str, flags: &str, sources: &Path, output: &Path) -> Result<(), ToolError> {
-    say(&format!(
-        "building {package} from source, once per machine (minutes the first time)"
-    ));
+    say(&format!("building {package} from source, once per machine (minutes the first time)"));
     let run = Command::new("go")
         .args(["build", "-buildvcs=false", "-ldflags", flags, "-o"])
         .arg(output)
@@ -199,10 +192,7 @@ fn build(package: &str, flags: &str, sources: &Path, output: &Path) -> Result<()
         return Ok(());
     }
     let stderr = String::from_utf8_lossy(&run.stderr).into_owned();
-    Err(ToolError::Build {
-        package: package.to_owned(),
-        stderr,
-    })
+    Err(ToolError::Build { package: package.to_owned(), stderr })
 }
 
 /// Returns the version of Kubernetes whose programs the tests run, as `v1.2.3`.
@@ -216,20 +206,14 @@ fn pinned_version(sources: &Path) -> String {
     let text = std::fs::read_to_string(sources.join("go.mod")).unwrap_or_default();
     let required = text.lines().find_map(|line| {
         let mut words = line.trim_start_matches("require").split_whitespace();
-        (words.next() == Some("k8s.io/kubernetes"))
-            .then(|| words.next())
-            .flatten()
+        (words.next() == Some("k8s.io/kubernetes")).then(|| words.next()).flatten()
     });
     required.unwrap_or("v0.0.0-unknown").to_owned()
 }
 
 /// Returns the folder of all files that are made once per machine.
 pub(crate) fn cache_root() -> PathBuf {
-    let variable = |name: &str| {
-        std::env::var_os(name)
-            .filter(|value| !value.is_empty())
-            .map(PathBuf::from)
-    };
+    let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     variable("KOPF_RS_TEST_CACHE")
         .or_else(|| variable("XDG_CACHE_HOME").map(|root| root.join("kopf-rs-tests")))
         .or_else(|| variable("HOME").map(|home| home.join(".cache/kopf-rs-tests")))

@@ -61,18 +61,10 @@ impl Guarded {
     pub(crate) fn spawn(mut command: Command, folder: &Path) -> io::Result<Self> {
         let mut watchdog = Watchdog::start(Some(folder))?;
         let log = std::fs::File::create(folder.join("output.log"))?;
-        let child = command
-            .process_group(0)
-            .stdin(Stdio::null())
-            .stdout(log.try_clone()?)
-            .stderr(log)
-            .spawn()?;
+        let child =
+            command.process_group(0).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).spawn()?;
         watchdog.over(child.id())?;
-        Ok(Self {
-            child,
-            folder: folder.to_owned(),
-            watchdog: Some(watchdog),
-        })
+        Ok(Self { child, folder: folder.to_owned(), watchdog: Some(watchdog) })
     }
 
     /// Returns the process id.
@@ -128,19 +120,12 @@ mod tests {
         watchdog.over(child.id()).unwrap();
         let (tell, told) = std::sync::mpsc::channel();
         let output = child.stdout.take().unwrap();
-        std::thread::spawn(move || {
-            BufReader::new(output)
-                .lines()
-                .try_for_each(|line| tell.send(line))
-        });
+        std::thread::spawn(move || BufReader::new(output).lines().try_for_each(|line| tell.send(line)));
         let patience = Duration::from_secs(30);
         assert_eq!(told.recv_timeout(patience).unwrap().unwrap(), "ready");
         drop(watchdog);
         // The grandchild holds the other end of the pipe for as long as it lives.
-        assert_eq!(
-            told.recv_timeout(patience).unwrap_err(),
-            RecvTimeoutError::Disconnected
-        );
+        assert_eq!(told.recv_timeout(patience).unwrap_err(), RecvTimeoutError::Disconnected);
         assert!(!child.wait().unwrap().success());
         assert!(!folder.exists());
     }

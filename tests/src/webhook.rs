@@ -67,22 +67,16 @@ impl Webhook {
 
 async fn serve(started: &std::sync::mpsc::Sender<Webhook>) {
     let (config, authority) = identity().expect("certificates can be made");
-    let listener = TcpListener::bind(("127.0.0.1", 0))
-        .await
-        .expect("a free port can be listened on");
+    let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a free port can be listened on");
     let address = listener.local_addr().expect("it has an address");
-    let webhook = Webhook {
-        url: format!("https://{address}"),
-        authority: STANDARD.encode(authority),
-    };
+    let webhook = Webhook { url: format!("https://{address}"), authority: STANDARD.encode(authority) };
     started.send(webhook).expect("somebody waits for it");
     let tls = TlsAcceptor::from(Arc::new(config));
     while let Ok((stream, _)) = listener.accept().await {
         let tls = tls.clone();
         tokio::spawn(async move {
             if let Ok(stream) = tls.accept(stream).await {
-                let served = http1::Builder::new()
-                    .serve_connection(TokioIo::new(stream), service_fn(answer));
+                let served = http1::Builder::new().serve_connection(TokioIo::new(stream), service_fn(answer));
                 // Ignore errors here: the client reports them.
                 let _ended = served.await;
             }
@@ -111,9 +105,7 @@ fn identity() -> Result<(rustls::ServerConfig, String), Box<dyn std::error::Erro
 async fn answer(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
     let path = request.uri().path().to_owned();
     let asked = request.into_body().collect().await;
-    let asked = asked
-        .map(http_body_util::Collected::to_bytes)
-        .unwrap_or_default();
+    let asked = asked.map(http_body_util::Collected::to_bytes).unwrap_or_default();
     let review: Value = serde_json::from_slice(&asked).unwrap_or_default();
     let (code, text) = match path.as_str() {
         "/500" | "/500-in-words" => (500, "kaboom".to_owned()),
@@ -128,15 +120,8 @@ async fn answer(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Inf
     };
     let mut response = Response::new(Full::new(Bytes::from(text)));
     *response.status_mut() = http::StatusCode::from_u16(code).unwrap_or_default();
-    let kind = if path.ends_with("in-words") {
-        "text/plain"
-    } else {
-        "application/json"
-    };
-    response.headers_mut().insert(
-        http::header::CONTENT_TYPE,
-        http::HeaderValue::from_static(kind),
-    );
+    let kind = if path.ends_with("in-words") { "text/plain" } else { "application/json" };
+    response.headers_mut().insert(http::header::CONTENT_TYPE, http::HeaderValue::from_static(kind));
     Ok(response)
 }
 
@@ -214,14 +199,9 @@ fn sorted(value: &Value) -> Value {
     match value {
         Value::Array(items) => items.iter().map(sorted).collect(),
         Value::Object(map) => {
-            let ordered: std::collections::BTreeMap<&String, Value> = map
-                .iter()
-                .map(|(key, value)| (key, sorted(value)))
-                .collect();
-            ordered
-                .into_iter()
-                .map(|(key, value)| (key.clone(), value))
-                .collect()
+            let ordered: std::collections::BTreeMap<&String, Value> =
+                map.iter().map(|(key, value)| (key, sorted(value))).collect();
+            ordered.into_iter().map(|(key, value)| (key.clone(), value)).collect()
         }
         other => other.clone(),
     }

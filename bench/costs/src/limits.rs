@@ -75,10 +75,7 @@ fn parsed(text: &str) -> Result<BTreeMap<String, f64>> {
             [] => {}
             [name, limit] => {
                 let limit = limit.parse().with_context(|| line.to_owned())?;
-                ensure!(
-                    limits.insert((*name).to_owned(), limit).is_none(),
-                    "{name} has two limits"
-                );
+                ensure!(limits.insert((*name).to_owned(), limit).is_none(), "{name} has two limits");
             }
             _ => bail!("expected a name and a limit: {line}"),
         }
@@ -93,14 +90,9 @@ fn measured() -> Result<Vec<Figure>> {
         let name = scenario.name();
         let (less, more) = (numbers(scenario, MANY)?, numbers(scenario, 2 * MANY)?);
         let each = |at: usize| (more[at] - less[at]) / (more[0] - less[0]);
-        let (few, many) = (
-            instructions(&valgrind, scenario, SOME)?,
-            instructions(&valgrind, scenario, 2 * SOME)?,
-        );
-        figures.push((
-            format!("{name}.instructions"),
-            (many[1] - few[1]) / (many[0] - few[0]),
-        ));
+        let (few, many) =
+            (instructions(&valgrind, scenario, SOME)?, instructions(&valgrind, scenario, 2 * SOME)?);
+        figures.push((format!("{name}.instructions"), (many[1] - few[1]) / (many[0] - few[0])));
         figures.push((format!("{name}.allocations"), each(1)));
         figures.push((format!("{name}.bytes"), each(2)));
         let objects = f64::from(MANY);
@@ -118,25 +110,18 @@ fn numbers(scenario: Scenario, objects: u32) -> Result<Vec<f64>> {
 
 /// Returns the number of units, and the number of the operator's instructions for them.
 fn instructions(valgrind: &Path, scenario: Scenario, objects: u32) -> Result<[f64; 2]> {
-    let profile =
-        std::env::temp_dir().join(format!("kopf-rs-costs-{}-{objects}", std::process::id()));
+    let profile = std::env::temp_dir().join(format!("kopf-rs-costs-{}-{objects}", std::process::id()));
     let mut command = Command::new(valgrind);
     command
         .args(["--tool=callgrind", "--quiet"])
         .arg(format!("--callgrind-out-file={}", profile.display()))
-        .args(
-            ["measured", "served"]
-                .map(|it| format!("--toggle-collect=kopf_rs_costs::counted::{it}")),
-        )
+        .args(["measured", "served"].map(|it| format!("--toggle-collect=kopf_rs_costs::counted::{it}")))
         .arg(std::env::current_exe()?)
         .args([scenario.name(), &objects.to_string()]);
     let units = run(&mut command)?[0];
     let text = std::fs::read_to_string(&profile).context("the profile of callgrind")?;
     std::fs::remove_file(&profile)?;
-    let total = text
-        .lines()
-        .rev()
-        .find_map(|line| line.strip_prefix("totals: "));
+    let total = text.lines().rev().find_map(|line| line.strip_prefix("totals: "));
     let total: f64 = total.context("a profile without totals")?.trim().parse()?;
     ensure!(
         total > 0.0,
@@ -149,16 +134,9 @@ fn run(command: &mut Command) -> Result<Vec<f64>> {
     let output = command.output().with_context(|| format!("{command:?}"))?;
     let said = String::from_utf8_lossy(&output.stdout);
     if !output.status.success() {
-        bail!(
-            "{command:?}: {}\n{said}{}",
-            output.status,
-            String::from_utf8_lossy(&output.stderr)
-        );
+        bail!("{command:?}: {}\n{said}{}", output.status, String::from_utf8_lossy(&output.stderr));
     }
-    let numbers = said
-        .split_whitespace()
-        .map(str::parse)
-        .collect::<Result<Vec<f64>, _>>();
+    let numbers = said.split_whitespace().map(str::parse).collect::<Result<Vec<f64>, _>>();
     numbers.with_context(|| format!("{command:?} has printed: {said}"))
 }
 

@@ -34,13 +34,7 @@ fn start() -> Result<bool> {
             let scenario = Scenario::ALL.into_iter().find(|it| it.name() == name);
             let scenario = scenario.with_context(|| format!("no such scenario: {name}"))?;
             let costs = run(scenario, objects.parse()?)?;
-            let numbers = [
-                costs.units,
-                costs.allocations,
-                costs.bytes,
-                costs.live,
-                costs.peak,
-            ];
+            let numbers = [costs.units, costs.allocations, costs.bytes, costs.live, costs.peak];
             println!("{}", numbers.map(|it| it.to_string()).join(" "));
             Ok(true)
         }

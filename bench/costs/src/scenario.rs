@@ -58,14 +58,8 @@ pub struct Costs {
 }
 
 impl Scenario {
-    pub const ALL: [Self; 6] = [
-        Self::Listed,
-        Self::Watched,
-        Self::Created,
-        Self::Changed,
-        Self::Ticked,
-        Self::Child,
-    ];
+    pub const ALL: [Self; 6] =
+        [Self::Listed, Self::Watched, Self::Created, Self::Changed, Self::Ticked, Self::Child];
 
     pub fn name(self) -> &'static str {
         match self {
@@ -83,13 +77,11 @@ impl Scenario {
         let changed = || handler("changed", called);
         match self {
             Self::Listed | Self::Created => registry.on_create(KIND, changed()),
-            Self::Watched => registry
-                .on_create(KIND, handler("created", called))
-                .on_event(KIND, handler("seen", called)),
-            Self::Changed => registry.on_update(KIND, changed()),
-            Self::Ticked => {
-                registry.timer(KIND, handler("ticked", called).interval(INTERVAL.as_secs()))
+            Self::Watched => {
+                registry.on_create(KIND, handler("created", called)).on_event(KIND, handler("seen", called))
             }
+            Self::Changed => registry.on_update(KIND, changed()),
+            Self::Ticked => registry.timer(KIND, handler("ticked", called).interval(INTERVAL.as_secs())),
             Self::Child => registry.reconcile(KIND, handler("keep", keep).owns("configmaps")),
         }
     }
@@ -121,15 +113,8 @@ pub fn run(scenario: Scenario, objects: u32) -> Result<Costs> {
     if is_start {
         stage.load(0..objects, &stage.mark_of_handled()?)?;
     }
-    let start = || {
-        drop(
-            stage.runtime.spawn(
-                stage
-                    .operator()
-                    .run(stage.client(), std::future::pending::<()>()),
-            ),
-        )
-    };
+    let start =
+        || drop(stage.runtime.spawn(stage.operator().run(stage.client(), std::future::pending::<()>())));
     if !is_start {
         start();
         stage.rest(REST);
@@ -212,29 +197,16 @@ struct Stage {
 
 impl Stage {
     fn set(scenario: Scenario) -> Result<Self> {
-        let runtime = Builder::new_current_thread()
-            .enable_time()
-            .start_paused(true)
-            .build()?;
+        let runtime = Builder::new_current_thread().enable_time().start_paused(true).build()?;
         let server = ApiServer::new();
-        let stage = Self {
-            runtime,
-            server,
-            scenario,
-        };
-        stage.ask(
-            "POST",
-            "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
-            &definition(),
-        )?;
+        let stage = Self { runtime, server, scenario };
+        stage.ask("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &definition())?;
         stage.rest(Duration::from_secs(1));
         Ok(stage)
     }
 
     fn operator(&self) -> Operator {
-        let operator = Operator::new(self.scenario.registry())
-            .name("costs")
-            .seed(1);
+        let operator = Operator::new(self.scenario.registry()).name("costs").seed(1);
         operator.all_namespaces()
     }
 
@@ -243,8 +215,7 @@ impl Stage {
     }
 
     fn rest(&self, time: Duration) {
-        self.runtime
-            .block_on(async { tokio::time::sleep(time).await });
+        self.runtime.block_on(async { tokio::time::sleep(time).await });
     }
 
     /// Returns the annotations of an object that the operator has handled.
@@ -257,10 +228,7 @@ impl Stage {
             let url = format!("{OBJECTS}/object-000000");
             let handled = ask(&self.server, "GET", &url, &Value::Null).await?;
             ask(&self.server, "DELETE", &url, &Value::Null).await?;
-            ensure!(
-                handled["metadata"]["annotations"][MARK].is_string(),
-                "it was not handled: {handled}"
-            );
+            ensure!(handled["metadata"]["annotations"][MARK].is_string(), "it was not handled: {handled}");
             Ok(handled["metadata"]["annotations"].clone())
         })
     }
@@ -299,14 +267,10 @@ impl Stage {
         };
         let list = self.ask("GET", url, &Value::Null)?;
         let items = list["items"].as_array().context("a list without items")?;
-        let is_done = |it: &&Value| {
-            annotation.is_none_or(|key| it["metadata"]["annotations"][key].is_string())
-        };
+        let is_done =
+            |it: &&Value| annotation.is_none_or(|key| it["metadata"]["annotations"][key].is_string());
         let done = items.iter().filter(is_done).count();
-        ensure!(
-            done >= objects as usize,
-            "{done} of {objects} objects are handled"
-        );
+        ensure!(done >= objects as usize, "{done} of {objects} objects are handled");
         Ok(())
     }
 }
@@ -319,20 +283,10 @@ async fn breathe(number: u32) {
 }
 
 async fn ask(server: &ApiServer, verb: &str, url: &str, body: &Value) -> Result<Value> {
-    let kind = if verb == "PATCH" {
-        "application/merge-patch+json"
-    } else {
-        "application/json"
-    };
-    let sent = if body.is_null() {
-        String::new()
-    } else {
-        body.to_string()
-    };
+    let kind = if verb == "PATCH" { "application/merge-patch+json" } else { "application/json" };
+    let sent = if body.is_null() { String::new() } else { body.to_string() };
     let request = Request::builder().method(verb).uri(url);
-    let request = request
-        .header("content-type", kind)
-        .body(Full::new(Bytes::from(sent)))?;
+    let request = request.header("content-type", kind).body(Full::new(Bytes::from(sent)))?;
     let answer = server.service().oneshot(request).await?;
     let is_good = answer.status().is_success();
     let text = answer.into_body().collect().await?.to_bytes();
@@ -353,9 +307,9 @@ fn object(number: u32, annotations: &Value) -> Value {
 
 fn definition() -> Value {
     let spec = json!({"n": {"type": "integer"}, "text": {"type": "string"}});
-    let schema =
-        json!({"type": "object", "properties": {"spec": {"type": "object", "properties": spec}}});
-    let version = json!({"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}});
+    let schema = json!({"type": "object", "properties": {"spec": {"type": "object", "properties": spec}}});
+    let version =
+        json!({"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}});
     json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
         "metadata": {"name": "costobjs.costs.kopf.rs"},

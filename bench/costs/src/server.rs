@@ -70,8 +70,7 @@ impl Service<Request<Body>> for Counted {
                 for (name, value) in &parts.headers {
                     let value = http::HeaderValue::from_bytes(value.as_bytes());
                     let name = http::HeaderName::from_bytes(name.as_str().as_bytes());
-                    copy.headers_mut()
-                        .append(name.expect("a name"), value.expect("a value"));
+                    copy.headers_mut().append(name.expect("a name"), value.expect("a value"));
                 }
                 service.call(copy)
             });

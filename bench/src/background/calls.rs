@@ -87,7 +87,8 @@ impl Calls {
 mod tests {
     use super::*;
 
-    const LOG: &str = "INFO something else\ntick a 1.0\ntick b 2.0\ntick a 6.5\ncreated p 7.25\ntick a 11.5\ntick a b c\n";
+    const LOG: &str =
+        "INFO something else\ntick a 1.0\ntick b 2.0\ntick a 6.5\ncreated p 7.25\ntick a 11.5\ntick a b c\n";
 
     #[test]
     fn the_latest_call_is_found() {
@@ -95,10 +96,7 @@ mod tests {
         assert_eq!((calls.objects(), calls.between(2.0, 7.0)), (2, 2));
         let late = |ended| (calls.latest_tick(6.0, ended, 5.0) * 1_000.0).round();
         assert!((late(7.0) - 500.0).abs() < 1.0, "of a");
-        assert!(
-            (late(12.0) - 5_000.0).abs() < 1.0,
-            "of b, which has not come"
-        );
+        assert!((late(12.0) - 5_000.0).abs() < 1.0, "of b, which has not come");
     }
 
     #[test]

@@ -52,11 +52,7 @@ fn review(number: i64, bytes: usize) -> Asked {
             "object": object(&name, n, bytes), "oldObject": null, "dryRun": false, "options": options,
         },
     });
-    Asked {
-        body: body.to_string(),
-        uid,
-        is_negative,
-    }
+    Asked { body: body.to_string(), uid, is_negative }
 }
 
 /// As large as parts of one size make it, and not larger than that.
@@ -88,14 +84,11 @@ impl Sort {
         let response = &answer["response"];
         let (is_allowed, patch) = match self {
             Self::Validating => (!asked.is_negative, None),
-            Self::Mutating => (
-                true,
-                Some(json!([{"op": "add", "path": "/metadata/labels/bench", "value": "yes"}])),
-            ),
+            Self::Mutating => {
+                (true, Some(json!([{"op": "add", "path": "/metadata/labels/bench", "value": "yes"}])))
+            }
         };
-        response["uid"] == asked.uid
-            && response["allowed"] == is_allowed
-            && patched(response) == patch
+        response["uid"] == asked.uid && response["allowed"] == is_allowed && patched(response) == patch
     }
 }
 
@@ -124,9 +117,8 @@ mod tests {
         let all = reviews(1_000);
         let negative = all.iter().filter(|asked| asked.is_negative).count();
         assert_eq!((all.len(), negative), (32, 4));
-        let answer = |uid: &str, allowed: bool| {
-            json!({"response": {"uid": uid, "allowed": allowed}}).to_string()
-        };
+        let answer =
+            |uid: &str, allowed: bool| json!({"response": {"uid": uid, "allowed": allowed}}).to_string();
         let is_right = |answer: &str, asked| Sort::Validating.is_right(answer.as_bytes(), asked);
         assert!(is_right(&answer(&all[0].uid, true), &all[0]));
         assert!(is_right(&answer(&all[7].uid, false), &all[7]));
@@ -140,11 +132,7 @@ mod tests {
         let asked = &reviews(1_000)[7];
         let set = json!({"op": "add", "path": "/metadata/labels/bench", "value": "yes"});
         let other = json!({"op": "remove", "path": "/spec"});
-        for (patch, expected) in [
-            (json!([set]), true),
-            (json!([set, other]), false),
-            (json!([]), false),
-        ] {
+        for (patch, expected) in [(json!([set]), true), (json!([set, other]), false), (json!([]), false)] {
             let patch = STANDARD.encode(patch.to_string());
             let answer = json!({"response": {"uid": asked.uid, "allowed": true, "patch": patch}});
             let answer = answer.to_string();

@@ -71,9 +71,7 @@ impl Server {
             Self::Ours | Self::ControllerRuntime => Command::new(program),
         };
         if self != Self::Ours {
-            command
-                .env("BENCH_PORT", port.to_string())
-                .env("BENCH_CERTIFICATES", &certificate.folder);
+            command.env("BENCH_PORT", port.to_string()).env("BENCH_CERTIFICATES", &certificate.folder);
             return Ok(command);
         }
         let address = format!("127.0.0.1:{port}");
@@ -82,14 +80,8 @@ impl Server {
         for (setting, value) in [
             ("SERVER", server.into()),
             ("LISTEN", address.into()),
-            (
-                "CERTIFICATE_FILE",
-                certificate.folder.join("tls.crt").into_os_string(),
-            ),
-            (
-                "KEY_FILE",
-                certificate.folder.join("tls.key").into_os_string(),
-            ),
+            ("CERTIFICATE_FILE", certificate.folder.join("tls.crt").into_os_string()),
+            ("KEY_FILE", certificate.folder.join("tls.key").into_os_string()),
         ] {
             command.env(format!("KOPF_RS_ADMISSION_{setting}"), value);
         }
@@ -101,12 +93,8 @@ impl Server {
         match (self, sort) {
             (Self::Ours, Sort::Validating) => "/validate/valid?timeout=10s",
             (Self::Ours, Sort::Mutating) => "/mutate/labelled?timeout=10s",
-            (Self::ControllerRuntime, Sort::Validating) => {
-                "/validate-bench-kopf-rs-v1-benchobj?timeout=10s"
-            }
-            (Self::ControllerRuntime, Sort::Mutating) => {
-                "/mutate-bench-kopf-rs-v1-benchobj?timeout=10s"
-            }
+            (Self::ControllerRuntime, Sort::Validating) => "/validate-bench-kopf-rs-v1-benchobj?timeout=10s",
+            (Self::ControllerRuntime, Sort::Mutating) => "/mutate-bench-kopf-rs-v1-benchobj?timeout=10s",
             (Self::Kopf, Sort::Validating) => "/valid?timeout=10s",
             (Self::Kopf, Sort::Mutating) => "/labelled?timeout=10s",
         }
@@ -118,8 +106,7 @@ impl Certificate {
         let folder = std::env::temp_dir().join(format!("kopf-rs-bench-{}", std::process::id()));
         std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
         let key = KeyPair::generate()?;
-        let certificate =
-            CertificateParams::new(vec!["127.0.0.1".to_owned()])?.self_signed(&key)?;
+        let certificate = CertificateParams::new(vec!["127.0.0.1".to_owned()])?.self_signed(&key)?;
         std::fs::write(folder.join("tls.crt"), certificate.pem())?;
         std::fs::write(folder.join("tls.key"), key.serialize_pem())?;
         let der = certificate.der().to_vec();

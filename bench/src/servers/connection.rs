@@ -68,11 +68,7 @@ impl Place {
             .with_root_certificates(roots)
             .with_no_client_auth();
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
-        Ok(Self {
-            authority,
-            credentials,
-            tls: TlsConnector::from(Arc::new(config)),
-        })
+        Ok(Self { authority, credentials, tls: TlsConnector::from(Arc::new(config)) })
     }
 
     pub async fn connect(&self) -> Result<Connection> {
@@ -97,11 +93,7 @@ impl Connection {
             "PATCH" => "application/merge-patch+json",
             _ => "application/json",
         };
-        let Place {
-            authority,
-            credentials,
-            ..
-        } = &self.place;
+        let Place { authority, credentials, .. } = &self.place;
         self.output.clear();
         write!(
             self.output,
@@ -114,10 +106,7 @@ impl Connection {
         let status = self.head().await?;
         if !(200..300).contains(&status) {
             let said = self.rest().await?;
-            bail!(
-                "{method} {path}: {status}: {}",
-                String::from_utf8_lossy(&said)
-            );
+            bail!("{method} {path}: {status}: {}", String::from_utf8_lossy(&said));
         }
         Ok(())
     }
@@ -174,10 +163,8 @@ impl Connection {
                 self.more().await?;
                 continue;
             };
-            let length = answer
-                .headers
-                .iter()
-                .find(|header| header.name.eq_ignore_ascii_case("content-length"));
+            let length =
+                answer.headers.iter().find(|header| header.name.eq_ignore_ascii_case("content-length"));
             self.left = match length {
                 Some(length) => Left::Bytes(std::str::from_utf8(length.value)?.parse()?),
                 None => Left::Chunks,

@@ -68,20 +68,12 @@ impl Server {
 
 /// Builds our server; the first start of the real one builds that.
 pub fn prepare() -> Result<()> {
-    run(
-        Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
-            .args([
-                "build",
-                "--quiet",
-                "--release",
-                "--locked",
-                "--manifest-path",
-            ])
-            .arg(root().join("../Cargo.toml"))
-            .args(["-p", "kopf-rs-apiserver", "--features", "program"])
-            .args(["--bin", "kopf-rs-apiserver", "--target-dir"])
-            .arg(target()),
-    )?;
+    run(Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+        .args(["build", "--quiet", "--release", "--locked", "--manifest-path"])
+        .arg(root().join("../Cargo.toml"))
+        .args(["-p", "kopf-rs-apiserver", "--features", "program"])
+        .args(["--bin", "kopf-rs-apiserver", "--target-dir"])
+        .arg(target()))?;
     // Unmeasured first starts, which may build the real server and load the programs into the page cache.
     drop(Server::Real.start()?);
     drop(Server::Memory.start()?);
@@ -110,12 +102,7 @@ fn ours(kept: bool) -> Result<Running> {
     lines
         .find(|line| line.as_ref().is_ok_and(|line| line.contains("KUBECONFIG=")))
         .context("the server said nothing")??;
-    Ok(Running {
-        ready: began.elapsed(),
-        processes: vec![guard.0.id()],
-        kubeconfig,
-        _guard: Box::new(guard),
-    })
+    Ok(Running { ready: began.elapsed(), processes: vec![guard.0.id()], kubeconfig, _guard: Box::new(guard) })
 }
 
 fn real() -> Result<Running> {

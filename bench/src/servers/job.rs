@@ -33,13 +33,8 @@ const SETTLED_WITHIN: Duration = Duration::from_secs(30);
 pub async fn run(options: &Options, server: Server) -> Result<Figures> {
     let running = tokio::task::spawn_blocking(move || server.start()).await??;
     let place = Place::of(&running.kubeconfig).await?;
-    let mut job = Job {
-        figures: Figures::new(),
-        objects: collection("default", "benchobjs"),
-        place,
-        running,
-        options,
-    };
+    let mut job =
+        Job { figures: Figures::new(), objects: collection("default", "benchobjs"), place, running, options };
     let ready = job.running.ready.as_secs_f64() * 1000.0;
     job.figures.insert("ready_ms", ready);
     job.define().await?;
@@ -70,7 +65,8 @@ impl Job<'_> {
     /// Defines the kind, and waits until the server serves it.
     async fn define(&self) -> Result<()> {
         let properties = json!({"n": {"type": "integer"}, "text": {"type": "string"}});
-        let schema = json!({"type": "object", "properties": {"spec": {"type": "object", "properties": properties}}});
+        let schema =
+            json!({"type": "object", "properties": {"spec": {"type": "object", "properties": properties}}});
         let definition = json!({
             "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
             "metadata": {"name": "benchobjs.bench.kopf.rs"},
@@ -119,12 +115,7 @@ impl Job<'_> {
     }
 
     /// Sends one write per object, with a fixed number of requests in flight.
-    async fn writes(
-        &mut self,
-        method: &'static str,
-        rate: &'static str,
-        cost: &'static str,
-    ) -> Result<()> {
+    async fn writes(&mut self, method: &'static str, rate: &'static str, cost: &'static str) -> Result<()> {
         let many = self.options.stored;
         let next = Arc::new(AtomicUsize::new(0));
         let connections = (0..self.options.concurrency).map(|_| self.place.connect());
@@ -181,16 +172,13 @@ impl Job<'_> {
         for _ in 0..4 {
             let connection = self.place.connect().await?;
             let (next, objects) = (next.clone(), self.objects.clone());
-            writers.push(tokio::spawn(work(
-                connection, "MARK", objects, next, CHANGES,
-            )));
+            writers.push(tokio::spawn(work(connection, "MARK", objects, next, CHANGES)));
         }
         for task in writers.into_iter().chain(watchers) {
             task.await??;
         }
         let seconds = began.elapsed().as_secs_f64();
-        self.figures
-            .insert("events_per_s", real(WATCHERS * CHANGES) / seconds);
+        self.figures.insert("events_per_s", real(WATCHERS * CHANGES) / seconds);
         Ok(())
     }
 }
@@ -212,11 +200,7 @@ async fn work(
         let one = format!("{objects}/{name}");
         let (method, path, body) = match method {
             "POST" => ("POST", &objects, object(&name, number).to_string()),
-            "PATCH" => (
-                "PATCH",
-                &one,
-                json!({"spec": {"n": number + 1}}).to_string(),
-            ),
+            "PATCH" => ("PATCH", &one, json!({"spec": {"n": number + 1}}).to_string()),
             "MARK" => {
                 let mark = json!({"metadata": {"annotations": {"mark": "1"}}});
                 ("PATCH", &one, mark.to_string())

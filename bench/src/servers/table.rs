@@ -50,48 +50,23 @@ pub fn render(rounds: &Rounds, options: &Options) -> String {
         options.stored, options.concurrency
     );
     for (goal, measure, more, bound) in [
-        (
-            "creates at least 10 times as fast",
-            "creates_per_s",
-            true,
-            10.0,
-        ),
-        (
-            "merge patches at least 10 times as fast",
-            "patches_per_s",
-            true,
-            10.0,
-        ),
-        (
-            "at most 1/5 of the memory with the objects",
-            "full_mib",
-            false,
-            5.0,
-        ),
+        ("creates at least 10 times as fast", "creates_per_s", true, 10.0),
+        ("merge patches at least 10 times as fast", "patches_per_s", true, 10.0),
+        ("at most 1/5 of the memory with the objects", "full_mib", false, 5.0),
     ] {
         let ratio = median(ratios(rounds, measure, more)).unwrap_or_default();
-        let reached = if ratio >= bound {
-            "reached"
-        } else {
-            "NOT reached"
-        };
+        let reached = if ratio >= bound { "reached" } else { "NOT reached" };
         let _ = writeln!(text, "goal: {goal}: {ratio:.1}, {reached}");
     }
     let ready = median(values(rounds, Server::Memory, "ready_ms")).unwrap_or(f64::MAX);
-    let reached = if ready < 50.0 {
-        "reached"
-    } else {
-        "NOT reached"
-    };
+    let reached = if ready < 50.0 { "reached" } else { "NOT reached" };
     let _ = writeln!(text, "goal: ready in under 50 ms: {ready:.0} ms, {reached}");
     text
 }
 
 fn values(rounds: &Rounds, server: Server, measure: &str) -> Vec<f64> {
     let of = rounds.get(&server).map(Vec::as_slice).unwrap_or_default();
-    of.iter()
-        .filter_map(|figures| figures.get(measure).copied())
-        .collect()
+    of.iter().filter_map(|figures| figures.get(measure).copied()).collect()
 }
 
 /// Returns by how many times our values are better, by round.
@@ -113,10 +88,7 @@ mod tests {
     #[test]
     fn ratios_say_how_many_times_better_ours_is() {
         let rounds = Rounds::from([
-            (
-                Server::Memory,
-                vec![BTreeMap::from([("a", 10.0), ("b", 2.0)])],
-            ),
+            (Server::Memory, vec![BTreeMap::from([("a", 10.0), ("b", 2.0)])]),
             (Server::Real, vec![BTreeMap::from([("a", 2.0), ("b", 8.0)])]),
         ]);
         assert_eq!(ratios(&rounds, "a", true), [5.0]);

@@ -46,9 +46,7 @@ pub async fn start(client: Client) -> HandlerResult {
     let name = definition.name_any();
     let definitions = Api::<CustomResourceDefinition>::all(client);
     let params = PatchParams::apply("configmonitor").force();
-    let registered = definitions
-        .patch(&name, &params, &ApiPatch::Apply(&definition))
-        .await?;
+    let registered = definitions.patch(&name, &params, &ApiPatch::Apply(&definition)).await?;
     if !is_established(&registered) {
         retry!(1, "{name} is registered, and not served yet");
     }
@@ -121,8 +119,7 @@ mod tests {
 
     #[test]
     fn what_the_definition_says_is_what_is_registered() {
-        let definition: CustomResourceDefinition =
-            serde_saphyr::from_str(DEFINITION).expect("a CRD");
+        let definition: CustomResourceDefinition = serde_saphyr::from_str(DEFINITION).expect("a CRD");
         assert_eq!(definition.name_any(), "configmonitors.demo.rtfm.co.ua");
         assert!(!is_established(&definition));
     }

@@ -18,9 +18,7 @@ use myapp as _;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    tracing_subscriber::fmt()
-        .with_writer(std::io::stderr)
-        .init();
+    tracing_subscriber::fmt().with_writer(std::io::stderr).init();
     let created = Arc::new(AtomicUsize::new(0));
     let operator = Operator::new(Registry::collected()?.and(counting(&created)))
         .name("myapp")
@@ -28,11 +26,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let client = Client::try_default().await?;
     // Accepts any future: the operator stops when it completes.
     let report = operator.run(client, tokio::signal::ctrl_c()).await?;
-    tracing::info!(
-        "{} created, {} failed for good",
-        created.load(Ordering::Relaxed),
-        report.failed.len()
-    );
+    tracing::info!("{} created, {} failed for good", created.load(Ordering::Relaxed), report.failed.len());
     Ok(())
 }
 

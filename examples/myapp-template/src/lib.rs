@@ -23,12 +23,7 @@ pub struct MyAppSpec {
 ///
 /// Fails permanently without an image. If the API server rejects the Pod, the handler is retried.
 #[on_create("demo.rtfm.co.ua", "v1", "myapps")]
-pub async fn create_myapp(
-    spec: MyAppSpec,
-    name: &str,
-    namespace: &str,
-    client: Client,
-) -> HandlerResult {
+pub async fn create_myapp(spec: MyAppSpec, name: &str, namespace: &str, client: Client) -> HandlerResult {
     let Some(image) = spec.image else {
         fail!("Field 'spec.image' must be provided.");
     };
@@ -51,11 +46,9 @@ fn pod(name: &str, image: &str, banner: &str) -> HandlerResult<Pod> {
         // The only free text. It comes last, so that placeholders in it are not replaced.
         ("banner", banner),
     ];
-    let filled = values
-        .iter()
-        .fold(TEMPLATE.to_owned(), |text, (key, value)| {
-            text.replace(&format!("${{{key}}}"), &json!(value).to_string())
-        });
+    let filled = values.iter().fold(TEMPLATE.to_owned(), |text, (key, value)| {
+        text.replace(&format!("${{{key}}}"), &json!(value).to_string())
+    });
     Ok(serde_saphyr::from_str(&filled)?)
 }
 
@@ -71,9 +64,7 @@ mod tests {
         let cluster = TestCluster::with(include_str!("../crd.yaml")).await;
         let operator = cluster.start(Registry::collected().unwrap());
         cluster.apply(include_str!("../example-app.yaml")).await;
-        cluster
-            .line("[default/example-app] Handler 'create_myapp' succeeded.")
-            .await;
+        cluster.line("[default/example-app] Handler 'create_myapp' succeeded.").await;
         let pod = cluster.get("pods", "example-app-pod").await.unwrap();
         assert_eq!(pod["metadata"]["labels"]["app"], "example-app");
         operator.stop().await;

@@ -25,12 +25,7 @@ pub struct MyAppSpec {
 ///
 /// Fails permanently without an image. If the API server rejects the Pod, the handler is retried.
 #[on_create("demo.rtfm.co.ua", "v1", "myapps")]
-pub async fn create_myapp(
-    spec: MyAppSpec,
-    name: &str,
-    namespace: &str,
-    client: Client,
-) -> HandlerResult {
+pub async fn create_myapp(spec: MyAppSpec, name: &str, namespace: &str, client: Client) -> HandlerResult {
     let Some(image) = spec.image else {
         fail!("Field 'spec.image' must be provided.");
     };
@@ -50,10 +45,7 @@ fn pod(name: &str, image: &str, banner: &str) -> Pod {
         name: name.to_owned(),
         image: Some(image.to_owned()),
         command: Some(vec!["/bin/sh".into(), "-c".into(), SCRIPT.into()]),
-        ports: Some(vec![ContainerPort {
-            container_port: 80,
-            ..ContainerPort::default()
-        }]),
+        ports: Some(vec![ContainerPort { container_port: 80, ..ContainerPort::default() }]),
         env: Some(vec![EnvVar {
             name: "BANNER".into(),
             value: Some(banner.to_owned()),
@@ -67,10 +59,7 @@ fn pod(name: &str, image: &str, banner: &str) -> Pod {
             labels: Some([("app".to_owned(), name.to_owned())].into()),
             ..ObjectMeta::default()
         },
-        spec: Some(PodSpec {
-            containers: vec![container],
-            ..PodSpec::default()
-        }),
+        spec: Some(PodSpec { containers: vec![container], ..PodSpec::default() }),
         ..Pod::default()
     }
 }
@@ -90,12 +79,8 @@ mod tests {
         let cluster = TestCluster::with(CRD).await;
         let operator = cluster.start(Registry::collected().unwrap());
         cluster.apply(include_str!("../example-app.yaml")).await;
-        cluster
-            .line("[default/example-app] Pod example-app-pod created.")
-            .await;
-        cluster
-            .line("[default/example-app] Handler 'create_myapp' succeeded.")
-            .await;
+        cluster.line("[default/example-app] Pod example-app-pod created.").await;
+        cluster.line("[default/example-app] Handler 'create_myapp' succeeded.").await;
         let pod = cluster.get("pods", "example-app-pod").await.unwrap();
         let container = &pod["spec"]["containers"][0];
         assert_eq!(container["image"], "nginx:latest");
@@ -107,10 +92,7 @@ mod tests {
     #[tokio::test]
     async fn without_an_image_there_is_no_pod() {
         let cluster = TestCluster::new();
-        let spec = MyAppSpec {
-            image: None,
-            banner: None,
-        };
+        let spec = MyAppSpec { image: None, banner: None };
         let created = create_myapp(spec, "x", "default", cluster.client()).await;
         assert!(matches!(created, Err(HandlerError::Permanent(_))));
         assert_eq!(cluster.list("pods").await, Vec::<Value>::new());

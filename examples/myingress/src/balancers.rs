@@ -47,9 +47,7 @@ impl Balancers {
     /// Connects as the environment configures it: `AWS_REGION`, `AWS_ACCESS_KEY_ID`, `AWS_ENDPOINT_URL` and so on.
     pub async fn from_env() -> Self {
         let https = Builder::new()
-            .tls_provider(tls::Provider::Rustls(
-                tls::rustls_provider::CryptoMode::Ring,
-            ))
+            .tls_provider(tls::Provider::Rustls(tls::rustls_provider::CryptoMode::Ring))
             .build_https();
         let config = aws_config::defaults(BehaviorVersion::latest()).http_client(https);
         Self(Elb::new(&config.load().await))
@@ -72,13 +70,8 @@ impl Balancers {
             return Ok(None);
         };
         let asked = self.0.describe_tags().resource_arns(&balancer.arn).send();
-        let tags = asked
-            .await
-            .map_err(|error| refused(&DisplayErrorContext(error)))?;
-        let mut tags = tags
-            .tag_descriptions()
-            .iter()
-            .flat_map(TagDescription::tags);
+        let tags = asked.await.map_err(|error| refused(&DisplayErrorContext(error)))?;
+        let mut tags = tags.tag_descriptions().iter().flat_map(TagDescription::tags);
         if tags.any(|tag| tag.key() == Some(OWNER) && tag.value() == Some(owner)) {
             return Ok(Some(balancer));
         }
@@ -118,9 +111,7 @@ impl Balancers {
             .send();
         let found = match made.await {
             Ok(made) => made.load_balancers().first().and_then(Balancer::of),
-            Err(error) if error.code() == Some("DuplicateLoadBalancerName") => {
-                self.find(name, owner).await?
-            }
+            Err(error) if error.code() == Some("DuplicateLoadBalancerName") => self.find(name, owner).await?,
             Err(error) => return Err(refused(&DisplayErrorContext(error))),
         };
         found.ok_or_else(|| refused(&"the answer names no load balancer"))
@@ -134,9 +125,7 @@ impl Balancers {
     pub async fn place(&self, balancer: &Balancer, subnets: &[String]) -> HandlerResult {
         let asked = self.0.set_subnets().load_balancer_arn(&balancer.arn);
         let asked = asked.set_subnets(Some(subnets.to_vec())).send();
-        asked
-            .await
-            .map_err(|error| refused(&DisplayErrorContext(error)))?;
+        asked.await.map_err(|error| refused(&DisplayErrorContext(error)))?;
         Ok(())
     }
 
@@ -146,10 +135,7 @@ impl Balancers {
     ///
     /// Returns a temporary error if the cloud rejects the request.
     pub async fn delete(&self, balancer: &Balancer) -> HandlerResult {
-        let asked = self
-            .0
-            .delete_load_balancer()
-            .load_balancer_arn(&balancer.arn);
+        let asked = self.0.delete_load_balancer().load_balancer_arn(&balancer.arn);
         match asked.send().await {
             Err(error) if error.code() != Some("LoadBalancerNotFound") => {
                 Err(refused(&DisplayErrorContext(error)))

@@ -59,9 +59,7 @@ pub async fn create_myingress(
     balancers: Balancers,
 ) -> HandlerResult<Value> {
     let subnets = spec.subnets()?;
-    let balancer = balancers
-        .make(name, uid, &attempt.key(), subnets, &spec.scheme)
-        .await?;
+    let balancer = balancers.make(name, uid, &attempt.key(), subnets, &spec.scheme).await?;
     info!("Load balancer {} at {}.", balancer.arn, balancer.dns);
     patch.set("status.alb.dns", &balancer.dns);
     patch.set("status.alb.arn", &balancer.arn);
@@ -84,18 +82,10 @@ pub async fn move_myingress(
     let subnets = spec.subnets()?;
     let balancer = match balancers.find(name, uid).await? {
         Some(balancer) => balancer,
-        None => {
-            balancers
-                .make(name, uid, &attempt.key(), subnets, &spec.scheme)
-                .await?
-        }
+        None => balancers.make(name, uid, &attempt.key(), subnets, &spec.scheme).await?,
     };
     balancers.place(&balancer, subnets).await?;
-    info!(
-        "Load balancer {} is in {}.",
-        balancer.arn,
-        subnets.join(", ")
-    );
+    info!("Load balancer {} is in {}.", balancer.arn, subnets.join(", "));
     Ok(())
 }
 

@@ -24,9 +24,7 @@ use uuid::Uuid;
     namespaced
 )]
 #[kube(status = "MySQLClusterStatus")]
-#[kube(
-    printcolumn = r#"{"name": "Ready", "type": "integer", "jsonPath": ".status.readyReplicas"}"#
-)]
+#[kube(printcolumn = r#"{"name": "Ready", "type": "integer", "jsonPath": ".status.readyReplicas"}"#)]
 #[serde(rename_all = "camelCase")]
 pub struct MySQLClusterSpec {
     /// The Secret with the `password` of `root`. It is made if there is none.
@@ -71,18 +69,10 @@ pub struct MySQLClusterStatus {
 }
 
 /// A rule that the API server enforces by itself, since it is a part of the CRD.
-#[validation_rule(
-    MySQLCluster,
-    message = "volumes keep their size",
-    field = "spec.storage"
-)]
+#[validation_rule(MySQLCluster, message = "volumes keep their size", field = "spec.storage")]
 const VOLUMES_KEEP_THEIR_SIZE: &str = "self.spec.storage == oldSelf.spec.storage";
 
-#[validation_rule(
-    MySQLCluster,
-    message = "a backup is restored once",
-    field = "spec.fromBackup"
-)]
+#[validation_rule(MySQLCluster, message = "a backup is restored once", field = "spec.fromBackup")]
 const ONE_BACKUP: &str = "!has(self.spec.fromBackup) || !has(oldSelf.spec.fromBackup) \
                           || self.spec.fromBackup == oldSelf.spec.fromBackup";
 
@@ -113,48 +103,27 @@ pub async fn keep_in_shape(
     let secrets = Api::<Secret>::namespaced(client, namespace);
     if secrets.get_opt(&spec.secret).await?.is_none() {
         if status.ready_replicas.is_some() {
-            status
-                .conditions()
-                .set("Ready", false, "PasswordLost", &spec.secret);
-            fail!(
-                "the Secret {} is gone, and with it the password",
-                spec.secret
-            );
+            status.conditions().set("Ready", false, "PasswordLost", &spec.secret);
+            fail!("the Secret {} is gone, and with it the password", spec.secret);
         }
         children.apply(&password(&spec)).await?;
     }
     children.apply(&service(&spec, name)).await?;
-    let servers = children
-        .apply(&servers(&spec, name))
-        .await?
-        .object()
-        .await?;
-    let ready = servers["status"]["readyReplicas"]
-        .as_i64()
-        .unwrap_or_default();
+    let servers = children.apply(&servers(&spec, name)).await?.object().await?;
+    let ready = servers["status"]["readyReplicas"].as_i64().unwrap_or_default();
     status.ready_replicas = Some(i32::try_from(ready)?);
     if ready < i64::from(spec.replicas) {
         let message = format!("{ready} of {} servers are ready", spec.replicas);
-        status
-            .conditions()
-            .set("Ready", false, "TooFewServers", message);
+        status.conditions().set("Ready", false, "TooFewServers", message);
         return Ok(());
     }
     if let Some(url) = &spec.from_backup
         && !status.conditions().is_true("Restored")
     {
-        let job = children
-            .apply(&restoration(&spec, name, url))
-            .await?
-            .object()
-            .await?;
+        let job = children.apply(&restoration(&spec, name, url)).await?.object().await?;
         if job["status"]["succeeded"] != 1 {
             let has_failed = job["status"]["failed"].is_u64();
-            let reason = if has_failed {
-                "RestoreFailed"
-            } else {
-                "Restoring"
-            };
+            let reason = if has_failed { "RestoreFailed" } else { "Restoring" };
             status.conditions().set("Restored", false, reason, url);
             status.conditions().set("Ready", false, reason, url);
             return Ok(());
@@ -212,7 +181,8 @@ fn servers(spec: &MySQLClusterSpec, name: &str) -> Value {
 
 /// Returns the Job that restores the backup into the first server.
 fn restoration(spec: &MySQLClusterSpec, name: &str, url: &str) -> Value {
-    let script = r#"curl --fail --silent --show-error "$BACKUP" | mysql --host="$HOST" --port="$PORT" --user=root"#;
+    let script =
+        r#"curl --fail --silent --show-error "$BACKUP" | mysql --host="$HOST" --port="$PORT" --user=root"#;
     json!({
         "apiVersion": "batch/v1",
         "kind": "Job",

@@ -58,30 +58,15 @@ async fn servers_are_ready_and_filled() {
     let servers = cluster.get("statefulsets", NAME).await.unwrap();
     let volume = &servers["spec"]["volumeClaimTemplates"][0];
     assert_eq!(volume["spec"]["resources"]["requests"]["storage"], "2Gi");
-    let job = cluster
-        .get("jobs", "example-cluster-restore")
-        .await
-        .unwrap();
+    let job = cluster.get("jobs", "example-cluster-restore").await.unwrap();
     let container = &job["spec"]["template"]["spec"]["containers"][0];
-    assert_eq!(
-        container["env"][0]["value"],
-        "https://backups.example.com/example.sql"
-    );
+    assert_eq!(container["env"][0]["value"], "https://backups.example.com/example.sql");
     // The restored content stays even if the Job is deleted.
     cluster.delete("jobs", "example-cluster-restore").await;
     cluster.until_gone("jobs", "example-cluster-restore").await;
-    cluster
-        .patch(KIND, NAME, json!({"spec": {"replicas": 1}}))
-        .await;
-    cluster
-        .until(KIND, NAME, |it| it["status"]["readyReplicas"] == 1)
-        .await;
-    assert!(
-        cluster
-            .get("jobs", "example-cluster-restore")
-            .await
-            .is_none()
-    );
+    cluster.patch(KIND, NAME, json!({"spec": {"replicas": 1}})).await;
+    cluster.until(KIND, NAME, |it| it["status"]["readyReplicas"] == 1).await;
+    assert!(cluster.get("jobs", "example-cluster-restore").await.is_none());
     assert_eq!(operator.stop().await.failed, []);
 }
 
@@ -114,16 +99,10 @@ async fn a_secret_that_is_there_is_used_as_it_is() {
 #[tokio::test(start_paused = true)]
 async fn what_others_change_is_put_right_and_a_password_is_not_made_up() {
     let (cluster, operator) = settled().await;
-    cluster
-        .patch("statefulsets", NAME, json!({"spec": {"replicas": 5}}))
-        .await;
-    cluster
-        .until("statefulsets", NAME, |it| it["spec"]["replicas"] == 2)
-        .await;
+    cluster.patch("statefulsets", NAME, json!({"spec": {"replicas": 5}})).await;
+    cluster.until("statefulsets", NAME, |it| it["spec"]["replicas"] == 2).await;
     cluster.delete("services", NAME).await;
-    cluster
-        .until("services", NAME, |it| it["spec"]["clusterIP"] == "None")
-        .await;
+    cluster.until("services", NAME, |it| it["spec"]["clusterIP"] == "None").await;
     cluster.delete("secrets", SECRET).await;
     let object = with_condition(&cluster, "Ready", "False").await;
     let conditions = object["status"]["conditions"].as_array().unwrap();
@@ -154,9 +133,7 @@ async fn a_volume_keeps_its_size() {
     let (cluster, operator) = settled().await;
     let clusters = Api::<MySQLCluster>::default_namespaced(cluster.client());
     let larger = json!({"spec": {"storage": "9Gi"}});
-    let refused = clusters
-        .patch(NAME, &PatchParams::default(), &ApiPatch::Merge(larger))
-        .await;
+    let refused = clusters.patch(NAME, &PatchParams::default(), &ApiPatch::Merge(larger)).await;
     let refused = refused.unwrap_err().to_string();
     assert!(refused.contains("volumes keep their size"), "{refused}");
     operator.stop().await;
@@ -166,12 +143,7 @@ async fn a_volume_keeps_its_size() {
 async fn children_go_with_their_object() {
     let (cluster, operator) = settled().await;
     cluster.delete(KIND, NAME).await;
-    for (kind, name) in [
-        (KIND, NAME),
-        ("statefulsets", NAME),
-        ("services", NAME),
-        ("secrets", SECRET),
-    ] {
+    for (kind, name) in [(KIND, NAME), ("statefulsets", NAME), ("services", NAME), ("secrets", SECRET)] {
         cluster.until_gone(kind, name).await;
     }
     operator.stop().await;

@@ -37,23 +37,13 @@ async fn the_config_map_is_in_sync() {
     assert_eq!(before["status"]["configMap"], CONFIG);
     assert_eq!(before["status"]["conditions"][0]["status"], "True");
     let made = cluster.get("configmaps", CONFIG).await.unwrap();
-    assert_eq!(
-        made["data"],
-        json!({"title": "Pets", "options": "Cats\nDogs"})
-    );
+    assert_eq!(made["data"], json!({"title": "Pets", "options": "Cats\nDogs"}));
 
     let options = json!({"spec": {"options": ["Cats", "Dogs", "Birds"]}});
     cluster.patch("voteconfigs", NAME, options).await;
-    cluster
-        .until("configmaps", CONFIG, |it| {
-            it["data"]["options"] == "Cats\nDogs\nBirds"
-        })
-        .await;
+    cluster.until("configmaps", CONFIG, |it| it["data"]["options"] == "Cats\nDogs\nBirds").await;
     let after = synced(&cluster).await;
-    assert_ne!(
-        after["status"]["configMapVersion"],
-        before["status"]["configMapVersion"]
-    );
+    assert_ne!(after["status"]["configMapVersion"], before["status"]["configMapVersion"]);
     operator.stop().await;
 }
 
@@ -73,20 +63,8 @@ async fn the_time_in_the_status_calls_nobody() {
     assert_eq!(asked(), before);
     // Changes without effect on the `ConfigMap` leave the time unchanged.
     let vote = synced(&cluster).await;
-    cluster
-        .patch(
-            "voteconfigs",
-            NAME,
-            json!({"metadata": {"labels": {"a": "b"}}}),
-        )
-        .await;
-    cluster
-        .patch(
-            "configmaps",
-            CONFIG,
-            json!({"metadata": {"labels": {"a": "b"}}}),
-        )
-        .await;
+    cluster.patch("voteconfigs", NAME, json!({"metadata": {"labels": {"a": "b"}}})).await;
+    cluster.patch("configmaps", CONFIG, json!({"metadata": {"labels": {"a": "b"}}})).await;
     tokio::time::sleep(Duration::from_secs(600)).await;
     assert_eq!(synced(&cluster).await["status"], vote["status"]);
     operator.stop().await;
@@ -97,19 +75,12 @@ async fn what_others_change_is_put_right() {
     let (cluster, operator) = settled().await;
     let edit = json!({"data": {"options": "Cats", "theirs": "x"}});
     cluster.patch("configmaps", CONFIG, edit).await;
-    let right = cluster
-        .until("configmaps", CONFIG, |it| {
-            it["data"]["options"] == "Cats\nDogs"
-        })
-        .await;
+    let right = cluster.until("configmaps", CONFIG, |it| it["data"]["options"] == "Cats\nDogs").await;
     assert_eq!(right["data"]["theirs"], "x");
     cluster.delete("configmaps", CONFIG).await;
     let is_new = |it: &Value| it["metadata"]["uid"] != right["metadata"]["uid"] && it.is_object();
     let again = cluster.until("configmaps", CONFIG, is_new).await;
-    assert_eq!(
-        again["data"],
-        json!({"title": "Pets", "options": "Cats\nDogs"})
-    );
+    assert_eq!(again["data"], json!({"title": "Pets", "options": "Cats\nDogs"}));
     operator.stop().await;
 }
 
@@ -124,9 +95,7 @@ async fn a_restart_in_the_middle_goes_on() {
     operator.kill().await;
     silence.clear();
     // No operator watches this change.
-    cluster
-        .patch("configmaps", CONFIG, json!({"data": {"title": "Plants"}}))
-        .await;
+    cluster.patch("configmaps", CONFIG, json!({"data": {"title": "Plants"}})).await;
 
     let operator = cluster.start(Registry::collected().unwrap());
     synced(&cluster).await;
@@ -141,11 +110,8 @@ async fn options_that_are_the_same_are_told() {
     let (cluster, operator) = settled().await;
     let options = json!({"spec": {"options": ["Cats", "cats"]}});
     cluster.patch("voteconfigs", NAME, options).await;
-    let told = cluster
-        .until("voteconfigs", NAME, |it| {
-            it["status"]["conditions"][0]["status"] == "False"
-        })
-        .await;
+    let told =
+        cluster.until("voteconfigs", NAME, |it| it["status"]["conditions"][0]["status"] == "False").await;
     assert_eq!(told["status"]["conditions"][0]["message"], "cats");
     let line = "Reconciler 'sync' failed permanently: spec.options: cats stands there twice";
     cluster.line(line).await;
@@ -167,20 +133,13 @@ async fn objects_of_the_old_version_are_served() {
     let operator = cluster.start(Registry::collected().unwrap());
     let converts = |it: &Value| it["spec"]["conversion"]["strategy"] == "Webhook";
     let name = "voteconfigs.voting.schoolofdevops.com";
-    cluster
-        .until("customresourcedefinitions", name, converts)
-        .await;
+    cluster.until("customresourcedefinitions", name, converts).await;
     let [old] = cluster.apply(OLD).await.try_into().unwrap();
     assert_eq!(old["spec"]["choices"], "Cats, Dogs");
-    let made = cluster
-        .until("configmaps", "old-vote-config", Value::is_object)
-        .await;
+    let made = cluster.until("configmaps", "old-vote-config", Value::is_object).await;
     assert_eq!(made["data"]["options"], "Cats\nDogs");
     let new = cluster.get("voteconfigs", "old-vote").await.unwrap();
-    assert_eq!(
-        new["spec"],
-        json!({"title": "Pets", "options": ["Cats", "Dogs"]})
-    );
+    assert_eq!(new["spec"], json!({"title": "Pets", "options": ["Cats", "Dogs"]}));
     operator.stop().await;
 }
 

@@ -36,20 +36,14 @@ pub mod v1alpha1 {
 #[must_use]
 pub fn up(spec: v1alpha1::VoteConfigSpec) -> v1::VoteConfigSpec {
     let options = spec.choices.split(',').map(|it| it.trim().to_owned());
-    v1::VoteConfigSpec {
-        title: spec.question,
-        options: options.collect(),
-    }
+    v1::VoteConfigSpec { title: spec.question, options: options.collect() }
 }
 
 /// Converts to the older version.
 #[on_convert("voteconfigs.voting.schoolofdevops.com", from = "v1", to = "v1alpha1")]
 #[must_use]
 pub fn down(spec: v1::VoteConfigSpec) -> v1alpha1::VoteConfigSpec {
-    v1alpha1::VoteConfigSpec {
-        question: spec.title,
-        choices: spec.options.join(","),
-    }
+    v1alpha1::VoteConfigSpec { question: spec.title, choices: spec.options.join(",") }
 }
 
 /// By default, the API server runs on this machine, and the operator configures its own webhook address.

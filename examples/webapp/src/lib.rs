@@ -13,18 +13,11 @@ use schemars::JsonSchema;
 
 /// What an object asks for.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, CustomResource)]
-#[kube(
-    group = "apps.example.com",
-    version = "v1",
-    kind = "WebApp",
-    namespaced
-)]
+#[kube(group = "apps.example.com", version = "v1", kind = "WebApp", namespaced)]
 #[kube(status = "WebAppStatus")]
 #[kube(printcolumn = r#"{"name": "Image", "type": "string", "jsonPath": ".spec.image"}"#)]
 #[kube(printcolumn = r#"{"name": "Replicas", "type": "integer", "jsonPath": ".spec.replicas"}"#)]
-#[kube(
-    printcolumn = r#"{"name": "Available", "type": "integer", "jsonPath": ".status.availableReplicas"}"#
-)]
+#[kube(printcolumn = r#"{"name": "Available", "type": "integer", "jsonPath": ".status.availableReplicas"}"#)]
 pub struct WebAppSpec {
     #[schemars(length(min = 1))]
     image: String,
@@ -62,8 +55,7 @@ pub async fn keep_in_shape(
         "apiVersion": "v1", "kind": "Service", "metadata": {"labels": labels},
         "spec": {"selector": {"app": name}, "ports": [{"port": spec.port, "targetPort": spec.port}]},
     });
-    let container =
-        json!({"name": "web", "image": spec.image, "ports": [{"containerPort": spec.port}]});
+    let container = json!({"name": "web", "image": spec.image, "ports": [{"containerPort": spec.port}]});
     let deployment = json!({
         "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"labels": labels},
         "spec": {

@@ -52,25 +52,14 @@ async fn an_application_gets_its_children() {
     let container = &deployment["spec"]["template"]["spec"]["containers"][0];
     assert_eq!(container["image"], "nginx:1.29");
     let owner = &deployment["metadata"]["ownerReferences"][0];
-    assert_eq!(
-        (&owner["name"], &owner["controller"]),
-        (&json!(NAME), &json!(true))
-    );
+    assert_eq!((&owner["name"], &owner["controller"]), (&json!(NAME), &json!(true)));
     let service = cluster.get("services", NAME).await.unwrap();
     assert_eq!(service["spec"]["ports"][0]["port"], 80);
     let published = cluster.in_namespace("published").await;
-    let public = published
-        .get("services", "example-webapp-default")
-        .await
-        .unwrap();
-    assert_eq!(
-        public["spec"]["externalName"],
-        "example-webapp.default.svc.cluster.local"
-    );
+    let public = published.get("services", "example-webapp-default").await.unwrap();
+    assert_eq!(public["spec"]["externalName"], "example-webapp.default.svc.cluster.local");
 
-    cluster
-        .patch("webapps", NAME, json!({"spec": {"replicas": 3}}))
-        .await;
+    cluster.patch("webapps", NAME, json!({"spec": {"replicas": 3}})).await;
     available(&cluster, 3).await;
     assert_eq!(operator.stop().await.failed, []);
 }
@@ -79,13 +68,7 @@ async fn an_application_gets_its_children() {
 async fn at_rest_nothing_is_asked() {
     let (cluster, operator) = settled().await;
     tokio::time::sleep(Duration::from_secs(1)).await;
-    let asked = || {
-        cluster
-            .requests()
-            .iter()
-            .filter(|it| it.verb != Verb::Watch)
-            .count()
-    };
+    let asked = || cluster.requests().iter().filter(|it| it.verb != Verb::Watch).count();
     let before = asked();
     tokio::time::sleep(Duration::from_secs(600)).await;
     assert_eq!(asked(), before);
@@ -97,17 +80,10 @@ async fn what_others_change_is_put_right() {
     let (cluster, operator) = settled().await;
     let edit = json!({"spec": {"replicas": 7, "paused": true}});
     cluster.patch("deployments", NAME, edit).await;
-    let right = cluster
-        .until("deployments", NAME, |it| it["spec"]["replicas"] == 2)
-        .await;
-    assert_eq!(
-        right["spec"]["paused"], true,
-        "the operator wants nothing of this field"
-    );
+    let right = cluster.until("deployments", NAME, |it| it["spec"]["replicas"] == 2).await;
+    assert_eq!(right["spec"]["paused"], true, "the operator wants nothing of this field");
     cluster.delete("services", NAME).await;
-    cluster
-        .until("services", NAME, |it| it["spec"]["ports"][0]["port"] == 80)
-        .await;
+    cluster.until("services", NAME, |it| it["spec"]["ports"][0]["port"] == 80).await;
     operator.stop().await;
 }
 
@@ -127,10 +103,7 @@ async fn a_restart_in_the_middle_goes_on() {
     available(&cluster, 2).await;
     let after = cluster.get("services", NAME).await.unwrap();
     assert_eq!(after["metadata"]["uid"], service["metadata"]["uid"]);
-    assert_eq!(
-        after["metadata"]["resourceVersion"],
-        service["metadata"]["resourceVersion"]
-    );
+    assert_eq!(after["metadata"]["resourceVersion"], service["metadata"]["resourceVersion"]);
     operator.stop().await;
 }
 
@@ -140,22 +113,15 @@ async fn a_bad_spec_is_refused_or_told() {
     let api = kube::Api::<WebApp>::namespaced(cluster.client(), "default");
     for (image, replicas, port) in [("", 1, 80), ("nginx", 0, 80), ("nginx", 1, 65536)] {
         let image = image.to_owned();
-        let bad = WebApp::new(
-            "bad",
-            WebAppSpec {
-                image,
-                replicas,
-                port,
-            },
-        );
+        let bad = WebApp::new("bad", WebAppSpec { image, replicas, port });
         let refused = api.create(&PostParams::default(), &bad).await;
         assert!(matches!(refused, Err(kube::Error::Api(status)) if status.is_invalid()));
     }
     // A Service must not have such a name.
-    cluster.apply("{apiVersion: apps.example.com/v1, kind: WebApp, metadata: {name: a.b}, spec: {image: nginx}}").await;
     cluster
-        .line("[default/a.b] Reconciler 'keep_in_shape' failed permanently")
+        .apply("{apiVersion: apps.example.com/v1, kind: WebApp, metadata: {name: a.b}, spec: {image: nginx}}")
         .await;
+    cluster.line("[default/a.b] Reconciler 'keep_in_shape' failed permanently").await;
     operator.stop().await;
 }
 
@@ -163,16 +129,12 @@ async fn a_bad_spec_is_refused_or_told() {
 async fn nothing_is_left_of_a_deleted_application() {
     let (cluster, operator) = settled().await;
     cluster.delete("webapps", NAME).await;
-    cluster
-        .line("[default/example-webapp] example-webapp is withdrawn.")
-        .await;
+    cluster.line("[default/example-webapp] example-webapp is withdrawn.").await;
     for kind in ["webapps", "deployments", "services"] {
         cluster.until_gone(kind, NAME).await;
     }
     let published = cluster.in_namespace("published").await;
-    published
-        .until_gone("services", "example-webapp-default")
-        .await;
+    published.until_gone("services", "example-webapp-default").await;
     operator.stop().await;
 }
 
@@ -189,10 +151,7 @@ async fn a_foreground_deletion_makes_no_child_anew() {
         assert_eq!(cluster.get(kind, NAME).await, None);
     }
     operator.stop().await;
-    assert_eq!(
-        cluster.writes_to("deployments", NAME).await.len(),
-        deployment
-    );
+    assert_eq!(cluster.writes_to("deployments", NAME).await.len(), deployment);
     assert_eq!(cluster.writes_to("services", NAME).await.len(), service);
 }
 
@@ -205,8 +164,6 @@ async fn what_others_change_behind_a_silent_watch_is_put_right() {
     cluster.patch("deployments", NAME, edit).await;
     // The open watch stays silent; the next one does not.
     silence.clear();
-    cluster
-        .until("deployments", NAME, |it| it["spec"]["replicas"] == 2)
-        .await;
+    cluster.until("deployments", NAME, |it| it["spec"]["replicas"] == 2).await;
     operator.stop().await;
 }

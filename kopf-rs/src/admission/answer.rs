@@ -72,11 +72,7 @@ impl ReviewReply {
             "kind": "AdmissionReview",
             "response": response,
         });
-        Self {
-            status: 200,
-            code: code.unwrap_or(200),
-            body: body.to_string().into_bytes(),
-        }
+        Self { status: 200, code: code.unwrap_or(200), body: body.to_string().into_bytes() }
     }
 
     /// Builds the response for a failed review. The webhook configuration decides what a failure means.
@@ -96,11 +92,7 @@ impl ReviewReply {
             "reason": reason,
             "code": status,
         });
-        Self {
-            status,
-            code: status,
-            body: body.to_string().into_bytes(),
-        }
+        Self { status, code: status, body: body.to_string().into_bytes() }
     }
 }
 
@@ -124,11 +116,7 @@ impl Refusal {
                 return Some(refusal);
             }
         };
-        Some(Self {
-            weight,
-            message: message.clone(),
-            denial,
-        })
+        Some(Self { weight, message: message.clone(), denial })
     }
 
     /// Returns the handler's status code if it is outside of the valid range.
@@ -140,10 +128,7 @@ impl Refusal {
 
 /// Returns the status of the denial with the highest precedence, the first among equals, with the causes of all denials.
 fn status(review: &Review, refusals: Vec<Refusal>) -> Option<Value> {
-    let all: Vec<_> = refusals
-        .iter()
-        .flat_map(|it| it.denial.fields.iter().cloned())
-        .collect();
+    let all: Vec<_> = refusals.iter().flat_map(|it| it.denial.fields.iter().cloned()).collect();
     let told = refusals.into_iter().min_by_key(|it| it.weight)?;
     if told.denial.fields.is_empty() {
         let code = told.denial.code.filter(|code| CODES.contains(code));
@@ -155,14 +140,9 @@ fn status(review: &Review, refusals: Vec<Refusal>) -> Option<Value> {
         "" => about.kind.clone(),
         group => format!("{}.{group}", about.kind),
     };
-    let fields = Denial {
-        code: None,
-        fields: all,
-    };
-    let causes = fields
-        .fields
-        .iter()
-        .map(|it| json!({"reason": it.reason, "message": it.message, "field": it.field}));
+    let fields = Denial { code: None, fields: all };
+    let causes =
+        fields.fields.iter().map(|it| json!({"reason": it.reason, "message": it.message, "field": it.field}));
     Some(json!({
         "code": 422,
         "reason": "Invalid",
@@ -199,11 +179,7 @@ mod tests {
     fn refusal(weight: Weight, message: &str, code: Option<u16>, fields: &[FieldError]) -> Refusal {
         let (message, fields) = (message.to_owned(), fields.to_vec());
         let denial = Denial { code, fields };
-        Refusal {
-            weight,
-            message,
-            denial,
-        }
+        Refusal { weight, message, denial }
     }
 
     fn response(refusals: Vec<Refusal>) -> Value {
@@ -211,10 +187,7 @@ mod tests {
         let warnings = ["two\nlines".to_owned()];
         let reply = ReviewReply::reviewed(&review(), refusals, Some(&changes), &warnings);
         let body: Value = serde_json::from_slice(&reply.body).unwrap();
-        assert_eq!(
-            (reply.status, &body["kind"]),
-            (200, &json!("AdmissionReview"))
-        );
+        assert_eq!((reply.status, &body["kind"]), (200, &json!("AdmissionReview")));
         assert_eq!(body["response"]["warnings"], json!(["two lines"]));
         body["response"].clone()
     }
@@ -222,10 +195,7 @@ mod tests {
     #[test]
     fn what_is_allowed_is_patched() {
         let answer = response(Vec::new());
-        assert_eq!(
-            (&answer["uid"], &answer["allowed"]),
-            (&json!("r-1"), &json!(true))
-        );
+        assert_eq!((&answer["uid"], &answer["allowed"]), (&json!("r-1"), &json!(true)));
         let patch = STANDARD.decode(answer["patch"].as_str().unwrap()).unwrap();
         let patch: Value = serde_json::from_slice(&patch).unwrap();
         assert_eq!(patch, json!([{"op": "add", "path": "/a", "value": 1}]));
@@ -282,10 +252,7 @@ mod tests {
             refusal(Weight::Admission, "", None, other),
         ]);
         let status = &answer["status"];
-        assert_eq!(
-            (&status["code"], &status["reason"]),
-            (&json!(422), &json!("Invalid"))
-        );
+        assert_eq!((&status["code"], &status["reason"]), (&json!(422), &json!("Invalid")));
         assert_eq!(
             status["message"],
             "KopfExample.kopf.dev \"one\" is invalid: [spec.image: Required value, spec.size: Invalid value: 0: must be positive]"

@@ -124,9 +124,7 @@ fn harm(resource: &Resource, source: Source<'_>) -> Option<String> {
     // Without explicit namespaces, the webhook excludes these.
     let given = source.namespaces?;
     let in_danger = own.chain(SYSTEM).find(|name| given.contains(*name))?;
-    Some(format!(
-        "what is in the namespace `{in_danger}` cannot be started again without these"
-    ))
+    Some(format!("what is in the namespace `{in_danger}` cannot be started again without these"))
 }
 
 #[cfg(test)]
@@ -150,11 +148,8 @@ mod tests {
 
     fn why(registry: &Registry) -> Option<String> {
         let resources = ["Node", "Service"].map(|kind| Resource::built_in("", kind, false));
-        let client = ClientConfig::Service {
-            namespace: "ops".to_owned(),
-            name: "hooks".to_owned(),
-            port: 443,
-        };
+        let client =
+            ClientConfig::Service { namespace: "ops".to_owned(), name: "hooks".to_owned(), port: 443 };
         blocking(Source {
             handlers: registry.handlers(),
             resources: &resources,
@@ -174,23 +169,16 @@ mod tests {
         let narrow = || hook().label("example.com/checked", PRESENT);
         let ignoring = || hook().ignore_failures(true);
         let registry = |nodes: Callback, services: Callback| {
-            Registry::new()
-                .on_validate("nodes", nodes)
-                .on_validate("services", services)
+            Registry::new().on_validate("nodes", nodes).on_validate("services", services)
         };
         // Both handlers share a webhook, so the label of one does not narrow it.
         let told = why(&registry(narrow(), narrow())).unwrap();
-        assert!(
-            told.contains("all admission handlers with the id `hook` share"),
-            "{told}"
-        );
+        assert!(told.contains("all admission handlers with the id `hook` share"), "{told}");
         // The webhook ignores failures only if both handlers do.
         assert!(why(&registry(ignoring(), hook())).is_some());
         assert!(why(&registry(ignoring(), ignoring())).is_none());
         // Handlers of different kinds have separate webhooks.
-        let apart = Registry::new()
-            .on_mutate("nodes", narrow())
-            .on_validate("services", narrow());
+        let apart = Registry::new().on_mutate("nodes", narrow()).on_validate("services", narrow());
         assert!(why(&apart).is_none());
     }
 
@@ -210,9 +198,7 @@ mod tests {
         }
         assert!(!is_refused(|it| it.label("example.com/checked", PRESENT)));
         assert!(!is_refused(|it| it.label("my-k8s.io/checked", "yes")));
-        assert!(!is_refused(|it| it
-            .label("app", "a")
-            .label("example.com/checked", "a")));
+        assert!(!is_refused(|it| it.label("app", "a").label("example.com/checked", "a")));
         assert!(is_refused(|it| it.label("example.com/checked", ABSENT)));
     }
 }

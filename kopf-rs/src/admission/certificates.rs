@@ -77,10 +77,7 @@ pub(crate) fn step(kept: &Generations, facts: Facts<'_>) -> Step {
         let usable = newest.filter(|(_, it)| it.is_valid(now) && it.names == facts.names);
         return match usable {
             Some((&number, _)) => Step::Serve { number },
-            None => Step::Make {
-                number,
-                at_once: true,
-            },
+            None => Step::Make { number, at_once: true },
         };
     };
     let next = newest.filter(|(number, it)| **number > kept.serving && it.is_valid(now));
@@ -92,29 +89,20 @@ pub(crate) fn step(kept: &Generations, facts: Facts<'_>) -> Step {
     // Limits the rate when the desired names change often or the clock jumps.
     let earliest = later(served.made, life / 10);
     if now >= due || !is_wanted && now >= earliest {
-        return Step::Make {
-            number,
-            at_once: false,
-        };
+        return Step::Make { number, at_once: false };
     }
-    Step::Wait {
-        until: if is_wanted { due } else { due.min(earliest) },
-    }
+    Step::Wait { until: if is_wanted { due } else { due.min(earliest) } }
 }
 
 /// Decides when to serve an existing next generation, depending on whether all clients know it.
 fn next_step(number: u32, served: &Generation, facts: Facts<'_>) -> Step {
-    let known = facts
-        .published
-        .filter(|(published, _)| *published >= number);
+    let known = facts.published.filter(|(published, _)| *published >= number);
     match known.map(|(_, since)| later(since, facts.propagation)) {
         Some(at) if at <= facts.now => Step::Serve { number },
         Some(at) => Step::Wait { until: at },
         // The component that writes configurations reports their propagation. Without such a report, the former generation is served until it
         // expires.
-        None => Step::Wait {
-            until: served.not_after,
-        },
+        None => Step::Wait { until: served.not_after },
     }
 }
 
@@ -169,8 +157,7 @@ impl Generations {
     /// Serves another generation, and drops expired ones.
     pub(crate) fn serving(mut self, number: u32, now: Timestamp) -> Self {
         self.serving = number;
-        self.all
-            .retain(|it, generation| *it == number || generation.not_after > now);
+        self.all.retain(|it, generation| *it == number || generation.not_after > now);
         self
     }
 
@@ -178,10 +165,7 @@ impl Generations {
     pub(crate) fn mended(mut self, spoiled: &[u32], known: &Self) -> Self {
         for number in spoiled {
             let found = self.all.remove(number);
-            let good = known
-                .all
-                .get(number)
-                .filter(|it| Some(*it) != found.as_ref());
+            let good = known.all.get(number).filter(|it| Some(*it) != found.as_ref());
             if let Some(good) = good {
                 self.all.insert(*number, good.clone());
             }
@@ -195,7 +179,8 @@ impl Generations {
         let mut put = |key: String, text: &str| data.insert(key, STANDARD.encode(text).into());
         put(SERVING.to_owned(), &self.serving.to_string());
         for (number, it) in &self.all {
-            let facts = json!({"names": it.names, "made": it.made.to_string(), "notAfter": it.not_after.to_string()});
+            let facts =
+                json!({"names": it.names, "made": it.made.to_string(), "notAfter": it.not_after.to_string()});
             put(format!("{number}.json"), &facts.to_string());
             put(format!("{number}.ca.crt"), &it.authority);
             put(format!("{number}.tls.crt"), &it.certificate);
@@ -215,10 +200,8 @@ impl Generations {
         };
         let serving = text(SERVING)?;
         let bad = |key: &str| BadGenerations(format!("`{key}` cannot be read"));
-        let mut generations = Self {
-            serving: serving.trim().parse().map_err(|_| bad(SERVING))?,
-            all: BTreeMap::new(),
-        };
+        let mut generations =
+            Self { serving: serving.trim().parse().map_err(|_| bad(SERVING))?, all: BTreeMap::new() };
         for key in data.as_object().into_iter().flat_map(Map::keys) {
             let Some(number) = key.strip_suffix(".json") else {
                 continue;
@@ -243,9 +226,7 @@ impl Generations {
         }
         if generations.served().is_none() {
             let serving = generations.serving;
-            return Err(BadGenerations(format!(
-                "generation {serving} is served, and is not there"
-            )));
+            return Err(BadGenerations(format!("generation {serving} is served, and is not there")));
         }
         Ok(generations)
     }
@@ -285,28 +266,18 @@ mod tests {
     }
 
     fn when(now: Timestamp, kept: &Generations, published: Option<(u32, Timestamp)>) -> Step {
-        let facts = Facts {
-            now,
-            life: LIFE,
-            names: &names(),
-            published,
-            propagation: Duration::from_secs(60),
-        };
+        let facts =
+            Facts { now, life: LIFE, names: &names(), published, propagation: Duration::from_secs(60) };
         step(kept, facts)
     }
 
     fn one() -> Generations {
-        Generations::default()
-            .with(1, generation(0))
-            .serving(1, at(0))
+        Generations::default().with(1, generation(0)).serving(1, at(0))
     }
 
     #[test]
     fn the_first_generation_is_served_at_once() {
-        let make = |number| Step::Make {
-            number,
-            at_once: true,
-        };
+        let make = |number| Step::Make { number, at_once: true };
         assert_eq!(on(0, &Generations::default(), None), make(1));
         assert_eq!(on(1, &one(), None), Step::Wait { until: at(60) });
         // Expired certificates are useless, so a new one is created at once: AD31.
@@ -315,21 +286,13 @@ mod tests {
 
     #[test]
     fn the_next_generation_is_served_once_all_know_it() {
-        let make = Step::Make {
-            number: 2,
-            at_once: false,
-        };
+        let make = Step::Make { number: 2, at_once: false };
         assert_eq!(on(60, &one(), Some((1, at(0)))), make);
         let two = one().with(2, generation(60));
-        assert_eq!(
-            two.bundle(at(61)),
-            "authority of day 0\nauthority of day 60\n"
-        );
+        assert_eq!(two.bundle(at(61)), "authority of day 0\nauthority of day 60\n");
         assert_eq!(on(61, &two, Some((1, at(0)))), Step::Wait { until: at(90) });
         assert_eq!(on(61, &two, Some((2, at(60)))), Step::Serve { number: 2 });
-        let just_now = Step::Wait {
-            until: later(at(61), Duration::from_secs(60)),
-        };
+        let just_now = Step::Wait { until: later(at(61), Duration::from_secs(60)) };
         assert_eq!(on(61, &two, Some((2, at(61)))), just_now);
         // Instances that still serve the first generation are trusted until it expires.
         let swapped = two.serving(2, at(61));
@@ -344,10 +307,7 @@ mod tests {
         let mut kept = one();
         kept.all.get_mut(&1).unwrap().names.clear();
         assert_eq!(on(1, &kept, None), Step::Wait { until: at(9) });
-        let make = Step::Make {
-            number: 2,
-            at_once: false,
-        };
+        let make = Step::Make { number: 2, at_once: false };
         assert_eq!(on(9, &kept, None), make);
     }
 
@@ -363,16 +323,10 @@ mod tests {
     #[test]
     fn what_a_clock_has_made_that_was_ahead_is_replaced_once_it_is_right() {
         let ahead = one().with(2, generation(400)).serving(2, at(400));
-        let make = Step::Make {
-            number: 3,
-            at_once: true,
-        };
+        let make = Step::Make { number: 3, at_once: true };
         assert_eq!(on(1, &ahead, Some((2, at(400)))), make);
         // The validity of certificates starts a little earlier.
-        let little = Generation {
-            made: later(at(1), BEHIND),
-            ..generation(1)
-        };
+        let little = Generation { made: later(at(1), BEHIND), ..generation(1) };
         let little = one().with(2, little).serving(2, at(1));
         assert!(matches!(on(1, &little, None), Step::Wait { .. }));
         // The served generation is valid and the next one is not yet, so it is not served.
@@ -386,17 +340,10 @@ mod tests {
         let hours = Duration::from_secs(2 * 3600);
         let kept = one();
         for now in [later(at(10), hours), at(10).checked_sub(hours).unwrap()] {
-            assert_eq!(
-                when(now, &kept, None),
-                Step::Wait { until: at(60) },
-                "{now}"
-            );
+            assert_eq!(when(now, &kept, None), Step::Wait { until: at(60) }, "{now}");
         }
         // All served certificates seem to have expired.
-        let make = |number| Step::Make {
-            number,
-            at_once: true,
-        };
+        let make = |number| Step::Make { number, at_once: true };
         assert_eq!(on(375, &kept, None), make(2));
         let ahead = kept.with(2, generation(375)).serving(2, at(375));
         assert!(matches!(on(376, &ahead, None), Step::Wait { .. }));

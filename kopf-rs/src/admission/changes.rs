@@ -30,11 +30,7 @@ const FIXED: [&str; 6] = [
 
 impl<'a> Changes<'a> {
     pub(crate) fn new(review: &'a Review, has_status_subresource: bool) -> Self {
-        Self {
-            review,
-            has_status_subresource,
-            sides: None,
-        }
+        Self { review, has_status_subresource, sides: None }
     }
 
     /// Applies the changes of a handler, including functions of users.
@@ -82,19 +78,14 @@ impl<'a> Changes<'a> {
         if !after.is_object() || !after["metadata"].is_object() && before["metadata"].is_object() {
             return Err("what is left is no object".to_owned());
         }
-        if let Some(path) = FIXED
-            .into_iter()
-            .find(|it| before.pointer(it) != after.pointer(it))
-        {
+        if let Some(path) = FIXED.into_iter().find(|it| before.pointer(it) != after.pointer(it)) {
             return Err(format!("{} must not be changed", dotted(path)));
         }
         let is_main = self.review.facts.subresource.is_none();
         if is_main && self.has_status_subresource && before.get("status") != after.get("status") {
-            return Err(
-                "the API server would lose a change of status, which is a subresource: \
+            return Err("the API server would lose a change of status, which is a subresource: \
                  only requests about that can change it"
-                    .to_owned(),
-            );
+                .to_owned());
         }
         Ok(())
     }
@@ -148,10 +139,7 @@ mod tests {
         let mut second = merge(json!({"spec": {"size": 3, "gone": null}}));
         second.transform(|object| {
             assert!(object["metadata"].get("managedFields").is_none());
-            object["spec"]["items"]
-                .as_array_mut()
-                .unwrap()
-                .push(json!("b"));
+            object["spec"]["items"].as_array_mut().unwrap().push(json!("b"));
         });
         let first = merge(json!({"spec": {"size": 2}, "metadata": {"labels": {"a": "b"}}}));
         let document = changed(&review, &[first, second]).unwrap();
@@ -176,15 +164,9 @@ mod tests {
             (json!({"kind": "Other"}), "kind must not be changed"),
             (json!({"apiVersion": "v1"}), "apiVersion must"),
             (json!({"metadata": {"name": "two"}}), "metadata.name must"),
-            (
-                json!({"metadata": {"namespace": null}}),
-                "metadata.namespace must",
-            ),
+            (json!({"metadata": {"namespace": null}}), "metadata.namespace must"),
             (json!({"metadata": {"uid": "u"}}), "metadata.uid must"),
-            (
-                json!({"metadata": {"managedFields": []}}),
-                "metadata.managedFields must",
-            ),
+            (json!({"metadata": {"managedFields": []}}), "metadata.managedFields must"),
             (json!({"metadata": "text"}), "no object"),
             (json!({"status": {"a": 1}}), "status"),
         ] {

@@ -49,9 +49,7 @@ pub(crate) fn conditions(
     }
     expressions.truncate(MOST);
     let written = expressions.into_iter();
-    written
-        .map(|(name, expression)| json!({"name": name, "expression": expression}))
-        .collect()
+    written.map(|(name, expression)| json!({"name": name, "expression": expression})).collect()
 }
 
 /// Returns an expression that checks the criterion at a path: in the object, or in the old object for a deletion.
@@ -76,9 +74,7 @@ fn holds(path: &[&str], criterion: &Criterion) -> Option<String> {
     }
     let all = steps.join(" && ");
     let all = if is_absent { format!("!({all})") } else { all };
-    Some(format!(
-        "[object != null ? object : oldObject].exists(o, {all})"
-    ))
+    Some(format!("[object != null ? object : oldObject].exists(o, {all})"))
 }
 
 /// Returns a CEL literal for values that are certainly equal in JSON and CEL. Numbers are excluded, because CEL has several number types.
@@ -126,10 +122,7 @@ mod tests {
              'it\\'s' in o['spec'] && o['spec']['it\\'s'] != null && o['spec']['it\\'s'] == true)"
         );
         let absent = holds(&["a"], &Criterion::Absent).unwrap();
-        assert!(
-            absent.contains("!(type(o) == map && 'a' in o && o['a'] != null)"),
-            "{absent}"
-        );
+        assert!(absent.contains("!(type(o) == map && 'a' in o && o['a'] != null)"), "{absent}");
     }
 
     #[test]

@@ -24,11 +24,7 @@ pub(crate) enum ClientConfig {
     /// `https://HOST:PORT/PATH`; the paths of handlers are appended.
     Url(String),
     /// A Service in the cluster.
-    Service {
-        namespace: String,
-        name: String,
-        port: u16,
-    },
+    Service { namespace: String, name: String, port: u16 },
 }
 
 /// The input for generating webhooks.
@@ -95,11 +91,9 @@ impl<'a> Hook<'a> {
 /// Returns the webhooks of this kind in the order of their handlers. A handler without served resources has none.
 pub(crate) fn webhooks(kind: AdmissionKind, source: Source<'_>) -> Vec<Value> {
     let hooks = hooks(kind, source.handlers).into_iter();
-    let hooks = hooks
-        .filter(|it| !source.only_persistent || it.handlers.iter().any(|it| it.webhook.persistent));
-    hooks
-        .filter_map(|hook| webhook(kind, &hook, source))
-        .collect()
+    let hooks =
+        hooks.filter(|it| !source.only_persistent || it.handlers.iter().any(|it| it.webhook.persistent));
+    hooks.filter_map(|hook| webhook(kind, &hook, source)).collect()
 }
 
 /// Groups the handlers of this kind into webhooks, including those whose resources are not served.
@@ -112,10 +106,7 @@ pub(crate) fn hooks(kind: AdmissionKind, handlers: &[Arc<Handler>]) -> Vec<Hook<
         let id = &*handler.id;
         match hooks.iter_mut().find(|it| it.id == id) {
             Some(hook) => hook.handlers.push(handler),
-            None => hooks.push(Hook {
-                id,
-                handlers: vec![&**handler],
-            }),
+            None => hooks.push(Hook { id, handlers: vec![&**handler] }),
         }
     }
     hooks
@@ -168,10 +159,7 @@ fn refuses_when_failing(admission: &Handler, client: &ClientConfig) -> bool {
 }
 
 /// Returns the resources of a handler, in one version each.
-pub(crate) fn resources_of<'a>(
-    admission: &Handler,
-    resources: &'a [Resource],
-) -> Vec<&'a Resource> {
+pub(crate) fn resources_of<'a>(admission: &Handler, resources: &'a [Resource]) -> Vec<&'a Resource> {
     let mut found: Vec<&Resource> = Vec::new();
     let is_asked = |it: &&Resource| !NEVER_ASKED.contains(&it.plural.as_str());
     let selected = admission.selector().map(|it| it.select(resources));
@@ -218,9 +206,8 @@ fn webhook(kind: AdmissionKind, hook: &Hook<'_>, source: Source<'_>) -> Option<V
         "sideEffects": if any(&|it| it.webhook.side_effects) { "NoneOnDryRun" } else { "None" },
         "timeoutSeconds": timeout.map_or(0, |it| it.as_secs()),
     });
-    let mut conditions = alone.map_or_else(Vec::new, |it| {
-        conditions(&it.filters, it.field(), !it.webhook.is_for_dying)
-    });
+    let mut conditions =
+        alone.map_or_else(Vec::new, |it| conditions(&it.filters, it.field(), !it.webhook.is_for_dying));
     if let Some(expression) = source.namespace_expression {
         conditions.insert(0, namespace_condition(expression));
         conditions.truncate(MOST);
@@ -249,12 +236,7 @@ fn rule(admission: &Handler, resource: &Resource) -> Value {
 /// Returns the operations for which the API server calls the webhook.
 pub(crate) fn operations(admission: &Handler) -> Vec<&'static str> {
     let wanted = &admission.webhook.operations;
-    let all = [
-        Operation::Create,
-        Operation::Update,
-        Operation::Delete,
-        Operation::Connect,
-    ];
+    let all = [Operation::Create, Operation::Update, Operation::Delete, Operation::Connect];
     if all.iter().all(|it| wanted.contains(it)) {
         return vec!["*"];
     }
@@ -268,11 +250,9 @@ pub(crate) fn client_config(client: &ClientConfig, path: &str, bundle: &str) -> 
             let url = url.trim_end_matches('/');
             json!({"url": format!("{url}{path}")})
         }
-        ClientConfig::Service {
-            namespace,
-            name,
-            port,
-        } => json!({"service": {"namespace": namespace, "name": name, "path": path, "port": port}}),
+        ClientConfig::Service { namespace, name, port } => {
+            json!({"service": {"namespace": namespace, "name": name, "path": path, "port": port}})
+        }
     };
     if !bundle.is_empty() {
         config["caBundle"] = STANDARD.encode(bundle).into();
@@ -285,13 +265,11 @@ pub(crate) fn client_config(client: &ClientConfig, path: &str, bundle: &str) -> 
 fn namespace_selector(resources: &[&Resource], source: Source<'_>) -> Value {
     let mut expressions = Vec::new();
     if let Some(names) = source.namespaces {
-        expressions
-            .push(json!({"key": NAME_OF_NAMESPACE, "operator": "In", "values": in_or_none(names)}));
+        expressions.push(json!({"key": NAME_OF_NAMESPACE, "operator": "In", "values": in_or_none(names)}));
     } else if resources.iter().any(|it| !it.is_custom()) {
         let own = source.own_namespace.into_iter();
         let excluded: BTreeSet<_> = own.chain(SYSTEM).collect();
-        expressions
-            .push(json!({"key": NAME_OF_NAMESPACE, "operator": "NotIn", "values": excluded}));
+        expressions.push(json!({"key": NAME_OF_NAMESPACE, "operator": "NotIn", "values": excluded}));
     }
     expressions_or_all(&expressions)
 }
@@ -304,11 +282,7 @@ pub(crate) fn in_namespaces(names: &BTreeSet<String>) -> Value {
 
 /// Returns the names, or a name that no namespace has, because `In` requires a value.
 fn in_or_none(names: &BTreeSet<String>) -> Value {
-    if names.is_empty() {
-        json!(["no.namespace"])
-    } else {
-        json!(names)
-    }
+    if names.is_empty() { json!(["no.namespace"]) } else { json!(names) }
 }
 
 fn object_selector(labels: &[(String, Criterion)]) -> Value {
@@ -326,11 +300,7 @@ fn object_selector(labels: &[(String, Criterion)]) -> Value {
 }
 
 fn expressions_or_all(expressions: &[Value]) -> Value {
-    if expressions.is_empty() {
-        json!({})
-    } else {
-        json!({"matchExpressions": expressions})
-    }
+    if expressions.is_empty() { json!({}) } else { json!({"matchExpressions": expressions}) }
 }
 
 #[cfg(test)]
@@ -377,20 +347,14 @@ mod tests {
     fn each_id_is_one_webhook_and_its_handlers_are_joined() {
         let registry = Registry::new()
             .on_validate("apps", named("Check").label("a", "b").annotation("x", "y"))
-            .on_validate(
-                "pods",
-                named("Check").persistent().side_effects().timeout(9),
-            )
+            .on_validate("pods", named("Check").persistent().side_effects().timeout(9))
             .on_validate("nothing", named("unserved"))
             .on_mutate("apps", named("fill"));
         let [mutating, validating] = told(&registry, |_| {});
         assert_eq!((mutating.len(), validating.len()), (1, 1));
         let hook = &validating[0];
         assert_eq!(hook["name"], "check-d4cb.auto.kopf.dev");
-        assert_eq!(
-            hook["clientConfig"]["url"],
-            "https://host:1/root/validate/check-d4cb"
-        );
+        assert_eq!(hook["clientConfig"]["url"], "https://host:1/root/validate/check-d4cb");
         assert_eq!(hook["clientConfig"]["caBundle"], "UEVN");
         assert_eq!(hook["failurePolicy"], "Fail");
         assert_eq!(hook["sideEffects"], "NoneOnDryRun");
@@ -401,10 +365,7 @@ mod tests {
         assert_eq!(hook["rules"][0]["operations"], json!(["*"]));
         assert_eq!(hook["rules"][1]["resources"], json!(["pods"]));
         let excluded = json!(["kube-node-lease", "kube-system", "ops"]);
-        assert_eq!(
-            hook["namespaceSelector"]["matchExpressions"][0]["values"],
-            excluded
-        );
+        assert_eq!(hook["namespaceSelector"]["matchExpressions"][0]["values"], excluded);
         assert_eq!(mutating[0]["namespaceSelector"], json!({}));
         assert_eq!(mutating[0]["failurePolicy"], "Ignore");
         let [mutating, validating] = told(&registry, |source| source.only_persistent = true);
@@ -433,11 +394,8 @@ mod tests {
     #[test]
     fn through_a_service_failures_refuse() {
         let registry = Registry::new().on_validate("apps", named("one"));
-        let client = ClientConfig::Service {
-            namespace: "ops".to_owned(),
-            name: "hooks".to_owned(),
-            port: 443,
-        };
+        let client =
+            ClientConfig::Service { namespace: "ops".to_owned(), name: "hooks".to_owned(), port: 443 };
         let names = BTreeSet::new();
         let resources = [resource("example.com", "apps")];
         let source = Source {
@@ -453,7 +411,8 @@ mod tests {
         };
         let hook = &webhooks(AdmissionKind::Validate, source)[0];
         assert_eq!(hook["failurePolicy"], "Fail");
-        let service = json!({"service": {"namespace": "ops", "name": "hooks", "path": "/validate/one", "port": 443}});
+        let service =
+            json!({"service": {"namespace": "ops", "name": "hooks", "path": "/validate/one", "port": 443}});
         assert_eq!(hook["clientConfig"], service);
         let nowhere = &hook["namespaceSelector"]["matchExpressions"][0];
         assert_eq!(nowhere["values"], json!(["no.namespace"]));
@@ -461,9 +420,8 @@ mod tests {
 
     #[test]
     fn ids_that_look_alike_are_refused() {
-        let alike = Registry::new()
-            .on_validate("apps", named("my_check"))
-            .on_validate("apps", named("my-check"));
+        let alike =
+            Registry::new().on_validate("apps", named("my_check")).on_validate("apps", named("my-check"));
         let why = shared_path(alike.handlers()).unwrap();
         assert!(why.contains("`my_check` and `my-check`"), "{why}");
         let others = Registry::new()

@@ -16,15 +16,8 @@ pub(crate) struct Reads {
 }
 
 /// Names that only policies can read.
-const ONLY_IN_POLICIES: [&str; 7] = [
-    "object",
-    "oldObject",
-    "request",
-    "params",
-    "namespaceObject",
-    "variables",
-    "authorizer",
-];
+const ONLY_IN_POLICIES: [&str; 7] =
+    ["object", "oldObject", "request", "params", "namespaceObject", "variables", "authorizer"];
 
 /// The names of objects in rules of definitions, and in policies.
 const OBJECTS: [(&str, &str); 2] = [("self", "object"), ("oldSelf", "oldObject")];
@@ -35,11 +28,7 @@ const SEEN: [&str; 2] = ["name", "generateName"];
 /// Returns the values that the expression reads.
 pub(crate) fn reads(expression: &str) -> Reads {
     let words = words(expression);
-    let text = |at: usize| {
-        words
-            .get(at)
-            .map_or("", |it: &Range<usize>| &expression[it.clone()])
-    };
+    let text = |at: usize| words.get(at).map_or("", |it: &Range<usize>| &expression[it.clone()]);
     let mut reads = Reads::default();
     for at in 0..words.len() {
         if at > 0 && text(at - 1) == "." {
@@ -102,13 +91,8 @@ pub(crate) fn zero_if_absent(expression: &str, field: &[&str]) -> String {
         if !is_it {
             continue;
         }
-        let is_asked_for =
-            at > 1 && text(at - 2) == "has" && text(at - 1) == "(" && text(last + 1) == ")";
-        let (start, end) = if is_asked_for {
-            (at - 2, last + 1)
-        } else {
-            (at, last)
-        };
+        let is_asked_for = at > 1 && text(at - 2) == "has" && text(at - 1) == "(" && text(last + 1) == ")";
+        let (start, end) = if is_asked_for { (at - 2, last + 1) } else { (at, last) };
         made.push_str(&expression[copied..words[start].start]);
         let whole = format!("{}.{}", text(at), field.join("."));
         let zero = format!("(has({whole}) ? {whole} : 0)");
@@ -145,11 +129,7 @@ pub(crate) fn for_policy(expression: &str) -> String {
 /// Rewrites the expression for a part of the object: `self.spec.a` becomes `self.a`. Returns `None` if it reads values outside of that part.
 pub(crate) fn within(expression: &str, part: &str) -> Option<String> {
     let words = words(expression);
-    let text = |at: usize| {
-        words
-            .get(at)
-            .map_or("", |it: &Range<usize>| &expression[it.clone()])
-    };
+    let text = |at: usize| words.get(at).map_or("", |it: &Range<usize>| &expression[it.clone()]);
     let mut made = String::with_capacity(expression.len());
     let mut copied = 0;
     for at in 0..words.len() {
@@ -228,18 +208,9 @@ mod tests {
     #[test]
     fn what_is_read_is_told() {
         let (old, metadata, beyond) = (
-            Reads {
-                old: true,
-                ..Reads::default()
-            },
-            Reads {
-                metadata: true,
-                ..Reads::default()
-            },
-            Reads {
-                beyond: true,
-                ..Reads::default()
-            },
+            Reads { old: true, ..Reads::default() },
+            Reads { metadata: true, ..Reads::default() },
+            Reads { beyond: true, ..Reads::default() },
         );
         for (expression, expected) in [
             ("self.spec.min <= self.spec.max", Reads::default()),
@@ -253,14 +224,8 @@ mod tests {
             ("self.spec.metadata.labels == {}", Reads::default()),
             ("request.userInfo.username != 'a'", beyond),
             ("self.spec.request.object > 0", Reads::default()),
-            (
-                "self.spec.a == 'request' || self.spec.a == \"oldSelf\"",
-                Reads::default(),
-            ),
-            (
-                "self.spec.a == 'it\\'s' + r'\\' + '''a'request'''",
-                Reads::default(),
-            ),
+            ("self.spec.a == 'request' || self.spec.a == \"oldSelf\"", Reads::default()),
+            ("self.spec.a == 'it\\'s' + r'\\' + '''a'request'''", Reads::default()),
             ("self.a // request\n > 1", Reads::default()),
             ("has(namespaceObject.metadata.labels)", beyond),
             ("selfish.metadata.labels == myrequest", Reads::default()),
@@ -273,14 +238,8 @@ mod tests {
     #[test]
     fn the_fields_that_are_read_are_named() {
         for (expression, expected) in [
-            (
-                "self.spec.a > oldSelf . status.b",
-                &[&["spec", "a"][..], &["status", "b"]][..],
-            ),
-            (
-                "object.spec.?a.orValue(0) == x.self.b",
-                &[&["spec", "a", "orValue"]],
-            ),
+            ("self.spec.a > oldSelf . status.b", &[&["spec", "a"][..], &["status", "b"]][..]),
+            ("object.spec.?a.orValue(0) == x.self.b", &[&["spec", "a", "orValue"]]),
             ("size(self) > 0 && 'self.a' == ''", &[&[]]),
             ("self['spec'].a", &[&[]]),
             ("request.dryRun", &[]),
@@ -318,14 +277,8 @@ mod tests {
     #[test]
     fn what_reads_one_part_is_a_rule_of_that_part() {
         for (expression, expected) in [
-            (
-                "self.spec.a == oldSelf . spec.b",
-                Some("self.a == oldSelf.b"),
-            ),
-            (
-                "has(self.spec.a) && 'self.b' != x.self.spec",
-                Some("has(self.a) && 'self.b' != x.self.spec"),
-            ),
+            ("self.spec.a == oldSelf . spec.b", Some("self.a == oldSelf.b")),
+            ("has(self.spec.a) && 'self.b' != x.self.spec", Some("has(self.a) && 'self.b' != x.self.spec")),
             ("self.spec.a == self.metadata.name", None),
             ("size(self.spec) > 0", None),
             ("self.spec[a] > 0", None),
@@ -339,14 +292,8 @@ mod tests {
     #[test]
     fn objects_have_other_names_in_policies() {
         for (expression, expected) in [
-            (
-                "self.spec.a == oldSelf.spec.a",
-                "object.spec.a == oldObject.spec.a",
-            ),
-            (
-                "self.self.oldSelf == 'self' && x.self > 0",
-                "object.self.oldSelf == 'self' && x.self > 0",
-            ),
+            ("self.spec.a == oldSelf.spec.a", "object.spec.a == oldObject.spec.a"),
+            ("self.self.oldSelf == 'self' && x.self > 0", "object.self.oldSelf == 'self' && x.self > 0"),
             ("selfish(self)// self", "selfish(object)// self"),
             ("größe(self) == 'ß'", "größe(object) == 'ß'"),
             ("", ""),

@@ -139,14 +139,7 @@ mod tests {
         assert_eq!(read(&both.text(), 3), both);
         assert!(both.names().eq(["a", "b"]));
         assert!(both.others("a").eq([("b", 8)]));
-        for garbage in [
-            "",
-            "[]",
-            "{",
-            r#"{"a": "b"}"#,
-            r#"{"a": [1.5, 1]}"#,
-            r#"{"a": [1]}"#,
-        ] {
+        for garbage in ["", "[]", "{", r#"{"a": "b"}"#, r#"{"a": [1.5, 1]}"#, r#"{"a": [1]}"#] {
             assert_eq!(read(garbage, 3), Instances::default(), "{garbage}");
         }
         let forged = read(r#"{"forged": [9223372036854775807, 1], "a": [1, 7]}"#, 3);
@@ -156,9 +149,8 @@ mod tests {
 
     #[test]
     fn the_list_is_bounded_and_keeps_the_newest() {
-        let all = (0..100).fold(Instances::default(), |all, number| {
-            all.with(&format!("pod-{number}"), number, 0)
-        });
+        let all =
+            (0..100).fold(Instances::default(), |all, number| all.with(&format!("pod-{number}"), number, 0));
         assert_eq!(all.0.len(), MOST);
         assert!(all.has("pod-99") && !all.has("pod-0"));
         // The added instance stays, regardless of its age.

@@ -102,11 +102,7 @@ impl Review {
             api_version: self.resource.api_version(),
             kind: self.resource.kind.clone(),
             name: either(self.body.name(), self.facts.name.as_deref()),
-            namespace: self
-                .body
-                .namespace()
-                .map(str::to_owned)
-                .or_else(|| self.facts.namespace.clone()),
+            namespace: self.body.namespace().map(str::to_owned).or_else(|| self.facts.namespace.clone()),
             uid: self.body.uid().to_owned(),
         }
     }
@@ -132,11 +128,7 @@ impl Request {
         if !whole.is_object() || before.as_ref().is_some_and(|it| !it.is_object()) {
             return Err(BadReview("request.object: expected an object".to_owned()));
         }
-        let sides = Sides {
-            is_deletion,
-            before,
-            ..Sides::default()
-        };
+        let sides = Sides { is_deletion, before, ..Sides::default() };
         // For namespaces, the API server sends the name of the object as its namespace.
         let is_namespace = plural.group.is_empty() && plural.resource == "namespaces";
         let namespace = present(self.namespace).filter(|_| !is_namespace);
@@ -260,24 +252,14 @@ pub(crate) mod tests {
             sslpeer: None,
         };
         let review = Review::parse(posted.to_string().as_bytes(), connection).unwrap();
-        let ReviewFacts {
-            operation,
-            subresource,
-            dryrun,
-            headers,
-            sslpeer,
-            ..
-        } = &*review.facts;
+        let ReviewFacts { operation, subresource, dryrun, headers, sslpeer, .. } = &*review.facts;
         assert_eq!((*operation, *dryrun), (Operation::Create, true));
         assert_eq!(subresource.as_deref(), Some("status"));
         assert_eq!(*headers, json!({"x-a": "1, 2", "b": ""}));
         assert_eq!(*sslpeer, json!({}));
         assert_eq!(review.resource.to_string(), "kopfexamples.v1.kopf.dev");
         let (whole, sides): (&Value, _) = (&review.body, &review.sides);
-        assert_eq!(
-            (whole, &sides.before, sides.is_deletion),
-            (&object, &None, false)
-        );
+        assert_eq!((whole, &sides.before, sides.is_deletion), (&object, &None, false));
     }
 
     #[test]
@@ -290,10 +272,7 @@ pub(crate) mod tests {
         request["oldObject"] = json!({"metadata": {"name": "one", "namespace": "a"}});
         let review = parse(&posted).unwrap();
         let about = review.about();
-        assert_eq!(
-            (about.name.as_str(), about.namespace.as_deref()),
-            ("one", Some("a"))
-        );
+        assert_eq!((about.name.as_str(), about.namespace.as_deref()), ("one", Some("a")));
         assert!(review.sides.is_deletion && review.sides.before.is_none());
     }
 
@@ -302,10 +281,7 @@ pub(crate) mod tests {
         let mut posted = creation(&json!({"kind": "PodExecOptions", "command": ["sh"]}));
         posted["request"]["operation"] = json!("CONNECT");
         let about = parse(&posted).unwrap().about();
-        assert_eq!(
-            (about.name.as_str(), about.namespace.as_deref()),
-            ("one", Some("default"))
-        );
+        assert_eq!((about.name.as_str(), about.namespace.as_deref()), ("one", Some("default")));
     }
 
     #[test]
@@ -325,25 +301,16 @@ pub(crate) mod tests {
             (json!("text"), "expected type"),
             (json!({}), "kind: expected AdmissionReview, found nothing"),
             (with("/kind", json!("Pod")), "found \"Pod\""),
-            (
-                with("/apiVersion", json!("admission.k8s.io/v1beta1")),
-                "v1beta1",
-            ),
+            (with("/apiVersion", json!("admission.k8s.io/v1beta1")), "v1beta1"),
             (with("/request", json!(null)), "the review has no request"),
-            (
-                with("/request", json!(5)),
-                "request: the value is not of the expected type",
-            ),
+            (with("/request", json!(5)), "request: the value is not of the expected type"),
             (without("uid"), "no request.uid"),
             (without("userInfo"), "no request.userInfo"),
             (with("/request/userInfo", json!("me")), "request.userInfo: "),
             (without("resource"), "no request.resource"),
             (without("kind"), "no request.kind"),
             (without("operation"), "no request.operation"),
-            (
-                with("/request/operation", json!("PATCH")),
-                "request.operation: ",
-            ),
+            (with("/request/operation", json!("PATCH")), "request.operation: "),
             (with("/request/object", json!(null)), "no request.object"),
             (with("/request/object", json!("text")), "expected an object"),
         ] {

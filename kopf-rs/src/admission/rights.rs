@@ -75,10 +75,7 @@ fn cluster_rules(source: RightsSource<'_>) -> Vec<Value> {
         rules.extend(kinds.map(|(plural, group)| rule(group, &[plural], &["list", "patch"])));
     }
     if source.has_policies {
-        let kinds = [
-            "validatingadmissionpolicies",
-            "validatingadmissionpolicybindings",
-        ];
+        let kinds = ["validatingadmissionpolicies", "validatingadmissionpolicybindings"];
         let verbs = ["get", "list", "watch", "create", "patch", "delete"];
         rules.push(rule(ADMISSION, &kinds, &verbs));
     }
@@ -122,10 +119,7 @@ mod tests {
         };
         let [role, cluster]: [Value; 2] = rights(source).try_into().unwrap();
         assert_eq!(role["kind"], "Role");
-        assert_eq!(
-            role["metadata"],
-            json!({"name": "op-webhooks", "namespace": "team"})
-        );
+        assert_eq!(role["metadata"], json!({"name": "op-webhooks", "namespace": "team"}));
         assert_eq!(role["rules"][0]["verbs"], json!(["create"]));
         assert_eq!(role["rules"][1]["resourceNames"], json!(["op-webhook"]));
         assert_eq!(cluster["kind"], "ClusterRole");

@@ -62,20 +62,15 @@ fn plain(character: char, is_changed: &mut bool) -> char {
         other => {
             *is_changed = true;
             let lower = other.to_ascii_lowercase();
-            if lower.is_ascii_lowercase() {
-                lower
-            } else {
-                '-'
-            }
+            if lower.is_ascii_lowercase() { lower } else { '-' }
         }
     }
 }
 
 /// Returns a hash that distinguishes ids with the same replacement.
 fn mark(id: &str) -> u16 {
-    let hash = id.bytes().fold(0x811c_9dc5_u32, |hash, byte| {
-        (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
-    });
+    let hash =
+        id.bytes().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
     let [a, b, c, d] = hash.to_be_bytes();
     u16::from_be_bytes([a ^ c, b ^ d])
 }

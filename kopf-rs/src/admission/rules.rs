@@ -97,12 +97,9 @@ fn placed<'a>(schema: &'a mut Value, rule: &ValidationRule) -> (&'a mut Value, V
         (Some((expression, message)), None) if has_spec => {
             (&mut schema["properties"][SPEC], expression, message, None)
         }
-        (Some((expression, message)), Some(Some(field))) if has_spec => (
-            &mut schema["properties"][SPEC],
-            expression,
-            message,
-            Some(field),
-        ),
+        (Some((expression, message)), Some(Some(field))) if has_spec => {
+            (&mut schema["properties"][SPEC], expression, message, Some(field))
+        }
         _ => (schema, expression.to_owned(), message.to_owned(), field),
     };
     let mut made = json!({"rule": expression});
@@ -163,17 +160,12 @@ pub(crate) fn missing_in(definition: &Value, rules: &[Arc<DeclaredRule>]) -> Vec
 }
 
 /// Returns the rules that the definition of this resource enforces.
-fn of_definition<'a>(
-    rules: &'a [Arc<DeclaredRule>],
-    resource: &Resource,
-) -> Vec<&'a ValidationRule> {
+fn of_definition<'a>(rules: &'a [Arc<DeclaredRule>], resource: &Resource) -> Vec<&'a ValidationRule> {
     let one = std::slice::from_ref(resource);
     let rules = rules.iter();
     let rules = rules.filter(|it| !it.selector.select(one).is_empty());
     let rules = rules.map(|it| &it.rule);
-    rules
-        .filter(|it| place(it, resource) == RulePlace::Definition)
-        .collect()
+    rules.filter(|it| place(it, resource) == RulePlace::Definition).collect()
 }
 
 /// Returns one version of the defined kind as a resource.
@@ -190,11 +182,7 @@ fn resource(spec: &Value, version: &Value) -> Resource {
         group: text(&spec["group"]),
         version: text(&version["name"]),
         plural: text(&names["plural"]),
-        singular: if singular.is_empty() {
-            kind.to_lowercase()
-        } else {
-            singular
-        },
+        singular: if singular.is_empty() { kind.to_lowercase() } else { singular },
         kind,
         short_names: texts(&names["shortNames"]),
         categories: texts(&names["categories"]),
@@ -224,9 +212,7 @@ pub(crate) fn policies(source: PolicySource<'_>) -> Vec<RulePolicy> {
 pub(crate) fn policy_version(resources: &[Resource]) -> Option<&'static str> {
     let is_served = |version: &&str| {
         resources.iter().any(|it| {
-            it.group == GROUP
-                && it.plural == "validatingadmissionpolicies"
-                && it.version == *version
+            it.group == GROUP && it.plural == "validatingadmissionpolicies" && it.version == *version
         })
     };
     VERSIONS.into_iter().find(is_served)
@@ -235,14 +221,10 @@ pub(crate) fn policy_version(resources: &[Resource]) -> Option<&'static str> {
 /// Returns true if rules need policies, now or later: their kinds may be defined after the operator gets its permissions.
 #[cfg(any(feature = "cli", test))]
 pub(crate) fn needs_policies(source: PolicySource<'_>) -> bool {
-    let defined = Resource {
-        group: "not.served.yet".to_owned(),
-        ..Resource::default()
-    };
+    let defined = Resource { group: "not.served.yet".to_owned(), ..Resource::default() };
     let mut rules = source.rules.iter();
     let is_unserved = |it: &DeclaredRule| {
-        it.selector.select(source.resources).is_empty()
-            && place(&it.rule, &defined) == RulePlace::Policy
+        it.selector.select(source.resources).is_empty() && place(&it.rule, &defined) == RulePlace::Policy
     };
     rules.any(|it| is_unserved(it) || policy(it, source).is_some())
 }
@@ -286,10 +268,7 @@ fn policy(declared: &DeclaredRule, source: PolicySource<'_>) -> Option<RulePolic
     let name = hook_name(&rule.id, source.domain);
     let metadata = json!({"name": name, "labels": {label(source.domain): "true"}});
     let namespaces = source.namespaces.map_or(json!({}), in_namespaces);
-    let api_version = format!(
-        "{GROUP}/{}",
-        policy_version(source.resources).unwrap_or(VERSIONS[0])
-    );
+    let api_version = format!("{GROUP}/{}", policy_version(source.resources).unwrap_or(VERSIONS[0]));
     let mut policy = json!({
         "apiVersion": api_version, "kind": "ValidatingAdmissionPolicy", "metadata": metadata,
         "spec": {
@@ -308,12 +287,7 @@ fn policy(declared: &DeclaredRule, source: PolicySource<'_>) -> Option<RulePolic
         "apiVersion": api_version, "kind": "ValidatingAdmissionPolicyBinding", "metadata": metadata,
         "spec": {"policyName": name, "validationActions": [action]},
     });
-    Some(RulePolicy {
-        rule: rule.id.clone(),
-        name,
-        policy,
-        binding,
-    })
+    Some(RulePolicy { rule: rule.id.clone(), name, policy, binding })
 }
 
 /// The subresource that only changes the scale of an object.
@@ -323,12 +297,8 @@ const REPLICAS: [&str; 2] = ["spec", "replicas"];
 /// The name, which is immutable.
 const NAME: [&str; 2] = ["metadata", "name"];
 /// The metadata that a status request for a built-in kind may also change, with the equivalent of an absent value.
-const BESIDE_STATUS: [(&str, &str); 4] = [
-    ("labels", "{}"),
-    ("annotations", "{}"),
-    ("finalizers", "[]"),
-    ("ownerReferences", "[]"),
-];
+const BESIDE_STATUS: [(&str, &str); 4] =
+    [("labels", "{}"), ("annotations", "{}"), ("finalizers", "[]"), ("ownerReferences", "[]")];
 /// Subresources that change a part of a Pod; their requests contain the whole Pod.
 const OF_PODS: [&str; 2] = ["ephemeralcontainers", "resize"];
 
@@ -395,9 +365,7 @@ fn expression(rule: &ValidationRule, (is_beside_status, is_scaled): (bool, bool)
         return expression;
     }
     let scaled = zero_if_absent(&expression, &REPLICAS);
-    format!(
-        "has(request.subResource) && request.subResource == '{SCALE}' ? ({scaled}) : ({expression})"
-    )
+    format!("has(request.subResource) && request.subResource == '{SCALE}' ? ({scaled}) : ({expression})")
 }
 
 fn validation(rule: &ValidationRule, by: (bool, bool)) -> Value {
@@ -420,11 +388,7 @@ fn operations(rule: &ValidationRule) -> Vec<&'static str> {
     if !rule.operations.is_empty() {
         return rule.operations.iter().map(|it| it.as_str()).collect();
     }
-    if reads(&rule.expression).old {
-        vec!["UPDATE"]
-    } else {
-        vec!["CREATE", "UPDATE"]
-    }
+    if reads(&rule.expression).old { vec!["UPDATE"] } else { vec!["CREATE", "UPDATE"] }
 }
 
 /// Returns the merge patch from one value to the other.
@@ -434,9 +398,7 @@ pub(crate) fn merge_to(found: &Value, wanted: &Value) -> Value {
     };
     let gone = had.keys().filter(|it| !all.contains_key(*it));
     let gone = gone.map(|it| (it.clone(), Value::Null));
-    let changed = all
-        .iter()
-        .filter(|(key, value)| had.get(*key) != Some(value));
+    let changed = all.iter().filter(|(key, value)| had.get(*key) != Some(value));
     let changed = changed.map(|(key, value)| {
         let before = had.get(key).unwrap_or(&Value::Null);
         (key.clone(), merge_to(before, value))

@@ -14,11 +14,7 @@ use crate::handler::webhook::AdmissionKind;
 use crate::object::resource::Resource;
 
 /// Returns true if the handler applies to this resource. `served` is the discovered resource, if known.
-pub(crate) fn is_for_resource(
-    handler: &Handler,
-    review: &Review,
-    served: Option<&Resource>,
-) -> bool {
+pub(crate) fn is_for_resource(handler: &Handler, review: &Review, served: Option<&Resource>) -> bool {
     handler.selector().is_some_and(|selector| {
         selector.means(&review.resource) || served.is_some_and(|it| selector.means(it))
     })
@@ -63,11 +59,7 @@ fn is_dying(review: &Review) -> bool {
 fn is_for_deletion(handler: &Handler, review: &Review) -> bool {
     review.facts.operation != Operation::Delete
         || handler.admission() == Some(AdmissionKind::Validate)
-        || handler
-            .webhook
-            .operations
-            .iter()
-            .all(|it| *it == Operation::Delete)
+        || handler.webhook.operations.iter().all(|it| *it == Operation::Delete)
 }
 
 fn hold(criteria: &[(String, Criterion)], found: Option<&Map<String, Value>>) -> bool {

@@ -58,12 +58,7 @@ impl Embedded {
             None => (temporary_place(), None),
         };
         write_private(&kubeconfig, &listening.kubeconfig()).map_err(cannot_write(&kubeconfig))?;
-        Ok(Self {
-            kubeconfig,
-            _lock: lock,
-            server,
-            listening,
-        })
+        Ok(Self { kubeconfig, _lock: lock, server, listening })
     }
 
     /// Returns a client that reaches the server without the network.
@@ -164,14 +159,10 @@ mod tests {
     #[test]
     fn a_place_is_free_again_when_its_process_is_gone() {
         let folder = std::env::temp_dir().join(format!("kopf-rs-places-{}", std::process::id()));
-        let place =
-            || free_place(&folder).map(|(path, lock)| (path.file_name().unwrap().to_owned(), lock));
+        let place = || free_place(&folder).map(|(path, lock)| (path.file_name().unwrap().to_owned(), lock));
         let (first, lock) = place().unwrap();
         let (second, _held) = place().unwrap();
-        assert_eq!(
-            (first.to_str(), second.to_str()),
-            (Some("kubeconfig"), Some("kubeconfig-2"))
-        );
+        assert_eq!((first.to_str(), second.to_str()), (Some("kubeconfig"), Some("kubeconfig-2")));
         // The file of a killed process stays; its lock does not.
         drop(lock);
         let (third, _held) = place().unwrap();

@@ -24,16 +24,7 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 use crate::object::reference::Reference;
 
 /// Libraries whose details are logged only with `--debug`.
-const LIBRARIES: [&str; 8] = [
-    "h2",
-    "hyper",
-    "hyper_util",
-    "kube",
-    "kube_client",
-    "mio",
-    "rustls",
-    "tower",
-];
+const LIBRARIES: [&str; 8] = ["h2", "hyper", "hyper_util", "kube", "kube_client", "mio", "rustls", "tower"];
 
 /// Writes every event as one line.
 struct Lines {
@@ -78,15 +69,8 @@ pub(crate) fn install(
     let variable = std::env::var("RUST_LOG").ok();
     let (targets, trouble) = chosen(variable.as_deref(), verbosity);
     // Fails only if a subscriber exists already, which is then the user's choice.
-    let levels = Levels {
-        targets,
-        spans: traces.is_some(),
-    };
-    let _ = tracing_subscriber::registry()
-        .with(traces)
-        .with(levels)
-        .with(lines)
-        .try_init();
+    let levels = Levels { targets, spans: traces.is_some() };
+    let _ = tracing_subscriber::registry().with(traces).with(levels).with(lines).try_init();
     if let Some(trouble) = trouble {
         tracing::warn!("{trouble}");
     }
@@ -94,26 +78,13 @@ pub(crate) fn install(
 
 /// Creates a subscriber that writes lines in the `--verbose` format without timestamps to `write`.
 #[cfg(feature = "testing")]
-pub(crate) fn without_times(
-    write: impl Fn(&str) + Send + Sync + 'static,
-) -> impl Subscriber + Send + Sync {
+pub(crate) fn without_times(write: impl Fn(&str) + Send + Sync + 'static) -> impl Subscriber + Send + Sync {
     let lines = Lines {
-        shape: Shape {
-            format: LogFormat::Full,
-            prefixed: true,
-            refkey: String::new(),
-            timed: false,
-        },
+        shape: Shape { format: LogFormat::Full, prefixed: true, refkey: String::new(), timed: false },
         write: Box::new(write),
     };
-    let verbose = Verbosity {
-        verbose: true,
-        ..Verbosity::default()
-    };
-    let levels = Levels {
-        targets: targets(verbose),
-        spans: false,
-    };
+    let verbose = Verbosity { verbose: true, ..Verbosity::default() };
+    let levels = Levels { targets: targets(verbose), spans: false };
     tracing_subscriber::registry().with(levels).with(lines)
 }
 
@@ -128,9 +99,8 @@ impl Levels {
     fn is_wanted_span(&self, metadata: &Metadata<'_>) -> bool {
         let target = metadata.target();
         let is_of_handler = || target == "kopf.objects";
-        let is_of_trace = || {
-            target == "kopf_rs::trace" || *metadata.level() <= Level::INFO && !is_of_library(target)
-        };
+        let is_of_trace =
+            || target == "kopf_rs::trace" || *metadata.level() <= Level::INFO && !is_of_library(target);
         metadata.is_span() && (is_of_handler() || self.spans && is_of_trace())
     }
 }
@@ -155,11 +125,7 @@ impl<S: Subscriber> Layer<S> for Levels {
 
     fn max_level_hint(&self) -> Option<LevelFilter> {
         let chosen = Layer::<S>::max_level_hint(&self.targets);
-        let spans = if self.spans {
-            LevelFilter::TRACE
-        } else {
-            LevelFilter::ERROR
-        };
+        let spans = if self.spans { LevelFilter::TRACE } else { LevelFilter::ERROR };
         chosen.map(|it| it.max(spans))
     }
 }
@@ -194,11 +160,7 @@ fn targets(verbosity: Verbosity) -> Targets {
     };
     let libraries = LIBRARIES.map(|library| (library, theirs));
     // Repeats on each connection a warning that is already logged at startup.
-    let per_connection = if verbosity.debug {
-        theirs
-    } else {
-        LevelFilter::ERROR
-    };
+    let per_connection = if verbosity.debug { theirs } else { LevelFilter::ERROR };
     Targets::new()
         .with_default(ours)
         .with_targets(libraries)
@@ -228,13 +190,8 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Lines {
             fields.others.extend(trace_of(event, &context));
         }
         let metadata = event.metadata();
-        let mut line = self.shape.line(
-            *metadata.level(),
-            metadata.target(),
-            about.as_ref(),
-            fields,
-            Timestamp::now(),
-        );
+        let mut line =
+            self.shape.line(*metadata.level(), metadata.target(), about.as_ref(), fields, Timestamp::now());
         line.push('\n');
         (self.write)(&line);
     }
@@ -278,9 +235,7 @@ impl Shape {
         now: Timestamp,
     ) -> String {
         let prefix = about.filter(|_| self.prefixed);
-        let prefix = prefix
-            .map(|about| format!("[{about}] "))
-            .unwrap_or_default();
+        let prefix = prefix.map(|about| format!("[{about}] ")).unwrap_or_default();
         match self.format {
             LogFormat::Json => self.json(level, &prefix, about, fields, now),
             LogFormat::Plain => format!("{prefix}{}{}", fields.message, shown(&fields.others)),
@@ -315,10 +270,7 @@ impl Shape {
         if let Some(about) = about {
             line.insert(self.refkey.clone(), reference(about));
         }
-        line.insert(
-            "message".into(),
-            format!("{prefix}{}", fields.message).into(),
-        );
+        line.insert("message".into(), format!("{prefix}{}", fields.message).into());
         line.insert("severity".into(), severity(level).into());
         line.insert("timestamp".into(), format!("{now:.6}").into());
         Value::Object(line).to_string()
@@ -364,9 +316,7 @@ fn reference(about: &Reference) -> Value {
         ("namespace", about.namespace.as_ref()),
     ];
     let parts = parts.into_iter();
-    parts
-        .filter_map(|(key, value)| Some((key.to_owned(), Value::from(value?.as_str()))))
-        .collect()
+    parts.filter_map(|(key, value)| Some((key.to_owned(), Value::from(value?.as_str())))).collect()
 }
 
 // === impl Fields ===
@@ -454,31 +404,17 @@ mod tests {
 
     /// Returns the output of `logging` in this format.
     fn written(format: LogFormat, logging: impl FnOnce()) -> Vec<String> {
-        written_of(
-            Targets::new().with_default(LevelFilter::TRACE),
-            format,
-            logging,
-        )
+        written_of(Targets::new().with_default(LevelFilter::TRACE), format, logging)
     }
 
     fn written_of(targets: Targets, format: LogFormat, logging: impl FnOnce()) -> Vec<String> {
         let kept = Arc::new(Mutex::new(Vec::new()));
         let sink = kept.clone();
         let lines = Lines {
-            shape: Shape {
-                format,
-                prefixed: format != LogFormat::Json,
-                refkey: "k".into(),
-                timed: true,
-            },
+            shape: Shape { format, prefixed: format != LogFormat::Json, refkey: "k".into(), timed: true },
             write: Box::new(move |line| sink.lock().unwrap().push(line.to_owned())),
         };
-        let subscriber = tracing_subscriber::registry()
-            .with(Levels {
-                targets,
-                spans: false,
-            })
-            .with(lines);
+        let subscriber = tracing_subscriber::registry().with(Levels { targets, spans: false }).with(lines);
         tracing::subscriber::with_default(subscriber, logging);
         let kept = kept.lock().unwrap();
         kept.clone()
@@ -497,10 +433,7 @@ mod tests {
             about!("hello 🚀");
             tracing::warn!(count = 3, name = "mine", "alone");
         });
-        assert_eq!(
-            lines,
-            ["[default/app] hello 🚀\n", "alone count=3 name=mine\n"]
-        );
+        assert_eq!(lines, ["[default/app] hello 🚀\n", "alone count=3 name=mine\n"]);
     }
 
     #[test]
@@ -547,10 +480,7 @@ mod tests {
             tracing::warn!(target: "a_very_long::target_of_a_library", "y");
         });
         let after_time = |line: &String| line.split_once("] ").unwrap().1.to_owned();
-        assert_eq!(
-            after_time(&lines[0]),
-            "kopf.objects         [INFO    ] [default/app] x\n"
-        );
+        assert_eq!(after_time(&lines[0]), "kopf.objects         [INFO    ] [default/app] x\n");
         assert_eq!(after_time(&lines[1]), "a_very_long::target_ [WARNING ] y\n");
         assert_eq!(lines[0].find(']'), Some("[2026-11-21 12:00:00,123".len()));
     }
@@ -576,20 +506,14 @@ mod tests {
 
     #[test]
     fn a_variable_that_cannot_be_read_is_told_and_the_flags_count() {
-        let verbose = Verbosity {
-            verbose: true,
-            ..Verbosity::default()
-        };
+        let verbose = Verbosity { verbose: true, ..Verbosity::default() };
         assert_eq!(chosen(None, verbose), (targets(verbose), None));
         let (ours, trouble) = chosen(Some("my=info"), verbose);
         assert_eq!((ours.to_string(), trouble), ("my=info".to_owned(), None));
         let (flags, trouble) = chosen(Some("my=loud"), verbose);
         assert_eq!(flags, targets(verbose));
         let trouble = trouble.unwrap();
-        assert!(
-            trouble.starts_with("RUST_LOG=\"my=loud\" is ignored: "),
-            "{trouble}"
-        );
+        assert!(trouble.starts_with("RUST_LOG=\"my=loud\" is ignored: "), "{trouble}");
     }
 
     #[test]
@@ -600,15 +524,8 @@ mod tests {
                 .into_iter()
                 .find(|level| targets.would_enable(target, level))
         };
-        let verbose = Verbosity {
-            verbose: true,
-            quiet: true,
-            ..Verbosity::default()
-        };
-        let quiet = Verbosity {
-            quiet: true,
-            ..Verbosity::default()
-        };
+        let verbose = Verbosity { verbose: true, quiet: true, ..Verbosity::default() };
+        let quiet = Verbosity { quiet: true, ..Verbosity::default() };
         assert_eq!(level(Verbosity::default(), "my"), Some(Level::INFO));
         assert_eq!(level(verbose, "my"), Some(Level::DEBUG));
         assert_eq!(level(verbose, "kube_client::client"), Some(Level::WARN));

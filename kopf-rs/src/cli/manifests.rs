@@ -41,11 +41,7 @@ pub(crate) enum ManifestError {
     #[error("{place}: {problem}")]
     Bad { place: Place, problem: String },
     #[error("{place}: {what} is refused: {problem}")]
-    Refused {
-        place: Place,
-        what: String,
-        problem: String,
-    },
+    Refused { place: Place, what: String, problem: String },
 }
 
 /// A part of a file between `---` lines.
@@ -124,10 +120,7 @@ fn files(path: &Path) -> Result<Vec<PathBuf>, ManifestError> {
 }
 
 fn unreadable(path: &Path, error: io::Error) -> ManifestError {
-    ManifestError::Unreadable {
-        path: path.to_owned(),
-        error,
-    }
+    ManifestError::Unreadable { path: path.to_owned(), error }
 }
 
 fn parse(file: &Path, text: &str) -> Result<Vec<Manifest>, ManifestError> {
@@ -177,10 +170,7 @@ fn parse_json(file: &Path, text: &str) -> Result<Vec<Manifest>, ManifestError> {
         let place = |line| Place::new(file, manifests.len() + 1, line);
         match values.next() {
             None => return Ok(manifests),
-            Some(Ok(object)) => manifests.push(Manifest {
-                place: place(line),
-                object,
-            }),
+            Some(Ok(object)) => manifests.push(Manifest { place: place(line), object }),
             Some(Err(error)) => {
                 let message = error.to_string();
                 let message = message.split(" at line ").next().unwrap_or(&message);
@@ -194,9 +184,7 @@ fn documents(text: &str) -> Vec<Document<'_>> {
     let mut documents = Vec::new();
     let mut open = Document::at(1, 1);
     for (at, line) in text.lines().enumerate() {
-        let rest = line
-            .strip_prefix("---")
-            .or_else(|| line.strip_prefix("..."));
+        let rest = line.strip_prefix("---").or_else(|| line.strip_prefix("..."));
         let rest = rest.filter(|rest| rest.is_empty() || rest.starts_with(char::is_whitespace));
         if let Some(rest) = rest {
             let number = open.number + usize::from(open.has_content());
@@ -216,24 +204,13 @@ fn documents(text: &str) -> Vec<Document<'_>> {
 /// and `kind`.
 fn checked(manifest: Manifest) -> Result<Vec<Manifest>, ManifestError> {
     let Manifest { place, mut object } = manifest;
-    let is_list = object["kind"]
-        .as_str()
-        .is_some_and(|kind| kind.ends_with("List"));
+    let is_list = object["kind"].as_str().is_some_and(|kind| kind.ends_with("List"));
     if let (true, Some(Value::Array(items))) = (is_list, object.get_mut("items")) {
-        let items = std::mem::take(items).into_iter().map(|object| Manifest {
-            place: place.clone(),
-            object,
-        });
-        return items
-            .map(checked)
-            .collect::<Result<Vec<_>, _>>()
-            .map(|lists| lists.concat());
+        let items = std::mem::take(items).into_iter().map(|object| Manifest { place: place.clone(), object });
+        return items.map(checked).collect::<Result<Vec<_>, _>>().map(|lists| lists.concat());
     }
     if !object.is_object() {
-        return Err(bad(
-            place,
-            "expected an object with apiVersion, kind and metadata",
-        ));
+        return Err(bad(place, "expected an object with apiVersion, kind and metadata"));
     }
     let lacks = |field: &str| {
         let said = object.pointer(field).and_then(Value::as_str);
@@ -255,10 +232,7 @@ fn checked(manifest: Manifest) -> Result<Vec<Manifest>, ManifestError> {
 }
 
 fn bad(place: Place, problem: impl Into<String>) -> ManifestError {
-    ManifestError::Bad {
-        place,
-        problem: problem.into(),
-    }
+    ManifestError::Bad { place, problem: problem.into() }
 }
 
 // === impl ManifestError ===
@@ -314,21 +288,13 @@ impl fmt::Display for Manifest {
 
 impl Place {
     fn new(file: &Path, document: usize, line: usize) -> Self {
-        Self {
-            file: file.to_owned(),
-            document,
-            line,
-        }
+        Self { file: file.to_owned(), document, line }
     }
 }
 
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            file,
-            document,
-            line,
-        } = self;
+        let Self { file, document, line } = self;
         write!(f, "{}, document {document}, line {line}", file.display())
     }
 }
@@ -337,19 +303,13 @@ impl fmt::Display for Place {
 
 impl Document<'_> {
     fn at(number: usize, line: usize) -> Self {
-        Self {
-            number,
-            line,
-            text: Vec::new(),
-        }
+        Self { number, line, text: Vec::new() }
     }
 
     /// Returns the number of lines before the first one that is neither empty nor a comment.
     fn first_content(&self) -> usize {
         let mut lines = self.text.iter().map(|line| line.trim());
-        lines
-            .position(|line| !line.is_empty() && !line.starts_with('#'))
-            .unwrap_or(self.text.len())
+        lines.position(|line| !line.is_empty() && !line.starts_with('#')).unwrap_or(self.text.len())
     }
 
     fn has_content(&self) -> bool {
@@ -372,10 +332,7 @@ mod tests {
         let text = format!("# licence\n---\n{APP}---\n\n# none\n--- # second\n{APP}");
         let manifests = parse(Path::new("o.yaml"), &text).unwrap();
         let places: Vec<_> = manifests.iter().map(|m| m.place.to_string()).collect();
-        assert_eq!(
-            places,
-            ["o.yaml, document 1, line 3", "o.yaml, document 2, line 11"]
-        );
+        assert_eq!(places, ["o.yaml, document 1, line 3", "o.yaml, document 2, line 11"]);
     }
 
     #[test]
@@ -384,10 +341,7 @@ mod tests {
         assert!(error("o.yaml", &text).starts_with("o.yaml, document 2, line "));
         let text = format!("{APP}---\nkind: A\nkind: B\n");
         let message = error("o.yaml", &text);
-        assert!(
-            message.starts_with("o.yaml, document 2, line 7: "),
-            "{message}"
-        );
+        assert!(message.starts_with("o.yaml, document 2, line 7: "), "{message}");
         assert_eq!(
             error("o.yaml", &format!("{APP}---\n- a\n")),
             "o.yaml, document 2, line 6: expected an object with apiVersion, kind and metadata"
@@ -423,11 +377,7 @@ mod tests {
             place: Place::new(Path::new("o"), 1, 1),
             object: serde_json::json!({ "kind": kind }),
         };
-        let mut all = [
-            manifest("App"),
-            manifest("Namespace"),
-            manifest("CustomResourceDefinition"),
-        ];
+        let mut all = [manifest("App"), manifest("Namespace"), manifest("CustomResourceDefinition")];
         all.sort_by_key(|manifest| rank(&manifest.object));
         assert_eq!(all[0].object["kind"], "CustomResourceDefinition");
         assert_eq!(all[2].object["kind"], "App");

@@ -19,11 +19,8 @@ pub(super) fn run(pause: &Pause) -> Result<(), Box<dyn Error>> {
 
 fn question(pause: &Pause) -> Result<PeeringQuestion, Box<dyn Error>> {
     let who = pause.who();
-    let scope = if who.namespaces.is_empty() {
-        Scope::All
-    } else {
-        Scope::Some(Patterns::parse(&who.namespaces)?)
-    };
+    let scope =
+        if who.namespaces.is_empty() { Scope::All } else { Scope::Some(Patterns::parse(&who.namespaces)?) };
     let question = PeeringQuestion {
         name: pause.peering().to_owned(),
         identity: who.id.clone().unwrap_or_else(person),
@@ -37,10 +34,7 @@ fn question(pause: &Pause) -> Result<PeeringQuestion, Box<dyn Error>> {
 }
 
 fn ask(question: &PeeringQuestion, who: &Who) -> Result<(), Box<dyn Error>> {
-    let options = ConnectOptions {
-        kubeconfig: who.kubeconfig.clone(),
-        context: who.context.clone(),
-    };
+    let options = ConnectOptions { kubeconfig: who.kubeconfig.clone(), context: who.context.clone() };
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let (asked, missing) = runtime.block_on(async {
         let connection = connect::connect(&options).await?;
@@ -57,12 +51,7 @@ fn ask(question: &PeeringQuestion, who: &Who) -> Result<(), Box<dyn Error>> {
 }
 
 fn tell(question: &PeeringQuestion, asked: &Asked) {
-    let PeeringQuestion {
-        name,
-        identity,
-        pause,
-        ..
-    } = question;
+    let PeeringQuestion { name, identity, pause, .. } = question;
     let place = match &asked.namespace {
         Some(namespace) => format!("the peering '{name}' of the namespace '{namespace}'"),
         None => format!("the peering '{name}' of the whole cluster"),

@@ -21,10 +21,7 @@ struct Asked {
     code: i32,
 }
 
-const INTERRUPT: Asked = Asked {
-    name: "SIGINT",
-    code: 130,
-};
+const INTERRUPT: Asked = Asked { name: "SIGINT", code: 130 };
 
 /// Debounces signals: further ones within this time count as the first, since `timeout` of coreutils signals the
 /// process and then its group.
@@ -33,9 +30,7 @@ const ECHO: Duration = Duration::from_millis(200);
 impl FirstSignal {
     /// Takes over the signals of this process. The first one is recorded in `end`.
     pub(crate) fn watch(end: EndNote) -> io::Result<Self> {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let mut signals = {
             let _entered = runtime.enter();
             Signals::new()?
@@ -59,9 +54,7 @@ impl FirstSignal {
                 std::process::exit(second.code);
             });
         };
-        std::thread::Builder::new()
-            .name("signals".to_owned())
-            .spawn(watching)?;
+        std::thread::Builder::new().name("signals".to_owned()).spawn(watching)?;
         Ok(Self(came))
     }
 
@@ -81,10 +74,7 @@ struct Signals {
 impl Signals {
     fn new() -> io::Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
-        Ok(Self {
-            interrupt: signal(SignalKind::interrupt())?,
-            terminate: signal(SignalKind::terminate())?,
-        })
+        Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
     }
 
     async fn next(&mut self) -> Asked {

@@ -51,11 +51,7 @@ impl Traces {
         let is_named = told("OTEL_SERVICE_NAME").is_some()
             || told("OTEL_RESOURCE_ATTRIBUTES").is_some_and(|it| it.contains("service.name="));
         let resource = Resource::builder();
-        let resource = if is_named {
-            resource
-        } else {
-            resource.with_service_name(service.to_owned())
-        };
+        let resource = if is_named { resource } else { resource.with_service_name(service.to_owned()) };
         let provider = SdkTracerProvider::builder()
             .with_resource(resource.build())
             .with_batch_exporter(Told::new(exporter));
@@ -98,8 +94,8 @@ fn wish(told: &impl Fn(&str) -> Option<String>) -> Wish {
         return Wish::Nothing;
     }
     let endpoint = |name: &'static str| told(name).map(|url| (name, url));
-    let endpoint = endpoint("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
-        .or_else(|| endpoint("OTEL_EXPORTER_OTLP_ENDPOINT"));
+    let endpoint =
+        endpoint("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT").or_else(|| endpoint("OTEL_EXPORTER_OTLP_ENDPOINT"));
     match (told("OTEL_TRACES_EXPORTER").as_deref(), &endpoint) {
         (Some("none"), _) | (None, None) => return Wish::Nothing,
         (Some("otlp") | None, _) => {}
@@ -199,31 +195,20 @@ mod tests {
     fn what_cannot_be_had_is_told() {
         for (variables, expected) in [
             (
-                [
-                    ("OTEL_TRACES_EXPORTER", "zipkin"),
-                    ("OTEL_SERVICE_NAME", "x"),
-                ],
+                [("OTEL_TRACES_EXPORTER", "zipkin"), ("OTEL_SERVICE_NAME", "x")],
                 "expected `otlp` or `none` in OTEL_TRACES_EXPORTER, found `zipkin`",
             ),
             (
-                [
-                    ("OTEL_EXPORTER_OTLP_ENDPOINT", "https://x:4318"),
-                    ("OTEL_SERVICE_NAME", "x"),
-                ],
+                [("OTEL_EXPORTER_OTLP_ENDPOINT", "https://x:4318"), ("OTEL_SERVICE_NAME", "x")],
                 "expected a URL like http://localhost:4318 in OTEL_EXPORTER_OTLP_ENDPOINT, found `https://x:4318`",
             ),
             (
-                [
-                    ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://x:4317"),
-                    ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"),
-                ],
+                [("OTEL_EXPORTER_OTLP_ENDPOINT", "http://x:4317"), ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")],
                 "expected `http/protobuf` in OTEL_EXPORTER_OTLP_PROTOCOL, found `grpc`",
             ),
         ] {
             let wish = wished(&variables);
-            let Wish::Impossible(why) = wish else {
-                panic!("{wish:?}")
-            };
+            let Wish::Impossible(why) = wish else { panic!("{wish:?}") };
             assert!(why.contains(expected), "{why}");
         }
     }

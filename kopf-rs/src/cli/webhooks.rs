@@ -13,10 +13,7 @@ use crate::operator::admission::cleaning::{Cleaning, Remains};
 /// Removes the configuration, and logs the removed objects.
 pub(super) fn clean(clean: &Clean) -> Result<(), Box<dyn Error>> {
     let cleaning = Cleaning::of(&clean.name)?;
-    let options = ConnectOptions {
-        kubeconfig: clean.kubeconfig.clone(),
-        context: clean.context.clone(),
-    };
+    let options = ConnectOptions { kubeconfig: clean.kubeconfig.clone(), context: clean.context.clone() };
     let runtime = Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let connection = connect::connect(&options).await?;
@@ -24,10 +21,7 @@ pub(super) fn clean(clean: &Clean) -> Result<(), Box<dyn Error>> {
         let (found, mut failures) = cleaning.find(&cluster).await;
         tell_of_instances(&clean.name, &found);
         if found.is_empty() && failures.is_empty() {
-            tracing::info!(
-                "The operator `{}` has left nothing in this cluster.",
-                clean.name
-            );
+            tracing::info!("The operator `{}` has left nothing in this cluster.", clean.name);
         }
         for remains in &found {
             if clean.dry_run {

@@ -36,9 +36,5 @@ pub(super) fn explain(
         Output::Json => format!("{:#}\n", explanation.to_json()),
     };
     std::io::stdout().write_all(text.as_bytes())?;
-    Ok(if explanation.is_failure() {
-        ExitCode::FAILURE
-    } else {
-        ExitCode::SUCCESS
-    })
+    Ok(if explanation.is_failure() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }

@@ -65,8 +65,7 @@ fn plain<'a>(place: &Location, text: &'a str) -> Option<&'a str> {
     let (before, rest) = text.split_at_checked(at)?;
     let written = rest.get(..length)?;
     // The place of a block scalar includes the ends of its lines.
-    let is_plain =
-        !written.is_empty() && !written.contains('\n') && !written.starts_with(['"', '\'']);
+    let is_plain = !written.is_empty() && !written.contains('\n') && !written.starts_with(['"', '\'']);
     let word = before.trim_end().rsplit(char::is_whitespace).next()?;
     let has_tag = word.trim_start_matches(['[', '{', ',']).starts_with('!');
     (is_plain && !has_tag).then_some(written)
@@ -75,12 +74,8 @@ fn plain<'a>(place: &Location, text: &'a str) -> Option<&'a str> {
 fn scalar(written: &str) -> Value {
     match written {
         "~" | "null" | "Null" | "NULL" => Value::Null,
-        "y" | "Y" | "yes" | "Yes" | "YES" | "on" | "On" | "ON" | "true" | "True" | "TRUE" => {
-            true.into()
-        }
-        "n" | "N" | "no" | "No" | "NO" | "off" | "Off" | "OFF" | "false" | "False" | "FALSE" => {
-            false.into()
-        }
+        "y" | "Y" | "yes" | "Yes" | "YES" | "on" | "On" | "ON" | "true" | "True" | "TRUE" => true.into(),
+        "n" | "N" | "no" | "No" | "NO" | "off" | "Off" | "OFF" | "false" | "False" | "FALSE" => false.into(),
         _ => number(written).map_or_else(|| written.into(), Value::Number),
     }
 }
@@ -154,9 +149,7 @@ impl<'de> Visitor<'de> for NodeVisitor {
     }
 
     fn visit_f64<E>(self, value: f64) -> Result<Node, E> {
-        Ok(Node::Scalar(
-            float(value).map_or(Value::Null, Value::Number),
-        ))
+        Ok(Node::Scalar(float(value).map_or(Value::Null, Value::Number)))
     }
 
     fn visit_str<E>(self, value: &str) -> Result<Node, E> {
@@ -228,7 +221,8 @@ mod tests {
 
     #[test]
     fn what_kubectl_takes_for_text_stays_text() {
-        let texts = "190:20:30 2001-01-01 1.2.3 _1000 ._5 0o18 0b12 0x 0x1p3 1e + inf +inf -nan yEs oN tRUE nULL";
+        let texts =
+            "190:20:30 2001-01-01 1.2.3 _1000 ._5 0o18 0b12 0x 0x1p3 1e + inf +inf -nan yEs oN tRUE nULL";
         for text in texts.split(' ') {
             let parsed = parse(&format!("- {text}\n---\n- |-\n  {text}")).unwrap();
             assert_eq!(parsed, [json!([text]), json!([text])]);

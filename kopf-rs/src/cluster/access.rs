@@ -87,17 +87,12 @@ impl Access {
             Trust::File(path) => std::fs::read(path).ok(),
         };
         let shown = match &self.authorization {
-            Authorization::Fixed(value) | Authorization::File { first: value, .. } => {
-                value.as_bytes()
-            }
+            Authorization::Fixed(value) | Authorization::File { first: value, .. } => value.as_bytes(),
             Authorization::None | Authorization::Plugin(_) => b"",
         };
         let identity = self.identity.as_ref();
         let certificate = identity.map(|it| (&it.cert, it.key.public_key()));
-        let headers = self
-            .headers
-            .iter()
-            .map(|(name, value)| (name, value.as_bytes()));
+        let headers = self.headers.iter().map(|(name, value)| (name, value.as_bytes()));
         let headers: Vec<_> = headers.collect();
         format!(
             "{} {:?} {trusted:?} {certificate:?} {shown:?} {headers:?} {:?}",

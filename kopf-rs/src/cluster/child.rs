@@ -37,10 +37,7 @@ pub(crate) struct ApplyReply {
 
 impl Cluster {
     /// Applies the complete configuration that a manager wants of an object.
-    pub(crate) async fn apply(
-        &self,
-        request: ApplyRequest<'_>,
-    ) -> Result<ApplyReply, ClusterError> {
+    pub(crate) async fn apply(&self, request: ApplyRequest<'_>) -> Result<ApplyReply, ClusterError> {
         let manager = escaped(request.manager);
         let force = request.force;
         let body = (APPLY, request.body);
@@ -48,10 +45,7 @@ impl Cluster {
         let query = format!("?fieldManager={manager}&force={force}&fieldValidation=Strict");
         call.target.push_str(&query);
         let (code, reply) = self.exchange_in_turn_coded(&call, None).await?;
-        Ok(ApplyReply {
-            created: code == 201,
-            object: value(&reply)?,
-        })
+        Ok(ApplyReply { created: code == 201, object: value(&reply)? })
     }
 
     /// Reads an object including its `managedFields`; with `metadata_only`, only the metadata. Falls back to a list where the object may not
@@ -61,11 +55,7 @@ impl Cluster {
         object: ObjectPath<'_>,
         metadata_only: bool,
     ) -> Result<Value, ClusterError> {
-        let forms = if metadata_only {
-            (METADATA, METADATA_LIST)
-        } else {
-            (JSON, JSON)
-        };
+        let forms = if metadata_only { (METADATA, METADATA_LIST) } else { (JSON, JSON) };
         let find = |page: &Bytes| {
             let mut page = value(page)?;
             let items = page["items"].as_array_mut();
@@ -101,9 +91,7 @@ impl Cluster {
         let reply = self.exchange_in_turn(&call).await?;
         let reply: Value = serde_json::from_slice(&reply).unwrap_or_default();
         let metadata = &reply["metadata"];
-        let is_waited_for = metadata["finalizers"]
-            .as_array()
-            .is_some_and(|it| !it.is_empty())
+        let is_waited_for = metadata["finalizers"].as_array().is_some_and(|it| !it.is_empty())
             || metadata["deletionGracePeriodSeconds"].as_u64() > Some(0);
         let is_there = !metadata["deletionTimestamp"].is_null() && is_waited_for;
         Ok(is_there.then_some(reply))
@@ -131,8 +119,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_may_not_be_read_by_itself_is_listed() {
-        let denied =
-            json!({"kind": "Status", "code": 403, "reason": "Forbidden", "message": "cannot get"});
+        let denied = json!({"kind": "Status", "code": 403, "reason": "Forbidden", "message": "cannot get"});
         let list = json!({"items": [{"metadata": {"name": "c", "uid": "u"}}]});
         let fake = Fake::new([
             Answer::new(403, denied.to_string()),
@@ -147,11 +134,7 @@ mod tests {
             namespaced: true,
             ..Resource::default()
         };
-        let object = ObjectPath {
-            resource: &resource,
-            namespace: Some("ns"),
-            name: "c",
-        };
+        let object = ObjectPath { resource: &resource, namespace: Some("ns"), name: "c" };
         let cluster = fake.cluster();
         let found = cluster.look_at(object, true).await.unwrap();
         assert_eq!(found["metadata"]["uid"], "u");
@@ -182,18 +165,9 @@ mod tests {
             namespaced: true,
             ..Resource::default()
         };
-        let object = ObjectPath {
-            resource: &resource,
-            namespace: Some("ns"),
-            name: "c",
-        };
+        let object = ObjectPath { resource: &resource, namespace: Some("ns"), name: "c" };
         let body = json!({"data": {}});
-        let request = ApplyRequest {
-            object,
-            manager: "op.kopf.rs",
-            force: false,
-            body: &body,
-        };
+        let request = ApplyRequest { object, manager: "op.kopf.rs", force: false, body: &body };
         let cluster = fake.cluster();
         assert!(cluster.apply(request).await.unwrap().created);
         let refused = cluster.apply(request).await.unwrap_err();
@@ -201,26 +175,14 @@ mod tests {
             field: ".data.a".to_owned(),
             message: "conflict with \"kubectl\" using v1".to_owned(),
         };
-        assert!(
-            matches!(&refused, ClusterError::FieldConflicts(all) if *all == [field]),
-            "{refused:?}"
-        );
-        let forced = ApplyRequest {
-            force: true,
-            ..request
-        };
+        assert!(matches!(&refused, ClusterError::FieldConflicts(all) if *all == [field]), "{refused:?}");
+        let forced = ApplyRequest { force: true, ..request };
         assert!(!cluster.apply(forced).await.unwrap().created);
         assert!(cluster.delete(object, "u", "7").await.is_ok());
         let path = "/api/v1/namespaces/ns/configmaps/c";
-        let apply = |force| {
-            format!("PATCH {path}?fieldManager=op.kopf.rs&force={force}&fieldValidation=Strict")
-        };
-        let expected = [
-            apply(false),
-            apply(false),
-            apply(true),
-            format!("DELETE {path}"),
-        ];
+        let apply =
+            |force| format!("PATCH {path}?fieldManager=op.kopf.rs&force={force}&fieldValidation=Strict");
+        let expected = [apply(false), apply(false), apply(true), format!("DELETE {path}")];
         assert_eq!(fake.lines(), expected);
         let deletion: Value = serde_json::from_str(&fake.seen()[3].body).unwrap();
         let preconditions = json!({"uid": "u", "resourceVersion": "7"});

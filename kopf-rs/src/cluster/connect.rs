@@ -62,11 +62,7 @@ pub(crate) async fn connect(options: &ConnectOptions) -> Result<Connection, Conn
     let first = match configured.credentials().await {
         Ok(first) => first,
         Err(reason) => {
-            return Err(ConnectError::Client {
-                server,
-                label,
-                reason,
-            });
+            return Err(ConnectError::Client { server, label, reason });
         }
     };
     let (options, home) = (options.clone(), Handle::current());
@@ -118,9 +114,8 @@ fn access_in_pod(
     let is_v6 = host.parse::<std::net::Ipv6Addr>().is_ok();
     let host = if is_v6 { format!("[{host}]") } else { host };
     let url = server_url(&format!("https://{host}:{port}"), "https");
-    let (server, _) = url.map_err(|why| {
-        format!("$KUBERNETES_SERVICE_HOST and $KUBERNETES_SERVICE_PORT make no URL: {why}")
-    })?;
+    let (server, _) = url
+        .map_err(|why| format!("$KUBERNETES_SERVICE_HOST and $KUBERNETES_SERVICE_PORT make no URL: {why}"))?;
     let token = std::fs::read_to_string(pod::TOKEN);
     let token = token.map_err(|error| format!("{} cannot be read: {error}", pod::TOKEN))?;
     Ok(Access {
@@ -170,10 +165,7 @@ impl Configured {
     /// Builds the client, and waits for a plugin if there is one.
     async fn credentials(self) -> Result<Credentials, String> {
         let digest = self.access.digest();
-        Ok(Credentials {
-            client: stack(self.access).await?,
-            digest,
-        })
+        Ok(Credentials { client: stack(self.access).await?, digest })
     }
 }
 
@@ -186,12 +178,7 @@ impl Cluster {
         struct Version {
             git_version: String,
         }
-        let asked = Asked {
-            verbs: &["get"],
-            resource: None,
-            namespace: None,
-            subresource: None,
-        };
+        let asked = Asked { verbs: &["get"], resource: None, namespace: None, subresource: None };
         let call = Call::get("/version".to_owned(), asked);
         let reply = self.exchange(&call).await.map_err(|error| match error {
             ClusterError::Invalid(message) => ClusterError::Invalid(format!(
@@ -208,7 +195,8 @@ impl Cluster {
         })?;
         let version = serde_json::from_slice::<Version>(&reply).map_err(|_| {
             ClusterError::Invalid(
-                "the answer to /version is not a Kubernetes API server's: check the server in the kubeconfig".to_owned(),
+                "the answer to /version is not a Kubernetes API server's: check the server in the kubeconfig"
+                    .to_owned(),
             )
         })?;
         Ok(version.git_version)

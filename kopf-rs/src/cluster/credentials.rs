@@ -135,11 +135,7 @@ impl ConnectionInfo {
 
     /// Returns true if both would present the same to the server.
     pub(super) fn is_same(&self, other: &Self) -> bool {
-        let plain = |info: &Self| Self {
-            priority: 0,
-            expiration: None,
-            ..info.clone()
-        };
+        let plain = |info: &Self| Self { priority: 0, expiration: None, ..info.clone() };
         plain(self) == plain(other)
     }
 

@@ -49,29 +49,17 @@ impl Cluster {
             let is_empty = found.resources.is_empty();
             let broken = found.broken.is_some();
             self.note_health(&name, found.broken);
-            let believed = if broken && is_empty {
-                before
-            } else {
-                found.resources
-            };
+            let believed = if broken && is_empty { before } else { found.resources };
             if believed.is_empty() {
                 unknown.insert(name);
             }
             resources.extend(believed);
         }
         prefer_first(&mut resources);
-        let mut kept = self
-            .shared
-            .unknown
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.shared.unknown.lock().unwrap_or_else(PoisonError::into_inner);
         *kept = unknown;
         drop(kept);
-        let mut kept = self
-            .shared
-            .discovered
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.shared.discovered.lock().unwrap_or_else(PoisonError::into_inner);
         kept.clone_from(&resources);
         Ok(resources)
     }
@@ -80,9 +68,7 @@ impl Cluster {
     fn note_health(&self, name: &str, broken: Option<String>) {
         match broken {
             Some(reason) if self.shared.broken.add(name) => {
-                tracing::warn!(
-                    "Discovery of the API {name} failed; other APIs are served: {reason}"
-                );
+                tracing::warn!("Discovery of the API {name} failed; other APIs are served: {reason}");
             }
             None if self.shared.broken.remove(name) => {
                 tracing::info!("Discovery of the API {name} works again.");
@@ -122,18 +108,12 @@ impl Cluster {
     }
 
     async fn root(&self, path: &str) -> Result<Vec<Found>, ClusterError> {
-        let asked = Asked {
-            verbs: &["get"],
-            resource: None,
-            namespace: None,
-            subresource: None,
-        };
+        let asked = Asked { verbs: &["get"], resource: None, namespace: None, subresource: None };
         let mut call = Call::get(path.to_owned(), asked);
         call.accept = ACCEPT;
         let reply = self.persist(&call).await?;
         let refused = |why: String| ClusterError::Invalid(format!("the answer to {path}: {why}"));
-        let root: Root =
-            serde_json::from_slice(&reply).map_err(|error| refused(error.to_string()))?;
+        let root: Root = serde_json::from_slice(&reply).map_err(|error| refused(error.to_string()))?;
         if root.kind != KIND {
             let kind = root.kind;
             return Err(refused(format!(
@@ -145,21 +125,13 @@ impl Cluster {
 }
 
 fn name(group: &str, version: &str) -> String {
-    if group.is_empty() {
-        version.to_owned()
-    } else {
-        format!("{group}/{version}")
-    }
+    if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
 }
 
 /// Prefers the first version of each resource that the preferred version of its group does not have.
 fn prefer_first(resources: &mut [Resource]) {
     let identity = |it: &Resource| (it.group.clone(), it.plural.clone());
-    let mut known: BTreeSet<_> = resources
-        .iter()
-        .filter(|it| it.preferred)
-        .map(identity)
-        .collect();
+    let mut known: BTreeSet<_> = resources.iter().filter(|it| it.preferred).map(identity).collect();
     for resource in resources {
         if known.insert(identity(resource)) {
             resource.preferred = true;

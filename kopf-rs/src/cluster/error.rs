@@ -41,11 +41,7 @@ pub(crate) enum ClusterError {
     Invalid(String),
     /// 429, 5xx: the server asks to retry later.
     #[error("the server cannot answer now ({code}): {message}")]
-    Busy {
-        code: u16,
-        message: String,
-        retry_after: Option<Duration>,
-    },
+    Busy { code: u16, message: String, retry_after: Option<Duration> },
     /// No response of the server: connection refused, reset or timed out, or a response that another program has made up. The server may
     /// have executed the request.
     #[error("unreachable: {0}")]
@@ -90,12 +86,7 @@ impl<'a> Asked<'a> {
         namespace: Option<&'a str>,
         verbs: &'static [&'static str],
     ) -> Self {
-        Self {
-            verbs,
-            resource: Some(resource),
-            namespace,
-            subresource: None,
-        }
+        Self { verbs, resource: Some(resource), namespace, subresource: None }
     }
 }
 
@@ -136,8 +127,7 @@ impl ClusterError {
 
     /// Returns true if the server may have executed the request despite the error.
     pub(crate) fn may_have_landed(&self) -> bool {
-        matches!(self, Self::Busy { code, .. } if *code != 429)
-            || matches!(self, Self::Unreachable(_))
+        matches!(self, Self::Busy { code, .. } if *code != 429) || matches!(self, Self::Unreachable(_))
     }
 
     /// Returns true if waiting alone does not help until permissions or definitions change.
@@ -145,10 +135,7 @@ impl ClusterError {
     /// Refused credentials do not count: lower layers ask for new ones, token files are read again, and a server with an authentication
     /// outage refuses valid credentials, too.
     pub(crate) fn is_lasting(&self) -> bool {
-        matches!(
-            self,
-            Self::Denied { .. } | Self::NotFound(_) | Self::Invalid(_)
-        )
+        matches!(self, Self::Denied { .. } | Self::NotFound(_) | Self::Invalid(_))
     }
 
     /// Returns true if the server says that the object of this name does not exist, rather than that its kind is not served.
@@ -175,9 +162,7 @@ impl ClusterError {
     /// Returns the pause that the server asks for, limited to a reasonable length.
     pub(crate) fn retry_after(&self) -> Option<Duration> {
         match self {
-            Self::Busy { retry_after, .. } => {
-                retry_after.map(|asked| asked.min(LONGEST_RETRY_AFTER))
-            }
+            Self::Busy { retry_after, .. } => retry_after.map(|asked| asked.min(LONGEST_RETRY_AFTER)),
             _ => None,
         }
     }
@@ -188,19 +173,13 @@ impl ClusterError {
 impl NotFound {
     /// Creates the error for a missing object of this name.
     pub(crate) fn of_object(name: &str, message: String) -> Self {
-        Self {
-            message,
-            object: Some(name.to_owned()),
-        }
+        Self { message, object: Some(name.to_owned()) }
     }
 }
 
 impl From<String> for NotFound {
     fn from(message: String) -> Self {
-        Self {
-            message,
-            object: None,
-        }
+        Self { message, object: None }
     }
 }
 
@@ -240,10 +219,7 @@ impl Status {
             .unwrap_or_else(|| format!("status {code} without a message"));
         match code {
             401 => ClusterError::Unauthorized(message),
-            403 => ClusterError::Denied {
-                rule: asked.rule(&message),
-                message,
-            },
+            403 => ClusterError::Denied { rule: asked.rule(&message), message },
             404 => ClusterError::NotFound(NotFound {
                 message,
                 object: self.details.and_then(|details| details.name),
@@ -252,25 +228,18 @@ impl Status {
             409 => ClusterError::Conflict(message),
             410 => ClusterError::Gone(message),
             422 if other_object => ClusterError::OtherObject(message),
-            408 | 429 | 500.. => ClusterError::Busy {
-                code,
-                message,
-                retry_after: retry_after.map(Duration::from_secs),
-            },
+            408 | 429 | 500.. => {
+                ClusterError::Busy { code, message, retry_after: retry_after.map(Duration::from_secs) }
+            }
             // Policies deny with 422 by default, and webhooks with any code.
-            400..=499 if is_denial(&message) => ClusterError::Denied {
-                rule: String::new(),
-                message,
-            },
+            400..=499 if is_denial(&message) => ClusterError::Denied { rule: String::new(), message },
             _ => ClusterError::Invalid(message),
         }
     }
 
     fn field_conflicts(&self) -> Vec<FieldConflict> {
         let causes = self.details.iter().filter_map(|it| it.causes.as_ref());
-        let conflicts = causes
-            .flatten()
-            .filter(|it| it.reason.as_deref() == Some("FieldManagerConflict"));
+        let conflicts = causes.flatten().filter(|it| it.reason.as_deref() == Some("FieldManagerConflict"));
         conflicts
             .map(|cause| FieldConflict {
                 field: cause.field.clone().unwrap_or_default(),
@@ -290,8 +259,7 @@ impl Status {
 
 /// Returns true if a policy or webhook has denied the request. Such a request is valid and may be allowed later.
 fn is_denial(message: &str) -> bool {
-    let by_policy =
-        message.contains("ValidatingAdmissionPolicy") && message.contains(" denied request: ");
+    let by_policy = message.contains("ValidatingAdmissionPolicy") && message.contains(" denied request: ");
     let by_webhook = message.contains("admission webhook ");
     by_policy || by_webhook && message.contains(" denied the request")
 }
@@ -333,10 +301,7 @@ impl Asked<'_> {
 /// Returns the rule for setting owner references with `blockOwnerDeletion` to objects of a resource, which the admission plugin
 /// `OwnerReferencesPermissionEnforcement` requires.
 pub(crate) fn rule_for_finalizers(resource: &Resource, namespace: Option<&str>) -> String {
-    let asked = Asked {
-        subresource: Some("finalizers"),
-        ..Asked::of(resource, namespace, &["update"])
-    };
+    let asked = Asked { subresource: Some("finalizers"), ..Asked::of(resource, namespace, &["update"]) };
     asked.granting()
 }
 
@@ -346,9 +311,7 @@ pub(crate) fn rule_for_deletion(resource: &Resource, namespace: Option<&str>) ->
 }
 
 fn listed(conflicts: &[FieldConflict]) -> String {
-    let each = conflicts
-        .iter()
-        .map(|it| format!("{} ({})", it.field, it.message));
+    let each = conflicts.iter().map(|it| format!("{} ({})", it.field, it.message));
     each.collect::<Vec<_>>().join(", ")
 }
 
@@ -460,10 +423,7 @@ mod tests {
         };
         assert_eq!(message.len(), 256);
         assert!(message.starts_with("<html> xxx"));
-        assert_eq!(
-            error(404, "").to_string(),
-            "not found: status 404 without a message"
-        );
+        assert_eq!(error(404, "").to_string(), "not found: status 404 without a message");
     }
 
     #[test]

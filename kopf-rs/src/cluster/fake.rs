@@ -55,19 +55,11 @@ pub(crate) struct Fake {
 
 impl Answer {
     pub(crate) fn new(code: u16, text: impl Into<String>) -> Self {
-        Self {
-            code,
-            headers: Vec::new(),
-            parts: vec![Part::Text(text.into())],
-        }
+        Self { code, headers: Vec::new(), parts: vec![Part::Text(text.into())] }
     }
     /// Responds with 200 and these parts.
     pub(crate) fn parts(parts: impl IntoIterator<Item = Part>) -> Self {
-        Self {
-            code: 200,
-            headers: Vec::new(),
-            parts: parts.into_iter().collect(),
-        }
+        Self { code: 200, headers: Vec::new(), parts: parts.into_iter().collect() }
     }
     /// Responds with 200 and these lines, then stays silent.
     pub(crate) fn live(lines: &str) -> Self {
@@ -126,10 +118,8 @@ impl Fake {
     async fn answer(
         &self,
         request: Request<Body>,
-    ) -> Result<
-        Response<impl http_body::Body<Data = Bytes, Error = std::io::Error> + use<>>,
-        std::io::Error,
-    > {
+    ) -> Result<Response<impl http_body::Body<Data = Bytes, Error = std::io::Error> + use<>>, std::io::Error>
+    {
         let (head, body) = request.into_parts();
         let body = body.collect().await.unwrap().to_bytes();
         self.seen.lock().unwrap().push(Seen {

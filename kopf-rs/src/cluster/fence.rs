@@ -64,22 +64,13 @@ struct KeptBack;
 impl Fence {
     /// Creates a closed gate. Must be called within a tokio runtime.
     pub(crate) fn closed(clock: Clock, meter: SharedMeter) -> Self {
-        Self(Arc::new(Inside {
-            clock,
-            meter,
-            term: Mutex::default(),
-            dresser: dresser(),
-        }))
+        Self(Arc::new(Inside { clock, meter, term: Mutex::default(), dresser: dresser() }))
     }
 
     /// Returns the current time by the clocks of this instance.
     pub(crate) fn now(&self) -> Moment {
         let clock = &self.0.clock;
-        Moment {
-            mono: clock.elapsed(),
-            boot: clock.elapsed_since_boot(),
-            wall: clock.wall(),
-        }
+        Moment { mono: clock.elapsed(), boot: clock.elapsed_since_boot(), wall: clock.wall() }
     }
 
     /// Opens the gate for this term, or closes it.
@@ -148,10 +139,7 @@ impl Pass {
     /// Replaces the body of the request by one that checks the pass when it is read.
     pub(super) async fn guard(&self, request: Request<Body>, content: Bytes) -> Request<Body> {
         let (mut parts, _) = request.into_parts();
-        let body = FencedBody {
-            pass: self.clone(),
-            content: Some(content),
-        };
+        let body = FencedBody { pass: self.clone(), content: Some(content) };
         let dressed = body.clone().dressed().await;
         parts.extensions.insert(body);
         Request::from_parts(parts, dressed)
@@ -172,11 +160,7 @@ impl Pass {
             return None;
         }
         let goes_on = self.fence.term() == Some(self.term);
-        Some(if goes_on {
-            late()
-        } else {
-            ClusterError::Fenced
-        })
+        Some(if goes_on { late() } else { ClusterError::Fenced })
     }
 }
 
@@ -235,11 +219,7 @@ impl HttpBody for MaybeBody {
         let Some(content) = body.content.take() else {
             return Poll::Ready(None);
         };
-        Poll::Ready(Some(if body.pass.is_good() {
-            Ok(Frame::data(content))
-        } else {
-            Err(KeptBack)
-        }))
+        Poll::Ready(Some(if body.pass.is_good() { Ok(Frame::data(content)) } else { Err(KeptBack) }))
     }
 
     fn is_end_stream(&self) -> bool {

@@ -24,8 +24,7 @@ impl Cluster {
         resource: &Resource,
         label: &str,
     ) -> Result<Vec<Value>, ClusterError> {
-        self.list_all(resource, &format!("labelSelector={}", escaped(label)))
-            .await
+        self.list_all(resource, &format!("labelSelector={}", escaped(label))).await
     }
 
     /// Lists all objects of a kind in the cluster that have this name: at most one per namespace.
@@ -36,8 +35,7 @@ impl Cluster {
         name: &str,
     ) -> Result<Vec<Value>, ClusterError> {
         let selector = escaped(&format!("metadata.name={name}"));
-        self.list_all(resource, &format!("fieldSelector={selector}"))
-            .await
+        self.list_all(resource, &format!("fieldSelector={selector}")).await
     }
 
     async fn list_all(&self, resource: &Resource, query: &str) -> Result<Vec<Value>, ClusterError> {

@@ -33,13 +33,8 @@ impl Cluster {
     }
 
     /// Creates the Lease. Fails with [`ClusterError::Conflict`] if it exists.
-    pub(crate) async fn create_lease(
-        &self,
-        namespace: &str,
-        lease: &Value,
-    ) -> Result<Value, ClusterError> {
-        self.write_lease(Method::POST, (namespace, None), lease)
-            .await
+    pub(crate) async fn create_lease(&self, namespace: &str, lease: &Value) -> Result<Value, ClusterError> {
+        self.write_lease(Method::POST, (namespace, None), lease).await
     }
 
     /// Replaces the Lease in the version that `lease` specifies. Fails with [`ClusterError::Conflict`] if its version differs.
@@ -48,8 +43,7 @@ impl Cluster {
         (namespace, name): (&str, &str),
         lease: &Value,
     ) -> Result<Value, ClusterError> {
-        self.write_lease(Method::PUT, (namespace, Some(name)), lease)
-            .await
+        self.write_lease(Method::PUT, (namespace, Some(name)), lease).await
     }
 
     async fn write_lease(

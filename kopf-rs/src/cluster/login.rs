@@ -101,11 +101,7 @@ const UNDECIDED: Duration = Duration::from_secs(60);
 
 impl Vault {
     pub(crate) fn new(clock: Clock) -> Self {
-        Self {
-            standing: watch::Sender::new(Standing::Unasked),
-            closed: Arc::default(),
-            clock,
-        }
+        Self { standing: watch::Sender::new(Standing::Unasked), closed: Arc::default(), clock }
     }
 
     /// Returns a client whose requests wait for credentials if there are none.

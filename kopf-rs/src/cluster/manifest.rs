@@ -64,9 +64,7 @@ impl Cluster {
             Some(before) => self.configure(&home, Some(&before)).await?,
             None => match self.create(resource, namespace, manifest).await {
                 Ok(_) => Applied::Created,
-                Err(ClusterError::Conflict(_)) if home.name.is_some() => {
-                    self.configure(&home, None).await?
-                }
+                Err(ClusterError::Conflict(_)) if home.name.is_some() => self.configure(&home, None).await?,
                 Err(error) => return Err(error),
             },
         };
@@ -95,11 +93,7 @@ impl Cluster {
         object(&self.exchange_in_turn(&call).await?)
     }
 
-    async fn configure(
-        &self,
-        home: &Home<'_>,
-        before: Option<&Raw>,
-    ) -> Result<Applied, ClusterError> {
+    async fn configure(&self, home: &Home<'_>, before: Option<&Raw>) -> Result<Applied, ClusterError> {
         let namespace = home.namespace.as_deref();
         let call = Call::with(
             Method::PATCH,
@@ -110,11 +104,7 @@ impl Cluster {
         let after = object(&self.persist(&call).await?)?;
         let version = |raw: &Raw| raw.facts().resource_version.clone();
         let same = before.is_some_and(|before| version(before) == version(&after));
-        Ok(if same {
-            Applied::Unchanged
-        } else {
-            Applied::Configured
-        })
+        Ok(if same { Applied::Unchanged } else { Applied::Configured })
     }
 
     async fn home<'a>(&self, manifest: &'a Value) -> Result<Home<'a>, ClusterError> {
@@ -132,18 +122,12 @@ impl Cluster {
             let own = text(&metadata["namespace"]);
             own.unwrap_or(self.client.default_namespace()).to_owned()
         });
-        Ok(Home {
-            resource,
-            namespace,
-            name,
-            manifest,
-        })
+        Ok(Home { resource, namespace, name, manifest })
     }
 
     /// Returns the resource of a kind. A kind that was just defined may take a moment to be discovered.
     async fn resolve(&self, api_version: &str, kind: &str) -> Result<Resource, ClusterError> {
-        let fits =
-            |resource: &Resource| resource.kind == kind && resource.api_version() == api_version;
+        let fits = |resource: &Resource| resource.kind == kind && resource.api_version() == api_version;
         if let Some(known) = self.discovered().into_iter().find(fits) {
             return Ok(known);
         }
@@ -165,11 +149,7 @@ impl Cluster {
         }
     }
 
-    async fn wait_until_established(
-        &self,
-        resource: &Resource,
-        name: &str,
-    ) -> Result<(), ClusterError> {
+    async fn wait_until_established(&self, resource: &Resource, name: &str) -> Result<(), ClusterError> {
         let deadline = Instant::now() + SERVED;
         let mut backoff = Backoff::new(POLL.0, POLL.1);
         loop {
@@ -183,9 +163,7 @@ impl Cluster {
                 Verdict::Pending => None,
             };
             if let Some(message) = refusal {
-                return Err(ClusterError::Invalid(format!(
-                    "{name} is not accepted: {message}"
-                )));
+                return Err(ClusterError::Invalid(format!("{name} is not accepted: {message}")));
             }
             if Instant::now() > deadline {
                 return Err(ClusterError::Unreachable(format!(

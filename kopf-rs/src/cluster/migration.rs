@@ -80,13 +80,8 @@ impl Cluster {
         resource: &Resource,
         object: &ObjectVersion,
     ) -> Result<(), ClusterError> {
-        let merge =
-            json!({"metadata": {"uid": object.uid, "resourceVersion": object.resource_version}});
-        let path = ObjectPath {
-            resource,
-            namespace: object.namespace.as_deref(),
-            name: &object.name,
-        };
+        let merge = json!({"metadata": {"uid": object.uid, "resourceVersion": object.resource_version}});
+        let path = ObjectPath { resource, namespace: object.namespace.as_deref(), name: &object.name };
         self.merge_kept(path, &merge).await.map(drop)
     }
 

@@ -39,10 +39,7 @@ pub(crate) struct OwnRequest {
 
 impl OwnRequests {
     pub(crate) fn new(about: Reviewed) -> Self {
-        Self {
-            about: Arc::new(about),
-            unanswered: Arc::default(),
-        }
+        Self { about: Arc::new(about), unanswered: Arc::default() }
     }
 
     /// Returns the same client, with its requests noted.
@@ -67,9 +64,7 @@ impl OwnRequests {
     }
 
     fn unanswered(&self) -> MutexGuard<'_, Vec<OwnRequest>> {
-        self.unanswered
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.unanswered.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn answered(&self, request: Option<&OwnRequest>) {
@@ -95,9 +90,7 @@ impl Reviewed {
             _ => return None,
         };
         let (namespace, rest) = match rest {
-            ["namespaces", namespace, plural, rest @ ..]
-                if *plural != "status" && *plural != "finalize" =>
-            {
+            ["namespaces", namespace, plural, rest @ ..] if *plural != "status" && *plural != "finalize" => {
                 (Some(*namespace), [&[*plural][..], rest].concat())
             }
             rest => (None, rest.to_vec()),
@@ -114,11 +107,7 @@ impl Reviewed {
         }
         let is_same = name == Some(self.name.as_str())
             && (!self.resource.namespaced || namespace == self.namespace.as_deref());
-        Some(OwnRequest {
-            method: method.clone(),
-            path: path.to_owned(),
-            is_same,
-        })
+        Some(OwnRequest { method: method.clone(), path: path.to_owned(), is_same })
     }
 }
 
@@ -142,39 +131,14 @@ mod tests {
             name: "one".to_owned(),
         };
         for (reviewed, method, path, expected) in [
-            (
-                &pod,
-                "PATCH",
-                "/api/v1/namespaces/team/pods/one",
-                Some(true),
-            ),
-            (
-                &pod,
-                "DELETE",
-                "/api/v1/namespaces/team/pods/one",
-                Some(true),
-            ),
-            (
-                &pod,
-                "PATCH",
-                "/api/v1/namespaces/other/pods/one",
-                Some(false),
-            ),
+            (&pod, "PATCH", "/api/v1/namespaces/team/pods/one", Some(true)),
+            (&pod, "DELETE", "/api/v1/namespaces/team/pods/one", Some(true)),
+            (&pod, "PATCH", "/api/v1/namespaces/other/pods/one", Some(false)),
             (&pod, "POST", "/api/v1/namespaces/team/pods", Some(false)),
             (&pod, "GET", "/api/v1/namespaces/team/pods/one", None),
-            (
-                &pod,
-                "PATCH",
-                "/api/v1/namespaces/team/pods/one/status",
-                None,
-            ),
+            (&pod, "PATCH", "/api/v1/namespaces/team/pods/one/status", None),
             (&pod, "PATCH", "/api/v1/namespaces/team/secrets/one", None),
-            (
-                &app,
-                "PUT",
-                "/apis/example.com/v2/apps/one/status",
-                Some(true),
-            ),
+            (&app, "PUT", "/apis/example.com/v2/apps/one/status", Some(true)),
             (&app, "PUT", "/apis/example.com/v2/apps/one", None),
             (&app, "PUT", "/apis/example.org/v2/apps/one/status", None),
             (&app, "PUT", "/version", None),

@@ -21,9 +21,7 @@ pub(super) fn namespace() -> Option<String> {
 fn namespace_of(variable: Option<String>, file: &Path) -> Option<String> {
     let file = || std::fs::read_to_string(file).ok();
     let filled = |text: String| Some(text.trim().to_owned()).filter(|it| !it.is_empty());
-    variable
-        .and_then(filled)
-        .or_else(|| file().and_then(filled))
+    variable.and_then(filled).or_else(|| file().and_then(filled))
 }
 
 #[cfg(test)]
@@ -34,8 +32,7 @@ mod tests {
     fn the_variable_wins_and_outside_of_a_pod_there_is_none() {
         let file = std::env::temp_dir().join(format!("kopf-rs-pod-{}", std::process::id()));
         std::fs::write(&file, "team\n").unwrap();
-        let of =
-            |variable: Option<&str>, file: &Path| namespace_of(variable.map(str::to_owned), file);
+        let of = |variable: Option<&str>, file: &Path| namespace_of(variable.map(str::to_owned), file);
         assert_eq!(of(None, &file).as_deref(), Some("team"));
         assert_eq!(of(Some(""), &file).as_deref(), Some("team"));
         assert_eq!(of(Some("other"), &file).as_deref(), Some("other"));

@@ -80,11 +80,7 @@ impl ProxyUrl {
         parts.path_and_query = Some(PathAndQuery::from_static("/"));
         let address = Uri::from_parts(parts);
         let address = address.map_err(|_| wrong("it is not valid".to_owned()))?;
-        Ok(Self {
-            kind,
-            address,
-            login,
-        })
+        Ok(Self { kind, address, login })
     }
 
     /// Parses the value of a variable, in which the scheme may be missing.
@@ -144,11 +140,7 @@ impl ProxyVariables {
 
     fn before(&self, server: &Uri) -> Result<Option<ProxyUrl>, String> {
         let is_https = server.scheme() == Some(&Scheme::HTTPS);
-        let (name, value) = if is_https {
-            ("HTTPS_PROXY", &self.https)
-        } else {
-            ("HTTP_PROXY", &self.http)
-        };
+        let (name, value) = if is_https { ("HTTPS_PROXY", &self.https) } else { ("HTTP_PROXY", &self.http) };
         let port = server.port_u16().unwrap_or(if is_https { 443 } else { 80 });
         if value.is_empty() || self.excepts(server.host().unwrap_or_default(), port) {
             return Ok(None);
@@ -198,10 +190,7 @@ fn names(entry: &str, host: &str, ip: Option<IpAddr>, port: u16) -> bool {
     if ip.is_some() || name.is_empty() {
         return false;
     }
-    let name = name
-        .strip_prefix('*')
-        .filter(|it| it.starts_with('.'))
-        .unwrap_or(name);
+    let name = name.strip_prefix('*').filter(|it| it.starts_with('.')).unwrap_or(name);
     match name.strip_prefix('.') {
         Some(_) => host.ends_with(name),
         None => host == name || host.strip_suffix(name).is_some_and(|it| it.ends_with('.')),
@@ -224,10 +213,7 @@ mod tests {
     use super::*;
 
     fn excepts(except: &str, host: &str, port: u16) -> bool {
-        let variables = ProxyVariables {
-            except: except.to_owned(),
-            ..ProxyVariables::default()
-        };
+        let variables = ProxyVariables { except: except.to_owned(), ..ProxyVariables::default() };
         variables.excepts(host, port)
     }
 

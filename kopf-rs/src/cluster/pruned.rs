@@ -39,11 +39,7 @@ struct OfResource {
 
 impl Pruned {
     /// Records the pruned fields that a response has revealed, and returns those that are new.
-    pub(super) fn note(
-        &self,
-        resource: &Resource,
-        mut all: Vec<Inconsistency>,
-    ) -> Vec<Inconsistency> {
+    pub(super) fn note(&self, resource: &Resource, mut all: Vec<Inconsistency>) -> Vec<Inconsistency> {
         if all.is_empty() {
             return all;
         }
@@ -148,10 +144,7 @@ mod tests {
             note(&pruned, "status", &json!({"c": 1}));
         }
         let paths = pruned.paths(&widgets()).unwrap_or_default();
-        assert!(
-            !paths.contains(&["status".to_owned(), "a".to_owned()][..]),
-            "{paths:?}"
-        );
+        assert!(!paths.contains(&["status".to_owned(), "a".to_owned()][..]), "{paths:?}");
     }
 
     #[test]

@@ -25,11 +25,7 @@ pub(super) struct Reachability {
 
 impl Default for Reachability {
     fn default() -> Self {
-        Self {
-            lost: AtomicBool::new(false),
-            regained: Notify::new(),
-            probe: Semaphore::new(1),
-        }
+        Self { lost: AtomicBool::new(false), regained: Notify::new(), probe: Semaphore::new(1) }
     }
 }
 
@@ -49,11 +45,7 @@ impl Reachability {
     /// Waits before the next attempt of a request that got no response.
     pub(super) async fn pause(&self, pause: Duration, rng: &Rng) {
         let probe = self.probe.try_acquire();
-        let pause = if probe.is_ok() {
-            pause.min(PROBING)
-        } else {
-            pause
-        };
+        let pause = if probe.is_ok() { pause.min(PROBING) } else { pause };
         tokio::select! {
             biased;
             () = sleep(pause) => {}

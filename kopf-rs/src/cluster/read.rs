@@ -21,11 +21,7 @@ impl Cluster {
         namespace: Option<&str>,
         name: &str,
     ) -> Result<Raw, ClusterError> {
-        let object = ObjectPath {
-            resource,
-            namespace,
-            name,
-        };
+        let object = ObjectPath { resource, namespace, name };
         let api_version = resource.api_version();
         let find = |page: &Bytes| {
             let mut found = None;
@@ -39,8 +35,7 @@ impl Cluster {
             read.map_err(|error| ClusterError::Invalid(format!("the reply is no list: {error}")))?;
             Ok(found)
         };
-        self.get_or_list(object, (JSON, JSON), self::object, find)
-            .await
+        self.get_or_list(object, (JSON, JSON), self::object, find).await
     }
 
     /// Reads an object with one attempt, including all fields that the server keeps.
@@ -61,11 +56,7 @@ impl Cluster {
         parse: impl FnOnce(&Bytes) -> Result<T, ClusterError>,
         find: impl FnOnce(&Bytes) -> Result<Option<T>, ClusterError>,
     ) -> Result<T, ClusterError> {
-        let ObjectPath {
-            resource,
-            namespace,
-            name,
-        } = object;
+        let ObjectPath { resource, namespace, name } = object;
         // The semaphore is never closed.
         let _permit = self.shared.reads.acquire().await.ok();
         let collection = resource.path(namespace, None, None);

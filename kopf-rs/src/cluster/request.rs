@@ -52,13 +52,7 @@ pub(super) struct Call<'a> {
 
 impl<'a> Call<'a> {
     pub(super) fn get(target: String, asked: Asked<'a>) -> Self {
-        Self {
-            method: Method::GET,
-            target,
-            accept: JSON,
-            body: None,
-            asked,
-        }
+        Self { method: Method::GET, target, accept: JSON, body: None, asked }
     }
 
     /// Creates a request with a JSON value of this content type.
@@ -68,11 +62,7 @@ impl<'a> Call<'a> {
         (kind, body): (&'static str, &Value),
         asked: Asked<'a>,
     ) -> Self {
-        Self {
-            method,
-            body: Some((kind, Bytes::from(body.to_string()))),
-            ..Self::get(target, asked)
-        }
+        Self { method, body: Some((kind, Bytes::from(body.to_string()))), ..Self::get(target, asked) }
     }
 
     /// Creates a request about one object.
@@ -82,11 +72,7 @@ impl<'a> Call<'a> {
         body: (&'static str, &Value),
         verbs: &'static [&'static str],
     ) -> Self {
-        let ObjectPath {
-            resource,
-            namespace,
-            name,
-        } = object;
+        let ObjectPath { resource, namespace, name } = object;
         let name = (method != Method::POST).then_some(name);
         let asked = Asked::of(resource, namespace, verbs);
         Self::with(method, resource.path(namespace, name, None), body, asked)
@@ -134,11 +120,7 @@ impl Cluster {
     }
 
     /// Sends once, with the pass that a write needs if there is a gate.
-    async fn open_with(
-        &self,
-        call: &Call<'_>,
-        pass: Option<&Pass>,
-    ) -> Result<Response<Body>, ClusterError> {
+    async fn open_with(&self, call: &Call<'_>, pass: Option<&Pass>) -> Result<Response<Body>, ClusterError> {
         let metering = Metering::begin(&self.shared.meter, call);
         let request = match pass {
             None => call.request(self, &call.target)?,
@@ -175,11 +157,7 @@ impl Cluster {
     }
 
     /// Like `exchange`, but also returns the status code. A write belongs to the term with that number, or to any current term if `None`.
-    async fn exchange_coded(
-        &self,
-        call: &Call<'_>,
-        term: Option<u64>,
-    ) -> Result<(u16, Bytes), ClusterError> {
+    async fn exchange_coded(&self, call: &Call<'_>, term: Option<u64>) -> Result<(u16, Bytes), ClusterError> {
         let is_write = call.method != Method::GET;
         let fence = self.fence.as_ref().filter(|_| is_write);
         let pass = fence.map(|it| it.pass(term)).transpose()?;
@@ -197,14 +175,10 @@ impl Cluster {
             )))
         };
         let patience = self.shared.request_timeout;
-        let patience = pass
-            .as_ref()
-            .map_or(patience, |it| patience.min(it.patience));
+        let patience = pass.as_ref().map_or(patience, |it| patience.min(it.patience));
         timeout(patience, exchange).await.unwrap_or_else(|_| {
             let seconds = patience.as_secs_f64();
-            Err(ClusterError::Unreachable(format!(
-                "no complete answer within {seconds} seconds"
-            )))
+            Err(ClusterError::Unreachable(format!("no complete answer within {seconds} seconds")))
         })
     }
 
@@ -266,12 +240,7 @@ impl<'a> Metering<'a> {
         if let Some(meter) = meter {
             meter.request_begins();
         }
-        Self {
-            meter,
-            verb: call.verb(),
-            asked: call.asked,
-            begun: Instant::now(),
-        }
+        Self { meter, verb: call.verb(), asked: call.asked, begun: Instant::now() }
     }
 
     fn answered(mut self, code: StatusCode) {
@@ -341,11 +310,7 @@ fn reasons(error: &kube::Error) -> String {
         }
         reason = error.source();
     }
-    if line.is_empty() {
-        error.to_string()
-    } else {
-        line
-    }
+    if line.is_empty() { error.to_string() } else { line }
 }
 
 /// Returns a hint about what the user can do.

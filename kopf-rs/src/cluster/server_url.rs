@@ -15,11 +15,7 @@ pub(super) struct Login {
 pub(super) fn server_url(text: &str, scheme: &str) -> Result<(Uri, Option<Login>), String> {
     let expected = "expected https://HOST:PORT";
     let has_scheme = text.contains("://");
-    let whole = if has_scheme {
-        text.to_owned()
-    } else {
-        format!("{scheme}://{text}")
-    };
+    let whole = if has_scheme { text.to_owned() } else { format!("{scheme}://{text}") };
     let (url, login) = parted(&whole).map_err(|why| format!("{why}; {expected}"))?;
     if !matches!(url.scheme_str(), Some("http" | "https")) {
         let scheme = url.scheme_str().unwrap_or_default();
@@ -49,10 +45,7 @@ pub(super) fn parted(url: &str) -> Result<(Uri, Option<Login>), String> {
     let host = host.strip_suffix(':').unwrap_or(host);
     let url = format!("{scheme}://{host}{path}");
     let url: Uri = url.parse().map_err(|_| invalid())?;
-    if url
-        .host()
-        .is_none_or(|host| host.trim_matches(['[', ']']).is_empty())
-    {
+    if url.host().is_none_or(|host| host.trim_matches(['[', ']']).is_empty()) {
         return Err(invalid());
     }
     port_of(&url)?;
@@ -76,13 +69,9 @@ pub(super) fn port_of(url: &Uri) -> Result<Option<u16>, String> {
 fn login(text: &str) -> Result<Login, String> {
     let (user, password) = text.split_once(':').unwrap_or((text, ""));
     let plain = |text: &str| {
-        unescaped(text)
-            .ok_or_else(|| "its user or password has an invalid escape after %".to_owned())
+        unescaped(text).ok_or_else(|| "its user or password has an invalid escape after %".to_owned())
     };
-    Ok(Login {
-        user: plain(user)?,
-        password: plain(password)?,
-    })
+    Ok(Login { user: plain(user)?, password: plain(password)? })
 }
 
 fn unescaped(text: &str) -> Option<String> {
@@ -136,10 +125,7 @@ mod tests {
         for (text, url) in [
             ("https://a:6443", Ok("https://a:6443/")),
             ("HTTPS://A", Ok("https://A/")),
-            (
-                "https://a:6443/k8s/c-1/?x=y#z",
-                Ok("https://a:6443/k8s/c-1/"),
-            ),
+            ("https://a:6443/k8s/c-1/?x=y#z", Ok("https://a:6443/k8s/c-1/")),
             ("https://me:secret@a", Ok("https://a/")),
             ("https://a:", Ok("https://a/")),
             ("https://[::1]:6443", Ok("https://[::1]:6443/")),
@@ -172,9 +158,6 @@ mod tests {
     fn users_in_urls_are_unescaped() {
         let (_, login) = parted("https://m%40e:a%3Ab@x").unwrap();
         let login = login.unwrap();
-        assert_eq!(
-            (login.user.as_str(), login.password.as_str()),
-            ("m@e", "a:b")
-        );
+        assert_eq!((login.user.as_str(), login.password.as_str()), ("m@e", "a:b"));
     }
 }

@@ -81,11 +81,7 @@ fn server_name(name: Option<&str>) -> Result<Option<ServerName<'static>>, String
 }
 
 /// Adds TLS if the URL asks for it.
-fn secured<C>(
-    connector: C,
-    tls: &ClientConfig,
-    name: Option<&ServerName<'static>>,
-) -> HttpsConnector<C> {
+fn secured<C>(connector: C, tls: &ClientConfig, name: Option<&ServerName<'static>>) -> HttpsConnector<C> {
     let builder = HttpsConnectorBuilder::new().with_tls_config(tls.clone());
     let builder = builder.https_or_http();
     let builder = match name {
@@ -117,12 +113,7 @@ fn client(
         config.headers.push((PROXY_AUTHORIZATION, value));
     }
     let http = legacy::Client::builder(TokioExecutor::new()).build::<_, Body>(connector);
-    let http = http.map_err(move |source| {
-        BoxError::from(AtServer {
-            server: place.clone(),
-            source,
-        })
-    });
+    let http = http.map_err(move |source| BoxError::from(AtServer { server: place.clone(), source }));
     let http = config.extra_headers_layer()?.layer(http);
     #[cfg(feature = "cli")]
     let http = tower::util::option_layer(Authorizing::of(&access.authorization)).layer(http);

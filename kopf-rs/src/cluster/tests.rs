@@ -51,15 +51,10 @@ fn patch(content: Value) -> Patch {
 async fn start() -> (ApiServer, Cluster, Resource) {
     let server = ApiServer::new();
     let cluster = Cluster::new(Client::new(server.service(), "default"));
-    assert_eq!(
-        cluster.apply_manifest(&definition()).await.unwrap(),
-        Applied::Created
-    );
+    assert_eq!(cluster.apply_manifest(&definition()).await.unwrap(), Applied::Created);
     let resources = cluster.discover().await.unwrap();
     let mut kinds = resources.into_iter();
-    let resource = kinds
-        .find(|resource| resource.kind == "KopfExample")
-        .unwrap();
+    let resource = kinds.find(|resource| resource.kind == "KopfExample").unwrap();
     (server, cluster, resource)
 }
 
@@ -88,17 +83,13 @@ impl Picture {
                 if let Some(listed) = &mut self.listed {
                     listed.insert(facts.name.clone());
                 }
-                self.objects
-                    .insert(facts.name.clone(), facts.resource_version.clone());
+                self.objects.insert(facts.name.clone(), facts.resource_version.clone());
             }
             WatchEvent::Synced => {
                 let listed = self.listed.take().unwrap();
                 self.objects.retain(|name, _| listed.contains(name));
             }
-            WatchEvent::Trouble(_)
-            | WatchEvent::Resumed
-            | WatchEvent::Silent
-            | WatchEvent::Bookmark => {}
+            WatchEvent::Trouble(_) | WatchEvent::Resumed | WatchEvent::Silent | WatchEvent::Bookmark => {}
         }
     }
 }
@@ -125,19 +116,13 @@ async fn whatever_hits_a_watch_its_listener_has_the_right_picture_in_the_end() {
         ("reset", Fault::reset),
         ("gone", Fault::gone),
         ("500", || Fault::answer(500)),
-        ("429", || {
-            Fault::answer(429).retry_after(Duration::from_secs(3))
-        }),
+        ("429", || Fault::answer(429).retry_after(Duration::from_secs(3))),
         ("403", || Fault::answer(403)),
         ("dropped", Fault::drop_before),
     ];
     for (what, fault) in faults {
         for nth in 1..=3 {
-            survives(
-                &format!("{what} at watch {nth}"),
-                fault().on(Verb::Watch).nth(nth).times(1),
-            )
-            .await;
+            survives(&format!("{what} at watch {nth}"), fault().on(Verb::Watch).nth(nth).times(1)).await;
         }
     }
 }
@@ -171,9 +156,7 @@ async fn survives(what: &str, fault: Fault) {
                 plural: resource.plural.clone(),
             },
         );
-        gone.delete("b", &kube::api::DeleteParams::default())
-            .await
-            .unwrap();
+        gone.delete("b", &kube::api::DeleteParams::default()).await.unwrap();
         sleep(Duration::from_secs(120)).await;
     };
     let watch = cluster.watch(&watched, &mut sink);
@@ -198,13 +181,7 @@ async fn write(
     let rest = Part::Object { with_status: false };
     let mut answers = Vec::new();
     for part in [Part::Status, rest] {
-        let request = PatchRequest {
-            resource,
-            facts,
-            changes: &changes,
-            part,
-            is_bound: false,
-        };
+        let request = PatchRequest { resource, facts, changes: &changes, part, is_bound: false };
         if changes.has(part) {
             answers.push(cluster.patch(request, None).await);
         }
@@ -242,13 +219,7 @@ async fn a_late_write_does_not_reach_the_next_object_of_the_name() {
     let content = json!({"metadata": {"labels": {"l": "1"}}, "status": {"n": 1}});
     for refused in write(&cluster, &resource, &late, content).await {
         let error = refused.unwrap_err();
-        assert!(
-            matches!(
-                error,
-                ClusterError::Conflict(_) | ClusterError::OtherObject(_)
-            ),
-            "{error}"
-        );
+        assert!(matches!(error, ClusterError::Conflict(_) | ClusterError::OtherObject(_)), "{error}");
     }
     let state = cluster.get(&resource, Some("default"), "a").await.unwrap();
     assert_eq!(state.facts(), first.facts());
@@ -258,26 +229,14 @@ async fn a_late_write_does_not_reach_the_next_object_of_the_name() {
 async fn two_watches_of_the_same_server_live_apart() {
     let (server, cluster, resource) = start().await;
     create(&cluster, &resource, "a").await;
-    let fault = server.fault(
-        Fault::answer(503)
-            .on(Verb::Watch)
-            .plural("namespaces")
-            .times(1000),
-    );
-    let namespaces = Resource {
-        version: "v1".into(),
-        plural: "namespaces".into(),
-        ..Resource::default()
-    };
+    let fault = server.fault(Fault::answer(503).on(Verb::Watch).plural("namespaces").times(1000));
+    let namespaces = Resource { version: "v1".into(), plural: "namespaces".into(), ..Resource::default() };
     let watched = |resource| Watched::new(Arc::new(resource), None, WatchPace::default());
     let (sick, well) = (watched(namespaces), watched(resource));
     let (mut told, mut picture) = (0, Picture::default());
     let mut note = |_| told += 1;
     let mut take = |event| picture.take(event);
-    let both = futures_util::future::join(
-        cluster.watch(&sick, &mut note),
-        cluster.watch(&well, &mut take),
-    );
+    let both = futures_util::future::join(cluster.watch(&sick, &mut note), cluster.watch(&well, &mut take));
     let _ = timeout(Duration::from_secs(60), both).await;
     assert!(fault.hits() > 3);
     assert_eq!(told, 1, "the trouble, once");

@@ -65,10 +65,7 @@ pub(crate) struct Selection {
 impl Selection {
     /// Selects the object of that name.
     pub(crate) fn named(name: &str) -> Self {
-        Self {
-            fields: format!("metadata.name={name}"),
-            ..Self::default()
-        }
+        Self { fields: format!("metadata.name={name}"), ..Self::default() }
     }
 }
 
@@ -112,10 +109,7 @@ pub(crate) enum WatchEvent {
 impl Watched {
     /// Watches all objects of a resource, or those in one namespace.
     pub(crate) fn new(resource: Arc<Resource>, namespace: Option<String>, pace: WatchPace) -> Self {
-        let collection = Arc::new(Collection {
-            resource,
-            namespace,
-        });
+        let collection = Arc::new(Collection { resource, namespace });
         Self {
             collection,
             pace,
@@ -263,11 +257,7 @@ enum End {
 }
 
 impl<'a> Watcher<'a> {
-    fn new(
-        cluster: &'a Cluster,
-        watched: &'a Watched,
-        sink: &'a mut (dyn FnMut(WatchEvent) + Send),
-    ) -> Self {
+    fn new(cluster: &'a Cluster, watched: &'a Watched, sink: &'a mut (dyn FnMut(WatchEvent) + Send)) -> Self {
         let (first, longest) = watched.pace.backoff;
         Self {
             cluster,
@@ -289,26 +279,16 @@ impl<'a> Watcher<'a> {
         let streamable = || {
             self.watched.pace.streaming
                 && self.unfinished < PATIENCE
-                && !self
-                    .cluster
-                    .shared
-                    .unstreamable
-                    .has(&self.watched.collection.resource.group)
+                && !self.cluster.shared.unstreamable.has(&self.watched.collection.resource.group)
         };
-        if self.version.is_some() || streamable() {
-            self.stream().await
-        } else {
-            self.pages().await
-        }
+        if self.version.is_some() || streamable() { self.stream().await } else { self.pages().await }
     }
 
     /// Updates the state after an attempt, and returns the pause before the next one.
     fn pause_after(&mut self, end: End) -> Duration {
         match end {
             End::Over | End::Silent if self.version.is_none() => {
-                self.tell(ClusterError::Unreachable(
-                    "the listing has broken off".to_owned(),
-                ));
+                self.tell(ClusterError::Unreachable("the listing has broken off".to_owned()));
                 self.failures.next_pause(&self.rng)
             }
             End::Listed => Duration::ZERO,
@@ -324,10 +304,7 @@ impl<'a> Watcher<'a> {
                 Duration::ZERO
             }
             End::Expired(why) => {
-                tracing::debug!(
-                    "Restarting the watch-stream for {}: {why}",
-                    self.watched.collection
-                );
+                tracing::debug!("Restarting the watch-stream for {}: {why}", self.watched.collection);
                 self.version = None;
                 self.failures.next_pause(&self.rng)
             }
@@ -409,13 +386,7 @@ impl<'a> Watcher<'a> {
 
     /// Returns the call of the watch: from the known version on, or with a listing first.
     fn watch_call(&self) -> Call<'a> {
-        let Watched {
-            collection,
-            pace,
-            selection,
-            form,
-            ..
-        } = self.watched;
+        let Watched { collection, pace, selection, form, .. } = self.watched;
         let off = self.rng.jitter(pace.server_timeout * 3 / 20);
         let seconds = pace.server_timeout.saturating_sub(off).as_secs();
         let path = collection.path();

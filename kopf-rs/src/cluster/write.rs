@@ -74,17 +74,12 @@ impl Cluster {
         term: Option<u64>,
     ) -> Result<Raw, ClusterError> {
         let is_bound = request.is_bound || self.fence.is_some();
-        let call = self.call(PatchRequest {
-            is_bound,
-            ..request
-        })?;
+        let call = self.call(PatchRequest { is_bound, ..request })?;
         object(&self.exchange_in_turn_coded(&call, term).await?.1)
     }
 
     fn call<'a>(&self, request: PatchRequest<'a>) -> Result<Call<'a>, ClusterError> {
-        let PatchRequest {
-            resource, facts, ..
-        } = request;
+        let PatchRequest { resource, facts, .. } = request;
         let (kind, body) = request.body()?;
         let subresource = (request.part == Part::Status).then_some("status");
         let namespace = facts.namespace.as_deref();
@@ -93,12 +88,7 @@ impl Cluster {
             target: self.owned(resource.path(namespace, Some(&facts.name), subresource)),
             accept: "application/json",
             body: Some((kind, body)),
-            asked: Asked {
-                verbs: &["patch"],
-                resource: Some(resource),
-                namespace,
-                subresource,
-            },
+            asked: Asked { verbs: &["patch"], resource: Some(resource), namespace, subresource },
         })
     }
 
@@ -130,10 +120,7 @@ impl Part {
     }
 
     /// Returns the operations that belong to this part, except for those on the metadata: the path, and the value that is to be there.
-    pub(crate) fn operations(
-        self,
-        operations: &Operations,
-    ) -> impl Iterator<Item = (&str, Option<&Value>)> {
+    pub(crate) fn operations(self, operations: &Operations) -> impl Iterator<Item = (&str, Option<&Value>)> {
         let (status, others) = self.content();
         let parts = operations.values(status, others);
         parts.filter(|(path, _)| !path.starts_with("/metadata"))
@@ -178,11 +165,7 @@ impl Changes {
 
 impl PatchRequest<'_> {
     fn body(&self) -> Result<(&'static str, Bytes), ClusterError> {
-        let Facts {
-            uid,
-            resource_version: version,
-            ..
-        } = self.facts;
+        let Facts { uid, resource_version: version, .. } = self.facts;
         match self.changes {
             Changes::Operations { operations, .. } => {
                 let (status, others) = self.part.content();
@@ -190,17 +173,10 @@ impl PatchRequest<'_> {
                 Ok((JSON_PATCH, Bytes::from(document.to_string())))
             }
             Changes::Merge(patch) => {
-                let version =
-                    Some(version).filter(|version| self.is_bound() && !version.is_empty());
-                let wire = Wire {
-                    patch: patch.as_value(),
-                    part: self.part,
-                    uid,
-                    version,
-                };
-                let body = serde_json::to_vec(&wire).map_err(|error| {
-                    ClusterError::Invalid(format!("no patch can be made: {error}"))
-                })?;
+                let version = Some(version).filter(|version| self.is_bound() && !version.is_empty());
+                let wire = Wire { patch: patch.as_value(), part: self.part, uid, version };
+                let body = serde_json::to_vec(&wire)
+                    .map_err(|error| ClusterError::Invalid(format!("no patch can be made: {error}")))?;
                 Ok((MERGE, Bytes::from(body)))
             }
         }
@@ -218,9 +194,7 @@ impl PatchRequest<'_> {
 fn says(patch: &Patch, like: impl Fn(&str) -> bool) -> bool {
     let says = |value: &Value| value.as_object().is_none_or(|map| !map.is_empty());
     let patch = patch.as_value().as_object().into_iter().flatten();
-    patch
-        .into_iter()
-        .any(|(key, value)| like(key) && says(value))
+    patch.into_iter().any(|(key, value)| like(key) && says(value))
 }
 
 // === the patch as it goes over the wire ===
@@ -241,17 +215,8 @@ struct WireMetadata<'a> {
 impl Serialize for Wire<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
-        let metadata = self
-            .patch
-            .get("metadata")
-            .filter(|_| self.part != Part::Status);
-        map.serialize_entry(
-            "metadata",
-            &WireMetadata {
-                wire: self,
-                metadata,
-            },
-        )?;
+        let metadata = self.patch.get("metadata").filter(|_| self.part != Part::Status);
+        map.serialize_entry("metadata", &WireMetadata { wire: self, metadata })?;
         for (key, value) in self.patch.as_object().into_iter().flatten() {
             if self.part.takes(key) {
                 map.serialize_entry(key, value)?;

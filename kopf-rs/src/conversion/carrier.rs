@@ -63,10 +63,7 @@ pub(crate) fn take(object: &mut Value, version: &str) -> Carried {
 /// Parses the text of an annotation, which any user may have written.
 pub(crate) fn read(text: &str) -> Carried {
     if let Some(places) = text.strip_prefix(INCOMPLETE) {
-        return Carried {
-            missing: Some(places.chars().take(PLACES).collect()),
-            ..Carried::default()
-        };
+        return Carried { missing: Some(places.chars().take(PLACES).collect()), ..Carried::default() };
     }
     let unpacked = match text {
         _ if text.len() > LONGEST => None,
@@ -74,10 +71,7 @@ pub(crate) fn read(text: &str) -> Carried {
         _ => unpacked(text),
     };
     let read: Option<Vec<Lost>> = unpacked.and_then(|text| serde_json::from_str(&text).ok());
-    Carried {
-        lost: read.filter(|it| Lost::are_apart(it)).unwrap_or_default(),
-        missing: None,
-    }
+    Carried { lost: read.filter(|it| Lost::are_apart(it)).unwrap_or_default(), missing: None }
 }
 
 /// Stores the lost fields of an object of this version in its annotation.
@@ -87,26 +81,17 @@ pub(crate) fn read(text: &str) -> Carried {
 pub(crate) fn put(object: &mut Value, version: &str, lost: &[Lost]) -> Result<(), usize> {
     let plain = serde_json::to_string(lost).unwrap_or_default();
     let unpacked_length = plain.len();
-    let text = if plain.len() > LONG {
-        packed(&plain)
-    } else {
-        plain
-    };
+    let text = if plain.len() > LONG { packed(&plain) } else { plain };
     let name = name(version);
     let annotations = member(object, "metadata").and_then(|it| member(it, "annotations"));
     let Some(Value::Object(annotations)) = annotations else {
         return Ok(());
     };
-    let length_of =
-        |(name, value): (&String, &Value)| name.len() + value.as_str().map_or(0, str::len);
+    let length_of = |(name, value): (&String, &Value)| name.len() + value.as_str().map_or(0, str::len);
     let taken: usize = annotations.iter().map(length_of).sum();
     let has_room = |text: &str| taken + name.len() + text.len() <= ALL_ANNOTATIONS;
     let fits = text.len() <= LONGEST && unpacked_length <= LONGEST_UNPACKED && has_room(&text);
-    let (text, outcome) = if fits {
-        (text, Ok(()))
-    } else {
-        (missing(lost), Err(text.len()))
-    };
+    let (text, outcome) = if fits { (text, Ok(())) } else { (missing(lost), Err(text.len())) };
     if has_room(&text) {
         annotations.insert(name, text.into());
     }
@@ -138,9 +123,7 @@ fn member<'a>(object: &'a mut Value, name: &str) -> Option<&'a mut Value> {
 fn packed(text: &str) -> String {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
     // Writing into memory does not fail.
-    let packed = encoder
-        .write_all(text.as_bytes())
-        .and_then(|()| encoder.finish());
+    let packed = encoder.write_all(text.as_bytes()).and_then(|()| encoder.finish());
     STANDARD.encode(packed.unwrap_or_default())
 }
 
@@ -172,9 +155,8 @@ mod tests {
             for value in [json!(1), json!("x".repeat(1_000_000))] {
                 let lost = lost(value);
                 put(&mut object, "v1", &lost).unwrap();
-                let length = object["metadata"]["annotations"]["conversion.kopf.rs/v1"]
-                    .as_str()
-                    .map_or(0, str::len);
+                let length =
+                    object["metadata"]["annotations"]["conversion.kopf.rs/v1"].as_str().map_or(0, str::len);
                 assert!(length > 0 && length < LONGEST, "{length}");
                 assert_eq!(take(&mut object, "v1alpha1"), Carried::default());
                 assert_eq!(take(&mut object, "v1").lost, lost);
@@ -196,11 +178,9 @@ mod tests {
         assert_eq!(carried.lost, []);
         // The API server refuses more than 256 KiB of annotations, so no annotation is added to full ones.
         let some = lost(json!("x".repeat(1000)));
-        for (length, is_carried, is_named) in [
-            (250_000, true, true),
-            (ALL_ANNOTATIONS - 500, false, true),
-            (ALL_ANNOTATIONS - 5, false, false),
-        ] {
+        for (length, is_carried, is_named) in
+            [(250_000, true, true), (ALL_ANNOTATIONS - 500, false, true), (ALL_ANNOTATIONS - 5, false, false)]
+        {
             let mut object = json!({"metadata": {"annotations": {"a": "x".repeat(length)}}});
             assert_eq!(put(&mut object, "v1", &some).is_ok(), is_carried);
             let annotations = object["metadata"]["annotations"].as_object().unwrap();

@@ -7,11 +7,7 @@ use serde_json::{Value, json};
 /// Returns the versions in which objects are served or stored. Each must be reachable from each other one.
 pub(crate) fn versions(definition: &Value) -> Vec<&str> {
     let stored = definition["status"]["storedVersions"].as_array();
-    let stored: Vec<_> = stored
-        .into_iter()
-        .flatten()
-        .filter_map(Value::as_str)
-        .collect();
+    let stored: Vec<_> = stored.into_iter().flatten().filter_map(Value::as_str).collect();
     let all = definition["spec"]["versions"].as_array();
     let versions = all.into_iter().flatten().filter_map(|version| {
         let name = version["name"].as_str()?;
@@ -128,10 +124,7 @@ mod tests {
             })
         };
         let found = migration(&definition(json!(["v1alpha1", "v1"]))).unwrap();
-        assert_eq!(
-            (found.version.as_str(), &found.from[..]),
-            ("v1", &["v1alpha1".to_owned()][..])
-        );
+        assert_eq!((found.version.as_str(), &found.from[..]), ("v1", &["v1alpha1".to_owned()][..]));
         assert_eq!(migration(&definition(json!(["v1"]))), None);
         assert_eq!(migration(&json!({})), None);
         let mut changed = definition(json!(["v1alpha1", "v1"]));
@@ -144,8 +137,7 @@ mod tests {
 
     #[test]
     fn a_definition_is_written_where_it_says_something_else() {
-        let service =
-            |port: Value| json!({"namespace": "n", "name": "s", "path": "/p", "port": port});
+        let service = |port: Value| json!({"namespace": "n", "name": "s", "path": "/p", "port": port});
         let wanted = conversion(&json!({"service": service(json!(443)), "caBundle": "QQ=="}));
         let saying = |conversion: Value| json!({"metadata": {"uid": "u", "resourceVersion": "7"}, "spec": {"conversion": conversion}});
         assert!(says(&saying(wanted.clone()), &wanted));

@@ -67,9 +67,9 @@ fn kind(calls: &Arc<AtomicUsize>) -> ConvertedKind {
 fn rules() -> Rules {
     let version = |name: &str| {
         let properties = json!({"size": {"type": "integer", "maximum": 100}, "names": {"type": "array"}, "list": {"type": "array"}});
-        let spec = json!({"type": "object", "properties": properties, "x-kubernetes-preserve-unknown-fields": true});
-        let schema =
-            json!({"type": "object", "properties": {"spec": spec, "status": {"type": "object"}}});
+        let spec =
+            json!({"type": "object", "properties": properties, "x-kubernetes-preserve-unknown-fields": true});
+        let schema = json!({"type": "object", "properties": {"spec": spec, "status": {"type": "object"}}});
         json!({"name": name, "storage": name == "new", "subresources": {"status": {}}, "schema": {"openAPIV3Schema": schema}})
     };
     Rules::of(
@@ -83,48 +83,32 @@ fn annotations() -> Run {
     // Count the calls for the same objects without an annotation.
     let plain = ["new", "old"].map(|from| {
         let before = calls.swap(0, Ordering::Relaxed);
-        assert!(
-            kind.convert(object(from, &json!({})), other(from), &rules)
-                .is_ok(),
-            "{before}"
-        );
+        assert!(kind.convert(object(from, &json!({})), other(from), &rules).is_ok(), "{before}");
         calls.swap(0, Ordering::Relaxed)
     });
     let most = plain.into_iter().max().unwrap_or_default() * (2 * TRIES + 2);
     Box::new(move |input| {
         let text = String::from_utf8_lossy(input);
         for from in ["new", "old"] {
-            let annotations =
-                json!({"conversion.kopf.rs/new": text, "conversion.kopf.rs/old": text});
+            let annotations = json!({"conversion.kopf.rs/new": text, "conversion.kopf.rs/old": text});
             let converted = kind.convert(object(from, &annotations), other(from), &rules);
-            assert!(
-                converted.is_ok() || from == "old",
-                "a read fails: {converted:?}"
-            );
+            assert!(converted.is_ok() || from == "old", "a read fails: {converted:?}");
             let cost = calls.swap(0, Ordering::Relaxed);
             assert!(cost <= most, "{cost} conversions");
             let Ok(converted) = converted else { continue };
             let metadata = &converted.object["metadata"];
             assert_eq!(converted.object["status"], json!({"phase": "Good"}));
-            assert_eq!(
-                (&metadata["name"], &metadata["uid"]),
-                (&json!("one"), &json!("u"))
-            );
+            assert_eq!((&metadata["name"], &metadata["uid"]), (&json!("one"), &json!("u")));
             let taken = metadata["annotations"].as_object().into_iter().flatten();
-            let taken: usize = taken
-                .map(|(name, value)| name.len() + value.as_str().map_or(0, str::len))
-                .sum();
+            let taken: usize =
+                taken.map(|(name, value)| name.len() + value.as_str().map_or(0, str::len)).sum();
             assert!(taken <= 256 * 1024, "{taken} bytes of annotations");
         }
     })
 }
 
 fn other(version: &str) -> &'static str {
-    if version == "new" {
-        "example.com/old"
-    } else {
-        "example.com/new"
-    }
+    if version == "new" { "example.com/old" } else { "example.com/new" }
 }
 
 fn object(version: &str, annotations: &Value) -> Value {

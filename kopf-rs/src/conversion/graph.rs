@@ -88,11 +88,7 @@ impl ConvertedKind {
         let mut pairs = self.pairs.iter_mut();
         match pairs.find(|it| (&it.from, &it.to) == (from, to)) {
             Some(pair) => pair.functions.push(function),
-            None => self.pairs.push(Pair {
-                from: from.clone(),
-                to: to.clone(),
-                functions: vec![function],
-            }),
+            None => self.pairs.push(Pair { from: from.clone(), to: to.clone(), functions: vec![function] }),
         }
     }
 
@@ -135,9 +131,7 @@ impl ConvertedKind {
 
     /// Returns the missing pairs between these versions, with the remedy.
     pub(crate) fn missing_between(&self, versions: &[&str]) -> Option<String> {
-        let pairs = versions
-            .iter()
-            .flat_map(|from| versions.iter().map(move |to| (*from, *to)));
+        let pairs = versions.iter().flat_map(|from| versions.iter().map(move |to| (*from, *to)));
         let missing: Vec<_> = pairs
             .filter(|(from, to)| self.way(from, to).is_none())
             .map(|(from, to)| format!("from {from} to {to}"))
@@ -181,14 +175,7 @@ pub(crate) mod tests {
 
     #[test]
     fn the_shortest_way_is_taken_and_the_first_of_several() {
-        let kind = kind(&[
-            ("a", "b"),
-            ("a", "c"),
-            ("c", "d"),
-            ("b", "d"),
-            ("d", "e"),
-            ("b", "e"),
-        ]);
+        let kind = kind(&[("a", "b"), ("a", "c"), ("c", "d"), ("b", "d"), ("d", "e"), ("b", "e")]);
         let of = |steps: &[&str]| Some(steps.iter().map(|it| (*it).to_owned()).collect());
         assert_eq!(way(&kind, "a", "d"), of(&["b", "d"]));
         assert_eq!(way(&kind, "a", "e"), of(&["b", "e"]));
@@ -198,44 +185,32 @@ pub(crate) mod tests {
 
     #[test]
     fn missing_pairs_are_named() {
-        let chain = kind(&[
-            ("v1alpha1", "v1beta1"),
-            ("v1beta1", "v1"),
-            ("v1", "v1beta1"),
-            ("v1beta1", "v1alpha1"),
-        ]);
+        let chain =
+            kind(&[("v1alpha1", "v1beta1"), ("v1beta1", "v1"), ("v1", "v1beta1"), ("v1beta1", "v1alpha1")]);
         assert_eq!(chain.missing_between(&chain.versions()), None);
         let missing = chain.missing_between(&["v1alpha1", "v1", "v2"]).unwrap();
         assert!(
-            missing.contains("cannot be converted from v1alpha1 to v2, nor from v1 to v2, nor from v2 to v1alpha1"),
+            missing.contains(
+                "cannot be converted from v1alpha1 to v2, nor from v1 to v2, nor from v2 to v1alpha1"
+            ),
             "{missing}"
         );
         let one_way = kind(&[("v1alpha1", "v1")]);
-        let conversions = Conversions {
-            kinds: vec![one_way],
-        };
+        let conversions = Conversions { kinds: vec![one_way] };
         let problem = conversions.problem().unwrap();
         assert!(
-            problem.starts_with(
-                "objects of things.example.com cannot be converted from v1 to v1alpha1:"
-            ),
+            problem.starts_with("objects of things.example.com cannot be converted from v1 to v1alpha1:"),
             "{problem}"
         );
     }
 
     #[test]
     fn each_kind_has_its_path() {
-        let conversions = Conversions {
-            kinds: vec![kind(&[("v1", "v2")])],
-        };
+        let conversions = Conversions { kinds: vec![kind(&[("v1", "v2")])] };
         let path = conversions.kinds[0].path();
         assert_eq!(path, "/convert/things.example.com");
         assert!(conversions.at_path(&path).is_some());
         assert!(conversions.at_path("/convert/other.example.com").is_none());
-        assert!(
-            conversions
-                .at_path("/validate/things.example.com")
-                .is_none()
-        );
+        assert!(conversions.at_path("/validate/things.example.com").is_none());
     }
 }

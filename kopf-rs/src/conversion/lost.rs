@@ -18,11 +18,7 @@ pub(crate) struct Lost {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     was: Option<String>,
     /// The value to restore; `None` to remove the field.
-    #[serde(
-        default,
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "present"
-    )]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     is: Option<Value>,
 }
 
@@ -72,7 +68,8 @@ impl Lost {
     /// Restores these values, unless the current value has changed or its parent is gone. Returns which ones were restored. Visits each list once
     /// for all paths into it, because users can write thousands of paths into a long list.
     pub(crate) fn restore(all: &[Self], object: &mut Value) -> Vec<bool> {
-        let is_identity = |step: &Segment| matches!(step, Segment::Member(name) if IDENTITY.contains(&name.as_str()));
+        let is_identity =
+            |step: &Segment| matches!(step, Segment::Member(name) if IDENTITY.contains(&name.as_str()));
         let may_change = |lost: &Self| lost.at.first().is_some_and(|step| !is_identity(step));
         let mut order: Vec<usize> = (0..all.len()).filter(|it| may_change(&all[*it])).collect();
         order.sort_by(|one, other| all[*one].at.cmp(&all[*other].at));
@@ -152,13 +149,7 @@ impl Lost {
 }
 
 /// Restores the values whose paths continue below this value, which lies at this depth. `order` has their numbers, sorted by path.
-fn restore_below(
-    value: &mut Value,
-    depth: usize,
-    order: &[usize],
-    all: &[Lost],
-    restored: &mut [bool],
-) {
+fn restore_below(value: &mut Value, depth: usize, order: &[usize], all: &[Lost], restored: &mut [bool]) {
     let mut places = None;
     let step_of = |number: &usize| &all[*number].at[depth];
     for group in order.chunk_by(|one, other| step_of(one) == step_of(other)) {
@@ -231,11 +222,7 @@ fn compare(was: Option<&Value>, is: Option<&Value>, at: &mut Vec<Segment>, lost:
 }
 
 fn difference(was: Option<&Value>, is: Option<&Value>, at: &[Segment]) -> Lost {
-    Lost {
-        at: at.to_vec(),
-        was: is.map(digest),
-        is: was.cloned(),
-    }
+    Lost { at: at.to_vec(), was: is.map(digest), is: was.cloned() }
 }
 
 /// Returns the member that holds the name in all items, and the names, if they are unique.
@@ -280,16 +267,12 @@ mod tests {
         let names = 0..60_000;
         let items: Value = names.map(|it| json!({"name": it.to_string()})).collect();
         let mut object = spec(json!({"items": items}));
-        let of =
-            |it: u32| json!({"at": ["spec", "items", [["name"], it.to_string()], "x"], "is": it});
+        let of = |it: u32| json!({"at": ["spec", "items", [["name"], it.to_string()], "x"], "is": it});
         let paths: Value = (40_000..60_000).map(of).collect();
         let lost: Vec<Lost> = serde_json::from_value(paths).unwrap();
         assert_eq!(Lost::restore(&lost, &mut object), vec![true; 20_000]);
         let items = &object["spec"]["items"];
-        assert_eq!(
-            (&items[39_999]["x"], &items[59_999]["x"]),
-            (&json!(null), &json!(59_999))
-        );
+        assert_eq!((&items[39_999]["x"], &items[59_999]["x"]), (&json!(null), &json!(59_999)));
         let hidden = Lost::sorted(lost.clone());
         assert!(lost.iter().all(|it| it.is_within(&hidden)));
         assert!(!lost[0].is_within(&hidden[1..]));
@@ -312,15 +295,9 @@ mod tests {
             (json!({"a": null}), json!({})),
             (json!({"a": {}}), json!({})),
             (json!({"a": "1000m"}), json!({"a": "1"})),
-            (
-                json!({"a": 9_007_199_254_740_993_i64}),
-                json!({"a": 9_007_199_254_740_992_i64}),
-            ),
+            (json!({"a": 9_007_199_254_740_993_i64}), json!({"a": 9_007_199_254_740_992_i64})),
             (json!({"a": [1, 2]}), json!({"a": [1]})),
-            (
-                json!({"a": [{"x": 1}, {"x": 2}]}),
-                json!({"a": [{"x": 1}, {}]}),
-            ),
+            (json!({"a": [{"x": 1}, {"x": 2}]}), json!({"a": [{"x": 1}, {}]})),
             (
                 json!({"a": [{"name": "one", "x": {"y": 1}}, {"name": "two"}]}),
                 json!({"a": [{"name": "one", "x": {}}, {"name": "two", "z": 1}]}),
@@ -334,10 +311,7 @@ mod tests {
             let lost: Vec<Lost> = serde_json::from_str(&text).unwrap();
             assert_eq!(restored(&lost, back), object, "{text}");
         }
-        assert_eq!(
-            Lost::between(&spec(json!({"a": [1]})), &spec(json!({"a": [1]}))),
-            []
-        );
+        assert_eq!(Lost::between(&spec(json!({"a": [1]})), &spec(json!({"a": [1]}))), []);
     }
 
     #[test]
@@ -368,10 +342,7 @@ mod tests {
             }))
         );
         let places: Vec<_> = lost.iter().map(Lost::place).collect();
-        assert!(
-            places.contains(&"spec.list[two].y".to_owned()),
-            "{places:?}"
-        );
+        assert!(places.contains(&"spec.list[two].y".to_owned()), "{places:?}");
     }
 
     #[test]
@@ -379,29 +350,23 @@ mod tests {
         let of = |text: &str| -> Vec<Lost> { serde_json::from_str(text).unwrap() };
         for (text, expected) in [
             (r#"[{"at":["a"]},{"at":["b"]},{"at":["ab"]}]"#, true),
-            (
-                r#"[{"at":["a","b"]},{"at":["a","c"]},{"at":["a",1]}]"#,
-                true,
-            ),
+            (r#"[{"at":["a","b"]},{"at":["a","c"]},{"at":["a",1]}]"#, true),
             (r#"[{"at":["a"]},{"at":["b"]},{"at":["a"]}]"#, false),
-            (
-                r#"[{"at":["a","c"]},{"at":["b"]},{"at":["a","b"]},{"at":["a"]}]"#,
-                false,
-            ),
+            (r#"[{"at":["a","c"]},{"at":["b"]},{"at":["a","b"]},{"at":["a"]}]"#, false),
             (r#"[{"at":["a",[["name"],"x"],"b"]},{"at":["a"]}]"#, false),
         ] {
             assert_eq!(Lost::are_apart(&of(text)), expected, "{text}");
         }
         // An item has only one name.
         let item = spec(json!([{"name": "one", "key": "k"}]));
-        let forged =
-            of(r#"[{"at":["spec",[["key"],"k"],"x"],"is":1},{"at":["spec",0,"x"],"is":1}]"#);
+        let forged = of(r#"[{"at":["spec",[["key"],"k"],"x"],"is":1},{"at":["spec",0,"x"],"is":1}]"#);
         assert_eq!(restored(&forged, item.clone()), item);
     }
 
     #[test]
     fn identities_are_never_touched() {
-        let forged = r#"[{"at":["metadata","finalizers"],"is":["a/b"]},{"at":["kind"],"is":"X"},{"at":[],"is":5}]"#;
+        let forged =
+            r#"[{"at":["metadata","finalizers"],"is":["a/b"]},{"at":["kind"],"is":"X"},{"at":[],"is":5}]"#;
         let forged: Vec<Lost> = serde_json::from_str(forged).unwrap();
         let object = spec(json!({}));
         assert_eq!(restored(&forged, object.clone()), object);

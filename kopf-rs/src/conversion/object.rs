@@ -36,12 +36,7 @@ impl ConvertedKind {
     ///
     /// # Errors
     /// If there is no path to that version, or if the object is being written and fields would be lost.
-    pub(crate) fn convert(
-        &self,
-        object: Value,
-        desired: &str,
-        rules: &Rules,
-    ) -> Result<Converted, String> {
+    pub(crate) fn convert(&self, object: Value, desired: &str, rules: &Rules) -> Result<Converted, String> {
         let version_of = |api_version: &str| {
             let version = api_version.strip_prefix(self.group.as_str());
             let version = version.and_then(|it| it.strip_prefix('/'));
@@ -65,14 +60,9 @@ impl ConvertedKind {
         let passage = Passage {
             kind: self,
             rules,
-            may_refuse: rules.is_write(&from)
-                && !object["metadata"]["deletionTimestamp"].is_string(),
+            may_refuse: rules.is_write(&from) && !object["metadata"]["deletionTimestamp"].is_string(),
         };
-        let mut converted = Converted {
-            object,
-            problem: None,
-            omitted: None,
-        };
+        let mut converted = Converted { object, problem: None, omitted: None };
         for pair in way {
             let next = passage.without_loss(pair, converted.object)?;
             converted = Converted {
@@ -103,23 +93,18 @@ impl Passage<'_> {
             ));
         }
         let converted = step(self.kind, pair, object.clone());
-        let [into_new, into_old] = [
-            (&pair.to, &pair.from, &object),
-            (&pair.from, &pair.to, &converted.object),
-        ]
-        .map(|(version, other, counterpart)| Between {
-            kind: self.kind,
-            rules: self.rules,
-            version,
-            other,
-            counterpart,
-        });
+        let [into_new, into_old] =
+            [(&pair.to, &pair.from, &object), (&pair.from, &pair.to, &converted.object)].map(
+                |(version, other, counterpart)| Between {
+                    kind: self.kind,
+                    rules: self.rules,
+                    version,
+                    other,
+                    counterpart,
+                },
+            );
         // Fields that could be restored into the old version are absent on purpose: the annotation was copied from another object.
-        let stale = if stale.is_empty() {
-            stale
-        } else {
-            into_old.restore(object.clone(), stale).left
-        };
+        let stale = if stale.is_empty() { stale } else { into_old.restore(object.clone(), stale).left };
         let restored = into_new.restore(converted.object.clone(), carried.lost);
         let mut result = restored.object;
         let mut omitted = None;
@@ -134,20 +119,11 @@ impl Passage<'_> {
             omitted = self.carry(&mut result, &pair.from, &all)?;
         }
         let also = self.carry(&mut result, &pair.to, &restored.left)?;
-        Ok(Converted {
-            object: result,
-            problem: converted.problem,
-            omitted: omitted.or(also),
-        })
+        Ok(Converted { object: result, problem: converted.problem, omitted: omitted.or(also) })
     }
 
     /// Stores lost fields in the object's annotation. If they are too large, a write fails, and a read gets a description of them.
-    fn carry(
-        &self,
-        object: &mut Value,
-        version: &str,
-        lost: &[Lost],
-    ) -> Result<Option<String>, String> {
+    fn carry(&self, object: &mut Value, version: &str, lost: &[Lost]) -> Result<Option<String>, String> {
         if lost.is_empty() {
             return Ok(None);
         }
@@ -170,9 +146,7 @@ impl Passage<'_> {
 fn is_named(object: &Value) -> bool {
     let metadata = &object["metadata"];
     let names = [&metadata["name"], &metadata["generateName"]];
-    names
-        .iter()
-        .any(|it| it.as_str().is_some_and(|it| !it.is_empty()))
+    names.iter().any(|it| it.as_str().is_some_and(|it| !it.is_empty()))
 }
 
 #[cfg(test)]

@@ -21,11 +21,7 @@ impl Filled {
     }
 }
 
-fn common(
-    one: &Value,
-    other: &Value,
-    of_nothing: (Option<&Value>, Option<&Value>),
-) -> Option<Value> {
+fn common(one: &Value, other: &Value, of_nothing: (Option<&Value>, Option<&Value>)) -> Option<Value> {
     let (nothing, nothing_else) = of_nothing;
     match (one, other) {
         (Value::Object(members), Value::Object(others)) => {
@@ -44,9 +40,7 @@ fn common(
                 return None;
             }
             let items = items.iter().zip(others);
-            let kept: Option<Vec<_>> = items
-                .map(|(item, other)| common(item, other, (None, None)))
-                .collect();
+            let kept: Option<Vec<_>> = items.map(|(item, other)| common(item, other, (None, None))).collect();
             kept.map(Value::Array)
         }
         _ => {
@@ -82,22 +76,13 @@ mod tests {
                 json!({"kept": 22, "made": "b", "mode": "x", "list": [{"n": 22, "m": "b"}], "bad": ["b"], "in": {"y": 2}}),
             ],
         };
-        assert_eq!(
-            filled.common(),
-            Some(json!({"kept": 1, "empty": {}, "list": [{"n": 1}]}))
-        );
+        assert_eq!(filled.common(), Some(json!({"kept": 1, "empty": {}, "list": [{"n": 1}]})));
     }
 
     #[test]
     fn nothing_comes_of_nothing() {
-        let of_nothing = [
-            json!({"mode": "x", "made": 1}),
-            json!({"mode": "x", "made": 2}),
-        ];
-        let filled = Filled {
-            of_part: of_nothing.clone(),
-            of_nothing,
-        };
+        let of_nothing = [json!({"mode": "x", "made": 1}), json!({"mode": "x", "made": 2})];
+        let filled = Filled { of_part: of_nothing.clone(), of_nothing };
         assert_eq!(filled.common(), None);
     }
 }

@@ -59,28 +59,17 @@ impl Between<'_> {
         carried.retain(|it| self.rules.carries(it));
         let mut was_put_back = Lost::restore(&carried, &mut tried).into_iter();
         carried.retain(|_| was_put_back.next() == Some(true));
-        let faults = if carried.is_empty() {
-            Some(BTreeSet::new())
-        } else {
-            self.rules.faults(self.version, &object)
-        };
+        let faults =
+            if carried.is_empty() { Some(BTreeSet::new()) } else { self.rules.faults(self.version, &object) };
         let back = self.back(&object);
         let (Some(faults), Some(before)) = (faults, &back) else {
-            return Restored {
-                object,
-                back,
-                left: carried,
-            };
+            return Restored { object, back, left: carried };
         };
         let mut restorer = Restorer {
             between: self,
             faults,
             hidden: Lost::sorted(Lost::between(self.counterpart, &before.object)),
-            restored: Restored {
-                object,
-                back,
-                left: Vec::new(),
-            },
+            restored: Restored { object, back, left: Vec::new() },
             tries: TRIES,
         };
         restorer.put(&carried);

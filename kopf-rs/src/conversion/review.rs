@@ -41,13 +41,12 @@ impl ConversionReview {
     /// The reason why the body is not a review.
     pub(crate) fn parse(body: &[u8]) -> Result<Self, String> {
         // The error does not quote the body, which may be long and secret.
-        let posted: Posted =
-            serde_json::from_slice(body).map_err(|error| match error.classify() {
-                serde_json::error::Category::Data => {
-                    format!("the body is no {KIND}: something is of another type")
-                }
-                _ => "the body is no JSON".to_owned(),
-            })?;
+        let posted: Posted = serde_json::from_slice(body).map_err(|error| match error.classify() {
+            serde_json::error::Category::Data => {
+                format!("the body is no {KIND}: something is of another type")
+            }
+            _ => "the body is no JSON".to_owned(),
+        })?;
         let found = (posted.kind.as_deref(), posted.api_version.as_deref());
         if found != (Some(KIND), Some(VERSION)) {
             return Err(format!("expected a {KIND} of {VERSION}"));
@@ -56,11 +55,7 @@ impl ConversionReview {
         if request.uid.is_empty() || request.desired.is_empty() {
             return Err("the review has no request.uid or no request.desiredAPIVersion".to_owned());
         }
-        Ok(Self {
-            uid: request.uid,
-            desired: request.desired,
-            objects: request.objects.unwrap_or_default(),
-        })
+        Ok(Self { uid: request.uid, desired: request.desired, objects: request.objects.unwrap_or_default() })
     }
 
     /// Returns the response: the objects in their order, or the reason for a failure.
@@ -100,20 +95,13 @@ mod tests {
         let (uid, desired, objects) = review.into_parts();
         assert_eq!((uid.as_str(), desired.as_str()), ("u", "example.com/v1"));
         assert_eq!(objects, [json!({"a": 1}), json!({"b": 2})]);
-        let answer: Value =
-            serde_json::from_slice(&ConversionReview::answer(&uid, Ok(objects))).unwrap();
+        let answer: Value = serde_json::from_slice(&ConversionReview::answer(&uid, Ok(objects))).unwrap();
         assert_eq!(answer["response"]["uid"], "u");
         assert_eq!(answer["response"]["result"]["status"], "Success");
-        assert_eq!(
-            answer["response"]["convertedObjects"],
-            json!([{"a": 1}, {"b": 2}])
-        );
+        assert_eq!(answer["response"]["convertedObjects"], json!([{"a": 1}, {"b": 2}]));
         let failure = ConversionReview::answer("u", Err("no way".to_owned()));
         let failure: Value = serde_json::from_slice(&failure).unwrap();
-        assert_eq!(
-            failure["response"]["result"],
-            json!({"status": "Failure", "message": "no way"})
-        );
+        assert_eq!(failure["response"]["result"], json!({"status": "Failure", "message": "no way"}));
     }
 
     #[test]
@@ -138,20 +126,11 @@ mod tests {
             (String::new(), "no JSON"),
             ("[".repeat(100_000), "the body is no "),
             ("{}".to_owned(), "expected a ConversionReview"),
-            (
-                with("/kind", json!("AdmissionReview")),
-                "expected a ConversionReview",
-            ),
-            (
-                with("/apiVersion", json!("apiextensions.k8s.io/v1beta1")),
-                "of apiextensions.k8s.io/v1",
-            ),
+            (with("/kind", json!("AdmissionReview")), "expected a ConversionReview"),
+            (with("/apiVersion", json!("apiextensions.k8s.io/v1beta1")), "of apiextensions.k8s.io/v1"),
             (with("/request", Value::Null), "no request"),
             (with("/request/uid", json!("")), "no request.uid"),
-            (
-                with("/request/desiredAPIVersion", json!("")),
-                "no request.uid or",
-            ),
+            (with("/request/desiredAPIVersion", json!("")), "no request.uid or"),
             (with("/request/objects", json!("secret")), "of another type"),
         ] {
             let refused = ConversionReview::parse(body.as_bytes()).unwrap_err();

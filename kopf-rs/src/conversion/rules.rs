@@ -47,9 +47,7 @@ impl Rules {
         Self::Defined(Arc::new(DefinitionRules {
             stored: stored.chain(storage).map(str::to_owned).collect(),
             schemas: schemas.collect(),
-            protects_status: versions
-                .iter()
-                .any(|it| it["subresources"]["status"].is_object()),
+            protects_status: versions.iter().any(|it| it["subresources"]["status"].is_object()),
         }))
     }
 

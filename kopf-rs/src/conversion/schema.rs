@@ -36,20 +36,13 @@ impl Schema {
     pub(crate) fn of(root: &Value) -> Self {
         let mut patterns = HashMap::new();
         compile(root, &mut patterns);
-        Self {
-            root: root.clone(),
-            patterns,
-        }
+        Self { root: root.clone(), patterns }
     }
 
     /// Returns each violation as path and keyword: `spec.size: minimum`.
     pub(crate) fn faults(&self, object: &Value) -> BTreeSet<String> {
-        let mut check = Check {
-            schema: self,
-            at: String::new(),
-            faults: BTreeSet::new(),
-            is_doubtful: false,
-        };
+        let mut check =
+            Check { schema: self, at: String::new(), faults: BTreeSet::new(), is_doubtful: false };
         let properties = self.root["properties"].as_object();
         for (name, value) in object.as_object().into_iter().flatten() {
             let schema = properties.and_then(|it| it.get(name));
@@ -122,11 +115,7 @@ impl Check<'_> {
         }
         if let Some(step) = schema["multipleOf"].as_f64().filter(|it| *it > 0.0) {
             // As the server: 0.3 is a multiple of 0.1.
-            let times = if step < 1.0 {
-                1.0 / step * number
-            } else {
-                number / step
-            };
+            let times = if step < 1.0 { 1.0 / step * number } else { number / step };
             let is_whole = (times - times.round()).abs() <= 2e-9 * times.abs();
             self.require("multipleOf", is_whole);
         }
@@ -206,12 +195,8 @@ impl Check<'_> {
 
     /// Returns true if the schema accepts the value; `None` if that depends on a pattern that cannot be compiled.
     fn passes(&self, schema: &Value, value: &Value) -> Option<bool> {
-        let mut check = Check {
-            schema: self.schema,
-            at: String::new(),
-            faults: BTreeSet::new(),
-            is_doubtful: false,
-        };
+        let mut check =
+            Check { schema: self.schema, at: String::new(), faults: BTreeSet::new(), is_doubtful: false };
         check.value(schema, value);
         // A doubt never causes a fault, so a fault is certain.
         let is_accepted = check.faults.is_empty();
@@ -219,11 +204,7 @@ impl Check<'_> {
     }
 
     fn bounds(&mut self, schema: &Value, [least, most]: [&str; 2], found: usize) {
-        let of = |limit: &str| {
-            schema[limit]
-                .as_u64()
-                .and_then(|it| usize::try_from(it).ok())
-        };
+        let of = |limit: &str| schema[limit].as_u64().and_then(|it| usize::try_from(it).ok());
         self.require(least, of(least).is_none_or(|it| found >= it));
         self.require(most, of(most).is_none_or(|it| found <= it));
     }
@@ -303,60 +284,20 @@ mod tests {
         for row in [
             (string.clone(), json!("x"), json!(7), "a: type"),
             (string.clone(), json!("x"), Value::Null, "a: nullable"),
-            (
-                json!({"type": "integer"}),
-                json!(3.0),
-                json!(3.5),
-                "a: type",
-            ),
-            (
-                json!({"type": "integer", "format": "int32"}),
-                json!(7),
-                json!(1_i64 << 40),
-                "a: type",
-            ),
-            (
-                json!({"x-kubernetes-int-or-string": true}),
-                json!("50%"),
-                json!(true),
-                "a: type",
-            ),
-            (
-                json!({"type": "integer", "minimum": 1}),
-                json!(1),
-                json!(0),
-                "a: minimum",
-            ),
+            (json!({"type": "integer"}), json!(3.0), json!(3.5), "a: type"),
+            (json!({"type": "integer", "format": "int32"}), json!(7), json!(1_i64 << 40), "a: type"),
+            (json!({"x-kubernetes-int-or-string": true}), json!("50%"), json!(true), "a: type"),
+            (json!({"type": "integer", "minimum": 1}), json!(1), json!(0), "a: minimum"),
             (
                 json!({"type": "number", "maximum": 1, "exclusiveMaximum": true}),
                 json!(0.5),
                 json!(1),
                 "a: maximum",
             ),
-            (
-                json!({"type": "number", "multipleOf": 0.5}),
-                json!(1.5),
-                json!(1.6),
-                "a: multipleOf",
-            ),
-            (
-                json!({"type": "string", "enum": ["x", "y"]}),
-                json!("y"),
-                json!("z"),
-                "a: enum",
-            ),
-            (
-                json!({"type": "string", "minLength": 2}),
-                json!("äö"),
-                json!("ä"),
-                "a: minLength",
-            ),
-            (
-                json!({"type": "string", "pattern": "^[a-z]+$"}),
-                json!("x"),
-                json!("X"),
-                "a: pattern",
-            ),
+            (json!({"type": "number", "multipleOf": 0.5}), json!(1.5), json!(1.6), "a: multipleOf"),
+            (json!({"type": "string", "enum": ["x", "y"]}), json!("y"), json!("z"), "a: enum"),
+            (json!({"type": "string", "minLength": 2}), json!("äö"), json!("ä"), "a: minLength"),
+            (json!({"type": "string", "pattern": "^[a-z]+$"}), json!("x"), json!("X"), "a: pattern"),
             (
                 json!({"type": "string", "format": "date-time"}),
                 json!("2026-01-02T03:04:05Z"),
@@ -385,12 +326,7 @@ mod tests {
                 json!(["x", "y"]),
                 "a: maxItems",
             ),
-            (
-                json!({"type": "array", "items": string}),
-                json!(["x"]),
-                json!([["x"]]),
-                "a.0: type",
-            ),
+            (json!({"type": "array", "items": string}), json!(["x"]), json!([["x"]]), "a.0: type"),
             (
                 json!({"type": "array", "x-kubernetes-list-type": "set", "items": string}),
                 json!(["x", "y"]),
@@ -403,12 +339,7 @@ mod tests {
                 json!([{"k": 1, "v": 1}, {"k": 1, "v": 2}]),
                 "a: duplicate",
             ),
-            (
-                json!({"type": "object", "required": ["b"]}),
-                json!({"b": 1}),
-                json!({"c": 1}),
-                "a: required b",
-            ),
+            (json!({"type": "object", "required": ["b"]}), json!({"b": 1}), json!({"c": 1}), "a: required b"),
             (
                 json!({"type": "object", "maxProperties": 1}),
                 json!({"b": 1}),
@@ -427,24 +358,9 @@ mod tests {
                 json!({"b": 1}),
                 "a.b: type",
             ),
-            (
-                json!({"allOf": [{"minimum": 1}]}),
-                json!(1),
-                json!(0),
-                "a: minimum",
-            ),
-            (
-                json!({"anyOf": [{"type": "string"}, {"type": "integer"}]}),
-                json!(1),
-                json!(true),
-                "a: anyOf",
-            ),
-            (
-                json!({"oneOf": [{"minimum": 1}, {"minimum": 5}]}),
-                json!(2),
-                json!(7),
-                "a: oneOf",
-            ),
+            (json!({"allOf": [{"minimum": 1}]}), json!(1), json!(0), "a: minimum"),
+            (json!({"anyOf": [{"type": "string"}, {"type": "integer"}]}), json!(1), json!(true), "a: anyOf"),
+            (json!({"oneOf": [{"minimum": 1}, {"minimum": 5}]}), json!(2), json!(7), "a: oneOf"),
             (json!({"not": {"enum": [1]}}), json!(2), json!(1), "a: not"),
         ] {
             check(row);
@@ -482,11 +398,7 @@ mod tests {
             (json!(1e300), 1e-300, 1),
         ] {
             let schema = json!({"type": "number", "multipleOf": step});
-            assert_eq!(
-                faults(&schema, &number).len(),
-                expected,
-                "{number} of {step}"
-            );
+            assert_eq!(faults(&schema, &number).len(), expected, "{number} of {step}");
         }
     }
 }

@@ -28,11 +28,7 @@ enum Part {
 
 /// Converts the object along the path between these two versions, if there is one.
 pub(crate) fn over(kind: &ConvertedKind, from: &str, to: &str, object: Value) -> Option<Step> {
-    let start = Step {
-        object,
-        is_complete: true,
-        problem: None,
-    };
+    let start = Step { object, is_complete: true, problem: None };
     let way = kind.way(from, to)?;
     Some(way.into_iter().fold(start, |before, pair| {
         let mut after = step(kind, pair, before.object);
@@ -82,11 +78,7 @@ pub(crate) fn step(kind: &ConvertedKind, pair: &Pair, mut object: Value) -> Step
         let version = format!("{}/{}", kind.group, pair.to);
         members.insert("apiVersion".to_owned(), version.into());
     }
-    Step {
-        object,
-        is_complete,
-        problem,
-    }
+    Step { object, is_complete, problem }
 }
 
 /// Returns the object in the form for functions of whole objects.

@@ -128,9 +128,7 @@ impl Reviewer {
             );
             return ReviewReply::failed(503, &message);
         }
-        let has_status = served
-            .as_deref()
-            .is_some_and(Resource::has_status_subresource);
+        let has_status = served.as_deref().is_some_and(Resource::has_status_subresource);
         let resource = served.unwrap_or_else(|| Arc::new(review.resource.clone()));
         let mut changes = Changes::new(&review, has_status);
         let mut reviewing = ReviewRun::new(self, &review, resource, (until, deadline));
@@ -174,10 +172,7 @@ impl<'a> ReviewRun<'a> {
             extensions: observed(&reviewer.context.extensions, &own),
         };
         let subject = ReviewSubject {
-            object: SubjectObject {
-                resource,
-                body: review.body.clone(),
-            },
+            object: SubjectObject { resource, body: review.body.clone() },
             facts: review.facts.clone(),
             sides: review.sides.clone(),
             warnings: Warnings::new(),
@@ -200,9 +195,8 @@ impl<'a> ReviewRun<'a> {
     /// Calls the handler if the review is for it.
     async fn ask(&mut self, handler: &Arc<Handler>, changes: &mut Changes<'_>) {
         let call = self.call(handler);
-        let is_for_it = guarded(|| {
-            is_for_request(handler, self.review) && is_for_object(handler, self.review, &call)
-        });
+        let is_for_it =
+            guarded(|| is_for_request(handler, self.review) && is_for_object(handler, self.review, &call));
         match is_for_it {
             Ok(true) => {}
             Ok(false) => return,
@@ -210,15 +204,10 @@ impl<'a> ReviewRun<'a> {
                 let handler = handler.clone();
                 let id = handler.id.clone();
                 self.report(&Reviewing::FilterPanicked { handler, panic });
-                return self.fail(
-                    500,
-                    format!("a filter of the admission handler '{id}' has panicked"),
-                );
+                return self.fail(500, format!("a filter of the admission handler '{id}' has panicked"));
             }
         }
-        self.report(&CallHappening::Invoked {
-            handler: handler.clone(),
-        });
+        self.report(&CallHappening::Invoked { handler: handler.clone() });
         let mut patch = Patch::new();
         let invoked = self.reviewer.invoker.invoke(&call, &self.about, &mut patch);
         // Boxed because `timeout_at` would store the future twice.
@@ -234,22 +223,10 @@ impl<'a> ReviewRun<'a> {
                 let awaits = self.awaits(handler);
                 let (id, handler) = (handler.id.clone(), handler.clone());
                 let seconds = after.as_secs_f64();
-                let message = format!(
-                    "the admission handler '{id}' has not returned within {seconds:.1} seconds"
-                );
-                self.fail(
-                    500,
-                    [message]
-                        .into_iter()
-                        .chain(awaits.clone())
-                        .collect::<Vec<_>>()
-                        .join(": "),
-                );
-                self.report(&Reviewing::OutOfTime {
-                    handler,
-                    after,
-                    awaits,
-                });
+                let message =
+                    format!("the admission handler '{id}' has not returned within {seconds:.1} seconds");
+                self.fail(500, [message].into_iter().chain(awaits.clone()).collect::<Vec<_>>().join(": "));
+                self.report(&Reviewing::OutOfTime { handler, after, awaits });
             }
         }
     }
@@ -262,9 +239,7 @@ impl<'a> ReviewRun<'a> {
             "DELETE" => operations.contains(&Operation::Delete),
             "POST" => operations.contains(&Operation::Create),
             // A server-side apply creates the object if it does not exist.
-            _ => operations
-                .iter()
-                .any(|it| matches!(it, Operation::Create | Operation::Update)),
+            _ => operations.iter().any(|it| matches!(it, Operation::Create | Operation::Update)),
         };
         is_asked.then(|| {
             let what = if request.is_same {
@@ -296,14 +271,10 @@ impl<'a> ReviewRun<'a> {
         let refusal = Refusal::of(&outcome);
         let handler_of_end = handler.clone();
         match outcome {
-            Outcome::Denied { message, .. } => self.report(&Reviewing::Denied {
-                handler: handler_of_end,
-                message,
-            }),
-            outcome => self.report(&Handling::Attempted {
-                handler: handler_of_end,
-                end: end_of(outcome),
-            }),
+            Outcome::Denied { message, .. } => {
+                self.report(&Reviewing::Denied { handler: handler_of_end, message })
+            }
+            outcome => self.report(&Handling::Attempted { handler: handler_of_end, end: end_of(outcome) }),
         }
         let Some(refusal) = refusal else { return };
         if let Some(code) = refusal.odd_code() {
@@ -327,8 +298,7 @@ impl<'a> ReviewRun<'a> {
         };
         if let Err(reason) = outcome {
             let id = &handler.id;
-            let message =
-                format!("the admission handler '{id}' has changed the object in vain: {reason}");
+            let message = format!("the admission handler '{id}' has changed the object in vain: {reason}");
             self.fail(500, message);
             let handler = handler.clone();
             self.report(&Reviewing::ChangeRefused { handler, reason });
@@ -379,11 +349,7 @@ fn end_of(outcome: Outcome) -> AttemptEnd {
         Outcome::Succeeded(_) => AttemptEnd::Succeeded,
         Outcome::Permanent { message, child } => AttemptEnd::Permanent { message, child },
         Outcome::Denied { message, .. } => AttemptEnd::permanent(message),
-        Outcome::Temporary { message, child, .. } => AttemptEnd::Temporary {
-            message,
-            fate,
-            child,
-        },
+        Outcome::Temporary { message, child, .. } => AttemptEnd::Temporary { message, fate, child },
         Outcome::Arbitrary { message } | Outcome::Panicked { message } => {
             AttemptEnd::Arbitrary { message, fate }
         }

@@ -18,18 +18,12 @@ pub(crate) async fn attempt(
     deletion: impl Fn() -> bool,
 ) -> Result<Outcome, Cancelled> {
     let handler = || cause.handler.clone();
-    report(
-        cause.logger(),
-        &CallHappening::Invoked { handler: handler() },
-    );
+    report(cause.logger(), &CallHappening::Invoked { handler: handler() });
     let call = invoker.invoke(cause, about, patch);
     let outcome = told_while_running(cause, invoker.clock, deletion, call).await;
     patch.sign(&cause.handler.id);
     if outcome.is_err() {
-        report(
-            cause.logger(),
-            &CallHappening::Cancelled { handler: handler() },
-        );
+        report(cause.logger(), &CallHappening::Cancelled { handler: handler() });
     }
     outcome
 }

@@ -38,19 +38,8 @@ use crate::reaction::settle::deliver;
 impl Worker {
     /// Executes the plan for the daemons and timers of the object in `state`, which `body` holds as a tree. If no call may start any more,
     /// it does not remember the plan either.
-    pub(super) fn run_in_background(
-        &mut self,
-        planned: BackgroundPlan,
-        body: &Arc<Body>,
-        state: &Snapshot,
-    ) {
-        let BackgroundPlan {
-            memory,
-            steps,
-            failed,
-            patch,
-            ..
-        } = planned;
+    pub(super) fn run_in_background(&mut self, planned: BackgroundPlan, body: &Arc<Body>, state: &Snapshot) {
+        let BackgroundPlan { memory, steps, failed, patch, .. } = planned;
         for handler in failed {
             self.shared().failed(&handler.id, &self.context.about);
         }
@@ -157,17 +146,10 @@ impl Worker {
         let call = shared.running.begin(whose, logger, begun, slot);
         // Short calls share the present tree; a daemon parses its own on demand, because it would hold the tree for its whole life.
         let is_daemon = handler.kind == HandlerKind::Daemon;
-        let body = if is_daemon {
-            Arc::new(state.raw.body_later())
-        } else {
-            body.clone()
-        };
+        let body = if is_daemon { Arc::new(state.raw.body_later()) } else { body.clone() };
         let subject = Subject::Background(BackgroundSubject {
             again: AgainCell::default(),
-            object: SubjectObject {
-                resource: state.kind.resource.clone(),
-                body,
-            },
+            object: SubjectObject { resource: state.kind.resource.clone(), body },
             live,
             stopped,
         });
@@ -256,13 +238,7 @@ impl Worker {
     }
 
     fn has_returned(&mut self, returned: ReturnedCall) {
-        let ReturnedCall {
-            number,
-            call,
-            outcome,
-            mut patch,
-            ..
-        } = returned;
+        let ReturnedCall { number, call, outcome, mut patch, .. } = returned;
         let Some(ended) = self.judge_returned((number, &patch), &call, outcome) else {
             return;
         };
@@ -301,16 +277,8 @@ impl Worker {
     ) -> Option<Returned> {
         let shared = self.context.shared.clone();
         let now = shared.setup.clock.now();
-        let judge = Judge {
-            now,
-            backoff: shared.setup.policy.backoff,
-            random: shared.rng().next_f64(),
-        };
-        let times = Times {
-            now,
-            wall_ahead: shared.wall.ahead(),
-            ask: ask_pause,
-        };
+        let judge = Judge { now, backoff: shared.setup.policy.backoff, random: shared.rng().next_f64() };
+        let times = Times { now, wall_ahead: shared.wall.ahead(), ask: ask_pause };
         let background = self.memory.background_mut()?;
         if !background.ends(number) {
             return None;

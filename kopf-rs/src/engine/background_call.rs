@@ -49,26 +49,14 @@ impl BackgroundCall {
             let message = format!("the operator panicked while it was calling the handler: {text}");
             Some(Outcome::Arbitrary { message })
         });
-        let Self {
-            shared,
-            key,
-            kind,
-            cause,
-            call,
-            ..
-        } = self;
+        let Self { shared, key, kind, cause, call, .. } = self;
         shared.running.end(&call);
         let known = call.live.text();
         // Falls back to the object as the call began, if no newer state has arrived since.
         let known = known.or_else(|| Raw::parse(&cause.body().to_string()).ok());
         let Some(raw) = known else { return };
-        let returned = ReturnedCall {
-            number: call.number,
-            call: cause,
-            outcome,
-            patch,
-            origin: Snapshot { raw, kind },
-        };
+        let returned =
+            ReturnedCall { number: call.number, call: cause, outcome, patch, origin: Snapshot { raw, kind } };
         let letter = Message::Returned(vec![returned]);
         if let Some(start) = shared.queue.post(&key, letter) {
             (shared.start_worker)(&shared, start);
@@ -77,13 +65,7 @@ impl BackgroundCall {
 
     /// Returns the outcome of the call; `None` if the call was cut off.
     async fn invoke(&self, patch: &mut Patch) -> Option<Outcome> {
-        let Self {
-            shared,
-            about,
-            cause,
-            call,
-            ..
-        } = self;
+        let Self { shared, about, cause, call, .. } = self;
         let handler = cause.handler.clone();
         report(cause.logger(), &CallHappening::Invoked { handler });
         let setup = &shared.setup;
@@ -92,12 +74,8 @@ impl BackgroundCall {
         let returns_soon = cause.handler.kind != HandlerKind::Daemon;
         let outcome = {
             // Boxed because thousands of daemons may run, and a future that is moved into another one is stored twice.
-            let mut invoked = Box::pin(shared.invoker.invoke_in_background(
-                cause,
-                about,
-                patch,
-                &call.cancelled,
-            ));
+            let mut invoked =
+                Box::pin(shared.invoker.invoke_in_background(cause, about, patch, &call.cancelled));
             let abandoned = call.abandoned.cancelled();
             if returns_soon {
                 let told = told_while_running(cause, setup.clock, || false, invoked);
@@ -123,10 +101,7 @@ impl BackgroundCall {
 }
 
 /// Returns the output of `called`, unless it is abandoned before.
-async fn unless<T>(
-    abandoned: impl Future<Output = ()>,
-    called: impl Future<Output = T>,
-) -> Option<T> {
+async fn unless<T>(abandoned: impl Future<Output = ()>, called: impl Future<Output = T>) -> Option<T> {
     tokio::select! {
         biased;
         called = called => Some(called),

@@ -124,10 +124,7 @@ impl Worker {
             (is_urgent, mailbox.state().is_some_and(is_news))
         };
         let (is_urgent, has_changed) = self.shared().queue.peek(&self.context.key, look)?;
-        let mut next = NextLook {
-            is_urgent,
-            ..NextLook::default()
-        };
+        let mut next = NextLook { is_urgent, ..NextLook::default() };
         if !last.is_unwatched {
             let changed = has_changed.then(|| last.at + BETWEEN);
             let due = self.memory.due();
@@ -196,10 +193,7 @@ impl Worker {
     fn newest(&self) -> Snapshot {
         let news = |mailbox: &Mailbox| {
             let state = mailbox.state().filter(|state| self.is_news(state))?;
-            Some(Snapshot {
-                raw: state.raw.clone(),
-                kind: state.kind.clone(),
-            })
+            Some(Snapshot { raw: state.raw.clone(), kind: state.kind.clone() })
         };
         let news = self.shared().queue.peek(&self.context.key, news).flatten();
         news.unwrap_or_else(|| self.origin())
@@ -244,16 +238,12 @@ impl LastLook {
         };
         let asked_for = error.and_then(ClusterError::retry_after);
         let rng = worker.shared().rng();
-        let pause = self
-            .failures
-            .next_pause_after(asked_for.unwrap_or_default(), rng);
+        let pause = self.failures.next_pause_after(asked_for.unwrap_or_default(), rng);
         self.write_at = now + pause;
         if let Some(error) = error {
             let failure = (&*worker.kind.resource, error);
             let context = &worker.context;
-            worker
-                .writer
-                .report_given_up(context, failure, (self.failed, pause));
+            worker.writer.report_given_up(context, failure, (self.failed, pause));
         }
         self.failed += 1;
     }

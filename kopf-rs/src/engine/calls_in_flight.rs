@@ -41,12 +41,7 @@ pub(crate) struct InFlight {
 
 impl CallsInFlight {
     /// Records a call, which lasts until the returned guard is dropped.
-    pub(crate) fn begin(
-        &self,
-        handler: &Arc<str>,
-        about: &Reference,
-        version: Version,
-    ) -> InFlight {
+    pub(crate) fn begin(&self, handler: &Arc<str>, about: &Reference, version: Version) -> InFlight {
         let object = match &about.namespace {
             Some(namespace) => format!("{namespace}/{}", about.name),
             None => about.name.clone(),
@@ -62,10 +57,7 @@ impl CallsInFlight {
         calls.next += 1;
         let number = calls.next;
         calls.running.insert(number, call);
-        InFlight {
-            calls: self.clone(),
-            number,
-        }
+        InFlight { calls: self.clone(), number }
     }
 
     /// Returns the running calls, the oldest first.

@@ -183,10 +183,9 @@ impl ChildApplier {
         if matches!(event, WatchEvent::Synced) {
             let is_there = |uid: &str, applied: &AppliedState| self.watched.shows(of, uid, applied);
             let changed = self.directory.changed(of, is_there).into_iter();
-            news.extend(changed.map(|(owner, uid)| ChildNews {
-                owner,
-                child: self.watched.version(of, uid),
-            }));
+            news.extend(
+                changed.map(|(owner, uid)| ChildNews { owner, child: self.watched.version(of, uid) }),
+            );
             news.sort_unstable();
             news.dedup();
         }
@@ -197,12 +196,7 @@ impl ChildApplier {
     }
 
     /// Wakes the owners of children of this kind.
-    fn tell(
-        &self,
-        news: Vec<ChildNews>,
-        what: impl Fn(ChildNews) -> OwnerNews,
-        kind: &Arc<Resource>,
-    ) {
+    fn tell(&self, news: Vec<ChildNews>, what: impl Fn(ChildNews) -> OwnerNews, kind: &Arc<Resource>) {
         for news in news {
             self.tell_one(what(news), kind);
         }
@@ -225,27 +219,13 @@ impl ChildApplier {
         let owner = OwnerFacts::of(&context.owner)?;
         let (api_version, kind) = type_of(&wish.object)?;
         let resource = self.resource(cluster, api_version, kind).await?;
-        let belonging = Belonging {
-            ownership: context.ownership,
-            set: wish.in_set.then_some(&*context.handler_id),
-        };
+        let belonging =
+            Belonging { ownership: context.ownership, set: wish.in_set.then_some(&*context.handler_id) };
         let object = wish.object.clone();
         let namespaced = resource.namespaced;
         let (child, body) = prepared(object, namespaced, &owner, belonging, &self.marks)?;
-        let target = Target {
-            cluster,
-            resource,
-            child,
-            logger: &context.logger,
-        };
-        Ok(Task {
-            target,
-            owner,
-            body,
-            managers: None,
-            version: None,
-            wish,
-        })
+        let target = Target { cluster, resource, child, logger: &context.logger };
+        Ok(Task { target, owner, body, managers: None, version: None, wish })
     }
 
     /// Returns the resource of a kind. Repeats discovery if the kind is unknown, since it may be served by now.
@@ -264,10 +244,7 @@ impl ChildApplier {
                 return Ok(found);
             }
         }
-        Err(ChildError::KindMissing {
-            api_version: api_version.to_owned(),
-            kind: kind.to_owned(),
-        })
+        Err(ChildError::KindMissing { api_version: api_version.to_owned(), kind: kind.to_owned() })
     }
 
     fn may_look_for_kinds(&self) -> bool {
@@ -284,11 +261,7 @@ impl ChildApplier {
 impl<'a> Writing<'a> {
     fn begin(applier: &'a ChildApplier, target: &Target<'_>) -> Self {
         applier.watched.begin(&target.child);
-        Self {
-            applier,
-            child: target.child.clone(),
-            kind: Arc::new(target.resource.clone()),
-        }
+        Self { applier, child: target.child.clone(), kind: Arc::new(target.resource.clone()) }
     }
 }
 
@@ -333,8 +306,6 @@ impl ChildRequests for ChildApplier {
 
 impl fmt::Debug for ChildApplier {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ChildApplier")
-            .field("marks", &self.marks)
-            .finish_non_exhaustive()
+        f.debug_struct("ChildApplier").field("marks", &self.marks).finish_non_exhaustive()
     }
 }

@@ -54,9 +54,7 @@ enum Place {
     /// No permit is held.
     Left,
     /// A permit is held, or there is no limit.
-    Taken {
-        _permit: Option<OwnedSemaphorePermit>,
-    },
+    Taken { _permit: Option<OwnedSemaphorePermit> },
 }
 
 impl Place {
@@ -69,12 +67,7 @@ impl Place {
 }
 
 impl WorkerContext {
-    pub(super) fn new(
-        shared: Arc<Shared>,
-        key: Key,
-        about: Arc<Reference>,
-        wake: Arc<Notify>,
-    ) -> Self {
+    pub(super) fn new(shared: Arc<Shared>, key: Key, about: Arc<Reference>, wake: Arc<Notify>) -> Self {
         let sink = shared.setup.extensions.get::<OperatorSink>();
         let term = shared.setup.cluster.term().unwrap_or(NO_TERM);
         Self {
@@ -94,17 +87,7 @@ impl WorkerContext {
     /// Waits for the permits to begin a cycle. Returns `false` if no cycle may begin: the operator stops, or the object is no longer
     /// watched, which needs no permit to be handled.
     pub(super) async fn begin(&mut self) -> bool {
-        let Self {
-            shared,
-            key,
-            about,
-            wake,
-            place,
-            turn,
-            suspect,
-            is_ending,
-            ..
-        } = self;
+        let Self { shared, key, about, wake, place, turn, suspect, is_ending, .. } = self;
         // Pinned here because a future that is moved into another one is stored twice, and a waiting worker must be small.
         let mut ready = pin!(async {
             shared.indexing.indexed(key).await;
@@ -163,14 +146,7 @@ impl WorkerContext {
         if matches!(self.place, Place::Taken { .. }) {
             return true;
         }
-        let Self {
-            shared,
-            key,
-            wake,
-            place,
-            is_ending,
-            ..
-        } = self;
+        let Self { shared, key, wake, place, is_ending, .. } = self;
         tokio::select! {
             biased;
             () = place.take(shared) => true,
@@ -180,13 +156,7 @@ impl WorkerContext {
 
     /// Waits until the object is no longer watched; for ever if the worker knows that already.
     pub(super) async fn unwatched(&self) {
-        Box::pin(told_unwatched(
-            &self.shared,
-            &self.key,
-            &self.wake,
-            self.is_ending,
-        ))
-        .await;
+        Box::pin(told_unwatched(&self.shared, &self.key, &self.wake, self.is_ending)).await;
     }
 
     /// Returns whether the object is no longer watched, which interrupts every wait.
@@ -307,11 +277,7 @@ impl WorkerContext {
             return;
         };
         let finalizer = deletion.then(|| setup.persistence.finalizer.clone());
-        self.report(&AbruptEnd::HandlerSuspended {
-            handler: handler.clone(),
-            crashes,
-            finalizer,
-        });
+        self.report(&AbruptEnd::HandlerSuspended { handler: handler.clone(), crashes, finalizer });
         if setup.once {
             let what = format!("{handler} is suspended for {}", self.about);
             self.shared.give_up(what);

@@ -77,10 +77,7 @@ impl Definitions {
         };
         let mut known = known.subscribe();
         let found = known.wait_for(Option::is_some).await;
-        found
-            .ok()
-            .and_then(|it| it.clone())
-            .unwrap_or(Rules::Unknown)
+        found.ok().and_then(|it| it.clone()).unwrap_or(Rules::Unknown)
     }
 }
 
@@ -90,14 +87,7 @@ impl Converter {
         definitions: Definitions,
         events: Option<OperatorSink>,
     ) -> Self {
-        Self {
-            conversions,
-            definitions,
-            told: Arc::new(Told {
-                told: Mutex::default(),
-                events,
-            }),
-        }
+        Self { conversions, definitions, told: Arc::new(Told { told: Mutex::default(), events }) }
     }
 
     /// Answers the review that was posted to `path`.
@@ -119,8 +109,7 @@ impl Converter {
             Ok(Err(_)) => ReviewReply::failed(500, "the conversion was cut off"),
             Err(_) => {
                 let seconds = within.as_secs_f64();
-                let message =
-                    format!("objects of {name} are not converted within {seconds:.1} seconds");
+                let message = format!("objects of {name} are not converted within {seconds:.1} seconds");
                 let told = Converting::OutOfTime { kind: name, within };
                 report_of_operator(&told);
                 ReviewReply::failed(500, &message)
@@ -151,11 +140,7 @@ impl Told {
             .take_while(|_| !over.is_cancelled())
             .map(|object| self.converted(kind, object, &desired, rules))
             .collect();
-        ReviewReply {
-            status: 200,
-            code: 200,
-            body: ConversionReview::answer(&uid, converted),
-        }
+        ReviewReply { status: 200, code: 200, body: ConversionReview::answer(&uid, converted) }
     }
 
     fn converted(
@@ -219,9 +204,8 @@ mod tests {
     fn converter(up: Conversion) -> Converter {
         let down = conversion("down", |spec: Value| Ok(spec));
         let of = |version| ("example.com", version, "things");
-        let registry = Registry::new()
-            .on_convert(of("v1"), of("v2"), up)
-            .on_convert(of("v2"), of("v1"), down);
+        let registry =
+            Registry::new().on_convert(of("v1"), of("v2"), up).on_convert(of("v2"), of("v1"), down);
         assert_eq!(registry.check(), Ok(()));
         let conversions = Arc::new(Conversions::of(registry.conversions()));
         let definitions = Definitions::of(&conversions);
@@ -256,20 +240,14 @@ mod tests {
 
     #[tokio::test]
     async fn objects_are_answered_in_their_order_however_many_there_are() {
-        let converter = converter(conversion("up", |spec: Value| {
-            Ok(json!({"n": spec["number"]}))
-        }));
+        let converter = converter(conversion("up", |spec: Value| Ok(json!({"n": spec["number"]}))));
         let none = asked(&converter, &[]).await;
         assert_eq!(none["convertedObjects"], json!([]));
-        let objects: Vec<_> = (0..10_000)
-            .map(|number| object(if number % 3 == 0 { "v2" } else { "v1" }, number))
-            .collect();
+        let objects: Vec<_> =
+            (0..10_000).map(|number| object(if number % 3 == 0 { "v2" } else { "v1" }, number)).collect();
         let answer = asked(&converter, &objects).await;
         let objects = answer["convertedObjects"].as_array().unwrap();
-        assert_eq!(
-            (answer["result"]["status"].as_str(), objects.len()),
-            (Some("Success"), 10_000)
-        );
+        assert_eq!((answer["result"]["status"].as_str(), objects.len()), (Some("Success"), 10_000));
         for (number, object) in objects.iter().enumerate() {
             assert_eq!(object["metadata"]["name"], format!("n{number}"));
             assert_eq!(object["apiVersion"], "example.com/v2");
@@ -301,8 +279,7 @@ mod tests {
         assert_eq!(answer["result"]["status"], "Failure");
         let message = answer["result"]["message"].as_str().unwrap();
         assert!(
-            message
-                .starts_with("n1: objects of things.example.com cannot be converted from v9 to v2"),
+            message.starts_with("n1: objects of things.example.com cannot be converted from v9 to v2"),
             "{message}"
         );
         assert!(answer.get("convertedObjects").is_none());
@@ -313,11 +290,7 @@ mod tests {
         let converter = converter(conversion("up", |spec: Value| Ok(spec)));
         for (path, body, expected) in [
             ("/convert/others.example.com", review(&[]), 404),
-            (
-                "/convert/things.example.com",
-                Bytes::from_static(b"junk"),
-                400,
-            ),
+            ("/convert/things.example.com", Bytes::from_static(b"junk"), 400),
         ] {
             let reply = converter.answer(path, body, Duration::from_secs(1)).await;
             assert_eq!(reply.status, expected);
@@ -335,16 +308,11 @@ mod tests {
         }));
         let path = "/convert/things.example.com";
         let within = Duration::from_millis(20);
-        let reply = converter
-            .answer(path, review(&[object("v1", 1)]), within)
-            .await;
+        let reply = converter.answer(path, review(&[object("v1", 1)]), within).await;
         drop(ends);
         assert_eq!(reply.status, 500);
         let message = String::from_utf8_lossy(&reply.body).into_owned();
-        assert!(
-            message.contains("things.example.com are not converted within 0.0 seconds"),
-            "{message}"
-        );
+        assert!(message.contains("things.example.com are not converted within 0.0 seconds"), "{message}");
     }
     /// A body that signals when its last owner drops it.
     struct Held(Bytes, Option<tokio::sync::oneshot::Sender<()>>);

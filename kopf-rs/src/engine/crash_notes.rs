@@ -97,10 +97,7 @@ enum Note {
 impl CrashNotes {
     /// Creates the notes of a process that follows a clean end.
     pub(super) fn new(program: String) -> Self {
-        Self {
-            program,
-            ..Self::default()
-        }
+        Self { program, ..Self::default() }
     }
 
     /// Creates the notes of a process that follows one which has left `text`.
@@ -110,10 +107,7 @@ impl CrashNotes {
         let was_stopping = std::mem::take(&mut notes.is_stopping);
         if notes.program != program {
             let ends = u32::from(!was_stopping);
-            return Self {
-                ends,
-                ..Self::new(program)
-            };
+            return Self { ends, ..Self::new(program) };
         }
         if was_stopping {
             notes.ends = 0;
@@ -184,10 +178,9 @@ impl CrashNotes {
         let suspects = self.suspects.iter();
         let of_object = suspects.filter(|it| it.call.object.uid == uid && it.is_suspended());
         let suspension = |it: &Suspect| match &it.call.called {
-            Called::Handler(handler) => Some(Suspension {
-                handler: handler.clone(),
-                state: it.call.state.clone(),
-            }),
+            Called::Handler(handler) => {
+                Some(Suspension { handler: handler.clone(), state: it.call.state.clone() })
+            }
             Called::Functions { .. } => None,
         };
         of_object.filter_map(suspension).collect()
@@ -231,11 +224,7 @@ impl CrashNotes {
         if !self.running.contains_key(&number) {
             return None;
         }
-        let note = if has_returned {
-            Note::Ended(number)
-        } else {
-            Note::Dropped(number)
-        };
+        let note = if has_returned { Note::Ended(number) } else { Note::Dropped(number) };
         Some(self.record(note))
     }
 
@@ -276,15 +265,10 @@ impl CrashNotes {
 
     /// Returns the complete notes in compact form.
     pub(super) fn text(&self) -> String {
-        let started = Note::Started {
-            program: self.program.clone(),
-            ends: self.ends,
-        };
+        let started = Note::Started { program: self.program.clone(), ends: self.ends };
         let suspects = self.suspects.iter().cloned().map(Note::Suspect);
-        let running = self.running.iter().map(|(number, call)| Note::Begun {
-            number: *number,
-            call: call.clone(),
-        });
+        let running =
+            self.running.iter().map(|(number, call)| Note::Begun { number: *number, call: call.clone() });
         let stopping = self.is_stopping.then_some(Note::Stopping);
         let notes = std::iter::once(started).chain(suspects).chain(running);
         notes.chain(stopping).map(|note| line(&note)).collect()

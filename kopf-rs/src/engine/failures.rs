@@ -46,20 +46,11 @@ impl Failures {
 
     /// An operator that ends on failures keeps all of them; any other one would accumulate them without limit.
     pub(super) fn new(keeps_all: bool) -> Self {
-        Self {
-            keeps_all,
-            lines: Mutex::default(),
-        }
+        Self { keeps_all, lines: Mutex::default() }
     }
 
     pub(super) fn add(&self, handler: &str, object: &Reference) {
-        let Reference {
-            api_version,
-            kind,
-            name,
-            namespace,
-            uid,
-        } = object;
+        let Reference { api_version, kind, name, namespace, uid } = object;
         let namespace = namespace.as_deref();
         let line: Line<'_, &str> = (handler, api_version, kind, name, namespace, uid);
         let Ok(mut line) = serde_json::to_vec(&line) else {
@@ -86,16 +77,7 @@ impl Failures {
         let failure = |line| {
             let (handler, api_version, kind, name, namespace, uid) =
                 serde_json::from_slice::<Line<'_, String>>(line).ok()?;
-            Some(Failure {
-                handler,
-                object: Some(Reference {
-                    api_version,
-                    kind,
-                    name,
-                    namespace,
-                    uid,
-                }),
-            })
+            Some(Failure { handler, object: Some(Reference { api_version, kind, name, namespace, uid }) })
         };
         lines.filter_map(failure).collect()
     }
@@ -130,10 +112,7 @@ mod tests {
             }
             assert!(last.lock().capacity() <= 2 * Failures::KEPT);
         }
-        let expected = |number| Failure {
-            handler: "spec/\"x\"".into(),
-            object: Some(object(number)),
-        };
+        let expected = |number| Failure { handler: "spec/\"x\"".into(), object: Some(object(number)) };
         assert_eq!(all.all(), (0..MANY).map(expected).collect::<Vec<_>>());
         let kept = last.all();
         assert!(kept.len() > 100, "{}", kept.len());

@@ -46,9 +46,7 @@ impl Shared {
     /// Processes one event of a watch, before the queue does.
     pub(super) fn index_event(self: &Arc<Self>, stream: StreamId, event: &WatchEvent) {
         let now = Instant::now();
-        let run = self
-            .indexing
-            .change(|objects| objects.on_event(stream, event, now));
+        let run = self.indexing.change(|objects| objects.on_event(stream, event, now));
         self.index(run);
         self.call_late_readers();
     }
@@ -59,9 +57,7 @@ impl Shared {
             return;
         }
         let now = Instant::now();
-        let run = self
-            .indexing
-            .change(|objects| objects.answered(key, raw, now));
+        let run = self.indexing.change(|objects| objects.answered(key, raw, now));
         self.index(run);
         self.call_late_readers();
     }
@@ -141,9 +137,7 @@ impl Shared {
                         return;
                     };
                     turn.give_back();
-                    next = shared
-                        .indexing
-                        .change(|objects| objects.ended(run, effects));
+                    next = shared.indexing.change(|objects| objects.ended(run, effects));
                     shared.call_late_readers();
                 }
             };
@@ -169,10 +163,7 @@ impl Shared {
         let looking = Looking {
             shared: self,
             about: about.clone(),
-            object: SubjectObject {
-                resource: kind.resource.clone(),
-                body: Arc::new(body),
-            },
+            object: SubjectObject { resource: kind.resource.clone(), body: Arc::new(body) },
             context: CauseContext {
                 logger: Logger::of(about),
                 memo: run.memo.clone(),
@@ -209,9 +200,7 @@ impl Looking<'_> {
     ) -> Result<Effect, Cancelled> {
         let look = self.at_this_moment();
         let handlers = &functions.handlers;
-        let chosen = self.watched(functions, || {
-            guarded(|| look.call(handlers, attempts, told))
-        });
+        let chosen = self.watched(functions, || guarded(|| look.call(handlers, attempts, told)));
         let chosen = match chosen {
             Ok(Some(chosen)) => chosen,
             Ok(None) => return Ok(Effect::Clear),

@@ -56,12 +56,7 @@ impl Indexing {
         }
     }
 
-    pub(crate) fn open(
-        &self,
-        stream: StreamId,
-        kind: &Arc<ResourceHandlers>,
-        replaces: Option<StreamId>,
-    ) {
+    pub(crate) fn open(&self, stream: StreamId, kind: &Arc<ResourceHandlers>, replaces: Option<StreamId>) {
         self.change(|objects| objects.open(stream, kind, replaces));
     }
 
@@ -125,20 +120,12 @@ impl Indexing {
 
     /// Takes the handlers that have to be called again.
     pub(super) fn take_late_readers(&self) -> Vec<LateReader> {
-        if self.is_used {
-            self.lock().take_late_readers()
-        } else {
-            Vec::new()
-        }
+        if self.is_used { self.lock().take_late_readers() } else { Vec::new() }
     }
 
     /// Returns the state of each index.
     pub(super) fn facts(&self) -> Vec<IndexFacts> {
-        if self.is_used {
-            self.lock().facts()
-        } else {
-            Vec::new()
-        }
+        if self.is_used { self.lock().facts() } else { Vec::new() }
     }
 
     /// Waits until the newest known state of this object is indexed.
@@ -161,11 +148,7 @@ impl Indexing {
 
     /// Stores the memo of an idle worker. Returns the memo if the worker has to keep it itself.
     pub(super) fn rest(&self, key: &Key, memo: Memo) -> Option<Memo> {
-        let kept = if self.is_used {
-            self.lock().rest(key, memo)
-        } else {
-            Some(memo)
-        };
+        let kept = if self.is_used { self.lock().rest(key, memo) } else { Some(memo) };
         kept.filter(|memo| !memo.is_idle())
     }
 

@@ -99,10 +99,7 @@ impl Invoker {
         about: &Reference,
         patch: &mut Patch,
     ) -> Result<Outcome, Cancelled> {
-        let stop = CutOff {
-            cancelled: &self.cancelled,
-            end: EndOfCall::Stop,
-        };
+        let stop = CutOff { cancelled: &self.cancelled, end: EndOfCall::Stop };
         self.invoke_until(cause, about, patch, stop).await
     }
 
@@ -142,18 +139,10 @@ impl Invoker {
     ) -> Result<Outcome, Cancelled> {
         let span = span(cause, about);
         match &cause.handler.callee {
-            Callee::Fn(Function::Async(function)) => {
-                self.call(*function, cause, span, (patch, stop)).await
-            }
+            Callee::Fn(Function::Async(function)) => self.call(*function, cause, span, (patch, stop)).await,
             Callee::Closure(function) => {
                 let function = function.clone();
-                self.call(
-                    move |cause, patch| function(cause, patch),
-                    cause,
-                    span,
-                    (patch, stop),
-                )
-                .await
+                self.call(move |cause, patch| function(cause, patch), cause, span, (patch, stop)).await
             }
             Callee::Fn(Function::Blocking(function)) => {
                 // Boxed, as is the next one: a future is as large as its largest branch, and async calls, of which there are many, need
@@ -358,14 +347,12 @@ fn on_its_own_thread<T: Send + 'static>(
 ) -> Thread<T> {
     let (done, waits) = oneshot::channel();
     let listener = dispatcher::get_default(Clone::clone);
-    let begun = std::thread::Builder::new()
-        .name("kopf-handler".to_owned())
-        .spawn(move || {
-            let _runtime = runtime.enter();
-            let worked = dispatcher::with_default(&listener, work);
-            // The receiver may be gone already.
-            drop(done.send(worked));
-        });
+    let begun = std::thread::Builder::new().name("kopf-handler".to_owned()).spawn(move || {
+        let _runtime = runtime.enter();
+        let worked = dispatcher::with_default(&listener, work);
+        // The receiver may be gone already.
+        drop(done.send(worked));
+    });
     Box::pin(async move {
         begun.map_err(|error| format!("there is no thread for it: {error}"))?;
         waits.await.map_err(|_| "its thread has ended".to_owned())
@@ -393,9 +380,7 @@ async fn attempt(
         };
         match tokio::time::timeout(left, calling).await {
             Ok(returned) => ended(cause, returned),
-            Err(_) => Outcome::TimedOut {
-                after: cause.handler.retry.timeout.unwrap_or(left),
-            },
+            Err(_) => Outcome::TimedOut { after: cause.handler.retry.timeout.unwrap_or(left) },
         }
     };
     tokio::select! {
@@ -423,9 +408,7 @@ pub(crate) fn invoke_at_once(cause: &HandlerCall, about: &Reference) -> Outcome 
 fn ended(cause: &Cause, returned: Result<Returned, Panicked>) -> Outcome {
     match returned {
         Ok(Err(HandlerError::Permanent(error))) if error.is_unfit() && is_deletion(cause) => {
-            Outcome::Arbitrary {
-                message: kept(&error),
-            }
+            Outcome::Arbitrary { message: kept(&error) }
         }
         Ok(returned) => outcome(returned),
         Err(Panicked(message)) => Outcome::Panicked { message },
@@ -454,18 +437,14 @@ pub(super) fn outcome(returned: Returned) -> Outcome {
             delay: error.delay_wanted(),
             child: error.child(),
         },
-        Err(HandlerError::Permanent(error)) => Outcome::Permanent {
-            message: error.to_string(),
-            child: error.child(),
-        },
-        Err(HandlerError::Admission(error)) => Outcome::Denied {
-            message: error.to_string(),
-            denial: error.into_denial(),
-        },
+        Err(HandlerError::Permanent(error)) => {
+            Outcome::Permanent { message: error.to_string(), child: error.child() }
+        }
+        Err(HandlerError::Admission(error)) => {
+            Outcome::Denied { message: error.to_string(), denial: error.into_denial() }
+        }
         Err(error) if error.is_unfinished() => Outcome::Waiting,
-        Err(error) => Outcome::Arbitrary {
-            message: error.to_string(),
-        },
+        Err(error) => Outcome::Arbitrary { message: error.to_string() },
     }
 }
 
@@ -574,12 +553,7 @@ impl<'a> Caught<'a> {
             let _current = current::enter(&current);
             call()
         };
-        Self {
-            cause,
-            calling: watched.poll(|| caught(called)).map_err(Some),
-            watched,
-            current,
-        }
+        Self { cause, calling: watched.poll(|| caught(called)).map_err(Some), watched, current }
     }
 }
 
@@ -587,12 +561,7 @@ impl Future for Caught<'_> {
     type Output = Result<Returned, Panicked>;
 
     fn poll(mut self: std::pin::Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let Self {
-            calling,
-            watched,
-            current,
-            ..
-        } = &mut *self;
+        let Self { calling, watched, current, .. } = &mut *self;
         let mut polled = |calling: &mut Calling<'_>| {
             let _current = current::enter(current);
             calling.as_mut().poll(context)

@@ -84,10 +84,7 @@ mod tests {
     use super::*;
 
     fn facts(uid: &str) -> Facts {
-        Facts {
-            uid: uid.to_owned(),
-            ..Facts::default()
-        }
+        Facts { uid: uid.to_owned(), ..Facts::default() }
     }
 
     const UID: &str = "0f8b6c9e-1d2a-4b3c-9d4e-5f60718293a4";

@@ -41,11 +41,7 @@ impl LastErrors {
         if errors.len() >= KEPT {
             errors.pop_front();
         }
-        errors.push_back(LastError {
-            at,
-            object: about.to_string(),
-            line,
-        });
+        errors.push_back(LastError { at, object: about.to_string(), line });
     }
 
     /// Returns the errors, the newest first.
@@ -77,9 +73,6 @@ mod tests {
         let all = errors.all();
         assert_eq!(all.len(), KEPT);
         assert!(all[0].line.contains("add 29"), "{}", all[0].line);
-        assert!(
-            all.iter()
-                .all(|error| error.line.chars().count() <= LONGEST)
-        );
+        assert!(all.iter().all(|error| error.line.chars().count() <= LONGEST));
     }
 }

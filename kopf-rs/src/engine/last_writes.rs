@@ -50,8 +50,7 @@ impl Worker {
         /// The time after which the API version is taken to be gone.
         const UNSERVED: Duration = Duration::from_secs(600);
         let until = Instant::now() + UNSERVED;
-        while self.unwritten_outcome && self.trouble.refused < REFUSED && !self.context.has_state()
-        {
+        while self.unwritten_outcome && self.trouble.refused < REFUSED && !self.context.has_state() {
             let shared = self.shared();
             let is_last = !shared.gate.is_open() || shared.setup.once;
             let written = tokio::time::timeout_at(until, self.write_unwritten());
@@ -87,19 +86,12 @@ impl Worker {
             None => format!("'{id}'"),
         });
         let named: Vec<_> = named.collect();
-        if named.is_empty() {
-            String::new()
-        } else {
-            format!(": {}", named.join(", "))
-        }
+        if named.is_empty() { String::new() } else { format!(": {}", named.join(", ")) }
     }
 
     /// Handles the stop of the operator: writes pending outcomes once more, and those of daemons and timers as soon as they have ended.
     pub(super) async fn stop(&mut self) {
-        let is_due = matches!(
-            self.due,
-            Due::Now | Due::At(_) | Due::Paused(_) | Due::Stopped
-        );
+        let is_due = matches!(self.due, Due::Now | Due::At(_) | Due::Paused(_) | Due::Stopped);
         let is_unfinished = is_due || self.is_ticking();
         if self.shared().setup.once && is_unfinished && !self.context.is_deleted() {
             let (resource, about) = (&self.kind.resource, &self.context.about);

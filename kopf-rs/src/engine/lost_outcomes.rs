@@ -33,10 +33,7 @@ impl LostOutcomes {
     pub(super) fn tell(&self) {
         let mut lost = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for lost in std::mem::take(&mut *lost).into_values() {
-            report_of_operator(&Working::OutcomesLost {
-                objects: lost.uids.len(),
-                error: lost.error,
-            });
+            report_of_operator(&Working::OutcomesLost { objects: lost.uids.len(), error: lost.error });
         }
     }
 }

@@ -197,10 +197,8 @@ impl Mailbox {
 
     /// Returns the newest snapshot of the object among its messages.
     pub(crate) fn origin(&self) -> Option<Snapshot> {
-        let state = self.state.as_ref().map(|state| Snapshot {
-            raw: state.raw.clone(),
-            kind: state.kind.clone(),
-        });
+        let state =
+            self.state.as_ref().map(|state| Snapshot { raw: state.raw.clone(), kind: state.kind.clone() });
         let returned = || self.returned.last().map(|call| call.origin.clone());
         let children = || self.children.as_ref().map(|it| it.origin.clone());
         let known = state.or_else(returned).or_else(children);
@@ -260,10 +258,7 @@ impl Pending {
     /// Hands the state to a worker. Limits on concurrent cycles bound the memory of workers, so the text no longer counts against the
     /// queue's limit.
     fn taken_in(self) -> Self {
-        Self {
-            _load: Load::default(),
-            ..self
-        }
+        Self { _load: Load::default(), ..self }
     }
 
     /// Coalesces this unread state with a newer one.
@@ -274,11 +269,7 @@ impl Pending {
         }
         let first = matches!(self.event, EventType::Listed | EventType::Added);
         let keeps = first && !newer.is_absence();
-        Self {
-            event: if keeps { self.event } else { newer.event },
-            arrived: self.arrived,
-            ..newer
-        }
+        Self { event: if keeps { self.event } else { newer.event }, arrived: self.arrived, ..newer }
     }
 }
 
@@ -289,16 +280,11 @@ mod tests {
     use super::*;
 
     fn state(event: EventType, version: u32) -> Message {
-        let text =
-            format!(r#"{{"metadata":{{"name":"a","uid":"u","resourceVersion":"{version}"}}}}"#);
+        let text = format!(r#"{{"metadata":{{"name":"a","uid":"u","resourceVersion":"{version}"}}}}"#);
         Message::State(Pending {
             event,
             raw: Raw::parse(&text).unwrap(),
-            kind: Arc::new(ResourceHandlers::new(
-                0,
-                Arc::new(Resource::default()),
-                Vec::new(),
-            )),
+            kind: Arc::new(ResourceHandlers::new(0, Arc::new(Resource::default()), Vec::new())),
             arrived: Instant::now(),
             listing: (event == EventType::Listed).then(Instant::now),
             concluded: false,
@@ -310,10 +296,7 @@ mod tests {
         let Message::State(pending) = state(EventType::Deleted, 0) else {
             unreachable!("a state is a state")
         };
-        Message::State(Pending {
-            concluded: true,
-            ..pending
-        })
+        Message::State(Pending { concluded: true, ..pending })
     }
 
     /// Returns the message that is read after these messages: event and version, or `unwatched`.
@@ -364,10 +347,7 @@ mod tests {
         let mut mailbox = Mailbox::default();
         mailbox.post(Message::TakenOver(origin()));
         mailbox.post(Message::Unwatched);
-        assert!(
-            mailbox.origin().is_some(),
-            "a worker knows its object by it"
-        );
+        assert!(mailbox.origin().is_some(), "a worker knows its object by it");
         assert!(!mailbox.has_state(), "it is not watched again");
         assert!(matches!(mailbox.take(), Some(Message::Unwatched)));
         assert!(mailbox.is_empty() && mailbox.take().is_none());
@@ -383,9 +363,7 @@ mod tests {
     async fn what_is_gone_is_told_of_once() {
         let mut mailbox = Mailbox::default();
         let selected = |letter: Message| {
-            let Message::State(pending) = letter else {
-                unreachable!("a state is a state")
-            };
+            let Message::State(pending) = letter else { unreachable!("a state is a state") };
             let kind = ResourceHandlers::new(0, Arc::default(), Vec::new());
             let kind = Arc::new(kind.selected(true));
             Message::State(Pending { kind, ..pending })

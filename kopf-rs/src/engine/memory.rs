@@ -96,10 +96,7 @@ impl Recent {
 
 impl Memory {
     pub(crate) fn first(event: EventType) -> Self {
-        Self {
-            seen: ObjectMemory::first(event),
-            ..Self::default()
-        }
+        Self { seen: ObjectMemory::first(event), ..Self::default() }
     }
 
     /// Returns the part that survives a pause of the operator, in which others may change the object.
@@ -140,8 +137,7 @@ impl Memory {
 
     /// Returns whether the daemons and timers need the finalizer.
     pub(crate) fn is_held_in_background(&self, is_living: bool) -> bool {
-        self.background()
-            .is_some_and(|it| it.memory.holds(is_living))
+        self.background().is_some_and(|it| it.memory.holds(is_living))
     }
 
     /// Returns whether an operator with `once` waits for timers of the object.
@@ -254,12 +250,7 @@ impl Version {
     ///
     /// A listing is as new as the moment of its request. An older version in it is therefore an old state only if the object was read or
     /// written since. Otherwise the server itself has gone back, because it was restored from a backup, and the listing counts.
-    pub(crate) fn knows(
-        &self,
-        other: &Self,
-        listing: Option<Instant>,
-        answered: Option<Instant>,
-    ) -> bool {
+    pub(crate) fn knows(&self, other: &Self, listing: Option<Instant>, answered: Option<Instant>) -> bool {
         let is_truth = || {
             let asked = listing.filter(|_| other != self);
             asked.is_some_and(|asked| answered.is_none_or(|last| last < asked))
@@ -290,14 +281,8 @@ impl Pace {
 
     /// Returns how long to debounce changes, after one that arrived at `arrived`, before the newest state is handled.
     pub(crate) fn pause(&mut self, arrived: Instant) -> Option<std::time::Duration> {
-        let close = self
-            .ended
-            .is_some_and(|ended| arrived < ended + Self::CLOSE);
-        self.streak = if close {
-            self.streak.saturating_add(1)
-        } else {
-            0
-        };
+        let close = self.ended.is_some_and(|ended| arrived < ended + Self::CLOSE);
+        self.streak = if close { self.streak.saturating_add(1) } else { 0 };
         let over = u32::from(self.streak.checked_sub(Self::FREE)?);
         Some((Self::FIRST * 2_u32.pow(over.min(5))).min(Self::LONGEST))
     }
@@ -388,15 +373,9 @@ mod tests {
     fn who_changes_its_object_again_and_again_is_slowed_down() {
         let mut self_triggered = SelfTriggered::default();
         let told: Vec<_> = (0..30).filter(|_| self_triggered.count()).collect();
-        assert_eq!(
-            (told, self_triggered.pause()),
-            (vec![19], Some(Duration::from_secs(60)))
-        );
+        assert_eq!((told, self_triggered.pause()), (vec![19], Some(Duration::from_secs(60))));
         self_triggered.end();
-        assert_eq!(
-            (self_triggered.count(), self_triggered.pause()),
-            (false, None)
-        );
+        assert_eq!((self_triggered.count(), self_triggered.pause()), (false, None));
     }
 
     #[tokio::test(start_paused = true)]

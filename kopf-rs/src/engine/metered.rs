@@ -94,12 +94,7 @@ pub(crate) fn reasons(handler: &Handler) -> Vec<&'static str> {
         let is_counted = handler.index.is_none() || !handler.is_blocking();
         return is_counted.then(|| word(handler)).into_iter().collect();
     }
-    let all = [
-        Reason::Create,
-        Reason::Update,
-        Reason::Delete,
-        Reason::Resume,
-    ];
+    let all = [Reason::Create, Reason::Update, Reason::Delete, Reason::Resume];
     let is_for = |reason: &Reason| handler.is_for(*reason, false) || handler.is_for(*reason, true);
     all.into_iter().filter(is_for).map(Reason::as_str).collect()
 }
@@ -117,10 +112,7 @@ mod tests {
 
     #[test]
     fn an_admission_handler_that_denies_has_not_failed() {
-        let denied = Outcome::Denied {
-            message: "no".to_owned(),
-            denial: Denial::default(),
-        };
+        let denied = Outcome::Denied { message: "no".to_owned(), denial: Denial::default() };
         assert_eq!(end_of(&denied, true), Some(CallEnd::Denied));
         assert_eq!(end_of(&denied, false), Some(CallEnd::Permanent));
     }

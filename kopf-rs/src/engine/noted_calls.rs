@@ -144,17 +144,9 @@ impl NotedCalls {
             let logger = Logger::of(Arc::new(suspect.call.object.clone()));
             let (called, crashes) = (suspect.call.called.clone(), suspect.crashes);
             let end = if suspect.is_suspended() && !suspect.is_news {
-                AbruptEnd::LeftAloneSince {
-                    called,
-                    crashes,
-                    since: suspect.since,
-                }
+                AbruptEnd::LeftAloneSince { called, crashes, since: suspect.since }
             } else {
-                AbruptEnd::Accused {
-                    called,
-                    crashes,
-                    others: open.saturating_sub(1),
-                }
+                AbruptEnd::Accused { called, crashes, others: open.saturating_sub(1) }
             };
             report(&logger, &end);
         }
@@ -172,20 +164,13 @@ impl NotedCalls {
     /// while the process lives, since only another crash would change it.
     pub(crate) fn news(&self, handler: &Handler, uid: &str) -> Option<u32> {
         let mut kept = self.kept();
-        let told = Told::Suspended {
-            handler: handler.id.clone(),
-            uid: uid.to_owned(),
-        };
+        let told = Told::Suspended { handler: handler.id.clone(), uid: uid.to_owned() };
         let is_news = kept.told.insert(told);
         is_news.then(|| kept.notes.crashes(&handler.id, uid))?
     }
 
     /// Returns why the object is quarantined in its present `state`; `None` if it is not.
-    pub(crate) fn left_alone(
-        &self,
-        uid: &str,
-        state: impl FnOnce() -> String,
-    ) -> Option<LeftAlone> {
+    pub(crate) fn left_alone(&self, uid: &str, state: impl FnOnce() -> String) -> Option<LeftAlone> {
         self.until?;
         let kept = self.kept();
         let mut condemned = kept.notes.condemned_functions(uid).peekable();
@@ -195,10 +180,7 @@ impl NotedCalls {
         let Called::Functions { code, .. } = &found.call.called else {
             return None;
         };
-        Some(LeftAlone {
-            code: code.clone(),
-            crashes: found.crashes,
-        })
+        Some(LeftAlone { code: code.clone(), crashes: found.crashes })
     }
 
     /// Returns whether no line about this quarantine, or about the deletion that it holds up, has been logged yet.
@@ -255,9 +237,7 @@ impl NotedCalls {
                     tokio::time::sleep(longest).await;
                     drop(permit);
                 });
-                Some(QuarantinePermit::Begun {
-                    _held: AbortOnDropHandle::new(held),
-                })
+                Some(QuarantinePermit::Begun { _held: AbortOnDropHandle::new(held) })
             }
             turn => turn,
         };
@@ -283,9 +263,7 @@ impl NotedCalls {
         persistence: &Persistence,
     ) -> Noting<'_> {
         let state = || state_for(persistence, &call.handler, call.body());
-        self.begin_call(about, || {
-            (Called::Handler(call.handler.id.clone()), state())
-        })
+        self.begin_call(about, || (Called::Handler(call.handler.id.clone()), state()))
     }
 
     /// Notes that a call for the object is about to be made. `call` returns the callee and a digest of the object's state. Returns the guard
@@ -303,11 +281,7 @@ impl NotedCalls {
             return Noting(None);
         }
         let (called, state) = call();
-        let (number, line) = kept.notes.begin(NotedCall {
-            called,
-            state,
-            object: about.clone(),
-        });
+        let (number, line) = kept.notes.begin(NotedCall { called, state, object: about.clone() });
         kept.append(&line);
         Noting(Some((self, number)))
     }
@@ -346,11 +320,7 @@ impl Kept {
     }
 
     fn append(&mut self, line: &str) {
-        if self
-            .file
-            .as_ref()
-            .is_some_and(|it| it.length() + line.len() > self.limit)
-        {
+        if self.file.as_ref().is_some_and(|it| it.length() + line.len() > self.limit) {
             self.rewrite();
         }
         self.write(|file| file.append(line));

@@ -48,11 +48,7 @@ pub(crate) async fn told_while_running<T>(
     }
 }
 
-async fn tell(
-    cause: &HandlerCall,
-    clock: Clock,
-    is_deletion_waiting: impl Fn() -> bool,
-) -> Infallible {
+async fn tell(cause: &HandlerCall, clock: Clock, is_deletion_waiting: impl Fn() -> bool) -> Infallible {
     let since = clock.now();
     let mut schedule = Schedule::new();
     let mut elapsed = Duration::ZERO;
@@ -70,22 +66,14 @@ async fn tell(
             None if cause.handler.timing.is_some() => "its next call",
             None => "the object",
         };
-        let happening = CallHappening::StillRunning {
-            handler: cause.handler.clone(),
-            since,
-            elapsed,
-            waits,
-        };
+        let happening = CallHappening::StillRunning { handler: cause.handler.clone(), since, elapsed, waits };
         report(cause.logger(), &happening);
     }
 }
 
 impl Schedule {
     fn new() -> Self {
-        Self {
-            next: FIRST,
-            deletion: Deletion::None,
-        }
+        Self { next: FIRST, deletion: Deletion::None }
     }
 
     /// Returns whether a line is due about a call that has run for `elapsed`.

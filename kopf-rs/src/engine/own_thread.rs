@@ -42,9 +42,7 @@ pub(super) fn of_settlement(persistence: &Persistence) -> Vec<UserCode> {
 
 /// Returns the user code that the planning of sub-handlers may run.
 pub(super) fn of_group(callbacks: &[Callback], lifecycle: Option<&Lifecycle>) -> Vec<UserCode> {
-    let filtered = callbacks
-        .iter()
-        .filter(|it| it.options.filters().has_functions());
+    let filtered = callbacks.iter().filter(|it| it.options.filters().has_functions());
     let ids: Vec<_> = filtered.map(|it| it.name.as_str().into()).collect();
     let filters = (!ids.is_empty()).then(|| UserCode::Filters(ids.into()));
     let lifecycle = lifecycle.filter(|it| is_custom(it));
@@ -83,9 +81,7 @@ impl WorkerContext {
         body: &Body,
         part: impl FnOnce() -> T,
     ) -> T {
-        let noted = self
-            .shared
-            .note_functions((stage, &code), &self.about, body);
+        let noted = self.shared.note_functions((stage, &code), &self.about, body);
         let done = watched(code, self.logger(), &self.about.uid, part);
         noted.end(true);
         done
@@ -102,8 +98,7 @@ impl WorkerContext {
             return false;
         };
         let outline = Outline::of(raw);
-        let is_held =
-            |it: &Outline<'_>| it.is_deleting() && it.has_finalizer(&setup.persistence.finalizer);
+        let is_held = |it: &Outline<'_>| it.is_deleting() && it.has_finalizer(&setup.persistence.finalizer);
         let held = outline.is_some_and(|it| is_held(&it));
         if notes.is_left_alone_news(uid, held) {
             self.report(&AbruptEnd::ObjectLeftAlone {
@@ -113,9 +108,8 @@ impl WorkerContext {
             });
             if setup.once {
                 let about = &self.about;
-                self.shared.give_up(format!(
-                    "Functions on the operator's own thread are suspended for {about}"
-                ));
+                self.shared
+                    .give_up(format!("Functions on the operator's own thread are suspended for {about}"));
             }
         }
         true

@@ -60,8 +60,7 @@ impl PlannedCalls {
                 break;
             };
             let (shared, key, about) = (&self.shared, &self.key, &self.about);
-            let run =
-                SubhandlerRun::new(shared.clone(), key.clone(), about.clone(), subhandler_plan);
+            let run = SubhandlerRun::new(shared.clone(), key.clone(), about.clone(), subhandler_plan);
             let mut changed = patch.clone();
             let noted = self.note(cause);
             let called = run.call(cause.clone(), &mut changed).await;
@@ -89,11 +88,7 @@ impl PlannedCalls {
     }
 
     /// Calls raw-event handlers.
-    pub(super) async fn show_event(
-        &self,
-        calls: &[HandlerCall],
-        patch: &mut Patch,
-    ) -> Result<(), Cancelled> {
+    pub(super) async fn show_event(&self, calls: &[HandlerCall], patch: &mut Patch) -> Result<(), Cancelled> {
         for cause in calls {
             if self.may_call() {
                 self.show_event_to(cause, patch).await?;
@@ -105,9 +100,7 @@ impl PlannedCalls {
     /// Calls one raw-event handler. Its result goes to the status; its failure does not affect other handlers.
     async fn show_event_to(&self, cause: &HandlerCall, patch: &mut Patch) -> Result<(), Cancelled> {
         let mut changed = patch.clone();
-        let Self {
-            shared, key, about, ..
-        } = self;
+        let Self { shared, key, about, .. } = self;
         let noted = self.note(cause);
         let called = shared.invoke(key, about, cause, &mut changed).await;
         noted.end(called.is_ok());
@@ -121,18 +114,13 @@ impl PlannedCalls {
                 }
                 AttemptEnd::Succeeded
             }
-            Outcome::Temporary { message, child, .. } => AttemptEnd::Temporary {
-                message,
-                fate: Fate::Ignored,
-                child,
-            },
+            Outcome::Temporary { message, child, .. } => {
+                AttemptEnd::Temporary { message, fate: Fate::Ignored, child }
+            }
             Outcome::Permanent { message, child } => AttemptEnd::Permanent { message, child },
             Outcome::Denied { message, .. } => AttemptEnd::permanent(message),
             Outcome::Arbitrary { message } | Outcome::Panicked { message } => {
-                AttemptEnd::Arbitrary {
-                    message,
-                    fate: Fate::Ignored,
-                }
+                AttemptEnd::Arbitrary { message, fate: Fate::Ignored }
             }
             Outcome::TimedOut { after } => AttemptEnd::TimedOut { after },
             Outcome::Waiting => {

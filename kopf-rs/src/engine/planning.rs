@@ -52,38 +52,21 @@ struct Look<'a> {
 impl<'a> Look<'a> {
     /// Returns the input for a state, with all its handlers.
     fn at(raw: &'a Raw, kind: &'a ResourceHandlers) -> Self {
-        Self {
-            raw,
-            kind,
-            handlers: &kind.handlers,
-            event: None,
-            background_is_over: false,
-        }
+        Self { raw, kind, handlers: &kind.handlers, event: None, background_is_over: false }
     }
 }
 
 impl Worker {
     /// Returns the plan, or the reason why there is none.
-    pub(super) fn plan(
-        &self,
-        event: Option<EventType>,
-        handlers: &[Arc<Handler>],
-    ) -> Result<Plan, NoPlan> {
-        let look = Look {
-            handlers,
-            event,
-            ..Look::at(&self.raw, &self.kind)
-        };
+    pub(super) fn plan(&self, event: Option<EventType>, handlers: &[Arc<Handler>]) -> Result<Plan, NoPlan> {
+        let look = Look { handlers, event, ..Look::at(&self.raw, &self.kind) };
         let (plan, _) = self.decide(&look, plan)?;
         Ok(plan)
     }
 
     /// Returns the plan for the final write, which calls no handlers.
     pub(super) fn last_plan(&self) -> Result<Plan, NoPlan> {
-        let look = Look {
-            background_is_over: true,
-            ..Look::at(&self.raw, &self.kind)
-        };
+        let look = Look { background_is_over: true, ..Look::at(&self.raw, &self.kind) };
         let (plan, _) = self.decide(&look, plan)?;
         Ok(plan)
     }
@@ -132,9 +115,7 @@ impl Worker {
             random: self.shared().rng().next_f64(),
         };
         let code = of_plan(&setup.persistence, &setup.policy.lifecycle, kind);
-        let decided = self
-            .context
-            .watched((Stage::Plan, code), &body, || guarded(|| decide(&input)));
+        let decided = self.context.watched((Stage::Plan, code), &body, || guarded(|| decide(&input)));
         let decided = decided.map_err(NoPlan::Panic)?;
         Ok((decided, body))
     }
@@ -149,9 +130,9 @@ impl Worker {
         let now = self.shared().setup.clock.now();
         let code = of_settlement(&self.shared().setup.persistence);
         let body = plan.body().clone();
-        let settled = self.context.watched((Stage::Settlement, code), &body, || {
-            guarded(|| settle(plan, attempted, patch, now))
-        });
+        let settled = self
+            .context
+            .watched((Stage::Settlement, code), &body, || guarded(|| settle(plan, attempted, patch, now)));
         match settled {
             Ok(mut effects) => {
                 self.report_all(std::mem::take(&mut effects.told));
@@ -177,8 +158,7 @@ impl Worker {
     fn throttled(&mut self, panic: &str) -> Due {
         let pause = self.trouble.panics.next_pause(self.context.shared.rng());
         let text = panic.to_owned();
-        self.context
-            .report(&Handling::Throttled { panic: text, pause });
+        self.context.report(&Handling::Throttled { panic: text, pause });
         self.trouble.panicked += 1;
         if self.gives_up(self.trouble.panicked) {
             let what = format!("{} cannot be handled: {panic}", self.kind.resource);

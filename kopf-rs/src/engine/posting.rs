@@ -34,11 +34,7 @@ pub(crate) struct EventPosting {
 
 impl EventPosting {
     pub(crate) fn new(clock: Clock, meter: SharedMeter) -> Self {
-        Self {
-            queue: Arc::new(EventQueue::new(clock)),
-            task: Mutex::default(),
-            meter,
-        }
+        Self { queue: Arc::new(EventQueue::new(clock)), task: Mutex::default(), meter }
     }
 
     /// Returns the sink that handlers post to.
@@ -57,11 +53,7 @@ impl EventPosting {
 
     /// Posts the waiting Events within the time limit `patience`, and reports how many remain.
     pub(crate) async fn finish(&self, patience: Duration) {
-        let task = self
-            .task
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
+        let task = self.task.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(mut task) = task else {
             return;
         };

@@ -84,10 +84,7 @@ enum Work {
     Busy(Box<Busy>),
 }
 
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each is of another event, and ends with another one"
-)]
+#[expect(clippy::struct_excessive_bools, reason = "each is of another event, and ends with another one")]
 struct Busy {
     mailbox: Mailbox,
     wake: Arc<Notify>,
@@ -252,17 +249,10 @@ impl Queue {
     }
 
     /// Notes that a child of the object has changed. Returns a worker if one has to be started. The message is lost if the object is unknown.
-    pub(crate) fn child_changed(
-        &self,
-        owner_uid: &str,
-        kind: &Arc<Resource>,
-    ) -> Option<WorkerStart> {
+    pub(crate) fn child_changed(&self, owner_uid: &str, kind: &Arc<Resource>) -> Option<WorkerStart> {
         let key = Key::of_uid(owner_uid);
         let mut state = self.lock();
-        let children = ChangedChildren {
-            kinds: vec![kind.clone()],
-            origin: state.origin(&key)?,
-        };
+        let children = ChangedChildren { kinds: vec![kind.clone()], origin: state.origin(&key)? };
         state.deliver(&key, Message::ChildrenChanged(Box::new(children)))
     }
 
@@ -284,10 +274,7 @@ impl Queue {
         let concerned = concerned.filter(|(_, it)| names.contains(&it.name) && is_handled(it));
         let concerned: Vec<Key> = concerned.map(|(key, _)| key.clone()).collect();
         let tell = |key: Key| {
-            let children = ChangedChildren {
-                kinds: vec![kind.clone()],
-                origin: state.origin(&key)?,
-            };
+            let children = ChangedChildren { kinds: vec![kind.clone()], origin: state.origin(&key)? };
             state.deliver(&key, Message::ChildrenChanged(Box::new(children)))
         };
         concerned.into_iter().filter_map(tell).collect()
@@ -595,13 +582,7 @@ impl State {
     /// Forgets the idle objects of a stream, except for those with running calls. Returns the other objects of the stream.
     fn forget_those_at_rest(&mut self, stream: StreamId) -> Vec<Key> {
         let mut others = Vec::new();
-        let State {
-            slots,
-            is_paused,
-            paused,
-            standby,
-            ..
-        } = self;
+        let State { slots, is_paused, paused, standby, .. } = self;
         slots.retain(|key, slot| match &mut slot.work {
             _ if slot.stream != stream => true,
             Work::Resting(memory) if !memory.has_calls() => {
@@ -639,9 +620,7 @@ impl State {
     /// Schedules an idle object. Returns whether it is due earlier than all others.
     fn wait_until(&mut self, due: Instant, key: &Key) -> bool {
         let Self { slots, timers, .. } = self;
-        timers.insert(due, key.clone(), |due, key| {
-            slots.get(key).is_some_and(|slot| slot.due() == Some(due))
-        })
+        timers.insert(due, key.clone(), |due, key| slots.get(key).is_some_and(|slot| slot.due() == Some(due)))
     }
 
     /// Returns workers for the idle objects that are due.

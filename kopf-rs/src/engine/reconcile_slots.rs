@@ -58,10 +58,7 @@ struct InLine {
 
 impl ReconcileSlots {
     pub(super) fn new(limit: usize) -> Arc<Self> {
-        Arc::new(Self {
-            limit: limit.max(1),
-            kinds: Mutex::default(),
-        })
+        Arc::new(Self { limit: limit.max(1), kinds: Mutex::default() })
     }
 
     /// Takes a slot if one is free beyond those for waiting objects ahead of `number`; a newcomer without a number is behind all others.
@@ -76,10 +73,7 @@ impl ReconcileSlots {
             return None;
         }
         of_kind.taken += 1;
-        Some(Slot {
-            slots: self.clone(),
-            kind,
-        })
+        Some(Slot { slots: self.clone(), kind })
     }
 
     /// Returns the number for an object that asks for a slot.
@@ -132,12 +126,7 @@ impl SlotRequest {
     }
 
     /// Enters the waiting line, since the object has no other work. Returns whether it has a slot; otherwise it is woken when it gets one.
-    pub(super) fn enqueue(
-        &mut self,
-        slots: &Arc<ReconcileSlots>,
-        kind: u32,
-        wake: &Arc<Notify>,
-    ) -> bool {
+    pub(super) fn enqueue(&mut self, slots: &Arc<ReconcileSlots>, kind: u32, wake: &Arc<Notify>) -> bool {
         let Some(wish) = &mut self.0 else {
             return false;
         };
@@ -146,8 +135,7 @@ impl SlotRequest {
         };
         wish.in_line.take_if(|it| it.kind != kind);
         // Enters the line first, so that a slot that becomes free after the check wakes it.
-        wish.in_line
-            .get_or_insert_with(|| InLine::enter(slots, (kind, number), wake));
+        wish.in_line.get_or_insert_with(|| InLine::enter(slots, (kind, number), wake));
         wish.slot = slots.take(kind, Some(number));
         wish.in_line.take_if(|_| wish.slot.is_some());
         wish.slot.is_some()
@@ -181,11 +169,7 @@ impl InLine {
         let mut kinds = slots.lock();
         let of_kind = kinds.entry(kind).or_default();
         of_kind.line.insert(number, wake.clone());
-        Self {
-            slots: slots.clone(),
-            kind,
-            number,
-        }
+        Self { slots: slots.clone(), kind, number }
     }
 }
 
@@ -198,8 +182,7 @@ impl Drop for Slot {
 impl Drop for InLine {
     fn drop(&mut self) {
         let number = self.number;
-        self.slots
-            .change(self.kind, |it| drop(it.line.remove(&number)));
+        self.slots.change(self.kind, |it| drop(it.line.remove(&number)));
     }
 }
 
@@ -218,10 +201,7 @@ mod tests {
 
     impl Object {
         fn new() -> Self {
-            Self {
-                wish: SlotRequest::default(),
-                wake: Arc::new(Notify::new()),
-            }
+            Self { wish: SlotRequest::default(), wake: Arc::new(Notify::new()) }
         }
         fn waits(slots: &Arc<ReconcileSlots>) -> Self {
             let mut object = Self::new();
@@ -258,14 +238,8 @@ mod tests {
         let mut fourth = Object::waits(&slots);
         drop(of_second);
         assert!(first.is_woken());
-        assert!(
-            !fourth.stands(&slots) && !fourth.is_woken(),
-            "the first comes first"
-        );
-        assert!(
-            Object::new().wish.take(&slots, KIND).is_none(),
-            "nor a newcomer"
-        );
+        assert!(!fourth.stands(&slots) && !fourth.is_woken(), "the first comes first");
+        assert!(Object::new().wish.take(&slots, KIND).is_none(), "nor a newcomer");
         drop(first);
         assert!(fourth.is_woken() && fourth.stands(&slots));
     }

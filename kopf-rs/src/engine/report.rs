@@ -44,10 +44,7 @@ pub(crate) fn post(events: &OperatorSink, about: Arc<Reference>, happening: &dyn
     }
     let words = (event.action, event.reason);
     let text = event.text.unwrap_or_else(|| happening.to_string());
-    let regarding = Regarding {
-        object: about,
-        resource_version: None,
-    };
+    let regarding = Regarding { object: about, resource_version: None };
     let event = PostedEvent::new(regarding, EventKind::Warning, words, &text);
     events.0.post(event);
 }

@@ -40,13 +40,8 @@ pub(crate) struct IndexFunctions {
 
 impl ResourceHandlers {
     pub(crate) fn new(id: u32, resource: Arc<Resource>, handlers: Vec<Arc<Handler>>) -> Self {
-        let (indexers, handlers): (Vec<_>, Vec<_>) =
-            handlers.into_iter().partition(|it| it.index.is_some());
-        let watching = handlers
-            .iter()
-            .filter(|handler| handler.is_for_events())
-            .cloned()
-            .collect();
+        let (indexers, handlers): (Vec<_>, Vec<_>) = handlers.into_iter().partition(|it| it.index.is_some());
+        let watching = handlers.iter().filter(|handler| handler.is_for_events()).cloned().collect();
         let filtered = handlers.iter().filter(|it| it.has_filter_functions());
         let filtered: Vec<_> = filtered.map(|it| it.id.clone()).collect();
         Self {
@@ -64,18 +59,12 @@ impl ResourceHandlers {
 
     /// Sets whether the watch uses a server-side selector.
     pub(crate) fn selected(self, is_selected: bool) -> Self {
-        Self {
-            is_selected,
-            ..self
-        }
+        Self { is_selected, ..self }
     }
 
     /// Returns the kind without handlers, for an object that has left the selection.
     pub(crate) fn left(&self) -> Self {
-        Self {
-            has_left: true,
-            ..Self::new(self.id, self.resource.clone(), Vec::new())
-        }
+        Self { has_left: true, ..Self::new(self.id, self.resource.clone(), Vec::new()) }
     }
 
     /// Adds the deletion handlers that are not served at present.
@@ -101,10 +90,7 @@ impl ResourceHandlers {
     pub(crate) fn background_words(&self) -> &'static str {
         let mut all = self.handlers.iter().filter(|it| it.timing.is_some());
         let is_level_triggered = |it: &Arc<Handler>| is_reconcile(it);
-        match (
-            all.clone().any(is_level_triggered),
-            all.all(is_level_triggered),
-        ) {
+        match (all.clone().any(is_level_triggered), all.all(is_level_triggered)) {
             (false, _) => "daemons and timers",
             (true, false) => "daemons, timers and reconcilers",
             (true, true) => "reconcilers",
@@ -147,10 +133,7 @@ impl ResourceHandlers {
             let mut pairs = these.iter().zip(those);
             these.len() == those.len() && pairs.all(|(this, that)| Arc::ptr_eq(this, that))
         };
-        let without_verbs = |resource: &Resource| Resource {
-            verbs: Vec::new(),
-            ..resource.clone()
-        };
+        let without_verbs = |resource: &Resource| Resource { verbs: Vec::new(), ..resource.clone() };
         without_verbs(&self.resource) == without_verbs(&other.resource)
             && same(&self.handlers, &other.handlers)
             && same(&self.withheld, &other.withheld)
@@ -170,10 +153,7 @@ fn by_index(handlers: Vec<Arc<Handler>>) -> Vec<IndexFunctions> {
     for handler in handlers {
         match indexers.iter_mut().find(|it| it.id == handler.id) {
             Some(known) => known.handlers.push(handler),
-            None => indexers.push(IndexFunctions {
-                id: handler.id.clone(),
-                handlers: vec![handler],
-            }),
+            None => indexers.push(IndexFunctions { id: handler.id.clone(), handlers: vec![handler] }),
         }
     }
     indexers

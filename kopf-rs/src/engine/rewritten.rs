@@ -115,21 +115,13 @@ impl Sighting {
 
 impl Rewriting {
     fn of(sent: &Value, found: Option<&Value>) -> Self {
-        Self {
-            sent: digest(Some(sent)),
-            kept: digest(found),
-        }
+        Self { sent: digest(Some(sent)), kept: digest(found) }
     }
 }
 
 impl Rewritten {
     pub(crate) fn new(now: Instant, definitions: u64) -> Self {
-        Self {
-            fields: BTreeMap::new(),
-            content: None,
-            since: now,
-            definitions,
-        }
+        Self { fields: BTreeMap::new(), content: None, since: now, definitions }
     }
 
     /// Returns whether the rewritings are still trusted.
@@ -154,16 +146,11 @@ impl Rewritten {
         let known = Known::of(self, found);
         let mut vain: Vec<Vec<String>> = Vec::new();
         let wanted = patch.as_value();
-        differences(
-            &mut Vec::new(),
-            wanted,
-            Some(found),
-            &mut |at, sent, there| {
-                if known.has(&pointer("", at), sent, there) {
-                    vain.push(at.iter().map(|key| (*key).to_owned()).collect());
-                }
-            },
-        );
+        differences(&mut Vec::new(), wanted, Some(found), &mut |at, sent, there| {
+            if known.has(&pointer("", at), sent, there) {
+                vain.push(at.iter().map(|key| (*key).to_owned()).collect());
+            }
+        });
         for at in vain {
             let at: Vec<_> = at.iter().map(String::as_str).collect();
             patch.unset(&at);
@@ -173,9 +160,7 @@ impl Rewritten {
     /// Removes operations that would not change the object `found`.
     pub(crate) fn leave_out_of_operations(&self, operations: &mut Operations, found: &Value) {
         let known = Known::of(self, found);
-        operations.retain(|path, sent| {
-            !known.has(path, sent.unwrap_or(&Value::Null), found.pointer(path))
-        });
+        operations.retain(|path, sent| !known.has(path, sent.unwrap_or(&Value::Null), found.pointer(path)));
     }
 }
 
@@ -189,10 +174,7 @@ struct Known<'a> {
 impl<'a> Known<'a> {
     fn of(rewritten: &'a Rewritten, found: &Value) -> Self {
         let then = rewritten.content;
-        Self {
-            rewritten,
-            is_same_content: then.is_some_and(|then| then == content(found)),
-        }
+        Self { rewritten, is_same_content: then.is_some_and(|then| then == content(found)) }
     }
 
     /// Returns whether the present value is the server's version of the value to send.
@@ -281,31 +263,16 @@ mod tests {
     #[test]
     fn what_was_rewritten_is_not_sent_again() {
         for (sent, reply) in [
-            (
-                json!({"spec": {"cpu": "0.5"}}),
-                json!({"spec": {"cpu": "500m"}}),
-            ),
+            (json!({"spec": {"cpu": "0.5"}}), json!({"spec": {"cpu": "500m"}})),
             (
                 json!({"spec": {"ports": [{"port": 80}]}}),
                 json!({"spec": {"ports": [{"port": 80, "protocol": "TCP"}]}}),
             ),
-            (
-                json!({"spec": {"mode": null}}),
-                json!({"spec": {"mode": "a"}}),
-            ),
-            (
-                json!({"status": {"l": [null, 1]}}),
-                json!({"status": {"l": [1]}}),
-            ),
-            (
-                json!({"stringData": {"a": "x"}}),
-                json!({"data": {"a": "eA=="}}),
-            ),
+            (json!({"spec": {"mode": null}}), json!({"spec": {"mode": "a"}})),
+            (json!({"status": {"l": [null, 1]}}), json!({"status": {"l": [1]}})),
+            (json!({"stringData": {"a": "x"}}), json!({"data": {"a": "eA=="}})),
             (json!({"spec": {"a": {"b": null}}}), json!({"spec": {}})),
-            (
-                json!({"status": {"a/b": {"~": "1"}}}),
-                json!({"status": {"a/b": {"~": 1}}}),
-            ),
+            (json!({"status": {"a/b": {"~": "1"}}}), json!({"status": {"a/b": {"~": 1}}})),
         ] {
             assert_eq!(left(&sent, &reply, &sent, &reply), json!({}), "{sent}");
             let mut others = reply.clone();
@@ -317,10 +284,7 @@ mod tests {
 
     #[test]
     fn it_is_sent_where_anything_else_may_come_of_it() {
-        let (sent, reply) = (
-            json!({"spec": {"n": 5}}),
-            json!({"spec": {"n": 3, "max": 3}}),
-        );
+        let (sent, reply) = (json!({"spec": {"n": 5}}), json!({"spec": {"n": 3, "max": 3}}));
         let raised = json!({"spec": {"n": 3, "max": 9}});
         assert_eq!(left(&sent, &reply, &sent, &raised), sent);
         let changed = json!({"spec": {"n": 4, "max": 3}});
@@ -328,16 +292,10 @@ mod tests {
         let other = json!({"spec": {"n": 6}});
         assert_eq!(left(&sent, &reply, &other, &reply), other);
         // Another writer has changed the entry of a Secret that was sent as text.
-        let (sent, reply) = (
-            json!({"stringData": {"a": "x"}}),
-            json!({"data": {"a": "eA=="}}),
-        );
+        let (sent, reply) = (json!({"stringData": {"a": "x"}}), json!({"data": {"a": "eA=="}}));
         let changed = json!({"data": {"a": "eQ=="}});
         assert_eq!(left(&sent, &reply, &sent, &changed), sent);
-        let (sent, reply) = (
-            json!({"status": {"n": [1, null]}}),
-            json!({"status": {"n": [1]}}),
-        );
+        let (sent, reply) = (json!({"status": {"n": [1, null]}}), json!({"status": {"n": [1]}}));
         let changed = json!({"status": {"n": [2]}});
         assert_eq!(left(&sent, &reply, &sent, &changed), sent);
         // A webhook keeps a value of the status below one of the spec.
@@ -355,10 +313,8 @@ mod tests {
             "spec": {"l": [{"a": 1, "b": 2}]},
             "status": {"x": {"q": "500m", "n": 1, "b": {"c": 2}}},
         });
-        let changes = Changes::Operations {
-            operations: Operations::between(&before, &wanted),
-            wanted: wanted.clone(),
-        };
+        let changes =
+            Changes::Operations { operations: Operations::between(&before, &wanted), wanted: wanted.clone() };
         let raw = Raw::parse(&reply.to_string()).unwrap();
         let mut rewritten = Rewritten::new(Instant::now(), 0);
         rewritten.note(Sighting::of(&changes, WHOLE, &raw).unwrap());
@@ -382,10 +338,7 @@ mod tests {
         let defaults = (0..1000).map(|number| (format!("field-{number}"), json!(1)));
         let defaults: serde_json::Map<_, _> = defaults.collect();
         let (before, wanted) = (json!({}), json!({"status": {"a": 1}}));
-        let changes = Changes::Operations {
-            operations: Operations::between(&before, &wanted),
-            wanted,
-        };
+        let changes = Changes::Operations { operations: Operations::between(&before, &wanted), wanted };
         let reply = Raw::parse(&json!({"status": defaults}).to_string()).unwrap();
         rewritten.note(Sighting::of(&changes, WHOLE, &reply).unwrap());
         assert_eq!(rewritten.fields.len(), MOST);

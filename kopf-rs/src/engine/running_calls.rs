@@ -207,21 +207,15 @@ mod tests {
     #[test]
     fn a_call_counts_for_its_object_and_its_handler_until_it_has_ended() {
         let daemon = |id| handler(id, |_| async { Ok(()) });
-        let registry = Registry::new()
-            .daemon("kopfexamples", daemon("d"))
-            .daemon("kopfexamples", daemon("other"));
+        let registry =
+            Registry::new().daemon("kopfexamples", daemon("d")).daemon("kopfexamples", daemon("other"));
         let [one, other] = registry.handlers() else {
             unreachable!("two are declared");
         };
         let (here, there) = (Key::of_uid("here"), Key::of_uid("there"));
         let calls = RunningCalls::default();
         let live = Live::new(Body::new(serde_json::Value::Null));
-        let begun = calls.begin(
-            (here.clone(), one.clone()),
-            Logger::default(),
-            (Stopped::new(), live),
-            None,
-        );
+        let begun = calls.begin((here.clone(), one.clone()), Logger::default(), (Stopped::new(), live), None);
         assert!(calls.has(&here, one));
         assert!(!calls.has(&here, other) && !calls.has(&there, one));
         assert!(begun.claim_shutdown() && !begun.claim_shutdown());

@@ -170,12 +170,7 @@ impl Shared {
     }
 
     /// Returns whether this state of an object leaves nothing to do for handlers of changes.
-    pub(crate) fn is_already_handled(
-        &self,
-        kind: &ResourceHandlers,
-        memory: &Memory,
-        raw: &Raw,
-    ) -> bool {
+    pub(crate) fn is_already_handled(&self, kind: &ResourceHandlers, memory: &Memory, raw: &Raw) -> bool {
         self.fast_path(kind, memory).is_already_handled(raw)
     }
 
@@ -196,11 +191,7 @@ impl Shared {
 
     /// Returns the stop reason for daemons and timers of an object that is no longer watched.
     pub(super) fn why_unwatched(&self) -> StopReason {
-        if self.queue.is_paused() {
-            StopReason::OPERATOR_PAUSING
-        } else {
-            StopReason::RESOURCE_UNWATCHED
-        }
+        if self.queue.is_paused() { StopReason::OPERATOR_PAUSING } else { StopReason::RESOURCE_UNWATCHED }
     }
 
     /// Reports a happening about an object.
@@ -260,9 +251,7 @@ impl Shared {
     }
 
     fn term_over(&self) -> MutexGuard<'_, CancellationToken> {
-        self.term_over
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.term_over.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns whether the state that waits for the object is a deletion or marks it for deletion.
@@ -298,9 +287,7 @@ impl Shared {
     /// Returns whether self-triggered changes of this kind have not been reported yet.
     pub(crate) fn is_first_self_triggered(&self, kind: u32) -> bool {
         let self_triggered = self.self_triggered.lock();
-        self_triggered
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(kind)
+        self_triggered.unwrap_or_else(PoisonError::into_inner).insert(kind)
     }
 
     /// Records work that is given up because the operator runs with `once`.
@@ -335,9 +322,6 @@ mod tests {
     fn any_worker_limit_leaves_a_place() {
         assert_eq!(places(0).available_permits(), 1);
         assert_eq!(places(3).available_permits(), 3);
-        assert_eq!(
-            places(usize::MAX).available_permits(),
-            Semaphore::MAX_PERMITS
-        );
+        assert_eq!(places(usize::MAX).available_permits(), Semaphore::MAX_PERMITS);
     }
 }

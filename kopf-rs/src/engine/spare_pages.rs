@@ -51,10 +51,7 @@ async fn give_back() {
     let block = |nth: u32| {
         let mut block = Vec::<u8>::new();
         // If the system has no memory left, there is nothing to return either.
-        block
-            .try_reserve_exact(SMALLEST_BLOCK << nth)
-            .ok()
-            .map(|()| block)
+        block.try_reserve_exact(SMALLEST_BLOCK << nth).ok().map(|()| block)
     };
     let mut blocks: Vec<_> = (0..BLOCKS).map_while(block).collect();
     sleep(HELD).await;

@@ -57,33 +57,18 @@ struct Runner {
 type Calling<'a> = Pin<Box<dyn Future<Output = Result<Outcome, Cancelled>> + Send + 'a>>;
 
 impl SubhandlerRun {
-    pub(super) fn new(
-        shared: Arc<Shared>,
-        key: Key,
-        about: Arc<Reference>,
-        plan: SubhandlerPlan,
-    ) -> Self {
+    pub(super) fn new(shared: Arc<Shared>, key: Key, about: Arc<Reference>, plan: SubhandlerPlan) -> Self {
         let patch = Patch::new();
-        Self(Arc::new(Inner {
-            shared,
-            key,
-            about,
-            open: Mutex::new(Some(Open { plan, patch })),
-        }))
+        Self(Arc::new(Inner { shared, key, about, open: Mutex::new(Some(Open { plan, patch })) }))
     }
 
     /// Calls a handler, then those of its sub-handlers that it has not executed itself.
     pub(super) fn call<'a>(&'a self, mut call: HandlerCall, patch: &'a mut Patch) -> Calling<'a> {
         Box::pin(async move {
-            let runner = Runner {
-                run: self.clone(),
-                parent: call.clone(),
-            };
+            let runner = Runner { run: self.clone(), parent: call.clone() };
             let subs = Subhandlers::lent(Some(Box::new(runner)));
             call.cause.lend_subhandlers(&subs);
-            let Inner {
-                shared, key, about, ..
-            } = &*self.0;
+            let Inner { shared, key, about, .. } = &*self.0;
             let called = shared.invoke(key, about, &call, patch).await;
             let result = match called? {
                 Outcome::Succeeded(result) => result,
@@ -93,14 +78,8 @@ impl SubhandlerRun {
                 return Ok(outcome(Err(error)));
             }
             let open = self.open();
-            let left = open
-                .as_ref()
-                .is_some_and(|open| open.plan.is_left(&call.handler.id));
-            Ok(if left {
-                Outcome::Waiting
-            } else {
-                Outcome::Succeeded(result)
-            })
+            let left = open.as_ref().is_some_and(|open| open.plan.is_left(&call.handler.id));
+            Ok(if left { Outcome::Waiting } else { Outcome::Succeeded(result) })
         })
     }
 
@@ -116,11 +95,7 @@ impl SubhandlerRun {
     /// Runs one pass over a group. Fails with `Unfinished` while a sub-handler has not ended, and permanently if one has failed.
     async fn run(&self, parent: &HandlerCall, group: Group) -> HandlerResult {
         let clock = self.0.shared.setup.clock;
-        let Group {
-            callbacks,
-            lifecycle,
-            tolerant,
-        } = group;
+        let Group { callbacks, lifecycle, tolerant } = group;
         let code = of_group(&callbacks, lifecycle.as_ref());
         let begin = |plan: &mut SubhandlerPlan, told: &mut Vec<Handling>| {
             let now = clock.now();
@@ -169,10 +144,7 @@ impl SubhandlerRun {
         parent: &HandlerCall,
         ask: impl FnOnce(&mut SubhandlerPlan, &mut Vec<Handling>) -> HandlerResult<T>,
     ) -> HandlerResult<T> {
-        let mut found = Found {
-            logger: parent.logger(),
-            told: Vec::new(),
-        };
+        let mut found = Found { logger: parent.logger(), told: Vec::new() };
         match self.open().as_mut() {
             Some(open) => ask(&mut open.plan, &mut found.told),
             None => Err(PermanentError::new("the handler of these sub-handlers has ended").into()),

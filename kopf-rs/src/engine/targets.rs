@@ -61,10 +61,7 @@ impl Targets {
 
     /// Registers a watch that is about to begin, for these handlers.
     pub(super) fn open(&self, of: &Collection, handlers: Vec<Arc<Handler>>) {
-        let opened = OfCollection {
-            handlers,
-            ..OfCollection::default()
-        };
+        let opened = OfCollection { handlers, ..OfCollection::default() };
         self.lock().insert(of.to_string(), opened);
     }
 
@@ -74,12 +71,7 @@ impl Targets {
     }
 
     /// Processes one event of a watch. Returns the objects concerned.
-    pub(super) fn on_event(
-        &self,
-        of: &Collection,
-        event: &WatchEvent,
-        with: &Surroundings<'_>,
-    ) -> Concerned {
+    pub(super) fn on_event(&self, of: &Collection, event: &WatchEvent, with: &Surroundings<'_>) -> Concerned {
         let mut all = self.lock();
         let Some(found) = all.get_mut(&of.to_string()) else {
             return Concerned::new();
@@ -95,13 +87,7 @@ impl Targets {
 }
 
 impl OfCollection {
-    fn seen(
-        &mut self,
-        of: &Collection,
-        event: EventType,
-        raw: &Raw,
-        with: &Surroundings<'_>,
-    ) -> Concerned {
+    fn seen(&mut self, of: &Collection, event: EventType, raw: &Raw, with: &Surroundings<'_>) -> Concerned {
         let facts = raw.facts();
         let former = self.objects.remove(&facts.uid);
         let concerned = self.concerned(of, event, raw, with);
@@ -110,9 +96,7 @@ impl OfCollection {
             let former = former.as_ref().map(|it| it.concerned.clone());
             former.unwrap_or_default()
         });
-        let is_same = former
-            .as_ref()
-            .is_some_and(|it| it.version == facts.resource_version);
+        let is_same = former.as_ref().is_some_and(|it| it.version == facts.resource_version);
         // The first listing counts as a change, too: a handler may have been called before, with an older state. An object whose first call
         // is still due is called once.
         let is_news = event != EventType::Listed || !is_same;
@@ -169,10 +153,7 @@ impl OfCollection {
                 extensions: with.extensions.clone(),
             };
             let subject = Subject::Event(EventSubject {
-                object: SubjectObject {
-                    resource: of.resource.clone(),
-                    body: body.clone(),
-                },
+                object: SubjectObject { resource: of.resource.clone(), body: body.clone() },
                 event,
             });
             let attempt = Attempt::first(now);
@@ -212,9 +193,7 @@ mod tests {
     use crate::handler::registry::callback::handler;
     use crate::object::resource::Resource;
 
-    fn watching(
-        owners: fn(&crate::handler::cause::Cause) -> Option<String>,
-    ) -> (Targets, Collection) {
+    fn watching(owners: fn(&crate::handler::cause::Cause) -> Option<String>) -> (Targets, Collection) {
         let reconciler = handler("r", |_| async { Ok(()) }).watches("configmaps", owners);
         let registry = Registry::new().reconcile("kopfexamples", reconciler);
         let of = Collection {
@@ -231,16 +210,10 @@ mod tests {
     }
 
     fn told(targets: &Targets, of: &Collection, event: &WatchEvent) -> Vec<String> {
-        let with = Surroundings {
-            clock: Clock::start(),
-            extensions: &Arc::default(),
-        };
+        let with = Surroundings { clock: Clock::start(), extensions: &Arc::default() };
         let concerned = targets.on_event(of, event, &with);
         let names = concerned.into_values().flatten();
-        names
-            .filter(|it| !it.starts_with('/'))
-            .map(String::from)
-            .collect()
+        names.filter(|it| !it.starts_with('/')).map(String::from).collect()
     }
 
     fn object(event: EventType, version: u32, owner: &str) -> WatchEvent {
@@ -261,11 +234,7 @@ mod tests {
         let tell = |event: &WatchEvent| told(&targets, &of, event);
         let listing = || WatchEvent::Listing(Instant::now());
         assert!(tell(&listing()).is_empty());
-        assert_eq!(
-            tell(&object(Listed, 1, "a")),
-            ["ns/a"],
-            "it may have been called before"
-        );
+        assert_eq!(tell(&object(Listed, 1, "a")), ["ns/a"], "it may have been called before");
         assert!(tell(&WatchEvent::Synced).is_empty());
         assert_eq!(tell(&object(Modified, 2, "b")), ["ns/a", "ns/b"]);
         assert_eq!(tell(&object(Modified, 3, "panic")), ["ns/b"]);

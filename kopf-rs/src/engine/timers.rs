@@ -26,12 +26,7 @@ impl Timers {
     const FEW: usize = 256;
 
     /// Schedules the object. Returns whether it is due earlier than all others. `counts` returns whether an entry is still valid.
-    pub(super) fn insert(
-        &mut self,
-        due: Instant,
-        key: Key,
-        counts: impl Fn(Instant, &Key) -> bool,
-    ) -> bool {
+    pub(super) fn insert(&mut self, due: Instant, key: Key, counts: impl Fn(Instant, &Key) -> bool) -> bool {
         if self.heap.len() >= self.most.max(Self::FEW) {
             self.drop_others(counts);
         }

@@ -27,10 +27,7 @@ pub(super) struct TurnPermit(Arc<Mutex<Option<OwnedSemaphorePermit>>>);
 
 impl Turns {
     pub(super) fn new() -> Self {
-        Self {
-            permits: Arc::new(Semaphore::new(PERMITS)),
-            first_in_line: Semaphore::new(1),
-        }
+        Self { permits: Arc::new(Semaphore::new(PERMITS)), first_in_line: Semaphore::new(1) }
     }
 
     /// Waits for a permit to begin a cycle.
@@ -106,11 +103,7 @@ mod tests {
         let turns = Turns::new();
         let free = || turns.permits.available_permits();
         let permit = begun(&turns).await;
-        assert_eq!(
-            permit.held_for(TurnPermit::CALLS, ready(1)).await,
-            1,
-            "at once"
-        );
+        assert_eq!(permit.held_for(TurnPermit::CALLS, ready(1)).await, 1, "at once");
         assert_eq!(free(), PERMITS - 1);
         turns.go_on(&permit).await;
         assert_eq!(free(), PERMITS - 1, "held still");

@@ -35,10 +35,7 @@ impl UnsureWrites {
             self.0.remove(0);
         }
         let functions = patch.functions().to_vec();
-        self.0.push(UnsureWrite {
-            operations,
-            functions,
-        });
+        self.0.push(UnsureWrite { operations, functions });
     }
 
     /// Forgets a write of these functions, which has landed.
@@ -148,12 +145,7 @@ mod tests {
     #[test]
     fn what_has_landed_is_not_made_twice() {
         let whole = lists(&["one"], &["one"]);
-        for found in [
-            lists(&[], &[]),
-            lists(&["one"], &[]),
-            lists(&[], &["one"]),
-            whole.clone(),
-        ] {
+        for found in [lists(&[], &[]), lists(&["one"], &[]), lists(&[], &["one"]), whole.clone()] {
             assert_eq!(left(&found), whole, "{found}");
         }
         let others = lists(&["theirs"], &["one"]);

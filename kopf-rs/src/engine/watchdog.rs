@@ -84,11 +84,7 @@ enum Thread {
 }
 
 static WATCHDOG: Watchdog = Watchdog {
-    state: Mutex::new(State {
-        slots: Vec::new(),
-        free: Vec::new(),
-        thread: Thread::Absent,
-    }),
+    state: Mutex::new(State { slots: Vec::new(), free: Vec::new(), thread: Thread::Absent }),
     woken: Condvar::new(),
 };
 
@@ -124,22 +120,14 @@ impl Watched {
             outer.turn();
         }
         self.call.turn();
-        let _polling = Polling {
-            call: &self.call,
-            outer,
-        };
+        let _polling = Polling { call: &self.call, outer };
         part()
     }
 }
 
 /// Runs a part that may call these functions of users on this thread, the operator's own. Within a call of a handler, the call is observed
 /// instead.
-pub(super) fn watched<T>(
-    code: Vec<UserCode>,
-    logger: &Logger,
-    uid: &str,
-    part: impl FnOnce() -> T,
-) -> T {
+pub(super) fn watched<T>(code: Vec<UserCode>, logger: &Logger, uid: &str, part: impl FnOnce() -> T) -> T {
     if code.is_empty() || POLLED.with_borrow(Option::is_some) {
         return part();
     }
@@ -188,14 +176,8 @@ impl Call {
     fn tell(&self) {
         let elapsed = PERIOD * LOOKS;
         let happening = match &self.code {
-            Code::Handler(handler) => CallHappening::BlocksThread {
-                handler: handler.clone(),
-                elapsed,
-            },
-            Code::Functions(code) => CallHappening::BlocksOperator {
-                code: code.clone(),
-                elapsed,
-            },
+            Code::Handler(handler) => CallHappening::BlocksThread { handler: handler.clone(), elapsed },
+            Code::Functions(code) => CallHappening::BlocksOperator { code: code.clone(), elapsed },
         };
         let tell = || report(&self.logger, &happening);
         match &self.dispatch {
@@ -272,10 +254,7 @@ impl Watchdog {
 
 impl State {
     fn add(&mut self, call: Arc<Call>) -> usize {
-        let slot = Some(Slot {
-            call,
-            poll: Poll::default(),
-        });
+        let slot = Some(Slot { call, poll: Poll::default() });
         if let Some(free) = self.free.pop() {
             self.slots[free] = slot;
             return free;
@@ -328,24 +307,8 @@ mod tests {
     #[test]
     fn only_a_poll_that_stays_the_same_grows_older() {
         let mut poll = Poll::default();
-        let looks: Vec<_> = [0, 1, 1, 1, 2, 2, 5, 7, 7, 8]
-            .into_iter()
-            .map(|polls| poll.look(polls))
-            .collect();
-        assert_eq!(
-            looks,
-            [
-                None,
-                Some(0),
-                Some(1),
-                Some(2),
-                None,
-                None,
-                Some(0),
-                Some(0),
-                Some(1),
-                None
-            ]
-        );
+        let looks: Vec<_> =
+            [0, 1, 1, 1, 2, 2, 5, 7, 7, 8].into_iter().map(|polls| poll.look(polls)).collect();
+        assert_eq!(looks, [None, Some(0), Some(1), Some(2), None, None, Some(0), Some(0), Some(1), None]);
     }
 }

@@ -311,13 +311,9 @@ impl Worker {
         }
         let (shared, key) = (&self.context.shared, &self.context.key);
         let is_news = |it: &Pending| it.is_absence() || !it.is_known_to(&self.memory);
-        let matters =
-            |it: &Mailbox| has_letter || it.is_unwatched() || it.state().is_some_and(is_news);
-        let letter = if shared.queue.peek(key, matters) == Some(true) {
-            shared.queue.take(key)
-        } else {
-            None
-        };
+        let matters = |it: &Mailbox| has_letter || it.is_unwatched() || it.state().is_some_and(is_news);
+        let letter =
+            if shared.queue.peek(key, matters) == Some(true) { shared.queue.take(key) } else { None };
         Next::Turn(letter.map_or(Turn::Again, Turn::Message))
     }
 
@@ -516,8 +512,7 @@ impl Worker {
         let background = std::mem::take(&mut plan.background);
         self.run_in_background(background, plan.body(), &self.origin());
         for handler in &plan.suspended {
-            self.context
-                .tell_suspended(handler, self.is_waited_for(handler));
+            self.context.tell_suspended(handler, self.is_waited_for(handler));
         }
         let mut patch = Patch::new();
         let calls = PlannedCalls::of(&self.context);
@@ -527,9 +522,7 @@ impl Worker {
         } else {
             self.call_beside_background(calls).await
         };
-        let is_held = self
-            .memory
-            .is_held_in_background(!plan.body().is_deleting());
+        let is_held = self.memory.is_held_in_background(!plan.body().is_deleting());
         if !plan.changing.is_empty() {
             self.release_reconcilers();
         }
@@ -537,9 +530,7 @@ impl Worker {
         self.keep_identity(&mut patch);
         match called {
             // The term is over: the worker waits for the message that ends it.
-            Err(Cancelled) if self.shared().gate.is_open() => {
-                Err(Halt::Later(Due::At(self.at(SOON))))
-            }
+            Err(Cancelled) if self.shared().gate.is_open() => Err(Halt::Later(Due::At(self.at(SOON)))),
             Err(Cancelled) => Err(Halt::Stopped(patch)),
             Ok(attempted) => self.settle(plan, attempted, patch).map_err(Halt::Later),
         }
@@ -551,8 +542,7 @@ impl Worker {
         let finalizer = &self.shared().setup.persistence.finalizer;
         handler.is_for_changes()
             && self.kind.handlers.iter().any(holds)
-            && Outline::of(&self.raw)
-                .is_some_and(|it| it.is_deleting() && it.has_finalizer(finalizer))
+            && Outline::of(&self.raw).is_some_and(|it| it.is_deleting() && it.has_finalizer(finalizer))
     }
 
     /// Stores `raw` as the newest state.
@@ -593,10 +583,7 @@ impl Worker {
 
     /// Returns the newest known state with its handlers.
     pub(super) fn origin(&self) -> Snapshot {
-        Snapshot {
-            raw: self.raw.clone(),
-            kind: self.kind.clone(),
-        }
+        Snapshot { raw: self.raw.clone(), kind: self.kind.clone() }
     }
 
     pub(super) fn shared(&self) -> &Shared {
@@ -652,9 +639,7 @@ impl Worker {
 
     fn recall(&mut self, mut memory: Memory) {
         let (shared, own) = (self.shared(), memory.memo.take());
-        let memo = shared
-            .indexing
-            .memo(&self.context.key, own, &shared.setup.memo);
+        let memo = shared.indexing.memo(&self.context.key, own, &shared.setup.memo);
         self.surroundings.memo = memo;
         self.memory = memory;
     }
@@ -670,13 +655,7 @@ impl Worker {
 impl Default for Trouble {
     fn default() -> Self {
         let patient = || Backoff::new(Duration::from_secs(1), Duration::from_secs(300));
-        Self {
-            refusals: patient(),
-            refused: 0,
-            absences: patient(),
-            panics: patient(),
-            panicked: 0,
-        }
+        Self { refusals: patient(), refused: 0, absences: patient(), panics: patient(), panicked: 0 }
     }
 }
 

@@ -87,10 +87,7 @@ impl Worker {
 
     /// Returns when to requeue the object after an own write.
     fn next_round(&self) -> Due {
-        if self
-            .shared()
-            .is_already_handled(&self.kind, &self.memory, &self.raw)
-        {
+        if self.shared().is_already_handled(&self.kind, &self.memory, &self.raw) {
             self.context.report(&Handling::Unchanged);
             return Due::Never;
         }
@@ -192,11 +189,7 @@ impl Worker {
         if effects.seen_if_refused.wants() {
             let called = effects.called.iter().map(|id| format!("'{id}'"));
             let called = called.collect::<Vec<_>>().join(", ");
-            let whose = if called.is_empty() {
-                "handlers"
-            } else {
-                &called
-            };
+            let whose = if called.is_empty() { "handlers" } else { &called };
             self.drop_wishes(whose, message);
         }
         if self.trouble.refused == 1 {
@@ -207,9 +200,7 @@ impl Worker {
         if !effects.patch.is_empty() {
             let finalizers = effects.expected_finalizers.as_deref();
             let left = self.without_noops(&effects.patch, None);
-            if let (_, Written::Landed(reply)) =
-                self.write(left, finalizers, Patience::Endless).await
-            {
+            if let (_, Written::Landed(reply)) = self.write(left, finalizers, Patience::Endless).await {
                 self.has_landed(effects.seen, reply);
                 return Due::Now;
             }
@@ -262,9 +253,7 @@ impl Worker {
         };
         self.learn(shown_by_server, definitions, (&patch, &written));
         let written = match written {
-            Written::Refused(message) => {
-                Written::Refused(redacted_message(&self.kind.resource, message))
-            }
+            Written::Refused(message) => Written::Refused(redacted_message(&self.kind.resource, message)),
             Written::Outdated(found) => {
                 let patch = self.redacted(&shown);
                 self.context.report(&Patching::Outdated { patch });
@@ -310,10 +299,7 @@ impl Worker {
         }
         let now = self.shared().setup.clock.now();
         let body = self.raw.body();
-        body.map_or_else(
-            |_| patch.clone(),
-            |body| Arc::new(patch.resolved(&body, now)),
-        )
+        body.map_or_else(|_| patch.clone(), |body| Arc::new(patch.resolved(&body, now)))
     }
 
     /// Writes the rest while the operator stops, without another plan.
@@ -348,11 +334,7 @@ impl Worker {
             return;
         }
         let lost = &self.shared().lost_outcomes;
-        lost.add(
-            error.outage(resource),
-            &self.context.about.uid,
-            text.clone(),
-        );
+        lost.add(error.outage(resource), &self.context.about.uid, text.clone());
         self.context.report(&Patching::GivenUp { error: text });
     }
 
@@ -463,18 +445,14 @@ impl Worker {
         };
         let own = &*self.shared().setup.persistence.finalizer;
         let was_held = before.iter().any(|it| it == own);
-        let is_held = sent
-            .as_array()
-            .is_some_and(|all| all.iter().any(|it| it == own));
+        let is_held = sent.as_array().is_some_and(|all| all.iter().any(|it| it == own));
         let recent = &mut self.memory.recent;
         recent.count_removed_finalizer(was_held, is_held);
     }
 
     /// Counts a round of self-triggered changes: no other writer has changed the object since its handlers last did.
     fn count_round(&mut self) {
-        if self.memory.recent.self_triggered.count()
-            && self.shared().is_first_self_triggered(self.kind.id)
-        {
+        if self.memory.recent.self_triggered.count() && self.shared().is_first_self_triggered(self.kind.id) {
             self.context.report(&Patching::SelfTriggered {
                 resource: Box::new((*self.kind.resource).clone()),
                 times: SelfTriggered::FREE,
@@ -502,10 +480,7 @@ impl Worker {
         };
         let patch = self.redacted(patch);
         for part in parts {
-            self.context.report(&Patching::Begins {
-                patch: patch.clone(),
-                part: *part,
-            });
+            self.context.report(&Patching::Begins { patch: patch.clone(), part: *part });
         }
     }
 
@@ -544,11 +519,7 @@ fn believed(memory: &Memory, definitions: u64) -> Option<&Rewritten> {
 }
 
 /// Executes a job. Releases the cycle permit if that takes long, since others wait for it.
-async fn run_with_permit(
-    writer: &mut Writer,
-    context: &mut WorkerContext,
-    job: Job<'_>,
-) -> Written {
+async fn run_with_permit(writer: &mut Writer, context: &mut WorkerContext, job: Job<'_>) -> Written {
     let turn = context.turn();
     let written = writer.run_job(context, job);
     turn.held_for(TurnPermit::WRITE, written).await

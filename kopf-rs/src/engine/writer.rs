@@ -40,11 +40,7 @@ impl Writer {
     }
 
     /// Sends the requests of a job, and repeats them until the server has given a final answer. Returns the end of the job.
-    pub(super) async fn run_job(
-        &mut self,
-        context: &mut WorkerContext,
-        mut job: Job<'_>,
-    ) -> Written {
+    pub(super) async fn run_job(&mut self, context: &mut WorkerContext, mut job: Job<'_>) -> Written {
         let (first, longest) = context.shared.setup.limits.backoff;
         let mut backoff = Backoff::new(first, longest);
         job.tries.once = context.shared.setup.once;
@@ -67,11 +63,7 @@ impl Writer {
             match job.take(request, answer) {
                 Step::GoOn => backoff.reset(),
                 Step::End(written) => return written,
-                Step::Again {
-                    error,
-                    at_least,
-                    is_told,
-                } => {
+                Step::Again { error, at_least, is_told } => {
                     context.note_held_up();
                     let pause = backoff.next_pause_after(at_least, context.shared.rng());
                     let waiting = self.join_outage(job.resource, &error, is_told);
@@ -120,12 +112,7 @@ impl Writer {
     }
 
     /// Returns the number of objects in the outage if a line is due: for the first object, or for many more than before.
-    fn join_outage(
-        &self,
-        resource: &Resource,
-        error: &ClusterError,
-        is_told: bool,
-    ) -> Option<usize> {
+    fn join_outage(&self, resource: &Resource, error: &ClusterError, is_told: bool) -> Option<usize> {
         let outage = is_told.then(|| error.outage(resource))?;
         self.outage.join(&outage)
     }
@@ -157,12 +144,7 @@ fn report_failure(
     pause: Duration,
     waiting: Option<usize>,
 ) {
-    context.report(&Working::RequestFailed {
-        doing,
-        error: error.to_string(),
-        pause,
-        waiting,
-    });
+    context.report(&Working::RequestFailed { doing, error: error.to_string(), pause, waiting });
     if let ClusterError::Denied { rule, .. } = error
         && !rule.is_empty()
         && waiting.is_some()
@@ -172,11 +154,7 @@ fn report_failure(
 }
 
 /// Sends one request. Returns `None` if a read is abandoned because an urgent message arrived.
-async fn send(
-    context: &WorkerContext,
-    job: &Job<'_>,
-    request: Request,
-) -> Option<Result<Raw, ClusterError>> {
+async fn send(context: &WorkerContext, job: &Job<'_>, request: Request) -> Option<Result<Raw, ClusterError>> {
     let cluster = &context.shared.setup.cluster;
     if let Request::Patch(part) = request
         && let Some(patch) = job.patch(part)

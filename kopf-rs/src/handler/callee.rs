@@ -42,10 +42,7 @@ pub(crate) enum Callee {
 impl Callee {
     /// Returns whether the code runs on the blocking pool, where no timeout can interrupt it.
     pub(crate) fn is_blocking(&self) -> bool {
-        matches!(
-            self,
-            Self::Fn(Function::Blocking(_)) | Self::BlockingClosure(_)
-        )
+        matches!(self, Self::Fn(Function::Blocking(_)) | Self::BlockingClosure(_))
     }
 }
 

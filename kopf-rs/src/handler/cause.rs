@@ -85,13 +85,7 @@ pub(crate) struct AttemptKey(pub(super) [u8; 16]);
 impl Attempt {
     /// Creates the first attempt, without a key.
     pub(crate) fn first(now: Timestamp) -> Self {
-        Self {
-            retry: 0,
-            is_first: true,
-            started: now,
-            runtime: Duration::ZERO,
-            key: None,
-        }
+        Self { retry: 0, is_first: true, started: now, runtime: Duration::ZERO, key: None }
     }
 }
 
@@ -164,10 +158,7 @@ impl Cause {
     ///
     /// # Errors
     /// Returns a permanent error that names the JSON path if the field does not deserialize into `T`.
-    pub fn read<T: DeserializeOwned>(
-        &self,
-        field: impl Into<FieldPath>,
-    ) -> Result<T, HandlerError> {
+    pub fn read<T: DeserializeOwned>(&self, field: impl Into<FieldPath>) -> Result<T, HandlerError> {
         let field = field.into();
         let path = field.to_string();
         let value = field.resolve(self.body());
@@ -258,5 +249,8 @@ impl Cause {
 }
 
 pub(crate) fn nothing_given(wanted: &str) -> HandlerError {
-    PermanentError::new(format!("the handler asks for a `{wanted}`, but none was given to the operator; give it with `Operator::with`")).into()
+    PermanentError::new(format!(
+        "the handler asks for a `{wanted}`, but none was given to the operator; give it with `Operator::with`"
+    ))
+    .into()
 }

@@ -69,10 +69,7 @@ impl Cause {
     /// Returns the state to handle now: the essence, or the handler's field. For admission handlers: the whole object
     /// after the operation.
     #[must_use]
-    #[expect(
-        clippy::new_ret_no_self,
-        reason = "the argument is called `new`, as in Kopf"
-    )]
+    #[expect(clippy::new_ret_no_self, reason = "the argument is called `new`, as in Kopf")]
     pub fn new(&self) -> Option<&Value> {
         match &self.subject {
             Subject::Review(review) => review.after(),

@@ -95,9 +95,7 @@ pub(crate) enum ChildError {
     NoOperator,
     #[error("the owner is being deleted: no children are applied any more")]
     OwnerTerminating,
-    #[error(
-        "the operator is paused in favour of another one: it writes no children until it goes on"
-    )]
+    #[error("the operator is paused in favour of another one: it writes no children until it goes on")]
     Paused,
     #[error("{0} is being deleted: it is applied again once it is gone")]
     Terminating(ChildName),
@@ -115,28 +113,16 @@ pub(crate) enum ChildError {
     #[error(
         "{child} is applied by two handlers, '{first}' and '{second}', who want it to be different: one handler must apply the whole child"
     )]
-    TwoAuthors {
-        child: ChildName,
-        first: Arc<str>,
-        second: Arc<str>,
-    },
+    TwoAuthors { child: ChildName, first: Arc<str>, second: Arc<str> },
     #[error(
         "{child} is wanted to be different in each call, as at `{place}`, so it is applied once a minute at most"
     )]
-    Unstable {
-        child: ChildName,
-        place: String,
-        wait: Duration,
-    },
+    Unstable { child: ChildName, place: String, wait: Duration },
     #[error(
         "{child} is changed by \"{}\" each time it is put right, at {}: it is put right again in {} seconds",
         taken.manager, taken.fields.join(", "), wait.as_secs()
     )]
-    Contested {
-        child: ChildName,
-        taken: Box<TakenFields>,
-        wait: Duration,
-    },
+    Contested { child: ChildName, taken: Box<TakenFields>, wait: Duration },
     #[error("no kind {kind} of {api_version} is served: is its CustomResourceDefinition applied?")]
     KindMissing { api_version: String, kind: String },
     /// The server rejects the content of the child.
@@ -246,9 +232,7 @@ pub(crate) fn handler_error(error: &ChildError) -> HandlerError {
 impl From<Misfit> for ChildError {
     fn from(misfit: Misfit) -> Self {
         match misfit {
-            Misfit::OtherNamespace { .. } | Misfit::ClusterScoped { .. } => {
-                Self::NotOwnable(misfit)
-            }
+            Misfit::OtherNamespace { .. } | Misfit::ClusterScoped { .. } => Self::NotOwnable(misfit),
             other => Self::Misfit(other),
         }
     }

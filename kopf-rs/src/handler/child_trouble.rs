@@ -27,10 +27,5 @@ impl ChildTrouble {
     }
 
     /// All variants.
-    pub(crate) const ALL: [Self; 4] = [
-        Self::Refused,
-        Self::NotOurs,
-        Self::Conflict,
-        Self::KindMissing,
-    ];
+    pub(crate) const ALL: [Self; 4] = [Self::Refused, Self::NotOurs, Self::Conflict, Self::KindMissing];
 }

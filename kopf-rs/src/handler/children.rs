@@ -67,10 +67,7 @@ impl Children {
     /// # Errors
     /// Fails as [`Children::apply`] does, with the errors of all objects that could not be applied or deleted.
     /// Returns a permanent error if no handler names the kind of an object in `owns`.
-    pub async fn set<T: Serialize>(
-        &self,
-        objects: T,
-    ) -> Result<Vec<AppliedChild<Value>>, HandlerError> {
+    pub async fn set<T: Serialize>(&self, objects: T) -> Result<Vec<AppliedChild<Value>>, HandlerError> {
         let mut objects = to_json(&objects)?;
         let mut all = Vec::new();
         let listed = each(&mut objects, &mut |object| {
@@ -95,12 +92,8 @@ impl Children {
     ///
     /// # Errors
     /// Returns an error if the child cannot be read or does not deserialize into `T`.
-    pub async fn get<T: HasKind + DeserializeOwned>(
-        &self,
-        name: &str,
-    ) -> Result<Option<T>, HandlerError> {
-        let named =
-            json!({"apiVersion": T::api_version(), "kind": T::kind(), "metadata": {"name": name}});
+    pub async fn get<T: HasKind + DeserializeOwned>(&self, name: &str) -> Result<Option<T>, HandlerError> {
+        let named = json!({"apiVersion": T::api_version(), "kind": T::kind(), "metadata": {"name": name}});
         self.read_as(&named).await
     }
 
@@ -116,10 +109,7 @@ impl Children {
         self.read_as(object).await
     }
 
-    async fn read_as<T: DeserializeOwned>(
-        &self,
-        object: &impl Serialize,
-    ) -> Result<Option<T>, HandlerError> {
+    async fn read_as<T: DeserializeOwned>(&self, object: &impl Serialize) -> Result<Option<T>, HandlerError> {
         let found = self.requests()?.read(self.wish(object)?).await;
         let found = found.map_err(|error| handler_error(&error))?;
         Ok(found.map(typed).transpose()?)
@@ -151,10 +141,7 @@ impl Children {
     /// which is deleted with its owner.
     #[must_use]
     pub fn adopting(&self) -> Self {
-        Self {
-            adopts: true,
-            ..self.clone()
-        }
+        Self { adopts: true, ..self.clone() }
     }
 
     /// Returns a handle that takes over the fields of former releases or predecessors of this operator, which made
@@ -171,14 +158,8 @@ impl Children {
     /// }
     /// ```
     #[must_use]
-    pub fn formerly_managed_by<T: Into<String>>(
-        &self,
-        managers: impl IntoIterator<Item = T>,
-    ) -> Self {
-        Self {
-            former_managers: managers.into_iter().map(Into::into).collect(),
-            ..self.clone()
-        }
+    pub fn formerly_managed_by<T: Into<String>>(&self, managers: impl IntoIterator<Item = T>) -> Self {
+        Self { former_managers: managers.into_iter().map(Into::into).collect(), ..self.clone() }
     }
 
     /// Returns a handle for children without an owner reference, which Kubernetes does not garbage-collect:
@@ -186,10 +167,7 @@ impl Children {
     /// with `#[on_delete]`.
     #[must_use]
     pub fn unowned(&self) -> Self {
-        Self {
-            ownership: Ownership::Unowned,
-            ..self.clone()
-        }
+        Self { ownership: Ownership::Unowned, ..self.clone() }
     }
 
     fn requests(&self) -> Result<Arc<dyn ChildRequests>, HandlerError> {
@@ -198,11 +176,7 @@ impl Children {
     }
 
     fn wish<T: Serialize>(&self, object: &T) -> Result<ChildWish, PermanentError> {
-        Ok(ChildWish {
-            object: to_json(object)?,
-            in_set: false,
-            context: self.context(),
-        })
+        Ok(ChildWish { object: to_json(object)?, in_set: false, context: self.context() })
     }
 
     fn context(&self) -> ChildContext {
@@ -230,24 +204,18 @@ impl Children {
 }
 
 fn to_json<T: Serialize>(object: &T) -> Result<Value, PermanentError> {
-    serde_json::to_value(object).map_err(|error| {
-        PermanentError::new(format!("the child cannot be written as JSON: {error}"))
-    })
+    serde_json::to_value(object)
+        .map_err(|error| PermanentError::new(format!("the child cannot be written as JSON: {error}")))
 }
 
 fn typed<T: DeserializeOwned>(object: Value) -> Result<T, PermanentError> {
-    serde_path_to_error::deserialize(object).map_err(|error| {
-        PermanentError::new(format!("the child is not of the type asked for: {error}"))
-    })
+    serde_path_to_error::deserialize(object)
+        .map_err(|error| PermanentError::new(format!("the child is not of the type asked for: {error}")))
 }
 
 impl<T> AppliedChild<T> {
     fn new(reply: ChildReply, requests: Arc<dyn ChildRequests>) -> Self {
-        Self {
-            reply,
-            requests,
-            kind: PhantomData,
-        }
+        Self { reply, requests, kind: PhantomData }
     }
 
     /// Returns `metadata.name`.
@@ -284,9 +252,7 @@ impl<T: DeserializeOwned> AppliedChild<T> {
     /// # Errors
     /// Returns an error if the object cannot be read or does not deserialize into `T`.
     pub async fn object(self) -> Result<T, HandlerError> {
-        let Self {
-            reply, requests, ..
-        } = self;
+        let Self { reply, requests, .. } = self;
         let object = if let Some(object) = reply.object {
             object
         } else {

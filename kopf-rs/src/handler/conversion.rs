@@ -149,11 +149,7 @@ impl Conversion {
     }
 
     /// Adds the two versions; returns a message if they do not fit together.
-    pub(crate) fn between(
-        self,
-        from: &Selector,
-        to: &Selector,
-    ) -> Result<ConversionFunction, String> {
+    pub(crate) fn between(self, from: &Selector, to: &Selector) -> Result<ConversionFunction, String> {
         let (one, other) = (versioned(from)?, versioned(to)?);
         if (&one.group, &one.plural) != (&other.group, &other.plural) {
             return Err(format!(
@@ -195,16 +191,8 @@ impl fmt::Debug for Conversion {
 
 impl ConversionFunction {
     /// Calls the function. A `filler` fills in missing fields.
-    pub(crate) fn call(
-        &self,
-        part: &Value,
-        filler: Option<Filler>,
-    ) -> Result<Option<Value>, NotConverted> {
-        let given = ConversionInput {
-            value: part,
-            filler,
-            unreadable: RefCell::default(),
-        };
+    pub(crate) fn call(&self, part: &Value, filler: Option<Filler>) -> Result<Option<Value>, NotConverted> {
+        let given = ConversionInput { value: part, filler, unreadable: RefCell::default() };
         let called = catch_unwind(AssertUnwindSafe(|| (self.call)(&given)));
         let called = called.map_err(|payload| {
             let text = panic_text(payload.as_ref()).unwrap_or("a value that is no text");
@@ -218,23 +206,14 @@ impl ConversionFunction {
                 drop_nulls(&mut it);
                 it
             })),
-            Err(error) => Err(NotConverted::Failed(format!(
-                "`{}` has failed: {error}",
-                self.name
-            ))),
+            Err(error) => Err(NotConverted::Failed(format!("`{}` has failed: {error}", self.name))),
         }
     }
 }
 
 impl fmt::Debug for ConversionFunction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            name,
-            kind,
-            from,
-            to,
-            ..
-        } = self;
+        let Self { name, kind, from, to, .. } = self;
         write!(f, "ConversionFunction({name}, {kind}: {from} to {to})")
     }
 }
@@ -285,11 +264,9 @@ fn versioned(selector: &Selector) -> Result<Versioned, String> {
     };
     let group = selector.group.as_ref().filter(|it| !it.is_empty());
     match (group, &selector.version, plural) {
-        (Some(group), Some(version), Some(plural)) => Ok(Versioned {
-            group: group.clone(),
-            version: version.clone(),
-            plural: plural.clone(),
-        }),
+        (Some(group), Some(version), Some(plural)) => {
+            Ok(Versioned { group: group.clone(), version: version.clone(), plural: plural.clone() })
+        }
         _ => Err(format!(
             "`{selector}` does not say all that a conversion needs: the group, the version and the plural name, such as `\"myapps.example.com\", from = \"v1alpha1\", to = \"v1\"`"
         )),
@@ -396,14 +373,8 @@ mod tests {
         let converted = it.call(&json!({"size": 1, "name": null, "more": 1}), None);
         assert_eq!(converted, Ok(Some(json!({"size": 1}))));
         let failed = |text: &str| Err(NotConverted::Failed(text.to_owned()));
-        assert_eq!(
-            it.call(&json!({"size": 0}), None),
-            failed("`up` has failed: no size")
-        );
-        assert_eq!(
-            it.call(&json!({"size": 13}), None),
-            failed("`up` has panicked: unlucky")
-        );
+        assert_eq!(it.call(&json!({"size": 0}), None), failed("`up` has failed: no size"));
+        assert_eq!(it.call(&json!({"size": 13}), None), failed("`up` has panicked: unlucky"));
         let Err(NotConverted::Unreadable(why)) = it.call(&json!({"size": "x"}), None) else {
             panic!("it cannot be read");
         };
@@ -416,21 +387,9 @@ mod tests {
     fn versions_are_of_one_resource_and_differ() {
         let up = || conversion("up", |spec: Value| Ok(spec));
         for (from, to, expected) in [
-            (
-                ["example.com", "v1", "things"],
-                ["example.com", "v1", "things"],
-                "both v1",
-            ),
-            (
-                ["example.com", "v1", "things"],
-                ["example.com", "v2", "others"],
-                "no versions of one resource",
-            ),
-            (
-                ["", "v1", "things"],
-                ["", "v2", "things"],
-                "the group, the version and the plural name",
-            ),
+            (["example.com", "v1", "things"], ["example.com", "v1", "things"], "both v1"),
+            (["example.com", "v1", "things"], ["example.com", "v2", "others"], "no versions of one resource"),
+            (["", "v1", "things"], ["", "v2", "things"], "the group, the version and the plural name"),
         ] {
             let [from, to] = [from, to].map(|it| Selector::positional(&it).unwrap());
             let problem = up().between(&from, &to).unwrap_err();

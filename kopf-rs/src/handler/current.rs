@@ -22,9 +22,7 @@ pub(crate) struct Entered {
 /// Makes this call the current one until the guard is dropped. Enter it while the call's future is polled or its
 /// function runs.
 pub(crate) fn enter(cause: &Arc<Cause>) -> Entered {
-    Entered {
-        outer: CURRENT.replace(Some(cause.clone())),
-    }
+    Entered { outer: CURRENT.replace(Some(cause.clone())) }
 }
 
 /// Returns the call that runs on this thread.

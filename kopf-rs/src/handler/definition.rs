@@ -116,13 +116,8 @@ impl HandlerCall {
             let logger = context.logger.posting_to(sink.as_deref());
             context.logger = logger.for_call(&handler.id, version);
         }
-        let cause = Cause {
-            handler_id: handler.id.clone(),
-            param: handler.param.clone(),
-            context,
-            attempt,
-            subject,
-        };
+        let cause =
+            Cause { handler_id: handler.id.clone(), param: handler.param.clone(), context, attempt, subject };
         Self { handler, cause }
     }
 }
@@ -187,17 +182,11 @@ impl Handler {
         Ok(child)
     }
 
-    fn resolved(
-        kind: HandlerKind,
-        selector: Option<Selector>,
-        callback: Callback,
-    ) -> Result<Self, String> {
+    fn resolved(kind: HandlerKind, selector: Option<Selector>, callback: Callback) -> Result<Self, String> {
         let options: Options = callback.options;
         match (kind == HandlerKind::Index, options.index.is_some()) {
             (true, false) => {
-                return Err(
-                    "the function of an index is made by `indexer` or `indexer_async`".to_owned(),
-                );
+                return Err("the function of an index is made by `indexer` or `indexer_async`".to_owned());
             }
             (false, true) => {
                 return Err("a function made by `indexer` belongs to `Registry::index`".to_owned());
@@ -206,10 +195,7 @@ impl Handler {
         }
         let filters = options.filters();
         filters.check(options.field.as_ref())?;
-        let in_id = options
-            .field
-            .as_ref()
-            .filter(|_| kind != HandlerKind::Index);
+        let in_id = options.field.as_ref().filter(|_| kind != HandlerKind::Index);
         let admission = AdmissionKind::of(kind);
         let webhook = admission.map(|it| Webhook::new(it, &options)).transpose()?;
         Ok(Self {

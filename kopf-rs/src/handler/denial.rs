@@ -85,10 +85,7 @@ pub(crate) struct Denial {
 impl AdmissionError {
     /// Creates an error with the code 500, as in Kopf.
     pub fn new(message: impl Into<String>) -> Self {
-        Self {
-            message: message.into(),
-            denial: Denial::default(),
-        }
+        Self { message: message.into(), denial: Denial::default() }
     }
 
     /// Sets the HTTP code, from 400 to 599. An invalid code counts as 500 and logs a warning.
@@ -201,22 +198,12 @@ impl AdmissionErrors {
         if self.is_empty() { Ok(()) } else { Err(self) }
     }
 
-    fn add(
-        &mut self,
-        reason: &str,
-        field: impl Into<FieldPath>,
-        found: &str,
-        message: &dyn fmt::Display,
-    ) {
+    fn add(&mut self, reason: &str, field: impl Into<FieldPath>, found: &str, message: &dyn fmt::Display) {
         let message = message.to_string();
         self.0.fields.push(FieldError {
             reason: reason.to_owned(),
             field: field.into().to_string(),
-            message: if message.is_empty() {
-                found.to_owned()
-            } else {
-                format!("{found}: {message}")
-            },
+            message: if message.is_empty() { found.to_owned() } else { format!("{found}: {message}") },
         });
     }
 }
@@ -288,11 +275,7 @@ mod tests {
              metadata.labels.example.com/app: Forbidden: is ours]"
         );
         let reasons: Vec<_> = errors.iter().map(|it| it.reason.as_str()).collect();
-        let expected = [
-            "FieldValueDuplicate",
-            "FieldValueNotSupported",
-            "FieldValueForbidden",
-        ];
+        let expected = ["FieldValueDuplicate", "FieldValueNotSupported", "FieldValueForbidden"];
         assert_eq!(reasons, expected);
         assert!(errors.into_result().is_err());
     }

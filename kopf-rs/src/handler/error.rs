@@ -143,11 +143,7 @@ impl TemporaryError {
     pub fn new(message: impl Into<String>) -> Self {
         Self {
             message: message.into(),
-            meaning: Meaning {
-                delay: Some(Self::DELAY),
-                child: None,
-                is_unfit: false,
-            },
+            meaning: Meaning { delay: Some(Self::DELAY), child: None, is_unfit: false },
         }
     }
     /// Sets the delay, in seconds or as a `Duration`; zero retries at once.
@@ -187,14 +183,7 @@ impl Error for TemporaryError {
 impl PermanentError {
     /// Creates an error whose cause will not pass.
     pub fn new(message: impl Into<String>) -> Self {
-        Self {
-            message: message.into(),
-            meaning: Meaning {
-                delay: None,
-                child: None,
-                is_unfit: false,
-            },
-        }
+        Self { message: message.into(), meaning: Meaning { delay: None, child: None, is_unfit: false } }
     }
     /// Creates an error for an object that does not deserialize into the type that the handler asks for.
     pub(crate) fn unfit(message: String) -> Self {
@@ -337,10 +326,7 @@ mod tests {
         assert!(
             matches!(temporary, HandlerError::Temporary(error) if error.delay_wanted() == Duration::from_millis(1500))
         );
-        assert!(matches!(
-            HandlerError::from(PermanentError::new("no")),
-            HandlerError::Permanent(_)
-        ));
+        assert!(matches!(HandlerError::from(PermanentError::new("no")), HandlerError::Permanent(_)));
     }
 
     #[test]
@@ -364,10 +350,7 @@ mod tests {
         let (text, denial) = denied(AdmissionError::new("no").code(418).into());
         assert_eq!((text.as_str(), denial.code), ("no", Some(418)));
         let (text, denial) = denied(Hidden(Wrapped(AdmissionError::new("no"))).into());
-        assert_eq!(
-            (text.as_str(), denial.code),
-            ("while creating the pod: no", None)
-        );
+        assert_eq!((text.as_str(), denial.code), ("while creating the pod: no", None));
         let mut errors = AdmissionErrors::new();
         errors.required("spec.image", "");
         let (text, denial) = denied(errors.into());

@@ -82,25 +82,18 @@ impl Events {
     /// # Errors
     /// Returns an error if the object has no `apiVersion`, `kind` or `metadata.name`.
     pub fn about<T: Serialize>(&self, object: &T) -> Result<Self, PermanentError> {
-        let object = serde_json::to_value(object).map_err(|error| {
-            PermanentError::new(format!("the object cannot be written as JSON: {error}"))
-        })?;
+        let object = serde_json::to_value(object)
+            .map_err(|error| PermanentError::new(format!("the object cannot be written as JSON: {error}")))?;
         let regarding = regarding(&Body::new(object));
         let object = &regarding.object;
-        let parts = [
-            ("apiVersion", &object.api_version),
-            ("kind", &object.kind),
-            ("metadata.name", &object.name),
-        ];
+        let parts =
+            [("apiVersion", &object.api_version), ("kind", &object.kind), ("metadata.name", &object.name)];
         if let Some((missing, _)) = parts.into_iter().find(|(_, part)| part.is_empty()) {
             return Err(PermanentError::new(format!(
                 "no Events can be posted about an object without `{missing}`"
             )));
         }
-        Ok(Self {
-            regarding,
-            ..self.clone()
-        })
+        Ok(Self { regarding, ..self.clone() })
     }
 
     /// Sets the action, a machine-readable word for the attempted operation, such as `Pulling`. The default is the id
@@ -150,13 +143,7 @@ impl Events {
         sink.post(event);
     }
 
-    fn post_at(
-        &self,
-        level: PostingLevel,
-        kind: EventKind,
-        reason: &str,
-        message: impl AsRef<str>,
-    ) {
+    fn post_at(&self, level: PostingLevel, kind: EventKind, reason: &str, message: impl AsRef<str>) {
         if self.takes(level) {
             self.event(kind, reason, message);
         }
@@ -189,10 +176,7 @@ impl Cause {
 
 fn regarding(body: &Body) -> Regarding {
     let version = body.metadata()["resourceVersion"].as_str();
-    Regarding {
-        object: Arc::new(body.reference()),
-        resource_version: version.map(Into::into),
-    }
+    Regarding { object: Arc::new(body.reference()), resource_version: version.map(Into::into) }
 }
 
 impl FromCause<'_> for Events {

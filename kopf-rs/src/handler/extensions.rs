@@ -26,13 +26,8 @@ impl Extensions {
         self: &Arc<Self>,
         make: impl Fn() -> T + Send + Sync + 'static,
     ) -> Self {
-        let make: Arc<dyn Fn() -> Value + Send + Sync> =
-            Arc::new(move || -> Value { Arc::new(make()) });
-        Self {
-            given: HashMap::new(),
-            made: Some((TypeId::of::<T>(), make)),
-            outer: Some(self.clone()),
-        }
+        let make: Arc<dyn Fn() -> Value + Send + Sync> = Arc::new(move || -> Value { Arc::new(make()) });
+        Self { given: HashMap::new(), made: Some((TypeId::of::<T>(), make)), outer: Some(self.clone()) }
     }
     /// Returns whether there is a value of this type.
     pub(crate) fn has(&self, type_id: TypeId) -> bool {

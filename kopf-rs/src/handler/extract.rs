@@ -148,17 +148,13 @@ impl<T> Deref for State<T> {
 
 impl<T> Clone for State<T> {
     fn clone(&self) -> Self {
-        Self {
-            value: Arc::clone(&self.value),
-        }
+        Self { value: Arc::clone(&self.value) }
     }
 }
 
 impl<T> From<T> for State<T> {
     fn from(value: T) -> Self {
-        Self {
-            value: Arc::new(value),
-        }
+        Self { value: Arc::new(value) }
     }
 }
 

@@ -112,9 +112,7 @@ impl Filters {
         new: Option<&Value>,
     ) -> bool {
         let all = |criteria: &[(String, Criterion)], found: &serde_json::Map<String, Value>| {
-            criteria
-                .iter()
-                .all(|(key, criterion)| criterion.holds(found.get(key)))
+            criteria.iter().all(|(key, criterion)| criterion.holds(found.get(key)))
         };
         all(&self.labels, body.label_map())
             && all(&self.annotations, body.annotation_map())
@@ -244,30 +242,20 @@ mod tests {
             (matches.clone(), Some(json!("no")), false),
             (matches, None, true),
         ] {
-            assert_eq!(
-                criterion.holds(value.as_ref()),
-                expected,
-                "{criterion:?} {value:?}"
-            );
+            assert_eq!(criterion.holds(value.as_ref()), expected, "{criterion:?} {value:?}");
         }
     }
 
     #[test]
     fn labels_and_annotations_must_all_hold() {
-        let body =
-            Body::new(json!({"metadata": {"labels": {"a": "1"}, "annotations": {"b": "2"}}}));
+        let body = Body::new(json!({"metadata": {"labels": {"a": "1"}, "annotations": {"b": "2"}}}));
         let mut filters = Filters {
-            labels: vec![
-                ("a".into(), Criterion::Present),
-                ("z".into(), Criterion::Absent),
-            ],
+            labels: vec![("a".into(), Criterion::Present), ("z".into(), Criterion::Absent)],
             annotations: vec![("b".into(), Criterion::Equals(json!("2")))],
             ..Filters::default()
         };
         assert!(filters.accept_object(&body, None, Former::Unknown, None));
-        filters
-            .labels
-            .push(("a".into(), Criterion::Equals(json!("2"))));
+        filters.labels.push(("a".into(), Criterion::Equals(json!("2"))));
         assert!(!filters.accept_object(&body, None, Former::Unknown, None));
     }
 
@@ -276,16 +264,8 @@ mod tests {
         let body = Body::new(json!({}));
         let field = FieldPath::parse("spec.x");
         let accepts = |value: Option<Criterion>, old: Option<Value>, new: Option<Value>| {
-            let filters = Filters {
-                value,
-                ..Filters::default()
-            };
-            filters.accept_object(
-                &body,
-                Some(&field),
-                Former::Known(old.as_ref()),
-                new.as_ref(),
-            )
+            let filters = Filters { value, ..Filters::default() };
+            filters.accept_object(&body, Some(&field), Former::Known(old.as_ref()), new.as_ref())
         };
         let (v, w) = (Some(json!("v")), Some(json!("w")));
         let is_v = || Some(Criterion::Equals(json!("v")));
@@ -293,10 +273,7 @@ mod tests {
         assert!(accepts(is_v(), v.clone(), w.clone()));
         assert!(!accepts(is_v(), w.clone(), Some(json!("z"))));
         assert!(accepts(None, v.clone(), None) && !accepts(None, None, None));
-        assert!(
-            accepts(Some(Criterion::Absent), None, v.clone())
-                && !accepts(Some(Criterion::Absent), v, w)
-        );
+        assert!(accepts(Some(Criterion::Absent), None, v.clone()) && !accepts(Some(Criterion::Absent), v, w));
     }
 
     #[test]

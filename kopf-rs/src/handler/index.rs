@@ -123,9 +123,7 @@ impl<K: Eq + Hash, V> Index<K, V> {
 
 impl<K, V> Index<K, V> {
     pub(crate) fn new() -> Self {
-        Self {
-            table: Arc::new(RwLock::new(Table::new())),
-        }
+        Self { table: Arc::new(RwLock::new(Table::new())) }
     }
 
     fn read(&self) -> RwLockReadGuard<'_, Table<K, V>> {
@@ -143,9 +141,7 @@ impl<K: Eq + Hash, V: Clone> FromIterator<(K, V)> for Index<K, V> {
         let index = Self::new();
         for (object, pair) in (0..).zip(pairs) {
             let entry = Entry::of(pair);
-            let replaced = index
-                .write()
-                .replace(object, &mut Contribution::default(), vec![entry]);
+            let replaced = index.write().replace(object, &mut Contribution::default(), vec![entry]);
             drop(replaced);
         }
         index
@@ -169,9 +165,7 @@ impl<K: Eq + Hash + Clone, V> IntoIterator for &Index<K, V> {
 
 impl<K, V> Clone for Index<K, V> {
     fn clone(&self) -> Self {
-        Self {
-            table: Arc::clone(&self.table),
-        }
+        Self { table: Arc::clone(&self.table) }
     }
 }
 
@@ -260,17 +254,13 @@ impl<V> ExactSizeIterator for IndexValuesIter<'_, V> {}
 
 impl<V> Clone for IndexValues<V> {
     fn clone(&self) -> Self {
-        Self {
-            values: self.values.clone(),
-        }
+        Self { values: self.values.clone() }
     }
 }
 
 impl<V> Default for IndexValues<V> {
     fn default() -> Self {
-        Self {
-            values: Values::default(),
-        }
+        Self { values: Values::default() }
     }
 }
 
@@ -340,12 +330,7 @@ mod tests {
         for object in 0..OBJECTS {
             let held = index.get("hot");
             let mut contribution = Contribution::default();
-            put(
-                &index,
-                object,
-                &mut contribution,
-                [("hot", Counted(clones.clone()))],
-            );
+            put(&index, object, &mut contribution, [("hot", Counted(clones.clone()))]);
             contributions.push(contribution);
             assert_eq!((held.len(), index.get("hot").len()), (object, object + 1));
         }

@@ -43,9 +43,8 @@ where
     R: IndexReturn,
 {
     let mut callback = handler(id, |_| async { Ok(()) });
-    callback.callee = Callee::BlockingClosure(Arc::new(move |cause, _| {
-        index_returned(cause, function(cause))
-    }));
+    callback.callee =
+        Callee::BlockingClosure(Arc::new(move |cause, _| index_returned(cause, function(cause))));
     callback.options.index = Some(IndexType::of_function::<R>());
     callback
 }

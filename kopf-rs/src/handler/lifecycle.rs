@@ -63,9 +63,7 @@ impl<'a> DueHandler<'a> {
 impl Lifecycle {
     /// Runs the handlers that `pick` returns, in that order. It returns indices into the list of due handlers. If it
     /// returns none, the first handler runs.
-    pub fn custom(
-        pick: impl Fn(&Body, &[DueHandler<'_>]) -> Vec<usize> + Send + Sync + 'static,
-    ) -> Self {
+    pub fn custom(pick: impl Fn(&Body, &[DueHandler<'_>]) -> Vec<usize> + Send + Sync + 'static) -> Self {
         Self::Custom(CustomLifecycle(Arc::new(pick)))
     }
 

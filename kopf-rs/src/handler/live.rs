@@ -50,18 +50,12 @@ impl Live {
     }
 
     pub(crate) fn of(body: Arc<Body>) -> Self {
-        Self(Arc::new(Mutex::new(Newest {
-            text: None,
-            tree: Some(body),
-        })))
+        Self(Arc::new(Mutex::new(Newest { text: None, tree: Some(body) })))
     }
 
     /// Creates the handle from the engine's text.
     pub(crate) fn of_text(text: Raw) -> Self {
-        Self(Arc::new(Mutex::new(Newest {
-            text: Some(text),
-            tree: None,
-        })))
+        Self(Arc::new(Mutex::new(Newest { text: Some(text), tree: None })))
     }
 
     /// Returns the whole object. Each call parses the newest text, so keep the result while you work on one state.
@@ -88,10 +82,7 @@ impl Live {
     /// Returns a permanent error that names the JSON path if `spec` does not deserialize into `T`.
     pub fn spec<T: DeserializeOwned>(&self) -> Result<T, HandlerError> {
         let body = self.body();
-        let at = At {
-            body: &body,
-            path: "spec",
-        };
+        let at = At { body: &body, path: "spec" };
         read::read(at, read::stanza(body.spec()), Absent::Empty)
     }
 
@@ -101,10 +92,7 @@ impl Live {
     /// Returns a permanent error that names the JSON path if `status` does not deserialize into `T`.
     pub fn status<T: DeserializeOwned>(&self) -> Result<T, HandlerError> {
         let body = self.body();
-        let at = At {
-            body: &body,
-            path: "status",
-        };
+        let at = At { body: &body, path: "status" };
         read::read(at, read::stanza(body.status()), Absent::Empty)
     }
 
@@ -115,10 +103,7 @@ impl Live {
 
     /// Replaces the object with the engine's newest text.
     pub(crate) fn set_text(&self, text: Raw) {
-        *self.lock() = Newest {
-            text: Some(text),
-            tree: None,
-        };
+        *self.lock() = Newest { text: Some(text), tree: None };
     }
 
     fn lock(&self) -> MutexGuard<'_, Newest> {

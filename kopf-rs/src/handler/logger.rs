@@ -49,11 +49,7 @@ impl Logger {
     /// Creates a logger for lines about `reference`.
     #[must_use]
     pub fn of(reference: Arc<Reference>) -> Self {
-        Self {
-            about: Some(reference),
-            activity: None,
-            posting: None,
-        }
+        Self { about: Some(reference), activity: None, posting: None }
     }
     /// Creates a logger for lines about no object, for unit tests of handlers.
     #[must_use]
@@ -62,11 +58,7 @@ impl Logger {
     }
     /// Creates a logger for lines about an activity.
     pub(crate) fn of_activity(activity: Activity) -> Self {
-        Self {
-            about: None,
-            activity: Some(activity),
-            posting: None,
-        }
+        Self { about: None, activity: Some(activity), posting: None }
     }
     /// Returns the object that the logger is bound to.
     pub(crate) fn about(&self) -> Option<&Reference> {
@@ -75,11 +67,8 @@ impl Logger {
     /// Also posts the lines as Events if the operator posts log lines.
     pub(crate) fn posting_to(mut self, sink: Option<&OperatorSink>) -> Self {
         let sink = sink.filter(|sink| sink.0.takes_lines());
-        self.posting = sink.map(|sink| LinePosting {
-            sink: sink.0.clone(),
-            action: None,
-            resource_version: None,
-        });
+        self.posting =
+            sink.map(|sink| LinePosting { sink: sink.0.clone(), action: None, resource_version: None });
         self
     }
     /// Binds the logger to a call of a handler for one version of the object.
@@ -124,15 +113,9 @@ impl Logger {
         if !posting.sink.takes(level) {
             return;
         }
-        let kind = if level >= PostingLevel::Warning {
-            EventKind::Warning
-        } else {
-            EventKind::Normal
-        };
-        let regarding = Regarding {
-            object: about.clone(),
-            resource_version: posting.resource_version.clone(),
-        };
+        let kind = if level >= PostingLevel::Warning { EventKind::Warning } else { EventKind::Normal };
+        let regarding =
+            Regarding { object: about.clone(), resource_version: posting.resource_version.clone() };
         let action = action.or(posting.action.as_deref()).unwrap_or_default();
         let note = note.to_string();
         let event = PostedEvent::new(regarding, kind, (action, reason), &note);
@@ -349,10 +332,7 @@ pub(crate) mod tests {
         let mut lines = lines.0.lock().unwrap().clone();
         assert_eq!(lines.remove(3), "INFO mine message=pods count=5");
         wanted.remove(3);
-        let wanted: Vec<_> = wanted
-            .iter()
-            .map(|it| format!("INFO {target} {it}"))
-            .collect();
+        let wanted: Vec<_> = wanted.iter().map(|it| format!("INFO {target} {it}")).collect();
         assert_eq!(lines, wanted);
     }
 

@@ -59,10 +59,7 @@ type Values = HashMap<TypeId, Arc<dyn Any + Send + Sync>>;
 impl Memo {
     /// Stores `value`, and returns the former value of its type.
     pub fn insert<T: Send + Sync + 'static>(&self, value: T) -> Option<Arc<T>> {
-        self.lock()
-            .insert(TypeId::of::<T>(), Arc::new(value))?
-            .downcast()
-            .ok()
+        self.lock().insert(TypeId::of::<T>(), Arc::new(value))?.downcast().ok()
     }
     /// Returns the value of type `T`.
     #[must_use]
@@ -73,19 +70,14 @@ impl Memo {
     #[must_use]
     pub fn get_or_default<T: Default + Send + Sync + 'static>(&self) -> Arc<T> {
         let mut values = self.lock();
-        let value = values
-            .entry(TypeId::of::<T>())
-            .or_insert_with(|| Arc::new(T::default()));
+        let value = values.entry(TypeId::of::<T>()).or_insert_with(|| Arc::new(T::default()));
         value.clone().downcast().unwrap_or_default()
     }
     /// Updates the value of type `T` and returns the new value. Starts from the default if there is none.
     ///
     /// Updates are serialized, so concurrent calls of `|count| count.0 += 1` lose no increment. `change` may read the
     /// memo, but must not update it.
-    pub fn update<T: Clone + Default + Send + Sync + 'static>(
-        &self,
-        change: impl FnOnce(&mut T),
-    ) -> Arc<T> {
+    pub fn update<T: Clone + Default + Send + Sync + 'static>(&self, change: impl FnOnce(&mut T)) -> Arc<T> {
         let _changing = self.0.changing.lock();
         let mut value = T::clone(&self.get_or_default());
         change(&mut value);
@@ -96,10 +88,7 @@ impl Memo {
     /// Returns an independent memo with the same values.
     pub(crate) fn copied(&self) -> Self {
         let values = self.lock().clone();
-        Self(Arc::new(Shared {
-            values: Mutex::new(values),
-            changing: Mutex::default(),
-        }))
+        Self(Arc::new(Shared { values: Mutex::new(values), changing: Mutex::default() }))
     }
     /// Returns whether dropping the memo would lose nothing: it is empty, and no other clone exists.
     pub(crate) fn is_idle(&self) -> bool {

@@ -262,9 +262,7 @@ impl Options {
         let Some((option, method)) = self.foreign(kind) else {
             return Ok(());
         };
-        let owners = HandlerKind::ALL
-            .iter()
-            .filter(|it| it.has(option) && **it != HandlerKind::Subhandler);
+        let owners = HandlerKind::ALL.iter().filter(|it| it.has(option) && **it != HandlerKind::Subhandler);
         let owners: Vec<_> = owners.map(|it| it.attribute().to_owned()).collect();
         Err(format!(
             "`{method}` is not an option of {}: it belongs to {}",
@@ -280,15 +278,9 @@ mod tests {
 
     #[test]
     fn closures_have_all_options_of_attributes() {
-        let known: Vec<_> = Options::default()
-            .all()
-            .into_iter()
-            .map(|it| it.0)
-            .collect();
+        let known: Vec<_> = Options::default().all().into_iter().map(|it| it.0).collect();
         let wanted = HandlerKind::ALL.iter().flat_map(|it| it.options());
-        let lacking: Vec<_> = wanted
-            .filter(|it| *it != "id" && !known.contains(it))
-            .collect();
+        let lacking: Vec<_> = wanted.filter(|it| *it != "id" && !known.contains(it)).collect();
         assert!(lacking.is_empty(), "`Callback` lacks {lacking:?}");
         let is_accepted = |option: &&str| HandlerKind::ALL.iter().any(|it| it.has(option));
         assert!(known.iter().all(is_accepted));

@@ -14,16 +14,9 @@ pub(crate) enum Outcome {
     /// The handler returned successfully; its result goes to `status.{id}`.
     Succeeded(Option<Value>),
     /// `TemporaryError`: retried after the delay.
-    Temporary {
-        message: String,
-        delay: Duration,
-        child: Option<ChildTrouble>,
-    },
+    Temporary { message: String, delay: Duration, child: Option<ChildTrouble> },
     /// `PermanentError`: not retried.
-    Permanent {
-        message: String,
-        child: Option<ChildTrouble>,
-    },
+    Permanent { message: String, child: Option<ChildTrouble> },
     /// `AdmissionError`: without a request under review, treated as a permanent error.
     Denied { message: String, denial: Denial },
     /// Any other error: the handler's `errors` mode decides.
@@ -39,10 +32,7 @@ pub(crate) enum Outcome {
 impl Outcome {
     /// A permanent failure that is not about a child.
     pub(crate) fn permanent(message: impl Into<String>) -> Self {
-        Self::Permanent {
-            message: message.into(),
-            child: None,
-        }
+        Self::Permanent { message: message.into(), child: None }
     }
 
     /// Returns the handler's message for a failure.

@@ -19,9 +19,7 @@ pub(crate) struct OwnedKind {
 ///
 /// # Errors
 /// Returns an error if the text names no resource.
-pub fn kind(
-    selector: impl FnOnce() -> Result<Selector, SelectorError>,
-) -> Result<Selector, SelectorError> {
+pub fn kind(selector: impl FnOnce() -> Result<Selector, SelectorError>) -> Result<Selector, SelectorError> {
     selector()
 }
 
@@ -48,9 +46,7 @@ fn specific(kind: Result<Selector, SelectorError>) -> Result<Selector, String> {
     if selector.is_specific() {
         return Ok(selector);
     }
-    Err(format!(
-        "children are of one kind each, and not of whatever fits: `{selector}` is no kind"
-    ))
+    Err(format!("children are of one kind each, and not of whatever fits: `{selector}` is no kind"))
 }
 
 #[cfg(test)]
@@ -58,23 +54,14 @@ mod tests {
     use super::*;
 
     fn kinds(names: &[&str]) -> Kinds {
-        names
-            .iter()
-            .map(|name| Selector::positional(&[name]))
-            .collect()
+        names.iter().map(|name| Selector::positional(&[name])).collect()
     }
 
     #[test]
     fn what_is_read_is_owned_once() {
         let owned = owned_kinds(kinds(&["services", "pods"]), kinds(&["pods"])).unwrap();
-        let told: Vec<_> = owned
-            .iter()
-            .map(|kind| (kind.selector.to_string(), kind.is_read))
-            .collect();
-        assert_eq!(
-            told,
-            [("pods".to_owned(), true), ("services".to_owned(), false)]
-        );
+        let told: Vec<_> = owned.iter().map(|kind| (kind.selector.to_string(), kind.is_read)).collect();
+        assert_eq!(told, [("pods".to_owned(), true), ("services".to_owned(), false)]);
     }
 
     #[test]

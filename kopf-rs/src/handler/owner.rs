@@ -94,19 +94,15 @@ impl Owner {
     /// # Errors
     /// Returns an error if it is not a Kubernetes object.
     pub fn of<T: Serialize>(object: &T) -> Result<Self, PermanentError> {
-        let object = serde_json::to_value(object).map_err(|error| {
-            PermanentError::new(format!("the owner cannot be written as JSON: {error}"))
-        })?;
+        let object = serde_json::to_value(object)
+            .map_err(|error| PermanentError::new(format!("the owner cannot be written as JSON: {error}")))?;
         Ok(Self::of_value(&object)?)
     }
 
     fn of_value(object: &Value) -> Result<Self, Misfit> {
         Ok(Self {
             facts: Arc::new(OwnerFacts::of(object)?),
-            flags: ReferenceFlags {
-                controller: Some(true),
-                block_owner_deletion: Some(true),
-            },
+            flags: ReferenceFlags { controller: Some(true), block_owner_deletion: Some(true) },
             name: None,
             namespace: NamespaceToGive::OfOwner,
             labels: None,
@@ -192,9 +188,7 @@ impl Owner {
     /// controller, or if Kubernetes would delete the object at once, because it looks up a namespaced owner in the
     /// object's own namespace.
     pub fn append_owner_reference(&self, objects: impl Dependents) -> Result<(), PermanentError> {
-        objects.change(&mut Change(&mut |object| {
-            self.facts.append_reference(object, self.flags)
-        }))
+        objects.change(&mut Change(&mut |object| self.facts.append_reference(object, self.flags)))
     }
 
     /// Removes the owner reference from the objects.
@@ -202,9 +196,7 @@ impl Owner {
     /// # Errors
     /// Returns an error if one of them is not a Kubernetes object.
     pub fn remove_owner_reference(&self, objects: impl Dependents) -> Result<(), PermanentError> {
-        objects.change(&mut Change(&mut |object| {
-            self.facts.remove_reference(object)
-        }))
+        objects.change(&mut Change(&mut |object| self.facts.remove_reference(object)))
     }
 
     /// Adds the owner's labels to the objects: the missing ones, or all with [`forced`](Self::forced).

@@ -55,10 +55,7 @@ fn deserialize<T: DeserializeOwned>(at: At<'_>, value: &Value) -> Result<T, Hand
             ("", ".") => "the object".to_owned(),
             (path, ".") => path.to_owned(),
             ("", inside) => inside.to_owned(),
-            (path, inside) => format!(
-                "{path}{}{inside}",
-                if inside.starts_with('[') { "" } else { "." }
-            ),
+            (path, inside) => format!("{path}{}{inside}", if inside.starts_with('[') { "" } else { "." }),
         };
         let mut complaint = error.inner().to_string();
         if is_secret(at.body) {
@@ -83,9 +80,8 @@ fn without_value(complaint: &str) -> String {
 
 /// Reorders serde's "invalid type: integer `5`, expected a string" to "expected a string, found integer `5`".
 fn plain_words(complaint: &str) -> String {
-    let found = complaint
-        .strip_prefix("invalid type: ")
-        .or_else(|| complaint.strip_prefix("invalid value: "));
+    let found =
+        complaint.strip_prefix("invalid type: ").or_else(|| complaint.strip_prefix("invalid value: "));
     match found.and_then(|rest| rest.split_once(", expected ")) {
         Some((found, expected)) => format!("expected {expected}, found {found}"),
         None => complaint.to_owned(),

@@ -118,11 +118,7 @@ impl Registry {
         problems.extend(problem::mixed_indices(&self.handlers));
         problems.extend(problem::doubled_conversions(&self.conversions));
         problems.extend(more);
-        if problems.is_empty() {
-            Ok(())
-        } else {
-            Err(RegistryError(problems))
-        }
+        if problems.is_empty() { Ok(()) } else { Err(RegistryError(problems)) }
     }
 
     pub(crate) fn handlers(&self) -> &[Arc<Handler>] {
@@ -165,13 +161,12 @@ impl Registry {
             Err(message) => Some(message),
         };
         let messages = nameless.into_iter().chain(refused);
-        self.problems
-            .extend(messages.map(|message| Problem::Declaration {
-                attribute: kind.attribute(),
-                name: name.clone(),
-                declared_at,
-                message,
-            }));
+        self.problems.extend(messages.map(|message| Problem::Declaration {
+            attribute: kind.attribute(),
+            name: name.clone(),
+            declared_at,
+            message,
+        }));
         self
     }
 
@@ -184,16 +179,10 @@ impl Registry {
         let problem = rule.problem().map(str::to_owned);
         let selector = selector.map_err(|error| error.to_string());
         match (problem, selector) {
-            (None, Ok(selector)) => self.rules.push(Arc::new(DeclaredRule {
-                rule,
-                selector,
-                declared_at,
-            })),
-            (Some(message), _) | (None, Err(message)) => self.problems.push(Problem::Rule {
-                id: rule.id,
-                declared_at,
-                message,
-            }),
+            (None, Ok(selector)) => self.rules.push(Arc::new(DeclaredRule { rule, selector, declared_at })),
+            (Some(message), _) | (None, Err(message)) => {
+                self.problems.push(Problem::Rule { id: rule.id, declared_at, message })
+            }
         }
     }
 }

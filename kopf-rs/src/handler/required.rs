@@ -17,16 +17,9 @@ pub(crate) struct Requirement {
 
 impl fmt::Display for Requirement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            declared_at: at,
-            handler,
-            state,
-        } = self;
+        let Self { declared_at: at, handler, state } = self;
         let wanted = state.type_name;
-        write!(
-            f,
-            "{at}: handler `{handler}` asks for `State<{wanted}>`, but the operator has no `{wanted}`"
-        )
+        write!(f, "{at}: handler `{handler}` asks for `State<{wanted}>`, but the operator has no `{wanted}`")
     }
 }
 
@@ -40,9 +33,6 @@ pub struct RequiredState {
 impl RequiredState {
     /// Requires a value of this type.
     pub(super) fn of<T: 'static>() -> Self {
-        Self {
-            type_id: TypeId::of::<T>(),
-            type_name: type_name::<T>(),
-        }
+        Self { type_id: TypeId::of::<T>(), type_name: type_name::<T>() }
     }
 }

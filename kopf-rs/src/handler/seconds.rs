@@ -21,11 +21,7 @@ impl From<Duration> for Seconds {
 
 impl From<f64> for Seconds {
     fn from(seconds: f64) -> Self {
-        let unusable = if seconds > 0.0 {
-            Duration::MAX
-        } else {
-            Duration::ZERO
-        };
+        let unusable = if seconds > 0.0 { Duration::MAX } else { Duration::ZERO };
         Self(Duration::try_from_secs_f64(seconds).unwrap_or(unusable))
     }
 }

@@ -22,9 +22,7 @@ use crate::handler::error::{HandlerError, PermanentError};
 use crate::handler::read::{Absent, read, stanza};
 use crate::handler::status::declared::declares;
 use crate::handler::status::difference::{condition_edits, difference};
-use crate::object::conditions::{
-    Condition, ConditionEdit, ConditionStatus, StatusEdits, WantedCondition,
-};
+use crate::object::conditions::{Condition, ConditionEdit, ConditionStatus, StatusEdits, WantedCondition};
 use crate::object::patch::Patch;
 
 const OBSERVED_GENERATION: &str = "observedGeneration";
@@ -140,10 +138,7 @@ pub trait StatusArgument: Sized {
     ///
     /// # Errors
     /// Returns an error if the object's status does not deserialize into that type.
-    fn lend<'a>(
-        cause: &Cause,
-        patch: &'a mut Patch,
-    ) -> Result<StatusGuard<'a, Self::Content>, HandlerError>;
+    fn lend<'a>(cause: &Cause, patch: &'a mut Patch) -> Result<StatusGuard<'a, Self::Content>, HandlerError>;
 }
 
 #[diagnostic::do_not_recommend]
@@ -151,12 +146,7 @@ impl<T: DeserializeOwned + Serialize + Send + 'static> StatusArgument for Status
     type Content = T;
 
     fn lend<'a>(cause: &Cause, patch: &'a mut Patch) -> Result<StatusGuard<'a, T>, HandlerError> {
-        Ok(StatusGuard {
-            status: Self::of(cause)?,
-            patch,
-            has_succeeded: false,
-            as_json,
-        })
+        Ok(StatusGuard { status: Self::of(cause)?, patch, has_succeeded: false, as_json })
     }
 }
 
@@ -168,9 +158,7 @@ impl<T: DeserializeOwned + Serialize + 'static> Status<T> {
         let value: T = read(cause.at("status"), stored, Absent::Empty)
             .map_err(|error| with_advice::<T>(error, stored.is_none()))?;
         let mut status = Self::with(value, stored)?;
-        let generation = cause
-            .resource()
-            .and_then(|it| it.generation_of(cause.body()));
+        let generation = cause.resource().and_then(|it| it.generation_of(cause.body()));
         status.known.generation = generation;
         Ok(status)
     }
@@ -214,18 +202,12 @@ impl<T> Status<T> {
         let Ok(after) = as_json(&self.value) else {
             return;
         };
-        let Known {
-            before, generation, ..
-        } = &self.known;
+        let Known { before, generation, .. } = &self.known;
         let mut edits = StatusEdits::default();
         let mut changed = difference(before, &after);
-        let listed = changed.get("conditions").and_then(|_| {
-            condition_edits(
-                before.get("conditions"),
-                after.get("conditions")?,
-                *generation,
-            )
-        });
+        let listed = changed
+            .get("conditions")
+            .and_then(|_| condition_edits(before.get("conditions"), after.get("conditions")?, *generation));
         if let Some(listed) = listed {
             changed.remove("conditions");
             for edit in listed {
@@ -284,11 +266,8 @@ impl Conditions<'_> {
         reason: impl Into<String>,
         message: impl Into<String>,
     ) {
-        let wanted = WantedCondition {
-            status: status.into(),
-            reason: reason.into(),
-            message: message.into(),
-        };
+        let wanted =
+            WantedCondition { status: status.into(), reason: reason.into(), message: message.into() };
         self.edit(ConditionEdit::set(kind, wanted, self.generation));
     }
 
@@ -314,8 +293,7 @@ impl Conditions<'_> {
 
     fn edit(&mut self, edit: ConditionEdit) {
         let Some(list) = &mut self.list else {
-            let mistake =
-                "status.conditions of the object is no list, so that no condition can be changed";
+            let mistake = "status.conditions of the object is no list, so that no condition can be changed";
             self.mistake.get_or_insert_with(|| mistake.to_owned());
             return;
         };
@@ -342,9 +320,7 @@ impl<T> StatusGuard<'_, T> {
         }
         let after = (self.as_json)(&self.status.value)?;
         if !after.is_object() && !after.is_null() {
-            return Err(
-                PermanentError::new(format!("a status is an object, and no {after}")).into(),
-            );
+            return Err(PermanentError::new(format!("a status is an object, and no {after}")).into());
         }
         self.has_succeeded = true;
         Ok(result)
@@ -355,17 +331,15 @@ impl<T> StatusGuard<'_, T> {
 impl<T> Drop for StatusGuard<'_, T> {
     fn drop(&mut self) {
         let has_succeeded = self.has_succeeded;
-        self.status
-            .put_into(self.patch, has_succeeded, self.as_json);
+        self.status.put_into(self.patch, has_succeeded, self.as_json);
     }
 }
 
 // === details ===
 
 fn as_json<T: Serialize>(status: &T) -> Result<Value, PermanentError> {
-    serde_json::to_value(status).map_err(|error| {
-        PermanentError::new(format!("the status cannot be written as JSON: {error}"))
-    })
+    serde_json::to_value(status)
+        .map_err(|error| PermanentError::new(format!("the status cannot be written as JSON: {error}")))
 }
 
 /// Adds advice to the error if the object has no status yet.
@@ -375,7 +349,6 @@ fn with_advice<T>(error: HandlerError, is_absent: bool) -> HandlerError {
     }
     let name = type_name::<T>();
     let name = name.rsplit("::").next().unwrap_or(name);
-    let text =
-        format!("{error}. An object has no status at first: add `#[serde(default)]` to `{name}`");
+    let text = format!("{error}. An object has no status at first: add `#[serde(default)]` to `{name}`");
     PermanentError::new(text).into()
 }

@@ -76,11 +76,7 @@ struct Waiting<'a> {
 impl Stopped {
     /// Creates a flag that is not set.
     pub(crate) fn unset(sleep: Option<Sleep>) -> Self {
-        Self(Arc::new(Flag {
-            state: Mutex::default(),
-            changed: Condvar::new(),
-            sleep,
-        }))
+        Self(Arc::new(Flag { state: Mutex::default(), changed: Condvar::new(), sleep }))
     }
 
     /// Returns whether the function should stop.
@@ -98,10 +94,7 @@ impl Stopped {
 
     /// Waits until the function should stop. Returns the reason.
     pub async fn wait(&self) -> StopReason {
-        let mut waiting = Waiting {
-            flag: &self.0,
-            place: None,
-        };
+        let mut waiting = Waiting { flag: &self.0, place: None };
         poll_fn(|context| waiting.poll(context)).await
     }
 

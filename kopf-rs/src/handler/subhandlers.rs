@@ -112,10 +112,7 @@ impl Subhandlers {
     }
 
     pub(crate) fn lent(runner: Option<Box<dyn RunGroup>>) -> Self {
-        Self(Arc::new(Registered {
-            group: Mutex::default(),
-            runner,
-        }))
+        Self(Arc::new(Registered { group: Mutex::default(), runner }))
     }
 
     /// Registers a sub-handler: a closure, or a function with the attribute [`subhandler`](macro@crate::subhandler).

@@ -174,11 +174,7 @@ impl Subject {
 impl ReviewSubject {
     /// Returns the whole object before the operation.
     pub(crate) fn before(&self) -> Option<&Value> {
-        if self.sides.is_deletion {
-            Some(&self.object.body)
-        } else {
-            self.sides.before.as_ref()
-        }
+        if self.sides.is_deletion { Some(&self.object.body) } else { self.sides.before.as_ref() }
     }
 
     /// Returns the whole object after the operation.

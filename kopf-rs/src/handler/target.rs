@@ -54,10 +54,7 @@ pub fn target<R: IntoOwners>(
     selector: Result<Selector, SelectorError>,
     owners: impl Fn(&Cause) -> R + Send + Sync + 'static,
 ) -> WatchedKind {
-    WatchedKind {
-        selector,
-        owners: Arc::new(move |cause: &Cause| owners(cause).into_owners()),
-    }
+    WatchedKind { selector, owners: Arc::new(move |cause: &Cause| owners(cause).into_owners()) }
 }
 
 /// Resolves these options.
@@ -66,9 +63,7 @@ pub(super) fn target_kinds(kinds: Vec<WatchedKind>) -> Result<Vec<TargetKind>, S
     let resolved = kinds.map(|WatchedKind { selector, owners }| {
         let selector = selector.map_err(|error| error.to_string())?;
         if !selector.is_specific() {
-            return Err(format!(
-                "`watches` names one kind each: `{selector}` is no kind"
-            ));
+            return Err(format!("`watches` names one kind each: `{selector}` is no kind"));
         }
         Ok(TargetKind { selector, owners })
     });
@@ -79,10 +74,7 @@ impl OwnerName {
     /// Returns the keys `namespace/name` that the object may have. A bare name can refer to an object in the
     /// namespace of the changed one, or to a cluster-scoped object.
     pub(crate) fn full_names(&self, namespace: Option<&str>) -> BTreeSet<Box<str>> {
-        let Self {
-            namespace: given,
-            name,
-        } = self;
+        let Self { namespace: given, name } = self;
         match given {
             Some(given) => BTreeSet::from([format!("{given}/{name}").into()]),
             None => BTreeSet::from([
@@ -113,10 +105,7 @@ impl IntoOwners for OwnerName {
 
 impl IntoOwners for String {
     fn into_owners(self) -> Vec<OwnerName> {
-        vec![OwnerName {
-            namespace: None,
-            name: self,
-        }]
+        vec![OwnerName { namespace: None, name: self }]
     }
 }
 
@@ -128,10 +117,7 @@ impl IntoOwners for &str {
 
 impl<N: Into<String>, M: Into<String>> IntoOwners for (N, M) {
     fn into_owners(self) -> Vec<OwnerName> {
-        vec![OwnerName {
-            namespace: Some(self.0.into()),
-            name: self.1.into(),
-        }]
+        vec![OwnerName { namespace: Some(self.0.into()), name: self.1.into() }]
     }
 }
 

@@ -85,10 +85,7 @@ impl Cause {
             attempt: Attempt::first(Timestamp::UNIX_EPOCH),
             subject,
         };
-        TestCause {
-            cause,
-            state: Extensions::default(),
-        }
+        TestCause { cause, state: Extensions::default() }
     }
 }
 
@@ -138,12 +135,8 @@ impl TestCause {
     pub fn stopped(mut self, stopped: Stopped) -> Self {
         if let Some(object) = self.cause.subject.object().cloned() {
             let live = Live::of(object.body.clone());
-            self.cause.subject = Subject::Background(BackgroundSubject {
-                again: AgainCell::default(),
-                object,
-                live,
-                stopped,
-            });
+            self.cause.subject =
+                Subject::Background(BackgroundSubject { again: AgainCell::default(), object, live, stopped });
         }
         self
     }
@@ -299,8 +292,7 @@ mod tests {
 
     #[test]
     fn a_cause_tells_what_it_was_made_of() {
-        let before =
-            json!({"metadata": {"labels": {"a": "x"}}, "spec": {"size": 1, "colour": "red"}});
+        let before = json!({"metadata": {"labels": {"a": "x"}}, "spec": {"size": 1, "colour": "red"}});
         let cause = Cause::of(object())
             .reason(Reason::Update)
             .old(before)
@@ -310,10 +302,7 @@ mod tests {
             .handler_id("update_fn");
         let cause = Cause::from(cause);
         assert_eq!(cause.reason(), Some(Reason::Update));
-        assert_eq!(
-            cause.diff().to_string(),
-            "(('change', ('spec', 'size'), 1, 2),)"
-        );
+        assert_eq!(cause.diff().to_string(), "(('change', ('spec', 'size'), 1, 2),)");
         assert_eq!((cause.retry(), cause.handler_id()), (3, "update_fn"));
         assert_eq!(cause.param::<String>().map(String::as_str), Some("p"));
         assert_eq!(*State::<u8>::from_cause(&cause).unwrap(), 5);
@@ -324,9 +313,7 @@ mod tests {
 
     #[test]
     fn a_field_and_an_event_are_told_as_they_are_to_handlers() {
-        let of_field = Cause::of(object())
-            .old(json!({"spec": {"size": 1}}))
-            .field("spec.size");
+        let of_field = Cause::of(object()).old(json!({"spec": {"size": 1}})).field("spec.size");
         let of_field = Cause::from(of_field);
         assert_eq!(of_field.old(), Some(&json!(1)));
         assert_eq!(of_field.new(), Some(&json!(2)));

@@ -18,8 +18,8 @@ use crate::handler::operation::Operation;
 use crate::handler::review::{ReviewFacts, Warnings};
 use crate::handler::stopped::Stopped;
 use crate::handler::subject::{
-    BackgroundSubject, Change, ChangeSubject, EventSubject, IndexSubject, Reason, ReviewSubject,
-    Subject, SubjectObject,
+    BackgroundSubject, Change, ChangeSubject, EventSubject, IndexSubject, Reason, ReviewSubject, Subject,
+    SubjectObject,
 };
 use crate::object::body::Body;
 use crate::object::diff::Diff;
@@ -46,10 +46,7 @@ pub(crate) fn myapp() -> Value {
 pub(crate) fn cause(handler: &Arc<Handler>, object: Value) -> HandlerCall {
     let spec = json!({"spec": object["spec"]});
     let object = SubjectObject {
-        resource: Arc::new(Resource {
-            plural: "myapps".to_owned(),
-            ..Resource::default()
-        }),
+        resource: Arc::new(Resource { plural: "myapps".to_owned(), ..Resource::default() }),
         body: Arc::new(Body::new(object)),
     };
     let subject = subject(handler, object, spec);
@@ -60,27 +57,16 @@ pub(crate) fn cause(handler: &Arc<Handler>, object: Value) -> HandlerCall {
         runtime: Duration::from_secs(90),
         key: None,
     };
-    HandlerCall::new(
-        Arc::clone(handler),
-        CauseContext::default(),
-        attempt,
-        subject,
-    )
+    HandlerCall::new(Arc::clone(handler), CauseContext::default(), attempt, subject)
 }
 
 fn subject(handler: &Handler, object: SubjectObject, spec: Value) -> Subject {
     if let Some(activity) = handler.activity() {
         Subject::Activity(activity)
     } else if handler.is_for_events() {
-        Subject::Event(EventSubject {
-            object,
-            event: EventType::Listed,
-        })
+        Subject::Event(EventSubject { object, event: EventType::Listed })
     } else if handler.index.is_some() {
-        Subject::Index(IndexSubject {
-            object,
-            entries: EntriesSink::default(),
-        })
+        Subject::Index(IndexSubject { object, entries: EntriesSink::default() })
     } else if handler.admission().is_some() {
         Subject::Review(ReviewSubject {
             object,

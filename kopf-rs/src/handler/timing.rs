@@ -131,9 +131,7 @@ impl Timing {
         ];
         for (name, span) in spans {
             if span.is_some_and(|span| span > Self::LONGEST) {
-                return Err(format!(
-                    "`{name}` is longer than a hundred years: it is a number of seconds"
-                ));
+                return Err(format!("`{name}` is longer than a hundred years: it is a number of seconds"));
             }
         }
         let is_zero = |span: Option<Duration>| span.is_some_and(|span| span.is_zero());
@@ -145,8 +143,7 @@ impl Timing {
         }
         if is_zero(self.resync) {
             return Err(
-                "a `resync` of zero would call the function again and again without a pause"
-                    .to_owned(),
+                "a `resync` of zero would call the function again and again without a pause".to_owned()
             );
         }
         if is_zero(self.idle) || is_zero(self.cancellation_polling) {

@@ -142,11 +142,7 @@ impl ValidationRule {
             Some("the message has more than one line")
         } else if self.message.is_none() && has_lines(&self.expression) {
             Some("an expression of several lines needs a `message`")
-        } else if self
-            .message
-            .as_deref()
-            .is_some_and(|it| it.trim().is_empty())
-        {
+        } else if self.message.as_deref().is_some_and(|it| it.trim().is_empty()) {
             Some("the message is empty: leave it out to have the expression shown")
         } else {
             None

@@ -162,19 +162,13 @@ mod tests {
             (named().timeout(1.5), "whole seconds"),
             (named().subresource(""), "`subresource` is empty"),
             (named().value(1), "need a `field`"),
-            (
-                named().retries(3),
-                "`retries` is not an option of on_validate",
-            ),
+            (named().retries(3), "`retries` is not an option of on_validate"),
         ] {
             let error = registered(AdmissionKind::Validate, callback).unwrap_err();
             assert!(error.contains(expected), "{error}");
         }
         let error = registered(AdmissionKind::Mutate, named().deleted()).unwrap_err();
-        assert!(
-            error.contains("it belongs to on_resume and on_validate"),
-            "{error}"
-        );
+        assert!(error.contains("it belongs to on_resume and on_validate"), "{error}");
     }
 
     #[test]

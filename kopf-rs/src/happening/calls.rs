@@ -75,13 +75,9 @@ fn how_to_move(handler: &Handler) -> &'static str {
 fn how_to_end(handler: &Handler) -> String {
     match handler.retry.timeout {
         _ if handler.is_blocking() => {
-            "A blocking function cannot be interrupted: set timeouts for the calls that it makes."
-                .to_owned()
+            "A blocking function cannot be interrupted: set timeouts for the calls that it makes.".to_owned()
         }
-        Some(limit) => format!(
-            "Its timeout of {} seconds will end it.",
-            limit.as_secs_f64()
-        ),
+        Some(limit) => format!("Its timeout of {} seconds will end it.", limit.as_secs_f64()),
         None => "It has no timeout: `timeout = ..` sets one.".to_owned(),
     }
 }
@@ -172,9 +168,7 @@ impl Called {
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Handler(this), Self::Handler(that)) => this == that,
-            (Self::Functions { stage: this, .. }, Self::Functions { stage: that, .. }) => {
-                this == that
-            }
+            (Self::Functions { stage: this, .. }, Self::Functions { stage: that, .. }) => this == that,
             _ => false,
         }
     }

@@ -249,33 +249,20 @@ fn of_cycle(cycle: Reason, reason: &'static str) -> ObjectEvent<'static> {
         Reason::Delete => "Delete",
         Reason::Resume => "Resume",
     };
-    ObjectEvent {
-        action,
-        reason,
-        text: None,
-    }
+    ObjectEvent { action, reason, text: None }
 }
 
 impl AttemptEnd {
     /// Returns a permanent failure that is not about a child.
     pub(crate) fn permanent(message: String) -> Self {
-        Self::Permanent {
-            message,
-            child: None,
-        }
+        Self::Permanent { message, child: None }
     }
 
     fn count_for(&self, handler: &str, meter: &dyn Meter) {
         match self {
             Self::Succeeded
-            | Self::Arbitrary {
-                fate: Fate::Ignored,
-                ..
-            }
-            | Self::Temporary {
-                fate: Fate::Ignored,
-                ..
-            } => {}
+            | Self::Arbitrary { fate: Fate::Ignored, .. }
+            | Self::Temporary { fate: Fate::Ignored, .. } => {}
             _ if self.is_retried() => meter.handler_retries(handler),
             _ => meter.handler_fails(handler),
         }
@@ -297,9 +284,7 @@ impl AttemptEnd {
         let mut event = of_handler(handler, reason)?;
         if let (Self::Arbitrary { message, .. }, true) = (self, self.is_retried()) {
             // Omits the delay of the log line, since it grows with each attempt.
-            event.text = Some(format!(
-                "{handler} failed with an exception and will try again: {message}"
-            ));
+            event.text = Some(format!("{handler} failed with an exception and will try again: {message}"));
         }
         Some(event)
     }

@@ -17,12 +17,7 @@ use crate::object::resource::Resource;
 
 /// Creates the root span of a trace, for a cycle that calls handlers. `age` is the time since the
 /// operator first saw the change. A retry is linked to the trace of the previous attempt.
-pub(crate) fn cycle(
-    resource: &Resource,
-    about: &Reference,
-    age: Option<Duration>,
-    is_retry: bool,
-) -> Span {
+pub(crate) fn cycle(resource: &Resource, about: &Reference, age: Option<Duration>, is_retry: bool) -> Span {
     let span = tracing::trace_span!(
         target: "kopf_rs::trace",
         parent: None,
@@ -160,23 +155,14 @@ mod tests {
     fn names_are_no_part_of_what_requests_are_told_apart_by() {
         for (path, expected) in [
             ("/api/v1/pods", "/api/v1/pods"),
-            (
-                "/api/v1/namespaces/team/pods/one",
-                "/api/v1/namespaces/{namespace}/pods/{name}",
-            ),
+            ("/api/v1/namespaces/team/pods/one", "/api/v1/namespaces/{namespace}/pods/{name}"),
             (
                 "/apis/example.com/v1/namespaces/team/things/one/status",
                 "/apis/example.com/v1/namespaces/{namespace}/things/{name}/status",
             ),
-            (
-                "/apis/example.com/v1/wholes/one",
-                "/apis/example.com/v1/wholes/{name}",
-            ),
+            ("/apis/example.com/v1/wholes/one", "/apis/example.com/v1/wholes/{name}"),
             ("/api/v1/namespaces/team", "/api/v1/namespaces/{name}"),
-            (
-                "/api/v1/namespaces/team/status",
-                "/api/v1/namespaces/{name}/status",
-            ),
+            ("/api/v1/namespaces/team/status", "/api/v1/namespaces/{name}/status"),
             ("/apis", "/apis"),
             ("/version", "/version"),
         ] {

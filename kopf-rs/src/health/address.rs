@@ -45,10 +45,7 @@ pub struct BadMetricsAddress {
 impl Address {
     /// Parses a URL by Kopf's rules: the host defaults to `localhost`, and the port to 80.
     pub(crate) fn parse(url: &str) -> Result<Self, BadLiveness> {
-        Self::read(url).map_err(|problem| BadLiveness {
-            url: url.to_owned(),
-            problem,
-        })
+        Self::read(url).map_err(|problem| BadLiveness { url: url.to_owned(), problem })
     }
 
     fn read(url: &str) -> Result<Self, String> {
@@ -78,10 +75,7 @@ impl Address {
     /// Parses the address of the metrics, as `HOST:PORT` or as the whole URL, on one or all addresses of this machine.
     #[cfg(feature = "metrics")]
     pub(crate) fn of_metrics(text: &str) -> Result<Self, BadMetricsAddress> {
-        let refused = |problem: String| BadMetricsAddress {
-            address: text.to_owned(),
-            problem,
-        };
+        let refused = |problem: String| BadMetricsAddress { address: text.to_owned(), problem };
         let place = text.strip_prefix("http://").unwrap_or(text);
         let place = place.strip_suffix(METRICS).unwrap_or(place);
         if place.contains(['/', '?', '#', '@']) || place.contains(char::is_whitespace) {
@@ -122,8 +116,8 @@ impl Address {
         let mut sockets = Vec::new();
         let mut first_error = None;
         for address in found.map_err(|error| failed(&error))? {
-            let bound = TcpListener::bind(address)
-                .and_then(|socket| socket.set_nonblocking(true).map(|()| socket));
+            let bound =
+                TcpListener::bind(address).and_then(|socket| socket.set_nonblocking(true).map(|()| socket));
             match bound {
                 Ok(socket) => sockets.push(socket),
                 // A host may have an address of a family that this machine lacks.
@@ -144,10 +138,7 @@ impl Address {
     /// Returns the address with the actual port if the system has chosen it.
     pub(crate) fn chosen(&self, sockets: &[TcpListener]) -> Self {
         let chosen = sockets.first().and_then(|it| it.local_addr().ok());
-        Self {
-            port: chosen.map_or(self.port, |it| it.port()),
-            ..self.clone()
-        }
+        Self { port: chosen.map_or(self.port, |it| it.port()), ..self.clone() }
     }
 }
 
@@ -165,18 +156,16 @@ fn host_and_port(authority: &str) -> Result<(&str, u16), String> {
     };
     let port = match port {
         None | Some("") => 80,
-        Some(port) => port
-            .parse()
-            .map_err(|_| format!("`{port}` is no port: expected a number up to 65535"))?,
+        Some(port) => {
+            port.parse().map_err(|_| format!("`{port}` is no port: expected a number up to 65535"))?
+        }
     };
     Ok((host, port))
 }
 
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            host, port, path, ..
-        } = self;
+        let Self { host, port, path, .. } = self;
         if host.contains(':') {
             write!(f, "http://[{host}]:{port}{path}")
         } else {
@@ -208,27 +197,12 @@ mod tests {
     fn what_is_wrong_with_a_url_is_said() {
         for (url, problem) in [
             ("8080", "it has no scheme"),
-            (
-                "https://x/",
-                "its scheme is `https`, and only http is served",
-            ),
-            (
-                "http://x:many/",
-                "`many` is no port: expected a number up to 65535",
-            ),
-            (
-                "http://x:65536/",
-                "`65536` is no port: expected a number up to 65535",
-            ),
-            (
-                "http://x/?a=b",
-                "only a host, a port and a path can be served",
-            ),
+            ("https://x/", "its scheme is `https`, and only http is served"),
+            ("http://x:many/", "`many` is no port: expected a number up to 65535"),
+            ("http://x:65536/", "`65536` is no port: expected a number up to 65535"),
+            ("http://x/?a=b", "only a host, a port and a path can be served"),
             ("http://[::1", "its bracket is not closed"),
-            (
-                "http://x/livez",
-                "/livez is answered by the operator itself",
-            ),
+            ("http://x/livez", "/livez is answered by the operator itself"),
         ] {
             let error = Address::parse(url).expect_err(url);
             assert_eq!(error.problem, problem, "{url}");

@@ -262,11 +262,7 @@ impl Board {
         known.next_watch += 1;
         known.watches.insert(number, facts.clone());
         drop(known);
-        WatchOnBoard {
-            board: self.clone(),
-            number,
-            facts,
-        }
+        WatchOnBoard { board: self.clone(), number, facts }
     }
 
     pub(crate) fn bounds(&self) -> Bounds {
@@ -358,10 +354,7 @@ impl WatchFacts {
             WatchEvent::Synced => self.listing = Listing::Complete,
             WatchEvent::Resumed => self.trouble = None,
             WatchEvent::Trouble(error) => {
-                self.trouble = Some(Trouble {
-                    reason: reason(error),
-                    error: error.to_string(),
-                });
+                self.trouble = Some(Trouble { reason: reason(error), error: error.to_string() });
             }
             WatchEvent::Silent | WatchEvent::Listing(_) | WatchEvent::Object(..) => {}
         }
@@ -392,26 +385,21 @@ fn not_served(serving: &Serving) -> Vec<(String, &'static str)> {
     match serving {
         Serving::Unresolved { selectors } => named(selectors.clone(), "not served"),
         Serving::Ambiguous { selector, .. } => named(vec![selector.clone()], "ambiguous"),
-        Serving::OtherVersion { resource, .. } => named(
-            vec![resource.to_string()],
-            "another version is served to other handlers",
-        ),
-        Serving::Unwatchable { resources } => named(
-            resources.iter().map(ToString::to_string).collect(),
-            "not watchable",
-        ),
-        Serving::Unpatchable { resources } => named(
-            resources.iter().map(ToString::to_string).collect(),
-            "not patchable",
-        ),
-        Serving::SelectorPanicked { resource, .. } => named(
-            vec![resource.to_string()],
-            "the function that selects it has failed",
-        ),
-        Serving::SelectionPanicked { resource, .. } => named(
-            vec![resource.to_string()],
-            "a function in the settings has failed",
-        ),
+        Serving::OtherVersion { resource, .. } => {
+            named(vec![resource.to_string()], "another version is served to other handlers")
+        }
+        Serving::Unwatchable { resources } => {
+            named(resources.iter().map(ToString::to_string).collect(), "not watchable")
+        }
+        Serving::Unpatchable { resources } => {
+            named(resources.iter().map(ToString::to_string).collect(), "not patchable")
+        }
+        Serving::SelectorPanicked { resource, .. } => {
+            named(vec![resource.to_string()], "the function that selects it has failed")
+        }
+        Serving::SelectionPanicked { resource, .. } => {
+            named(vec![resource.to_string()], "a function in the settings has failed")
+        }
         _ => Vec::new(),
     }
 }

@@ -63,10 +63,7 @@ const BEAT: Duration = Duration::from_secs(10);
 
 impl Check {
     pub(crate) fn new(name: impl Into<String>, trouble: Option<String>) -> Self {
-        Self {
-            name: name.into(),
-            trouble,
-        }
+        Self { name: name.into(), trouble }
     }
 }
 
@@ -75,10 +72,7 @@ impl Facts {
     pub(crate) fn live(&self, now: Instant) -> Vec<Check> {
         let mut checks = vec![
             Check::new("watches", self.stale_watch(now)),
-            Check::new(
-                "queue",
-                self.waits_beyond(self.queue.stuck.as_ref(), self.bounds.stuck, now),
-            ),
+            Check::new("queue", self.waits_beyond(self.queue.stuck.as_ref(), self.bounds.stuck, now)),
         ];
         if let Some(lease) = &self.lease {
             checks.push(Check::new("lease", lease.is_left_alone(now)));
@@ -91,14 +85,8 @@ impl Facts {
         let unless = |is_well: bool, trouble: &str| (!is_well).then(|| trouble.to_owned());
         let is_starting = self.phase == Phase::Starting;
         let mut checks = vec![
-            Check::new(
-                "startup",
-                unless(!is_starting, "startup handlers are called"),
-            ),
-            Check::new(
-                "shutdown",
-                unless(self.phase != Phase::Stopping, "the operator stops"),
-            ),
+            Check::new("startup", unless(!is_starting, "startup handlers are called")),
+            Check::new("shutdown", unless(self.phase != Phase::Stopping, "the operator stops")),
         ];
         if self.phase != Phase::Serving {
             return checks;
@@ -177,18 +165,8 @@ impl Facts {
     }
 
     /// Returns the longest-waiting object if it waits longer than `bound`.
-    fn waits_beyond(
-        &self,
-        longest: Option<&Waiting>,
-        bound: Duration,
-        now: Instant,
-    ) -> Option<String> {
-        let Waiting {
-            uid,
-            since,
-            object,
-            is_held_up,
-        } = longest?;
+    fn waits_beyond(&self, longest: Option<&Waiting>, bound: Duration, now: Instant) -> Option<String> {
+        let Waiting { uid, since, object, is_held_up } = longest?;
         let waits = now.saturating_duration_since(*since);
         if waits <= bound {
             return None;
@@ -218,11 +196,7 @@ impl LeaseFacts {
     fn is_left_alone(&self, now: Instant) -> Option<String> {
         let silence = now.saturating_duration_since(self.beat?);
         (silence >= BEAT).then(|| {
-            format!(
-                "the task that keeps the Lease {} has done nothing for {}",
-                self.lease,
-                seconds(silence)
-            )
+            format!("the task that keeps the Lease {} has done nothing for {}", self.lease, seconds(silence))
         })
     }
 }
@@ -232,16 +206,14 @@ impl IndexFacts {
         let lack = self.lack.as_ref().map(|lack| {
             let because = match lack {
                 IndexLack::Unwatched => "nothing is watched yet".to_owned(),
-                IndexLack::Unserved => {
-                    "none of the resources that it is made of is served".to_owned()
-                }
+                IndexLack::Unserved => "none of the resources that it is made of is served".to_owned(),
                 IndexLack::Listing(resource) => format!("{resource} is being listed"),
                 IndexLack::Unlisted(resource, error) => {
                     format!("{resource} cannot be listed: {}", reason(error))
                 }
-                IndexLack::Unindexed(resource, objects) => format!(
-                    "its function has still to return for {objects} of the objects of {resource}"
-                ),
+                IndexLack::Unindexed(resource, objects) => {
+                    format!("its function has still to return for {objects} of the objects of {resource}")
+                }
             };
             format!("not filled yet, because {because}")
         });
@@ -303,10 +275,7 @@ pub(crate) fn answer(endpoint: &str, checks: &[Check], asked: &Query) -> Answer 
         });
     }
     if is_well && !asked.verbose {
-        return Answer {
-            is_well,
-            text: "ok".to_owned(),
-        };
+        return Answer { is_well, text: "ok".to_owned() };
     }
     let end = if is_well { "passed" } else { "failed" };
     lines.push(format!("{endpoint} check {end}"));

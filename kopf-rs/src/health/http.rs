@@ -43,8 +43,7 @@ pub(super) type Ends = [Option<SocketAddr>; 2];
 
 /// A handler of requests.
 pub(super) trait Answers: Send + Sync + 'static {
-    fn answer(self: Arc<Self>, request: Request<Incoming>, ends: Ends)
-    -> BoxFuture<'static, Reply>;
+    fn answer(self: Arc<Self>, request: Request<Incoming>, ends: Ends) -> BoxFuture<'static, Reply>;
 }
 
 /// A response.
@@ -71,10 +70,7 @@ impl Listener {
         let thread = thread.spawn(move || {
             dispatcher::with_default(&lines, || serve(&runtime, &until));
         });
-        Ok(Self {
-            stop,
-            thread: Some(thread.map_err(failed)?),
-        })
+        Ok(Self { stop, thread: Some(thread.map_err(failed)?) })
     }
 }
 
@@ -132,28 +128,18 @@ async fn serve_connection(
         }
     });
     let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new())
-        .header_read_timeout(HEAD)
-        .keep_alive(false);
+    http.timer(TokioTimer::new()).header_read_timeout(HEAD).keep_alive(false);
     // A client that has disconnected gets no response.
     let _ = http.serve_connection(TokioIo::new(stream), service).await;
 }
 
 impl Reply {
     pub(super) fn text(code: StatusCode, text: impl Into<String>) -> Self {
-        Self {
-            code,
-            kind: "text/plain; charset=utf-8",
-            text: text.into(),
-        }
+        Self { code, kind: "text/plain; charset=utf-8", text: text.into() }
     }
 
     pub(super) fn json(text: String) -> Self {
-        Self {
-            code: StatusCode::OK,
-            kind: "application/json; charset=utf-8",
-            text,
-        }
+        Self { code: StatusCode::OK, kind: "application/json; charset=utf-8", text }
     }
 
     fn response(self) -> Response<Full<Bytes>> {

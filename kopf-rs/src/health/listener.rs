@@ -51,20 +51,11 @@ pub(crate) fn listen(address: &Address, asked: Asked) -> Result<Listener, String
     let listener = Listener::start(&what, "kopf-health", move |runtime, stop| {
         serve(runtime, sockets, path, asked, stop);
     })?;
-    report_of_operator(&Health::Served {
-        what: "health status",
-        url,
-    });
+    report_of_operator(&Health::Served { what: "health status", url });
     Ok(listener)
 }
 
-fn serve(
-    runtime: &Runtime,
-    sockets: Vec<TcpListener>,
-    path: String,
-    asked: Asked,
-    stop: &CancellationToken,
-) {
+fn serve(runtime: &Runtime, sockets: Vec<TcpListener>, path: String, asked: Asked, stop: &CancellationToken) {
     let Asked {
         desk,
         board,
@@ -128,11 +119,7 @@ struct Server {
 }
 
 impl Answers for Server {
-    fn answer(
-        self: Arc<Self>,
-        request: Request<Incoming>,
-        ends: Ends,
-    ) -> BoxFuture<'static, Reply> {
+    fn answer(self: Arc<Self>, request: Request<Incoming>, ends: Ends) -> BoxFuture<'static, Reply> {
         async move { self.reply(&request, ends).await }.boxed()
     }
 }
@@ -170,8 +157,7 @@ impl Server {
         checks.push(Check::new("runtime", runtime));
         if let Some(pulse) = &self.handlers {
             let stuck = pulse.stuck_beyond(self.board.bounds().beat);
-            let trouble =
-                stuck.map(|stuck| format!("handlers block all their threads: {}", words(stuck)));
+            let trouble = stuck.map(|stuck| format!("handlers block all their threads: {}", words(stuck)));
             checks.push(Check::new("handlers", trouble));
         }
         checks.extend(more);
@@ -212,11 +198,7 @@ impl Server {
     fn checked(&self, endpoint: &str, checks: &[Check], asked: &Query) -> Reply {
         self.tell(endpoint, checks);
         let answer = answer(endpoint.trim_start_matches('/'), checks, asked);
-        let code = if answer.is_well {
-            StatusCode::OK
-        } else {
-            StatusCode::INTERNAL_SERVER_ERROR
-        };
+        let code = if answer.is_well { StatusCode::OK } else { StatusCode::INTERNAL_SERVER_ERROR };
         Reply::text(code, answer.text)
     }
 
@@ -251,10 +233,7 @@ impl Server {
         match self.pulse.unless_stuck(bound, asked).await {
             Ok(Ok(answer)) => Ok(answer),
             Ok(Err(_)) => Err("the operator has ended".to_owned()),
-            Err(stuck) => Err(format!(
-                "the operator's own thread is blocked: {}",
-                words(stuck)
-            )),
+            Err(stuck) => Err(format!("the operator's own thread is blocked: {}", words(stuck))),
         }
     }
 }
@@ -267,9 +246,8 @@ fn forbidden(why: &str) -> Reply {
 /// and a proxy beside the operator may forward their requests: with the Pod's own address, with the original host name, or with a forwarding
 /// header.
 fn is_from_here(headers: &HeaderMap, ends: Ends) -> bool {
-    let is_here = |end: &Option<SocketAddr>| {
-        end.is_some_and(|address| address.ip().to_canonical().is_loopback())
-    };
+    let is_here =
+        |end: &Option<SocketAddr>| end.is_some_and(|address| address.ip().to_canonical().is_loopback());
     let is_handed_on = |name: &HeaderName| {
         const FORWARDING: [&str; 3] = ["forwarded", "via", "x-real-ip"];
         const PREFIXES: [&str; 3] = ["x-forwarded-", "x-envoy-", "l5d-"];

@@ -40,18 +40,10 @@ pub(crate) fn listen(address: &Address, scraper: Arc<Scraper>) -> Result<Listene
 
 /// Reports the URL of the metrics.
 pub(crate) fn told(url: String) {
-    report_of_operator(&Health::Served {
-        what: "metrics",
-        url,
-    });
+    report_of_operator(&Health::Served { what: "metrics", url });
 }
 
-fn serve(
-    runtime: &Runtime,
-    sockets: Vec<TcpListener>,
-    scraper: Arc<Scraper>,
-    stop: &CancellationToken,
-) {
+fn serve(runtime: &Runtime, sockets: Vec<TcpListener>, scraper: Arc<Scraper>, stop: &CancellationToken) {
     runtime.block_on(async {
         tokio::select! {
             biased;
@@ -85,14 +77,7 @@ pub(super) async fn scraped(scraper: &Arc<Scraper>, request: &Request<Incoming>)
     let scraper = scraper.clone();
     let text = tokio::task::spawn_blocking(move || scraper.text(format));
     match tokio::time::timeout(BUDGET, text).await {
-        Ok(Ok(Ok(text))) => Reply {
-            code: StatusCode::OK,
-            kind: format.content_type(),
-            text,
-        },
-        _ => Reply::text(
-            StatusCode::SERVICE_UNAVAILABLE,
-            "the metrics could not be written in time\n",
-        ),
+        Ok(Ok(Ok(text))) => Reply { code: StatusCode::OK, kind: format.content_type(), text },
+        _ => Reply::text(StatusCode::SERVICE_UNAVAILABLE, "the metrics could not be written in time\n"),
     }
 }

@@ -43,19 +43,13 @@ pub(crate) struct Probed {
 
 impl Prober {
     pub(crate) fn new(group: HandlerGroup) -> Self {
-        Self {
-            group,
-            hanging: HashMap::new(),
-        }
+        Self { group, hanging: HashMap::new() }
     }
 
     /// Calls all probes. Probes that were not called in time count as failed.
     pub(crate) async fn collect(&mut self, bound: Duration) -> Probed {
         let deadline = Instant::now() + bound;
-        let mut probed = Probed {
-            results: Map::new(),
-            checks: Vec::new(),
-        };
+        let mut probed = Probed { results: Map::new(), checks: Vec::new() };
         for at in 0..self.group.handlers.len() {
             let handler = self.group.handlers[at].clone();
             let end = self.probe(at, &handler, (deadline, bound)).await;
@@ -78,11 +72,7 @@ impl Prober {
         handler: &Arc<Handler>,
         (deadline, bound): (Instant, Duration),
     ) -> Outcome {
-        if self
-            .hanging
-            .get(&at)
-            .is_some_and(|call| !call.is_finished())
-        {
+        if self.hanging.get(&at).is_some_and(|call| !call.is_finished()) {
             return Outcome::permanent("its former call has not ended yet");
         }
         self.hanging.remove(&at);
@@ -94,9 +84,7 @@ impl Prober {
         match timeout_at(deadline, &mut call).await {
             Ok(Ok(Ok(outcome))) => outcome,
             Ok(Ok(Err(Cancelled))) => Outcome::permanent("it was cut off"),
-            Ok(Err(panic)) => Outcome::Arbitrary {
-                message: panic.to_string(),
-            },
+            Ok(Err(panic)) => Outcome::Arbitrary { message: panic.to_string() },
             Err(_) => {
                 cancelled.cancel();
                 self.hanging.insert(at, call);
@@ -119,9 +107,7 @@ impl Prober {
         let invoker = self.group.invoker.clone();
         AbortOnDropHandle::new(tokio::spawn(async move {
             let (about, mut patch) = (Reference::default(), Patch::new());
-            invoker
-                .invoke_in_background(&cause, &about, &mut patch, &cancelled)
-                .await
+            invoker.invoke_in_background(&cause, &about, &mut patch, &cancelled).await
         }))
     }
 
@@ -150,19 +136,12 @@ fn judged(handler: &Handler, outcome: Outcome) -> (Option<Value>, AttemptEnd) {
         {
             AttemptEnd::Succeeded
         }
-        Outcome::Arbitrary { message } | Outcome::Panicked { message } => AttemptEnd::Arbitrary {
-            message,
-            fate: Fate::Stopped,
-        },
-        Outcome::Temporary {
-            message,
-            delay,
-            child,
-        } => AttemptEnd::Temporary {
-            message,
-            fate: Fate::Retried { delay },
-            child,
-        },
+        Outcome::Arbitrary { message } | Outcome::Panicked { message } => {
+            AttemptEnd::Arbitrary { message, fate: Fate::Stopped }
+        }
+        Outcome::Temporary { message, delay, child } => {
+            AttemptEnd::Temporary { message, fate: Fate::Retried { delay }, child }
+        }
         Outcome::Permanent { message, child } => AttemptEnd::Permanent { message, child },
         Outcome::Denied { message, .. } => AttemptEnd::permanent(message),
         Outcome::TimedOut { after } => AttemptEnd::TimedOut { after },

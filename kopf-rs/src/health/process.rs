@@ -60,9 +60,7 @@ fn begun(stat: &str, system: &str) -> Option<f64> {
 }
 
 fn most_files(limits: &str) -> Option<f64> {
-    let line = limits
-        .lines()
-        .find_map(|it| it.strip_prefix("Max open files"))?;
+    let line = limits.lines().find_map(|it| it.strip_prefix("Max open files"))?;
     line.split_whitespace().next()?.parse().ok()
 }
 
@@ -74,20 +72,11 @@ mod tests {
     fn what_linux_says_is_read() {
         let stat = "7 (a) b) S 1 7 7 0 -1 4194304 1 2 3 4 250 50 0 0 20 0 9 0 1000 2 3";
         assert_eq!(processors(stat), Some(3.0));
-        assert_eq!(
-            begun(stat, "cpu 1\nbtime 1700000000\n"),
-            Some(1_700_000_010.0)
-        );
-        assert_eq!(
-            kibibytes("VmSize:\t  8 kB\nVmRSS:\t  4 kB\n", "VmRSS:"),
-            Some(4096.0)
-        );
+        assert_eq!(begun(stat, "cpu 1\nbtime 1700000000\n"), Some(1_700_000_010.0));
+        assert_eq!(kibibytes("VmSize:\t  8 kB\nVmRSS:\t  4 kB\n", "VmRSS:"), Some(4096.0));
         let limits = "Limit  Soft Limit  Hard Limit  Units\nMax open files   1024   4096   files\n";
         assert_eq!(most_files(limits), Some(1024.0));
         assert_eq!(most_files("Max open files unlimited unlimited files"), None);
-        assert_eq!(
-            (processors(""), begun("", ""), kibibytes("", "VmRSS:")),
-            (None, None, None)
-        );
+        assert_eq!((processors(""), begun("", ""), kibibytes("", "VmRSS:")), (None, None, None));
     }
 }

@@ -20,9 +20,7 @@ pub(super) struct Stuck(pub(super) Duration);
 
 impl Pulse {
     /// Returns a pulse, and the future that maintains it: `send` sends a message to the runtime, which is to respond.
-    pub(super) fn new(
-        send: impl Fn(oneshot::Sender<()>) + Send,
-    ) -> (Self, impl Future<Output = ()> + Send) {
+    pub(super) fn new(send: impl Fn(oneshot::Sender<()>) + Send) -> (Self, impl Future<Output = ()> + Send) {
         let (tell, told) = watch::channel(None);
         let beating = async move {
             loop {
@@ -103,15 +101,11 @@ mod tests {
         let course = async {
             sleep(Duration::from_secs(60)).await;
             assert_eq!(pulse.stuck_beyond(BOUND), None);
-            let soon = pulse
-                .unless_stuck(BOUND, sleep(Duration::from_secs(30)))
-                .await;
+            let soon = pulse.unless_stuck(BOUND, sleep(Duration::from_secs(30))).await;
             assert_eq!(soon, Ok(()));
             is_blocked.store(true, std::sync::atomic::Ordering::Relaxed);
             let begun = Instant::now();
-            let stuck = pulse
-                .unless_stuck(BOUND, std::future::pending::<()>())
-                .await;
+            let stuck = pulse.unless_stuck(BOUND, std::future::pending::<()>()).await;
             assert_eq!(stuck, Err(Stuck(BOUND)));
             assert!(begun.elapsed() <= BOUND + PERIOD);
             is_blocked.store(false, std::sync::atomic::Ordering::Relaxed);

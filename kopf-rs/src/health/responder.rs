@@ -170,9 +170,7 @@ impl Responder {
         let seen = self.seen.take();
         let is_fresh = |at: &Instant| now.saturating_duration_since(*at) < SEEN;
         let seen = seen.filter(|(at, _)| is_fresh(at));
-        let (_, facts) = self
-            .seen
-            .insert(seen.unwrap_or_else(|| (now, look(&self.board))));
+        let (_, facts) = self.seen.insert(seen.unwrap_or_else(|| (now, look(&self.board))));
         facts
     }
 }

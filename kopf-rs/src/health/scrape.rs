@@ -56,10 +56,7 @@ struct Seen {
 
 impl Scraper {
     pub(crate) fn new(setup: ScraperSetup) -> Self {
-        Self {
-            setup,
-            seen: Mutex::default(),
-        }
+        Self { setup, seen: Mutex::default() }
     }
 
     /// Returns all metrics as text.
@@ -92,9 +89,7 @@ impl Scraper {
         let calls = engine.map_or_else(Vec::new, |engine| engine.calls_in_background());
         let none = |reason| {
             let handlers = self.setup.counted.handlers_for(reason);
-            handlers
-                .map(|id| (id.clone(), 0))
-                .collect::<BTreeMap<_, _>>()
+            handlers.map(|id| (id.clone(), 0)).collect::<BTreeMap<_, _>>()
         };
         let (mut daemons, mut timers) = (none("daemon"), none("timer"));
         timers.extend(none("reconcile"));
@@ -105,11 +100,7 @@ impl Scraper {
             };
             *of_kind.entry(call.handler.id.clone()).or_default() += 1;
         }
-        Seen {
-            facts,
-            daemons,
-            timers,
-        }
+        Seen { facts, daemons, timers }
     }
 
     fn read_operator(&self, readings: &mut Readings, seen: &Seen) {
@@ -145,11 +136,7 @@ impl Scraper {
         readings.add(oldest);
         let kinds = [
             ("kopf_rs_daemons", "Daemons that run now.", &seen.daemons),
-            (
-                "kopf_rs_timers",
-                "Calls of timers and of reconcile functions that run now.",
-                &seen.timers,
-            ),
+            ("kopf_rs_timers", "Calls of timers and of reconcile functions that run now.", &seen.timers),
         ];
         for (name, help, calls) in kinds {
             let mut reading = Reading::gauge(name, help);
@@ -169,18 +156,8 @@ impl Scraper {
     fn read_process(&self, readings: &mut Readings) {
         let process = Process::read();
         let gauges = [
-            (
-                "process_resident_memory",
-                Unit::Bytes,
-                "Resident memory.",
-                process.resident,
-            ),
-            (
-                "process_virtual_memory",
-                Unit::Bytes,
-                "Virtual memory.",
-                process.virtually,
-            ),
+            ("process_resident_memory", Unit::Bytes, "Resident memory.", process.resident),
+            ("process_virtual_memory", Unit::Bytes, "Virtual memory.", process.virtually),
             (
                 "process_start_time",
                 Unit::Seconds,
@@ -200,11 +177,7 @@ impl Scraper {
         }
         let files = [
             ("process_open_fds", "Open files.", process.files),
-            (
-                "process_max_fds",
-                "Files that may be open.",
-                process.most_files,
-            ),
+            ("process_max_fds", "Files that may be open.", process.most_files),
         ];
         for (name, help, value) in files {
             if let Some(value) = value {
@@ -229,9 +202,7 @@ impl Scraper {
 
 impl fmt::Debug for ScraperSetup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ScraperSetup")
-            .field("operator", &self.operator)
-            .finish_non_exhaustive()
+        f.debug_struct("ScraperSetup").field("operator", &self.operator).finish_non_exhaustive()
     }
 }
 
@@ -365,10 +336,7 @@ struct WallTime {
 impl WallTime {
     fn now() -> Self {
         let since_epoch = Clock::start().now().duration_since(Timestamp::UNIX_EPOCH);
-        Self {
-            steady: Instant::now(),
-            wall: since_epoch.as_secs_f64(),
-        }
+        Self { steady: Instant::now(), wall: since_epoch.as_secs_f64() }
     }
 
     /// Returns seconds since the epoch, or 0 without a time.

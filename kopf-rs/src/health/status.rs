@@ -199,9 +199,8 @@ fn failures(engine: &Engine) -> Vec<Value> {
 
 fn checks(checks: &[Check]) -> Value {
     let failing = checks.iter().filter(|check| check.trouble.is_some());
-    let failing: Vec<_> = failing
-        .map(|check| json!({"check": check.name, "reason": check.trouble}))
-        .collect();
+    let failing: Vec<_> =
+        failing.map(|check| json!({"check": check.name, "reason": check.trouble})).collect();
     json!({"ok": failing.is_empty(), "failing": failing})
 }
 

@@ -74,16 +74,12 @@ pub(crate) struct RunningCalls {
 }
 
 /// Bucket limits from 5 milliseconds to 5 minutes.
-const BUCKETS: [f64; 14] = [
-    0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0,
-];
+const BUCKETS: [f64; 14] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0];
 
 /// The possible results of writing an object.
 const RESULTS: [&str; 6] = ["ok", "conflict", "invalid", "denied", "gone", "failed"];
 
-const VERBS: [&str; 7] = [
-    "get", "list", "watch", "create", "update", "patch", "delete",
-];
+const VERBS: [&str; 7] = ["get", "list", "watch", "create", "update", "patch", "delete"];
 
 const DROPPED: [&str; 3] = ["queue_full", "too_many", "stop"];
 
@@ -137,11 +133,7 @@ impl Counted {
 
     fn register_work(&mut self) {
         let registry = &mut self.registry;
-        registry.register(
-            "handler_attempts",
-            "Attempts of handlers that have ended",
-            self.attempts.clone(),
-        );
+        registry.register("handler_attempts", "Attempts of handlers that have ended", self.attempts.clone());
         registry.register_with_unit(
             "handler_duration",
             "How long attempts of handlers take",
@@ -170,20 +162,12 @@ impl Counted {
             Unit::Seconds,
             self.handling.clone(),
         );
-        registry.register(
-            "panics",
-            "Panics of the framework itself, which are defects",
-            self.panics.clone(),
-        );
+        registry.register("panics", "Panics of the framework itself, which are defects", self.panics.clone());
     }
 
     fn register_requests(&mut self) {
         let registry = &mut self.registry;
-        registry.register(
-            "patches",
-            "Patches of objects, by what has come of them",
-            self.patches.clone(),
-        );
+        registry.register("patches", "Patches of objects, by what has come of them", self.patches.clone());
         registry.register(
             "api_requests",
             "Requests to the API server, by the code of the answer",
@@ -206,22 +190,14 @@ impl Counted {
             Unit::Seconds,
             self.throttled.clone(),
         );
-        registry.register(
-            "webhook_requests",
-            "Reviews of requests that were answered",
-            self.reviews.clone(),
-        );
+        registry.register("webhook_requests", "Reviews of requests that were answered", self.reviews.clone());
         registry.register_with_unit(
             "webhook_duration",
             "How long reviews of requests take",
             Unit::Seconds,
             self.review_durations.clone(),
         );
-        registry.register(
-            "events_posted",
-            "Kubernetes Events that were posted",
-            self.events_posted.clone(),
-        );
+        registry.register("events_posted", "Kubernetes Events that were posted", self.events_posted.clone());
         registry.register(
             "events_dropped",
             "Kubernetes Events that were left out",
@@ -306,10 +282,7 @@ impl Counted {
 
     /// Returns the running calls by handler: all declared handlers, plus undeclared ones with running calls.
     pub(crate) fn running(&self) -> BTreeMap<Arc<str>, RunningCalls> {
-        let none = RunningCalls {
-            count: 0,
-            oldest: None,
-        };
+        let none = RunningCalls { count: 0, oldest: None };
         let declared = self.handlers.iter();
         let mut running: BTreeMap<_, _> = declared.map(|id| (id.clone(), none.clone())).collect();
         for (id, since) in self.calls().begun.values() {
@@ -408,9 +381,7 @@ impl Meter for Counted {
         let handler = self.counted_as(handler);
         let labels = review_labels(&handler, allowed, code);
         self.reviews.get_or_create(&labels).inc();
-        let durations = self
-            .review_durations
-            .get_or_create(&webhook_label(&handler));
+        let durations = self.review_durations.get_or_create(&webhook_label(&handler));
         durations.observe(took.as_secs_f64());
     }
 
@@ -437,11 +408,7 @@ impl Meter for Counted {
             sub => format!("{resource}/{sub}"),
         };
         let code = code.map_or_else(|| "none".into(), |code| Cow::Owned(code.to_string()));
-        let labels = series([
-            ("verb", verb.into()),
-            ("resource", resource.into()),
-            ("code", code),
-        ]);
+        let labels = series([("verb", verb.into()), ("resource", resource.into()), ("code", code)]);
         self.requests.get_or_create(&labels).inc();
         if verb != "watch" {
             let durations = self.request_durations.get_or_create(&verb_label(verb));

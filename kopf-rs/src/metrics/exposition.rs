@@ -33,11 +33,7 @@ impl Format {
                 _ => {}
             }
         }
-        if open > 0.0 && open >= plain {
-            Self::OpenMetrics
-        } else {
-            Self::Plain
-        }
+        if open > 0.0 && open >= plain { Self::OpenMetrics } else { Self::Plain }
     }
 
     pub(crate) fn content_type(self) -> &'static str {
@@ -71,10 +67,7 @@ fn plain(open: &str) -> Result<String, fmt::Error> {
     for line in open.lines() {
         if let Some(said) = line.strip_prefix("# HELP ") {
             help = said.split_once(' ');
-        } else if let Some((name, kind)) = line
-            .strip_prefix("# TYPE ")
-            .and_then(|it| it.split_once(' '))
-        {
+        } else if let Some((name, kind)) = line.strip_prefix("# TYPE ").and_then(|it| it.split_once(' ')) {
             let (suffix, kind) = match kind {
                 "counter" => ("_total", "counter"),
                 "info" => ("_info", "gauge"),
@@ -102,15 +95,9 @@ mod tests {
         for (accept, format) in [
             (prometheus, Format::OpenMetrics),
             ("application/openmetrics-text", Format::OpenMetrics),
-            (
-                "Application/OpenMetrics-Text; version=1.0.0, text/plain;q=0.9",
-                Format::OpenMetrics,
-            ),
+            ("Application/OpenMetrics-Text; version=1.0.0, text/plain;q=0.9", Format::OpenMetrics),
             ("application/openmetrics-text;q=0", Format::Plain),
-            (
-                "application/openmetrics-text;q=0.1,text/plain",
-                Format::Plain,
-            ),
+            ("application/openmetrics-text;q=0.1,text/plain", Format::Plain),
             ("text/plain", Format::Plain),
             ("*/*", Format::Plain),
             ("", Format::Plain),

@@ -225,11 +225,7 @@ impl Default for Figures {
             "Values that were counted under __other__, because their metric has too many series",
             overflow.clone(),
         );
-        Self {
-            registry,
-            known: BTreeMap::new(),
-            overflow,
-        }
+        Self { registry, known: BTreeMap::new(), overflow }
     }
 }
 
@@ -241,11 +237,7 @@ impl Figures {
             Figure::Gauge(family) => self.registry.register(name, help, family.clone()),
             Figure::Histogram(family) => self.registry.register(name, help, family.clone()),
         }
-        let known = Known {
-            labels,
-            figure,
-            added: Arc::default(),
-        };
+        let known = Known { labels, figure, added: Arc::default() };
         self.known.insert(name.to_owned(), known);
     }
 }
@@ -317,10 +309,7 @@ macro_rules! shown {
 shown!(Counter Gauge Histogram);
 
 fn refused(name: &str, problem: String) -> MetricError {
-    MetricError {
-        name: name.to_owned(),
-        problem,
-    }
+    MetricError { name: name.to_owned(), problem }
 }
 
 fn check(name: &str, help: &str, labels: &[&'static str]) -> Result<(), MetricError> {
@@ -332,10 +321,7 @@ fn check(name: &str, help: &str, labels: &[&'static str]) -> Result<(), MetricEr
         let problem = format!("names that begin with `{prefix}` are the framework's own");
         return Err(refused(name, problem));
     }
-    if ["_total", "_bucket", "_sum", "_count", "_created", "_info"]
-        .iter()
-        .any(|it| name.ends_with(it))
-    {
+    if ["_total", "_bucket", "_sum", "_count", "_created", "_info"].iter().any(|it| name.ends_with(it)) {
         let problem = "its end is one that samples of other metrics have, such as `_sum`";
         return Err(refused(name, problem.to_owned()));
     }
@@ -357,9 +343,7 @@ fn check(name: &str, help: &str, labels: &[&'static str]) -> Result<(), MetricEr
 
 fn is_name(name: &str, more: &str) -> bool {
     let is_fit = |it: char| it.is_ascii_alphanumeric() || more.contains(it);
-    !name.is_empty()
-        && !name.starts_with(|it: char| it.is_ascii_digit())
-        && name.chars().all(is_fit)
+    !name.is_empty() && !name.starts_with(|it: char| it.is_ascii_digit()) && name.chars().all(is_fit)
 }
 
 fn cut(mut value: String) -> String {
@@ -394,10 +378,7 @@ mod tests {
         took.unwrap().observe::<&str>([], 0.7);
         let text = text(&metrics);
         assert!(text.contains("orders_total{size=\"large\"} 2\n"), "{text}");
-        assert!(
-            text.contains("\nplaces 1.5\n") || text.contains("\nplaces{} 1.5\n"),
-            "{text}"
-        );
+        assert!(text.contains("\nplaces 1.5\n") || text.contains("\nplaces{} 1.5\n"), "{text}");
         assert!(!text.contains("_total_total"), "{text}");
     }
 

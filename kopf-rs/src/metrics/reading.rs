@@ -28,21 +28,12 @@ pub(crate) struct Readings(Vec<Reading>);
 impl Reading {
     /// Creates a gauge. `name` includes the unit.
     pub(crate) fn gauge(name: &'static str, help: &'static str) -> Self {
-        Self {
-            name,
-            help,
-            unit: None,
-            is_counter: false,
-            series: Vec::new(),
-        }
+        Self { name, help, unit: None, is_counter: false, series: Vec::new() }
     }
 
     /// Creates a counter, whose name the output extends by `_total`.
     pub(crate) fn counter(name: &'static str, help: &'static str) -> Self {
-        Self {
-            is_counter: true,
-            ..Self::gauge(name, help)
-        }
+        Self { is_counter: true, ..Self::gauge(name, help) }
     }
 
     /// Sets the unit, which the output appends to the name.
@@ -78,11 +69,7 @@ impl Readings {
 impl Collector for Readings {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         for reading in &self.0 {
-            let kind = if reading.is_counter {
-                MetricType::Counter
-            } else {
-                MetricType::Gauge
-            };
+            let kind = if reading.is_counter { MetricType::Counter } else { MetricType::Gauge };
             let unit = reading.unit.as_ref();
             let mut metric = encoder.encode_descriptor(reading.name, reading.help, unit, kind)?;
             for (labels, value) in &reading.series {
@@ -90,11 +77,7 @@ impl Collector for Readings {
                 if labels.is_empty() {
                     encode(&mut metric, reading.is_counter, *value)?;
                 } else {
-                    encode(
-                        &mut metric.encode_family(labels)?,
-                        reading.is_counter,
-                        *value,
-                    )?;
+                    encode(&mut metric.encode_family(labels)?, reading.is_counter, *value)?;
                 }
             }
         }

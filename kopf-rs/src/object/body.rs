@@ -25,12 +25,7 @@ impl Body {
     /// Wraps the JSON of an object.
     #[must_use]
     pub fn new(value: Value) -> Self {
-        Self {
-            tree: value.into(),
-            text: None,
-            labels: OnceLock::new(),
-            annotations: OnceLock::new(),
-        }
+        Self { tree: value.into(), text: None, labels: OnceLock::new(), annotations: OnceLock::new() }
     }
     /// Wraps text that is known to parse.
     pub(crate) fn of_text(text: Arc<str>) -> Self {
@@ -99,13 +94,11 @@ impl Body {
     }
     /// Returns `metadata.labels`.
     pub fn labels(&self) -> &Labels {
-        self.labels
-            .get_or_init(|| Labels::of(&self.metadata()["labels"]))
+        self.labels.get_or_init(|| Labels::of(&self.metadata()["labels"]))
     }
     /// Returns `metadata.annotations`.
     pub fn annotations(&self) -> &Labels {
-        self.annotations
-            .get_or_init(|| Labels::of(&self.metadata()["annotations"]))
+        self.annotations.get_or_init(|| Labels::of(&self.metadata()["annotations"]))
     }
     /// Returns `metadata.labels` as raw JSON.
     pub(crate) fn label_map(&self) -> &Map<String, Value> {
@@ -122,11 +115,7 @@ impl Body {
     }
     /// Returns `metadata.finalizers`.
     pub fn finalizers(&self) -> impl Iterator<Item = &str> {
-        self.metadata()["finalizers"]
-            .as_array()
-            .into_iter()
-            .flatten()
-            .filter_map(Value::as_str)
+        self.metadata()["finalizers"].as_array().into_iter().flatten().filter_map(Value::as_str)
     }
     /// Returns a reference by which other objects can name this object.
     #[must_use]
@@ -178,10 +167,7 @@ mod tests {
         assert_eq!((names, body.namespace()), (["a", "u", "7"], None));
         assert!(body.tree.get().is_none());
         assert_eq!(&body.labels()["b"], "c");
-        assert_eq!(
-            (body.name(), body.spec()["name"].as_str()),
-            ("a", Some("no"))
-        );
+        assert_eq!((body.name(), body.spec()["name"].as_str()), ("a", Some("no")));
         assert_eq!(body, Body::new(serde_json::from_str(text).unwrap()));
     }
 

@@ -162,11 +162,7 @@ impl ChildSight {
             namespace: given(&metadata["namespace"]).map(str::to_owned),
             uid: text(&metadata["uid"]),
             version: text(&metadata["resourceVersion"]),
-            owners: owners
-                .chain([labelled])
-                .filter_map(given)
-                .map(str::to_owned)
-                .collect(),
+            owners: owners.chain([labelled]).filter_map(given).map(str::to_owned).collect(),
             owner: owner.map(str::to_owned),
             set: set.map(str::to_owned),
             state: digest(&state),
@@ -198,10 +194,7 @@ impl ChildSight {
         if let Some(metadata) = body["metadata"].as_object_mut() {
             metadata.remove("managedFields");
         }
-        Self {
-            body: Some(body.to_string().into()),
-            ..self
-        }
+        Self { body: Some(body.to_string().into()), ..self }
     }
 }
 
@@ -238,12 +231,7 @@ pub(crate) fn prepared(
     match belonging.ownership {
         Ownership::Controller => own(&mut object, namespaced, owner)?,
         Ownership::Unowned => {
-            hierarchy::label(
-                &mut object,
-                &mark(marks.owner_label(), &owner.uid),
-                true,
-                &[],
-            )?;
+            hierarchy::label(&mut object, &mark(marks.owner_label(), &owner.uid), true, &[])?;
         }
     }
     Ok((ChildName::of(&object), object))
@@ -257,10 +245,7 @@ fn own(object: &mut Value, namespaced: bool, owner: &OwnerFacts) -> Result<(), M
             of_owner: of_owner.clone(),
         });
     }
-    let flags = ReferenceFlags {
-        controller: Some(true),
-        block_owner_deletion: Some(true),
-    };
+    let flags = ReferenceFlags { controller: Some(true), block_owner_deletion: Some(true) };
     owner.append_reference(object, flags)
 }
 
@@ -320,12 +305,7 @@ fn without_nulls(value: &mut Value) {
 }
 
 /// Decides whether an existing object is a child of this owner. Needs only the metadata.
-pub(crate) fn claim(
-    found: &Value,
-    owner: &OwnerFacts,
-    ownership: Ownership,
-    marks: &ChildMarks,
-) -> Claim {
+pub(crate) fn claim(found: &Value, owner: &OwnerFacts, ownership: Ownership, marks: &ChildMarks) -> Claim {
     let metadata = &found["metadata"];
     let terminating = !metadata["deletionTimestamp"].is_null();
     let applied = entry(found, marks).is_some();
@@ -334,10 +314,7 @@ pub(crate) fn claim(
     let stranger = match (controller(found), ownership) {
         (Some(controller), _) if controller["uid"] == *owner.uid => None,
         (Some(controller), _) if applied && is_former(controller, owner) => None,
-        (Some(controller), _) => Some(Claim::Stranger(format!(
-            "controlled by {}",
-            named(controller)
-        ))),
+        (Some(controller), _) => Some(Claim::Stranger(format!("controlled by {}", named(controller)))),
         (None, _) if labelled.is_some() && !is_labelled => {
             Some(Claim::Stranger("a child of another object".to_owned()))
         }
@@ -389,11 +366,9 @@ pub(crate) fn orphaned(found: &Value, owner: &OwnerFacts, marks: &ChildMarks) ->
         let others: Vec<&Value> = references.iter().filter(|it| !is_to(it)).collect();
         left["ownerReferences"] = json!(others);
     }
-    for (stanza, mark) in [
-        ("labels", marks.label()),
-        ("labels", marks.owner_label()),
-        ("annotations", marks.set()),
-    ] {
+    for (stanza, mark) in
+        [("labels", marks.label()), ("labels", marks.owner_label()), ("annotations", marks.set())]
+    {
         if !metadata[stanza][&*mark].is_null() {
             left[stanza][mark] = Value::Null;
         }

@@ -147,31 +147,15 @@ impl std::fmt::Display for ConditionStatus {
 impl ConditionEdit {
     /// Sets a condition. A message that exceeds the API's limit is shortened.
     pub(crate) fn set(kind: &str, wanted: WantedCondition, generation: Option<i64>) -> Self {
-        let WantedCondition {
-            status,
-            reason,
-            message,
-        } = wanted;
+        let WantedCondition { status, reason, message } = wanted;
         let cut = message.char_indices().nth(LONGEST_MESSAGE);
         let message = cut.map_or(message.clone(), |(at, _)| message[..at].to_owned());
-        Self {
-            kind: kind.to_owned(),
-            wanted: Some(WantedCondition {
-                status,
-                reason,
-                message,
-            }),
-            generation,
-        }
+        Self { kind: kind.to_owned(), wanted: Some(WantedCondition { status, reason, message }), generation }
     }
 
     /// Removes a condition.
     pub(crate) fn remove(kind: &str, generation: Option<i64>) -> Self {
-        Self {
-            kind: kind.to_owned(),
-            wanted: None,
-            generation,
-        }
+        Self { kind: kind.to_owned(), wanted: None, generation }
     }
 
     /// Checks for mistakes that the API server would refuse.
@@ -189,11 +173,8 @@ impl ConditionEdit {
             return Ok(());
         }
         let meant = camel_case(reason);
-        let advice = if is_reason(&meant) {
-            format!("did you mean `{meant}`?")
-        } else {
-            "it is required".to_owned()
-        };
+        let advice =
+            if is_reason(&meant) { format!("did you mean `{meant}`?") } else { "it is required".to_owned() };
         Err(format!(
             "`{reason}` is no reason of the condition `{kind}`: a reason is one word in CamelCase, such as `MinimumReplicasAvailable`; {advice} \
              (sentences belong into the message)"
@@ -202,11 +183,8 @@ impl ConditionEdit {
 
     /// Applies the change to a list that is only shown, not written.
     pub(crate) fn show_in(&self, list: &mut Vec<Value>) {
-        let sending = Sending {
-            now: Timestamp::UNIX_EPOCH,
-            generation: self.generation,
-            left_out: &BTreeSet::new(),
-        };
+        let sending =
+            Sending { now: Timestamp::UNIX_EPOCH, generation: self.generation, left_out: &BTreeSet::new() };
         self.apply(list, sending);
     }
 
@@ -325,11 +303,7 @@ impl StatusEdits {
             None | Some(Value::Null) => Vec::new(),
             Some(_) => return None,
         };
-        let sending = Sending {
-            now,
-            generation: found.generation,
-            left_out: &self.left_out,
-        };
+        let sending = Sending { now, generation: found.generation, left_out: &self.left_out };
         let mut changes = false;
         for edit in &self.conditions {
             changes |= edit.apply(&mut list, sending);

@@ -72,15 +72,11 @@ impl Diff {
         for item in &self.0 {
             let (at, wanted) = (item.field.parts(), field.parts());
             if let Some(rest) = at.strip_prefix(wanted) {
-                items.push(DiffItem {
-                    field: FieldPath::from_parts(rest.iter().cloned()),
-                    ..item.clone()
-                });
+                items.push(DiffItem { field: FieldPath::from_parts(rest.iter().cloned()), ..item.clone() });
             } else if let Some(rest) = wanted.strip_prefix(at) {
                 let rest = FieldPath::from_parts(rest.iter().cloned());
-                let within = |side: &Option<Value>| {
-                    side.as_ref().and_then(|side| rest.resolve(side)).cloned()
-                };
+                let within =
+                    |side: &Option<Value>| side.as_ref().and_then(|side| rest.resolve(side)).cloned();
                 let (old, new) = (within(&item.old), within(&item.new));
                 compare(old.as_ref(), new.as_ref(), &mut Vec::new(), &mut items);
             }
@@ -91,12 +87,7 @@ impl Diff {
     pub(crate) fn told_as(&self, tell: impl Fn(&FieldPath, &Value) -> Value) -> Self {
         let items = self.0.iter().map(|item| {
             let told = |side: &Option<Value>| side.as_ref().map(|it| tell(&item.field, it));
-            DiffItem {
-                op: item.op,
-                field: item.field.clone(),
-                old: told(&item.old),
-                new: told(&item.new),
-            }
+            DiffItem { op: item.op, field: item.field.clone(), old: told(&item.old), new: told(&item.new) }
         });
         Self(items.collect())
     }
@@ -180,8 +171,7 @@ pub(crate) fn same(a: Option<&Value>, b: Option<&Value>) -> bool {
     match (a, b) {
         (Some(Value::Object(a)), Some(Value::Object(b))) => {
             a.iter().all(|(key, value)| same(Some(value), b.get(key)))
-                && b.iter()
-                    .all(|(key, value)| value.is_null() || a.contains_key(key))
+                && b.iter().all(|(key, value)| value.is_null() || a.contains_key(key))
         }
         (Some(Value::Array(a)), Some(Value::Array(b))) => {
             a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(Some(a), Some(b)))
@@ -206,12 +196,7 @@ fn present(value: Option<&Value>) -> Option<&Value> {
     value.filter(|value| !value.is_null())
 }
 
-fn compare(
-    old: Option<&Value>,
-    new: Option<&Value>,
-    path: &mut Vec<String>,
-    items: &mut Vec<DiffItem>,
-) {
+fn compare(old: Option<&Value>, new: Option<&Value>, path: &mut Vec<String>, items: &mut Vec<DiffItem>) {
     let (old, new) = (present(old), present(new));
     let op = match (old, new) {
         (None, None) => return,
@@ -254,16 +239,8 @@ mod tests {
     fn differs_as_in_kopf() {
         for (old, new, expected) in [
             (json!({"a": 1}), json!({"a": 1}), "()"),
-            (
-                json!(null),
-                json!({"a": 1}),
-                "(('add', (), None, {'a': 1}),)",
-            ),
-            (
-                json!({"a": 1}),
-                json!(null),
-                "(('remove', (), {'a': 1}, None),)",
-            ),
+            (json!(null), json!({"a": 1}), "(('add', (), None, {'a': 1}),)"),
+            (json!({"a": 1}), json!(null), "(('remove', (), {'a': 1}, None),)"),
             (
                 json!({"spec": {"a": "v"}}),
                 json!({"spec": {"a": "w"}}),
@@ -274,27 +251,11 @@ mod tests {
                 json!({"b": 2, "d": 1, "c": 1}),
                 "(('add', ('d',), None, 1), ('remove', ('a',), 1, None), ('change', ('b',), 1, 2))",
             ),
-            (
-                json!({"a": 1}),
-                json!({"a": null}),
-                "(('remove', ('a',), 1, None),)",
-            ),
+            (json!({"a": 1}), json!({"a": null}), "(('remove', ('a',), 1, None),)"),
             (json!({"a": null}), json!({}), "()"),
-            (
-                json!({"l": [1, 2]}),
-                json!({"l": [1, 3]}),
-                "(('change', ('l',), [1, 2], [1, 3]),)",
-            ),
-            (
-                json!({"l": [1.0, {"a": null}]}),
-                json!({"l": [1, {}]}),
-                "()",
-            ),
-            (
-                json!({"a": {"b": 1}}),
-                json!({"a": 1}),
-                "(('change', ('a',), {'b': 1}, 1),)",
-            ),
+            (json!({"l": [1, 2]}), json!({"l": [1, 3]}), "(('change', ('l',), [1, 2], [1, 3]),)"),
+            (json!({"l": [1.0, {"a": null}]}), json!({"l": [1, {}]}), "()"),
+            (json!({"a": {"b": 1}}), json!({"a": 1}), "(('change', ('a',), {'b': 1}, 1),)"),
             (
                 json!({"spec": 1}),
                 json!({"spec": 1, "metadata": {"labels": {"l": "x"}}}),
@@ -311,10 +272,7 @@ mod tests {
         let b = f64::from_bits(a.to_bits() + 1);
         assert_eq!(diff(&json!({"x": a}), &json!({"x": b})), "()");
         assert_ne!(
-            diff(
-                &json!({"x": 9_007_199_254_740_993_u64}),
-                &json!({"x": 9_007_199_254_740_992_u64})
-            ),
+            diff(&json!({"x": 9_007_199_254_740_993_u64}), &json!({"x": 9_007_199_254_740_992_u64})),
             "()"
         );
         assert_ne!(diff(&json!({"x": true}), &json!({"x": 1})), "()");
@@ -332,10 +290,7 @@ mod tests {
         assert_eq!(reduced(&whole, "status"), "()");
         assert_eq!(whole.reduced(&FieldPath::default()), whole);
         let created = Diff::between(None, Some(&new));
-        assert_eq!(
-            reduced(&created, "spec.a"),
-            "(('add', (), None, {'x': 2}),)"
-        );
+        assert_eq!(reduced(&created, "spec.a"), "(('add', (), None, {'x': 2}),)");
         assert_eq!(reduced(&created, "spec.b"), "()");
     }
 }

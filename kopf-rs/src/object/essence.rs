@@ -83,10 +83,7 @@ impl Essence {
             essence
         };
         let hides = marks.secrets == Secrets::AsDigests && is_secret(body);
-        Self {
-            shown: hides.then(|| Arc::new(make(Secrets::Plain))),
-            ..Self::from(make(marks.secrets))
-        }
+        Self { shown: hides.then(|| Arc::new(make(Secrets::Plain))), ..Self::from(make(marks.secrets)) }
     }
     /// Returns the stored and compared form.
     pub(crate) fn value(&self) -> &Arc<Value> {
@@ -118,10 +115,7 @@ impl Essence {
         if self.shown.is_some() || newest.shown.is_none() {
             return self;
         }
-        Self {
-            shown: Some(newest.shown_of(&self)),
-            ..self
-        }
+        Self { shown: Some(newest.shown_of(&self)), ..self }
     }
     /// Returns compact JSON.
     pub(crate) fn text(&self) -> String {
@@ -180,10 +174,7 @@ impl Sight {
     pub(crate) fn is_of(&self, essence: &Essence, field: Option<&FieldPath>) -> bool {
         let is_it = match self {
             Self::Read(_) => false,
-            Self::Of {
-                essence: seen,
-                field: of,
-            } => seen.is(essence) && of.as_ref() == field,
+            Self::Of { essence: seen, field: of } => seen.is(essence) && of.as_ref() == field,
         };
         is_it || self.digest() == essence.digest_at(field)
     }
@@ -222,11 +213,7 @@ impl Sight {
             return None;
         };
         let (field, is_whole) = (field.as_ref(), field.is_none());
-        let longest = if is_whole {
-            LONGEST_WHOLE
-        } else {
-            LONGEST_FIELD
-        };
+        let longest = if is_whole { LONGEST_WHOLE } else { LONGEST_FIELD };
         let is_kept = kept.is_some_and(|kept| self.is_of(kept, field));
         let value = self.value().filter(|_| !is_kept)?;
         if is_whole && !even_whole {
@@ -253,21 +240,14 @@ impl Eq for Sight {}
 
 impl From<Value> for Essence {
     fn from(value: Value) -> Self {
-        Self {
-            value: Arc::new(value),
-            shown: None,
-            digest: Arc::default(),
-        }
+        Self { value: Arc::new(value), shown: None, digest: Arc::default() }
     }
 }
 
 impl Marks {
     /// Creates the marks of an operator with the prefix `own`.
     pub(crate) fn new(own: impl Into<String>) -> Self {
-        Self {
-            own: own.into(),
-            secrets: Secrets::AsDigests,
-        }
+        Self { own: own.into(), secrets: Secrets::AsDigests }
     }
     /// Returns the same marks with another form for Secrets.
     pub(crate) fn seeing(self, secrets: Secrets) -> Self {
@@ -283,9 +263,7 @@ impl Marks {
     /// `kopf-managed` annotation.
     fn covers(&self, prefix: &str, is_there: impl Fn(&str) -> bool) -> bool {
         let of = |domain: &str| {
-            prefix
-                .strip_suffix(domain)
-                .is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+            prefix.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
         };
         prefix == self.own
             || of("kopf.zalando.org")
@@ -296,11 +274,7 @@ impl Marks {
 
 /// Returns the digest of a JSON value: 16 characters of base64, equal for equivalent values.
 pub(crate) fn digest(value: &Value) -> String {
-    hash(
-        serde_json::to_string(&Meaning(value))
-            .unwrap_or_default()
-            .as_bytes(),
-    )
+    hash(serde_json::to_string(&Meaning(value)).unwrap_or_default().as_bytes())
 }
 
 /// Serializes a JSON value canonically: without `null` members, and with whole numbers as integers.
@@ -371,11 +345,7 @@ fn stanzas(body: &Body, secrets: Secrets) -> Map<String, Value> {
         .filter(|(key, _)| !system.contains(&key.as_str()))
         .map(|(key, value)| {
             let hidden = secret && HIDDEN.contains(&key.as_str());
-            let value = if hidden {
-                conceal(value, body.uid())
-            } else {
-                value.clone()
-            };
+            let value = if hidden { conceal(value, body.uid()) } else { value.clone() };
             (key.clone(), value)
         })
         .collect()
@@ -405,9 +375,7 @@ fn place(essence: &mut Map<String, Value>, field: &FieldPath, value: &Value) {
         return;
     };
     let system = first == "metadata"
-        && rest
-            .first()
-            .is_some_and(|it| it == "resourceVersion" || it == "managedFields");
+        && rest.first().is_some_and(|it| it == "resourceVersion" || it == "managedFields");
     let is_partial = first == "metadata" || first == "status";
     if system || (!is_partial && essence.contains_key(first)) {
         return; // The essence already contains other stanzas completely.
@@ -439,9 +407,7 @@ fn clean_metadata(essence: &mut Map<String, Value>, body: &Body, marks: &Marks) 
         })
         .map(|(key, value)| (key.clone(), value.clone()))
         .collect();
-    let metadata = essence
-        .entry("metadata")
-        .or_insert_with(|| Value::Object(Map::new()));
+    let metadata = essence.entry("metadata").or_insert_with(|| Value::Object(Map::new()));
     let Some(metadata) = metadata.as_object_mut() else {
         return;
     };
@@ -502,12 +468,9 @@ mod tests {
             ("kopf-managed", true),
             ("plain", true),
         ] {
-            let mut body =
-                json!({"metadata": {"annotations": {"marked.example.com/kopf-managed": "yes"}}});
+            let mut body = json!({"metadata": {"annotations": {"marked.example.com/kopf-managed": "yes"}}});
             body["metadata"]["annotations"][key] = json!("1");
-            let found = essence(body, &[])["metadata"]["annotations"]
-                .get(key)
-                .is_some();
+            let found = essence(body, &[])["metadata"]["annotations"].get(key).is_some();
             assert_eq!(found, counts, "{key}");
         }
     }
@@ -558,10 +521,7 @@ mod tests {
             secret(json!({"same": "MQ==", "other": "MQ==", "gone": "MQ=="})),
             secret(json!({"same": "MQ==", "other": "Mg==", "came": "MQ=="})),
         );
-        assert_eq!(
-            new.shown()["data"],
-            json!({"same": "MQ==", "other": "Mg==", "came": "MQ=="})
-        );
+        assert_eq!(new.shown()["data"], json!({"same": "MQ==", "other": "Mg==", "came": "MQ=="}));
         assert_eq!(*new.shown_of(&old), **old.shown(), "in memory all is known");
         let read = Essence::from(Value::clone(old.value()));
         let shown = new.shown_of(&read);
@@ -588,10 +548,7 @@ mod tests {
         for (one, other) in [
             (json!({"a": 1}), json!({"a": 1.0})),
             (json!({"a": null, "b": [{"c": null}]}), json!({"b": [{}]})),
-            (
-                json!({"a": {"b": -3.0}}),
-                json!({"a": {"b": -3, "c": null}}),
-            ),
+            (json!({"a": {"b": -3.0}}), json!({"a": {"b": -3, "c": null}})),
         ] {
             assert!(same(Some(&one), Some(&other)));
             let (one, other) = (Essence::from(one), Essence::from(other));

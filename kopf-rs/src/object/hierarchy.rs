@@ -36,12 +36,7 @@ pub(crate) enum Misfit {
     #[error("expected an object, found {0}")]
     NoObject(&'static str),
     #[error("`{path}` of {object} is {found}: expected {wanted}")]
-    NoStanza {
-        object: String,
-        path: String,
-        found: &'static str,
-        wanted: &'static str,
-    },
+    NoStanza { object: String, path: String, found: &'static str, wanted: &'static str },
     #[error("the owner has no `{0}`: only an object as the server has stored it can own others")]
     Unstored(&'static str),
     #[error("{0} has no `{1}`, so the server cannot be told what it is")]
@@ -57,21 +52,12 @@ pub(crate) enum Misfit {
         "{object} is in the namespace `{namespace}`, and its owner {owner} in `{of_owner}`: Kubernetes would delete it, for it looks for owners \
          in the namespace of the object"
     )]
-    OtherNamespace {
-        object: String,
-        namespace: String,
-        owner: String,
-        of_owner: String,
-    },
+    OtherNamespace { object: String, namespace: String, owner: String, of_owner: String },
     #[error(
         "{object} is cluster-scoped, and its owner {owner} is in the namespace `{of_owner}`: Kubernetes would delete it, for such objects can be \
          owned by cluster-scoped ones only"
     )]
-    ClusterScoped {
-        object: String,
-        owner: String,
-        of_owner: String,
-    },
+    ClusterScoped { object: String, owner: String, of_owner: String },
 }
 
 // === impl ===
@@ -99,11 +85,7 @@ impl OwnerFacts {
     }
 
     /// Adds a reference to this owner, unless the object already has one, which stays as it is.
-    pub(crate) fn append_reference(
-        &self,
-        object: &mut Value,
-        flags: ReferenceFlags,
-    ) -> Result<(), Misfit> {
+    pub(crate) fn append_reference(&self, object: &mut Value, flags: ReferenceFlags) -> Result<(), Misfit> {
         let parts = [
             ("apiVersion", &self.api_version),
             ("kind", &self.kind),
@@ -121,10 +103,7 @@ impl OwnerFacts {
         }
         let mut controllers = references.iter().filter(|it| it["controller"] == true);
         if let (Some(true), Some(other)) = (flags.controller, controllers.next()) {
-            return Err(Misfit::OtherController {
-                object: shown,
-                controller: reference_shown(other),
-            });
+            return Err(Misfit::OtherController { object: shown, controller: reference_shown(other) });
         }
         let mut reference = json!({
             "apiVersion": self.api_version,
@@ -132,10 +111,7 @@ impl OwnerFacts {
             "name": self.name,
             "uid": self.uid,
         });
-        let flags = [
-            ("controller", flags.controller),
-            ("blockOwnerDeletion", flags.block_owner_deletion),
-        ];
+        let flags = [("controller", flags.controller), ("blockOwnerDeletion", flags.block_owner_deletion)];
         for (name, flag) in flags {
             if let Some(flag) = flag {
                 reference[name] = json!(flag);
@@ -162,11 +138,9 @@ impl OwnerFacts {
                 owner,
                 of_owner,
             }),
-            _ if is_cluster_scoped(object) => Err(Misfit::ClusterScoped {
-                object: shown(object),
-                owner,
-                of_owner,
-            }),
+            _ if is_cluster_scoped(object) => {
+                Err(Misfit::ClusterScoped { object: shown(object), owner, of_owner })
+            }
             _ => Ok(()),
         }
     }
@@ -197,12 +171,7 @@ pub(crate) fn label(
             Ok(Some(stanza)) => put_pairs(stanza, "labels", labels, forced)?,
             Ok(None) => {}
             Err((path, found)) => {
-                return Err(Misfit::NoStanza {
-                    object: shown,
-                    path,
-                    found,
-                    wanted: "an object",
-                });
+                return Err(Misfit::NoStanza { object: shown, path, found, wanted: "an object" });
             }
         }
     }
@@ -226,11 +195,7 @@ fn nested_stanza<'a>(
             _ => return Ok(None),
         }
     }
-    if at.is_object() {
-        Ok(Some(at))
-    } else {
-        Err((parts.join("."), kind_of(at)))
-    }
+    if at.is_object() { Ok(Some(at)) } else { Err((parts.join("."), kind_of(at))) }
 }
 
 /// Sets these annotations on the object, replacing existing values.
@@ -253,12 +218,7 @@ fn put_pairs(
     }
     let found = kind_of(stanza);
     let Some(present) = stanza.as_object_mut() else {
-        return Err(Misfit::NoStanza {
-            object: shown,
-            path,
-            found,
-            wanted: "an object",
-        });
+        return Err(Misfit::NoStanza { object: shown, path, found, wanted: "an object" });
     };
     for (name, value) in pairs {
         if forced || !present.contains_key(name) {
@@ -344,9 +304,7 @@ fn is_lost(before: &Value, after: &Value, kept: &Value, way: &mut Vec<String>) -
                 .iter()
                 .zip(others)
                 .enumerate()
-                .any(|(at, (it, other))| {
-                    is_lost(before.get(at).unwrap_or(&nothing), it, other, way)
-                })
+                .any(|(at, (it, other))| is_lost(before.get(at).unwrap_or(&nothing), it, other, way))
         }
         _ => true,
     }

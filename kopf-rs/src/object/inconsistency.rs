@@ -27,11 +27,7 @@ enum How {
 }
 
 /// Returns the fields in which `found` differs from `sent`, a merge patch of the value at `key`.
-pub(crate) fn inconsistencies(
-    key: &str,
-    sent: &Value,
-    found: Option<&Value>,
-) -> Vec<Inconsistency> {
+pub(crate) fn inconsistencies(key: &str, sent: &Value, found: Option<&Value>) -> Vec<Inconsistency> {
     let mut all = Vec::new();
     compare(&mut vec![key.to_owned()], sent, found, &mut all);
     all
@@ -91,12 +87,7 @@ fn shown(path: &[String]) -> String {
 }
 
 /// Records every leaf of `sent` that `found` lacks.
-fn compare(
-    path: &mut Vec<String>,
-    sent: &Value,
-    found: Option<&Value>,
-    all: &mut Vec<Inconsistency>,
-) {
+fn compare(path: &mut Vec<String>, sent: &Value, found: Option<&Value>, all: &mut Vec<Inconsistency>) {
     let how = match (sent, found) {
         (Value::Null, None | Some(Value::Null)) => return,
         (Value::Null, Some(_)) => How::StillThere,
@@ -207,41 +198,22 @@ mod tests {
     fn leaves_are_compared_and_what_others_wrote_is_not() {
         check(&json!({"a": 1}), &json!({"a": 1, "b": 2}), &[]);
         check(&json!({"a": 1.0, "gone": null}), &json!({"a": 1}), &[]);
-        check(
-            &json!({"a": [1.0, {"b": 2}]}),
-            &json!({"a": [1, {"b": 2.0}]}),
-            &[],
-        );
+        check(&json!({"a": [1.0, {"b": 2}]}), &json!({"a": [1, {"b": 2.0}]}), &[]);
         check(
             &json!({"a": 9_007_199_254_740_993_u64}),
             &json!({"a": 9_007_199_254_740_992_u64}),
             &["status.a is different"],
         );
-        check(
-            &json!({"a": {"b": 1}}),
-            &json!({}),
-            &["status.a.b is missing"],
-        );
-        check(
-            &json!({"a": [1]}),
-            &json!({"a": [2]}),
-            &["status.a is different"],
-        );
-        check(
-            &json!({"a": null}),
-            &json!({"a": 1}),
-            &["status.a is still there"],
-        );
+        check(&json!({"a": {"b": 1}}), &json!({}), &["status.a.b is missing"]);
+        check(&json!({"a": [1]}), &json!({"a": [2]}), &["status.a is different"]);
+        check(&json!({"a": null}), &json!({"a": 1}), &["status.a is still there"]);
         check(&json!({"a": {}}), &json!({}), &[]);
     }
 
     #[test]
     fn an_empty_value_that_is_missing_says_nothing_of_the_schema() {
-        let all = check(
-            &json!({"a": [], "b": [1]}),
-            &json!({}),
-            &["status.a is missing", "status.b is missing"],
-        );
+        let all =
+            check(&json!({"a": [], "b": [1]}), &json!({}), &["status.a is missing", "status.b is missing"]);
         assert!(all[0].is_of_empty_value() && all[0].missing().is_none());
         assert!(!all[1].is_of_empty_value() && all[1].missing().is_some());
     }
@@ -250,11 +222,7 @@ mod tests {
     fn items_of_lists_are_compared_and_the_line_for_the_schema_is_said() {
         let sent = json!({"l": [{"a": 1, "b": "x"}, {"a": 2, "b": "y"}], "n": [{}]});
         let found = json!({"l": [{"b": "x"}, {"b": "y"}], "n": []});
-        let all = check(
-            &sent,
-            &found,
-            &["status.l[].a is missing", "status.n is different"],
-        );
+        let all = check(&sent, &found, &["status.l[].a is missing", "status.n is different"]);
         let lines: Vec<_> = all.iter().filter_map(Inconsistency::schema_line).collect();
         let line = "properties.status.properties.l.items.properties.a: {type: integer}";
         assert_eq!(lines, [line]);

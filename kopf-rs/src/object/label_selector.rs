@@ -19,9 +19,7 @@ pub(crate) fn check_field_selector(text: &str) -> Result<(), String> {
         let path = path.trim_end_matches('!').trim();
         let is_part = |part: &str| !part.is_empty() && !part.contains(char::is_whitespace);
         if !path.split('.').all(is_part) {
-            return Err(format!(
-                "`{path}` is no path of a field, such as `metadata.name`"
-            ));
+            return Err(format!("`{path}` is no path of a field, such as `metadata.name`"));
         }
     }
     Ok(())
@@ -29,9 +27,7 @@ pub(crate) fn check_field_selector(text: &str) -> Result<(), String> {
 
 /// Returns true for a valid label name: `name` or `example.com/name`.
 pub(crate) fn is_label_key(key: &str) -> bool {
-    let (prefix, name) = key
-        .split_once('/')
-        .map_or((None, key), |(it, name)| (Some(it), name));
+    let (prefix, name) = key.split_once('/').map_or((None, key), |(it, name)| (Some(it), name));
     let is_prefix = |prefix: &str| {
         let is_part = |part: &str| {
             let is_letter = |it: u8| it.is_ascii_lowercase() || it.is_ascii_digit() || it == b'-';
@@ -90,9 +86,7 @@ fn check_requirement(text: &str) -> Result<(), String> {
             ));
         };
         check_key(key)?;
-        return values
-            .split(',')
-            .try_for_each(|value| check_value(value.trim()));
+        return values.split(',').try_for_each(|value| check_value(value.trim()));
     }
     for operator in ["!=", "==", "="] {
         if let Some((key, value)) = text.split_once(operator) {
@@ -104,9 +98,7 @@ fn check_requirement(text: &str) -> Result<(), String> {
         if let Some((key, value)) = text.split_once(operator) {
             check_key(key.trim())?;
             let is_number = value.trim().parse::<i64>().is_ok();
-            return is_number
-                .then_some(())
-                .ok_or_else(|| format!("`{}` is no whole number", value.trim()));
+            return is_number.then_some(()).ok_or_else(|| format!("`{}` is no whole number", value.trim()));
         }
     }
     check_key(text)
@@ -116,18 +108,14 @@ fn check_key(key: &str) -> Result<(), String> {
     if is_label_key(key) {
         return Ok(());
     }
-    Err(format!(
-        "`{key}` is no name of a label, such as `app` or `example.com/app`"
-    ))
+    Err(format!("`{key}` is no name of a label, such as `app` or `example.com/app`"))
 }
 
 fn check_value(value: &str) -> Result<(), String> {
     if is_label_value(value) {
         return Ok(());
     }
-    Err(format!(
-        "`{value}` is no value of a label: at most 63 letters, digits, dashes, underscores and dots"
-    ))
+    Err(format!("`{value}` is no value of a label: at most 63 letters, digits, dashes, underscores and dots"))
 }
 
 #[cfg(test)]
@@ -173,10 +161,7 @@ mod tests {
 
     #[test]
     fn field_selectors() {
-        assert_eq!(
-            check_field_selector("metadata.name=x,status.phase!=Running"),
-            Ok(())
-        );
+        assert_eq!(check_field_selector("metadata.name=x,status.phase!=Running"), Ok(()));
         for wrong in ["", "metadata.name", "=x", "a..b=c", "a b=c"] {
             assert!(check_field_selector(wrong).is_err(), "{wrong}");
         }

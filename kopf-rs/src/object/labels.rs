@@ -79,10 +79,7 @@ impl Index<&str> for Labels {
 impl<K: Into<String>, V: Into<String>> FromIterator<(K, V)> for Labels {
     fn from_iter<I: IntoIterator<Item = (K, V)>>(all: I) -> Self {
         let all = all.into_iter();
-        Self(
-            all.map(|(name, value)| (name.into(), Value::String(value.into())))
-                .collect(),
-        )
+        Self(all.map(|(name, value)| (name.into(), Value::String(value.into()))).collect())
     }
 }
 

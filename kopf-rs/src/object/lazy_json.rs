@@ -20,11 +20,7 @@ impl<'a> Outline<'a> {
         let levels = members(raw.text(), &["metadata", "annotations"])?;
         let [stanzas, metadata, annotations] = levels.try_into().ok()?;
         find(&stanzas, "metadata")?;
-        Some(Self {
-            stanzas,
-            metadata,
-            annotations,
-        })
+        Some(Self { stanzas, metadata, annotations })
     }
 
     /// Returns true if the object is marked for deletion.
@@ -47,10 +43,7 @@ impl<'a> Outline<'a> {
     pub(crate) fn has_essence(&self, key: &str, marks: &Marks) -> bool {
         let text = find(&self.annotations, key).map_or("", |it| it.value);
         let text = text.strip_prefix('"').and_then(|it| it.strip_suffix('"'));
-        let mut written = Written {
-            rest: text.unwrap_or_default(),
-            first: true,
-        };
+        let mut written = Written { rest: text.unwrap_or_default(), first: true };
         self.compare(&mut written, marks).is_some() && written.rest.is_empty()
     }
 
@@ -69,9 +62,7 @@ impl<'a> Outline<'a> {
     fn compare_metadata(&self, written: &mut Written<'_>, marks: &Marks) -> Option<()> {
         let is_there = |key: &str| find(&self.annotations, key).is_some();
         let counting = self.annotations.iter();
-        let mut counting = counting
-            .filter(|it| marks.counts(it.key, is_there))
-            .peekable();
+        let mut counting = counting.filter(|it| marks.counts(it.key, is_there)).peekable();
         let labels = find(&self.metadata, "labels").filter(|it| it.value != "{}");
         if counting.peek().is_none() && labels.is_none() {
             return Some(());
@@ -172,12 +163,8 @@ mod tests {
         let mut object: Value = serde_json::from_str(text).unwrap();
         object["metadata"]["annotations"][LAST] = essence.into();
         let mut text = object.to_string();
-        for (sign, spelled) in [
-            ("<", "\\u003c"),
-            (">", "\\u003e"),
-            ("&", "\\u0026"),
-            ("\u{2028}", "\\u2028"),
-        ] {
+        for (sign, spelled) in [("<", "\\u003c"), (">", "\\u003e"), ("&", "\\u0026"), ("\u{2028}", "\\u2028")]
+        {
             text = text.replace(sign, spelled);
         }
         Raw::parse(&text).unwrap()

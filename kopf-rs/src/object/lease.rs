@@ -181,11 +181,7 @@ mod tests {
             (at(90, 90), true, Some(10)),
         ] {
             let seconds = term.time_for_request(&now).map(|it| it.as_secs());
-            assert_eq!(
-                (term.may_begin(&now), seconds),
-                (begins, timeout),
-                "{now:?}"
-            );
+            assert_eq!((term.may_begin(&now), seconds), (begins, timeout), "{now:?}");
         }
         let five = Duration::from_secs(5);
         assert!(term.may_send(five, &at(107, 107)));
@@ -195,7 +191,8 @@ mod tests {
 
     #[test]
     fn no_number_is_beyond_those_of_the_api() {
-        let lease = serde_json::json!({"spec": {"leaseDurationSeconds": u64::MAX, "leaseTransitions": u64::MAX}});
+        let lease =
+            serde_json::json!({"spec": {"leaseDurationSeconds": u64::MAX, "leaseTransitions": u64::MAX}});
         let record = LeaseRecord::of(&lease);
         assert_eq!(record.duration, Some(Duration::from_secs(LARGEST)));
         assert_eq!(record.transitions, LARGEST);
@@ -211,9 +208,6 @@ mod tests {
         }});
         let record = LeaseRecord::of(&lease);
         assert_eq!((record.holder.as_str(), record.transitions), ("a", 3));
-        assert_eq!(
-            (record.duration, record.is_given),
-            (Some(Duration::from_secs(7)), true)
-        );
+        assert_eq!((record.duration, record.is_given), (Some(Duration::from_secs(7)), true));
     }
 }

@@ -23,11 +23,7 @@ pub(crate) enum LoginSetback {
     /// The server has repeatedly refused the credentials of this handler.
     Refused { id: Arc<str>, times: u32 },
     /// The credentials of this handler have repeatedly expired after a short time.
-    ShortLived {
-        id: Arc<str>,
-        times: u32,
-        lived: Duration,
-    },
+    ShortLived { id: Arc<str>, times: u32, lived: Duration },
     /// The credentials of the login cannot be used at all. Contains the reason and the remedy.
     Unusable(String),
 }

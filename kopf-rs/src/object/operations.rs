@@ -29,9 +29,7 @@ impl Operations {
             let path = path_of(operation);
             path == "/status" || path.starts_with("/status/")
         };
-        self.all
-            .iter()
-            .filter(move |it| is_of_status(it) == of_status)
+        self.all.iter().filter(move |it| is_of_status(it) == of_status)
     }
 
     /// Returns true if there are operations on the status, or any others.
@@ -61,19 +59,14 @@ impl Operations {
     }
 
     /// Returns the paths of the selected operations, and the values to be there, if any.
-    pub(crate) fn values(
-        &self,
-        status: bool,
-        others: bool,
-    ) -> impl Iterator<Item = (&str, Option<&Value>)> {
+    pub(crate) fn values(&self, status: bool, others: bool) -> impl Iterator<Item = (&str, Option<&Value>)> {
         let parts = self.parts(status, others);
         parts.map(|operation| (path_of(operation), operation.get("value")))
     }
 
     /// Keeps the operations for which `is_wanted` returns true. It receives the path and the value to be there, if any.
     pub(crate) fn retain(&mut self, is_wanted: impl Fn(&str, Option<&Value>) -> bool) {
-        self.all
-            .retain(|operation| is_wanted(path_of(operation), operation.get("value")));
+        self.all.retain(|operation| is_wanted(path_of(operation), operation.get("value")));
     }
 
     /// Returns true if there are no changes.
@@ -135,8 +128,7 @@ mod tests {
 
     #[test]
     fn every_change_is_one_operation() {
-        let found =
-            json!({"a": 1, "l": [1, 2], "gone": {"x": 1}, "same": {"y": [1]}, "m/~": {"k": "v"}});
+        let found = json!({"a": 1, "l": [1, 2], "gone": {"x": 1}, "same": {"y": [1]}, "m/~": {"k": "v"}});
         let wanted = json!({"a": 2, "l": [1], "same": {"y": [1]}, "m/~": {"k": "w"}, "new": null});
         assert_eq!(
             Operations::between(&found, &wanted).all,
@@ -190,16 +182,8 @@ mod tests {
     #[test]
     fn what_they_have_made_is_recognised_beside_defaults() {
         for (before, after, kept) in [
-            (
-                json!({}),
-                json!({"x": {"n": 1}}),
-                json!({"x": {"n": 1, "d": 2}}),
-            ),
-            (
-                json!({}),
-                json!({"x": {"n": 1, "d": null}}),
-                json!({"x": {"n": 1, "d": 2}}),
-            ),
+            (json!({}), json!({"x": {"n": 1}}), json!({"x": {"n": 1, "d": 2}})),
+            (json!({}), json!({"x": {"n": 1, "d": null}}), json!({"x": {"n": 1, "d": 2}})),
             (
                 json!({"l": [{"n": 1, "d": 2}]}),
                 json!({"l": [{"n": 1, "d": 2}, {"n": 3}]}),
@@ -218,10 +202,7 @@ mod tests {
     fn what_they_have_not_made_is_not_taken_for_a_default() {
         for (before, after) in [
             (json!({"l": [{"n": 1, "d": 2}]}), json!({"l": [{"n": 1}]})),
-            (
-                json!({"l": [{"n": [{"d": 2}]}], "m": 1}),
-                json!({"l": [{"n": [{}]}], "m": 1}),
-            ),
+            (json!({"l": [{"n": [{"d": 2}]}], "m": 1}), json!({"l": [{"n": [{}]}], "m": 1})),
             (json!({"x": null}), json!({"x": {}})),
             (json!({"x": [1]}), json!({"x": {}})),
         ] {

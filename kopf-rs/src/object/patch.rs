@@ -152,10 +152,7 @@ impl Patch {
     /// operator's own annotations and its finalizer.
     /// remove the operator's own annotations and its finalizer.
     pub fn transform(&mut self, function: impl Fn(&mut Value) + Send + Sync + 'static) {
-        self.functions.push(Transformation {
-            function: Arc::new(function),
-            handler: None,
-        });
+        self.functions.push(Transformation { function: Arc::new(function), handler: None });
     }
     /// Assigns functions without a handler to `handler`.
     pub(crate) fn sign(&mut self, handler: &Arc<str>) {
@@ -216,8 +213,7 @@ impl Patch {
 
     /// Returns the value at `path`.
     pub(crate) fn get(&self, path: &[&str]) -> Option<&Value> {
-        path.iter()
-            .try_fold(&self.merge, |value, key| value.as_object()?.get(*key))
+        path.iter().try_fold(&self.merge, |value, key| value.as_object()?.get(*key))
     }
     /// Sets `value` at `path`. Unlike indexing it cannot fail: values on the path that are not objects are replaced.
     pub(crate) fn put(&mut self, path: &[&str], value: Value) {
@@ -257,11 +253,7 @@ impl Patch {
 
 impl Default for Patch {
     fn default() -> Self {
-        Self {
-            merge: Value::Object(Map::new()),
-            functions: Vec::new(),
-            status: StatusEdits::default(),
-        }
+        Self { merge: Value::Object(Map::new()), functions: Vec::new(), status: StatusEdits::default() }
     }
 }
 
@@ -392,20 +384,14 @@ mod tests {
         let mut patch = patch(json!({"a": {"x": 1, "y": 2}, "b": 1}));
         patch.merge(json!({"a": {"x": null, "z": [3]}, "b": {"c": 1}}));
         patch.merge(json!("no patch"));
-        assert_eq!(
-            *patch.as_value(),
-            json!({"a": {"x": null, "y": 2, "z": [3]}, "b": {"c": 1}})
-        );
+        assert_eq!(*patch.as_value(), json!({"a": {"x": null, "y": 2, "z": [3]}, "b": {"c": 1}}));
     }
 
     #[test]
     fn set_and_unset_are_total() {
         let mut patch = patch(json!({"metadata": "broken"}));
         patch.put(&["metadata", "annotations", "a"], json!("1"));
-        assert_eq!(
-            patch.get(&["metadata", "annotations", "a"]),
-            Some(&json!("1"))
-        );
+        assert_eq!(patch.get(&["metadata", "annotations", "a"]), Some(&json!("1")));
         assert_eq!(patch.get(&["metadata", "annotations", "a", "b"]), None);
         patch.unset(&["metadata", "annotations", "b"]);
         assert!(!patch.is_empty());
@@ -427,18 +413,9 @@ mod tests {
     fn what_is_fulfilled_is_not_asked_for() {
         let body = json!({"status": {"a": 1, "l": [1, 2]}, "spec": {"x": {"y": 1}}});
         for (wanted, left) in [
-            (
-                json!({"status": {"a": 1, "l": [1, 2], "gone": null}}),
-                json!({}),
-            ),
-            (
-                json!({"status": {"a": 1, "l": [2]}}),
-                json!({"status": {"l": [2]}}),
-            ),
-            (
-                json!({"status": {"a": null}, "spec": {"x": {"y": 1}}}),
-                json!({"status": {"a": null}}),
-            ),
+            (json!({"status": {"a": 1, "l": [1, 2], "gone": null}}), json!({})),
+            (json!({"status": {"a": 1, "l": [2]}}), json!({"status": {"l": [2]}})),
+            (json!({"status": {"a": null}, "spec": {"x": {"y": 1}}}), json!({"status": {"a": null}})),
             (json!({"spec": {}, "other": {}}), json!({"other": {}})),
             (json!({"spec": {"x": 1}}), json!({"spec": {"x": 1}})),
             (json!({"a": {"b": null}}), json!({"a": {"b": null}})),
@@ -450,8 +427,7 @@ mod tests {
 
     #[test]
     fn what_is_pruned_is_left_out() {
-        let merge =
-            json!({"status": {"a": {"b": 1}, "gone": null, "l": [{"x": 1, "y": 2}], "kept": 1}});
+        let merge = json!({"status": {"a": {"b": 1}, "gone": null, "l": [{"x": 1, "y": 2}], "kept": 1}});
         let paths = ["status.a.b", "status.gone", "status.l.[].x", "status.other"];
         let paths = paths.map(|it| it.split('.').map(str::to_owned).collect());
         let left = patch(merge).without(&BTreeSet::from(paths));
@@ -463,27 +439,11 @@ mod tests {
     fn applies_as_the_standard_says() {
         for (document, with, expected) in [
             (json!({"a": "b"}), json!({"a": "c"}), json!({"a": "c"})),
-            (
-                json!({"a": "b", "b": "c"}),
-                json!({"a": null}),
-                json!({"b": "c"}),
-            ),
+            (json!({"a": "b", "b": "c"}), json!({"a": null}), json!({"b": "c"})),
             (json!({"a": ["b"]}), json!({"a": "c"}), json!({"a": "c"})),
-            (
-                json!({"a": {"b": "c"}}),
-                json!({"a": {"b": "d", "c": null}}),
-                json!({"a": {"b": "d"}}),
-            ),
-            (
-                json!([1, 2]),
-                json!({"a": "b", "c": null}),
-                json!({"a": "b"}),
-            ),
-            (
-                json!({}),
-                json!({"a": {"bb": {"ccc": null}}}),
-                json!({"a": {"bb": {}}}),
-            ),
+            (json!({"a": {"b": "c"}}), json!({"a": {"b": "d", "c": null}}), json!({"a": {"b": "d"}})),
+            (json!([1, 2]), json!({"a": "b", "c": null}), json!({"a": "b"})),
+            (json!({}), json!({"a": {"bb": {"ccc": null}}}), json!({"a": {"bb": {}}})),
         ] {
             let mut document = document;
             apply(&mut document, &with);

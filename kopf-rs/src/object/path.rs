@@ -101,10 +101,7 @@ mod tests {
             ("", [].as_slice()),
             (".spec..size.", &["spec", "size"]),
             ("metadata.labels", &["metadata", "labels"]),
-            (
-                "metadata.labels.a.b/c.d",
-                &["metadata", "labels", "a.b/c.d"],
-            ),
+            ("metadata.labels.a.b/c.d", &["metadata", "labels", "a.b/c.d"]),
             (
                 "spec.template.metadata.annotations.a.b",
                 &["spec", "template", "metadata", "annotations", "a.b"],

@@ -66,10 +66,7 @@ impl EventKind {
 impl Regarding {
     /// Returns the namespace of its Events.
     pub(crate) fn namespace(&self) -> &str {
-        self.object
-            .namespace
-            .as_deref()
-            .unwrap_or(DEFAULT_NAMESPACE)
+        self.object.namespace.as_deref().unwrap_or(DEFAULT_NAMESPACE)
     }
 
     /// Returns true if the object is itself an Event: no Events are posted about those.
@@ -108,13 +105,7 @@ impl PostedEvent {
 
     /// Returns a hash of the Event's identity: an equal Event continues its series.
     pub(crate) fn key(&self) -> u64 {
-        let Self {
-            regarding,
-            kind,
-            action,
-            reason,
-            note,
-        } = self;
+        let Self { regarding, kind, action, reason, note } = self;
         let mut hasher = DefaultHasher::new();
         (&regarding.object, kind, action, reason, note).hash(&mut hasher);
         hasher.finish()
@@ -140,13 +131,7 @@ impl PostedEvent {
 
 impl Regarding {
     fn to_value(&self) -> Value {
-        let Reference {
-            api_version,
-            kind,
-            name,
-            namespace,
-            uid,
-        } = &*self.object;
+        let Reference { api_version, kind, name, namespace, uid } = &*self.object;
         let parts = [
             ("apiVersion", Some(&**api_version)),
             ("kind", Some(&**kind)),
@@ -155,9 +140,8 @@ impl Regarding {
             ("uid", Some(&**uid)),
             ("resourceVersion", self.resource_version.as_deref()),
         ];
-        let given = parts
-            .into_iter()
-            .filter_map(|(key, value)| Some((key, value.filter(|it| !it.is_empty())?)));
+        let given =
+            parts.into_iter().filter_map(|(key, value)| Some((key, value.filter(|it| !it.is_empty())?)));
         given
             .map(|(key, value)| (key.to_owned(), Value::from(value)))
             .collect::<serde_json::Map<_, _>>()
@@ -227,10 +211,7 @@ mod tests {
 
     #[test]
     fn an_event_says_all_that_the_api_demands() {
-        let reporter = Reporter {
-            controller: "tester".into(),
-            instance: "pod-1".into(),
-        };
+        let reporter = Reporter { controller: "tester".into(), instance: "pod-1".into() };
         let at: Timestamp = "2026-01-02T03:04:05.6789Z".parse().unwrap();
         assert_eq!(
             event("NoPlace", "there is none").body("e1", &reporter, at),
@@ -254,32 +235,20 @@ mod tests {
         let mut node = (*regarding().object).clone();
         node.namespace = None;
         node.uid = String::new();
-        let node = Regarding {
-            object: Arc::new(node),
-            resource_version: None,
-        };
+        let node = Regarding { object: Arc::new(node), resource_version: None };
         assert_eq!(node.namespace(), "default");
-        assert_eq!(
-            node.to_value(),
-            json!({"apiVersion": "kopf.dev/v1", "kind": "KopfExample", "name": "a"})
-        );
+        assert_eq!(node.to_value(), json!({"apiVersion": "kopf.dev/v1", "kind": "KopfExample", "name": "a"}));
     }
 
     #[test]
     fn what_is_too_long_is_cut_at_characters_and_what_is_empty_is_named() {
         let long = event(&"r".repeat(200), &"x".repeat(2000));
         assert_eq!(long.reason.len(), 128);
-        assert_eq!(
-            long.note,
-            format!("{}...{}", "x".repeat(511), "x".repeat(510))
-        );
+        assert_eq!(long.note, format!("{}...{}", "x".repeat(511), "x".repeat(510)));
         // Limits count bytes, and no character is split.
         let wide = event(&"я".repeat(100), &"🚀".repeat(300));
         assert_eq!(wide.reason, "я".repeat(64));
-        assert_eq!(
-            wide.note,
-            format!("{}...{}", "🚀".repeat(127), "🚀".repeat(127))
-        );
+        assert_eq!(wide.note, format!("{}...{}", "🚀".repeat(127), "🚀".repeat(127)));
         let whole = "y".repeat(1024);
         assert_eq!(event("", &whole).note, whole);
         assert_eq!(event("", &whole).reason, "Unspecified");
@@ -298,20 +267,10 @@ mod tests {
 
     #[test]
     fn events_are_known_in_both_of_their_groups() {
-        for (api_version, is_event) in [
-            ("v1", true),
-            ("events.k8s.io/v1", true),
-            ("example.com/v1", false),
-        ] {
-            let object = Reference {
-                api_version: api_version.into(),
-                kind: "Event".into(),
-                ..Reference::default()
-            };
-            let regarding = Regarding {
-                object: Arc::new(object),
-                resource_version: None,
-            };
+        for (api_version, is_event) in [("v1", true), ("events.k8s.io/v1", true), ("example.com/v1", false)] {
+            let object =
+                Reference { api_version: api_version.into(), kind: "Event".into(), ..Reference::default() };
+            let regarding = Regarding { object: Arc::new(object), resource_version: None };
             assert_eq!(regarding.is_event(), is_event, "{api_version}");
         }
     }

@@ -16,10 +16,7 @@ pub(crate) struct Python<'a> {
 impl<'a> Python<'a> {
     /// Displays the value as it is.
     pub(crate) fn value(value: &'a Value) -> Self {
-        Self {
-            value,
-            tuple: false,
-        }
+        Self { value, tuple: false }
     }
     /// Displays the outermost list as a tuple.
     pub(crate) fn tuple(value: &'a Value) -> Self {
@@ -74,13 +71,7 @@ pub(crate) fn timedelta(duration: Duration) -> String {
         1 => "1 day, ".to_owned(),
         days => format!("{days} days, "),
     };
-    let _ = write!(
-        text,
-        "{}:{:02}:{:02}",
-        rest / 3600,
-        rest / 60 % 60,
-        rest % 60
-    );
+    let _ = write!(text, "{}:{:02}:{:02}", rest / 3600, rest / 60 % 60, rest % 60);
     if micros > 0 {
         let _ = write!(text, ".{micros:06}");
     }
@@ -88,11 +79,7 @@ pub(crate) fn timedelta(duration: Duration) -> String {
 }
 
 fn quote(text: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let mark = if text.contains('\'') && !text.contains('"') {
-        '"'
-    } else {
-        '\''
-    };
+    let mark = if text.contains('\'') && !text.contains('"') { '"' } else { '\'' };
     f.write_char(mark)?;
     for character in text.chars() {
         match character {

@@ -40,11 +40,7 @@ impl Raw {
     }
 
     /// Like [`Raw::parse`], for an item of a list: items lack `apiVersion` and `kind`, which are added if absent.
-    pub(crate) fn parse_item(
-        text: &str,
-        api_version: &str,
-        kind: &str,
-    ) -> Result<Self, NotAnObject> {
+    pub(crate) fn parse_item(text: &str, api_version: &str, kind: &str) -> Result<Self, NotAnObject> {
         let skimmed = Skimmed::of(text)?;
         let mut head = String::new();
         for (key, value) in [("apiVersion", api_version), ("kind", kind)] {
@@ -62,10 +58,7 @@ impl Raw {
     /// Like [`Raw::parse`], but keeps `managedFields`.
     pub(crate) fn parse_whole(text: &str) -> Result<Self, NotAnObject> {
         let skimmed = Skimmed::of(text)?;
-        Ok(Self {
-            text: skimmed.text.into(),
-            facts: Arc::new(skimmed.facts()?),
-        })
+        Ok(Self { text: skimmed.text.into(), facts: Arc::new(skimmed.facts()?) })
     }
 
     pub(crate) fn text(&self) -> &str {
@@ -114,19 +107,12 @@ impl<'a> Skimmed<'a> {
         if found.is_some_and(|it| it.value != "null" && !it.value.starts_with('{')) {
             return Err(refusal(text));
         }
-        Ok(Self {
-            text,
-            stanzas,
-            metadata,
-        })
+        Ok(Self { text, stanzas, metadata })
     }
 
     /// Returns the text without `managedFields` and with `head` after its first brace.
     fn raw(&self, head: &str) -> Result<Raw, NotAnObject> {
-        Ok(Raw {
-            text: joined(self.text, head, self.cut()),
-            facts: Arc::new(self.facts()?),
-        })
+        Ok(Raw { text: joined(self.text, head, self.cut()), facts: Arc::new(self.facts()?) })
     }
 
     fn facts(&self) -> Result<Facts, NotAnObject> {
@@ -145,9 +131,7 @@ impl<'a> Skimmed<'a> {
     /// Returns the range of the member `managedFields` including one comma, or `None` if it is absent or its key is escaped.
     fn cut(&self) -> Option<Range<usize>> {
         let all = &self.metadata;
-        let found = all
-            .iter()
-            .position(|it| it.key == "managedFields" && it.value != "null")?;
+        let found = all.iter().position(|it| it.key == "managedFields" && it.value != "null")?;
         Some(match (found.checked_sub(1), all.get(found + 1)) {
             (Some(before), _) => all[before].at.end..all[found].at.end,
             (None, Some(after)) => all[found].at.start..after.at.start,
@@ -207,18 +191,9 @@ mod tests {
     #[test]
     fn cuts_managed_fields_wherever_they_stand() {
         for (given, expected) in [
-            (
-                r#"{"metadata":{"managedFields":[1]}}"#,
-                r#"{"metadata":{}}"#,
-            ),
-            (
-                r#"{"metadata":{"managedFields":[{"a":"]"}],"name":"n"}}"#,
-                r#"{"metadata":{"name":"n"}}"#,
-            ),
-            (
-                r#"{"metadata":{"name":"n","managedFields":[]}}"#,
-                r#"{"metadata":{"name":"n"}}"#,
-            ),
+            (r#"{"metadata":{"managedFields":[1]}}"#, r#"{"metadata":{}}"#),
+            (r#"{"metadata":{"managedFields":[{"a":"]"}],"name":"n"}}"#, r#"{"metadata":{"name":"n"}}"#),
+            (r#"{"metadata":{"name":"n","managedFields":[]}}"#, r#"{"metadata":{"name":"n"}}"#),
             (
                 r#"{"metadata":{"a":1, "managedFields" : [] , "name":"n"},"spec":1}"#,
                 r#"{"metadata":{"a":1 , "name":"n"},"spec":1}"#,
@@ -238,35 +213,20 @@ mod tests {
 
     #[test]
     fn completes_items_of_lists() {
-        let item = |text| {
-            Raw::parse_item(text, "g/v1", "Kind")
-                .unwrap()
-                .text()
-                .to_owned()
-        };
+        let item = |text| Raw::parse_item(text, "g/v1", "Kind").unwrap().text().to_owned();
         assert_eq!(
             item(r#"{"metadata":{"managedFields":[]}}"#),
             r#"{"apiVersion":"g/v1","kind":"Kind","metadata":{}}"#
         );
-        assert_eq!(
-            item(r#"{"kind":"Other","a":1}"#),
-            r#"{"apiVersion":"g/v1","kind":"Other","a":1}"#
-        );
+        assert_eq!(item(r#"{"kind":"Other","a":1}"#), r#"{"apiVersion":"g/v1","kind":"Other","a":1}"#);
         assert_eq!(item("{ }"), r#"{"apiVersion":"g/v1","kind":"Kind" }"#);
     }
 
     #[test]
     fn refuses_what_is_no_object() {
-        for text in [
-            "",
-            "[]",
-            "[1,2,{}]",
-            "null",
-            "{",
-            "{} {}",
-            r#"{"metadata":7}"#,
-            r#"{"metadata":{"uid":7}}"#,
-        ] {
+        for text in
+            ["", "[]", "[1,2,{}]", "null", "{", "{} {}", r#"{"metadata":7}"#, r#"{"metadata":{"uid":7}}"#]
+        {
             assert!(Raw::parse(text).is_err(), "{text:?}");
         }
         for text in ["{\"a\":\"\u{1}\"}", r#"{"a":tru}"#] {

@@ -33,9 +33,8 @@ pub(crate) fn diff(diff: &Arc<Diff>, body: &Body) -> Arc<Diff> {
     let told = |field: &FieldPath, value: &Value| {
         // Redacts the difference as a part of the whole object.
         let parts = field.parts().iter().rev();
-        let mut whole = parts.fold(value.clone(), |inner, key| {
-            Value::Object([(key.clone(), inner)].into_iter().collect())
-        });
+        let mut whole = parts
+            .fold(value.clone(), |inner, key| Value::Object([(key.clone(), inner)].into_iter().collect()));
         hide(&mut whole, body.uid());
         field.resolve(&whole).cloned().unwrap_or_default()
     };
@@ -47,8 +46,7 @@ pub(crate) fn patch_of_secret(patch: &Patch, uid: &str) -> Patch {
     let mut told = patch.clone();
     for stanza in HIDDEN.into_iter().chain(["metadata"]) {
         if let Some(value) = patch.get(&[stanza]) {
-            let mut part =
-                Value::Object([(stanza.to_owned(), value.clone())].into_iter().collect());
+            let mut part = Value::Object([(stanza.to_owned(), value.clone())].into_iter().collect());
             hide(&mut part, uid);
             told.put(&[stanza], part[stanza].take());
         }
@@ -105,18 +103,9 @@ mod tests {
         let changes = Arc::new(Diff::between(Some(&old), Some(&new)));
         let told = diff(&changes, &secret()).to_string();
         assert!(!told.contains("word"), "{told}");
-        assert!(
-            told.contains("('change', ('type',), 'Opaque', 'mine')"),
-            "{told}"
-        );
-        assert!(
-            told.contains("('remove', ('data', 'gone'), 'digest:"),
-            "{told}"
-        );
-        assert!(
-            told.contains("('stringData',), None, {'key': 'digest:"),
-            "{told}"
-        );
+        assert!(told.contains("('change', ('type',), 'Opaque', 'mine')"), "{told}");
+        assert!(told.contains("('remove', ('data', 'gone'), 'digest:"), "{told}");
+        assert!(told.contains("('stringData',), None, {'key': 'digest:"), "{told}");
         let mut patch = Patch::new();
         patch["data"] = json!({"key": "word", "gone": null});
         patch["metadata"]["labels"]["a"] = "kept".into();

@@ -51,11 +51,7 @@ impl Resource {
     /// Returns `v1` or `group/version`.
     #[must_use]
     pub fn api_version(&self) -> String {
-        if self.group.is_empty() {
-            self.version.clone()
-        } else {
-            format!("{}/{}", self.group, self.version)
-        }
+        if self.group.is_empty() { self.version.clone() } else { format!("{}/{}", self.group, self.version) }
     }
 
     /// Returns the identity of the resource regardless of its version: group and plural. Events are the same in both of their groups.
@@ -90,10 +86,7 @@ impl Resource {
             path.push_str("/namespaces/");
             path.push_str(namespace);
         }
-        for part in [Some(self.plural.as_str()), name, subresource]
-            .into_iter()
-            .flatten()
-        {
+        for part in [Some(self.plural.as_str()), name, subresource].into_iter().flatten() {
             path.push('/');
             path.push_str(part);
         }
@@ -123,10 +116,6 @@ impl Resource {
 impl fmt::Display for Resource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}", self.plural, self.version)?;
-        if self.group.is_empty() {
-            Ok(())
-        } else {
-            write!(f, ".{}", self.group)
-        }
+        if self.group.is_empty() { Ok(()) } else { write!(f, ".{}", self.group) }
     }
 }

@@ -86,9 +86,7 @@ impl Selector {
             [name] => return Self::dotted(name),
             [.., name] => (*name, &parts[..parts.len() - 1]),
             [] => {
-                return Err(SelectorError::new(
-                    "expected the name of a resource, found nothing",
-                ));
+                return Err(SelectorError::new("expected the name of a resource, found nothing"));
             }
         };
         let (group, version) = Self::place(place)?;
@@ -131,15 +129,9 @@ impl Selector {
         name: SelectorName,
     ) -> Result<Self, SelectorError> {
         if name.text() == Some("") {
-            return Err(SelectorError::new(
-                "expected the name of a resource, found an empty string",
-            ));
+            return Err(SelectorError::new("expected the name of a resource, found an empty string"));
         }
-        Ok(Self {
-            group,
-            version,
-            name,
-        })
+        Ok(Self { group, version, name })
     }
 
     /// Parses `name`, `name.group`, `name.version.group`, `name.version.` (core), `name.v1` (core).
@@ -153,11 +145,7 @@ impl Selector {
             (Some(version), None) if is_version(version) => (None, Some(version)),
             (Some(_), _) => (text.get(name.len() + 1..), None),
         };
-        Self::named(
-            group.map(str::to_owned),
-            version.map(str::to_owned),
-            SelectorName::Any(name.to_owned()),
-        )
+        Self::named(group.map(str::to_owned), version.map(str::to_owned), SelectorName::Any(name.to_owned()))
     }
 
     /// Returns the group and version of the leading positional parts.
@@ -225,10 +213,7 @@ impl Selector {
     /// Returns true if the selector stands for one resource rather than for any number of them.
     #[must_use]
     pub fn is_specific(&self) -> bool {
-        !matches!(
-            self.name,
-            SelectorName::Category(_) | SelectorName::Everything | SelectorName::Matching(_)
-        )
+        !matches!(self.name, SelectorName::Category(_) | SelectorName::Everything | SelectorName::Matching(_))
     }
 
     /// Returns the selected resources among `resources`. Like in `kubectl`, core resources take precedence. Several results for a

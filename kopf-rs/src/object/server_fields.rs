@@ -62,8 +62,7 @@ pub(crate) fn restore_annotations(before: &Value, changed: &mut Value) -> Option
     if annotations.is_none_or(|it| it.is_object() || it.is_null()) {
         return None;
     }
-    put_back("annotations", &before["metadata"], metadata)
-        .then(|| "metadata.annotations".to_owned())
+    put_back("annotations", &before["metadata"], metadata).then(|| "metadata.annotations".to_owned())
 }
 
 /// Restores the server's fields from `found`, and returns the names of those that had changed.
@@ -119,11 +118,7 @@ mod tests {
         for (patch, left, lost) in [
             (json!({"kind": "K", "spec": 2}), json!({"spec": 2}), vec![]),
             (json!({"kind": "L"}), json!({}), vec!["kind"]),
-            (
-                json!({"metadata": "x", "spec": 2}),
-                json!({"spec": 2}),
-                vec!["metadata"],
-            ),
+            (json!({"metadata": "x", "spec": 2}), json!({"spec": 2}), vec!["metadata"]),
             (json!({"metadata": null}), json!({}), vec!["metadata"]),
             (
                 json!({"metadata": {"uid": "v", "name": "a", "labels": {"l": "2"}}}),

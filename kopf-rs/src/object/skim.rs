@@ -76,11 +76,7 @@ impl<'a> Skim<'a> {
                 Some((step, path)) if *step == key && is_object => self.object(path, deeper)?,
                 _ => self.value()?,
             }
-            members.push(Member {
-                key,
-                value: &self.text[from..self.at],
-                at: begin..self.at,
-            });
+            members.push(Member { key, value: &self.text[from..self.at], at: begin..self.at });
         }
         self.token(b'}')
     }
@@ -92,8 +88,7 @@ impl<'a> Skim<'a> {
             b'"' => self.string().map(|_| ()),
             b'{' | b'[' => self.nested(),
             _ => {
-                let plain =
-                    |it: &&u8| it.is_ascii_alphanumeric() || matches!(it, b'-' | b'+' | b'.');
+                let plain = |it: &&u8| it.is_ascii_alphanumeric() || matches!(it, b'-' | b'+' | b'.');
                 let length = rest.iter().take_while(plain).count();
                 self.at += length;
                 (length > 0).then_some(())
@@ -230,10 +225,7 @@ mod tests {
         let text = r#"{"a":1,"m":{"x": 1,"n":{"y":2}},"z":3}"#;
         let levels = members(text, &["m", "n"]).unwrap();
         let keys = |level: &Members<'_>| level.iter().map(|it| it.key).collect::<String>();
-        assert_eq!(
-            levels.iter().map(keys).collect::<Vec<_>>(),
-            ["amz", "xn", "y"]
-        );
+        assert_eq!(levels.iter().map(keys).collect::<Vec<_>>(), ["amz", "xn", "y"]);
         let deep = &levels[2][0];
         assert_eq!(&text[deep.at.clone()], r#""y":2"#);
         let levels = members(r#"{"m":7}"#, &["m", "n"]).unwrap();

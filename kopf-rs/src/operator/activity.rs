@@ -78,9 +78,7 @@ impl Activities<'_> {
             if record.failure {
                 ended.failed.push(handler.id.clone());
             }
-            ended
-                .results
-                .extend(result.map(|it| (handler.id.clone(), it)));
+            ended.results.extend(result.map(|it| (handler.id.clone(), it)));
         }
         ended
     }
@@ -89,8 +87,7 @@ impl Activities<'_> {
         let mut told = Vec::new();
         let mut result = None;
         if let Some(exhausted) = Exhausted::of(handler, record, self.clock().now()) {
-            self.judge()
-                .exhausted(handler, record, exhausted, &mut told);
+            self.judge().exhausted(handler, record, exhausted, &mut told);
         } else {
             record.begin(self.clock().now());
             match self.call(handler, record).await {
@@ -146,11 +143,7 @@ impl Activities<'_> {
     }
 
     fn judge(&self) -> Judge {
-        Judge {
-            now: self.clock().now(),
-            backoff: self.backoff,
-            random: self.rng.next_f64(),
-        }
+        Judge { now: self.clock().now(), backoff: self.backoff, random: self.rng.next_f64() }
     }
 }
 
@@ -167,6 +160,5 @@ fn stop(handling: &mut Handling) {
 
 fn next_due(runs: &[Run]) -> Option<Timestamp> {
     let open = runs.iter().filter(|(_, record, _)| !record.is_final());
-    open.map(|(_, record, _)| record.delayed.unwrap_or(record.started))
-        .min()
+    open.map(|(_, record, _)| record.delayed.unwrap_or(record.started)).min()
 }

@@ -23,9 +23,7 @@ use crate::object::resource::Resource;
 use crate::operator::admission::definitions::{Definition, DefinitionSetup};
 use crate::operator::admission::driver::{Driver, Drivers};
 use crate::operator::admission::endpoint::{Endpoint, EndpointSetup, Identity, Responder};
-use crate::operator::admission::files::{
-    CertificateFiles, ClientAuthorities, FollowedFiles, Publication,
-};
+use crate::operator::admission::files::{CertificateFiles, ClientAuthorities, FollowedFiles, Publication};
 use crate::operator::admission::keeper::{Keeper, KeeperSetup};
 use crate::operator::admission::managed::{Configuration, Found, ManagedSetup};
 use crate::operator::admission::managed_object::KeptObject;
@@ -108,8 +106,7 @@ impl AdmissionWebhooks {
         let trust = watch::Sender::new(Trust::default());
         let publishing = Publishing::new();
         let trusted = trust.subscribe();
-        let (identity, certificates) =
-            certificates(&setup, server, trust, publishing.subscribe()).await?;
+        let (identity, certificates) = certificates(&setup, server, trust, publishing.subscribe()).await?;
         let endpoint = EndpointSetup {
             socket,
             identity,
@@ -263,8 +260,7 @@ async fn certificates(
         let following = AbortOnDropHandle::new(tokio::spawn(files.run()));
         return Ok((identity, following));
     }
-    let client_authorities =
-        ClientAuthorities::first(admission.client_authority_file.clone()).await?;
+    let client_authorities = ClientAuthorities::first(admission.client_authority_file.clone()).await?;
     let keeper = KeeperSetup {
         cluster: setup.cluster.clone(),
         secret: secret_of(setup),

@@ -105,9 +105,9 @@ fn refuse_near_misses(name: &str) -> Result<(), SettingsError> {
         name.starts_with(&group)
     });
     match near {
-        Some(near) => Err(SettingsError::new(format!(
-            "{name}: there is no such setting; did you mean {near}?"
-        ))),
+        Some(near) => {
+            Err(SettingsError::new(format!("{name}: there is no such setting; did you mean {near}?")))
+        }
         None if is_in_group => Err(SettingsError::new(format!(
             "{name}: there is no such setting; docs/settings.md lists them all"
         ))),
@@ -123,9 +123,7 @@ mod tests {
 
     fn set(variables: &[(&str, &str)]) -> Result<Settings, String> {
         let mut settings = Settings::default();
-        let variables = variables
-            .iter()
-            .map(|(name, value)| (name.into(), value.into()));
+        let variables = variables.iter().map(|(name, value)| (name.into(), value.into()));
         read_variables(&mut settings, variables).map_err(|error| error.to_string())?;
         Ok(settings)
     }

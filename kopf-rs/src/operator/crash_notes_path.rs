@@ -36,12 +36,7 @@ struct Told {
 
 impl NotesAt {
     /// Opens the notes of the operator `name` if possible, and reports the previous end that they record.
-    pub(super) fn open(
-        &self,
-        name: &str,
-        scope: &Scope,
-        now: Timestamp,
-    ) -> Option<Arc<NotedCalls>> {
+    pub(super) fn open(&self, name: &str, scope: &Scope, now: Timestamp) -> Option<Arc<NotedCalls>> {
         let whose = digest(&json!([self.server, format!("{scope:?}")]));
         let file = format!("kopf-rs-{name}-{whose}.calls");
         let folder = self.folder.clone().unwrap_or_else(folder);
@@ -97,9 +92,5 @@ fn build() -> String {
     let since = modified.and_then(|it| it.duration_since(UNIX_EPOCH).ok());
     let name = program.as_deref().and_then(Path::file_name);
     let name = name.map_or_else(Default::default, OsStr::to_string_lossy);
-    format!(
-        "{name} of {} bytes, {}",
-        found.map_or(0, |it| it.len()),
-        since.unwrap_or_default().as_nanos()
-    )
+    format!("{name} of {} bytes, {}", found.map_or(0, |it| it.len()), since.unwrap_or_default().as_nanos())
 }

@@ -86,7 +86,6 @@ impl Registry {
 
 fn json_of(definition: &impl Serialize) -> HandlerResult<Value> {
     let made = serde_json::to_value(definition);
-    let made =
-        made.map_err(|error| PermanentError::new(format!("the definition is no JSON: {error}")))?;
+    let made = made.map_err(|error| PermanentError::new(format!("the definition is no JSON: {error}")))?;
     Ok(made)
 }

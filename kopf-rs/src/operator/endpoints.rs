@@ -100,27 +100,14 @@ impl WantedEndpoints {
                 reasons: reasons(handler),
                 is_webhook: handler.admission().is_some(),
             });
-            Figures {
-                address,
-                counted: Arc::new(Counted::new(&declared.collect::<Vec<_>>())),
-                own,
-            }
+            Figures { address, counted: Arc::new(Counted::new(&declared.collect::<Vec<_>>())), own }
         });
-        Ok(Endpoints {
-            liveness: self.liveness.map_err(BadEndpoint::Liveness)?,
-            figures,
-        })
+        Ok(Endpoints { liveness: self.liveness.map_err(BadEndpoint::Liveness)?, figures })
     }
 
     #[cfg(not(feature = "metrics"))]
-    pub(super) fn checked(
-        self,
-        _: &[Arc<Handler>],
-        _: &mut Extensions,
-    ) -> Result<Endpoints, BadEndpoint> {
-        Ok(Endpoints {
-            liveness: self.liveness.map_err(BadEndpoint::Liveness)?,
-        })
+    pub(super) fn checked(self, _: &[Arc<Handler>], _: &mut Extensions) -> Result<Endpoints, BadEndpoint> {
+        Ok(Endpoints { liveness: self.liveness.map_err(BadEndpoint::Liveness)? })
     }
 }
 

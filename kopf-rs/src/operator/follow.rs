@@ -140,10 +140,7 @@ impl Health {
                 let what = collection.clone();
                 report_of_operator(&Watching::Silent { what });
             }
-            WatchEvent::Synced
-            | WatchEvent::Listing(_)
-            | WatchEvent::Object(..)
-            | WatchEvent::Bookmark => {}
+            WatchEvent::Synced | WatchEvent::Listing(_) | WatchEvent::Object(..) | WatchEvent::Bookmark => {}
         }
         false
     }
@@ -161,31 +158,14 @@ impl Health {
     }
 }
 
-fn failed(
-    what: Arc<Collection>,
-    error: &ClusterError,
-    purpose: Purpose,
-    is_news: bool,
-) -> Watching {
+fn failed(what: Arc<Collection>, error: &ClusterError, purpose: Purpose, is_news: bool) -> Watching {
     let text = error.to_string();
     match error {
-        ClusterError::Denied { message, rule } => Watching::Forbidden {
-            what,
-            message: message.clone(),
-            rule: rule.clone(),
-            purpose,
-            is_news,
-        },
-        ClusterError::Unauthorized(_) => Watching::Unauthorized {
-            what,
-            error: text,
-            is_news,
-        },
-        _ => Watching::Failed {
-            what,
-            error: text,
-            is_news,
-        },
+        ClusterError::Denied { message, rule } => {
+            Watching::Forbidden { what, message: message.clone(), rule: rule.clone(), purpose, is_news }
+        }
+        ClusterError::Unauthorized(_) => Watching::Unauthorized { what, error: text, is_news },
+        _ => Watching::Failed { what, error: text, is_news },
     }
 }
 

@@ -37,9 +37,7 @@ fn user_at_host() -> String {
         .find_map(|it| std::env::var(it).ok().filter(|it| !it.is_empty()));
     let user = user.unwrap_or_else(|| "operator".to_owned());
     let host = host_name().unwrap_or_else(|| "localhost".to_owned());
-    let host = host
-        .trim_end_matches(".localdomain")
-        .trim_end_matches(".local");
+    let host = host.trim_end_matches(".localdomain").trim_end_matches(".local");
     format!("{user}@{host}")
 }
 

@@ -89,12 +89,7 @@ impl LeaseTask {
     pub(crate) fn start(setup: LeaseSetup) -> Self {
         let (tell, role) = watch::channel(Role::StandsBy);
         let leaving = CancellationToken::new();
-        let Candidate {
-            namespace,
-            name,
-            times,
-            ..
-        } = &setup.candidate;
+        let Candidate { namespace, name, times, .. } = &setup.candidate;
         let lease = format!("{namespace}/{name}");
         if let Some(meter) = &setup.meter {
             meter.leased(&lease);
@@ -110,13 +105,7 @@ impl LeaseTask {
             setup,
         };
         let task = tokio::spawn(keeper.keep(leaving.clone()));
-        Self {
-            role,
-            leaving,
-            task: AbortOnDropHandle::new(task),
-            patience,
-            lease,
-        }
+        Self { role, leaving, task: AbortOnDropHandle::new(task), patience, lease }
     }
 
     /// Releases the Lease; call it after the last write.
@@ -164,9 +153,7 @@ impl Keeper {
     }
 
     fn watch(&self) -> (AbortOnDropHandle<()>, UnboundedReceiver<News>) {
-        let Candidate {
-            name, namespace, ..
-        } = &self.setup.candidate;
+        let Candidate { name, namespace, .. } = &self.setup.candidate;
         let pace = self.setup.pace.clone();
         let watched = Watched::new(leases(), Some(namespace.clone()), pace);
         let watched = watched.selecting(Selection::named(name));
@@ -183,10 +170,9 @@ impl Keeper {
                     whole(&raw).map(|lease| News::Lease(lease, event))
                 }
                 WatchEvent::Synced => (!is_listed).then_some(News::Unlisted),
-                WatchEvent::Trouble(_)
-                | WatchEvent::Resumed
-                | WatchEvent::Bookmark
-                | WatchEvent::Silent => None,
+                WatchEvent::Trouble(_) | WatchEvent::Resumed | WatchEvent::Bookmark | WatchEvent::Silent => {
+                    None
+                }
             };
             // Fails only if the keeper is gone, and then this watch is about to end.
             drop(news.map(|news| tell.send(news)));
@@ -216,9 +202,7 @@ impl Keeper {
     fn ask(&mut self) {
         let (wish, sent) = self.election.wish(&self.setup.fence.now());
         let cluster = self.setup.cluster.clone();
-        let Candidate {
-            name, namespace, ..
-        } = self.setup.candidate.clone();
+        let Candidate { name, namespace, .. } = self.setup.candidate.clone();
         let asking = async move {
             match wish {
                 Wish::Read => cluster.lease(&namespace, &name).await,
@@ -245,14 +229,10 @@ impl Keeper {
             Ok(lease) => Answer::Lease(lease),
             Err(ClusterError::NotFound(_)) => Answer::Absent,
             Err(
-                ClusterError::Conflict(_)
-                | ClusterError::FieldConflicts(_)
-                | ClusterError::OtherObject(_),
+                ClusterError::Conflict(_) | ClusterError::FieldConflicts(_) | ClusterError::OtherObject(_),
             ) => Answer::Conflict,
             Err(ClusterError::Denied { .. } | ClusterError::Invalid(_)) => Answer::Refused,
-            Err(error) => Answer::Failed {
-                retry_after: error.retry_after(),
-            },
+            Err(error) => Answer::Failed { retry_after: error.retry_after() },
         };
         self.election.answered(&sent, answer, &now);
     }
@@ -290,10 +270,7 @@ impl Keeper {
     fn tell_standing(&self, standing: &Standing) {
         let lease = self.name();
         let times = &self.setup.candidate.times;
-        let was_mine = matches!(
-            self.standing,
-            Standing::Holds | Standing::Lapsed | Standing::Begins
-        );
+        let was_mine = matches!(self.standing, Standing::Holds | Standing::Lapsed | Standing::Begins);
         let told = match standing.clone() {
             Standing::Holds => Leasing::Holds { lease },
             Standing::Begins => {
@@ -338,9 +315,7 @@ impl Keeper {
     }
 
     fn name(&self) -> String {
-        let Candidate {
-            name, namespace, ..
-        } = &self.setup.candidate;
+        let Candidate { name, namespace, .. } = &self.setup.candidate;
         format!("{namespace}/{name}")
     }
 
@@ -351,9 +326,7 @@ impl Keeper {
         let lacks = match &self.standing {
             _ if self.refusal.is_some() => Some("it cannot be read and written".to_owned()),
             Standing::Unknown => Some("it was not read yet".to_owned()),
-            Standing::OfOther { operator } => {
-                Some(format!("it belongs to the operator '{operator}'"))
-            }
+            Standing::OfOther { operator } => Some(format!("it belongs to the operator '{operator}'")),
             Standing::Given => Some("it has a strategy".to_owned()),
             _ => None,
         };

@@ -45,10 +45,7 @@ impl Matched {
 
     /// Removes the resources for which `choose` fails because a function in the settings has panicked. That function may exist to keep
     /// objects away from this operator.
-    pub(crate) fn drop_unselected<T>(
-        &mut self,
-        choose: impl Fn(&ServedResource) -> Result<T, String>,
-    ) {
+    pub(crate) fn drop_unselected<T>(&mut self, choose: impl Fn(&ServedResource) -> Result<T, String>) {
         let unserved = &mut self.unserved;
         self.resources.retain(|served| {
             let Err(panic) = choose(served) else {
@@ -154,15 +151,13 @@ impl Matched {
 
     fn ambiguous(&mut self, selector: &Selector, found: &[&Resource]) {
         let selector = selector.to_string();
-        let is_known = self.unserved.iter().any(
-            |it| matches!(it, Serving::Ambiguous { selector: known, .. } if *known == selector),
-        );
+        let is_known = self
+            .unserved
+            .iter()
+            .any(|it| matches!(it, Serving::Ambiguous { selector: known, .. } if *known == selector));
         if !is_known {
             let resources = found.iter().map(|&it| it.clone()).collect();
-            self.unserved.push(Serving::Ambiguous {
-                selector,
-                resources,
-            });
+            self.unserved.push(Serving::Ambiguous { selector, resources });
         }
     }
 
@@ -189,11 +184,7 @@ impl Matched {
     fn add(&mut self, resource: &Resource, handler: &Arc<Handler>) {
         let known = self.resources.iter_mut();
         match known.into_iter().find(|it| it.resource == *resource) {
-            Some(known)
-                if known
-                    .handlers
-                    .last()
-                    .is_some_and(|it| Arc::ptr_eq(it, handler)) => {}
+            Some(known) if known.handlers.last().is_some_and(|it| Arc::ptr_eq(it, handler)) => {}
             Some(known) => known.handlers.push(handler.clone()),
             None => self.resources.push(ServedResource {
                 resource: resource.clone(),
@@ -208,12 +199,7 @@ impl Matched {
     /// A handler that names another version than the served one holds nothing if a deletion handler is called in the served version, because
     /// the operator then cleans up there. It holds nothing either if the server no longer serves its version, because it would never be
     /// called.
-    fn withhold(
-        &mut self,
-        handlers: &[Arc<Handler>],
-        resources: &[Resource],
-        unknown: &BTreeSet<String>,
-    ) {
+    fn withhold(&mut self, handlers: &[Arc<Handler>], resources: &[Resource], unknown: &BTreeSet<String>) {
         for handler in handlers.iter().filter(|it| it.needs_finalizer()) {
             let Some(selector) = handler.selector().filter(|it| it.is_specific()) else {
                 continue;
@@ -228,8 +214,7 @@ impl Matched {
                 let mut those = served.handlers.iter();
                 let is_served = those.any(|it| Arc::ptr_eq(it, handler));
                 let is_other_version = !selector.matches(&served.resource);
-                let is_cleaned_up =
-                    is_other_version && served.handlers.iter().any(|it| it.needs_finalizer());
+                let is_cleaned_up = is_other_version && served.handlers.iter().any(|it| it.needs_finalizer());
                 if may_be_served && !is_served && !is_cleaned_up {
                     served.withheld.push(handler.clone());
                 }
@@ -240,9 +225,7 @@ impl Matched {
     fn not_in_this_version(&mut self, demand: &Demand<'_>, chosen: &Resource) {
         let id = demand.handler.id.clone();
         for known in &mut self.unserved {
-            if let Serving::OtherVersion {
-                handlers, resource, ..
-            } = known
+            if let Serving::OtherVersion { handlers, resource, .. } = known
                 && **resource == *demand.resource
             {
                 handlers.push(id);
@@ -316,18 +299,11 @@ fn chosen_version<'a>(
 
 /// Returns whether the selector names a version of the resource whose contents are unknown. A failed discovery does not prove that the
 /// resource is gone.
-fn is_version_unknown(
-    selector: &Selector,
-    resource: &Resource,
-    unknown: &BTreeSet<String>,
-) -> bool {
+fn is_version_unknown(selector: &Selector, resource: &Resource, unknown: &BTreeSet<String>) -> bool {
     let Some(version) = &selector.version else {
         return false;
     };
-    let named = Resource {
-        version: version.clone(),
-        ..resource.clone()
-    };
+    let named = Resource { version: version.clone(), ..resource.clone() };
     selector.matches(&named) && unknown.contains(&named.api_version())
 }
 

@@ -261,12 +261,7 @@ impl Observer {
         }
     }
 
-    fn watch_for_self(
-        &mut self,
-        resource: Resource,
-        purpose: Purpose,
-        news: fn(WatchEvent) -> News,
-    ) {
+    fn watch_for_self(&mut self, resource: Resource, purpose: Purpose, news: fn(WatchEvent) -> News) {
         let tell = self.tell.clone();
         // Namespaces and definitions are never sharded, so all of them are watched if the function fails.
         let selection = selection(&self.setup.settings.watching, &resource, &[]);
@@ -329,16 +324,10 @@ impl Observer {
             WatchEvent::Trouble(ClusterError::Denied { .. } | ClusterError::NotFound(_)) => {
                 let interval = self.setup.settings.scanning.interval;
                 let is_needed = self.purpose_of_definitions() != Purpose::Spare;
-                report_of_operator(&Serving::DefinitionsUnwatchable {
-                    interval,
-                    is_needed,
-                });
+                report_of_operator(&Serving::DefinitionsUnwatchable { interval, is_needed });
                 self.schedule(&Event::DefinitionsUnwatchable);
             }
-            WatchEvent::Trouble(_)
-            | WatchEvent::Resumed
-            | WatchEvent::Silent
-            | WatchEvent::Bookmark => {}
+            WatchEvent::Trouble(_) | WatchEvent::Resumed | WatchEvent::Silent | WatchEvent::Bookmark => {}
         }
     }
 
@@ -363,10 +352,7 @@ impl Observer {
             Some(Err(error)) => {
                 let pause = self.discovery.note_failure(&error, &self.setup.cluster);
                 let is_transient = error.is_transient();
-                self.schedule(&Event::Failed {
-                    pause,
-                    is_transient,
-                });
+                self.schedule(&Event::Failed { pause, is_transient });
             }
         }
     }
@@ -374,10 +360,7 @@ impl Observer {
     /// Serves the discovered resources.
     fn take_in_discovered(&mut self) {
         let is_unresolved = self.reconcile();
-        let discovered = Event::Discovered {
-            resources: &self.resources,
-            is_unresolved,
-        };
+        let discovered = Event::Discovered { resources: &self.resources, is_unresolved };
         self.discovery.next = self.schedule.on(&discovered, Instant::now());
     }
 
@@ -394,8 +377,7 @@ impl Observer {
         let are_known = self.namespaces.are_known();
         let leads = self.leading.leads();
         // A standby instance is no peer: all instances of an operator share one record.
-        self.peerings
-            .reconcile((&self.resources, leads), namespaces, are_known);
+        self.peerings.reconcile((&self.resources, leads), namespaces, are_known);
         let is_paused = leads && self.peerings.is_paused();
         match (self.is_paused, is_paused) {
             (false, true) => self.setup.engine.pause(),
@@ -532,8 +514,7 @@ impl Observer {
     fn never_asked(&self) -> BTreeSet<String> {
         let selectors = self.setup.admission_handlers.iter();
         let selectors = selectors.filter_map(|it| it.selector());
-        let unserved =
-            selectors.filter(|it| !it.is_function() && it.select(&self.resources).is_empty());
+        let unserved = selectors.filter(|it| !it.is_function() && it.select(&self.resources).is_empty());
         unserved.map(ToString::to_string).collect()
     }
 
@@ -542,10 +523,7 @@ impl Observer {
         if self.setup.found.receiver_count() == 0 || !self.namespaces.are_known() {
             return;
         }
-        let found = Found {
-            resources: self.resources.clone(),
-            namespaces: self.namespaces.some().cloned(),
-        };
+        let found = Found { resources: self.resources.clone(), namespaces: self.namespaces.some().cloned() };
         self.setup.found.send_if_modified(|known| {
             let is_news = known.as_ref() != Some(&found);
             *known = Some(found);
@@ -557,9 +535,7 @@ impl Observer {
     /// later or again.
     fn tell_served(&mut self, resources: &[ServedResource]) {
         let all = resources.iter().map(|served| &served.resource);
-        let begun = all
-            .clone()
-            .filter(|it| !self.served.contains(&it.to_string()));
+        let begun = all.clone().filter(|it| !self.served.contains(&it.to_string()));
         let begun: Vec<_> = begun.cloned().collect();
         self.served = all.map(ToString::to_string).collect();
         if !begun.is_empty() {
@@ -608,11 +584,8 @@ impl Observer {
         let watched = Watched::new(kind.resource.clone(), place.1.clone(), self.pace.clone());
         let watched = watched.selecting(selection).into_flow(flow);
         let collection = watched.collection.clone();
-        let on_board = self
-            .setup
-            .board
-            .as_ref()
-            .map(|board| board.watch(collection.clone(), self.pace.inactivity));
+        let on_board =
+            self.setup.board.as_ref().map(|board| board.watch(collection.clone(), self.pace.inactivity));
         let health = on_board.as_ref().map(WatchOnBoard::teller);
         let (tell, here) = (self.tell.clone(), place.clone());
         let resource = kind.resource.clone();
@@ -693,8 +666,6 @@ impl Discovery {
 
     fn has_succeeded(&mut self) {
         self.failures.reset();
-        report_resumed(self.outage.leave(), |is_news| Serving::DiscoveryResumed {
-            is_news,
-        });
+        report_resumed(self.outage.leave(), |is_news| Serving::DiscoveryResumed { is_news });
     }
 }

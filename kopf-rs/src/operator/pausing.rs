@@ -50,26 +50,13 @@ pub(crate) enum PausingError {
     #[error(
         "there is no object `{name}` of the kind {plural} {places}: no operator was asked there; see: kubectl get {plural} -A"
     )]
-    NoObject {
-        name: String,
-        plural: &'static str,
-        places: String,
-    },
+    NoObject { name: String, plural: &'static str, places: String },
 }
 
 impl PeeringQuestion {
     /// Turns the request into one for a pause.
-    pub(crate) fn pausing(
-        mut self,
-        priority: i64,
-        lifetime: Duration,
-        message: Option<String>,
-    ) -> Self {
-        self.pause = Some(PauseRequest {
-            priority,
-            lifetime,
-            message,
-        });
+    pub(crate) fn pausing(mut self, priority: i64, lifetime: Duration, message: Option<String>) -> Self {
+        self.pause = Some(PauseRequest { priority, lifetime, message });
         self
     }
 
@@ -81,9 +68,7 @@ impl PeeringQuestion {
     ) -> Result<(Vec<Asked>, Option<PausingError>), PausingError> {
         let is_clusterwide = matches!(self.scope, Scope::All);
         let discovered = cluster.discover().await?;
-        let kinds = discovered
-            .iter()
-            .filter(|it| is_peering(it, is_clusterwide));
+        let kinds = discovered.iter().filter(|it| is_peering(it, is_clusterwide));
         let kinds: Vec<&Resource> = kinds.collect();
         let plural = plural(is_clusterwide);
         if kinds.is_empty() {
@@ -93,10 +78,7 @@ impl PeeringQuestion {
         for namespace in self.namespaces(cluster, &kinds).await? {
             let before = asked.len();
             for kind in &kinds {
-                asked.extend(
-                    self.ask_at(cluster, kind, namespace.as_deref(), now)
-                        .await?,
-                );
+                asked.extend(self.ask_at(cluster, kind, namespace.as_deref(), now).await?);
             }
             if asked.len() == before {
                 absent.push(namespace);
@@ -145,18 +127,14 @@ impl PeeringQuestion {
         now: Timestamp,
     ) -> Result<Option<Asked>, PausingError> {
         let before = match cluster.get(kind, namespace, &self.name).await {
-            Ok(raw) => raw
-                .body()
-                .map_err(|it| ClusterError::Invalid(it.to_string()))?,
+            Ok(raw) => raw.body().map_err(|it| ClusterError::Invalid(it.to_string()))?,
             Err(ClusterError::NotFound(_)) => return Ok(None),
             Err(error) => return Err(told(error)),
         };
         let none = Map::new();
         let records = before.status().as_object().unwrap_or(&none);
         let is_there = records.get(&self.identity).is_some_and(|it| !it.is_null());
-        let others = records
-            .iter()
-            .filter(|(key, it)| **key != self.identity && !it.is_null());
+        let others = records.iter().filter(|(key, it)| **key != self.identity && !it.is_null());
         let others = others.map(|(key, _)| key.clone()).collect();
         let change = match &self.pause {
             Some(pause) => Some(pause.change(&self.identity, now)),
@@ -166,11 +144,7 @@ impl PeeringQuestion {
             Some(change) => self.write(cluster, kind, namespace, &change).await?,
             None => false,
         };
-        Ok(Some(Asked {
-            namespace: namespace.map(str::to_owned),
-            is_done,
-            others,
-        }))
+        Ok(Some(Asked { namespace: namespace.map(str::to_owned), is_done, others }))
     }
 
     async fn write(
@@ -180,10 +154,7 @@ impl PeeringQuestion {
         namespace: Option<&str>,
         change: &Value,
     ) -> Result<bool, PausingError> {
-        let of = Collection {
-            resource: kind.clone().into(),
-            namespace: namespace.map(str::to_owned),
-        };
+        let of = Collection { resource: kind.clone().into(), namespace: namespace.map(str::to_owned) };
         let written = cluster.patch_records(&of, &self.name, change).await;
         written.map(|_| true).map_err(told)
     }
@@ -201,9 +172,7 @@ impl PeeringQuestion {
 /// Adds the missing RBAC rule to an error.
 fn told(error: ClusterError) -> PausingError {
     match error {
-        ClusterError::Denied { message, rule } if !rule.is_empty() => {
-            PausingError::Denied { message, rule }
-        }
+        ClusterError::Denied { message, rule } if !rule.is_empty() => PausingError::Denied { message, rule },
         error => error.into(),
     }
 }

@@ -22,7 +22,8 @@ pub(crate) fn rights(lease: SharedLease<'_>) -> Vec<Value> {
 
 /// Returns the role. RBAC cannot restrict the creation of objects by name.
 fn role(lease: SharedLease<'_>) -> Value {
-    let rule = |verbs: Value| json!({"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": verbs});
+    let rule =
+        |verbs: Value| json!({"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": verbs});
     let mut of_one = rule(json!(["get", "list", "watch", "update"]));
     of_one["resourceNames"] = json!([lease.name]);
     json!({
@@ -32,8 +33,7 @@ fn role(lease: SharedLease<'_>) -> Value {
 }
 
 fn binding(lease: SharedLease<'_>) -> Value {
-    let account =
-        json!({"kind": "ServiceAccount", "name": lease.operator, "namespace": lease.namespace});
+    let account = json!({"kind": "ServiceAccount", "name": lease.operator, "namespace": lease.namespace});
     json!({
         "apiVersion": format!("{RBAC}/v1"), "kind": "RoleBinding", "metadata": metadata(lease),
         "roleRef": {"apiGroup": RBAC, "kind": "Role", "name": named(lease)},
@@ -76,16 +76,9 @@ mod tests {
 
     #[test]
     fn an_account_may_do_what_the_election_asks_for_and_no_more() {
-        let lease = SharedLease {
-            operator: "op",
-            namespace: "team",
-            name: "turns",
-        };
+        let lease = SharedLease { operator: "op", namespace: "team", name: "turns" };
         let [role, binding, flows]: [Value; 3] = rights(lease).try_into().expect("three");
-        assert_eq!(
-            role["metadata"],
-            json!({"name": "turns-lease", "namespace": "team"})
-        );
+        assert_eq!(role["metadata"], json!({"name": "turns-lease", "namespace": "team"}));
         assert_eq!(role["rules"][0]["resourceNames"], json!(["turns"]));
         assert_eq!(role["rules"][1]["verbs"], json!(["create"]));
         assert_eq!(binding["subjects"][0]["name"], "op");

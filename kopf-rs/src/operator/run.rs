@@ -321,9 +321,7 @@ impl Operator {
                 "Login handlers are not called, because the operator was given a client: Operator::run_logged_in calls them."
             );
         }
-        CheckedOperator::new(self, name, client)?
-            .run_noted(until)
-            .await
+        CheckedOperator::new(self, name, client)?.run_noted(until).await
     }
 
     /// Checks everything that needs no cluster. Returns the operator's name.
@@ -344,27 +342,20 @@ impl Operator {
     /// Returns an error if handlers ask for values that the operator was not given.
     pub(crate) fn check_state(&self) -> Result<(), OperatorError> {
         let own = [TypeId::of::<Client>(), TypeId::of::<StartupSettings>()];
-        let is_given =
-            |it: &TypeId| own.contains(it) || is_given_by_itself(*it) || self.extensions.has(*it);
+        let is_given = |it: &TypeId| own.contains(it) || is_given_by_itself(*it) || self.extensions.has(*it);
         let mut missing = Vec::new();
         let requirements = self.registry.requirements().iter();
         for requirement in requirements.filter(|it| !is_given(&it.state.type_id)) {
             missing.push(requirement.to_string());
         }
         missing.dedup();
-        if missing.is_empty() {
-            Ok(())
-        } else {
-            Err(OperatorError::MissingState(missing))
-        }
+        if missing.is_empty() { Ok(()) } else { Err(OperatorError::MissingState(missing)) }
     }
 
     fn checked_name(&self) -> Result<String, OperatorError> {
         let package = || {
             let handlers = self.registry.handlers().iter();
-            handlers
-                .filter_map(|handler| handler.declared_at.package())
-                .find(|package| !package.is_empty())
+            handlers.filter_map(|handler| handler.declared_at.package()).find(|package| !package.is_empty())
         };
         let name = self.name.as_deref().or_else(package);
         let name = name.unwrap_or("operator").to_lowercase().replace('_', "-");
@@ -417,11 +408,7 @@ pub(super) struct CheckedOperator {
 }
 
 impl CheckedOperator {
-    pub(super) fn new(
-        operator: Operator,
-        name: String,
-        client: Client,
-    ) -> Result<Self, OperatorError> {
+    pub(super) fn new(operator: Operator, name: String, client: Client) -> Result<Self, OperatorError> {
         let settings = StartupSettings::new(operator.settings);
         let mut extensions = operator.extensions;
         let handlers = operator.registry.handlers();
@@ -441,9 +428,7 @@ impl CheckedOperator {
         let scope = operator.scope?;
         let bounds = bounded(settings.get()).health.bounds();
         let board = endpoints.are_wanted().then(|| Board::new(&name, bounds));
-        let notes = operator
-            .notes
-            .and_then(|at| at.open(&name, &scope, clock.now()));
+        let notes = operator.notes.and_then(|at| at.open(&name, &scope, clock.now()));
         let all = operator.registry.handlers().iter().cloned();
         let (admission_handlers, handlers) = all.partition(|it| it.admission().is_some());
         Ok(Self {
@@ -467,8 +452,7 @@ impl CheckedOperator {
                 extensions: Arc::new(extensions),
             },
             invoker: Arc::new(
-                Invoker::new(clock, workers, operator.handlers_on.clone())
-                    .metered(endpoints.meter()),
+                Invoker::new(clock, workers, operator.handlers_on.clone()).metered(endpoints.meter()),
             ),
             posting,
             children,
@@ -590,10 +574,7 @@ impl CheckedOperator {
         peerings.leave().await;
         let mut unserved = ended?;
         unserved.extend(engine.gave_up());
-        Ok(Report {
-            unserved,
-            failed: engine.failures(),
-        })
+        Ok(Report { unserved, failed: engine.failures() })
     }
 
     pub(super) fn cluster(&self, settings: &Settings) -> Cluster {

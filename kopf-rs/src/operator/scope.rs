@@ -41,16 +41,11 @@ pub struct BadPattern {
 }
 
 impl Patterns {
-    pub(crate) fn parse<S: AsRef<str>>(
-        texts: impl IntoIterator<Item = S>,
-    ) -> Result<Self, BadPattern> {
+    pub(crate) fn parse<S: AsRef<str>>(texts: impl IntoIterator<Item = S>) -> Result<Self, BadPattern> {
         let parsed = texts.into_iter().map(|text| Pattern::parse(text.as_ref()));
         let patterns = parsed.collect::<Result<Vec<_>, _>>()?;
         if patterns.is_empty() {
-            return Err(BadPattern {
-                pattern: String::new(),
-                reason: "no pattern is given".to_owned(),
-            });
+            return Err(BadPattern { pattern: String::new(), reason: "no pattern is given".to_owned() });
         }
         Ok(Self(patterns))
     }
@@ -72,8 +67,7 @@ impl Patterns {
     pub(crate) fn expression(&self, namespace: &str) -> String {
         let (exclusions, patterns): (Vec<_>, Vec<_>) =
             self.0.iter().partition(|pattern| pattern.only_excludes());
-        let expressions =
-            |all: Vec<&Pattern>| all.into_iter().map(|it| it.expression(namespace)).collect();
+        let expressions = |all: Vec<&Pattern>| all.into_iter().map(|it| it.expression(namespace)).collect();
         let taken = joined(expressions(patterns), " || ");
         let left = expressions(exclusions);
         joined([taken].into_iter().flatten().chain(left).collect(), " && ").unwrap_or_default()
@@ -96,10 +90,7 @@ fn is_name(part: &str) -> bool {
 
 impl Pattern {
     fn parse(text: &str) -> Result<Self, BadPattern> {
-        let bad = |reason: String| BadPattern {
-            pattern: text.to_owned(),
-            reason,
-        };
+        let bad = |reason: String| BadPattern { pattern: text.to_owned(), reason };
         let mut globs = Vec::new();
         for part in text.split(',').map(str::trim) {
             let (negative, glob) = match part.strip_prefix('!') {
@@ -111,20 +102,12 @@ impl Pattern {
             }
             let odd = |c: char| !(matches!(c, 'a'..='z' | '0'..='9') || "-*?[]!".contains(c));
             if let Some(odd) = glob.chars().find(|c| odd(*c)) {
-                return Err(bad(format!(
-                    "`{odd}` in `{glob}` cannot be in the name of a namespace"
-                )));
+                return Err(bad(format!("`{odd}` in `{glob}` cannot be in the name of a namespace")));
             }
             let glob = Glob::new(glob).map_err(|error| bad(error.kind().to_string()))?;
-            globs.push(Part {
-                negative,
-                glob: glob.compile_matcher(),
-            });
+            globs.push(Part { negative, glob: glob.compile_matcher() });
         }
-        Ok(Self {
-            text: text.to_owned(),
-            globs,
-        })
+        Ok(Self { text: text.to_owned(), globs })
     }
 
     fn only_excludes(&self) -> bool {
@@ -184,10 +167,7 @@ mod tests {
             assert!(parsed.matches(name), "{patterns:?} should match {name}");
         }
         for name in no {
-            assert!(
-                !parsed.matches(name),
-                "{patterns:?} should not match {name}"
-            );
+            assert!(!parsed.matches(name), "{patterns:?} should not match {name}");
         }
     }
 

@@ -15,21 +15,10 @@ use crate::operator::settings::{SettingsError, Watching};
 
 /// Checks the selectors in the settings.
 pub(super) fn check_selectors(watching: &Watching) -> Result<(), SettingsError> {
-    let Watching {
-        label_selectors,
-        field_selectors,
-        shard_selectors,
-        ..
-    } = watching;
+    let Watching { label_selectors, field_selectors, shard_selectors, .. } = watching;
     let checked = [
-        (
-            "label_selectors",
-            label_selectors.check(check_label_selector),
-        ),
-        (
-            "field_selectors",
-            field_selectors.check(check_field_selector),
-        ),
+        ("label_selectors", label_selectors.check(check_label_selector)),
+        ("field_selectors", field_selectors.check(check_field_selector)),
         ("shard_selectors", shard_selectors.check(|_| Ok(()))),
     ];
     for (setting, checked) in checked {
@@ -133,10 +122,7 @@ mod tests {
         let tier = callback("tier").label("app", "web").label("tier", PRESENT);
         let of_events = Registry::new().on_event("pods", web());
         assert_eq!(selected(&of_events), "app=web,!test");
-        assert_eq!(
-            selected(&of_events.clone().on_event("pods", tier)),
-            "app=web"
-        );
+        assert_eq!(selected(&of_events.clone().on_event("pods", tier)), "app=web");
         let all = of_events.clone().on_event("pods", callback("all"));
         assert_eq!(selected(&all), "");
         // Finalizers and progress would remain on objects that leave the selection.
@@ -166,14 +152,9 @@ mod tests {
             watching.label_selectors.insert("services", "x");
             watching.field_selectors.insert("pods", "spec.nodeName=a");
             watching.shard_selectors.insert("pods", "first");
-            watching
-                .shard_selectors
-                .insert(Selector::everything(&[]).unwrap(), "second");
+            watching.shard_selectors.insert(Selector::everything(&[]).unwrap(), "second");
         });
-        assert_eq!(
-            check_selectors(&settings.watching).map_err(|it| it.to_string()),
-            Ok(())
-        );
+        assert_eq!(check_selectors(&settings.watching).map_err(|it| it.to_string()), Ok(()));
         let selected = selection(&settings.watching, &pods(), &[]).unwrap();
         assert_eq!(selected.labels, "app=web,!test");
         assert_eq!(selected.fields, "spec.nodeName=a");
@@ -183,8 +164,7 @@ mod tests {
     #[test]
     fn mistakes_are_told_with_their_setting() {
         let wrong = |resources: &str, selector: &str| {
-            let settings =
-                Settings::with(|it| it.watching.label_selectors.insert(resources, selector));
+            let settings = Settings::with(|it| it.watching.label_selectors.insert(resources, selector));
             check_selectors(&settings.watching).unwrap_err().to_string()
         };
         assert_eq!(

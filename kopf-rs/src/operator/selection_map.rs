@@ -38,10 +38,7 @@ impl SelectorMap {
         if resources.is_ok() {
             self.0.retain(|known| known.resources != resources);
         }
-        self.0.push(Entry {
-            resources,
-            selector: selector.into(),
-        });
+        self.0.push(Entry { resources, selector: selector.into() });
     }
 
     /// Returns true if there are no selectors.
@@ -53,11 +50,7 @@ impl SelectorMap {
     /// Returns the selectors for a resource. The error is the panic message of a user's function.
     pub(super) fn of(&self, resource: &Resource) -> Result<Vec<&str>, String> {
         let mut found = Vec::new();
-        for Entry {
-            resources,
-            selector,
-        } in &self.0
-        {
+        for Entry { resources, selector } in &self.0 {
             if let Ok(resources) = resources
                 && guarded(|| resources.means(resource))?
             {
@@ -69,11 +62,7 @@ impl SelectorMap {
 
     /// Checks all selectors with the function `check`.
     pub(super) fn check(&self, check: impl Fn(&str) -> Result<(), String>) -> Result<(), String> {
-        for Entry {
-            resources,
-            selector,
-        } in &self.0
-        {
+        for Entry { resources, selector } in &self.0 {
             let wrong = match resources {
                 Err(error) => format!("for {selector:?}: {error}"),
                 Ok(resources) => match check(selector) {

@@ -358,18 +358,13 @@ impl Default for Execution {
 
 impl Default for Background {
     fn default() -> Self {
-        Self {
-            cancellation_polling: Duration::from_secs(60),
-        }
+        Self { cancellation_polling: Duration::from_secs(60) }
     }
 }
 
 impl Default for Queueing {
     fn default() -> Self {
-        Self {
-            worker_limit: None,
-            exit_timeout: Duration::from_secs(2),
-        }
+        Self { worker_limit: None, exit_timeout: Duration::from_secs(2) }
     }
 }
 
@@ -406,19 +401,14 @@ impl Default for Networking {
 impl Posting {
     /// Returns which Events are accepted; `None` if none are.
     pub(super) fn gates(&self) -> Option<PostingGates> {
-        self.enabled.then_some(PostingGates {
-            level: self.level,
-            lines: self.loggers,
-        })
+        self.enabled.then_some(PostingGates { level: self.level, lines: self.loggers })
     }
 
     /// Returns the reporting component for an operator of that name.
     pub(super) fn reporter(&self, operator: &str) -> Reporter {
         let or = |given: &Option<String>, default: &dyn Fn() -> Option<String>| {
             let given = given.clone().or_else(default);
-            given
-                .filter(|name| !name.is_empty())
-                .unwrap_or_else(|| operator.to_owned())
+            given.filter(|name| !name.is_empty()).unwrap_or_else(|| operator.to_owned())
         };
         Reporter {
             controller: or(&self.reporting_component, &|| None),
@@ -449,11 +439,7 @@ impl Default for Peering {
 
 impl LeaseSettings {
     pub(super) fn times(&self) -> LeaseTimes {
-        LeaseTimes {
-            duration: self.duration,
-            renew_deadline: self.renew_deadline,
-            retry: self.retry_period,
-        }
+        LeaseTimes { duration: self.duration, renew_deadline: self.renew_deadline, retry: self.retry_period }
     }
 }
 
@@ -509,10 +495,7 @@ impl Default for Health {
 
 impl Default for Scanning {
     fn default() -> Self {
-        Self {
-            disabled: false,
-            interval: Duration::from_secs(60),
-        }
+        Self { disabled: false, interval: Duration::from_secs(60) }
     }
 }
 
@@ -527,10 +510,7 @@ mod tests {
             changed.queueing.worker_limit = Some(3);
             settings.get().queueing.worker_limit
         });
-        assert_eq!(
-            (before, settings.get().queueing.worker_limit),
-            (None, Some(3))
-        );
+        assert_eq!((before, settings.get().queueing.worker_limit), (None, Some(3)));
     }
 
     #[test]

@@ -16,32 +16,19 @@ const SHORTEST: Duration = Duration::from_secs(5);
 /// Zero is valid elsewhere: handlers are cancelled at once (`queueing.exit_timeout`), or retried at once (`execution.default_backoff` and
 /// related settings), as in Kopf; API servers are not waited for (`admission.propagation`, `admission.shutdown_grace`).
 pub(super) fn zeros(settings: &Settings) -> Vec<&'static str> {
-    let Settings {
-        execution,
-        queueing,
-        watching,
-        networking,
-        admission,
-        ..
-    } = settings;
+    let Settings { execution, queueing, watching, networking, admission, .. } = settings;
     let counts = [
         ("execution.max_workers", execution.max_workers == 0),
         ("execution.max_reconciles", execution.max_reconciles == 0),
         ("queueing.worker_limit", queueing.worker_limit == Some(0)),
         ("watching.chunk_size", watching.chunk_size == 0),
-        (
-            "networking.concurrent_writes",
-            networking.concurrent_writes == 0,
-        ),
+        ("networking.concurrent_writes", networking.concurrent_writes == 0),
         ("admission.migration_rate", admission.migration_rate == 0),
     ];
     let times = times(settings);
-    let times = times
-        .into_iter()
-        .map(|(name, time)| (name, time.is_some_and(|it| it.is_zero())));
+    let times = times.into_iter().map(|(name, time)| (name, time.is_some_and(|it| it.is_zero())));
     let all = times.chain(counts);
-    all.filter_map(|(name, is_zero)| is_zero.then_some(name))
-        .collect()
+    all.filter_map(|(name, is_zero)| is_zero.then_some(name)).collect()
 }
 
 /// The maximum time. Adding to or multiplying the longest [`Duration`] would overflow.
@@ -97,42 +84,18 @@ pub(super) fn bounded(mut settings: Settings) -> Settings {
 
 /// Returns all times that must not be zero, with their names.
 fn times(settings: &Settings) -> Vec<(&'static str, Option<Duration>)> {
-    let Settings {
-        background,
-        watching,
-        networking,
-        scanning,
-        peering,
-        lease,
-        health,
-        admission,
-        ..
-    } = settings;
+    let Settings { background, watching, networking, scanning, peering, lease, health, admission, .. } =
+        settings;
     vec![
-        (
-            "background.cancellation_polling",
-            Some(background.cancellation_polling),
-        ),
+        ("background.cancellation_polling", Some(background.cancellation_polling)),
         ("watching.server_timeout", Some(watching.server_timeout)),
         ("watching.client_timeout", watching.client_timeout),
-        (
-            "watching.inactivity_timeout",
-            Some(watching.inactivity_timeout),
-        ),
-        (
-            "watching.reconnect_backoff",
-            Some(watching.reconnect_backoff),
-        ),
+        ("watching.inactivity_timeout", Some(watching.inactivity_timeout)),
+        ("watching.reconnect_backoff", Some(watching.reconnect_backoff)),
         ("watching.longest_backoff", Some(watching.longest_backoff)),
         ("networking.first_backoff", Some(networking.first_backoff)),
-        (
-            "networking.longest_backoff",
-            Some(networking.longest_backoff),
-        ),
-        (
-            "networking.request_timeout",
-            Some(networking.request_timeout),
-        ),
+        ("networking.longest_backoff", Some(networking.longest_backoff)),
+        ("networking.request_timeout", Some(networking.request_timeout)),
         ("scanning.interval", Some(scanning.interval)),
         ("peering.lifetime", Some(peering.lifetime)),
         ("lease.duration", Some(lease.duration)),
@@ -142,10 +105,7 @@ fn times(settings: &Settings) -> Vec<(&'static str, Option<Duration>)> {
         ("health.beat_timeout", Some(health.beat_timeout)),
         ("health.late_after", Some(health.late_after)),
         ("health.stuck_after", Some(health.stuck_after)),
-        (
-            "admission.certificate_life",
-            Some(admission.certificate_life),
-        ),
+        ("admission.certificate_life", Some(admission.certificate_life)),
     ]
 }
 
@@ -153,9 +113,7 @@ fn times(settings: &Settings) -> Vec<(&'static str, Option<Duration>)> {
 pub(super) fn check_amounts(settings: &Settings) -> Result<(), SettingsError> {
     match zeros(settings).first() {
         None => check_names(settings).and_then(|()| check_lease(&settings.lease)),
-        Some(name) => Err(SettingsError::new(format!(
-            "`{name}` is 0: expected more than 0"
-        ))),
+        Some(name) => Err(SettingsError::new(format!("`{name}` is 0: expected more than 0"))),
     }
 }
 
@@ -179,16 +137,9 @@ fn check_names(settings: &Settings) -> Result<(), SettingsError> {
 fn check_lease(lease: &LeaseSettings) -> Result<(), SettingsError> {
     let wrong = |name: &str, found: Duration, expected: String| {
         let found = found.as_secs_f64();
-        Err(SettingsError::new(format!(
-            "`{name}` is {found} seconds: expected {expected}"
-        )))
+        Err(SettingsError::new(format!("`{name}` is {found} seconds: expected {expected}")))
     };
-    let LeaseSettings {
-        duration,
-        renew_deadline,
-        retry_period,
-        ..
-    } = *lease;
+    let LeaseSettings { duration, renew_deadline, retry_period, .. } = *lease;
     if duration < SHORTEST || duration.subsec_nanos() > 0 {
         let expected = "whole seconds, at least 5".to_owned();
         return wrong("lease.duration", duration, expected);
@@ -287,10 +238,7 @@ mod tests {
             settings.watching.client_timeout = Some(Duration::ZERO);
             settings.queueing.worker_limit = Some(0);
         });
-        assert_eq!(
-            zeros(&wrong),
-            ["watching.client_timeout", "queueing.worker_limit"]
-        );
+        assert_eq!(zeros(&wrong), ["watching.client_timeout", "queueing.worker_limit"]);
         let told = check_amounts(&wrong).unwrap_err().to_string();
         assert_eq!(told, "`watching.client_timeout` is 0: expected more than 0");
     }

@@ -222,10 +222,7 @@ impl BackgroundMemory {
     }
 
     /// Returns the ids of these timers and reconcilers, with their last errors.
-    pub(crate) fn ticking(
-        &self,
-        now: Timestamp,
-    ) -> impl Iterator<Item = (Arc<str>, Option<String>)> {
+    pub(crate) fn ticking(&self, now: Timestamp) -> impl Iterator<Item = (Arc<str>, Option<String>)> {
         self.ticking_runs(now).map(|run| {
             let attempts = run.attempts.as_ref();
             let error = attempts.and_then(|it| it.error.as_ref());
@@ -314,18 +311,12 @@ impl BackgroundRun {
         let class = told.last().and_then(class_of);
         if let Some(attempts) = &mut self.attempts {
             let error = record.message.clone().zip(class);
-            attempts.error =
-                error.map(|(message, class)| Box::new(AttemptError { class, message }));
+            attempts.error = error.map(|(message, class)| Box::new(AttemptError { class, message }));
         }
     }
 
     /// Returns the time from which a change of the object revives the permanently failed handler, or `None` if changes do not.
-    pub(super) fn revives(
-        &self,
-        cause: &Cause,
-        times: Times,
-        told: &mut Vec<Handling>,
-    ) -> Option<Timestamp> {
+    pub(super) fn revives(&self, cause: &Cause, times: Times, told: &mut Vec<Handling>) -> Option<Timestamp> {
         let timing = self.handler.timing.as_ref()?;
         if self.handler.kind != HandlerKind::Timer {
             return None;
@@ -365,12 +356,7 @@ pub(super) fn asked(
     told: &mut Vec<Handling>,
 ) -> Duration {
     answer.unwrap_or_else(|panic| {
-        told.push(Handling::NoPause {
-            handler: handler.clone(),
-            option,
-            panic,
-            instead: INSTEAD_OF_A_PANIC,
-        });
+        told.push(Handling::NoPause { handler: handler.clone(), option, panic, instead: INSTEAD_OF_A_PANIC });
         INSTEAD_OF_A_PANIC
     })
 }
@@ -415,12 +401,7 @@ impl BackgroundMemory {
                 runs.swap_remove(place);
                 self.runs = runs.into();
                 let ran = ran.filter(|_| matches!(last, Some(Outcome::Succeeded(_))));
-                Some(Returned {
-                    result: judge_the_last(call, last, told),
-                    failed: false,
-                    is_over: true,
-                    ran,
-                })
+                Some(Returned { result: judge_the_last(call, last, told), failed: false, is_over: true, ran })
             }
         }
     }
@@ -477,11 +458,7 @@ impl BackgroundRun {
         self.note_error(&record, told);
         if is_reconcile(&self.handler) {
             self.reconciled(call, &record, judge, told);
-            return Returned {
-                result,
-                failed: record.failure,
-                ..Returned::default()
-            };
+            return Returned { result, failed: record.failure, ..Returned::default() };
         }
         self.phase = if record.success {
             self.attempts = None;
@@ -498,21 +475,14 @@ impl BackgroundRun {
                     self.attempts = None;
                     self.waits_until(at)
                 }
-                revives => Phase::Ended {
-                    revives: revives.map(Moment::from),
-                },
+                revives => Phase::Ended { revives: revives.map(Moment::from) },
             }
         };
         let is_over = matches!(self.phase, Phase::Ended { .. });
         if is_over {
             told.push(exited(&call.handler, false));
         }
-        Returned {
-            result,
-            failed: record.failure,
-            is_over,
-            ran: ran.filter(|_| record.is_final()),
-        }
+        Returned { result, failed: record.failure, is_over, ran: ran.filter(|_| record.is_final()) }
     }
 }
 
@@ -535,18 +505,11 @@ fn error_of_deleted<'a>(call: &HandlerCall, outcome: &'a Outcome) -> Option<&'a 
 }
 
 fn ended_by_deletion(handler: &Arc<Handler>, message: &str) -> Handling {
-    Handling::EndedByDeletion {
-        handler: handler.clone(),
-        message: message.to_owned(),
-    }
+    Handling::EndedByDeletion { handler: handler.clone(), message: message.to_owned() }
 }
 
 /// Evaluates the outcome of a call that was to end and is not repeated, or `None` for a cancelled one. Returns the result.
-fn judge_the_last(
-    call: &HandlerCall,
-    outcome: Option<Outcome>,
-    told: &mut Vec<Handling>,
-) -> Option<Value> {
+fn judge_the_last(call: &HandlerCall, outcome: Option<Outcome>, told: &mut Vec<Handling>) -> Option<Value> {
     let handler = &call.handler;
     if let Some(message) = outcome.as_ref().and_then(|it| error_of_deleted(call, it)) {
         told.push(ended_by_deletion(handler, message));
@@ -559,11 +522,7 @@ fn judge_the_last(
             result = given.filter(|it| !it.is_null());
             AttemptEnd::Succeeded
         }
-        Some(Outcome::Temporary { message, child, .. }) => AttemptEnd::Temporary {
-            message,
-            fate,
-            child,
-        },
+        Some(Outcome::Temporary { message, child, .. }) => AttemptEnd::Temporary { message, fate, child },
         Some(Outcome::Permanent { message, child }) => AttemptEnd::Permanent { message, child },
         Some(Outcome::Denied { message, .. }) => AttemptEnd::permanent(message),
         Some(Outcome::Arbitrary { message } | Outcome::Panicked { message }) => {
@@ -577,10 +536,7 @@ fn judge_the_last(
         }
     };
     let of_attempt = handler.clone();
-    told.push(Handling::Attempted {
-        handler: of_attempt,
-        end,
-    });
+    told.push(Handling::Attempted { handler: of_attempt, end });
     told.push(exited(handler, true));
     result
 }
@@ -603,27 +559,16 @@ fn next_tick(
     let Times { now, ask, .. } = times;
     let Some(interval) = &timing.interval else {
         timing.idle?;
-        return Some(if has_changed {
-            Phase::Waits(now.into())
-        } else {
-            Phase::AwaitsChange
-        });
+        return Some(if has_changed { Phase::Waits(now.into()) } else { Phase::AwaitsChange });
     };
     let answer = ask(interval, &call.cause);
     let mut interval = asked((&call.handler, "interval"), answer, told);
     if interval.is_zero() {
         let handler = call.handler.clone();
-        told.push(Handling::ZeroInterval {
-            handler,
-            instead: SHORTEST_INTERVAL,
-        });
+        told.push(Handling::ZeroInterval { handler, instead: SHORTEST_INTERVAL });
         interval = SHORTEST_INTERVAL;
     }
-    let next = if timing.sharp {
-        on_the_grid(began, interval, now)
-    } else {
-        after(now, interval)
-    };
+    let next = if timing.sharp { on_the_grid(began, interval, now) } else { after(now, interval) };
     Some(Phase::Waits(next.into()))
 }
 
@@ -632,10 +577,7 @@ fn on_the_grid(began: Timestamp, interval: Duration, now: Timestamp) -> Timestam
     let elapsed = since(began, now).as_nanos();
     let whole = elapsed / interval.as_nanos().max(1) + 1;
     let nanos = whole.saturating_mul(interval.as_nanos());
-    after(
-        began,
-        Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX)),
-    )
+    after(began, Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX)))
 }
 
 pub(super) fn after(time: Timestamp, pause: Duration) -> Timestamp {

@@ -19,8 +19,8 @@ use crate::handler::timing::{Pause, Timing};
 use crate::happening::handling::Handling;
 use crate::object::patch::Patch;
 use crate::reaction::background::{
-    BackgroundMemory, BackgroundRun, Dirty, Phase, Running, after, asked, exited, is_reconcile,
-    is_same, later, next_run, schedule, timing,
+    BackgroundMemory, BackgroundRun, Dirty, Phase, Running, after, asked, exited, is_reconcile, is_same,
+    later, next_run, schedule, timing,
 };
 use crate::reaction::comparison::{first_attempt, object};
 use crate::reaction::input::Input;
@@ -56,15 +56,9 @@ impl BackgroundPlan {
 #[derive(Debug)]
 pub(crate) enum Step {
     /// Call the handler.
-    Call {
-        handler: Arc<Handler>,
-        attempt: Attempt,
-    },
+    Call { handler: Arc<Handler>, attempt: Attempt },
     /// Set the stop flag of a running call.
-    Signal {
-        handler: Arc<Handler>,
-        reason: StopReason,
-    },
+    Signal { handler: Arc<Handler>, reason: StopReason },
     /// Cancel the running call.
     Cancel { handler: Arc<Handler> },
 }
@@ -88,11 +82,7 @@ struct Looking<'a, 'b> {
 }
 
 /// Plans the daemons and timers that the object should have now. `lives` is false for an object that is marked for deletion.
-pub(super) fn background(
-    input: &Input<'_>,
-    lives: bool,
-    told: &mut Vec<Handling>,
-) -> BackgroundPlan {
+pub(super) fn background(input: &Input<'_>, lives: bool, told: &mut Vec<Handling>) -> BackgroundPlan {
     let none = BackgroundMemory::default();
     let memory = input.background.unwrap_or(&none);
     let handlers = input.handlers.iter().filter(|it| it.timing.is_some());
@@ -106,11 +96,7 @@ pub(super) fn background(
         memory: BackgroundMemory {
             runs: Box::default(),
             essence,
-            changed: if has_changed {
-                input.now.into()
-            } else {
-                memory.changed
-            },
+            changed: if has_changed { input.now.into() } else { memory.changed },
             reconcilers_wait: true,
         },
         ..Looking::new(input, lives, told)
@@ -236,10 +222,7 @@ impl Looking<'_, '_> {
         let value = field.and_then(|field| field.resolve(body));
         handler.filtered(|filters| {
             filters.accept_object(body, field, Former::Known(value), value)
-                && filters
-                    .when
-                    .as_ref()
-                    .is_none_or(|when| when(&self.cause(handler)))
+                && filters.when.as_ref().is_none_or(|when| when(&self.cause(handler)))
         })
     }
 
@@ -260,11 +243,7 @@ impl Looking<'_, '_> {
             let delay = timing(handler).map(|timing| self.delay(handler, timing));
             Phase::Waits(after(self.input.now, delay.unwrap_or_default()).into())
         };
-        BackgroundRun {
-            handler: handler.clone(),
-            phase,
-            attempts: None,
-        }
+        BackgroundRun { handler: handler.clone(), phase, attempts: None }
     }
 
     /// Returns the delay of its first call.
@@ -272,9 +251,8 @@ impl Looking<'_, '_> {
         if let Some(delay) = &timing.initial_delay {
             return self.ask((handler, "initial delay"), delay);
         }
-        let is_spread = self.input.seen.is_new_to_background()
-            && self.input.policy.spreads_first_calls
-            && !timing.sharp;
+        let is_spread =
+            self.input.seen.is_new_to_background() && self.input.policy.spreads_first_calls && !timing.sharp;
         let interval = timing.interval.as_ref().filter(|_| is_spread);
         let span = interval.map(|interval| self.ask((handler, "interval"), interval));
         let Some(span) = span.or(timing.idle.filter(|_| is_spread)) else {
@@ -289,13 +267,7 @@ impl Looking<'_, '_> {
     /// Returns the first run of a timer with a schedule: soon, if a former process has recorded a run and another one was due since. An
     /// object that has started to match the filters only since then has missed no run.
     fn first_run(&mut self, handler: &Arc<Handler>, schedule: &Schedule) -> Phase {
-        let Input {
-            now,
-            persistence,
-            body,
-            policy,
-            ..
-        } = *self.input;
+        let Input { now, persistence, body, policy, .. } = *self.input;
         let wall = self.input.times().wall();
         let noted = if self.input.seen.is_new_to_background() {
             persistence.last_run(&handler.id, body)
@@ -311,25 +283,17 @@ impl Looking<'_, '_> {
         if first > wall {
             return Phase::Scheduled(first.into());
         }
-        let missed = Handling::MissedRuns {
-            handler: handler.clone(),
-            first,
-            more: next_run(schedule, first) <= wall,
-        };
+        let missed =
+            Handling::MissedRuns { handler: handler.clone(), first, more: next_run(schedule, first) <= wall };
         self.told.push(missed);
-        let spread = if policy.spreads_first_calls {
-            self.random_part(LONGEST_SPREAD)
-        } else {
-            Duration::ZERO
-        };
+        let spread =
+            if policy.spreads_first_calls { self.random_part(LONGEST_SPREAD) } else { Duration::ZERO };
         Phase::Waits(after(now, spread).into())
     }
 
     /// Returns the recorded time of the last run, by any instance.
     fn last_run(&self, handler: &Handler) -> Option<Timestamp> {
-        let Input {
-            persistence, body, ..
-        } = self.input;
+        let Input { persistence, body, .. } = self.input;
         persistence.last_run(&handler.id, body)
     }
 
@@ -366,12 +330,7 @@ impl Looking<'_, '_> {
     }
 
     /// Continues a handler in its phase; `None` if it ends without another call.
-    fn go_on(
-        &mut self,
-        mut run: BackgroundRun,
-        is_wanted: bool,
-        has_changed: bool,
-    ) -> Option<BackgroundRun> {
+    fn go_on(&mut self, mut run: BackgroundRun, is_wanted: bool, has_changed: bool) -> Option<BackgroundRun> {
         let now = self.input.now;
         if has_changed && is_wanted && is_reconcile(&run.handler) {
             run.object_changed(self.input.event.is_some(), self.memory.essence, now);
@@ -427,11 +386,7 @@ impl Looking<'_, '_> {
     /// Performs the next stage of ending the call, if it is due.
     fn exit(&mut self, handler: &Arc<Handler>, exiting: &mut Exiting, reason: StopReason) {
         let polling = self.input.policy.cancellation_polling;
-        let look = Look {
-            now: self.input.now,
-            polling,
-            is_waited_for: !self.lives,
-        };
+        let look = Look { now: self.input.now, polling, is_waited_for: !self.lives };
         for order in exiting.look(timing(handler), reason, look) {
             let handler = handler.clone();
             match order {
@@ -467,11 +422,7 @@ impl Looking<'_, '_> {
         }
         let mut record = run.record(now);
         if let Some(exhausted) = Exhausted::of(&run.handler, &record, now) {
-            let judge = Judge {
-                now,
-                backoff: self.input.policy.backoff,
-                random: self.random,
-            };
+            let judge = Judge { now, backoff: self.input.policy.backoff, random: self.random };
             judge.exhausted(&run.handler, &mut record, exhausted, self.told);
             run.note_error(&record, self.told);
             self.failed.push(run.handler.clone());
@@ -481,9 +432,7 @@ impl Looking<'_, '_> {
             }
             let cause = self.cause(&run.handler).cause;
             let revives = run.revives(&cause, self.input.times(), self.told);
-            run.phase = Phase::Ended {
-                revives: revives.map(Moment::from),
-            };
+            run.phase = Phase::Ended { revives: revives.map(Moment::from) };
             self.told.push(exited(&run.handler, false));
             return run;
         }
@@ -499,11 +448,7 @@ impl Looking<'_, '_> {
                 key: None,
             },
         });
-        run.phase = Phase::Runs(Box::new(Running {
-            since: now.into(),
-            exiting: None,
-            dirty: Dirty::Clean,
-        }));
+        run.phase = Phase::Runs(Box::new(Running { since: now.into(), exiting: None, dirty: Dirty::Clean }));
         run
     }
 }

@@ -96,11 +96,7 @@ impl ChildrenMemory {
     }
 
     /// Records a successful apply, and returns the former facts.
-    pub(crate) fn applied(
-        &mut self,
-        child: &ChildName,
-        facts: AppliedFacts,
-    ) -> Option<AppliedFacts> {
+    pub(crate) fn applied(&mut self, child: &ChildName, facts: AppliedFacts) -> Option<AppliedFacts> {
         match self.0.insert(child.clone(), Known::Applied(facts))? {
             Known::Met | Known::Attempted => None,
             Known::Applied(former) => Some(former),
@@ -153,10 +149,7 @@ mod tests {
     }
 
     fn author(handler: &str, state: &str) -> Author {
-        Author {
-            handler: handler.into(),
-            state: state.to_owned(),
-        }
+        Author { handler: handler.into(), state: state.to_owned() }
     }
 
     fn applied(version: &str) -> AppliedFacts {
@@ -180,9 +173,7 @@ mod tests {
         memory.attempted(&child());
         assert_eq!(step(&memory), Step::Look);
         assert_eq!(memory.applied(&child(), applied("1")), None);
-        let again = Step::Again {
-            uid: "u".to_owned(),
-        };
+        let again = Step::Again { uid: "u".to_owned() };
         assert_eq!(step(&memory), again);
         assert_eq!(memory.applied(&child(), applied("2")), Some(applied("1")));
         memory.forget(&child());
@@ -208,9 +199,7 @@ mod tests {
     fn two_handlers_may_apply_a_child_where_they_agree_or_one_follows_the_other() {
         let mut memory = ChildrenMemory::default();
         memory.applied(&child(), applied("1"));
-        let again = Step::Again {
-            uid: "u".to_owned(),
-        };
+        let again = Step::Again { uid: "u".to_owned() };
         let two = Step::TwoAuthors { first: "a".into() };
         for (handler, state, digest, expected) in [
             ("a", "1", "other", &again),

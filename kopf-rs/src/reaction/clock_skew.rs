@@ -48,11 +48,7 @@ pub(super) fn corrected(
     let id = handler.id.clone();
     let trouble = if is_too_long {
         corrected.wait_until(now.checked_add(longest).ok().map(micros), now);
-        Handling::NextAttemptAhead {
-            id,
-            at: record.delayed,
-            pause: longest,
-        }
+        Handling::NextAttemptAhead { id, at: record.delayed, pause: longest }
     } else {
         let at = record.started;
         Handling::FirstAttemptAhead { id, at }

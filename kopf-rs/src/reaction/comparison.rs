@@ -97,17 +97,7 @@ impl Comparison {
             Some(KnownEssence::Digest(_)) => (None, true),
         };
         let diff = Diff::between(old.as_deref(), Some(newest.shown()));
-        Self {
-            changed,
-            diff: Arc::new(diff),
-            old,
-            unknown,
-            target,
-            newest,
-            last,
-            created,
-            handled: None,
-        }
+        Self { changed, diff: Arc::new(diff), old, unknown, target, newest, last, created, handled: None }
     }
 
     /// Extends the comparison for a deletion.
@@ -119,10 +109,7 @@ impl Comparison {
             }
             _ => return self,
         };
-        Self {
-            handled: Some(Box::new(handled)),
-            ..self
-        }
+        Self { handled: Some(Box::new(handled)), ..self }
     }
 
     /// Returns the comparison for a handler with that record.
@@ -161,10 +148,7 @@ impl Comparison {
 
     /// Returns the state that a handler called now observes: its field, or everything.
     pub(super) fn observed_by(&self, handler: &Handler) -> Sight {
-        Sight::Of {
-            essence: self.newest.clone(),
-            field: handler.field().cloned(),
-        }
+        Sight::Of { essence: self.newest.clone(), field: handler.field().cloned() }
     }
 
     /// Determines the reason. `marked`: some handler must be called again; `initial`: the object was listed and not handled since.
@@ -246,11 +230,7 @@ impl Comparison {
             concerned: is_concerned(handler, old, new),
             marked: false,
             own: None,
-            children: if self.resumes(input, handler) {
-                Children::ToLookAfter
-            } else {
-                Children::AtRest
-            },
+            children: if self.resumes(input, handler) { Children::ToLookAfter } else { Children::AtRest },
         }
     }
 
@@ -266,10 +246,7 @@ impl Comparison {
     ) -> Candidate {
         let since_handled = self.candidate(input, handler, reason);
         if since_handled.applies && since_handled.concerned {
-            return Candidate {
-                marked: true,
-                ..since_handled
-            };
+            return Candidate { marked: true, ..since_handled };
         }
         let field = handler.field().filter(|it| !it.parts().is_empty());
         let is_owed = record.is_owed || record.is_mark();
@@ -278,20 +255,12 @@ impl Comparison {
         let tells_change = (field.is_some() || is_owed) && !is_for_subhandlers;
         let Some(seen) = record.target.as_ref().filter(|_| tells_change) else {
             // It has no filters on former values, and its attempts are not final: it gets the remaining change, which may be empty.
-            return Candidate {
-                marked: true,
-                concerned: true,
-                ..since_handled
-            };
+            return Candidate { marked: true, concerned: true, ..since_handled };
         };
         let own = self.since(seen, field);
         let since_seen = own.candidate(input, handler, reason);
         if since_seen.applies && since_seen.concerned {
-            return Candidate {
-                marked: true,
-                own: Some(Arc::new(own)),
-                ..since_seen
-            };
+            return Candidate { marked: true, own: Some(Arc::new(own)), ..since_seen };
         }
         since_handled
     }
@@ -309,10 +278,7 @@ impl Comparison {
         let mut known = target.into_iter().chain(whole).chain([&self.newest]);
         let known = known.find(|it| seen.is_of(it, field)).cloned();
         let last = known.or_else(|| Some(self.newest.but_for(field, seen.value()?)));
-        let last = last.map_or_else(
-            || KnownEssence::Digest(seen.digest().into_owned()),
-            KnownEssence::Whole,
-        );
+        let last = last.map_or_else(|| KnownEssence::Digest(seen.digest().into_owned()), KnownEssence::Whole);
         Self::new(Some(last), self.target.clone(), self.newest.clone())
     }
 }
@@ -376,18 +342,12 @@ pub(super) fn left_behind(
             Some(record) if ledger.all(record, |it| it.saw(&comparison.newest, field)) => {
                 Some(record.as_mark())
             }
-            _ => Some(Record {
-                target: Some(comparison.observed_by(handler)),
-                ..Record::begun(input.now)
-            }),
+            _ => Some(Record { target: Some(comparison.observed_by(handler)), ..Record::begun(input.now) }),
         }
         .filter(|_| was_for(handler))
         .map(|record| (handler.id.clone(), record))
     };
-    let reacting = input
-        .handlers
-        .iter()
-        .filter(|it| it.reacts_to_differences());
+    let reacting = input.handlers.iter().filter(|it| it.reacts_to_differences());
     let left = reacting.filter(|it| selected.iter().all(|other| other.id != it.id));
     left.filter_map(mark).collect()
 }
@@ -399,25 +359,13 @@ pub(super) fn cause(
     change: Change,
     attempt: Attempt,
 ) -> HandlerCall {
-    let subject = Subject::Change(ChangeSubject {
-        object: object(input),
-        change,
-        subhandlers: None,
-    });
-    HandlerCall::new(
-        handler.clone(),
-        input.surroundings.clone(),
-        attempt,
-        subject,
-    )
+    let subject = Subject::Change(ChangeSubject { object: object(input), change, subhandlers: None });
+    HandlerCall::new(handler.clone(), input.surroundings.clone(), attempt, subject)
 }
 
 /// Returns the current object.
 pub(super) fn object(input: &Input<'_>) -> SubjectObject {
-    SubjectObject {
-        resource: input.resource.clone(),
-        body: input.body.clone(),
-    }
+    SubjectObject { resource: input.resource.clone(), body: input.body.clone() }
 }
 
 /// Returns the attempt information for a handler without a record.

@@ -49,11 +49,7 @@ impl ContestedChildren {
         let contest = self.0.get_mut(child).filter(|it| it.goes_on(taken, now));
         let Some(contest) = contest else {
             let taken = first.clone();
-            let contest = Contest {
-                times: 1,
-                last: now,
-                taken,
-            };
+            let contest = Contest { times: 1, last: now, taken };
             self.0.insert(child.clone(), contest);
             return None;
         };
@@ -66,10 +62,7 @@ impl ContestedChildren {
     pub(crate) fn withheld(&self, child: &ChildName, now: Duration) -> Option<Withheld> {
         let contest = self.0.get(child)?;
         let wait = (contest.last + contest.pause()?).saturating_sub(now);
-        (!wait.is_zero()).then(|| Withheld {
-            taken: contest.taken.clone(),
-            wait,
-        })
+        (!wait.is_zero()).then(|| Withheld { taken: contest.taken.clone(), wait })
     }
 }
 
@@ -105,11 +98,7 @@ mod tests {
     }
 
     fn taken(manager: &str, field: &str) -> Vec<TakenFields> {
-        vec![TakenFields {
-            manager: manager.to_owned(),
-            fields: vec![field.to_owned()],
-            by_scale: false,
-        }]
+        vec![TakenFields { manager: manager.to_owned(), fields: vec![field.to_owned()], by_scale: false }]
     }
 
     #[test]
@@ -140,13 +129,7 @@ mod tests {
     fn others_and_other_fields_are_no_contest() {
         let mut contested = ContestedChildren::default();
         let now = Duration::ZERO;
-        for (manager, field) in [
-            ("a", ".x"),
-            ("b", ".x"),
-            ("a", ".x"),
-            ("a", ".y"),
-            ("a", ".x"),
-        ] {
+        for (manager, field) in [("a", ".x"), ("b", ".x"), ("a", ".x"), ("a", ".y"), ("a", ".x")] {
             let told = contested.put_right(&child(), &taken(manager, field), now);
             assert_eq!(told, None, "{manager} {field}");
         }

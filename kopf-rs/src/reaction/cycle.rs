@@ -43,10 +43,7 @@ impl Cycle {
         selected: &[Arc<Handler>],
         ledger: Ledger,
     ) -> Self {
-        let ongoing = input
-            .seen
-            .ongoing()
-            .is_some_and(|ongoing| ongoing.reason == reason);
+        let ongoing = input.seen.ongoing().is_some_and(|ongoing| ongoing.reason == reason);
         let mut cycle = Self {
             reason,
             mode,
@@ -63,14 +60,10 @@ impl Cycle {
             let declared = Declared::of(&handler.id, selected);
             let record = cycle.ledger.record(&handler.id).cloned();
             let is_of_this = |it: &Record| it.purpose == Some(reason) && !it.is_final();
-            let awaits_record = mode == Mode::Persisted
-                && handler.is_keyed
-                && !record.as_ref().is_some_and(is_of_this);
+            let awaits_record =
+                mode == Mode::Persisted && handler.is_keyed && !record.as_ref().is_some_and(is_of_this);
             let record = record.map(|record| cycle.continued(input, handler, record, declared));
-            let recurs = input
-                .handlers
-                .iter()
-                .any(|it| it.id == handler.id && it.reacts_to_differences());
+            let recurs = input.handlers.iter().any(|it| it.id == handler.id && it.reacts_to_differences());
             cycle.members.push(Member {
                 handler: handler.clone(),
                 record: record.unwrap_or_else(|| Record::fresh(reason, input.now)),
@@ -80,9 +73,7 @@ impl Cycle {
                 exhausted: None,
                 own: None,
                 standing: match input.standing(handler) {
-                    Standing::Callable | Standing::Released if awaits_record => {
-                        Standing::AwaitsRecord
-                    }
+                    Standing::Callable | Standing::Released if awaits_record => Standing::AwaitsRecord,
                     standing => standing,
                 },
             });
@@ -109,13 +100,7 @@ impl Cycle {
     }
 
     /// Returns a record in the form for this cycle.
-    fn continued(
-        &self,
-        input: &Input<'_>,
-        handler: &Handler,
-        record: Record,
-        declared: Declared,
-    ) -> Record {
+    fn continued(&self, input: &Input<'_>, handler: &Handler, record: Record, declared: Declared) -> Record {
         let deletion = record.purpose == Some(Reason::Delete);
         if self.mode != Mode::Persisted && !deletion {
             return Record::fresh(self.reason, input.now);
@@ -130,25 +115,13 @@ impl Cycle {
 
     /// Converts a record of another cycle at the beginning of a deletion. Keeps the state on which the handler last succeeded, because its
     /// change is computed from that state.
-    fn deleting(
-        &self,
-        input: &Input<'_>,
-        handler: &Handler,
-        record: &Record,
-        declared: Declared,
-    ) -> Record {
+    fn deleting(&self, input: &Input<'_>, handler: &Handler, record: &Record, declared: Declared) -> Record {
         let newest = &self.comparison.newest;
         if !declared.sees_deletions && record.is_final() && record.saw(newest, handler.field()) {
-            return Record {
-                purpose: Some(self.reason),
-                ..record.clone()
-            };
+            return Record { purpose: Some(self.reason), ..record.clone() };
         }
         let target = record.target.clone().filter(|_| record.success);
-        Record {
-            target,
-            ..record.again(Some(self.reason), input.now)
-        }
+        Record { target, ..record.again(Some(self.reason), input.now) }
     }
 
     /// Returns the records of members and of their sub-handlers.
@@ -221,11 +194,7 @@ impl Cycle {
             return Vec::new();
         }
         let turn = self.turn(input.now);
-        let lifecycle = if turn.is_last {
-            &Lifecycle::AllAtOnce
-        } else {
-            &input.policy.lifecycle
-        };
+        let lifecycle = if turn.is_last { &Lifecycle::AllAtOnce } else { &input.policy.lifecycle };
         let last_wait = self.last_wait(is_held_in_background);
         let members = self.members.iter_mut().enumerate();
         let members = members.filter(|(_, member)| !(last_wait && member.handler.comes_last()));

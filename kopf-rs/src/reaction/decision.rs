@@ -54,42 +54,30 @@ pub(super) enum Mode {
 }
 
 pub(super) fn decide(facts: &Facts) -> Decision {
-    let deletion = |mode| Decision::Handle {
-        reason: Reason::Delete,
-        mode,
-    };
+    let deletion = |mode| Decision::Handle { reason: Reason::Delete, mode };
     let is_kept = facts.finalizer_is_contested || !facts.withheld.is_empty();
     let is_best_effort_due = facts.wants_to_see_deletion() && !facts.deletion_was_handled;
     match facts.life {
-        Life::Living {
-            has_finalizer: false,
-        } if facts.is_held() => Decision::AddFinalizer,
-        Life::Living {
-            has_finalizer: true,
-        } if !facts.is_held() && !is_kept => Decision::RemoveFinalizer,
+        Life::Living { has_finalizer: false } if facts.is_held() => Decision::AddFinalizer,
+        Life::Living { has_finalizer: true } if !facts.is_held() && !is_kept => Decision::RemoveFinalizer,
         Life::Living { .. } if !facts.is_in_scope() => Decision::Nothing,
         Life::Living { .. } => match facts.reason {
-            Some(reason) => Decision::Handle {
-                reason,
-                mode: Mode::Persisted,
-            },
+            Some(reason) => Decision::Handle { reason, mode: Mode::Persisted },
             None => Decision::Purge,
         },
-        Life::Terminating {
-            has_finalizer: true,
-        } if !facts.withheld.is_empty() => Decision::AwaitDeletionHandlers,
-        Life::Terminating {
-            has_finalizer: true,
-        } if !facts.needs_finalizer() && !facts.wants_to_see_deletion() => {
+        Life::Terminating { has_finalizer: true } if !facts.withheld.is_empty() => {
+            Decision::AwaitDeletionHandlers
+        }
+        Life::Terminating { has_finalizer: true }
+            if !facts.needs_finalizer() && !facts.wants_to_see_deletion() =>
+        {
             if facts.is_held_in_background {
                 Decision::AwaitBackground
             } else {
                 Decision::RemoveFinalizer
             }
         }
-        Life::Terminating {
-            has_finalizer: true,
-        } => deletion(Mode::Persisted),
+        Life::Terminating { has_finalizer: true } => deletion(Mode::Persisted),
         Life::Terminating { .. } if is_best_effort_due => deletion(Mode::Terminating),
         Life::Gone if is_best_effort_due => deletion(Mode::Gone),
         Life::Terminating { .. } | Life::Gone => Decision::Forget,

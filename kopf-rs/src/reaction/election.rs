@@ -198,11 +198,7 @@ impl Election {
     /// Returns the term even while the Lease is being released.
     fn held(&self) -> Option<Term> {
         let mine = self.mine.as_ref().filter(|it| it.created.is_none())?;
-        Some(Term {
-            number: mine.number,
-            stamp: mine.stamp,
-            times: self.own.times,
-        })
+        Some(Term { number: mine.number, stamp: mine.stamp, times: self.own.times })
     }
 
     pub(crate) fn standing(&self, now: &Moment) -> Standing {
@@ -274,11 +270,7 @@ impl Election {
             View::Absent { since, wait } => {
                 let is_over = wait.is_none_or(|wait| now.surely_since(since) >= wait);
                 let is_first = wait.is_none();
-                if is_over && !self.is_leaving {
-                    self.write(None, now, is_first)
-                } else {
-                    Self::read(now)
-                }
+                if is_over && !self.is_leaving { self.write(None, now, is_first) } else { Self::read(now) }
             }
             View::There(seen) => match &self.mine {
                 Some(_) if self.is_leaving => Self::release(seen, now),
@@ -334,11 +326,7 @@ impl Election {
             Answer::Conflict => self.read_soon(now),
             Answer::Refused => {
                 self.is_refused = true;
-                let pause = if self.mine.is_some() {
-                    self.own.times.retry
-                } else {
-                    UNPERMITTED
-                };
+                let pause = if self.mine.is_some() { self.own.times.retry } else { UNPERMITTED };
                 self.next = now.mono + pause;
             }
             Answer::Failed { retry_after } => {
@@ -409,14 +397,7 @@ impl Election {
         let former = same.and_then(|it| it.read);
         let read = is_read.then_some(*now).or(former);
         self.claim(&record);
-        self.view = View::There(Box::new(Seen {
-            lease,
-            record,
-            wait,
-            changed,
-            read,
-            told: *now,
-        }));
+        self.view = View::There(Box::new(Seen { lease, record, wait, changed, read, told: *now }));
     }
 
     /// Evaluates whether the record is this instance's own, and which of its requests it proves.
@@ -427,8 +408,7 @@ impl Election {
             self.unanswered.retain(|it| it.is_first);
             return;
         }
-        let is_same =
-            |it: &&Written| it.acquired == record.acquired && it.renewed == record.renewed;
+        let is_same = |it: &&Written| it.acquired == record.acquired && it.renewed == record.renewed;
         let evidence = self.unanswered.iter().find(is_same).cloned();
         if let Some(evidence) = evidence {
             let later = |it: &Written| it.at.since(&evidence.at) > Duration::ZERO;
@@ -446,8 +426,7 @@ impl Election {
                 mine.stamp = evidence.at;
             }
             let wait = self.own.times.retry * 2;
-            mine.created
-                .take_if(|it| evidence.at.surely_since(it) >= wait);
+            mine.created.take_if(|it| evidence.at.surely_since(it) >= wait);
         }
         self.mine = mine;
     }
@@ -474,9 +453,7 @@ impl Election {
             _ if record.is_given_back() => Duration::ZERO,
             _ if !record.is_blank() => known,
             View::Unknown | View::Absent { wait: None, .. } => Duration::ZERO,
-            View::Absent {
-                wait: Some(wait), ..
-            } => known.max(*wait),
+            View::Absent { wait: Some(wait), .. } => known.max(*wait),
             View::There(former) => known.max(former.wait),
         }
     }
@@ -512,11 +489,7 @@ impl Election {
             }
             (None, View::Absent { since, wait }) => {
                 let end = since.mono + wait.unwrap_or_default() + delay;
-                if end > now.mono {
-                    poll.min(end)
-                } else {
-                    now.mono + delay
-                }
+                if end > now.mono { poll.min(end) } else { now.mono + delay }
             }
             (None, View::Unknown) => now.mono,
         };
@@ -525,11 +498,7 @@ impl Election {
     // === requests ===
 
     fn read(now: &Moment) -> (Wish, Sent) {
-        let sent = Sent {
-            at: *now,
-            written: None,
-            is_release: false,
-        };
+        let sent = Sent { at: *now, written: None, is_release: false };
         (Wish::Read, sent)
     }
 
@@ -540,12 +509,7 @@ impl Election {
             Some(mine) => mine.acquired.clone(),
             None => renewed.clone(),
         };
-        let written = Written {
-            acquired: acquired.clone(),
-            renewed: renewed.clone(),
-            at: *now,
-            is_first,
-        };
+        let written = Written { acquired: acquired.clone(), renewed: renewed.clone(), at: *now, is_first };
         if self.unanswered.len() >= UNANSWERED {
             self.unanswered.remove(0);
         }
@@ -562,24 +526,13 @@ impl Election {
         spec["renewTime"] = json!(renewed);
         spec["leaseTransitions"] = json!((former.transitions + u64::from(is_another)).min(LARGEST));
         self.label(&mut lease);
-        let sent = Sent {
-            at: *now,
-            written: Some(written),
-            is_release: false,
-        };
-        if is_new {
-            (Wish::Create(lease), sent)
-        } else {
-            (Wish::Replace(lease), sent)
-        }
+        let sent = Sent { at: *now, written: Some(written), is_release: false };
+        if is_new { (Wish::Create(lease), sent) } else { (Wish::Replace(lease), sent) }
     }
 
     /// Returns the time for a record. Times never repeat.
     fn stamp_to_write(&mut self, now: &Moment) -> String {
-        let later = self
-            .last_written
-            .checked_add(SignedDuration::from_micros(1))
-            .unwrap_or(now.wall);
+        let later = self.last_written.checked_add(SignedDuration::from_micros(1)).unwrap_or(now.wall);
         let at = now.wall.max(later);
         // A clock that was set back far is accepted, because the record would otherwise show a future time forever.
         let is_far = at.duration_since(now.wall) > SignedDuration::from_secs(60);
@@ -609,11 +562,7 @@ impl Election {
         // client-go treats a duration of zero as missing, so releases use one second.
         lease["spec"]["leaseDurationSeconds"] = json!(1);
         lease["spec"]["renewTime"] = json!(written(now.wall));
-        let sent = Sent {
-            at: *now,
-            written: None,
-            is_release: true,
-        };
+        let sent = Sent { at: *now, written: None, is_release: true };
         (Wish::Replace(lease), sent)
     }
 }

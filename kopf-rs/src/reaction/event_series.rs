@@ -148,15 +148,11 @@ impl EventSeries {
 
     /// Removes ended series, but rarely, because it iterates over all of them.
     fn forget_what_is_over(&mut self, now: Timestamp) {
-        if self
-            .forgotten
-            .is_some_and(|at| elapsed(at, now) < LONGEST_PAUSE)
-        {
+        if self.forgotten.is_some_and(|at| elapsed(at, now) < LONGEST_PAUSE) {
             return;
         }
         self.forgotten = Some(now);
-        self.series
-            .retain(|_, it| !it.is_over(now) || !it.is_told());
+        self.series.retain(|_, it| !it.is_over(now) || !it.is_told());
         self.budgets.retain(|_, it| {
             it.refill(now);
             it.left < BURST
@@ -166,10 +162,7 @@ impl EventSeries {
     /// Returns true if one more Event may be posted about the object.
     fn spend(&mut self, object: u64, now: Timestamp) -> bool {
         make_room(&mut self.budgets, |it| it.refilled);
-        let budget = self.budgets.entry(object).or_insert(Budget {
-            left: BURST,
-            refilled: now,
-        });
+        let budget = self.budgets.entry(object).or_insert(Budget { left: BURST, refilled: now });
         budget.refill(now);
         let may = budget.left > 0;
         budget.left = budget.left.saturating_sub(1);

@@ -46,11 +46,7 @@ pub(crate) fn explain(input: &Input<'_>) -> Explained {
     let facts = observe(input, &mut Vec::new());
     let has_finalizer = matches!(
         facts.life,
-        Life::Living {
-            has_finalizer: true
-        } | Life::Terminating {
-            has_finalizer: true
-        }
+        Life::Living { has_finalizer: true } | Life::Terminating { has_finalizer: true }
     );
     let Some(change) = facts.change else {
         return Explained {

@@ -77,13 +77,7 @@ pub(super) fn observe(input: &Input<'_>, told: &mut Vec<Handling>) -> Facts {
     let life = life(input);
     let handlers = input.handlers.iter();
     let changing: Vec<_> = handlers.filter(|it| it.is_for_changes()).collect();
-    let holds = !matches!(
-        life,
-        Life::Gone
-            | Life::Terminating {
-                has_finalizer: false
-            }
-    );
+    let holds = !matches!(life, Life::Gone | Life::Terminating { has_finalizer: false });
     let mut facts = Facts {
         life,
         reason: None,
@@ -103,18 +97,11 @@ pub(super) fn observe(input: &Input<'_>, told: &mut Vec<Handling>) -> Facts {
         let comparison = comparison(input, &changing, &ledger, told);
         let (reason, candidates) = candidates(input, &changing, &comparison, &ledger);
         facts.reason = reason;
-        let is_held =
-            life != (Life::Living {
-                has_finalizer: false,
-            }) && holds;
+        let is_held = life != (Life::Living { has_finalizer: false }) && holds;
         if is_held {
             facts.withheld = withheld(input, &comparison, reason);
         }
-        facts.change = Some(ChangeFacts {
-            comparison,
-            ledger,
-            candidates,
-        });
+        facts.change = Some(ChangeFacts { comparison, ledger, candidates });
     }
     facts
 }
@@ -148,26 +135,20 @@ fn comparison(
 ) -> Comparison {
     // Memory has the essence if the object could not hold it: the object then carries an older or a damaged one.
     let in_progress = input.seen.in_progress.as_ref();
-    let last = in_progress
-        .and_then(|in_progress| in_progress.last.clone())
-        .or_else(|| {
-            let last = input.persistence.essence.fetch(input.body);
-            last.unwrap_or_else(|damage| {
-                told.push(Handling::LastHandledLost { damage });
-                None
-            })
-        });
+    let last = in_progress.and_then(|in_progress| in_progress.last.clone()).or_else(|| {
+        let last = input.persistence.essence.fetch(input.body);
+        last.unwrap_or_else(|damage| {
+            told.push(Handling::LastHandledLost { damage });
+            None
+        })
+    });
     let all = changing.iter().copied();
     let watching = input.handlers.iter().filter(|it| it.is_for_events());
     let fields = all.chain(watching).filter_map(|it| it.field());
     let newest = input.persistence.essence_of(input.body, fields);
     let target = Target::of(input, &newest, ledger, told);
     let comparison = Comparison::new(last, target, newest);
-    if input.body.is_deleting() {
-        comparison.of_deletion()
-    } else {
-        comparison
-    }
+    if input.body.is_deleting() { comparison.of_deletion() } else { comparison }
 }
 
 /// Returns the reason, and the handlers with the results of their filters.
@@ -201,11 +182,7 @@ fn candidates(
                 None => comparison.candidate(input, handler, reason),
             }
         };
-        changing
-            .iter()
-            .zip(marked.iter().copied())
-            .map(candidate)
-            .collect()
+        changing.iter().zip(marked.iter().copied()).map(candidate).collect()
     };
     let candidates = candidates_for(supposed);
     // If the filters exclude the marked handlers, the reason is a different one, and the filters are evaluated for that.
@@ -213,9 +190,5 @@ fn candidates(
         candidates.iter().any(|it| it.marked && it.applies),
         candidates.iter().any(|it| it.resumes() && it.applies),
     );
-    if real == supposed {
-        (real, candidates)
-    } else {
-        (real, candidates_for(real))
-    }
+    if real == supposed { (real, candidates) } else { (real, candidates_for(real)) }
 }

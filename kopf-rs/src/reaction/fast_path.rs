@@ -44,9 +44,7 @@ impl FastPath<'_> {
     fn held(&self) -> Option<bool> {
         let mut held = false;
         for handler in self.handlers {
-            if handler.field().is_some_and(is_extra)
-                || is_at_start(handler) && self.seen.is_initial()
-            {
+            if handler.field().is_some_and(is_extra) || is_at_start(handler) && self.seen.is_initial() {
                 return None;
             }
             // Daemons and timers depend on the last planned state, which may differ from the last-handled one.

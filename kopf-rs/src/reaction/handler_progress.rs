@@ -52,10 +52,7 @@ pub(super) struct Declared {
 }
 
 /// Returns the time when the first unfinished handler is due.
-pub(super) fn next_due<'a>(
-    records: impl Iterator<Item = &'a Record>,
-    now: Timestamp,
-) -> Option<Timestamp> {
+pub(super) fn next_due<'a>(records: impl Iterator<Item = &'a Record>, now: Timestamp) -> Option<Timestamp> {
     let left = records.filter(|record| !record.is_final());
     left.map(|record| record.delayed.unwrap_or(now)).min()
 }

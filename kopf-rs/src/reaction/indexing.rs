@@ -61,9 +61,7 @@ impl IndexLook<'_> {
     ) -> Option<IndexCall> {
         let now = self.judge.now;
         let begun = Record::begun(now);
-        let mut calls = functions
-            .iter()
-            .map(|it| self.made(it, attempt(&begun, now)));
+        let mut calls = functions.iter().map(|it| self.made(it, attempt(&begun, now)));
         let mut chosen = calls.find(|it| self.lets_through(&it.call))?;
         let Some(record) = &mut attempts.0 else {
             return Some(chosen);
@@ -82,10 +80,7 @@ impl IndexLook<'_> {
 
     fn made(&self, handler: &Arc<Handler>, attempt: Attempt) -> IndexCall {
         let entries = EntriesSink::default();
-        let subject = Subject::Index(IndexSubject {
-            object: self.object.clone(),
-            entries: entries.clone(),
-        });
+        let subject = Subject::Index(IndexSubject { object: self.object.clone(), entries: entries.clone() });
         let call = HandlerCall::new(handler.clone(), self.context.clone(), attempt, subject);
         IndexCall { call, entries }
     }
@@ -109,14 +104,9 @@ impl IndexLook<'_> {
     ) -> Effect {
         let has_succeeded = matches!(outcome, Outcome::Succeeded(_));
         let now = self.judge.now;
-        let mut record = attempts
-            .0
-            .take()
-            .unwrap_or_else(|| Box::new(Record::begun(now)));
+        let mut record = attempts.0.take().unwrap_or_else(|| Box::new(Record::begun(now)));
         let begin = told.len();
-        let result = self
-            .judge
-            .attempted(&call.handler, &mut record, outcome, told);
+        let result = self.judge.attempted(&call.handler, &mut record, outcome, told);
         drop(result);
         if has_succeeded {
             told.truncate(begin);
@@ -202,10 +192,8 @@ mod tests {
 
         /// Returns the effect on the object's entries for this state.
         fn found(&mut self, object: Value) -> String {
-            let object = SubjectObject {
-                resource: Arc::new(Resource::default()),
-                body: Arc::new(Body::new(object)),
-            };
+            let object =
+                SubjectObject { resource: Arc::new(Resource::default()), body: Arc::new(Body::new(object)) };
             let look = IndexLook {
                 object: &object,
                 context: &CauseContext::default(),
@@ -228,13 +216,10 @@ mod tests {
                             delay: error.delay_wanted(),
                             child: error.child(),
                         },
-                        Err(HandlerError::Permanent(error)) => Outcome::Permanent {
-                            message: error.to_string(),
-                            child: error.child(),
-                        },
-                        Err(error) => Outcome::Arbitrary {
-                            message: error.to_string(),
-                        },
+                        Err(HandlerError::Permanent(error)) => {
+                            Outcome::Permanent { message: error.to_string(), child: error.child() }
+                        }
+                        Err(error) => Outcome::Arbitrary { message: error.to_string() },
                     };
                     said(&look.ended(called, outcome, &mut self.attempts, &mut told))
                 }

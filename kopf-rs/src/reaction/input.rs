@@ -67,11 +67,7 @@ pub(crate) struct Policy {
 impl Input<'_> {
     /// Returns the clocks for daemons and timers.
     pub(super) fn times(&self) -> Times {
-        Times {
-            now: self.now,
-            wall_ahead: self.wall_ahead,
-            ask: self.ask_pause,
-        }
+        Times { now: self.now, wall_ahead: self.wall_ahead, ask: self.ask_pause }
     }
 
     /// Returns whether the handler may be called for the current object.
@@ -82,11 +78,7 @@ impl Input<'_> {
             return Standing::Callable;
         }
         let state = state_for(self.persistence, handler, self.body);
-        if of_handler.any(|it| it.state == state) {
-            Standing::Suspended
-        } else {
-            Standing::Released
-        }
+        if of_handler.any(|it| it.state == state) { Standing::Suspended } else { Standing::Released }
     }
 }
 

@@ -49,22 +49,13 @@ impl Judge {
                 result = given.filter(|it| !it.is_null());
                 AttemptEnd::Succeeded
             }
-            Outcome::Temporary {
-                message,
-                delay,
-                child,
-            } => AttemptEnd::Temporary {
-                message,
-                fate: self.look_ahead(handler, record, delay),
-                child,
-            },
+            Outcome::Temporary { message, delay, child } => {
+                AttemptEnd::Temporary { message, fate: self.look_ahead(handler, record, delay), child }
+            }
             Outcome::Permanent { message, child } => AttemptEnd::Permanent { message, child },
             Outcome::Denied { message, .. } => AttemptEnd::permanent(message),
             Outcome::Arbitrary { message } | Outcome::Panicked { message } => {
-                AttemptEnd::Arbitrary {
-                    message,
-                    fate: self.fate(handler, record),
-                }
+                AttemptEnd::Arbitrary { message, fate: self.fate(handler, record) }
             }
             Outcome::Waiting => return None,
             Outcome::TimedOut { after } => AttemptEnd::TimedOut { after },
@@ -125,13 +116,7 @@ impl Judge {
         Duration::from_millis(u64::try_from(delay.as_millis()).unwrap_or(u64::MAX))
     }
 
-    fn enter(
-        &self,
-        handler: &Arc<Handler>,
-        record: &mut Record,
-        end: AttemptEnd,
-        told: &mut Vec<Handling>,
-    ) {
+    fn enter(&self, handler: &Arc<Handler>, record: &mut Record, end: AttemptEnd, told: &mut Vec<Handling>) {
         let now = micros(self.now);
         record.retries = record.retries.saturating_add(1);
         record.message = message(handler, &end).map(|it| shortened(&it, LONGEST_MESSAGE));
@@ -154,47 +139,33 @@ fn fate(end: &AttemptEnd) -> Option<Fate> {
     match end {
         AttemptEnd::Succeeded => None,
         AttemptEnd::Temporary { fate, .. } | AttemptEnd::Arbitrary { fate, .. } => Some(*fate),
-        AttemptEnd::Permanent { .. }
-        | AttemptEnd::TimedOut { .. }
-        | AttemptEnd::RetriesExceeded { .. } => Some(Fate::Stopped),
+        AttemptEnd::Permanent { .. } | AttemptEnd::TimedOut { .. } | AttemptEnd::RetriesExceeded { .. } => {
+            Some(Fate::Stopped)
+        }
     }
 }
 
 /// Returns the message for the record: the error, or the whole log line if a limit is reached, as in Kopf.
 fn message<'a>(handler: &Handler, end: &'a AttemptEnd) -> Option<Cow<'a, str>> {
     match end {
-        AttemptEnd::Succeeded
-        | AttemptEnd::Arbitrary {
-            fate: Fate::Ignored,
-            ..
-        } => None,
+        AttemptEnd::Succeeded | AttemptEnd::Arbitrary { fate: Fate::Ignored, .. } => None,
         AttemptEnd::Permanent { message, .. }
-        | AttemptEnd::Temporary {
-            message,
-            fate: Fate::Retried { .. },
-            ..
+        | AttemptEnd::Temporary { message, fate: Fate::Retried { .. }, .. }
+        | AttemptEnd::Arbitrary { message, fate: Fate::Retried { .. } | Fate::Stopped } => {
+            Some(message.into())
         }
-        | AttemptEnd::Arbitrary {
-            message,
-            fate: Fate::Retried { .. } | Fate::Stopped,
-        } => Some(message.into()),
         _ => Some(format!("{handler} {end}").into()),
     }
 }
 
 /// Returns the error in a record's message, which may be a whole log line.
 pub(super) fn bare<'a>(handler: &Handler, message: &'a str) -> &'a str {
-    let line = message
-        .strip_prefix(&handler.to_string())
-        .and_then(|line| line.strip_prefix(' '));
+    let line = message.strip_prefix(&handler.to_string()).and_then(|line| line.strip_prefix(' '));
     let Some(line) = line else {
         return message;
     };
     let begins = |words: &&str| line.starts_with(words);
-    let given_up = [
-        "failed temporarily but will ",
-        "failed with an exception and will ",
-    ];
+    let given_up = ["failed temporarily but will ", "failed with an exception and will "];
     if given_up.iter().any(begins) {
         line.split_once(": ").map_or(line, |(_, why)| why)
     } else {

@@ -83,28 +83,18 @@ pub(super) struct Target {
 impl ObjectMemory {
     /// Creates the memory of an object after its first event.
     pub(crate) fn first(event: EventType) -> Self {
-        Self {
-            listed: event == EventType::Listed,
-            ..Self::default()
-        }
+        Self { listed: event == EventType::Listed, ..Self::default() }
     }
     /// Returns the part of the memory that stays valid after a pause or in another term of leadership. Other instances may have changed the
     /// object and its children meanwhile, and this instance's watches may have missed that. The end of a pause and a new term therefore count
     /// as a start: resume handlers and handlers that own children are called again. Only a handled deletion stays handled.
     pub(crate) fn before_a_pause(self) -> Self {
-        Self {
-            listed: true,
-            deletion_was_handled: self.deletion_was_handled,
-            ..Self::default()
-        }
+        Self { listed: true, deletion_was_handled: self.deletion_was_handled, ..Self::default() }
     }
     /// Does the same for an object that was busy meanwhile, possibly with changes that still have to be written.
     pub(crate) fn begun_anew(mut self, is_unwritten: bool) -> Self {
         let in_progress = self.in_progress.take().filter(|_| is_unwritten);
-        Self {
-            in_progress,
-            ..self.before_a_pause()
-        }
+        Self { in_progress, ..self.before_a_pause() }
     }
     /// Drops the requested changes of handlers, because the server has refused their content and would do so again. Their outcomes stay.
     pub(crate) fn without_patch(mut self) -> Self {
@@ -119,9 +109,7 @@ impl ObjectMemory {
     }
     /// Returns true if requested changes of handlers still have to be written.
     pub(crate) fn wants(&self) -> bool {
-        self.in_progress
-            .as_ref()
-            .is_some_and(|it| !it.patch.is_empty())
+        self.in_progress.as_ref().is_some_and(|it| !it.patch.is_empty())
     }
     /// Keeps requested changes of handlers that still have to be written.
     pub(crate) fn keep_for_later(&mut self, patch: Patch) {
@@ -140,10 +128,7 @@ impl ObjectMemory {
     /// Drops the requested changes of daemons and timers after they were written or given up. Everything else stays.
     pub(crate) fn forget_of_background(&mut self) {
         if let Some(in_progress) = self.in_progress.take() {
-            let without = InProgress {
-                in_background: Patch::new(),
-                ..*in_progress
-            };
+            let without = InProgress { in_background: Patch::new(), ..*in_progress };
             self.in_progress = without.boxed();
         }
     }
@@ -158,9 +143,7 @@ impl ObjectMemory {
         self.in_progress.as_ref()?.ongoing.as_ref()
     }
     pub(super) fn records(&self) -> Option<&BTreeMap<Arc<str>, Record>> {
-        self.in_progress
-            .as_ref()
-            .map(|in_progress| &in_progress.records)
+        self.in_progress.as_ref().map(|in_progress| &in_progress.records)
     }
     pub(super) fn is_initial(&self) -> bool {
         self.listed && !self.handled_once
@@ -187,11 +170,7 @@ impl ObjectMemory {
     /// Returns true if children of this handler have changed. Changes during a cycle count for the next one.
     pub(super) fn has_drifted(&self, handler: &Arc<Handler>, handlers: &[Arc<Handler>]) -> bool {
         let Drift { noted, taken } = self.drift;
-        let counted = if self.ongoing().is_some() {
-            taken
-        } else {
-            noted | taken
-        };
+        let counted = if self.ongoing().is_some() { taken } else { noted | taken };
         let mut all = owning(handlers);
         counted != 0 && all.any(|(bit, it)| Arc::ptr_eq(it, handler) && counted & bit != 0)
     }

@@ -14,13 +14,9 @@ use crate::happening::handling::Handling;
 use crate::object::body::Body;
 use crate::object::conditions::{ConditionEdit, ConditionStatus, StatusEdits, WantedCondition};
 use crate::object::patch::Patch;
-use crate::reaction::background::{
-    AttemptsEnd, BackgroundMemory, BackgroundRun, Phase, is_reconcile,
-};
+use crate::reaction::background::{AttemptsEnd, BackgroundMemory, BackgroundRun, Phase, is_reconcile};
 use crate::reaction::cycle::Cycle;
-use crate::reaction::error_class::{
-    PERMANENT, RETRIES_EXCEEDED, TEMPORARY, TIMED_OUT, UNEXPECTED, class_of,
-};
+use crate::reaction::error_class::{PERMANENT, RETRIES_EXCEEDED, TEMPORARY, TIMED_OUT, UNEXPECTED, class_of};
 use crate::reaction::input::Input;
 use crate::state::progress::Record;
 
@@ -28,15 +24,8 @@ const READY: &str = "Ready";
 const STALLED: &str = "Stalled";
 
 /// The reasons used here, in addition to those for children. A condition with any other reason belongs to a handler and stays unchanged.
-const REASONS: [&str; 7] = [
-    SUCCEEDED,
-    RECONCILING,
-    TEMPORARY,
-    PERMANENT,
-    UNEXPECTED,
-    TIMED_OUT,
-    RETRIES_EXCEEDED,
-];
+const REASONS: [&str; 7] =
+    [SUCCEEDED, RECONCILING, TEMPORARY, PERMANENT, UNEXPECTED, TIMED_OUT, RETRIES_EXCEEDED];
 const SUCCEEDED: &str = "HandlersSucceeded";
 /// Failed change handlers have succeeded, and reconcilers are still to be called.
 const RECONCILING: &str = "Reconciling";
@@ -136,11 +125,7 @@ impl OutcomeConditions {
             let reason = told.iter().find_map(class_of).filter(|_| changes_fail);
             let reason = reason.or(class).or(stored.and_then(own_reason));
             let reason = reason.filter(|it| ![SUCCEEDED, RECONCILING].contains(it));
-            (
-                ConditionStatus::False,
-                reason.unwrap_or(UNEXPECTED),
-                message,
-            )
+            (ConditionStatus::False, reason.unwrap_or(UNEXPECTED), message)
         } else if !self.can_be_ready(cycle, stored) {
             return edits;
         } else if self.background.is_settled {
@@ -151,11 +136,7 @@ impl OutcomeConditions {
             return edits;
         };
         let mut set = |kind: &str, status: ConditionStatus| {
-            let wanted = WantedCondition {
-                status,
-                reason: reason.to_owned(),
-                message: message.clone(),
-            };
+            let wanted = WantedCondition { status, reason: reason.to_owned(), message: message.clone() };
             edits.edit(ConditionEdit::set(kind, wanted, self.generation));
         };
         if !is_users(READY, body, wanted) {

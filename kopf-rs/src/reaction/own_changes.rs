@@ -45,28 +45,16 @@ impl BackgroundMemory {
         attempts.own_essence = essence;
         attempts.own_changes = attempts.own_changes.saturating_add(1);
         if attempts.own_changes == FREE {
-            told.push(Handling::ChangesItself {
-                handler: call.handler.clone(),
-                times: FREE,
-                field,
-            });
+            told.push(Handling::ChangesItself { handler: call.handler.clone(), times: FREE, field });
         }
     }
 
     /// Returns the first field in which the patch changes the triggering state, and the fingerprint of the requested essence.
-    fn own_change(
-        &self,
-        body: &Body,
-        patch: &Patch,
-        persistence: &Persistence,
-    ) -> Option<(FieldPath, u64)> {
+    fn own_change(&self, body: &Body, patch: &Patch, persistence: &Persistence) -> Option<(FieldPath, u64)> {
         let fields = || self.runs.iter().filter_map(|run| run.handler.field());
         let is_status = |field: &FieldPath| field.parts().first().is_some_and(|it| it == "status");
         let is_of_status = patch.functions().is_empty()
-            && patch
-                .as_value()
-                .as_object()
-                .is_none_or(|it| it.keys().all(|key| key == "status"));
+            && patch.as_value().as_object().is_none_or(|it| it.keys().all(|key| key == "status"));
         if is_of_status && !fields().any(is_status) {
             return None;
         }

@@ -103,33 +103,19 @@ pub(crate) enum KnownBody {
 
 impl AppliedState {
     pub(crate) fn of(facts: &AppliedFacts) -> Self {
-        Self {
-            state: facts.state.clone(),
-            version: facts.resource_version.clone(),
-        }
+        Self { state: facts.state.clone(), version: facts.resource_version.clone() }
     }
 }
 
 impl Seen {
     fn of(sight: ChildSight, term: u32) -> Self {
-        Self {
-            sight,
-            applied: None,
-            is_doubted: false,
-            own: Vec::new(),
-            is_untold: false,
-            listings: 0,
-            term,
-        }
+        Self { sight, applied: None, is_doubted: false, own: Vec::new(), is_untold: false, listings: 0, term }
     }
 }
 
 impl OwnedObjects {
     pub(crate) fn new(is_read: bool) -> Self {
-        Self {
-            is_read,
-            ..Self::default()
-        }
+        Self { is_read, ..Self::default() }
     }
 
     /// Returns true if complete objects are kept.
@@ -186,40 +172,25 @@ impl OwnedObjects {
         let Some(mut known) = self.take(&sight.uid) else {
             // At first, owners are called for themselves and apply their children. But the state that they have read may be older than this
             // listing.
-            let woken = if self.was_listed || self.is_read {
-                both(None, &sight)
-            } else {
-                Vec::new()
-            };
+            let woken = if self.was_listed || self.is_read { both(None, &sight) } else { Vec::new() };
             self.put(Seen::of(sight, self.listed_in));
             return woken;
         };
         let is_echo = known.own.contains(&sight.version);
-        known
-            .own
-            .retain(|own| order(own, &sight.version) == Ordering::Greater);
+        known.own.retain(|own| order(own, &sight.version) == Ordering::Greater);
         // A foreign write that preceded an own one, whose response arrived first.
         let is_older = order(&sight.version, &known.sight.version) == Ordering::Less;
         if is_older && event == EventType::Listed && known.listings < self.listings {
             // The listing has begun later: the server was restored from a backup, and later writes are lost.
             let woken = both(Some(&known), &sight);
-            self.put(Seen {
-                applied: known.applied,
-                is_doubted: true,
-                ..Seen::of(sight, self.listed_in)
-            });
+            self.put(Seen { applied: known.applied, is_doubted: true, ..Seen::of(sight, self.listed_in) });
             return woken;
         }
         let is_gap = event == EventType::Listed;
         let is_doubtful = !is_older && sight.hides_an_apply(&known.sight, is_gap);
         let is_news = sight.version != known.sight.version || known.is_untold;
-        let is_other =
-            is_older || is_doubtful || sight.state != known.sight.state || self.is_read && is_news;
-        let woken = if is_other && !is_echo {
-            both(Some(&known), &sight)
-        } else {
-            Vec::new()
-        };
+        let is_other = is_older || is_doubtful || sight.state != known.sight.state || self.is_read && is_news;
+        let woken = if is_other && !is_echo { both(Some(&known), &sight) } else { Vec::new() };
         if !is_older {
             (known.sight, known.is_untold) = (sight, false);
             known.is_doubted |= is_doubtful;
@@ -255,11 +226,7 @@ impl OwnedObjects {
     /// Records the response to an own apply, and whether the apply has changed the child. Returns notifications for owners that may read the
     /// change in other ways.
     pub(crate) fn replied(&mut self, sight: ChildSight, changed: bool) -> Vec<ChildNews> {
-        let news = if changed && self.is_read {
-            both(None, &sight)
-        } else {
-            Vec::new()
-        };
+        let news = if changed && self.is_read { both(None, &sight) } else { Vec::new() };
         self.is_applied(sight, changed);
         news
     }
@@ -272,11 +239,7 @@ impl OwnedObjects {
         let applied = Some(sight.state.clone());
         let known = match self.take(&sight.uid) {
             Some(known) if order(&sight.version, &known.sight.version) == Ordering::Less => {
-                self.put(Seen {
-                    applied,
-                    term: self.term,
-                    ..known
-                });
+                self.put(Seen { applied, term: self.term, ..known });
                 return;
             }
             known => known,
@@ -286,12 +249,7 @@ impl OwnedObjects {
         let is_untold = !changed && !known.as_ref().is_some_and(is_told);
         own.extend(known.into_iter().flat_map(|seen| seen.own));
         own.truncate(OWN);
-        self.put(Seen {
-            applied,
-            own,
-            is_untold,
-            ..Seen::of(sight, self.term)
-        });
+        self.put(Seen { applied, own, is_untold, ..Seen::of(sight, self.term) });
     }
 
     /// Records that the operator has deleted or released a child, which the watch may still show for a while. Returns notifications for
@@ -364,11 +322,7 @@ impl OwnedObjects {
     }
 
     /// Returns the children of an owner that were applied with this set.
-    pub(crate) fn of_set<'a>(
-        &'a self,
-        owner: &str,
-        set: &'a str,
-    ) -> impl Iterator<Item = &'a ChildSight> {
+    pub(crate) fn of_set<'a>(&'a self, owner: &str, set: &'a str) -> impl Iterator<Item = &'a ChildSight> {
         let of_set = move |it: &&ChildSight| it.set.as_deref() == Some(set) && !it.terminating;
         self.of_owner(owner).map(|it| &it.sight).filter(of_set)
     }
@@ -379,11 +333,7 @@ impl OwnedObjects {
             return KnownBody::Unknown;
         }
         let Some(seen) = self.child(owner, namespace, name) else {
-            return if self.complete_in == Some(self.term) {
-                KnownBody::Absent
-            } else {
-                KnownBody::Unknown
-            };
+            return if self.complete_in == Some(self.term) { KnownBody::Absent } else { KnownBody::Unknown };
         };
         if seen.term != self.term {
             return KnownBody::Unknown;
@@ -398,18 +348,12 @@ impl OwnedObjects {
     }
 
     /// Returns a child of an owner.
-    pub(crate) fn named(
-        &self,
-        owner: &str,
-        namespace: Option<&str>,
-        name: &str,
-    ) -> Option<&ChildSight> {
+    pub(crate) fn named(&self, owner: &str, namespace: Option<&str>, name: &str) -> Option<&ChildSight> {
         self.child(owner, namespace, name).map(|seen| &seen.sight)
     }
 
     fn child(&self, owner: &str, namespace: Option<&str>, name: &str) -> Option<&Seen> {
-        self.of_owner(owner)
-            .find(|it| it.sight.name == name && it.sight.namespace.as_deref() == namespace)
+        self.of_owner(owner).find(|it| it.sight.name == name && it.sight.namespace.as_deref() == namespace)
     }
 
     fn of_owner(&self, owner: &str) -> impl Iterator<Item = &Seen> {
@@ -422,13 +366,9 @@ impl ChildSight {
     /// Returns the notifications for its owners when it is gone.
     fn when_gone(self) -> impl Iterator<Item = ChildNews> {
         let uid = self.uid;
-        self.owners.into_iter().map(move |owner| ChildNews {
-            owner,
-            child: ChildVersion {
-                uid: uid.clone(),
-                version: None,
-            },
-        })
+        self.owners
+            .into_iter()
+            .map(move |owner| ChildNews { owner, child: ChildVersion { uid: uid.clone(), version: None } })
     }
 }
 
@@ -438,10 +378,7 @@ fn both(former: Option<&Seen>, sight: &ChildSight) -> Vec<ChildNews> {
     let owners: BTreeSet<&String> = former.chain(&sight.owners).collect();
     let news = |owner: &String| ChildNews {
         owner: owner.clone(),
-        child: ChildVersion {
-            uid: sight.uid.clone(),
-            version: Some(sight.version.clone()),
-        },
+        child: ChildVersion { uid: sight.uid.clone(), version: Some(sight.version.clone()) },
     };
     owners.into_iter().map(news).collect()
 }

@@ -157,11 +157,7 @@ impl PauseRequest {
 
 /// Returns the plural of the peering kind for the whole cluster or for some namespaces.
 pub(crate) fn plural(is_clusterwide: bool) -> &'static str {
-    if is_clusterwide {
-        "clusterkopfpeerings"
-    } else {
-        "kopfpeerings"
-    }
+    if is_clusterwide { "clusterkopfpeerings" } else { "kopfpeerings" }
 }
 
 /// Returns true if the resource is that kind, in either group.
@@ -202,10 +198,7 @@ impl Peers {
 
     /// Returns the conclusions for this operator.
     pub(crate) fn judge(&self, own: &OwnPeer, now: Duration) -> Verdict {
-        let mut verdict = Verdict {
-            lacks_own: !self.0.contains_key(&own.identity),
-            ..Verdict::default()
-        };
+        let mut verdict = Verdict { lacks_own: !self.0.contains_key(&own.identity), ..Verdict::default() };
         for (identity, peer) in self.0.iter().filter(|(it, _)| **it != own.identity) {
             let shown = || Shown(identity, &peer.record).to_string();
             if peer.dead_at <= now {
@@ -232,17 +225,8 @@ impl Sighting {
         let age = record.lastseen.map(|it| wall.duration_since(it));
         let lifetime = SignedDuration::try_from(record.lifetime).unwrap_or(SignedDuration::MAX);
         let is_old = age.is_some_and(|it| it > lifetime.saturating_add(SKEW));
-        let left = if is_old {
-            Duration::ZERO
-        } else {
-            record.lifetime
-        };
-        Some(Self {
-            written: written.clone(),
-            dead_at: now.saturating_add(left),
-            is_old,
-            record,
-        })
+        let left = if is_old { Duration::ZERO } else { record.lifetime };
+        Some(Self { written: written.clone(), dead_at: now.saturating_add(left), is_old, record })
     }
 }
 
@@ -263,10 +247,7 @@ impl Record {
             lastseen: time("lastseen"),
             is_of_this_engine: written.get("engine").is_some_and(|it| it == ENGINE),
             started: time("started"),
-            message: written
-                .get("message")
-                .and_then(Value::as_str)
-                .map(str::to_owned),
+            message: written.get("message").and_then(Value::as_str).map(str::to_owned),
         }
     }
 }
@@ -278,10 +259,7 @@ impl Display for Shown<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let Self(identity, record) = self;
         let (priority, lifetime) = (record.priority, record.lifetime.as_secs());
-        write!(
-            f,
-            "<Peer {identity}: priority={priority}, lifetime={lifetime}"
-        )?;
+        write!(f, "<Peer {identity}: priority={priority}, lifetime={lifetime}")?;
         if let Some(lastseen) = record.lastseen {
             write!(f, ", lastseen='{lastseen}'")?;
         }
@@ -327,9 +305,8 @@ mod tests {
 
     #[test]
     fn higher_priorities_go_first_and_lower_ones_do_not_matter() {
-        let higher = at_once(
-            &json!({"priority": 6, "lifetime": 10, "lastseen": "2026-01-01T12:00:00+00:00"}),
-        );
+        let higher =
+            at_once(&json!({"priority": 6, "lifetime": 10, "lastseen": "2026-01-01T12:00:00+00:00"}));
         let shown = "<Peer other: priority=6, lifetime=10, lastseen='2026-01-01T12:00:00Z'>";
         assert_eq!(higher.in_favour_of, [shown]);
         assert_eq!(higher.until, Some(seconds(110)));
@@ -339,10 +316,7 @@ mod tests {
         assert!(lower.lacks_own);
         for garbage in [json!(null), json!("text"), json!([])] {
             let lacks_own = true;
-            let nothing = Verdict {
-                lacks_own,
-                ..Verdict::default()
-            };
+            let nothing = Verdict { lacks_own, ..Verdict::default() };
             assert_eq!(at_once(&garbage), nothing, "{garbage}");
         }
     }
@@ -351,10 +325,7 @@ mod tests {
     fn of_equal_operators_one_goes_on() {
         let equal = |more: Value| {
             let mut record = json!({"priority": 5, "lifetime": 10});
-            record
-                .as_object_mut()
-                .unwrap()
-                .extend(more.as_object().unwrap().clone());
+            record.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
             let verdict = at_once(&record);
             (verdict.in_favour_of.len(), verdict.rivals.len())
         };
@@ -371,18 +342,11 @@ mod tests {
 
     #[test]
     fn parts_of_the_objects_are_no_conflict() {
-        let sharded = OwnPeer {
-            is_sharded: true,
-            ..own(5)
-        };
+        let sharded = OwnPeer { is_sharded: true, ..own(5) };
         let mut peers = Peers::default();
         let started = "2026-01-01T11:00:00Z";
         let same = json!({"priority": 5, "engine": "kopf-rs", "started": started});
-        peers.take_in(
-            &json!({"a": same, "b": {"priority": 5}}),
-            seconds(0),
-            wall(),
-        );
+        peers.take_in(&json!({"a": same, "b": {"priority": 5}}), seconds(0), wall());
         let verdict = peers.judge(&sharded, seconds(0));
         assert_eq!((verdict.in_favour_of.len(), verdict.rivals.len()), (0, 0));
         peers.take_in(&json!({"c": {"priority": 6}}), seconds(0), wall());
@@ -411,11 +375,7 @@ mod tests {
         assert_eq!((old.dead.len(), old.silent), (1, 0));
         // A peer without a lifetime.
         let mut peers = Peers::default();
-        peers.take_in(
-            &json!({"other": {"priority": 9, "lifetime": -1}}),
-            seconds(0),
-            wall(),
-        );
+        peers.take_in(&json!({"other": {"priority": 9, "lifetime": -1}}), seconds(0), wall());
         assert_eq!(peers.judge(&own(5), seconds(0)).dead, ["other"]);
     }
 
@@ -451,10 +411,7 @@ mod tests {
         assert_eq!(alive, expected);
         let now = "2026-01-01T12:00:30Z".parse().unwrap();
         assert_eq!(own.farewell(now), json!({"status": {"me": null}}));
-        let shared = OwnPeer {
-            is_shared: true,
-            ..own
-        };
+        let shared = OwnPeer { is_shared: true, ..own };
         assert_eq!(shared.farewell(now)["status"]["me"]["lifetime"], 5);
         let expected = json!({"metadata": {"resourceVersion": "7"}, "status": {"a": null}});
         assert_eq!(without(&["a".to_owned()], "7"), expected);

@@ -17,9 +17,7 @@ use crate::handler::subject::Subject;
 use crate::happening::handling::Handling;
 use crate::object::redact;
 use crate::reaction::background_plan::{BackgroundPlan, background, reconcile};
-use crate::reaction::comparison::{
-    Candidate, Comparison, cause, first_attempt, left_behind, object,
-};
+use crate::reaction::comparison::{Candidate, Comparison, cause, first_attempt, left_behind, object};
 use crate::reaction::cycle::{Cycle, supersession};
 use crate::reaction::decision::{Decision, Mode, decide};
 use crate::reaction::facts::{ChangeFacts, Facts, Life, life, observe};
@@ -38,15 +36,12 @@ pub(crate) fn plan(input: &Input<'_>) -> Plan {
     let mut background = background(input, lives, &mut told);
     let mut facts = observe(input, &mut told);
     facts.is_held_in_background = match facts.life {
-        Life::Living { has_finalizer } if input.background_is_over && background.is_any() => {
-            has_finalizer
-        }
+        Life::Living { has_finalizer } if input.background_is_over && background.is_any() => has_finalizer,
         life => background.memory.holds(matches!(life, Life::Living { .. })),
     };
     let decision = decide(&facts);
     let is_suspended = |call: &HandlerCall| input.standing(&call.handler) == Standing::Suspended;
-    let (suspended, watching): (Vec<_>, Vec<_>) =
-        watching(input).into_iter().partition(is_suspended);
+    let (suspended, watching): (Vec<_>, Vec<_>) = watching(input).into_iter().partition(is_suspended);
     let not_called = std::mem::take(&mut background.suspended);
     let mut plan = Plan {
         told,
@@ -66,10 +61,7 @@ pub(crate) fn plan(input: &Input<'_>) -> Plan {
             gone: facts.life == Life::Gone,
             is_held_in_background: facts.is_held_in_background,
             outcomes: None,
-            seen: ObjectMemory {
-                background: Background::Planned,
-                ..input.seen.clone()
-            },
+            seen: ObjectMemory { background: Background::Planned, ..input.seen.clone() },
         },
     };
     prepare(input, facts, &mut plan);
@@ -100,9 +92,7 @@ fn prepare(input: &Input<'_>, facts: Facts, plan: &mut Plan) {
     let told = &mut plan.told;
     match plan.decision {
         Decision::Nothing => {}
-        Decision::AwaitDeletionHandlers => told.push(Handling::DeletionWithheld {
-            handlers: facts.withheld,
-        }),
+        Decision::AwaitDeletionHandlers => told.push(Handling::DeletionWithheld { handlers: facts.withheld }),
         Decision::AwaitBackground => told.push(Handling::DeletionAwaitsBackground),
         Decision::Forget => told.push(match facts.life {
             Life::Gone => Handling::Deleted,
@@ -123,11 +113,7 @@ fn prepare(input: &Input<'_>, facts: Facts, plan: &mut Plan) {
 
 /// Selects the handlers, and picks those to call now.
 fn handle(input: &Input<'_>, (reason, mode): (Reason, Mode), change: ChangeFacts, plan: &mut Plan) {
-    let ChangeFacts {
-        comparison,
-        ledger,
-        candidates,
-    } = change;
+    let ChangeFacts { comparison, ledger, candidates } = change;
     let is_selected = |it: &&Candidate| match mode {
         Mode::Persisted => it.is_selected(reason, input.seen.is_initial()),
         Mode::Terminating | Mode::Gone => it.is_optional_deletion(),
@@ -193,10 +179,7 @@ fn watching(input: &Input<'_>) -> Vec<HandlerCall> {
         return Vec::new();
     };
     let call = |handler: &Arc<Handler>| {
-        let subject = Subject::Event(EventSubject {
-            object: object(input),
-            event,
-        });
+        let subject = Subject::Event(EventSubject { object: object(input), event });
         let context = input.surroundings.clone();
         HandlerCall::new(handler.clone(), context, first_attempt(input), subject)
     };

@@ -76,8 +76,7 @@ impl Plan {
         let mut members = cycle.members.iter();
         let member = members.find(|it| it.handler.id == parent.id)?;
         let comparison = cycle.comparison.of(&member.handler, Some(&member.record));
-        let is_now_or_never =
-            cycle.mode == Mode::Gone || (cycle.is_persisted_deletion() && !member.holds);
+        let is_now_or_never = cycle.mode == Mode::Gone || (cycle.is_persisted_deletion() && !member.holds);
         Some(SubhandlerPlan {
             persistence: self.context.persistence.clone(),
             body: self.context.body.clone(),

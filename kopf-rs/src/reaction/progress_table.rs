@@ -95,10 +95,7 @@ impl Records<'_> {
 impl Row {
     /// Returns the row with the record after an attempt.
     pub(super) fn with(self, record: Record) -> Self {
-        Self {
-            record: Some(record),
-            ..self
-        }
+        Self { record: Some(record), ..self }
     }
 
     fn is_there(&self) -> bool {
@@ -108,11 +105,7 @@ impl Row {
 
 impl Ledger {
     /// Reads the rows of all changing handlers, and of the sub-handlers that their records or memory reference.
-    pub(super) fn read(
-        input: &Input<'_>,
-        changing: &[&Arc<Handler>],
-        told: &mut Vec<Handling>,
-    ) -> Self {
+    pub(super) fn read(input: &Input<'_>, changing: &[&Arc<Handler>], told: &mut Vec<Handling>) -> Self {
         let records = Records {
             persistence: input.persistence,
             body: input.body,
@@ -133,11 +126,7 @@ impl Ledger {
         let mut subs: Vec<Arc<str>> = in_memory.filter(|id| is_below(id)).cloned().collect();
         for row in rows.values() {
             let known = row.record.iter().chain(&row.stored);
-            subs.extend(
-                known
-                    .flat_map(|it| &it.subrefs)
-                    .map(|id| id.as_str().into()),
-            );
+            subs.extend(known.flat_map(|it| &it.subrefs).map(|id| id.as_str().into()));
         }
         for id in subs {
             if let Entry::Vacant(vacant) = rows.entry(id) {
@@ -265,18 +254,13 @@ impl Ledger {
     /// Returns all desired records.
     pub(super) fn records(&self) -> BTreeMap<Arc<str>, Record> {
         let rows = self.0.iter();
-        rows.filter_map(|(id, row)| Some((id.clone(), row.record.clone()?)))
-            .collect()
+        rows.filter_map(|(id, row)| Some((id.clone(), row.record.clone()?))).collect()
     }
 
     /// Returns the records of a cycle that exist only in memory. `keeps_targets`: the object stores records completely.
     pub(super) fn only_in_memory(&self, keeps_targets: bool) -> Vec<(&str, &Record)> {
         let kept = |record: &Record| {
-            if keeps_targets {
-                record.clone()
-            } else {
-                record.in_kopfs_fields()
-            }
+            if keeps_targets { record.clone() } else { record.in_kopfs_fields() }
         };
         let is_unwritten = |row: &Row, record: &Record| {
             let is_of_cycle = row.is_in_memory && record.purpose.is_some();
@@ -299,7 +283,6 @@ impl Ledger {
     /// Returns the records that differ from those on the object.
     pub(super) fn stored(&self) -> Vec<(&str, &Record)> {
         let rows = self.0.iter().filter(|(_, row)| row.record != row.stored);
-        rows.filter_map(|(id, row)| Some((&**id, row.record.as_ref()?)))
-            .collect()
+        rows.filter_map(|(id, row)| Some((&**id, row.record.as_ref()?))).collect()
     }
 }

@@ -81,8 +81,8 @@ impl BackgroundRun {
         let attempts = self.attempts.as_ref();
         let has_failed = attempts.is_some_and(|it| it.has_failed());
         // The object differs from the requested change: an admission webhook may be the reason, so the call is delayed.
-        let by_both = attempts
-            .is_some_and(|it| it.end == Some(AttemptsEnd::GaveUp) && it.own_essence != essence);
+        let by_both =
+            attempts.is_some_and(|it| it.end == Some(AttemptsEnd::GaveUp) && it.own_essence != essence);
         match &mut self.phase {
             Phase::Runs(running) => running.dirty = Dirty::Object,
             Phase::Waits(at) if by_somebody_else => {
@@ -140,19 +140,12 @@ impl BackgroundRun {
     ) -> Option<Timestamp> {
         let at_once = pause.is_some_and(|pause| pause.is_zero());
         if at_once && !self.asks_at_once() {
-            told.push(Handling::AgainAtOnce {
-                handler: self.handler.clone(),
-                instead: SHORTEST_INTERVAL,
-            });
+            told.push(Handling::AgainAtOnce { handler: self.handler.clone(), instead: SHORTEST_INTERVAL });
         }
         if let Some(attempts) = &mut self.attempts {
             attempts.at_once = at_once;
         }
-        let pause = if at_once {
-            Some(SHORTEST_INTERVAL)
-        } else {
-            pause
-        };
+        let pause = if at_once { Some(SHORTEST_INTERVAL) } else { pause };
         pause.map(|pause| after(now, pause))
     }
 

@@ -65,12 +65,7 @@ pub(crate) struct Effects {
 }
 
 /// Converts outcomes to effects. `attempted` are calls of [`Plan::changing`]; `patch` contains the changes of all called handlers.
-pub(crate) fn settle(
-    plan: Plan,
-    attempted: Vec<Attempted>,
-    patch: Patch,
-    now: Timestamp,
-) -> Effects {
+pub(crate) fn settle(plan: Plan, attempted: Vec<Attempted>, patch: Patch, now: Timestamp) -> Effects {
     let mut context = plan.context;
     let kept = context.seen.in_progress.as_mut();
     let kept = kept.map(|it| (it.patch.take(), it.in_background.take()));
@@ -185,10 +180,7 @@ impl Settling {
         let patch = self.tell_troubles(written).patch;
         self.hold(None);
         let last = self.take_last();
-        self.remember(InProgress {
-            last,
-            ..InProgress::default()
-        });
+        self.remember(InProgress { last, ..InProgress::default() });
         self.finish(patch)
     }
 
@@ -224,26 +216,13 @@ impl Settling {
         }
         // The outcomes stay on the object until it is released, so that no handler is called again for its deletion.
         let is_held = cycle.reason == Reason::Delete && self.context.is_held_in_background;
-        if over && !is_held {
-            self.conclude(cycle)
-        } else {
-            self.proceed(&cycle)
-        }
+        if over && !is_held { self.conclude(cycle) } else { self.proceed(&cycle) }
     }
 
     /// Enters outcomes into records, and results into the patch.
     fn judge(&mut self, cycle: &mut Cycle, attempted: Vec<Attempted>) {
-        let mut judge = Judge {
-            now: self.now,
-            backoff: self.context.backoff,
-            random: self.context.random,
-        };
-        for Attempted {
-            id,
-            outcome,
-            subhandlers,
-        } in attempted
-        {
+        let mut judge = Judge { now: self.now, backoff: self.context.backoff, random: self.context.random };
+        for Attempted { id, outcome, subhandlers } in attempted {
             let Some(member) = cycle.members.iter_mut().find(|it| it.handler.id == id) else {
                 continue;
             };
@@ -261,9 +240,7 @@ impl Settling {
             }
             if matches!(outcome, Outcome::Waiting) {
                 let handler = handler.clone();
-                self.effects
-                    .told
-                    .push(Handling::WaitsForSubhandlers { handler });
+                self.effects.told.push(Handling::WaitsForSubhandlers { handler });
                 record.wait_until(wake, self.now);
                 record.target = former.unwrap_or(record.target.take());
                 continue;
@@ -334,21 +311,13 @@ impl Settling {
         let undone = undone.map(|it| it.handler.clone());
         let undone = undone.map(|handler| Handling::LeftUndone { handler });
         self.effects.told.extend(undone);
-        self.effects.told.push(Handling::Processed {
-            reason: cycle.reason,
-            succeeded,
-            failed,
-        });
+        self.effects.told.push(Handling::Processed { reason: cycle.reason, succeeded, failed });
     }
 
     /// Computes the memory for a refused write, which keeps everything.
     fn hold(&mut self, cycle: Option<&Cycle>) {
         let mut seen = self.context.seen.clone();
-        let mut in_progress = seen
-            .in_progress
-            .take()
-            .map(|in_progress| *in_progress)
-            .unwrap_or_default();
+        let mut in_progress = seen.in_progress.take().map(|in_progress| *in_progress).unwrap_or_default();
         in_progress.patch = self.wanted.clone();
         in_progress.in_background = self.wanted_in_background.clone();
         if let Some(cycle) = cycle {
@@ -386,11 +355,7 @@ impl Settling {
         let stored = cycle.ledger.stored();
         let written = self.write(&Changes {
             removed: cycle.ledger.removed(),
-            target: if stored.is_empty() {
-                TargetChange::Keep
-            } else {
-                Self::target_change(cycle)
-            },
+            target: if stored.is_empty() { TargetChange::Keep } else { Self::target_change(cycle) },
             stored,
             last_handled: None,
         });
@@ -413,11 +378,7 @@ impl Settling {
     fn conclude(mut self, mut cycle: Cycle) -> Effects {
         let (body, name) = (&self.context.body, &self.context.persistence.finalizer);
         let deletes = cycle.reason == Reason::Delete;
-        let marks = if deletes {
-            Vec::new()
-        } else {
-            marks(&cycle, self.now)
-        };
+        let marks = if deletes { Vec::new() } else { marks(&cycle, self.now) };
         let keeps_marks = self.context.persistence.progress.keeps_targets();
         let on_object = marks.iter().filter(|_| keeps_marks).cloned();
         cycle.ledger.close(on_object);
@@ -569,8 +530,5 @@ fn is_begun_by_somebody(cycle: &Cycle) -> bool {
 fn ongoing(cycle: &Cycle) -> Option<Ongoing> {
     let begun = cycle.goes_on() || cycle.records().any(|record| record.retries > 0);
     let target = &cycle.comparison.target;
-    begun.then(|| Ongoing {
-        reason: cycle.reason,
-        target: target.is_fixed.then(|| target.essence.clone()),
-    })
+    begun.then(|| Ongoing { reason: cycle.reason, target: target.is_fixed.then(|| target.essence.clone()) })
 }

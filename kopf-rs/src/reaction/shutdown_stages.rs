@@ -74,12 +74,7 @@ pub(crate) fn stage(timing: Option<&Timing>, age: Duration) -> Stage {
 
 impl Exiting {
     pub(super) fn begun(now: Timestamp) -> Self {
-        Self {
-            since: now,
-            reason: StopReason::NONE,
-            next: None,
-            is_seen_to: false,
-        }
+        Self { since: now, reason: StopReason::NONE, next: None, is_seen_to: false }
     }
 
     pub(super) fn is_abandoned(&self) -> bool {
@@ -102,12 +97,7 @@ impl Exiting {
     }
 
     /// Returns the actions to take now.
-    pub(super) fn look(
-        &mut self,
-        timing: Option<&Timing>,
-        reason: StopReason,
-        look: Look,
-    ) -> Vec<Order> {
+    pub(super) fn look(&mut self, timing: Option<&Timing>, reason: StopReason, look: Look) -> Vec<Order> {
         let mut orders = Vec::new();
         if self.tell(reason, &mut orders) {
             orders.push(Order::Tell(Exit::Told { reason }));

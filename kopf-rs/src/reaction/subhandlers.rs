@@ -96,19 +96,11 @@ impl SubhandlerPlan {
         let mut group = Vec::new();
         for callback in callbacks {
             let handler = parent.handler.subhandler(callback)?;
-            if self
-                .subhandlers
-                .iter()
-                .any(|it| it.member.handler.id == handler.id)
-            {
+            if self.subhandlers.iter().any(|it| it.member.handler.id == handler.id) {
                 return Err(format!("there are two sub-handlers '{}'", handler.id));
             }
-            let records = Records {
-                persistence: &self.persistence,
-                body: &self.body,
-                memory: Some(&self.held),
-                now,
-            };
+            let records =
+                Records { persistence: &self.persistence, body: &self.body, memory: Some(&self.held), now };
             let row = records.of(&handler, true, told);
             let known = row.record.clone();
             let is_owed = self.is_owed(parent, &handler, known.as_ref());
@@ -119,10 +111,7 @@ impl SubhandlerPlan {
                 continue;
             }
             let record = known.map(|record| self.continued(record, now));
-            let record = Record {
-                is_owed,
-                ..record.unwrap_or_else(|| Record::fresh(self.reason, now))
-            };
+            let record = Record { is_owed, ..record.unwrap_or_else(|| Record::fresh(self.reason, now)) };
             group.push(self.subhandlers.len());
             self.subhandlers.push(PlannedSubhandler {
                 parent: parent.handler.id.clone(),
@@ -157,9 +146,7 @@ impl SubhandlerPlan {
         let lifecycle = lifecycle.unwrap_or(&self.lifecycle).clone();
         let subs = self.subhandlers.iter_mut().enumerate();
         let of_group = subs.filter(|(place, _)| group.contains(place));
-        let mut members: Vec<_> = of_group
-            .map(|(place, it)| (place, &mut it.member))
-            .collect();
+        let mut members: Vec<_> = of_group.map(|(place, it)| (place, &mut it.member)).collect();
         let picked = turn.pick(&mut members, &lifecycle, parent.body(), self.random);
         for (_, member) in members {
             if let Some(exhausted) = member.exhausted.take() {
@@ -167,18 +154,11 @@ impl SubhandlerPlan {
             }
         }
         let picked = picked.into_iter();
-        picked
-            .map(|place| (place, self.call(place, parent, now)))
-            .collect()
+        picked.map(|place| (place, self.call(place, parent, now))).collect()
     }
 
     /// Enters the outcome of an attempt.
-    pub(crate) fn attempted(
-        &mut self,
-        place: usize,
-        outcome: Outcome,
-        now: Timestamp,
-    ) -> Vec<Handling> {
+    pub(crate) fn attempted(&mut self, place: usize, outcome: Outcome, now: Timestamp) -> Vec<Handling> {
         let mut told = Vec::new();
         let judge = self.judge(now);
         self.random = next_random(self.random);
@@ -191,9 +171,7 @@ impl SubhandlerPlan {
             child.member.record.wait_until(wake, now);
             return told;
         }
-        let Member {
-            handler, record, ..
-        } = &mut child.member;
+        let Member { handler, record, .. } = &mut child.member;
         child.result = judge.attempted(handler, record, outcome, &mut told);
         told
     }
@@ -211,11 +189,7 @@ impl SubhandlerPlan {
             format!("'{}' ({message})", member.handler.id)
         });
         let told: Vec<String> = told.collect();
-        if told.is_empty() {
-            Progress::Done
-        } else {
-            Progress::Failed(told.join(", "))
-        }
+        if told.is_empty() { Progress::Done } else { Progress::Failed(told.join(", ")) }
     }
 
     /// Returns true if sub-handlers of `parent` are unfinished.
@@ -225,35 +199,19 @@ impl SubhandlerPlan {
     }
 
     pub(crate) fn into_records(self) -> Vec<SubhandlerRecord> {
-        let ids: Vec<_> = self
-            .subhandlers
-            .iter()
-            .map(|it| it.member.handler.id.clone())
-            .collect();
+        let ids: Vec<_> = self.subhandlers.iter().map(|it| it.member.handler.id.clone()).collect();
         let record = |child: PlannedSubhandler| {
-            let Member {
-                handler,
-                mut record,
-                ..
-            } = child.member;
+            let Member { handler, mut record, .. } = child.member;
             let below = format!("{}/", handler.id);
             let below = ids.iter().filter(|id| id.starts_with(&below));
             refer(&mut record, below.map(|id| &**id));
-            SubhandlerRecord {
-                id: handler.id.clone(),
-                row: child.row.with(record),
-                result: child.result,
-            }
+            SubhandlerRecord { id: handler.id.clone(), row: child.row.with(record), result: child.result }
         };
         self.subhandlers.into_iter().map(record).collect()
     }
 
     fn judge(&self, now: Timestamp) -> Judge {
-        Judge {
-            now,
-            backoff: self.backoff,
-            random: self.random,
-        }
+        Judge { now, backoff: self.backoff, random: self.random }
     }
 
     /// Returns the time when the first sub-handler of `parent` is due.
@@ -263,13 +221,7 @@ impl SubhandlerPlan {
     }
 
     fn turn(&self, now: Timestamp) -> Turn {
-        Turn {
-            reason: self.reason,
-            goes_on: self.goes_on,
-            openness: Openness::All,
-            is_last: self.gone,
-            now,
-        }
+        Turn { reason: self.reason, goes_on: self.goes_on, openness: Openness::All, is_last: self.gone, now }
     }
 
     /// Returns true if a sub-handler must be called even without a change for it: its parent has missed the last-handled state, or its own
@@ -306,21 +258,13 @@ impl SubhandlerPlan {
         };
         let mut fields = vec![field];
         let mut id = &parent.handler.id;
-        while let Some(it) = self
-            .subhandlers
-            .iter()
-            .find(|it| it.member.handler.id == *id)
-        {
+        while let Some(it) = self.subhandlers.iter().find(|it| it.member.handler.id == *id) {
             fields.extend(it.member.handler.field());
             id = &it.parent;
         }
         let inwards = fields.iter().rev();
         let target = target.as_deref();
-        let target = target.and_then(|it| {
-            inwards
-                .into_iter()
-                .try_fold(it, |it, field| field.resolve(it))
-        });
+        let target = target.and_then(|it| inwards.into_iter().try_fold(it, |it, field| field.resolve(it)));
         !same(target, parent.new().and_then(|new| field.resolve(new)))
     }
 
@@ -331,8 +275,7 @@ impl SubhandlerPlan {
             return Record::fresh(self.reason, now);
         }
         let saw_newest = |it: &Record| it.target.as_ref().is_none_or(|it| *it == self.seen);
-        self.turn(now)
-            .continued(record, self.only_resumes, saw_newest)
+        self.turn(now).continued(record, self.only_resumes, saw_newest)
     }
 
     fn call(&self, place: usize, parent: &HandlerCall, now: Timestamp) -> HandlerCall {
@@ -341,21 +284,13 @@ impl SubhandlerPlan {
         let subject = match &parent.subject {
             Subject::Change(subject) => Subject::Change(ChangeSubject {
                 object: subject.object.clone(),
-                change: field.map_or_else(
-                    || subject.change.clone(),
-                    |field| subject.change.reduced(field),
-                ),
+                change: field.map_or_else(|| subject.change.clone(), |field| subject.change.reduced(field)),
                 subhandlers: None,
             }),
             other => other.clone(),
         };
         let context = parent.context.clone();
-        HandlerCall::new(
-            member.handler.clone(),
-            context,
-            member.attempt(now),
-            subject,
-        )
+        HandlerCall::new(member.handler.clone(), context, member.attempt(now), subject)
     }
 }
 
@@ -376,11 +311,7 @@ fn accepts(parent: &HandlerCall, child: &Handler, any_old: bool) -> bool {
     };
     let (old, new) = (at(parent.old()), at(parent.new()));
     let (old, new) = (old.as_ref(), new.as_ref());
-    let former = if any_old {
-        Former::Unknown
-    } else {
-        Former::Known(old)
-    };
+    let former = if any_old { Former::Unknown } else { Former::Known(old) };
     child.filtered(|filters| {
         filters.accept_object(parent.body(), field, former, new)
             && (field.is_none() || is_concerned(child, former, new))

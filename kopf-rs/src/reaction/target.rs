@@ -10,12 +10,7 @@ use crate::state::diffbase::KnownEssence;
 
 impl Target {
     /// Returns the target in memory, or else the one that the object carries, or else the current object.
-    pub(super) fn of(
-        input: &Input<'_>,
-        newest: &Essence,
-        ledger: &Ledger,
-        told: &mut Vec<Handling>,
-    ) -> Self {
+    pub(super) fn of(input: &Input<'_>, newest: &Essence, ledger: &Ledger, told: &mut Vec<Handling>) -> Self {
         let deleting = input.body.is_deleting();
         let goes_on = |ongoing: &&Ongoing| match ongoing.reason {
             Reason::Delete => deleting,
@@ -28,11 +23,7 @@ impl Target {
         if let Some(held) = held.and_then(|ongoing| ongoing.target.as_ref()) {
             let is_newest = held.is(newest);
             return Self {
-                essence: if is_newest {
-                    KnownEssence::Whole(newest.clone())
-                } else {
-                    held.clone()
-                },
+                essence: if is_newest { KnownEssence::Whole(newest.clone()) } else { held.clone() },
                 is_fixed: true,
             };
         }
@@ -49,9 +40,6 @@ impl Target {
         // object, and handlers that were done with the former state are called again.
         let is_kept = |it: &KnownEssence| matches!(it, KnownEssence::Whole(_));
         let carried = carried.filter(|it| !it.is(newest) && is_kept(it));
-        Self {
-            essence: carried.unwrap_or_else(|| KnownEssence::Whole(newest.clone())),
-            is_fixed,
-        }
+        Self { essence: carried.unwrap_or_else(|| KnownEssence::Whole(newest.clone())), is_fixed }
     }
 }

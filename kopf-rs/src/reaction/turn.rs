@@ -41,11 +41,7 @@ impl Turn {
         } else {
             record
         };
-        Record {
-            purpose: Some(self.reason),
-            is_owed,
-            ..record
-        }
+        Record { purpose: Some(self.reason), is_owed, ..record }
     }
 
     /// Detects members that have reached their limits, and returns the positions of those to call now.

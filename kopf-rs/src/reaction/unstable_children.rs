@@ -103,8 +103,7 @@ fn difference(one: &Value, other: &Value) -> Option<String> {
         }
         (Value::Array(left), Value::Array(right)) if left.len() == right.len() => {
             let mut pairs = left.iter().zip(right).enumerate();
-            pairs
-                .find_map(|(at, (left, right))| Some(format!("[{at}]{}", difference(left, right)?)))
+            pairs.find_map(|(at, (left, right))| Some(format!("[{at}]{}", difference(left, right)?)))
         }
         _ => (one != other).then(String::new),
     }
@@ -129,10 +128,7 @@ mod tests {
     }
 
     fn author(state: &str) -> Author {
-        Author {
-            handler: "h".into(),
-            state: state.to_owned(),
-        }
+        Author { handler: "h".into(), state: state.to_owned() }
     }
 
     fn child() -> ChildName {
@@ -162,15 +158,9 @@ mod tests {
             assert_eq!(call(n, "1", 0), Stability::Stable, "{n}");
         }
         let place = || ".data.env[1].n".to_owned();
-        let lost = Stability::Lost {
-            times: 5,
-            place: place(),
-        };
+        let lost = Stability::Lost { times: 5, place: place() };
         assert_eq!(call(5, "1", 0), lost);
-        let withheld = Stability::Withheld {
-            place: place(),
-            wait: Duration::from_secs(40),
-        };
+        let withheld = Stability::Withheld { place: place(), wait: Duration::from_secs(40) };
         assert_eq!(call(6, "1", 20), withheld);
         assert_eq!(call(7, "1", 60), Stability::Stable);
         assert!(matches!(call(8, "1", 61), Stability::Withheld { .. }));

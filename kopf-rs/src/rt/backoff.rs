@@ -14,11 +14,7 @@ pub(crate) struct Backoff {
 
 impl Backoff {
     pub(crate) fn new(first: Duration, longest: Duration) -> Self {
-        Self {
-            first,
-            longest,
-            failures: 0,
-        }
+        Self { first, longest, failures: 0 }
     }
 
     /// Counts a failure, and returns the pause after it.
@@ -33,9 +29,7 @@ impl Backoff {
     /// of the requested one, because other clients got the same request.
     pub(crate) fn next_pause_after(&mut self, asked_for: Duration, rng: &Rng) -> Duration {
         let pause = self.next_pause(rng);
-        asked_for
-            .saturating_add(rng.jitter(asked_for / 4))
-            .saturating_add(pause)
+        asked_for.saturating_add(rng.jitter(asked_for / 4)).saturating_add(pause)
     }
 
     /// Resets the count after a success.

@@ -32,11 +32,7 @@ thread_local! {
 impl Clock {
     /// Anchors the clock now. Must be called within a tokio runtime if its time is paused.
     pub(crate) fn start() -> Self {
-        let mut clock = Self {
-            wall: Timestamp::now(),
-            start: Instant::now(),
-            is_virtual: is_virtual(),
-        };
+        let mut clock = Self { wall: Timestamp::now(), start: Instant::now(), is_virtual: is_virtual() };
         let first = FIRST.get();
         let wall = match first {
             None => clock.wall,
@@ -69,11 +65,7 @@ impl Clock {
     /// Returns the system's current wall time, including adjustments and suspensions, to compare with times that other systems have set.
     /// Under virtual time this is [`Clock::now`].
     pub(crate) fn wall(&self) -> Timestamp {
-        if self.is_virtual {
-            self.now()
-        } else {
-            Timestamp::now()
-        }
+        if self.is_virtual { self.now() } else { Timestamp::now() }
     }
     /// Returns the instant of the anchor.
     pub(crate) fn started(&self) -> Instant {
@@ -88,8 +80,7 @@ impl Clock {
     }
     /// Returns the instant of `at` for sleeping, or the current one if `at` has passed.
     pub(crate) fn instant(&self, at: Timestamp) -> Instant {
-        Instant::now()
-            + std::time::Duration::try_from(at.duration_since(self.now())).unwrap_or_default()
+        Instant::now() + std::time::Duration::try_from(at.duration_since(self.now())).unwrap_or_default()
     }
 }
 
@@ -97,11 +88,7 @@ impl Clock {
 impl Clock {
     /// Creates the clock of an operator whose machine was suspended, or whose wall clock was set forward, by this duration.
     pub(crate) fn behind_the_wall(by: SignedDuration) -> Self {
-        Self {
-            wall: Timestamp::now() - by,
-            start: Instant::now(),
-            is_virtual: false,
-        }
+        Self { wall: Timestamp::now() - by, start: Instant::now(), is_virtual: false }
     }
 }
 
@@ -145,10 +132,7 @@ impl WallClock {
 }
 
 /// Returns true if the runtime's time differs from the system's: it is paused, or was advanced by hand.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "this is the one place that has to compare both"
-)]
+#[expect(clippy::disallowed_methods, reason = "this is the one place that has to compare both")]
 fn is_virtual() -> bool {
     let before = std::time::Instant::now();
     let told = Instant::now().into_std();
@@ -159,9 +143,7 @@ fn is_virtual() -> bool {
 /// Rounds to milliseconds, the resolution of timers. With an anchor between two milliseconds, the same pause would vary by one millisecond,
 /// and scenarios under paused time would not be reproducible.
 fn next_millisecond(wall: Timestamp) -> Timestamp {
-    let whole = TimestampRound::new()
-        .smallest(Unit::Millisecond)
-        .mode(RoundMode::Ceil);
+    let whole = TimestampRound::new().smallest(Unit::Millisecond).mode(RoundMode::Ceil);
     wall.round(whole).unwrap_or(wall)
 }
 
@@ -177,11 +159,7 @@ mod tests {
         for hours in [2, -1] {
             let ahead = SignedDuration::from_hours(hours);
             let anchor = Timestamp::now() - ahead;
-            let set = Clock {
-                wall: anchor,
-                start: Instant::now(),
-                ..clock
-            };
+            let set = Clock { wall: anchor, start: Instant::now(), ..clock };
             assert!(wall.has_moved(set) && !wall.has_moved(set), "once");
             let apart = (wall.ahead() - ahead).abs();
             assert!(apart < SignedDuration::from_secs(1), "{apart}");

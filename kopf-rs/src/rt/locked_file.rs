@@ -70,11 +70,7 @@ impl LockedFile {
         check_opened(path, &file)?;
         let mut left = Vec::new();
         (&mut file).take(LONGEST).read_to_end(&mut left)?;
-        let found = Self {
-            path: path.to_owned(),
-            file,
-            length: left.len(),
-        };
+        let found = Self { path: path.to_owned(), file, length: left.len() };
         Ok(Some(if is_new {
             Opened::New(found)
         } else {

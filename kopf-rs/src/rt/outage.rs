@@ -102,15 +102,8 @@ impl Outages {
         let known = ongoing.get_key_value(name).map(|(name, _)| name.clone());
         let name = known.unwrap_or_else(|| name.into());
         let now = Instant::now();
-        let outage = ongoing
-            .entry(name.clone())
-            .or_insert_with(|| Ongoing::new(now));
-        let stay = Since {
-            name,
-            joined: now,
-            recovered: outage.recovered,
-            is_alone: false,
-        };
+        let outage = ongoing.entry(name.clone()).or_insert_with(|| Ongoing::new(now));
+        let stay = Since { name, joined: now, recovered: outage.recovered, is_alone: false };
         (stay, outage.join())
     }
 
@@ -198,10 +191,7 @@ impl Ongoing {
             return None;
         }
         let still = self.members;
-        let next = Wave {
-            most: still,
-            ..Wave::default()
-        };
+        let next = Wave { most: still, ..Wave::default() };
         let wave = std::mem::replace(&mut self.wave, next);
         if wave.most < still.saturating_mul(FEW) {
             return None;
@@ -221,11 +211,7 @@ impl Ongoing {
 impl OutageGuard {
     /// Creates a membership. `tell` reports outages that end other than by [`OutageGuard::leave`].
     pub(crate) fn new(outages: Outages, tell: fn(Over)) -> Self {
-        Self(Arc::new(Member {
-            outages,
-            current: Mutex::default(),
-            tell,
-        }))
+        Self(Arc::new(Member { outages, current: Mutex::default(), tell }))
     }
 
     /// Joins the outage of this name, and leaves any other. Returns the number of members if it is to be reported, because the outage begins

@@ -50,11 +50,7 @@ struct Taken {
 
 impl Places {
     pub(crate) fn new(most: usize) -> Self {
-        Self(Arc::new(Shared {
-            most,
-            table: Mutex::default(),
-            news: Notify::new(),
-        }))
+        Self(Arc::new(Shared { most, table: Mutex::default(), news: Notify::new() }))
     }
 
     /// Takes a free place, or else that of the longest-idle holder, preferring holders that have not proven themselves. Waits while all
@@ -72,8 +68,7 @@ impl Places {
         let mut table = self.table();
         if table.taken.len() >= self.0.most {
             let resting = table.taken.iter();
-            let resting =
-                resting.filter_map(|(number, it)| Some((it.is_proven, it.rests?, *number)));
+            let resting = resting.filter_map(|(number, it)| Some((it.is_proven, it.rests?, *number)));
             let (_, _, number) = resting.min()?;
             if let Some(taken) = table.taken.remove(&number) {
                 taken.lost.cancel();
@@ -81,11 +76,7 @@ impl Places {
         }
         let number = table.tick();
         let lost = CancellationToken::new();
-        let taken = Taken {
-            is_proven: false,
-            rests: Some(number),
-            lost: lost.clone(),
-        };
+        let taken = Taken { is_proven: false, rests: Some(number), lost: lost.clone() };
         table.taken.insert(number, taken);
         drop(table);
         let of = self.clone();

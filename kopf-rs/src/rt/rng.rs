@@ -62,9 +62,7 @@ mod tests {
     fn the_same_seed_gives_the_same_numbers_and_another_gives_others() {
         let numbers = |seed| {
             let rng = Rng::seeded(seed);
-            (0..16)
-                .map(|_| rng.next_f64().to_bits())
-                .collect::<Vec<_>>()
+            (0..16).map(|_| rng.next_f64().to_bits()).collect::<Vec<_>>()
         };
         assert_eq!(numbers(7), numbers(7));
         assert_ne!(numbers(7), numbers(8));

@@ -82,54 +82,31 @@ impl Persistence {
             }
             let loses_records = room == Room::None && !changes.stored.is_empty();
             if room != Room::Plenty && (loses_records || changes.last_handled.is_some()) {
-                written.troubles.push(WriteTrouble::NoRoom {
-                    bytes: most,
-                    only_memory: room == Room::None,
-                });
+                written.troubles.push(WriteTrouble::NoRoom { bytes: most, only_memory: room == Room::None });
             }
             return written;
         }
     }
 
     /// Removes records and the target of their cycle, which never needs room.
-    pub(crate) fn remove_progress(
-        &self,
-        removed: Vec<&str>,
-        wanted: &Patch,
-        body: &Body,
-    ) -> Written {
-        let changes = Changes {
-            removed,
-            target: TargetChange::Remove,
-            ..Changes::default()
-        };
+    pub(crate) fn remove_progress(&self, removed: Vec<&str>, wanted: &Patch, body: &Body) -> Written {
+        let changes = Changes { removed, target: TargetChange::Remove, ..Changes::default() };
         self.write_into(Room::Plenty, &changes, wanted, body)
     }
 
-    fn write_into(
-        &self,
-        room: Room,
-        changes: &Changes<'_>,
-        wanted: &Patch,
-        body: &Body,
-    ) -> Written {
+    fn write_into(&self, room: Room, changes: &Changes<'_>, wanted: &Patch, body: &Body) -> Written {
         let mut patch = wanted.clone();
         let mut troubles = Vec::new();
         let removed = changes.removed.iter();
         let removed = removed.map(|id| self.progress.purge(id, body, &mut patch));
-        troubles.extend(
-            removed
-                .filter_map(Result::err)
-                .map(WriteTrouble::NotRemoved),
-        );
+        troubles.extend(removed.filter_map(Result::err).map(WriteTrouble::NotRemoved));
         match &changes.target {
             TargetChange::Remove => self.progress.purge_target(body, &mut patch),
             TargetChange::Store(target) if room == Room::Plenty => {
                 self.progress.store_target(target, body, &mut patch);
             }
             TargetChange::Store(target) if room != Room::None => {
-                self.progress
-                    .store_target(&target.reduced(), body, &mut patch);
+                self.progress.store_target(&target.reduced(), body, &mut patch);
             }
             // The existing target stays beside the records that stay.
             TargetChange::Store(_) | TargetChange::Keep => {}
@@ -142,9 +119,7 @@ impl Persistence {
         };
         if room != Room::None {
             let kept = match &changes.target {
-                TargetChange::Store(KnownEssence::Whole(target)) if room == Room::Plenty => {
-                    Some(target)
-                }
+                TargetChange::Store(KnownEssence::Whole(target)) if room == Room::Plenty => Some(target),
                 _ => None,
             };
             for (id, record) in &changes.stored {
@@ -159,13 +134,7 @@ impl Persistence {
         written
     }
 
-    fn store_record(
-        &self,
-        (id, record): (&str, &Record),
-        room: Room,
-        body: &Body,
-        written: &mut Written,
-    ) {
+    fn store_record(&self, (id, record): (&str, &Record), room: Room, body: &Body, written: &mut Written) {
         let short = (room >= Room::Short).then(|| record.in_short()).flatten();
         let record = short.as_ref().unwrap_or(record);
         if let Err(failed) = self.progress.store(id, record, body, &mut written.patch) {
@@ -174,13 +143,7 @@ impl Persistence {
         }
     }
 
-    fn store_last_handled(
-        &self,
-        last: &KnownEssence,
-        room: Room,
-        body: &Body,
-        written: &mut Written,
-    ) {
+    fn store_last_handled(&self, last: &KnownEssence, room: Room, body: &Body, written: &mut Written) {
         let reduced = (room != Room::Plenty).then(|| last.reduced());
         let last = reduced.as_ref().unwrap_or(last);
         match self.essence.store(last, body, &mut written.patch) {
@@ -264,22 +227,10 @@ mod tests {
         assert!(size(&whole, "last-handled-configuration").unwrap() > ESSENCE);
         for (left, longest_record) in [(4_000, MESSAGE + 500), (1_000, 500)] {
             let written = end(&persistence, left);
-            assert!(
-                written.keeps_records && written.keeps_last_handled,
-                "{left}"
-            );
-            assert!(
-                size(&written, "last-handled-configuration").unwrap() < 200,
-                "{left}"
-            );
+            assert!(written.keeps_records && written.keeps_last_handled, "{left}");
+            assert!(size(&written, "last-handled-configuration").unwrap() < 200, "{left}");
             assert!(size(&written, "new").unwrap() < longest_record, "{left}");
-            let [
-                WriteTrouble::NoRoom {
-                    bytes,
-                    only_memory: false,
-                },
-            ] = written.troubles[..]
-            else {
+            let [WriteTrouble::NoRoom { bytes, only_memory: false }] = written.troubles[..] else {
                 panic!("{left}: {:?}", written.troubles);
             };
             assert!(bytes > budget::LIMIT + ESSENCE + MESSAGE - left, "{left}");
@@ -319,15 +270,9 @@ mod tests {
     #[test]
     fn a_target_that_has_no_room_stays_as_it_was() {
         let (persistence, body) = (Persistence::named("o"), Body::new(json!({})));
-        for (room, expected) in [
-            (Room::Plenty, Some(true)),
-            (Room::Digest, Some(false)),
-            (Room::None, None),
-        ] {
-            let changes = Changes {
-                target: TargetChange::Store(essence()),
-                ..Changes::default()
-            };
+        for (room, expected) in [(Room::Plenty, Some(true)), (Room::Digest, Some(false)), (Room::None, None)]
+        {
+            let changes = Changes { target: TargetChange::Store(essence()), ..Changes::default() };
             let written = persistence.write_into(room, &changes, &Patch::new(), &body);
             let after = written.patch.get(&["metadata", "annotations"]);
             let after = Body::new(json!({"metadata": {"annotations": after}}));

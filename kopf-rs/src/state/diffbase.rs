@@ -108,10 +108,7 @@ impl EssenceStore for AnnotatedEssence {
         };
         match decode(value.as_str().unwrap_or_default().trim()) {
             Ok(last) => Ok(Some(last)),
-            Err(why) => Err(Damaged {
-                place: format!("annotation {annotation}"),
-                why,
-            }),
+            Err(why) => Err(Damaged { place: format!("annotation {annotation}"), why }),
         }
     }
     fn store(&self, last: &KnownEssence, body: &Body, patch: &mut Patch) -> Result<Kept, NotKept> {
@@ -188,16 +185,9 @@ pub(crate) mod tests {
         let store = AnnotatedEssence::new(Annotations::under("p"));
         let mut patch = Patch::new();
         let last = KnownEssence::Whole(Essence::from(value.clone()));
-        let kept = store
-            .store(&last, &Body::new(json!({})), &mut patch)
-            .unwrap();
-        let read = store
-            .fetch(&Body::new(patch.as_value().clone()))
-            .unwrap()
-            .unwrap();
-        let text = patch["metadata"]["annotations"]["p/last-handled-configuration"]
-            .as_str()
-            .unwrap();
+        let kept = store.store(&last, &Body::new(json!({})), &mut patch).unwrap();
+        let read = store.fetch(&Body::new(patch.as_value().clone())).unwrap().unwrap();
+        let text = patch["metadata"]["annotations"]["p/last-handled-configuration"].as_str().unwrap();
         (text.to_owned(), kept, read)
     }
 
@@ -205,9 +195,7 @@ pub(crate) mod tests {
     pub(crate) fn noise(length: usize) -> String {
         let mut state = 1_u64;
         let next = |_| {
-            state = state
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1);
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             char::from(b'!' + u8::try_from(state >> 58).unwrap())
         };
         (0..length).map(next).collect()

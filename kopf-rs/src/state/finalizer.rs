@@ -41,11 +41,7 @@ fn edit(body: &Body, patch: &mut Patch, change: impl FnOnce(&mut Vec<String>)) -
     });
     let mut list = wanted.unwrap_or_else(|| found.clone());
     change(&mut list);
-    let list = if list.is_empty() {
-        Value::Null
-    } else {
-        list.into()
-    };
+    let list = if list.is_empty() { Value::Null } else { list.into() };
     patch.put(&PATH, list);
     found
 }
@@ -61,11 +57,7 @@ mod tests {
         for (found, added, removed) in [
             (json!(null), json!(["f"]), json!(null)),
             (json!(["a", "b"]), json!(["a", "b", "f"]), json!(["a", "b"])),
-            (
-                json!(["a", "f", "b"]),
-                json!(["a", "f", "b"]),
-                json!(["a", "b"]),
-            ),
+            (json!(["a", "f", "b"]), json!(["a", "f", "b"]), json!(["a", "b"])),
             (json!(["f"]), json!(["f"]), json!(null)),
         ] {
             let body = Body::new(json!({"metadata": {"finalizers": found}}));

@@ -53,13 +53,9 @@ const ESSENCES: &[&str] = &[
 
 fn of_named(annotations: &Value) -> Vec<(Persistence, Body)> {
     let status = json!({"kopf": {"progress": {"c": annotations["op.kopf.rs/c"]}}});
-    let body =
-        json!({"metadata": {"annotations": annotations}, "spec": {"f": 1}, "status": status});
+    let body = json!({"metadata": {"annotations": annotations}, "spec": {"f": 1}, "status": status});
     let body = Body::new(body);
-    vec![
-        (Persistence::named("op"), body.clone()),
-        (Persistence::kopf(), body),
-    ]
+    vec![(Persistence::named("op"), body.clone()), (Persistence::kopf(), body)]
 }
 
 fn progress() -> Run {
@@ -78,11 +74,7 @@ fn progress() -> Run {
             let again = persistence.progress.fetch("c", &written);
             let again = again.expect("it was written by us");
             let kept = record.clone();
-            let kept = if persistence.progress.keeps_targets() {
-                kept
-            } else {
-                kept.in_kopfs_fields()
-            };
+            let kept = if persistence.progress.keeps_targets() { kept } else { kept.in_kopfs_fields() };
             assert_eq!(again, Some(kept), "what is written is read");
             record.in_short();
             record.spelled(None);
@@ -115,13 +107,8 @@ fn last_handled() -> Run {
 
 #[test]
 fn no_record_breaks_its_reader() {
-    let target = Target {
-        name: "progress",
-        share: 1,
-        tokens: WORDS,
-        samples: || texts(RECORDS),
-        begin: progress,
-    };
+    let target =
+        Target { name: "progress", share: 1, tokens: WORDS, samples: || texts(RECORDS), begin: progress };
     attack(&[target], 3000);
 }
 

@@ -12,18 +12,12 @@ impl Persistence {
     /// Returns the time when the timer was last called, or first seen, according to the object.
     pub(crate) fn last_run(&self, id: &str, body: &Body) -> Option<Timestamp> {
         let annotation = self.runs.of_last_run(id, body);
-        body.annotation_map()
-            .get(&annotation)?
-            .as_str()?
-            .parse()
-            .ok()
+        body.annotation_map().get(&annotation)?.as_str()?.parse().ok()
     }
 
     /// Records a run.
     pub(crate) fn note_run(&self, id: &str, at: Timestamp, body: &Body, patch: &mut Patch) {
-        let whole = TimestampRound::new()
-            .smallest(Unit::Second)
-            .mode(RoundMode::Floor);
+        let whole = TimestampRound::new().smallest(Unit::Second).mode(RoundMode::Floor);
         let at = at.round(whole).unwrap_or(at);
         let annotation = self.runs.of_last_run(id, body);
         self.runs.put(&annotation, at.to_string(), body, patch);
@@ -69,8 +63,7 @@ mod tests {
 
     #[test]
     fn what_is_no_time_is_no_run() {
-        let object =
-            json!({"metadata": {"annotations": {"op.kopf.rs/last-run.nightly": "yesterday"}}});
+        let object = json!({"metadata": {"annotations": {"op.kopf.rs/last-run.nightly": "yesterday"}}});
         let found = Persistence::named("op").last_run("nightly", &Body::new(object));
         assert_eq!(found, None);
     }

@@ -37,9 +37,7 @@ pub(crate) struct Annotations {
 
 impl Annotations {
     pub(crate) fn under(prefix: &str) -> Self {
-        Self {
-            prefix: prefix.into(),
-        }
+        Self { prefix: prefix.into() }
     }
     /// Returns the annotation for a handler's record.
     pub(crate) fn of_handler(&self, id: &str, body: &Body) -> String {
@@ -78,9 +76,7 @@ impl Annotations {
     }
     /// Returns true if the annotation is ours and holds a handler's record.
     pub(crate) fn is_record(&self, annotation: &str) -> bool {
-        let ours = annotation
-            .split_once('/')
-            .filter(|(prefix, _)| **prefix == *self.prefix);
+        let ours = annotation.split_once('/').filter(|(prefix, _)| **prefix == *self.prefix);
         let is_run = |name: &str| {
             let rest = name.strip_prefix(LAST_RUN);
             rest.is_some_and(|rest| rest.starts_with('.'))
@@ -123,11 +119,7 @@ pub(crate) fn prefix(operator: &str) -> String {
         .map(|label| label[..label.len().min(LONGEST)].trim_matches('-'))
         .filter(|label| !label.is_empty())
         .collect();
-    if labels.is_empty() {
-        format!("operator.{DOMAIN}")
-    } else {
-        format!("{}.{DOMAIN}", labels.join("."))
-    }
+    if labels.is_empty() { format!("operator.{DOMAIN}") } else { format!("{}.{DOMAIN}", labels.join(".")) }
 }
 
 /// Returns the name part for a handler id. An id that is not a valid name, equals one of our names, or would share the name of a likelier id
@@ -168,10 +160,7 @@ fn digested_name(id: &str) -> String {
     let safe = safe(id);
     let head = safe.trim_start_matches(|it| !is_plain(it));
     let head = if head.is_empty() { "handler" } else { head };
-    format!(
-        "{}{suffix}",
-        &head[..head.len().min(LONGEST - suffix.len())]
-    )
+    format!("{}{suffix}", &head[..head.len().min(LONGEST - suffix.len())])
 }
 
 /// Replaces characters that names cannot contain.
@@ -252,16 +241,12 @@ mod tests {
             (x(47), x(47)),
             (x(63), x(63)),
             (x(64), x(56) + "-SItAqA"),
-            (
-                format!("parent/{}", "y".repeat(60)),
-                format!("parent.{}-qhWf2w", "y".repeat(49)),
-            ),
+            (format!("parent/{}", "y".repeat(60)), format!("parent.{}-qhWf2w", "y".repeat(49))),
             ("fn".repeat(323), "fn".repeat(28) + "-Az-r.g"),
             ("fn/spec.size".into(), "fn.spec.size".into()),
             ("a/".repeat(32), "a.".repeat(28) + "-KEa9pg"),
             (
-                "handle_very_long_operator_function_name_for_reconciliation/spec.template.metadata"
-                    .into(),
+                "handle_very_long_operator_function_name_for_reconciliation/spec.template.metadata".into(),
                 "handle_very_long_operator_function_name_for_reconciliati-GUKS.Q".into(),
             ),
         ] {
@@ -336,10 +321,7 @@ mod tests {
                 name.len() <= LONGEST && name.starts_with(is_plain) && name.ends_with(is_plain),
                 "{id:?}: {name}"
             );
-            assert!(
-                name.chars().all(|it| is_plain(it) || "-_.".contains(it)),
-                "{id:?}: {name}"
-            );
+            assert!(name.chars().all(|it| is_plain(it) || "-_.".contains(it)), "{id:?}: {name}");
             assert!(names.insert(name), "{id:?}");
         }
         assert!(!names.contains(MARKER) && !names.contains(LAST_HANDLED));
@@ -383,14 +365,8 @@ mod tests {
             json!({"kind": "ReplicaSet", "metadata": {"ownerReferences": [{"kind": "Deployment"}]}}),
         );
         assert_eq!(annotations.of_handler("xyz", &set), "p/xyz-ofDRS");
-        assert_eq!(
-            annotations.of_essence(&set),
-            "p/last-handled-configuration-ofDRS"
-        );
-        assert_eq!(
-            annotations.of_handler("xyz", &Body::new(json!({"kind": "ReplicaSet"}))),
-            "p/xyz"
-        );
+        assert_eq!(annotations.of_essence(&set), "p/last-handled-configuration-ofDRS");
+        assert_eq!(annotations.of_handler("xyz", &Body::new(json!({"kind": "ReplicaSet"}))), "p/xyz");
     }
 
     #[test]
@@ -402,16 +378,12 @@ mod tests {
             *patch.as_value(),
             json!({"metadata": {"annotations": {"p/kopf-managed": "yes", "p/a": "1"}}})
         );
-        let body =
-            Body::new(json!({"metadata": {"annotations": {"p/kopf-managed": "yes", "p/b": "1"}}}));
+        let body = Body::new(json!({"metadata": {"annotations": {"p/kopf-managed": "yes", "p/b": "1"}}}));
         let mut patch = Patch::new();
         annotations.put("p/a", "1".into(), &body, &mut patch);
         Annotations::remove("p/a", &body, &mut patch);
         Annotations::remove("p/b", &body, &mut patch);
-        assert_eq!(
-            *patch.as_value(),
-            json!({"metadata": {"annotations": {"p/b": null}}})
-        );
+        assert_eq!(*patch.as_value(), json!({"metadata": {"annotations": {"p/b": null}}}));
     }
 
     #[test]

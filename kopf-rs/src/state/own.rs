@@ -22,9 +22,7 @@ impl Persistence {
         let mut lost = Vec::new();
         let mut back = Patch::new();
         let (own, found) = (self.own(wanted), self.own(changed));
-        let places = own
-            .keys()
-            .chain(found.keys().filter(|it| !own.contains_key(*it)));
+        let places = own.keys().chain(found.keys().filter(|it| !own.contains_key(*it)));
         for place in places.filter(|place| own.get(*place) != found.get(*place)) {
             let path: Vec<&str> = place.iter().map(String::as_str).collect();
             back.put(&path, own.get(place).cloned().unwrap_or_default());
@@ -53,10 +51,7 @@ impl Persistence {
             let (last, body) = (Essence::from(json!({})), Body::new(object.clone()));
             let mut stored = Patch::new();
             let store = &self.essence;
-            if store
-                .store(&KnownEssence::Whole(last), &body, &mut stored)
-                .is_ok()
-            {
+            if store.store(&KnownEssence::Whole(last), &body, &mut stored).is_ok() {
                 common(object, stored.as_value(), &mut Vec::new(), &mut own);
             }
         }
@@ -133,11 +128,9 @@ mod tests {
     fn annotations_and_the_finalizer_come_back_and_cannot_be_forged() {
         let wanted = json!({"metadata": {"annotations": {"op.kopf.rs/f": "1", "a": "b"}, "finalizers": ["x", "op.kopf.rs/finalizer"]}});
         let persistence = Persistence::named("op");
-        assert_eq!(
-            kept(&persistence, &wanted, wanted.clone()),
-            (wanted.clone(), vec![])
-        );
-        let changed = json!({"metadata": {"annotations": {"op.kopf.rs/g": "1", "c": "d"}, "finalizers": null}});
+        assert_eq!(kept(&persistence, &wanted, wanted.clone()), (wanted.clone(), vec![]));
+        let changed =
+            json!({"metadata": {"annotations": {"op.kopf.rs/g": "1", "c": "d"}, "finalizers": null}});
         let (found, lost) = kept(&persistence, &wanted, changed);
         assert_eq!(
             found,
@@ -145,28 +138,14 @@ mod tests {
         );
         assert_eq!(
             lost,
-            [
-                "metadata.annotations.op.kopf.rs/f",
-                "metadata.annotations.op.kopf.rs/g",
-                "metadata.finalizers"
-            ]
+            ["metadata.annotations.op.kopf.rs/f", "metadata.annotations.op.kopf.rs/g", "metadata.finalizers"]
         );
-        let (found, _) = kept(
-            &persistence,
-            &wanted,
-            json!({"metadata": {"annotations": null}}),
-        );
-        assert_eq!(
-            found["metadata"]["annotations"],
-            json!({"op.kopf.rs/f": "1"})
-        );
+        let (found, _) = kept(&persistence, &wanted, json!({"metadata": {"annotations": null}}));
+        assert_eq!(found["metadata"]["annotations"], json!({"op.kopf.rs/f": "1"}));
         let free = json!({"metadata": {"finalizers": ["x"]}});
         let (found, lost) = kept(&persistence, &free, wanted);
         assert_eq!(found["metadata"]["finalizers"], json!(["x"]));
-        assert_eq!(
-            lost,
-            ["metadata.annotations.op.kopf.rs/f", "metadata.finalizers"]
-        );
+        assert_eq!(lost, ["metadata.annotations.op.kopf.rs/f", "metadata.finalizers"]);
     }
 
     #[test]
@@ -176,11 +155,7 @@ mod tests {
         let essence = AnnotationsDiffBaseStorage::new("my.org").ignored_field("spec.n");
         let persistence = Persistence::kopf().progress(StatusProgressStorage::default());
         let persistence = persistence.diff_base(essence);
-        let (found, _) = kept(
-            &persistence,
-            &wanted,
-            json!({"spec": {"n": 2}, "status": {"s": 2}}),
-        );
+        let (found, _) = kept(&persistence, &wanted, json!({"spec": {"n": 2}, "status": {"s": 2}}));
         let mut expected = wanted.clone();
         (expected["spec"]["n"], expected["status"]["s"]) = (json!(2), json!(2));
         // A null cannot be restored by a merge, and has no meaning in a record.

@@ -45,13 +45,7 @@ pub(crate) trait ProgressStore: Send + Sync {
     /// Returns the record of handler `id`, if the object has one.
     fn fetch(&self, id: &str, body: &Body) -> Result<Option<Record>, Damaged>;
     /// Writes the record of handler `id` into `patch`.
-    fn store(
-        &self,
-        id: &str,
-        record: &Record,
-        body: &Body,
-        patch: &mut Patch,
-    ) -> Result<(), NotKept>;
+    fn store(&self, id: &str, record: &Record, body: &Body, patch: &mut Patch) -> Result<(), NotKept>;
     /// Removes the record of handler `id` from the object or from `patch`.
     fn purge(&self, id: &str, body: &Body, patch: &mut Patch) -> Result<(), NotKept>;
     /// Returns true if records are restored completely, including their targets. Otherwise memory must hold the records of a cycle.
@@ -121,10 +115,7 @@ pub(crate) const USUAL_DELAY: Duration = Duration::from_secs(60);
 impl Record {
     /// Creates the record of a handler that was just selected.
     pub(crate) fn fresh(purpose: Reason, now: Timestamp) -> Self {
-        Self {
-            purpose: Some(purpose),
-            ..Self::begun(now)
-        }
+        Self { purpose: Some(purpose), ..Self::begun(now) }
     }
     /// Creates the record of a handler whose attempts begin now, for any purpose.
     pub(crate) fn begun(now: Timestamp) -> Self {
@@ -186,55 +177,33 @@ impl Record {
         match (known, &self.target) {
             (_, None) => true,
             (KnownEssence::Whole(essence), _) => self.saw(essence, field),
-            (KnownEssence::Digest(digest), Some(seen)) => {
-                field.is_none() && seen.digest() == *digest
-            }
+            (KnownEssence::Digest(digest), Some(seen)) => field.is_none() && seen.digest() == *digest,
         }
     }
     /// Returns the record as a mark, without its purpose.
     pub(crate) fn as_mark(&self) -> Self {
-        Self {
-            purpose: None,
-            is_owed: false,
-            ..self.clone()
-        }
+        Self { purpose: None, is_owed: false, ..self.clone() }
     }
     /// Returns the record without the fields that Kopf's format lacks.
     pub(crate) fn in_kopfs_fields(&self) -> Self {
-        Self {
-            target: None,
-            wait: None,
-            is_owed: false,
-            ..self.clone()
-        }
+        Self { target: None, wait: None, is_owed: false, ..self.clone() }
     }
     /// Returns a new record of the same handler that keeps only the state that it has seen.
     pub(crate) fn again(&self, purpose: Option<Reason>, now: Timestamp) -> Self {
-        Self {
-            purpose,
-            target: self.target.clone(),
-            subrefs: self.subrefs.clone(),
-            ..Self::begun(now)
-        }
+        Self { purpose, target: self.target.clone(), subrefs: self.subrefs.clone(), ..Self::begun(now) }
     }
     /// Returns the record with its seen state spelled out, unless that equals the `kept` state.
     pub(super) fn spelled(&self, kept: Option<&Essence>) -> Option<Self> {
         let seen = self.target.as_ref()?;
         let is_told_of_it = self.is_mark() || self.is_owed || kept.is_some();
         let target = seen.spelling(kept, is_told_of_it)?;
-        Some(Self {
-            target: Some(target),
-            ..self.clone()
-        })
+        Some(Self { target: Some(target), ..self.clone() })
     }
     /// Returns the record with a shortened message, or `None` if the message is short.
     pub(super) fn in_short(&self) -> Option<Self> {
         const SHORT: usize = 64;
         let message = self.message.as_deref().filter(|it| it.len() > SHORT)?;
-        Some(Self {
-            message: Some(shortened(message, SHORT)),
-            ..self.clone()
-        })
+        Some(Self { message: Some(shortened(message, SHORT)), ..self.clone() })
     }
     /// Returns the record as a JSON object, without fields that have no value. The operator's own fields `target`, `wait` and `owed` are not
     /// part of Kopf's records.
@@ -331,24 +300,12 @@ impl ProgressStore for AnnotatedProgress {
         };
         match Record::from_json(text) {
             Ok(record) => Ok(Some(record)),
-            Err(why) => Err(Damaged {
-                place: format!("annotation {annotation}"),
-                why,
-            }),
+            Err(why) => Err(Damaged { place: format!("annotation {annotation}"), why }),
         }
     }
-    fn store(
-        &self,
-        id: &str,
-        record: &Record,
-        body: &Body,
-        patch: &mut Patch,
-    ) -> Result<(), NotKept> {
+    fn store(&self, id: &str, record: &Record, body: &Body, patch: &mut Patch) -> Result<(), NotKept> {
         let annotation = self.annotations.of_handler(id, body);
-        let stored = Stored {
-            id: is_ambiguous(id).then(|| id.to_owned()),
-            ..record.stored()
-        };
+        let stored = Stored { id: is_ambiguous(id).then(|| id.to_owned()), ..record.stored() };
         let text = serde_json::to_string(&stored).unwrap_or_default();
         self.annotations.put(&annotation, text, body, patch);
         Ok(())
@@ -373,15 +330,11 @@ impl ProgressStore for AnnotatedProgress {
             return Ok(None);
         };
         let known = decode(value.as_str().unwrap_or_default().trim());
-        known.map(Some).map_err(|why| Damaged {
-            place: format!("annotation {annotation}"),
-            why,
-        })
+        known.map(Some).map_err(|why| Damaged { place: format!("annotation {annotation}"), why })
     }
     fn store_target(&self, target: &KnownEssence, body: &Body, patch: &mut Patch) {
         let annotation = self.annotations.of_target(body);
-        self.annotations
-            .put(&annotation, encode(target).0, body, patch);
+        self.annotations.put(&annotation, encode(target).0, body, patch);
     }
     fn purge_target(&self, body: &Body, patch: &mut Patch) {
         Annotations::remove(&self.annotations.of_target(body), body, patch);
@@ -398,11 +351,7 @@ pub(crate) fn shortened(text: &str, longest: usize) -> String {
     let half = longest.saturating_sub(3) / 2;
     let head = (0..=half).rev().find(|at| text.is_char_boundary(*at));
     let tail = (text.len() - half..=text.len()).find(|at| text.is_char_boundary(*at));
-    format!(
-        "{}...{}",
-        &text[..head.unwrap_or(0)],
-        &text[tail.unwrap_or(text.len())..]
-    )
+    format!("{}...{}", &text[..head.unwrap_or(0)], &text[tail.unwrap_or(text.len())..])
 }
 
 /// Rounds to microseconds, so that stored and compared times are equal.
@@ -423,20 +372,14 @@ fn time_from_text(text: &str) -> Result<Timestamp, String> {
     };
     let time = text.parse::<Timestamp>().ok().or_else(naive);
     let time = time.filter(|it| it.to_zoned(TimeZone::UTC).year() >= 1);
-    time.map(micros).ok_or_else(|| {
-        format!("expected a time such as 2026-01-01T00:00:00.000000+00:00, found {text:?}")
-    })
+    time.map(micros)
+        .ok_or_else(|| format!("expected a time such as 2026-01-01T00:00:00.000000+00:00, found {text:?}"))
 }
 
 fn reason(text: &str) -> Option<Reason> {
-    [
-        Reason::Create,
-        Reason::Update,
-        Reason::Delete,
-        Reason::Resume,
-    ]
-    .into_iter()
-    .find(|it| it.as_str() == text)
+    [Reason::Create, Reason::Update, Reason::Delete, Reason::Resume]
+        .into_iter()
+        .find(|it| it.as_str() == text)
 }
 
 #[cfg(test)]
@@ -472,9 +415,7 @@ mod tests {
         let utc = Ok("2026-01-01T00:00:00.000000+00:00".to_owned());
         assert_eq!(read(r#"{"started":"2026-01-01T00:00:00"}"#), utc);
         assert_eq!(
-            read(
-                r#"{"started":"2026-01-01T02:00:00+02:00","stopped":null,"retries":null,"other":1}"#
-            ),
+            read(r#"{"started":"2026-01-01T02:00:00+02:00","stopped":null,"retries":null,"other":1}"#),
             utc
         );
         for text in [
@@ -516,11 +457,7 @@ mod tests {
             let body = carrying(&store, &[(id, 7)]);
             for other in alike {
                 let expected = (other == id).then_some(7);
-                assert_eq!(
-                    retries(&store, other, &body),
-                    expected,
-                    "{other} beside {id}"
-                );
+                assert_eq!(retries(&store, other, &body), expected, "{other} beside {id}");
             }
         }
         let body = carrying(&store, &[("a/b", 1), ("a.b", 2)]);
@@ -556,20 +493,13 @@ mod tests {
             store.purge(id, &body, &mut patch).unwrap();
         }
         apply(&mut object, patch.as_value());
-        assert_eq!(
-            object,
-            json!({"metadata": {"annotations": {"p/kopf-managed": "yes"}}})
-        );
+        assert_eq!(object, json!({"metadata": {"annotations": {"p/kopf-managed": "yes"}}}));
         // A record that is written in the same patch stays.
         let body = Body::new(json!({"metadata": {"annotations": {"p/a.b": KOPFS}}}));
         let mut patch = Patch::new();
         store.store("a/b", &record, &body, &mut patch).unwrap();
         store.purge("a.b", &body, &mut patch).unwrap();
-        assert!(
-            patch
-                .get(&["metadata", "annotations", "p/a.b"])
-                .is_some_and(Value::is_string)
-        );
+        assert!(patch.get(&["metadata", "annotations", "p/a.b"]).is_some_and(Value::is_string));
     }
 
     #[test]
@@ -578,10 +508,7 @@ mod tests {
         let body = |value| Body::new(json!({"metadata": {"annotations": {"p/f": value}}}));
         assert_eq!(store.fetch("g", &body(json!("x"))), Ok(None));
         for value in [json!("x"), json!(7), json!(null)] {
-            assert_eq!(
-                store.fetch("f", &body(value)).unwrap_err().place,
-                "annotation p/f"
-            );
+            assert_eq!(store.fetch("f", &body(value)).unwrap_err().place, "annotation p/f");
         }
         assert!(store.fetch("f", &body(json!(KOPFS))).unwrap().is_some());
     }

@@ -120,36 +120,21 @@ pub(super) struct Guarded<S: ?Sized>(pub(super) Arc<S>);
 
 impl ProgressStore for Guarded<dyn ProgressStorage> {
     fn fetch(&self, id: &str, body: &Body) -> Result<Option<Record>, Damaged> {
-        let found = guarded(|| self.0.fetch(id, body)).map_err(|why| Damaged {
-            place: format!("the stored progress of '{id}'"),
-            why,
-        })?;
+        let found = guarded(|| self.0.fetch(id, body))
+            .map_err(|why| Damaged { place: format!("the stored progress of '{id}'"), why })?;
         // The cycle's target is not stored, so a record's target could not be compared and would only indicate that the object has changed.
-        Ok(found.map(|record| Record {
-            target: None,
-            ..record
-        }))
+        Ok(found.map(|record| Record { target: None, ..record }))
     }
-    fn store(
-        &self,
-        id: &str,
-        record: &Record,
-        body: &Body,
-        patch: &mut Patch,
-    ) -> Result<(), NotKept> {
+    fn store(&self, id: &str, record: &Record, body: &Body, patch: &mut Patch) -> Result<(), NotKept> {
         let mut own = Patch::new();
-        guarded(|| self.0.store(id, record, body, &mut own)).map_err(|why| NotKept {
-            what: format!("the progress of '{id}'"),
-            why,
-        })?;
+        guarded(|| self.0.store(id, record, body, &mut own))
+            .map_err(|why| NotKept { what: format!("the progress of '{id}'"), why })?;
         patch.absorb(own);
         Ok(())
     }
     fn purge(&self, id: &str, body: &Body, patch: &mut Patch) -> Result<(), NotKept> {
-        guarded(|| self.0.purge(id, body, patch)).map_err(|why| NotKept {
-            what: format!("the removal of the progress of '{id}'"),
-            why,
-        })
+        guarded(|| self.0.purge(id, body, patch))
+            .map_err(|why| NotKept { what: format!("the removal of the progress of '{id}'"), why })
     }
     fn keeps_targets(&self) -> bool {
         false
@@ -164,20 +149,14 @@ impl ProgressStore for Guarded<dyn ProgressStorage> {
 
 impl EssenceStore for Guarded<dyn DiffBaseStorage> {
     fn fetch(&self, body: &Body) -> Result<Option<KnownEssence>, Damaged> {
-        let damaged = |why| Damaged {
-            place: "the last-handled configuration".to_owned(),
-            why,
-        };
+        let damaged = |why| Damaged { place: "the last-handled configuration".to_owned(), why };
         match guarded(|| self.0.fetch(body)).map_err(damaged)? {
             Some(essence) if !essence.is_object() => Err(damaged("expected a JSON object".into())),
             essence => Ok(essence.map(|it| KnownEssence::Whole(Essence::from(it)))),
         }
     }
     fn store(&self, last: &KnownEssence, body: &Body, patch: &mut Patch) -> Result<Kept, NotKept> {
-        let not_kept = |why| NotKept {
-            what: "the last-handled configuration".to_owned(),
-            why,
-        };
+        let not_kept = |why| NotKept { what: "the last-handled configuration".to_owned(), why };
         let KnownEssence::Whole(essence) = last else {
             return Err(not_kept("only its digest is known".to_owned()));
         };
@@ -265,10 +244,7 @@ mod tests {
         let progress = Guarded::<dyn ProgressStorage>(Arc::new(Bad));
         let (body, mut patch) = (Body::new(json!({})), Patch::new());
         let fetched = progress.fetch("f", &body).unwrap_err();
-        assert_eq!(
-            fetched.to_string(),
-            "the stored progress of 'f' cannot be read (no connection)"
-        );
+        assert_eq!(fetched.to_string(), "the stored progress of 'f' cannot be read (no connection)");
         let record = Record::from_json(r#"{"started":"2026-01-01T00:00:00Z"}"#).unwrap();
         let stored = progress.store("f", &record, &body, &mut patch).unwrap_err();
         assert_eq!(

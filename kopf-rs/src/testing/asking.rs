@@ -42,12 +42,7 @@ pub(super) async fn ask(
 }
 
 /// Sends a request and returns the response; panics on an error.
-pub(super) async fn must(
-    server: &ApiServer,
-    method: &str,
-    path: &str,
-    body: Option<&Value>,
-) -> Value {
+pub(super) async fn must(server: &ApiServer, method: &str, path: &str, body: Option<&Value>) -> Value {
     let answer = ask(server, method, path, body).await;
     answer.unwrap_or_else(|refused| {
         let sent = body.map(|it| format!("\n{it:#}")).unwrap_or_default();
@@ -61,17 +56,8 @@ pub(super) async fn watch(server: &ApiServer, path: &str) -> Option<ApiBody> {
     (code < 400).then_some(answer)
 }
 
-async fn send(
-    server: &ApiServer,
-    method: &str,
-    path: &str,
-    body: Option<&Value>,
-) -> (u16, ApiBody) {
-    let content = if method == "PATCH" {
-        "application/merge-patch+json"
-    } else {
-        "application/json"
-    };
+async fn send(server: &ApiServer, method: &str, path: &str, body: Option<&Value>) -> (u16, ApiBody) {
+    let content = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
     let bytes = body.map(ToString::to_string).unwrap_or_default();
     let request = http::Request::builder()
         .method(method)

@@ -20,10 +20,7 @@ impl Calls {
     /// Creates an empty list. Waits use the patience of `lines`, and failures show these lines.
     #[must_use]
     pub fn new(lines: &Lines) -> Self {
-        Self {
-            made: Arc::new(watch::Sender::new(Vec::new())),
-            lines: lines.clone(),
-        }
+        Self { made: Arc::new(watch::Sender::new(Vec::new())), lines: lines.clone() }
     }
 
     /// Records a call.

@@ -53,10 +53,7 @@ impl TestCluster {
     /// # Panics
     /// Panics outside of a tokio runtime.
     #[must_use]
-    #[expect(
-        clippy::new_without_default,
-        reason = "it needs a runtime, and begins to keep log lines"
-    )]
+    #[expect(clippy::new_without_default, reason = "it needs a runtime, and begins to keep log lines")]
     pub fn new() -> Self {
         Self {
             shared: Arc::new(Shared {
@@ -85,18 +82,10 @@ impl TestCluster {
     /// Panics if the server rejects the name.
     pub async fn in_namespace(&self, namespace: &str) -> Self {
         let object = json!({"metadata": {"name": namespace}});
-        let made = asking::ask(
-            &self.shared.server,
-            "POST",
-            "/api/v1/namespaces",
-            Some(&object),
-        );
+        let made = asking::ask(&self.shared.server, "POST", "/api/v1/namespaces", Some(&object));
         match made.await {
             Err(refused) if refused.code != 409 => panic!("namespace {namespace}: {refused}"),
-            _ => Self {
-                namespace: namespace.to_owned(),
-                ..self.clone()
-            },
+            _ => Self { namespace: namespace.to_owned(), ..self.clone() },
         }
     }
 
@@ -104,10 +93,7 @@ impl TestCluster {
     /// wait also ends after an hour of virtual time.
     #[must_use]
     pub fn patience(&self, patience: Duration) -> Self {
-        Self {
-            lines: self.lines.with_patience(patience),
-            ..self.clone()
-        }
+        Self { lines: self.lines.with_patience(patience), ..self.clone() }
     }
 
     /// Returns an administrator's client, for handlers, and for requests that have no method here.
@@ -165,8 +151,7 @@ impl TestCluster {
     /// # Panics
     /// Panics if the text is neither YAML nor JSON, or if the server rejects an object.
     pub async fn apply(&self, text: &str) -> Vec<Value> {
-        let documents =
-            yaml::parse(text).unwrap_or_else(|error| panic!("not YAML: {error}\n{text}"));
+        let documents = yaml::parse(text).unwrap_or_else(|error| panic!("not YAML: {error}\n{text}"));
         let mut stored = Vec::new();
         for object in documents.into_iter().filter(|it| !it.is_null()) {
             stored.push(self.apply_one(object).await);
@@ -194,10 +179,8 @@ impl TestCluster {
         let is_established =
             |condition: &Value| condition["type"] == "Established" && condition["status"] == "True";
         let conditions = |crd: &Value| crd["status"]["conditions"].as_array().cloned();
-        self.until(definitions, name, |crd| {
-            conditions(crd).is_some_and(|all| all.iter().any(is_established))
-        })
-        .await
+        self.until(definitions, name, |crd| conditions(crd).is_some_and(|all| all.iter().any(is_established)))
+            .await
     }
 
     /// Creates an object.
@@ -270,12 +253,7 @@ impl TestCluster {
         let asked_at = Location::caller();
         async move {
             let collection = self.collection(resource).await;
-            let awaited = Awaited {
-                collection: &collection,
-                name,
-                asked_at,
-                lines: &self.lines,
-            };
+            let awaited = Awaited { collection: &collection, name, asked_at, lines: &self.lines };
             until(&self.shared.server, &awaited, condition).await
         }
     }
@@ -325,12 +303,7 @@ impl TestCluster {
         command
     }
 
-    async fn ask(
-        &self,
-        method: &str,
-        path: &str,
-        body: Option<&Value>,
-    ) -> Result<Value, asking::Refused> {
+    async fn ask(&self, method: &str, path: &str, body: Option<&Value>) -> Result<Value, asking::Refused> {
         asking::ask(&self.shared.server, method, path, body).await
     }
 
@@ -371,9 +344,7 @@ impl TestCluster {
         let found = served.iter().find(|it| is_meant(it)).cloned();
         *self.known() = served;
         found.unwrap_or_else(|| {
-            panic!(
-                "the cluster serves no {word}: is its definition applied, and the apiVersion right?"
-            )
+            panic!("the cluster serves no {word}: is its definition applied, and the apiVersion right?")
         })
     }
 

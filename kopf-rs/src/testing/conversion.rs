@@ -52,9 +52,7 @@ pub fn converted(registry: &Registry, object: Value, version: &str) -> Value {
             let plural = format!("{}s.", object["kind"].as_str().unwrap_or_default());
             let is_it = |it: &&&ConvertedKind| it.name.starts_with(&plural.to_lowercase());
             let found = kinds.iter().find(is_it);
-            found.unwrap_or_else(|| {
-                panic!("none of several converted kinds has the plural {plural}")
-            })
+            found.unwrap_or_else(|| panic!("none of several converted kinds has the plural {plural}"))
         }
     };
     let desired = format!("{group}/{version}");
@@ -162,10 +160,7 @@ impl<'a> Version<'a> {
         let versions = definition["spec"]["versions"].as_array();
         let mut versions = versions.into_iter().flatten();
         let version = versions.find(|it| it["name"] == name);
-        Self {
-            name,
-            schema: version.map_or(&Value::Null, |it| &it["schema"]["openAPIV3Schema"]),
-        }
+        Self { name, schema: version.map_or(&Value::Null, |it| &it["schema"]["openAPIV3Schema"]) }
     }
 }
 
@@ -240,8 +235,7 @@ impl Journey<'_> {
             return edited;
         };
         let member = dice.below(spec.len());
-        if let (Some((name, value)), Some(target)) =
-            (spec.iter().nth(member), edited["spec"].as_object_mut())
+        if let (Some((name, value)), Some(target)) = (spec.iter().nth(member), edited["spec"].as_object_mut())
         {
             target.insert(name.clone(), value.clone());
         }

@@ -79,8 +79,7 @@ mod tests {
     async fn an_api_server_takes_a_text_of_each_format() {
         let fields = FORMATS.map(|it| (it.to_owned(), json!({"type": "string", "format": it})));
         let required = json!(FORMATS);
-        let spec =
-            json!({"type": "object", "required": required, "properties": Map::from_iter(fields)});
+        let spec = json!({"type": "object", "required": required, "properties": Map::from_iter(fields)});
         let definition = json!({
             "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "things.example.com"},
             "spec": {

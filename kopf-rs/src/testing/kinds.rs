@@ -79,11 +79,7 @@ pub(super) fn roots(groups: &Value) -> Vec<String> {
 
 /// Returns the root path of an `apiVersion`.
 fn root_of(api_version: &str) -> String {
-    let base = if api_version.contains('/') {
-        "/apis"
-    } else {
-        "/api"
-    };
+    let base = if api_version.contains('/') { "/apis" } else { "/api" };
     format!("{base}/{api_version}")
 }
 
@@ -104,17 +100,10 @@ mod tests {
             {"name": "myapps/status", "kind": "MyApp", "namespaced": true},
         ]});
         let found = listed("/apis/demo.example.com/v1", &list);
-        let [apps] = found.as_slice() else {
-            panic!("{found:?}")
-        };
+        let [apps] = found.as_slice() else { panic!("{found:?}") };
         let path = "/apis/demo.example.com/v1/namespaces/ns/myapps";
         assert_eq!(apps.collection("ns"), path);
-        for word in [
-            "myapps",
-            "MyApp",
-            "myapps.demo.example.com",
-            "MyApp.demo.example.com",
-        ] {
+        for word in ["myapps", "MyApp", "myapps.demo.example.com", "MyApp.demo.example.com"] {
             assert!(apps.is_meant_by(word), "{word}");
         }
         for word in ["myapp", "myapps.example.com", "pods"] {

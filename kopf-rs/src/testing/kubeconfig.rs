@@ -28,10 +28,7 @@ impl Kubeconfig {
         if let Err(error) = write_private(&path, &listening.kubeconfig()) {
             panic!("{}: {error}", path.display());
         }
-        Self {
-            path,
-            _listening: listening,
-        }
+        Self { path, _listening: listening }
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -55,10 +52,7 @@ mod tests {
     #[tokio::test]
     async fn nobody_else_reads_the_file() {
         let kubeconfig = Kubeconfig::of(&ApiServer::new()).await;
-        let mode = fs::metadata(kubeconfig.path())
-            .unwrap()
-            .permissions()
-            .mode();
+        let mode = fs::metadata(kubeconfig.path()).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
     }
 }

@@ -51,19 +51,13 @@ impl Lines {
             ended: watch::Sender::new(false),
             operators: watch::Sender::default(),
         };
-        Self {
-            shared: Arc::new(shared),
-            patience,
-        }
+        Self { shared: Arc::new(shared), patience }
     }
 
     /// Returns the same lines with another time limit for waits.
     #[must_use]
     pub fn with_patience(&self, patience: Duration) -> Self {
-        Self {
-            shared: Arc::clone(&self.shared),
-            patience,
-        }
+        Self { shared: Arc::clone(&self.shared), patience }
     }
 
     pub(super) fn of(shared: Arc<Shared>, patience: Duration) -> Self {
@@ -194,9 +188,7 @@ impl RunningOperator {
     /// Records the error with which the operator ended.
     pub(super) fn failed(&self, error: String) {
         let failure = (self.number, error);
-        self.shared
-            .operators
-            .send_modify(|it| it.failed.push(failure));
+        self.shared.operators.send_modify(|it| it.failed.push(failure));
     }
 }
 
@@ -256,10 +248,7 @@ mod tests {
             if ended {
                 lines.end();
             }
-            let wait =
-                tokio::spawn(
-                    async move { lines.until("with hello", |line| line == "hello").await },
-                );
+            let wait = tokio::spawn(async move { lines.until("with hello", |line| line == "hello").await });
             let panic = wait.await.unwrap_err().into_panic();
             let text = panic.downcast_ref::<String>().unwrap();
             let expected = format!("no line with hello: {why}; lines:\nsomething else");

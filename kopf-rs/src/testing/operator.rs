@@ -34,12 +34,7 @@ impl TestOperator {
             }
             ended
         };
-        Self {
-            stop: Some(stop),
-            task: tokio::spawn(running),
-            lines,
-            number,
-        }
+        Self { stop: Some(stop), task: tokio::spawn(running), lines, number }
     }
 
     /// Stops the operator as SIGTERM does, and waits for its end.

@@ -53,11 +53,7 @@ impl Program {
         #[cfg(unix)]
         let mut guard = guard::Guard::start();
         let mut command = tokio::process::Command::from(command);
-        command
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .kill_on_drop(true);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
         #[cfg(unix)]
         command.process_group(0);
         let spawned = command.spawn();
@@ -101,9 +97,7 @@ impl Program {
     /// # Panics
     /// Panics if the program has exited, or if the system is not Unix.
     pub async fn signals(&self, names: &[&str]) {
-        let Some(pid) = self.child.id() else {
-            panic!("{} is gone\n{}", self.title, self.lines.shown())
-        };
+        let Some(pid) = self.child.id() else { panic!("{} is gone\n{}", self.title, self.lines.shown()) };
         let each = "pid=$0; for name; do kill -s \"$name\" \"$pid\" || exit; done";
         let mut kill = tokio::process::Command::new("sh");
         kill.args(["-c", each, &pid.to_string()]).args(names);
@@ -119,11 +113,7 @@ impl Program {
         let ended = within(self.lines.patience(), self.child.wait()).await;
         let Some(ended) = ended else {
             let patience = self.lines.patience();
-            panic!(
-                "{} still runs after {patience:?}\n{}",
-                self.title,
-                self.lines.shown()
-            );
+            panic!("{} still runs after {patience:?}\n{}", self.title, self.lines.shown());
         };
         ended.unwrap_or_else(|error| panic!("{}: {error}", self.title))
     }
@@ -144,11 +134,7 @@ async fn copy(stream: Option<impl AsyncRead + Unpin>, lines: &Lines) {
     let mut line = Vec::new();
     // Reads bytes, since the output may not be valid UTF-8. Reads to the end, since closing the pipe early would
     // break the program's writes.
-    while reader
-        .read_until(b'\n', &mut line)
-        .await
-        .is_ok_and(|read| read > 0)
-    {
+    while reader.read_until(b'\n', &mut line).await.is_ok_and(|read| read > 0) {
         let whole = line.strip_suffix(b"\n").unwrap_or(&line);
         let whole = whole.strip_suffix(b"\r").unwrap_or(whole);
         lines.push(String::from_utf8_lossy(whole));
@@ -164,8 +150,7 @@ mod guard {
     use std::os::unix::process::CommandExt as _;
     use std::process::{Child, Command, Stdio};
 
-    const SCRIPT: &str =
-        r#"read -r pid; while read -r _; do :; done; kill -s KILL -- "-$pid" 2>/dev/null"#;
+    const SCRIPT: &str = r#"read -r pid; while read -r _; do :; done; kill -s KILL -- "-$pid" 2>/dev/null"#;
 
     #[derive(Debug)]
     pub(super) struct Guard(Option<Child>);
@@ -217,14 +202,8 @@ mod tests {
     #[tokio::test]
     async fn lines_of_both_streams_and_the_exit_code() {
         let mut program = shell("echo out; echo err >&2; exit 3");
-        program
-            .lines()
-            .until("from stdout", |line| line == "out")
-            .await;
-        program
-            .lines()
-            .until("from stderr", |line| line == "err")
-            .await;
+        program.lines().until("from stdout", |line| line == "out").await;
+        program.lines().until("from stderr", |line| line == "err").await;
         assert_eq!(program.ended().await.code(), Some(3));
     }
 
@@ -240,14 +219,10 @@ mod tests {
 
     #[tokio::test]
     async fn a_signal_reaches_the_program() {
-        let mut program =
-            shell("trap 'echo terminated; exit 7' TERM; tail -f /dev/null & echo ready; wait");
+        let mut program = shell("trap 'echo terminated; exit 7' TERM; tail -f /dev/null & echo ready; wait");
         program.lines().until("ready", |line| line == "ready").await;
         program.signal("TERM").await;
-        program
-            .lines()
-            .until("from the trap", |line| line == "terminated")
-            .await;
+        program.lines().until("from the trap", |line| line == "terminated").await;
         assert_eq!(program.ended().await.code(), Some(7));
     }
 

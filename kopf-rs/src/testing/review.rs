@@ -106,45 +106,27 @@ pub fn review(object: Value) -> TestReview {
 impl TestReview {
     /// The request creates the object.
     pub fn create(self) -> Self {
-        Self {
-            operation: Operation::Create,
-            old: None,
-            ..self
-        }
+        Self { operation: Operation::Create, old: None, ..self }
     }
 
     /// The request updates the object from the state `old`.
     pub fn update(self, old: Value) -> Self {
-        Self {
-            operation: Operation::Update,
-            old: Some(old),
-            ..self
-        }
+        Self { operation: Operation::Update, old: Some(old), ..self }
     }
 
     /// The request deletes the object.
     pub fn delete(self) -> Self {
-        Self {
-            operation: Operation::Delete,
-            old: None,
-            ..self
-        }
+        Self { operation: Operation::Delete, old: None, ..self }
     }
 
     /// The request addresses a subresource, such as `status`.
     pub fn subresource(self, name: impl Into<String>) -> Self {
-        Self {
-            subresource: Some(name.into()),
-            ..self
-        }
+        Self { subresource: Some(name.into()), ..self }
     }
 
     /// Sets the plural name of the resource. Default: the kind in lower case with an `s` appended.
     pub fn plural(self, plural: impl Into<String>) -> Self {
-        Self {
-            plural: plural.into(),
-            ..self
-        }
+        Self { plural: plural.into(), ..self }
     }
 
     /// Sets the user who sends the request, with the user's groups.
@@ -155,18 +137,12 @@ impl TestReview {
     ) -> Self {
         let groups: Vec<String> = groups.into_iter().map(Into::into).collect();
         let name: String = name.into();
-        Self {
-            userinfo: json!({"username": name, "groups": groups}),
-            ..self
-        }
+        Self { userinfo: json!({"username": name, "groups": groups}), ..self }
     }
 
     /// Makes the request a dry run.
     pub fn dry_run(self) -> Self {
-        Self {
-            is_dry_run: true,
-            ..self
-        }
+        Self { is_dry_run: true, ..self }
     }
 
     /// Sends the request to the admission handlers of a registry, or of an operator with the values that they
@@ -194,10 +170,7 @@ impl TestReview {
                     return *denied;
                 }
                 let after = &self.object;
-                assert_eq!(
-                    before, *after,
-                    "the handler at {path} changes what it has changed already"
-                );
+                assert_eq!(before, *after, "the handler at {path} changes what it has changed already");
             }
         }
         for (kind, path) in &reviews.paths {
@@ -226,10 +199,7 @@ impl TestReview {
     ) -> Result<bool, Box<Reviewed>> {
         let body = self.body().to_string();
         let connection = ConnectionFacts::default();
-        let reply = reviews
-            .reviewer
-            .review(path, body.as_bytes(), connection, DEADLINE)
-            .await;
+        let reply = reviews.reviewer.review(path, body.as_bytes(), connection, DEADLINE).await;
         let answer: Value = serde_json::from_slice(&reply.body).unwrap_or_default();
         if reply.status == 503 {
             // The handlers are for other resources; an API server would not call them.
@@ -248,9 +218,8 @@ impl TestReview {
         }
         let encoded = response["patch"].as_str().map(|it| STANDARD.decode(it));
         let document = encoded.and_then(Result::ok);
-        let document: Value = document.map_or(Value::Null, |it| {
-            serde_json::from_slice(&it).unwrap_or_default()
-        });
+        let document: Value =
+            document.map_or(Value::Null, |it| serde_json::from_slice(&it).unwrap_or_default());
         let operations = document.as_array().into_iter().flatten();
         let mut is_changed = false;
         for operation in operations {
@@ -372,10 +341,7 @@ mod tests {
             );
         let reviewed = review(object(1)).by(registry).await;
         assert!(reviewed.is_allowed, "{reviewed:?}");
-        assert_eq!(
-            reviewed.object["spec"],
-            json!({"size": 1, "labelled": true})
-        );
+        assert_eq!(reviewed.object["spec"], json!({"size": 1, "labelled": true}));
         assert_eq!(reviewed.warnings, [r#"{"labelled":true,"size":1}"#]);
     }
 
@@ -401,9 +367,6 @@ mod tests {
         let deletion = review(object(1)).delete().dry_run();
         let reviewed = deletion.by(registry).await;
         assert_eq!((reviewed.is_allowed, reviewed.code), (false, 500));
-        assert!(
-            reviewed.message.contains("'v' has panicked"),
-            "{reviewed:?}"
-        );
+        assert!(reviewed.message.contains("'v' has panicked"), "{reviewed:?}");
     }
 }

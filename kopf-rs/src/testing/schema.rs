@@ -11,17 +11,8 @@ const ANY: &str = "x-kubernetes-preserve-unknown-fields";
 const EMBEDDED: &str = "x-kubernetes-embedded-resource";
 
 /// Texts that reveal careless parsing.
-const TEXTS: [&str; 9] = [
-    "a",
-    "b,c",
-    " d",
-    "e:1",
-    "ä€",
-    "\"",
-    "0",
-    "f\ng",
-    "a longer text, with = and / in it",
-];
+const TEXTS: [&str; 9] =
+    ["a", "b,c", " d", "e:1", "ä€", "\"", "0", "f\ng", "a longer text, with = and / in it"];
 
 /// Returns the object with defaults filled in and unknown fields pruned.
 pub(super) fn shaped(schema: &Value, mut object: Value) -> Value {
@@ -33,11 +24,8 @@ fn shape(schema: &Value, value: &mut Value, is_whole: bool) {
     match value {
         Value::Object(members) => {
             let properties = schema["properties"].as_object();
-            let identity: &[&str] = if is_whole || schema[EMBEDDED] == true {
-                &["apiVersion", "kind", "metadata"]
-            } else {
-                &[]
-            };
+            let identity: &[&str] =
+                if is_whole || schema[EMBEDDED] == true { &["apiVersion", "kind", "metadata"] } else { &[] };
             for (name, schema) in properties.into_iter().flatten() {
                 let default = schema.get("default").filter(|it| !it.is_null());
                 let is_missing = match members.get(name) {
@@ -48,9 +36,7 @@ fn shape(schema: &Value, value: &mut Value, is_whole: bool) {
                     members.insert(name.clone(), default.clone());
                 }
             }
-            let others = schema
-                .get("additionalProperties")
-                .filter(|it| it.is_object());
+            let others = schema.get("additionalProperties").filter(|it| it.is_object());
             let takes_all = schema[ANY] == true || schema["additionalProperties"] == true;
             members.retain(|name, value| {
                 let is_identity = identity.contains(&name.as_str());
@@ -80,11 +66,7 @@ pub(super) fn random(schema: &Value, dice: &mut Random) -> Value {
         return Value::Null;
     }
     if schema["x-kubernetes-int-or-string"] == true {
-        return if dice.chance(2) {
-            json!(dice.below(100))
-        } else {
-            json!("50%")
-        };
+        return if dice.chance(2) { json!(dice.below(100)) } else { json!("50%") };
     }
     match schema["type"].as_str() {
         Some("object") => object(schema, dice),
@@ -111,10 +93,7 @@ fn object(schema: &Value, dice: &mut Random) -> Value {
             members.insert(name.clone(), random(schema, dice));
         }
     }
-    if let Some(others) = schema
-        .get("additionalProperties")
-        .filter(|it| it.is_object())
-    {
+    if let Some(others) = schema.get("additionalProperties").filter(|it| it.is_object()) {
         for number in 0..dice.below(4) {
             members.insert(format!("key{number}"), random(others, dice));
         }
@@ -125,11 +104,8 @@ fn object(schema: &Value, dice: &mut Random) -> Value {
         }
     }
     if schema[EMBEDDED] == true {
-        let identity = [
-            ("apiVersion", json!("v1")),
-            ("kind", json!("Pod")),
-            ("metadata", json!({"name": "x"})),
-        ];
+        let identity =
+            [("apiVersion", json!("v1")), ("kind", json!("Pod")), ("metadata", json!({"name": "x"}))];
         members.extend(identity.map(|(name, value)| (name.to_owned(), value)));
     }
     members.into()
@@ -216,12 +192,9 @@ fn anything(dice: &mut Random, depth: usize) -> Value {
         1 => dice.chance(2).into(),
         2 => dice.below(100).into(),
         3 => (*dice.one_of(&TEXTS).unwrap_or(&"a")).into(),
-        4 => (0..dice.below(3))
-            .map(|_| anything(dice, depth + 1))
-            .collect(),
+        4 => (0..dice.below(3)).map(|_| anything(dice, depth + 1)).collect(),
         _ => {
-            let members =
-                (0..dice.below(3)).map(|it| (format!("m{it}"), anything(dice, depth + 1)));
+            let members = (0..dice.below(3)).map(|it| (format!("m{it}"), anything(dice, depth + 1)));
             Value::Object(members.collect())
         }
     }

@@ -23,9 +23,7 @@ fn registry() -> Registry {
         tracing::info!("waited long enough");
         Ok(())
     });
-    Registry::new()
-        .on_create("configmaps", label)
-        .on_create("configmaps", wait)
+    Registry::new().on_create("configmaps", label).on_create("configmaps", wait)
 }
 
 fn operator() -> Operator {
@@ -58,19 +56,14 @@ async fn an_operator_handles_an_object_in_virtual_time() {
 async fn lines_of_other_tests_are_not_seen() {
     let cluster = TestCluster::new();
     let elsewhere = std::thread::spawn(|| {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let other = TestCluster::new();
             tracing::info!("of another runtime");
             other.line("of another runtime").await;
         });
     });
-    tokio::task::spawn_blocking(|| tracing::info!("of this one"))
-        .await
-        .unwrap();
+    tokio::task::spawn_blocking(|| tracing::info!("of this one")).await.unwrap();
     elsewhere.join().unwrap();
     cluster.line("of this one").await;
     assert_eq!(cluster.lines().count(|line| line.contains("another")), 0);
@@ -82,9 +75,7 @@ async fn faults_concern_operators_and_not_the_test() {
     let conflicts = cluster.fault(Fault::answer(409).on(Verb::Patch).times(2));
     let silence = cluster.fault(Fault::stall());
     cluster.create(map("x")).await;
-    cluster
-        .patch("configmaps", "x", json!({"data": {"a": "b"}}))
-        .await;
+    cluster.patch("configmaps", "x", json!({"data": {"a": "b"}})).await;
     assert_eq!(conflicts.hits(), 0);
     let operator = cluster.start(operator());
     cluster.line("'label' succeeded").await;
@@ -101,17 +92,12 @@ async fn a_failure_shows_the_place_the_object_and_the_lines() {
         let cluster = TestCluster::new().patience(Duration::from_secs(5));
         cluster.create(map("x")).await;
         tracing::warn!("this was logged");
-        cluster
-            .until("configmaps", "x", |map| map["data"]["a"] == "b")
-            .await;
+        cluster.until("configmaps", "x", |map| map["data"]["a"] == "b").await;
     });
     let said = said.await;
-    for part in [
-        "testing/tests.rs:",
-        "configmaps/x is not as awaited after 5s",
-        "\"name\": \"x\"",
-        "this was logged",
-    ] {
+    for part in
+        ["testing/tests.rs:", "configmaps/x is not as awaited after 5s", "\"name\": \"x\"", "this was logged"]
+    {
         assert!(said.contains(part), "{part}: {said}");
     }
 }
@@ -153,10 +139,7 @@ async fn a_wait_for_an_operator_that_cannot_start_ends_at_once() {
     let said = said.await;
     let expected = "the operator has ended: there are admission handlers";
     assert!(said.contains(expected), "{said}");
-    assert!(
-        begun.elapsed() < Duration::from_secs(30),
-        "nothing was waited for"
-    );
+    assert!(begun.elapsed() < Duration::from_secs(30), "nothing was waited for");
     // A failed operator does not affect waits while others run.
     let cluster = TestCluster::new();
     let failed = cluster.start(unreachable());
@@ -172,11 +155,7 @@ async fn programs_reach_the_cluster_over_tls() {
     let command = cluster.command("sh").await;
     let file = command.get_envs().find(|(name, _)| *name == "KUBECONFIG");
     let file = file.and_then(|(_, file)| file).unwrap().to_owned();
-    assert!(
-        std::fs::read_to_string(&file)
-            .unwrap()
-            .contains("https://127.0.0.1")
-    );
+    assert!(std::fs::read_to_string(&file).unwrap().contains("https://127.0.0.1"));
     drop(cluster);
     assert!(!std::path::Path::new(&file).exists());
 }

@@ -49,9 +49,7 @@ impl Awaited<'_> {
         condition: &impl Fn(&Value) -> bool,
         last: &mut Value,
     ) -> bool {
-        let Self {
-            collection, name, ..
-        } = self;
+        let Self { collection, name, .. } = self;
         let only = format!("fieldSelector=metadata.name%3D{name}");
         let mut page = must(server, "GET", &format!("{collection}?{only}"), None).await;
         *last = first_item(&mut page);
@@ -80,12 +78,7 @@ impl Awaited<'_> {
     }
 
     fn fail(&self, last: &Value) -> ! {
-        let Self {
-            collection,
-            name,
-            asked_at,
-            lines,
-        } = self;
+        let Self { collection, name, asked_at, lines } = self;
         let shown = match last {
             Value::Null => "there is no such object".to_owned(),
             object => format!("{object:#}"),

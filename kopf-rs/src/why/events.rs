@@ -22,25 +22,15 @@ fn last_seen(event: &Value) -> &str {
         &event["eventTime"],
         &event["metadata"]["creationTimestamp"],
     ];
-    times
-        .into_iter()
-        .find_map(Value::as_str)
-        .unwrap_or_default()
+    times.into_iter().find_map(Value::as_str).unwrap_or_default()
 }
 
 fn line(at: &str, event: &Value) -> String {
     let text = |key: &str| event[key].as_str().unwrap_or_default();
     let counts = [&event["series"]["count"], &event["deprecatedCount"]];
     let count = counts.into_iter().find_map(Value::as_i64).unwrap_or(1);
-    let times = if count > 1 {
-        format!(", {count} times")
-    } else {
-        String::new()
-    };
-    let by = [
-        event["reportingController"].as_str(),
-        event["deprecatedSource"]["component"].as_str(),
-    ];
+    let times = if count > 1 { format!(", {count} times") } else { String::new() };
+    let by = [event["reportingController"].as_str(), event["deprecatedSource"]["component"].as_str()];
     let by = by.into_iter().flatten().find(|it| !it.is_empty());
     let by = by.map(|it| format!(" by {it}")).unwrap_or_default();
     let (kind, reason, note) = (text("type"), text("reason"), text("note"));

@@ -66,9 +66,7 @@ impl Exclusion {
             seen: match seen {
                 None => "no value".to_owned(),
                 // The annotations of a Secret may contain its values, too.
-                Some(_) if is_secret => {
-                    "a value, which is not shown since it is a Secret's".to_owned()
-                }
+                Some(_) if is_secret => "a value, which is not shown since it is a Secret's".to_owned(),
                 Some(seen) => seen.to_string(),
             },
         }
@@ -77,11 +75,7 @@ impl Exclusion {
 
 impl fmt::Display for Exclusion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            criterion,
-            wanted,
-            seen,
-        } = self;
+        let Self { criterion, wanted, seen } = self;
         write!(f, "{criterion}: wanted {wanted}, seen {seen}")
     }
 }

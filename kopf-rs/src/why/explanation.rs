@@ -104,10 +104,7 @@ impl fmt::Display for Explanation {
         if let Some(wakes) = &self.wakes {
             writeln!(f, "  What wakes it: {wakes}.")?;
         }
-        for HandlerLine {
-            id, state, because, ..
-        } in &self.handlers
-        {
+        for HandlerLine { id, state, because, .. } in &self.handlers {
             writeln!(f, "  {id}: {state}; {because}.")?;
         }
         if let Some(changed) = &self.changed {

@@ -46,26 +46,15 @@ struct Verdict {
 }
 
 fn verdict(word: &'static str, summary: impl Into<String>, wakes: Option<String>) -> Verdict {
-    Verdict {
-        word,
-        summary: summary.into(),
-        wakes,
-    }
+    Verdict { word, summary: summary.into(), wakes }
 }
 
 /// Reaches a verdict.
 pub(crate) fn judge(evidence: &Evidence<'_>) -> Explanation {
     let found = find(evidence);
     let handlers = evidence.explained.handlers.iter();
-    let mut lines: Vec<_> = handlers
-        .map(|it| line(evidence, it, evidence.body))
-        .collect();
-    lines.extend(
-        evidence
-            .handlers
-            .iter()
-            .filter_map(|it| others(it, evidence.body)),
-    );
+    let mut lines: Vec<_> = handlers.map(|it| line(evidence, it, evidence.body)).collect();
+    lines.extend(evidence.handlers.iter().filter_map(|it| others(it, evidence.body)));
     Explanation {
         object: name_of(evidence),
         verdict: found.word,
@@ -80,13 +69,7 @@ pub(crate) fn judge(evidence: &Evidence<'_>) -> Explanation {
 
 /// Explains why the object could not be examined.
 pub(crate) fn unknown(object: String, word: &'static str, summary: String) -> Explanation {
-    Explanation {
-        object,
-        verdict: word,
-        summary,
-        is_failure: true,
-        ..Explanation::default()
-    }
+    Explanation { object, verdict: word, summary, is_failure: true, ..Explanation::default() }
 }
 
 fn name_of(evidence: &Evidence<'_>) -> String {
@@ -138,8 +121,7 @@ fn find(evidence: &Evidence<'_>) -> Verdict {
         return unchanged(evidence);
     }
     if explained.handlers.is_empty() {
-        let summary =
-            "only daemons, timers, reconcile functions or handlers of events are for its kind";
+        let summary = "only daemons, timers, reconcile functions or handlers of events are for its kind";
         return verdict("watched", summary, None);
     }
     let summary = "the filters of all handlers of changes keep it away";
@@ -152,9 +134,8 @@ fn unchanged(evidence: &Evidence<'_>) -> Verdict {
         let record = it.record.as_ref();
         record.is_some_and(|record| record.failure)
     });
-    let wakes = Some(
-        "a change of what counts: not of its status, nor of what operators keep on it".to_owned(),
-    );
+    let wakes =
+        Some("a change of what counts: not of its status, nor of what operators keep on it".to_owned());
     if let Some(failed) = failed {
         let id = &failed.handler.id;
         return verdict("failed", format!("{id} has failed for good"), wakes);
@@ -175,14 +156,8 @@ fn first_waiting(evidence: &Evidence<'_>) -> Option<Verdict> {
     let waiting = waiting.filter(|(_, record, due)| !record.is_final() && *due > evidence.now);
     let (id, record, due) = waiting.min_by_key(|(_, _, due)| *due)?;
     let seconds = due.duration_since(evidence.now).as_secs();
-    let error = record
-        .message
-        .as_deref()
-        .unwrap_or("an error without words");
-    let summary = format!(
-        "{id} waits for its next attempt after {} that failed: {error}",
-        record.retries
-    );
+    let error = record.message.as_deref().unwrap_or("an error without words");
+    let summary = format!("{id} waits for its next attempt after {} that failed: {error}", record.retries);
     let wakes = format!("the time, in {seconds} seconds ({due}), or a change of the object");
     Some(verdict("waiting", summary, Some(wakes)))
 }
@@ -197,9 +172,8 @@ fn of_deletion(evidence: &Evidence<'_>) -> Verdict {
             return verdict("deleting", summary, waiting.wakes);
         }
         let mut handlers = evidence.explained.handlers.iter();
-        let left = handlers.find(|it| {
-            it.is_selected && it.record.as_ref().is_none_or(|record| !record.is_final())
-        });
+        let left =
+            handlers.find(|it| it.is_selected && it.record.as_ref().is_none_or(|record| !record.is_final()));
         let summary = match left {
             Some(left) => format!("its deletion waits for {}", left.handler.id),
             None => "its deletion waits for the operator, which is to take its finalizer off, or for daemons that are to end".to_owned(),
@@ -236,9 +210,7 @@ fn line(evidence: &Evidence<'_>, of: &ExplainedHandler, body: &Body) -> HandlerL
         because,
         attempts: record.map(|it| it.retries),
         error: record.and_then(|it| it.message.clone()),
-        due: unfinished
-            .and_then(|it| it.delayed)
-            .map(|it| it.to_string()),
+        due: unfinished.and_then(|it| it.delayed).map(|it| it.to_string()),
     }
 }
 
@@ -281,14 +253,7 @@ fn others(handler: &Arc<Handler>, body: &Body) -> Option<HandlerLine> {
         (false, Some(_)) => ("unknown", "it depends on its function `when`".to_owned()),
         (false, None) => ("excluded", exclusion(handler, body).to_string()),
     };
-    Some(HandlerLine {
-        id: handler.id.to_string(),
-        state,
-        because,
-        attempts: None,
-        error: None,
-        due: None,
-    })
+    Some(HandlerLine { id: handler.id.to_string(), state, because, attempts: None, error: None, due: None })
 }
 
 fn calls(explained: &Explained, body: &Body) -> ChangedCalls {
@@ -300,9 +265,7 @@ fn calls(explained: &Explained, body: &Body) -> ChangedCalls {
         } else if of.applies {
             calls.not_called.push((id, unconcerned(explained, of)));
         } else {
-            calls
-                .not_called
-                .push((id, exclusion(&of.handler, body).to_string()));
+            calls.not_called.push((id, exclusion(&of.handler, body).to_string()));
         }
     }
     calls
@@ -348,10 +311,7 @@ fn known(evidence: &Evidence<'_>) -> Vec<EvidenceLine> {
 }
 
 fn said(source: &'static str, text: impl Into<String>) -> EvidenceLine {
-    EvidenceLine {
-        source,
-        text: text.into(),
-    }
+    EvidenceLine { source, text: text.into() }
 }
 
 /// Adds lines about the generation, the finalizers, the last-handled state and the outcomes of sub-handlers.

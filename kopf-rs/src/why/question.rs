@@ -76,8 +76,7 @@ impl WhyQuestion {
     /// # Errors
     /// Returns an error if the text has another form.
     pub fn if_changed(mut self, change: &str) -> Result<Self, BadQuestion> {
-        let Some((path, value)) = change.split_once('=').filter(|(path, _)| !path.is_empty())
-        else {
+        let Some((path, value)) = change.split_once('=').filter(|(path, _)| !path.is_empty()) else {
             return Err(BadQuestion(format!(
                 "`{change}` is no change: expected FIELD=VALUE, such as spec.size=3"
             )));
@@ -106,11 +105,7 @@ fn put(at: &mut Value, path: &[String], value: &Value) {
         *at = Value::Object(Map::new());
     }
     if let Some(object) = at.as_object_mut() {
-        put(
-            object.entry(first.clone()).or_insert(Value::Null),
-            rest,
-            value,
-        );
+        put(object.entry(first.clone()).or_insert(Value::Null), rest, value);
     }
 }
 
@@ -123,20 +118,14 @@ mod tests {
     #[test]
     fn objects_and_changes_are_read() {
         let question = WhyQuestion::parse("widgets.example.com/mine").unwrap();
-        assert_eq!(
-            (&*question.kind, &*question.name),
-            ("widgets.example.com", "mine")
-        );
+        assert_eq!((&*question.kind, &*question.name), ("widgets.example.com", "mine"));
         let question = question.if_changed("spec.size=3").unwrap();
         let question = question.if_changed("metadata.labels.a=b").unwrap();
         let changed = question.changed(&json!({"spec": {"size": 1, "x": 1}, "metadata": 1}));
         let expected = json!({"spec": {"size": 3, "x": 1}, "metadata": {"labels": {"a": "b"}}});
         assert_eq!(changed, expected);
         let with_namespace = WhyQuestion::parse("widgets/team/mine").unwrap();
-        assert_eq!(
-            (with_namespace.namespace.as_deref(), &*with_namespace.name),
-            (Some("team"), "mine")
-        );
+        assert_eq!((with_namespace.namespace.as_deref(), &*with_namespace.name), (Some("team"), "mine"));
         for wrong in ["widgets", "/a", "a/", "a//c", "a/b/c/d", ""] {
             assert!(WhyQuestion::parse(wrong).is_err(), "{wrong}");
         }

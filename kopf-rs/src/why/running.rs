@@ -15,26 +15,17 @@ pub(crate) struct OperatorState {
 }
 
 fn state(word: &'static str, summary: String, wakes: &str) -> OperatorState {
-    OperatorState {
-        word,
-        summary,
-        wakes: Some(wakes.to_owned()),
-    }
+    OperatorState { word, summary, wakes: Some(wakes.to_owned()) }
 }
 
 /// Returns the obstacle that keeps the operator from handling the object, regardless of the object's state.
-pub(crate) fn obstacle(
-    said: &Value,
-    resource: &Resource,
-    namespace: Option<&str>,
-) -> Option<OperatorState> {
+pub(crate) fn obstacle(said: &Value, resource: &Resource, namespace: Option<&str>) -> Option<OperatorState> {
     if let Some(nobody) = lack_of_a_holder(&said["lease"]) {
         return Some(nobody);
     }
     if said["paused"] == true {
         let summary = "the running operator is paused".to_owned();
-        let wakes =
-            "the end of the operator that is at work instead, or of its lifetime in the peering";
+        let wakes = "the end of the operator that is at work instead, or of its lifetime in the peering";
         return Some(state("paused", summary, wakes));
     }
     let name = resource.to_string();
@@ -46,11 +37,7 @@ pub(crate) fn obstacle(
     let down = watches.find(|it| is_ours(it) && it["error"].is_string())?;
     let error = down["error"].as_str().unwrap_or_default();
     let summary = format!("the running operator cannot watch {name}: {error}");
-    Some(state(
-        "unwatched",
-        summary,
-        "its watch, which it tries again",
-    ))
+    Some(state("unwatched", summary, "its watch, which it tries again"))
 }
 
 /// Reports that no instance holds the shared Lease. If another instance holds it, that one is active, which is no
@@ -61,8 +48,7 @@ fn lack_of_a_holder(lease: &Value) -> Option<OperatorState> {
         return None;
     }
     let name = lease["lease"].as_str().unwrap_or_default();
-    let mut summary =
-        format!("no instance of the operator is at work: nobody holds the Lease {name}");
+    let mut summary = format!("no instance of the operator is at work: nobody holds the Lease {name}");
     if let Some(trouble) = lease["trouble"].as_str() {
         summary = format!("{summary}; {trouble}");
     }
@@ -104,18 +90,10 @@ pub(crate) fn lines(said: &Value) -> Vec<String> {
         let handler = call["handler"].as_str().unwrap_or_default();
         lines.push(format!("{handler} runs, for {}", seconds(&call["seconds"])));
     }
-    for call in said["daemonsAndTimersInFlight"]
-        .as_array()
-        .into_iter()
-        .flatten()
-    {
+    for call in said["daemonsAndTimersInFlight"].as_array().into_iter().flatten() {
         let handler = call["handler"].as_str().unwrap_or_default();
         let is_stopping = call["stopping"] == true;
-        let end = if is_stopping {
-            ", and is asked to end"
-        } else {
-            ""
-        };
+        let end = if is_stopping { ", and is asked to end" } else { "" };
         lines.push(format!("{handler} runs{end}"));
     }
     if said["dueInSeconds"].is_number() {
@@ -131,11 +109,7 @@ pub(crate) fn lines(said: &Value) -> Vec<String> {
 
 fn seconds(value: &Value) -> String {
     let seconds = value.as_f64().unwrap_or_default();
-    if seconds < 1.0 {
-        "less than a second".to_owned()
-    } else {
-        format!("{seconds:.0} seconds")
-    }
+    if seconds < 1.0 { "less than a second".to_owned() } else { format!("{seconds:.0} seconds") }
 }
 
 #[cfg(test)]
@@ -145,11 +119,7 @@ mod tests {
     use super::*;
 
     fn pods() -> Resource {
-        Resource {
-            version: "v1".to_owned(),
-            plural: "pods".to_owned(),
-            ..Resource::default()
-        }
+        Resource { version: "v1".to_owned(), plural: "pods".to_owned(), ..Resource::default() }
     }
 
     #[test]
@@ -160,14 +130,8 @@ mod tests {
             (json!({}), None),
             (json!({"paused": true}), Some("paused")),
             (json!({"paused": "no boolean", "watches": "no list"}), None),
-            (
-                watch("pods.v1", json!(null), json!("denied")),
-                Some("unwatched"),
-            ),
-            (
-                watch("pods.v1", json!("a"), json!("denied")),
-                Some("unwatched"),
-            ),
+            (watch("pods.v1", json!(null), json!("denied")), Some("unwatched")),
+            (watch("pods.v1", json!("a"), json!("denied")), Some("unwatched")),
             (watch("pods.v1", json!("b"), json!("denied")), None),
             (
                 json!({"lease": {"lease": "a/b", "atWork": false, "holder": null}, "paused": true}),
@@ -182,27 +146,17 @@ mod tests {
         for (said, expected) in table {
             assert_eq!(word(said.clone()), expected, "{said}");
         }
-        let said = watch(
-            "pods.v1",
-            json!(null),
-            json!("User \"me\" cannot list pods"),
-        );
+        let said = watch("pods.v1", json!(null), json!("User \"me\" cannot list pods"));
         let found = obstacle(&said, &pods(), None).expect("it is down");
-        assert!(
-            found.summary.contains("cannot list pods"),
-            "{}",
-            found.summary
-        );
+        assert!(found.summary.contains("cannot list pods"), "{}", found.summary);
     }
 
     #[test]
     fn what_it_does_is_told() {
-        let runs = json!({"handlersInFlight": [{"handler": "create_fn", "seconds": 61.2}], "waitsSeconds": 3});
+        let runs =
+            json!({"handlersInFlight": [{"handler": "create_fn", "seconds": 61.2}], "waitsSeconds": 3});
         let found = activity(&runs).expect("something runs");
-        assert_eq!(
-            (found.word, &*found.summary),
-            ("running", "create_fn runs, for 61 seconds now")
-        );
+        assert_eq!((found.word, &*found.summary), ("running", "create_fn runs, for 61 seconds now"));
         let waits = activity(&json!({"waitsSeconds": 0.2})).expect("it waits");
         assert_eq!(waits.word, "queued");
         assert!(waits.summary.contains("less than a second"));

@@ -53,10 +53,7 @@ mod tests {
             {"manager": "op", "time": "2026-01-01T00:00:09Z"},
         ]);
         let write = last_write(&managed, "op").unwrap();
-        assert_eq!(
-            write.to_string(),
-            "scaler has written its status at 2026-01-01T00:00:03Z"
-        );
+        assert_eq!(write.to_string(), "scaler has written its status at 2026-01-01T00:00:03Z");
         assert_eq!(last_write(&Value::Null, "op"), None);
     }
 }

@@ -78,13 +78,9 @@ async fn live(cluster: TestCluster, fails: fn(&str) -> Result<(), StorageError>)
         calls.note(format!("update from {}", old.unwrap_or_default()));
         async { Ok(()) }
     });
-    let registry = Registry::new()
-        .on_create(test.selector(), create)
-        .on_update(test.selector(), update);
+    let registry = Registry::new().on_create(test.selector(), create).on_update(test.selector(), update);
     let storage = Storage { fails };
-    let persistence = Persistence::named("tester")
-        .progress(storage)
-        .diff_base(storage);
+    let persistence = Persistence::named("tester").progress(storage).diff_base(storage);
     let settings = Settings::with(|it| it.persistence = Some(persistence));
     let working = Working::start(&test.cluster, test.operator(registry).settings(settings));
     test.create("a", json!({"size": 1})).await;
@@ -93,19 +89,12 @@ async fn live(cluster: TestCluster, fails: fn(&str) -> Result<(), StorageError>)
     test.until("the result", "a", made).await;
     test.patch("a", json!({"spec": {"size": 2}})).await;
     test.calls.until(4).await;
-    test.line("Updating is processed: 1 succeeded; 0 failed.")
-        .await;
+    test.line("Updating is processed: 1 succeeded; 0 failed.").await;
     test.patch("a", json!({"status": {"by": "others"}})).await;
     test.patch("a", json!({"spec": {"size": 3}})).await;
     test.calls.until(5).await;
     working.stop().await;
-    let expected = [
-        "create 0",
-        "create 1",
-        "create 2",
-        "update from 1",
-        "update from 2",
-    ];
+    let expected = ["create 0", "create 1", "create 2", "update from 1", "update from 2"];
     assert_eq!(test.calls.all(), expected);
     assert!(test.writes("a").await <= 10, "{}", test.writes("a").await);
     test
@@ -120,27 +109,16 @@ async fn a_storage_that_fails_is_told_and_memory_does_its_work(cluster: TestClus
         "the last-handled configuration could not be stored (no connection): it is kept in memory only.",
     ] {
         test.line(line).await;
-        let told = test
-            .cluster
-            .lines()
-            .count(|it| it.contains(line) && it.contains("WARN"));
-        assert!(
-            told <= 4,
-            "told {told} times in 5 calls of handlers: {line}"
-        );
+        let told = test.cluster.lines().count(|it| it.contains(line) && it.contains("WARN"));
+        assert!(told <= 4, "told {told} times in 5 calls of handlers: {line}");
     }
 }
 
 async fn a_storage_that_panics_is_told_and_memory_does_its_work(cluster: TestCluster) {
     let test = live(cluster, |what| panic!("no way to {what}")).await;
-    test.line(
-        "the progress of 'create_fn' could not be stored (the storage panicked: no way to store",
-    )
-    .await;
-    test.line(
-        "the stored progress of 'create_fn' cannot be read (the storage panicked: no way to fetch",
-    )
-    .await;
+    test.line("the progress of 'create_fn' could not be stored (the storage panicked: no way to store").await;
+    test.line("the stored progress of 'create_fn' cannot be read (the storage panicked: no way to fetch")
+        .await;
 }
 
 async fn a_storage_that_cannot_purge_is_told_and_no_handler_is_called_again(cluster: TestCluster) {
@@ -149,35 +127,20 @@ async fn a_storage_that_cannot_purge_is_told_and_no_handler_is_called_again(clus
         _ => Ok(()),
     };
     let test = live(cluster, fails).await;
-    test.line("the removal of the progress of 'create_fn' could not be stored (stuck).")
-        .await;
+    test.line("the removal of the progress of 'create_fn' could not be stored (stuck).").await;
     let object = test.get("a").await;
-    assert!(
-        object["status"]["progress"]["create_fn"].is_object(),
-        "{object}"
-    );
+    assert!(object["status"]["progress"]["create_fn"].is_object(), "{object}");
 }
 
 async fn names_that_no_server_takes_are_refused_at_start(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
-    let several = MultiProgressStorage::default()
-        .and(InStatus)
-        .and(AnnotationsProgressStorage::new("My_Op"));
+    let several = MultiProgressStorage::default().and(InStatus).and(AnnotationsProgressStorage::new("My_Op"));
     let kopf = Persistence::kopf;
     for (persistence, bad) in [
-        (
-            kopf().finalizer("no slash and spaces"),
-            "finalizer `no slash and spaces`",
-        ),
+        (kopf().finalizer("no slash and spaces"), "finalizer `no slash and spaces`"),
         (kopf().finalizer("UP/finalizer"), "finalizer `UP/finalizer`"),
-        (
-            kopf().progress(AnnotationsProgressStorage::new("")),
-            "prefix `` of annotations",
-        ),
-        (
-            kopf().diff_base(AnnotationsDiffBaseStorage::new("a/b")),
-            "prefix `a/b` of annotations",
-        ),
+        (kopf().progress(AnnotationsProgressStorage::new("")), "prefix `` of annotations"),
+        (kopf().diff_base(AnnotationsDiffBaseStorage::new("a/b")), "prefix `a/b` of annotations"),
         (kopf().progress(several), "prefix `My_Op` of annotations"),
     ] {
         let settings = Settings::with(|it| it.persistence = Some(persistence.clone()));

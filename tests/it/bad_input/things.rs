@@ -29,9 +29,10 @@ async fn a_result_that_is_no_json_is_a_failure_for_good(cluster: TestCluster) {
         .on_update(test.selector(), test.noting("update_fn"));
     let working = test.start(registry);
     test.create("a", json!({})).await;
-    test
-        .line("Handler 'create_fn' failed permanently: the handler's result is no JSON: key must be a string")
-        .await;
+    test.line(
+        "Handler 'create_fn' failed permanently: the handler's result is no JSON: key must be a string",
+    )
+    .await;
     test.until("it is handled", "a", is_handled).await;
     test.patch("a", json!({"spec": {"size": 1}})).await;
     test.calls.until(1).await;
@@ -105,12 +106,8 @@ async fn unsettled(test: &TestOperator, registry: Registry) {
     test.calls.until(2).await;
     let writes = test.writes("a").await;
     assert!((20..80).contains(&writes), "{writes} writes in ten minutes");
-    test.patch("a", json!({"metadata": {"labels": {"x": "y"}}}))
-        .await;
-    test.until("others are served", "a", |object| {
-        object["metadata"]["labels"]["x"] == "y"
-    })
-    .await;
+    test.patch("a", json!({"metadata": {"labels": {"x": "y"}}})).await;
+    test.until("others are served", "a", |object| object["metadata"]["labels"]["x"] == "y").await;
     working.stop().await;
     assert_eq!(test.cluster.lines().count(|line| line.contains(told)), 1);
 }
@@ -119,8 +116,7 @@ async fn a_status_that_the_schema_prunes_is_told_once(cluster: TestCluster) {
     let test = TestOperator::bare(cluster);
     let mut crd = definition(&test.group);
     let schema = &mut crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
-    schema["properties"]["status"] =
-        json!({"type": "object", "properties": {"known": {"type": "string"}}});
+    schema["properties"]["status"] = json!({"type": "object", "properties": {"known": {"type": "string"}}});
     test.cluster.apply(&crd.to_string()).await;
     let create = test.handler("create_fn", |context| async move {
         context.patch(|patch| patch["status"]["known"] = json!("x"));
@@ -142,10 +138,7 @@ async fn a_status_that_the_schema_prunes_is_told_once(cluster: TestCluster) {
     test.create("by-function", json!({})).await;
     test.until("it is handled", "by-function", is_handled).await;
     working.stop().await;
-    let count = test
-        .cluster
-        .lines()
-        .count(|line| line.contains("finished with inconsistencies"));
+    let count = test.cluster.lines().count(|line| line.contains("finished with inconsistencies"));
     // One for each of the two fields.
     assert_eq!(count, 2);
 }
@@ -171,11 +164,7 @@ async fn annotations_of_handlers_that_outgrow_the_object_are_refused_once(cluste
     assert!(object["metadata"]["annotations"]["example.com/large"].is_null());
     assert_eq!(object["status"]["update_fn"], "done");
     let line = test.line("Patching was refused").await;
-    assert!(
-        line.contains("metadata.annotations") && line.len() < 10_000,
-        "{} characters",
-        line.len()
-    );
+    assert!(line.contains("metadata.annotations") && line.len() < 10_000, "{} characters", line.len());
     test.delete("a").await;
     test.until_gone("a").await;
     working.stop().await;
@@ -201,15 +190,12 @@ async fn annotations_that_are_none_are_told_and_stay_as_they_are(cluster: TestCl
         });
         Ok(Value::Null)
     });
-    let registry = Registry::new()
-        .on_create(test.selector(), create)
-        .on_update(test.selector(), update);
+    let registry = Registry::new().on_create(test.selector(), create).on_update(test.selector(), update);
     let working = test.start(registry);
     test.create("a", json!({})).await;
     let told = "A handler has patched metadata.annotations, which belongs to the operator";
     test.line(told).await;
-    let changed =
-        |object: &Value| last_handled(object).is_some_and(|it| it["spec"]["by"] == "function");
+    let changed = |object: &Value| last_handled(object).is_some_and(|it| it["spec"]["by"] == "function");
     test.until("both have changed it", "a", changed).await;
     let lines = test.cluster.lines();
     let twice = lines.count(|line| line.contains(told)) >= 2;
@@ -233,9 +219,7 @@ async fn a_refused_patch_is_told_with_what_functions_add(cluster: TestCluster) {
     let (_, patch) = line.split_once("The refused patch: ").unwrap_or_default();
     assert!(patch.contains(r#""merged":true"#), "{line}");
     assert!(
-        patch.contains(
-            r#"by functions: [{"op":"add","path":"/metadata/labels","value":{"l":"no label!"}}]"#
-        ),
+        patch.contains(r#"by functions: [{"op":"add","path":"/metadata/labels","value":{"l":"no label!"}}]"#),
         "{line}"
     );
 }

@@ -39,9 +39,7 @@ macro_rules! main {
 
 /// Returns a folder `name` with the stub of kopf-rs; its builds are in it, too.
 fn bench(name: &str) -> Folder {
-    Folder::new(name)
-        .file("kopf-rs/Cargo.toml", KOPF)
-        .file("kopf-rs/src/lib.rs", KOPF_LIB)
+    Folder::new(name).file("kopf-rs/Cargo.toml", KOPF).file("kopf-rs/src/lib.rs", KOPF_LIB)
 }
 
 fn manifest(name: &str, more: &str) -> String {
@@ -53,10 +51,7 @@ fn manifest(name: &str, more: &str) -> String {
 
 fn run(folder: &Folder, args: &[&str]) -> Command {
     let mut command = kopf_rs(&["run", "--offline"]);
-    command
-        .args(args)
-        .current_dir(folder.path())
-        .env("CARGO_TARGET_DIR", folder.path().join("target"));
+    command.args(args).current_dir(folder.path()).env("CARGO_TARGET_DIR", folder.path().join("target"));
     command
 }
 
@@ -64,10 +59,7 @@ fn run(folder: &Folder, args: &[&str]) -> Command {
 async fn a_library_gets_a_program_around_it() {
     let folder = bench("library")
         .file("op/Cargo.toml", &manifest("my-op", "[features]\nloud = []"))
-        .file(
-            "op/src/lib.rs",
-            "#[cfg(feature = \"loud\")]\ncompile_error!(\"loud\");\n",
-        );
+        .file("op/src/lib.rs", "#[cfg(feature = \"loud\")]\ncompile_error!(\"loud\");\n");
     let ran = ended(run(&folder, &["-n", "a,b", "op", "--once"])).await;
     let called = "my-op 1.2.3 [\"--namespace=a,b\", \"--once\"] cli=true more=true";
     ran.with(7, &[called]);
@@ -75,23 +67,13 @@ async fn a_library_gets_a_program_around_it() {
     again.with(7, &["[\"--once\"]"]);
     assert!(!again.said.contains("Compiling"), "{}", again.said);
     let loud = ended(run(&folder, &["op", "--features", "loud"])).await;
-    loud.with(
-        2,
-        &[
-            "error: loud",
-            "op/src/lib.rs:2:1",
-            "error: op does not compile",
-        ],
-    );
+    loud.with(2, &["error: loud", "op/src/lib.rs:2:1", "error: op does not compile"]);
 }
 
 #[tokio::test]
 async fn the_users_choice_of_features_is_kept() {
-    let plain =
-        manifest("plain", "").replace("kopf-rs\" }", "kopf-rs\", default-features = false }");
-    let folder = bench("features")
-        .file("op/Cargo.toml", &plain)
-        .file("op/src/lib.rs", "");
+    let plain = manifest("plain", "").replace("kopf-rs\" }", "kopf-rs\", default-features = false }");
+    let folder = bench("features").file("op/Cargo.toml", &plain).file("op/src/lib.rs", "");
     let ran = ended(run(&folder, &["op"])).await;
     ran.with(7, &["plain 1.2.3 [] cli=true more=false"]);
 }
@@ -114,16 +96,11 @@ async fn several_crates_make_one_operator() {
         .file("one/src/lib.rs", "")
         .file("two/Cargo.toml", &manifest("two", ""))
         .file("two/src/lib.rs", "")
-        .file(
-            "odd/Cargo.toml",
-            &manifest("odd", "").replace("../kopf-rs", "../other"),
-        )
+        .file("odd/Cargo.toml", &manifest("odd", "").replace("../kopf-rs", "../other"))
         .file("other/Cargo.toml", KOPF)
         .file("other/src/lib.rs", KOPF_LIB)
         .file("odd/src/lib.rs", "");
-    ended(run(&folder, &["one", "two"]))
-        .await
-        .with(7, &["one 1.2.3 []"]);
+    ended(run(&folder, &["one", "two"])).await.with(7, &["one 1.2.3 []"]);
     let odd = ended(run(&folder, &["one", "odd"])).await;
     odd.with(2, &["the paths depend on different versions of kopf-rs"]);
 }
@@ -146,9 +123,7 @@ async fn a_workspace_lends_its_patches_and_asks_for_a_package() {
     ended(run(&folder, &["a"])).await.with(7, &["a 1.2.3 []"]);
     let unsaid = ended(run(&folder, &["."])).await;
     unsaid.with(2, &["choose one with --package NAME", "a, b"]);
-    ended(run(&folder, &[".", "--package", "b"]))
-        .await
-        .with(7, &["b 1.2.3 []"]);
+    ended(run(&folder, &[".", "--package", "b"])).await.with(7, &["b 1.2.3 []"]);
     let wrong = ended(run(&folder, &[".", "--package", "c"])).await;
     wrong.with(2, &["has no package `c`"]);
 }
@@ -158,19 +133,13 @@ async fn crates_that_cannot_be_operators_are_refused() {
     let folder = bench("refused")
         .file("neither/Cargo.toml", &manifest("neither", ""))
         .file("neither/src/main.rs", "fn main() {}\n")
-        .file(
-            "none/Cargo.toml",
-            &manifest("none", "").replace("kopf-rs =", "#"),
-        )
+        .file("none/Cargo.toml", &manifest("none", "").replace("kopf-rs =", "#"))
         .file("none/src/lib.rs", "")
         .file("bad/Cargo.toml", "[package\n")
         .file("unlocked/Cargo.toml", &manifest("unlocked", ""))
         .file("unlocked/src/lib.rs", "");
     let neither = ended(run(&folder, &["neither"])).await;
-    neither.with(
-        2,
-        &["has neither a library nor a program whose main is `kopf_rs::main!()`"],
-    );
+    neither.with(2, &["has neither a library nor a program whose main is `kopf_rs::main!()`"]);
     let none = ended(run(&folder, &["none"])).await;
     none.with(2, &["does not depend on kopf-rs", "cargo add kopf-rs"]);
     let bad = ended(run(&folder, &["bad"])).await;
@@ -192,10 +161,7 @@ async fn one_kopf_is_built_in_one_folder() {
         .file("a/src/lib.rs", "")
         .file("chosen/Cargo.toml", &manifest("chosen", ""))
         .file("chosen/src/lib.rs", "")
-        .file(
-            "chosen/.cargo/config.toml",
-            "[build]\ntarget-dir = \"mine\"\n",
-        );
+        .file("chosen/.cargo/config.toml", "[build]\ntarget-dir = \"mine\"\n");
     let shared = ["target", "cache/kopf-rs/target", "a/target", "chosen/mine"];
     for target in shared {
         let _ = std::fs::remove_dir_all(folder.path().join(target));
@@ -203,9 +169,7 @@ async fn one_kopf_is_built_in_one_folder() {
     let run = |args: &[&str]| {
         let mut command = run(&folder, args);
         let cache = folder.path().join("cache");
-        command
-            .env_remove("CARGO_TARGET_DIR")
-            .env("XDG_CACHE_HOME", cache);
+        command.env_remove("CARGO_TARGET_DIR").env("XDG_CACHE_HOME", cache);
         ended(command)
     };
     let made = || shared.map(|target| made_in(&folder, target));
@@ -216,9 +180,5 @@ async fn one_kopf_is_built_in_one_folder() {
     std::fs::write(folder.path().join("Cargo.lock"), "version = 4\n").unwrap();
     run(&["a"]).await.with(7, &["a 1.2.3 []"]);
     run(&["chosen"]).await.with(7, &["chosen 1.2.3 []"]);
-    assert_eq!(
-        made(),
-        [1, 1, 0, 1],
-        "in that of the checkout, and in the chosen one"
-    );
+    assert_eq!(made(), [1, 1, 0, 1], "in that of the checkout, and in the chosen one");
 }

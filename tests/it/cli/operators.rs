@@ -31,7 +31,10 @@ fn folder() -> Folder {
         .file("broken.yaml", &format!("{good}---\nkind: ConfigMap\n  name: x\n"))
         .file("unknown.yaml", &format!("{good}---\n{}", good.replace("ConfigMap", "Gadget")))
         .file("misspelt.yaml", &good.replace("\ndata:", "\ndato:"))
-        .file("settings.yaml", "queueing:\n  worker_limit: 10\nwatching:\n  label_selectors: {configmaps: '!never'}\n")
+        .file(
+            "settings.yaml",
+            "queueing:\n  worker_limit: 10\nwatching:\n  label_selectors: {configmaps: '!never'}\n",
+        )
         .file("typo.yaml", "queueing:\n  exit_timeout: 1\n  workr_limit: 10\n")
         .file("invalid.yaml", &good.replace("name: good", "name: NOT_GOOD"))
         .file(
@@ -44,10 +47,7 @@ fn folder() -> Folder {
 
 fn obey(args: &[&str]) -> Command {
     let folder = folder();
-    let args: Vec<String> = args
-        .iter()
-        .map(|arg| arg.replace('@', &folder.at("")))
-        .collect();
+    let args: Vec<String> = args.iter().map(|arg| arg.replace('@', &folder.at(""))).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     operator("obey", &args)
 }
@@ -59,16 +59,10 @@ fn obey_in_shell(script: &str, args: &[&str]) -> Command {
 
 #[tokio::test]
 async fn without_a_cluster_the_ways_to_one_are_told() {
-    let texts = [
-        "error: no cluster is configured",
-        "--kubeconfig",
-        "--embedded",
-    ];
+    let texts = ["error: no cluster is configured", "--kubeconfig", "--embedded"];
     ended(obey(&[])).await.with(1, &texts);
     let unreachable = obey(&["--kubeconfig", "@/nobody.kubeconfig"]);
-    ended(unreachable)
-        .await
-        .with(1, &["error: ", "127.0.0.1:9"]);
+    ended(unreachable).await.with(1, &["error: ", "127.0.0.1:9"]);
     let absent = obey(&["--kubeconfig", "@/absent"]);
     ended(absent).await.with(1, &["error: ", "absent"]);
 }
@@ -87,21 +81,13 @@ async fn settings_come_from_a_file_and_from_the_environment() {
     ended(both).await.with(0, &handled);
     let typo = "typo.yaml, line 3: there is no setting in `queueing` called `workr_limit`; did you mean `worker_limit`?";
     ended(run("@/typo.yaml", None)).await.with(2, &[typo]);
-    ended(run("@/absent", None))
-        .await
-        .with(2, &["absent: No such file"]);
+    ended(run("@/absent", None)).await.with(2, &["absent: No such file"]);
     let many = run("@/settings.yaml", Some((limit, "many")));
-    let texts = [
-        "KOPF_RS_QUEUEING_WORKER_LIMIT: `queueing.worker_limit` is \"many\": expected a whole number",
-    ];
+    let texts =
+        ["KOPF_RS_QUEUEING_WORKER_LIMIT: `queueing.worker_limit` is \"many\": expected a whole number"];
     ended(many).await.with(2, &texts);
-    let near = run(
-        "@/settings.yaml",
-        Some(("KOPF_RS_QUEUEING_WORKR_LIMIT", "1")),
-    );
-    ended(near)
-        .await
-        .with(2, &["did you mean KOPF_RS_QUEUEING_WORKER_LIMIT?"]);
+    let near = run("@/settings.yaml", Some(("KOPF_RS_QUEUEING_WORKR_LIMIT", "1")));
+    ended(near).await.with(2, &["did you mean KOPF_RS_QUEUEING_WORKER_LIMIT?"]);
 }
 
 #[tokio::test]
@@ -114,42 +100,22 @@ async fn a_bad_namespace_pattern_is_wrong_usage() {
 async fn a_liveness_url_that_cannot_be_served_is_told() {
     let liveness = |url: &str| obey(&["--embedded", "--liveness", url]);
     let texts = ["error: the liveness URL `https://", "only http is served"];
-    ended(liveness("https://127.0.0.1:8080/healthz"))
-        .await
-        .with(2, &texts);
+    ended(liveness("https://127.0.0.1:8080/healthz")).await.with(2, &texts);
     let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
     let port = taken.local_addr().expect("it is bound").port();
     let texts = ["error: the liveness endpoint", "choose another port"];
-    ended(liveness(&format!("http://127.0.0.1:{port}/healthz")))
-        .await
-        .with(1, &texts);
+    ended(liveness(&format!("http://127.0.0.1:{port}/healthz"))).await.with(1, &texts);
 }
 
 #[tokio::test]
 async fn objects_that_cannot_be_applied_are_named_by_place() {
     for (path, code, text) in [
         ("absent", 2, "absent: no such file or folder"),
-        (
-            "empty",
-            2,
-            "empty: the folder has no .yaml, .yml or .json file",
-        ),
+        ("empty", 2, "empty: the folder has no .yaml, .yml or .json file"),
         ("broken.yaml", 2, "broken.yaml, document 2, line "),
-        (
-            "unknown.yaml",
-            1,
-            "unknown.yaml, document 2, line 6: Gadget default/good is refused",
-        ),
-        (
-            "invalid.yaml",
-            1,
-            "invalid.yaml, document 1, line 1: ConfigMap default/NOT_GOOD is refused",
-        ),
-        (
-            "misspelt.yaml",
-            1,
-            "misspelt.yaml, document 1, line 1: ConfigMap default/good is refused",
-        ),
+        ("unknown.yaml", 1, "unknown.yaml, document 2, line 6: Gadget default/good is refused"),
+        ("invalid.yaml", 1, "invalid.yaml, document 1, line 1: ConfigMap default/NOT_GOOD is refused"),
+        ("misspelt.yaml", 1, "misspelt.yaml, document 1, line 1: ConfigMap default/good is refused"),
         ("misspelt.yaml", 1, "unknown field \"dato\""),
     ] {
         let path = format!("@/{path}");
@@ -169,21 +135,11 @@ async fn objects_are_applied_once_startup_handlers_and_webhooks_are_at_work() {
         .file("good.yaml", &object("good", false))
         .file("bad.yaml", &object("bad", true));
     for (file, code, texts) in [
-        (
-            "good.yaml",
-            0,
-            &[
-                "Guarded default/good created.",
-                "[default/good] its size is 3",
-            ][..],
-        ),
+        ("good.yaml", 0, &["Guarded default/good created.", "[default/good] its size is 3"][..]),
         (
             "bad.yaml",
             1,
-            &[
-                "bad.yaml, document 1, line 1: Guarded default/bad is refused",
-                "spec.forbidden is set",
-            ],
+            &["bad.yaml, document 1, line 1: Guarded default/bad is refused", "spec.forbidden is set"],
         ),
     ] {
         let file = folder.at(file);
@@ -196,10 +152,7 @@ async fn objects_are_applied_once_startup_handlers_and_webhooks_are_at_work() {
 async fn an_operator_may_be_given_a_name() {
     let good = ["--embedded", "--apply", "@/good", "--once", "--verbose"];
     let named = [&good[..], &["--name", "other-name"]].concat();
-    let texts = [
-        "other-name.kopf.rs/last-handled-configuration",
-        "Serving all namespaces",
-    ];
+    let texts = ["other-name.kopf.rs/last-handled-configuration", "Serving all namespaces"];
     ended(obey(&named)).await.with(0, &texts);
     let wrong = [&good[..], &["--name", "no name!"]].concat();
     let texts = ["error: the operator's name `no name!` cannot be used"];
@@ -227,14 +180,7 @@ async fn objects_may_come_through_a_pipe() {
 
 #[tokio::test]
 async fn once_gives_up_after_its_timeout_what_never_succeeds() {
-    let args = [
-        "--embedded",
-        "--apply",
-        "@/retry.yaml",
-        "--once",
-        "--timeout",
-        "3s",
-    ];
+    let args = ["--embedded", "--apply", "@/retry.yaml", "--once", "--timeout", "3s"];
     let texts = [
         "Not everything is handled within 3 seconds (--timeout).",
         "Not handled: configmaps.v1 default/never: its handlers had not finished: '",
@@ -244,14 +190,7 @@ async fn once_gives_up_after_its_timeout_what_never_succeeds() {
 
 #[tokio::test]
 async fn a_panic_is_told_with_its_place_and_only_once() {
-    let args = [
-        "--embedded",
-        "--apply",
-        "@/panic.yaml",
-        "--once",
-        "--timeout",
-        "1s",
-    ];
+    let args = ["--embedded", "--apply", "@/panic.yaml", "--once", "--timeout", "1s"];
     let end = ended(obey(&args)).await;
     end.with(1, &["panicked at ", "obey.rs:", ": asked to panic"]);
     assert!(!end.said.contains("thread '"), "{}", end.said);
@@ -259,29 +198,13 @@ async fn a_panic_is_told_with_its_place_and_only_once() {
 
 #[tokio::test]
 async fn what_cannot_be_printed_is_dropped_and_its_handler_succeeds() {
-    let args = [
-        "--embedded",
-        "--apply",
-        "@/print.yaml",
-        "--once",
-        "--timeout",
-        "60s",
-    ];
-    let texts = [
-        "is dropped from now on",
-        "[default/loud] Handler 'obey' succeeded.",
-        "ended with 0",
-    ];
+    let args = ["--embedded", "--apply", "@/print.yaml", "--once", "--timeout", "60s"];
+    let texts = ["is dropped from now on", "[default/loud] Handler 'obey' succeeded.", "ended with 0"];
     for stdout in ["> /dev/full", "| true"] {
         let script = format!("{{ \"$@\"; echo \"ended with $?\" >&2; }} {stdout}");
         let end = ended(obey_in_shell(&script, &args)).await;
         end.with(0, &texts);
-        assert_eq!(
-            end.said.matches("failed printing to stdout").count(),
-            1,
-            "{}",
-            end.said
-        );
+        assert_eq!(end.said.matches("failed printing to stdout").count(), 1, "{}", end.said);
     }
 }
 
@@ -305,24 +228,12 @@ async fn once_ends_when_everything_is_handled_and_tells_failures() {
 
 #[tokio::test]
 async fn lines_in_json_carry_the_object() {
-    let args = [
-        "--embedded",
-        "--apply",
-        "@/good",
-        "--once",
-        "--log-format",
-        "json",
-    ];
+    let args = ["--embedded", "--apply", "@/good", "--once", "--log-format", "json"];
     let said = ended(obey(&args)).await.said;
-    let lines: Vec<Value> = said
-        .lines()
-        .filter_map(|line| serde_json::from_str(line).ok())
-        .collect();
+    let lines: Vec<Value> = said.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
     let line = |message: &str| {
         let mut lines = lines.iter();
-        lines
-            .find(|line| line["message"] == message)
-            .unwrap_or_else(|| panic!("{message}: {said}"))
+        lines.find(|line| line["message"] == message).unwrap_or_else(|| panic!("{message}: {said}"))
     };
     let plain = line("seen plainly");
     assert_eq!(plain["count"], 1);
@@ -364,19 +275,10 @@ async fn a_signal_that_comes_twice_in_a_moment_is_one() {
 #[tokio::test]
 async fn the_second_signal_ends_at_once() {
     for (second, code) in [("INT", 130), ("TERM", 143)] {
-        let mut program =
-            Program::start(obey(&["--embedded", "--apply", "@/block.yaml"]), PATIENCE);
-        program
-            .lines()
-            .until("of the handler", |line| line.ends_with("] blocking"))
-            .await;
+        let mut program = Program::start(obey(&["--embedded", "--apply", "@/block.yaml"]), PATIENCE);
+        program.lines().until("of the handler", |line| line.ends_with("] blocking")).await;
         program.signal("TERM").await;
-        program
-            .lines()
-            .until("of the first", |line| {
-                line.contains("Signal SIGTERM is received.")
-            })
-            .await;
+        program.lines().until("of the first", |line| line.contains("Signal SIGTERM is received.")).await;
         // The operator takes a signal in the same moment for a repetition, so signal again until it exits.
         let status = loop {
             program.signal(second).await;
@@ -393,37 +295,20 @@ async fn the_embedded_server_can_be_looked_into() {
     let mut program = Program::start(obey(&["--embedded", "--apply", "@/good"]), PATIENCE);
     let handled = |line: &str| line.ends_with("[default/good] Handler 'obey' succeeded.");
     program.lines().until("of the handler", handled).await;
-    let line = program
-        .lines()
-        .until("for kubectl", |line| line.contains("kubectl --kubeconfig "))
-        .await;
-    assert!(
-        line.ends_with(" get configmap,pod --all-namespaces"),
-        "{line}"
-    );
-    let file = line
-        .split_once("--kubeconfig ")
-        .and_then(|(_, rest)| rest.split(' ').next())
-        .unwrap();
+    let line = program.lines().until("for kubectl", |line| line.contains("kubectl --kubeconfig ")).await;
+    assert!(line.ends_with(" get configmap,pod --all-namespaces"), "{line}");
+    let file = line.split_once("--kubeconfig ").and_then(|(_, rest)| rest.split(' ').next()).unwrap();
     let kubeconfig = kube::config::Kubeconfig::read_from(file).unwrap();
     let options = kube::config::KubeConfigOptions::default();
-    let config = kube::Config::from_custom_kubeconfig(kubeconfig, &options)
-        .await
-        .unwrap();
+    let config = kube::Config::from_custom_kubeconfig(kubeconfig, &options).await.unwrap();
     let maps = kube::Api::<k8s_openapi::api::core::v1::ConfigMap>::namespaced(
         kube::Client::try_from(config).unwrap(),
         "default",
     );
-    assert_eq!(
-        maps.get("good").await.unwrap().data.unwrap()["do"],
-        "nothing"
-    );
+    assert_eq!(maps.get("good").await.unwrap().data.unwrap()["do"], "nothing");
     program.signal("TERM").await;
     assert_eq!(program.ended().await.code(), Some(0));
-    assert!(
-        !std::path::Path::new(file).exists(),
-        "{file} is left behind"
-    );
+    assert!(!std::path::Path::new(file).exists(), "{file} is left behind");
 }
 
 /// A handler that requires state values, and a program that provides them.
@@ -464,20 +349,8 @@ async fn a_program_on_main_has_the_same_flags() {
         std::fs::write(copied, lock).unwrap();
     }
     let good = super::operators::folder().at("good");
-    let args = [
-        "run",
-        &folder.at(""),
-        "--embedded",
-        "--apply",
-        &good,
-        "--once",
-        "--log-format",
-        "plain",
-    ];
+    let args = ["run", &folder.at(""), "--embedded", "--apply", &good, "--once", "--log-format", "plain"];
     let ran = ended(kopf_rs(&args)).await;
-    let texts = [
-        "\n[default/good] Handler 'obey' succeeded.",
-        "the database is at db.local, 7 times",
-    ];
+    let texts = ["\n[default/good] Handler 'obey' succeeded.", "the database is at db.local, 7 times"];
     ran.with(0, &texts);
 }

@@ -37,14 +37,7 @@ async fn a_file_without_a_manifest_outside_of_any_crate() {
     std::fs::write(&file, HANDLER).unwrap();
     ended(run(file.to_str().unwrap())).await.with(0, &[]);
     // The operator must receive the piped input, not cargo.
-    let piped = kopf_rs(&[
-        "run",
-        file.to_str().unwrap(),
-        "--embedded",
-        "--apply",
-        "-",
-        "--once",
-    ]);
+    let piped = kopf_rs(&["run", file.to_str().unwrap(), "--embedded", "--apply", "-", "--once"]);
     let map = "{apiVersion: v1, kind: ConfigMap, metadata: {name: piped}}";
     let piped = ended(in_shell(&format!("echo '{map}' | \"$@\""), &piped)).await;
     piped.with(0, &["[default/piped] Handler 'seen' succeeded."]);
@@ -65,24 +58,18 @@ async fn frontmatter_is_read_and_lines_stay_right() {
 
 #[tokio::test]
 async fn a_file_that_does_not_compile_is_shown_with_its_own_lines() {
-    let broken =
-        format!("//! ```cargo\n//! [dependencies]\n//! ```\n{HANDLER}fn f() -> u8 {{ \"no\" }}\n");
+    let broken = format!("//! ```cargo\n//! [dependencies]\n//! ```\n{HANDLER}fn f() -> u8 {{ \"no\" }}\n");
     let folder = Folder::new("broken").file("op.rs", &broken);
-    let texts = [
-        "error[E0308]: mismatched types",
-        "broken/op.rs:11:",
-        "op.rs does not compile",
-    ];
+    let texts = ["error[E0308]: mismatched types", "broken/op.rs:11:", "op.rs does not compile"];
     ended(run(&folder.at("op.rs"))).await.with(2, &texts);
 }
 
 #[tokio::test]
 async fn a_file_without_handlers_says_so() {
     let folder = Folder::new("idle").file("idle.rs", "pub fn nothing() {}\n");
-    ended(run(&folder.at("idle.rs"))).await.with(
-        2,
-        &["error: there are no handlers: this program contains no function with #[on_create]"],
-    );
+    ended(run(&folder.at("idle.rs")))
+        .await
+        .with(2, &["error: there are no handlers: this program contains no function with #[on_create]"]);
 }
 
 #[tokio::test]
@@ -113,15 +100,8 @@ async fn files_of_the_same_name_are_told_apart_and_can_be_joined() {
     let folder = Folder::new("namesakes")
         .file("a/op.rs", HANDLER)
         .file("b/op.rs", &second)
-        .file(
-            "map.yaml",
-            "{apiVersion: v1, kind: ConfigMap, metadata: {name: x}}",
-        );
-    let (first, second, map) = (
-        folder.at("a/op.rs"),
-        folder.at("b/op.rs"),
-        folder.at("map.yaml"),
-    );
+        .file("map.yaml", "{apiVersion: v1, kind: ConfigMap, metadata: {name: x}}");
+    let (first, second, map) = (folder.at("a/op.rs"), folder.at("b/op.rs"), folder.at("map.yaml"));
     let flags = ["--embedded", "--apply", &map, "--once"];
     let run = |paths: &[&str]| ended(kopf_rs(&[&["run"], paths, &flags].concat()));
     let (seen, met) = ("Handler 'seen' succeeded.", "Handler 'met' succeeded.");

@@ -37,9 +37,7 @@ async fn ready(command: Command) -> (Program, PathBuf) {
     let line = program
         .lines()
         .with_patience(PATIENCE)
-        .until("the line for kubectl", |line| {
-            line.contains("export KUBECONFIG=")
-        })
+        .until("the line for kubectl", |line| line.contains("export KUBECONFIG="))
         .await;
     let (_, path) = line.split_once('=').expect("found above");
     (program, path.trim_matches('\'').into())
@@ -69,17 +67,11 @@ async fn it_serves_until_it_is_asked_to_end() {
     let version = client(&kubeconfig).await.apiserver_version().await;
     assert_eq!(version.expect("an answer").minor, "36");
     let said = program.lines().all().join("\n");
-    assert!(
-        said.contains("Kubernetes API at https://127.0.0.1:"),
-        "{said}"
-    );
+    assert!(said.contains("Kubernetes API at https://127.0.0.1:"), "{said}");
     assert!(said.contains("in memory"), "{said}");
     program.signal("TERM").await;
     assert_eq!(program.ended().await.code(), Some(0));
-    assert!(
-        !kubeconfig.exists(),
-        "a temporary file goes with the program"
-    );
+    assert!(!kubeconfig.exists(), "a temporary file goes with the program");
 }
 
 #[tokio::test]
@@ -90,18 +82,13 @@ async fn a_cluster_is_there_again_for_the_same_kubeconfig() {
     assert_eq!(kubeconfig, folder.path().join("cluster/kubeconfig"));
     let known = client(&kubeconfig).await;
     let maps: Api<ConfigMap> = Api::default_namespaced(known.clone());
-    let made = maps
-        .create(&PostParams::default(), &map("m", &json!({"a": "1"})))
-        .await;
+    let made = maps.create(&PostParams::default(), &map("m", &json!({"a": "1"}))).await;
     let made = made.expect("a new object");
     program.signal("INT").await;
     assert_eq!(program.ended().await.code(), Some(0));
 
     let (program, _) = ready(server(&args)).await;
-    let found = maps
-        .get("m")
-        .await
-        .expect("what was made, by the old connection's credentials");
+    let found = maps.get("m").await.expect("what was made, by the old connection's credentials");
     assert_eq!(found, made);
     let said = program.lines().all().join("\n");
     assert!(said.contains("resourceVersion"), "{said}");
@@ -122,18 +109,9 @@ async fn what_is_in_the_way_is_named() {
     #[cfg(unix)]
     std::os::unix::fs::symlink(folder.at("elsewhere.yaml"), &link).expect("a link");
     for (args, texts) in [
-        (
-            vec!["--port", &port],
-            vec!["error: port", "is in use", "--port"],
-        ),
-        (
-            vec!["--kubeconfig-out", &mine],
-            vec!["mine.yaml was not written by this program"],
-        ),
-        (
-            vec!["--kubeconfig-out", &link],
-            vec!["link.yaml was not written by this program"],
-        ),
+        (vec!["--port", &port], vec!["error: port", "is in use", "--port"]),
+        (vec!["--kubeconfig-out", &mine], vec!["mine.yaml was not written by this program"]),
+        (vec!["--kubeconfig-out", &link], vec!["link.yaml was not written by this program"]),
         (
             vec!["--kubeconfig-out", "/no/such/folder/kubeconfig"],
             vec!["cannot write /no/such/folder/kubeconfig: "],
@@ -142,26 +120,13 @@ async fn what_is_in_the_way_is_named() {
             vec!["--data-dir", &folder.at("damaged")],
             vec!["identity.json is missing: there is changes.1", "begin anew"],
         ),
-        (
-            vec!["--data-dir", &folder.at("file")],
-            vec!["error: ", "file"],
-        ),
+        (vec!["--data-dir", &folder.at("file")], vec!["error: ", "file"]),
     ] {
         ended(server(&args)).await.with(1, &texts);
     }
-    assert_eq!(
-        fs::read_to_string(mine).expect("untouched"),
-        "apiVersion: v1\nkind: Config\n"
-    );
-    assert!(
-        !folder.path().join("elsewhere.yaml").exists(),
-        "no link is followed"
-    );
-    for wrong in [
-        &["apiserver", "--port", "high"][..],
-        &["apiserver", "--prot", "1"],
-        &["apiserver", "x"],
-    ] {
+    assert_eq!(fs::read_to_string(mine).expect("untouched"), "apiVersion: v1\nkind: Config\n");
+    assert!(!folder.path().join("elsewhere.yaml").exists(), "no link is followed");
+    for wrong in [&["apiserver", "--port", "high"][..], &["apiserver", "--prot", "1"], &["apiserver", "x"]] {
         ended(kopf_rs(wrong)).await.with(2, &["error: "]);
     }
 }
@@ -175,11 +140,7 @@ async fn a_kubeconfig_of_its_own_is_replaced_and_open_to_nobody_else() {
         assert_eq!(kubeconfig, Path::new(&out));
         #[cfg(unix)]
         assert_eq!(mode(&kubeconfig), 0o600);
-        client(&kubeconfig)
-            .await
-            .apiserver_version()
-            .await
-            .expect("an answer");
+        client(&kubeconfig).await.apiserver_version().await.expect("an answer");
         program.signal("TERM").await;
         assert_eq!(program.ended().await.code(), Some(0));
     }
@@ -190,9 +151,7 @@ async fn a_kubeconfig_of_its_own_is_replaced_and_open_to_nobody_else() {
 #[tokio::test]
 async fn both_programs_take_the_same_flags() {
     let flags = |said: &str| -> Vec<String> {
-        let words = said
-            .split_whitespace()
-            .filter(|word| word.starts_with("--"));
+        let words = said.split_whitespace().filter(|word| word.starts_with("--"));
         let mut flags: Vec<String> = words.map(str::to_owned).collect();
         flags.retain(|flag| !flag.contains("version"));
         flags.sort();
@@ -227,11 +186,7 @@ async fn write_on(maps: Api<ConfigMap>, writer: usize, round: u32, answered: Ans
         note(&name, 0);
         for number in 1..4 {
             let change = Patch::Merge(json!({"data": {"n": number.to_string()}}));
-            if maps
-                .patch(&name, &PatchParams::default(), &change)
-                .await
-                .is_err()
-            {
+            if maps.patch(&name, &PatchParams::default(), &change).await.is_err() {
                 return;
             }
             note(&name, number);
@@ -248,24 +203,18 @@ async fn what_was_answered_survives_a_kill() {
     let answered = Answered::new(BTreeMap::new());
     let mut seed: u64 = 20_261_121;
     for round in 0..4 {
-        seed = seed
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let moment = usize::try_from(seed >> 33).expect("31 bits") % 60 + 20;
         let (mut program, kubeconfig) = ready(server(&args)).await;
         let maps: Api<ConfigMap> = Api::default_namespaced(client(&kubeconfig).await);
         check(&maps, &answered).await;
         let before = answered.borrow().len();
-        let writers = (0..WRITERS)
-            .map(|writer| tokio::spawn(write_on(maps.clone(), writer, round, answered.clone())));
+        let writers =
+            (0..WRITERS).map(|writer| tokio::spawn(write_on(maps.clone(), writer, round, answered.clone())));
         let writers: Vec<_> = writers.collect();
         // Waits for a number of answers instead of a time, so that the moment does not depend on the load.
         let enough = |answered: &BTreeMap<String, u32>| answered.len() >= before + moment;
-        answered
-            .subscribe()
-            .wait_for(enough)
-            .await
-            .expect("the sender is here");
+        answered.subscribe().wait_for(enough).await.expect("the sender is here");
         program.signal("KILL").await;
         program.ended().await;
         for writer in join_all(writers).await {
@@ -275,10 +224,7 @@ async fn what_was_answered_survives_a_kill() {
     let (_program, kubeconfig) = ready(server(&args)).await;
     let maps: Api<ConfigMap> = Api::default_namespaced(client(&kubeconfig).await);
     check(&maps, &answered).await;
-    assert!(
-        folder.path().join("cluster/snapshot").is_file(),
-        "a snapshot was made in between"
-    );
+    assert!(folder.path().join("cluster/snapshot").is_file(), "a snapshot was made in between");
 }
 
 /// Checks that every answered write is there, or a newer one that was not answered.
@@ -289,10 +235,7 @@ async fn check(maps: &Api<ConfigMap>, answered: &Answered) {
         .into_iter()
         .map(|map| {
             let number = map.data.and_then(|data| data["n"].parse().ok());
-            (
-                map.metadata.name.unwrap_or_default(),
-                number.expect("a number"),
-            )
+            (map.metadata.name.unwrap_or_default(), number.expect("a number"))
         })
         .collect();
     let answered = answered.borrow().clone();

@@ -22,10 +22,8 @@ const PATIENCE: Duration = Duration::from_secs(600);
 ///
 /// Panics if it fails against the real server, or if the outputs differ and the ledger does not cover the difference.
 pub(super) fn same_beside(client: &Client<'_>, program: impl Fn(&Path) -> Command) {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .expect("a runtime can be built");
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime can be built");
     let run = |kubeconfig: &Path| {
         let mut command = program(kubeconfig);
         command.env("KUBECONFIG", kubeconfig).stdin(Stdio::null());
@@ -34,22 +32,13 @@ pub(super) fn same_beside(client: &Client<'_>, program: impl Fn(&Path) -> Comman
     let name = client.name;
     let real = client.beside_the_real_server(&[ALL], true, |kubeconfig| {
         let [said, exit] = run(kubeconfig);
-        assert_eq!(
-            exit,
-            ["0"],
-            "beside the real server {name} said:\n{}",
-            said.join("\n")
-        );
+        assert_eq!(exit, ["0"], "beside the real server {name} said:\n{}", said.join("\n"));
         vec![said]
     });
     let Some([real]) = real.as_deref() else {
         return;
     };
-    assert!(
-        real.len() > 5,
-        "beside the real server {name} said:\n{}",
-        real.join("\n")
-    );
+    assert!(real.len() > 5, "beside the real server {name} said:\n{}", real.join("\n"));
     let [said, exit] = run(&ours());
     let ledger = Ledger::of(name);
     let mut found = unequal("exit", &exit, &["0".to_owned()]);

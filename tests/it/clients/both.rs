@@ -13,11 +13,8 @@ use kopf_rs_apiserver::ApiServer;
 use kopf_rs_tests::{RealServer, Served, runtime, skipped};
 
 /// The controllers whose work the in-process server does, too.
-const CONTROLLERS: &[&str] = &[
-    "namespace-controller",
-    "garbage-collector-controller",
-    "serviceaccount-controller",
-];
+const CONTROLLERS: &[&str] =
+    &["namespace-controller", "garbage-collector-controller", "serviceaccount-controller"];
 
 /// Two servers, by the kubeconfig files of their administrators.
 #[derive(Debug)]
@@ -38,10 +35,7 @@ pub(super) struct Lent {
 
 /// Returns both servers; records `test` as skipped if the real one is unavailable.
 pub(super) fn both(test: &str) -> Option<Both> {
-    Some(Both {
-        real: real(test)?,
-        ours: ours(),
-    })
+    Some(Both { real: real(test)?, ours: ours() })
 }
 
 /// Waits until no other client has the real server, and returns it; records `test` as skipped if it is unavailable.
@@ -50,10 +44,7 @@ pub(super) fn real(test: &str) -> Option<Lent> {
     // A failed client leaves no state that affects the next one.
     let alone = ONE_CLIENT.lock().unwrap_or_else(PoisonError::into_inner);
     match started() {
-        Ok(real) => Some(Lent {
-            kubeconfig: real.kubeconfig(),
-            _alone: alone,
-        }),
+        Ok(real) => Some(Lent { kubeconfig: real.kubeconfig(), _alone: alone }),
         Err(error) => match error.missing() {
             Some(missing) => {
                 skipped(test, missing);
@@ -95,9 +86,7 @@ pub(super) fn ours() -> PathBuf {
 
 /// Returns an empty folder for the files of a client.
 pub(super) fn scratch(name: &str) -> PathBuf {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"))
-        .join("clients")
-        .join(name);
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("clients").join(name);
     if folder.exists() {
         std::fs::remove_dir_all(&folder).expect("scratch folders can be removed");
     }

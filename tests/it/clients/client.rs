@@ -39,10 +39,7 @@ pub(super) struct Piece<'a> {
 }
 
 /// The whole work of a client.
-pub(super) const ALL: Piece<'static> = Piece {
-    name: "all",
-    file: None,
-};
+pub(super) const ALL: Piece<'static> = Piece { name: "all", file: None };
 
 // === impl Client ===
 
@@ -61,12 +58,7 @@ impl Client<'_> {
     where
         T: Clone + PartialEq + Serialize + DeserializeOwned,
     {
-        let Self {
-            test,
-            name,
-            version,
-            files,
-        } = self;
+        let Self { test, name, version, files } = self;
         let by = format!("{version} beside kube-apiserver {}", kubernetes_version());
         let scripts: Vec<&str> = pieces.iter().filter_map(|piece| piece.file).collect();
         let sources = [SOURCES, *files, scripts.as_slice()].concat();

@@ -28,11 +28,7 @@ async fn both_servers_describe_kinds_alike() {
     let ledger = Ledger::of("documents");
     let mut left = Vec::new();
     let mut count = 0;
-    for (title, ours, real) in ours
-        .iter()
-        .zip(&real)
-        .map(|((title, ours), (_, real))| (title, ours, real))
-    {
+    for (title, ours, real) in ours.iter().zip(&real).map(|((title, ours), (_, real))| (title, ours, real)) {
         let found = unequal(title, ours, real);
         count += found.len();
         left.extend(ledger.without_excused(("", title), found));
@@ -43,10 +39,7 @@ async fn both_servers_describe_kinds_alike() {
         count - left.len(),
         left.len()
     );
-    let shown: Vec<String> = left
-        .iter()
-        .map(|line| line.chars().take(400).collect())
-        .collect();
+    let shown: Vec<String> = left.iter().map(|line| line.chars().take(400).collect()).collect();
     assert!(left.is_empty(), "{}\n{closing}", shown.join("\n"));
     say(&closing);
     assert_eq!(ledger.unused(), Vec::<String>::new(), "excuses without use");
@@ -64,10 +57,7 @@ async fn told(kubeconfig: &Path) -> Vec<(String, Vec<String>)> {
         };
         pages.push((path.clone(), server.resources(&path).await));
         let document = server.get(&format!("/openapi/v3/{path}")).await;
-        pages.push((
-            format!("{path} in OpenAPI v3"),
-            described(&document["components"]["schemas"]),
-        ));
+        pages.push((format!("{path} in OpenAPI v3"), described(&document["components"]["schemas"])));
         pages.push((format!("{path} in paths of OpenAPI v3"), asked(&document)));
     }
     let second = server.second().await;
@@ -139,8 +129,7 @@ fn undescribed(value: &Value) -> Value {
 /// kinds.
 fn described(schemas: &Value) -> Vec<String> {
     let schemas = schemas.as_object().expect("schemas by name");
-    let known =
-        |name: &str| name.starts_with("io.k8s.") || name.starts_with("com.example.documents.");
+    let known = |name: &str| name.starts_with("io.k8s.") || name.starts_with("com.example.documents.");
     let lines = schemas.iter().filter(|(name, _)| known(name));
     let mut lines: Vec<String> = lines
         .map(|(name, schema)| {
@@ -240,14 +229,10 @@ impl Reader {
         let body = definition().to_string().into_bytes();
         let request = http::Request::post(DEFINITIONS).header("Content-Type", "application/json");
         let request = request.body(body).expect("a request");
-        self.0
-            .request_text(request)
-            .await
-            .expect("a definition is taken");
+        self.0.request_text(request).await.expect("a definition is taken");
         for version in ["v1", "v2"] {
             let page = format!("/openapi/v3/apis/{GROUP}/{version}");
-            self.until(&page, |page| page["components"]["schemas"].is_object())
-                .await;
+            self.until(&page, |page| page["components"]["schemas"].is_object()).await;
             let page = format!("/apis/{GROUP}/{version}");
             self.until(&page, |page| page["resources"].is_array()).await;
         }

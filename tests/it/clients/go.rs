@@ -12,20 +12,12 @@ use super::client::{Client, pinned};
 
 #[test]
 fn client_go_sees_the_same_on_both_servers() {
-    compare(
-        "client_go_sees_the_same_on_both_servers",
-        "typed",
-        "k8s.io/client-go ",
-    );
+    compare("client_go_sees_the_same_on_both_servers", "typed", "k8s.io/client-go ");
 }
 
 #[test]
 fn controller_runtime_does_the_same_on_both_servers() {
-    compare(
-        "controller_runtime_does_the_same_on_both_servers",
-        "controller",
-        "controller-runtime ",
-    );
+    compare("controller_runtime_does_the_same_on_both_servers", "controller", "controller-runtime ");
 }
 
 fn compare(test: &str, package: &str, library: &str) {

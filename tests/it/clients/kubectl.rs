@@ -52,24 +52,17 @@ fn same_scripts(name: &str, tools: &[Tool], version: String) {
     let Some(bin) = folders(&test, tools) else {
         return;
     };
-    let client = Client {
-        test: &test,
-        name,
-        version,
-        files: &[],
-    };
+    let client = Client { test: &test, name, version, files: &[] };
     let file = |script: &Script| format!("tests/clients/{name}/{}.txt", script.name);
     let files: Vec<String> = scripts.iter().map(file).collect();
-    let pieces = scripts.iter().zip(&files).map(|(script, file)| Piece {
-        name: &script.name,
-        file: Some(file.as_str()),
-    });
+    let pieces = scripts
+        .iter()
+        .zip(&files)
+        .map(|(script, file)| Piece { name: &script.name, file: Some(file.as_str()) });
     let pieces: Vec<Piece<'_>> = pieces.collect();
     let told = |side: &str, kubeconfig: &Path| -> Vec<Vec<Option<Said>>> {
         runtime().block_on(async {
-            let runs = scripts
-                .iter()
-                .map(|script| play(side, script, kubeconfig, &bin));
+            let runs = scripts.iter().map(|script| play(side, script, kubeconfig, &bin));
             let runs = futures_util::stream::iter(runs).buffered(AT_A_TIME);
             runs.collect().await
         })
@@ -79,15 +72,10 @@ fn same_scripts(name: &str, tools: &[Tool], version: String) {
     let ours = told("ours", &ours());
     let ledger = Ledger::of(name);
     let sides = scripts.iter().zip(ours.iter().zip(&real));
-    let pairs: Vec<Pair> = sides
-        .flat_map(|(script, (ours, real))| compared(script, ours, real, &ledger))
-        .collect();
+    let pairs: Vec<Pair> =
+        sides.flat_map(|(script, (ours, real))| compared(script, ours, real, &ledger)).collect();
     let (closing, different) = tally(name, &pairs);
-    assert!(
-        different.is_empty(),
-        "\n{}\n{closing}",
-        different.join("\n")
-    );
+    assert!(different.is_empty(), "\n{}\n{closing}", different.join("\n"));
     say(&closing);
     if all {
         assert_eq!(ledger.unused(), Vec::<String>::new(), "excuses without use");
@@ -97,12 +85,7 @@ fn same_scripts(name: &str, tools: &[Tool], version: String) {
 /// Returns the folders of these programs; `None` if this machine cannot build them.
 fn folders(test: &str, tools: &[Tool]) -> Option<Vec<PathBuf>> {
     let folder = |one: &Tool| match tool(*one) {
-        Ok(program) => Some(
-            program
-                .parent()
-                .expect("a program lies in a folder")
-                .to_owned(),
-        ),
+        Ok(program) => Some(program.parent().expect("a program lies in a folder").to_owned()),
         Err(ToolError::Missing(missing)) => {
             skipped(test, &missing);
             None
@@ -114,11 +97,8 @@ fn folders(test: &str, tools: &[Tool]) -> Option<Vec<PathBuf>> {
 
 /// Returns the summary line, and the commands that differ.
 fn tally(client: &str, pairs: &[Pair]) -> (String, Vec<String>) {
-    let different: Vec<String> = pairs
-        .iter()
-        .filter(|pair| !pair.complaints.is_empty())
-        .map(Pair::to_string)
-        .collect();
+    let different: Vec<String> =
+        pairs.iter().filter(|pair| !pair.complaints.is_empty()).map(Pair::to_string).collect();
     let fine = pairs.iter().filter(|pair| pair.complaints.is_empty());
     let excused = fine.filter(|pair| pair.excused).count();
     let equal = pairs.len() - different.len() - excused;

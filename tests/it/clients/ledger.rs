@@ -94,8 +94,6 @@ fn the_ledger_is_in_the_paper() {
     let paper = repository().join("kopf-rs-apiserver/FIDELITY.md");
     let text = std::fs::read_to_string(paper).expect("FIDELITY.md is readable");
     let rows = read().into_iter().map(|excuse| excuse.fidelity);
-    let missing: Vec<String> = rows
-        .filter(|row| !text.contains(&format!("| {row} |")))
-        .collect();
+    let missing: Vec<String> = rows.filter(|row| !text.contains(&format!("| {row} |"))).collect();
     assert_eq!(missing, Vec::<String>::new(), "rows that FIDELITY.md lacks");
 }

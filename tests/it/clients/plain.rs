@@ -11,8 +11,7 @@ pub(super) struct Own(Vec<(String, &'static str)>);
 impl Own {
     /// Returns the texts in a kubeconfig file that are specific to its server.
     pub(super) fn of(kubeconfig: &str) -> Self {
-        let parsed: serde_json::Value =
-            serde_saphyr::from_str(kubeconfig).expect("a kubeconfig is YAML");
+        let parsed: serde_json::Value = serde_saphyr::from_str(kubeconfig).expect("a kubeconfig is YAML");
         let server = parsed["clusters"][0]["cluster"]["server"].as_str();
         let server = server.expect("a kubeconfig names its server");
         let mut own = Self::default();
@@ -64,9 +63,7 @@ pub(super) fn unequal(name: &str, ours: &[String], real: &[String]) -> Vec<Strin
     while one < ours.len() || two < real.len() {
         if one < ours.len() && two < real.len() && ours[one] == real[two] {
             (one, two) = (one + 1, two + 1);
-        } else if two == real.len()
-            || (one < ours.len() && common[one + 1][two] >= common[one][two + 1])
-        {
+        } else if two == real.len() || (one < ours.len() && common[one + 1][two] >= common[one][two + 1]) {
             found.push(format!("{name} ours {}", ours[one]));
             one += 1;
         } else {
@@ -80,11 +77,7 @@ pub(super) fn unequal(name: &str, ours: &[String], real: &[String]) -> Vec<Strin
 fn line(text: &str) -> String {
     let text = without_dates(&without_versions(text));
     // In a line that starts with a key, a value like an age is data.
-    let is_row = !text
-        .split_whitespace()
-        .next()
-        .unwrap_or_default()
-        .ends_with(':');
+    let is_row = !text.split_whitespace().next().unwrap_or_default().ends_with(':');
     let indent = text.len() - text.trim_start().len();
     let mut shown = text[..indent].to_owned();
     let mut rest = text.trim();
@@ -159,11 +152,7 @@ fn without_uids(text: &str) -> String {
     while let Some(first) = rest.chars().next() {
         let found = rest.get(..36).filter(|text| is_uid(text));
         let length = found.map_or(first.len_utf8(), str::len);
-        shown.push_str(if found.is_some() {
-            "<uid>"
-        } else {
-            &rest[..length]
-        });
+        shown.push_str(if found.is_some() { "<uid>" } else { &rest[..length] });
         rest = &rest[length..];
     }
     shown
@@ -206,19 +195,10 @@ mod tests {
             ("NAME   DATA   AGE".to_owned(), "NAME  DATA  AGE"),
             ("a      1      3m2s".to_owned(), "a  1  <age>"),
             ("  cpu:    5m".to_owned(), "  cpu:  5m"),
-            (
-                "  resourceVersion: \"12\"".to_owned(),
-                "  resourceVersion: \"<version>\"",
-            ),
-            (
-                format!("at {now}, 2020-01-01T00:00:00Z"),
-                "at <time>, 2020-01-01T00:00:00Z",
-            ),
+            ("  resourceVersion: \"12\"".to_owned(), "  resourceVersion: \"<version>\""),
+            (format!("at {now}, 2020-01-01T00:00:00Z"), "at <time>, 2020-01-01T00:00:00Z"),
             (format!("Created:  {written}"), "Created:  <time>"),
-            (
-                "uid: 0b2f9b54-1a52-4c2e-9d9e-0a3c2f1b7a11".to_owned(),
-                "uid: <uid>",
-            ),
+            ("uid: 0b2f9b54-1a52-4c2e-9d9e-0a3c2f1b7a11".to_owned(), "uid: <uid>"),
         ] {
             assert_eq!(plain(&text, &Own::default()), [expected], "{text}");
         }
@@ -226,21 +206,14 @@ mod tests {
 
     #[test]
     fn lines_that_differ_by_table() {
-        let lines = |text: &str| {
-            text.split_whitespace()
-                .map(str::to_owned)
-                .collect::<Vec<_>>()
-        };
+        let lines = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
         for (ours, real, expected) in [
             ("a b c", "a b c", ""),
             ("a c", "a b c", "out real b"),
             ("a x c", "a b c", "out ours x,out real b"),
             ("", "a", "out real a"),
         ] {
-            assert_eq!(
-                unequal("out", &lines(ours), &lines(real)).join(","),
-                expected
-            );
+            assert_eq!(unequal("out", &lines(ours), &lines(real)).join(","), expected);
         }
     }
 }

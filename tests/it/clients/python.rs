@@ -12,11 +12,7 @@ use super::client::{Client, pinned};
 
 #[test]
 fn the_python_client_sees_the_same_on_both_servers() {
-    compare(
-        "the_python_client_sees_the_same_on_both_servers",
-        Package::Kubernetes,
-        "official",
-    );
+    compare("the_python_client_sees_the_same_on_both_servers", Package::Kubernetes, "official");
 }
 
 #[test]
@@ -30,29 +26,17 @@ fn the_asynchronous_python_client_sees_the_same_on_both_servers() {
 
 #[test]
 fn clients_of_others_see_the_same_on_both_servers() {
-    compare(
-        "clients_of_others_see_the_same_on_both_servers",
-        Package::Community,
-        "community",
-    );
+    compare("clients_of_others_see_the_same_on_both_servers", Package::Community, "community");
 }
 
 #[test]
 fn watches_go_over_web_sockets_on_both_servers() {
-    compare(
-        "watches_go_over_web_sockets_on_both_servers",
-        Package::Kubernetes,
-        "sockets",
-    );
+    compare("watches_go_over_web_sockets_on_both_servers", Package::Kubernetes, "sockets");
 }
 
 #[test]
 fn kopf_operates_the_same_on_both_servers() {
-    compare(
-        "kopf_operates_the_same_on_both_servers",
-        Package::Kopf,
-        "toys",
-    );
+    compare("kopf_operates_the_same_on_both_servers", Package::Kopf, "toys");
 }
 
 fn compare(test: &str, package: Package, script: &str) {
@@ -72,9 +56,7 @@ fn compare(test: &str, package: Package, script: &str) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("clients/python");
     same_beside(&client, |_| {
         let mut command = Command::new(&python);
-        command
-            .args(["-W", "ignore", "-u"])
-            .arg(folder.join(format!("{script}.py")));
+        command.args(["-W", "ignore", "-u"]).arg(folder.join(format!("{script}.py")));
         command.env("PYTHONDONTWRITEBYTECODE", "1");
         command
     });

@@ -35,10 +35,7 @@ pub(super) struct History {
 
 /// The troubles that may happen in a history, besides users' edits.
 #[derive(Clone, Copy, Debug)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each is one thing that may happen or not"
-)]
+#[expect(clippy::struct_excessive_bools, reason = "each is one thing that may happen or not")]
 struct Troubles {
     deaths: bool,
     watches: bool,
@@ -144,8 +141,7 @@ impl History {
     fn begin(&mut self, what: &str, fault: Fault) {
         self.simulation.tell(format!("{what}: {fault:?}"));
         self.simulation.state().troubles += 1;
-        let is_operators =
-            |entry: &kopf_rs_apiserver::Entry| entry.user_agent.as_deref() != Some(USER);
+        let is_operators = |entry: &kopf_rs_apiserver::Entry| entry.user_agent.as_deref() != Some(USER);
         let fault = fault.plural(KIND).when(is_operators);
         self.trouble = Some(self.simulation.server.fault(fault));
     }
@@ -184,11 +180,7 @@ impl History {
             let wrong = format!("{left} calls are left of an operator that has ended");
             self.simulation.state().record.wrong.push(wrong);
         }
-        let edits = if self.simulation.state().calm {
-            0
-        } else {
-            self.roll(3)
-        };
+        let edits = if self.simulation.state().calm { 0 } else { self.roll(3) };
         for _ in 0..edits {
             let name = self.objects[self.roll(self.objects.len())];
             self.simulation.edit(name).await;
@@ -233,11 +225,7 @@ impl History {
         for name in self.objects {
             let object = self.simulation.get(name).await.unwrap_or_default();
             let has_label = !object["metadata"]["labels"][super::roles::LABEL].is_null();
-            let label = if has_label {
-                Value::Null
-            } else {
-                json!("gold")
-            };
+            let label = if has_label { Value::Null } else { json!("gold") };
             let merge = json!({"metadata": {"labels": {super::roles::LABEL: label}}});
             self.simulation.patch(name, &merge).await;
         }
@@ -265,11 +253,7 @@ impl History {
             working.stop().await;
         }
         let record = &self.simulation.state().record;
-        wrong.extend(
-            record
-                .running()
-                .map(|call| format!("{:?} runs on", call.of)),
-        );
+        wrong.extend(record.running().map(|call| format!("{:?} runs on", call.of)));
         wrong.extend(record.wrong.iter().cloned());
         verdict(&wrong)
     }
@@ -317,10 +301,7 @@ impl History {
         for (place, role) in state.roles.iter().enumerate() {
             let of = (place, super::record::uid(object).to_owned());
             let runs = record.running().filter(|call| call.of == of).count();
-            let ticks = record
-                .calls
-                .iter()
-                .filter(|call| call.of == of && call.begun >= from);
+            let ticks = record.calls.iter().filter(|call| call.of == of && call.begun >= from);
             let ticks = ticks.count();
             let is_wanted = role.accepts(object);
             let is_over = role.is_called_once() && has_ended(record, &of);

@@ -76,8 +76,7 @@ impl Record {
         if let Some((lines, told)) = &mut self.lines {
             let lines = lines.all();
             let new = lines[*told..].iter();
-            self.story
-                .extend(new.map(|line| format!("           | {line}")));
+            self.story.extend(new.map(|line| format!("           | {line}")));
             *told = lines.len();
         }
         let now = self.began.elapsed().as_secs_f64();
@@ -150,12 +149,7 @@ impl Record {
             self.complain(format!("{id} is called for {name} {wrong}"));
         }
         self.tell(format!("   {id} is called for {name}"));
-        self.calls.push(Call {
-            of,
-            start,
-            begun: now,
-            end: None,
-        });
+        self.calls.push(Call { of, start, begun: now, end: None });
         self.calls.len() - 1
     }
 

@@ -29,10 +29,7 @@ pub(super) const LABEL: &str = "tier";
 
 /// A daemon or timer.
 #[derive(Clone, Debug, Default)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each is one word of the menu"
-)]
+#[expect(clippy::struct_excessive_bools, reason = "each is one word of the menu")]
 pub(super) struct Role {
     pub(super) id: &'static str,
     pub(super) is_daemon: bool,
@@ -62,11 +59,7 @@ impl Role {
     fn parse(text: &'static str) -> Self {
         let mut words = text.split(' ');
         let mut word = || words.next().expect("a kind and an id");
-        let mut role = Self {
-            is_daemon: word() == "daemon",
-            id: word(),
-            ..Self::default()
-        };
+        let mut role = Self { is_daemon: word() == "daemon", id: word(), ..Self::default() };
         for word in words {
             let (key, value) = word.split_once('=').unwrap_or((word, "0"));
             let number: u32 = value.parse().expect("a number");

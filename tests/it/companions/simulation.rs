@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use kopf_rs::{
-    Callback, Cause, Context, HandlerError, HandlerResult, Index, Operator, PermanentError,
-    Registry, Settings, TemporaryError, handler, indexer,
+    Callback, Cause, Context, HandlerError, HandlerResult, Index, Operator, PermanentError, Registry,
+    Settings, TemporaryError, handler, indexer,
 };
 use kopf_rs_apiserver::ApiServer;
 use kube::Client;
@@ -95,11 +95,7 @@ impl Simulation {
             troubles: 0,
             index: None,
         };
-        Self {
-            client: Client::new(server.service(), "default"),
-            server,
-            state: Arc::new(Mutex::new(state)),
-        }
+        Self { client: Client::new(server.service(), "default"), server, state: Arc::new(Mutex::new(state)) }
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
@@ -127,9 +123,7 @@ impl Simulation {
             let callback = self.callback(place, role.clone());
             registry = role.add(registry, (GROUP, "v1", KIND), callback);
         }
-        registry = registry
-            .index((GROUP, "v1", KIND), self.indexer())
-            .on_startup(self.index_keeper());
+        registry = registry.index((GROUP, "v1", KIND), self.indexer()).on_startup(self.index_keeper());
         let operator = Operator::new(registry).name(NAME).seed(seed);
         let settings = Settings::with(|it| it.scanning.disabled = true);
         let operator = operator.settings(settings).namespaces(["default"]);
@@ -139,11 +133,7 @@ impl Simulation {
     // === users ===
 
     async fn ask(&self, method: &str, path: &str, body: Option<&Value>) -> Option<Value> {
-        let content = if method == "PATCH" {
-            "application/merge-patch+json"
-        } else {
-            "application/json"
-        };
+        let content = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
         let bytes = body.map(Value::to_string).unwrap_or_default().into_bytes();
         let request = http::Request::builder().method(method).uri(path);
         let request = request.header("content-type", content);
@@ -254,12 +244,7 @@ impl Simulation {
             let state = &mut self.state();
             let act = state.act(&role);
             let place = state.record.begun(place, &role, context.uid());
-            let running = Running {
-                simulation: self.clone(),
-                role: role.clone(),
-                place,
-                end: End::CutOff,
-            };
+            let running = Running { simulation: self.clone(), role: role.clone(), place, end: End::CutOff };
             (running, act)
         };
         let stopped = context.stopped().expect("there is a flag").clone();
@@ -356,9 +341,7 @@ impl Outcome {
         match self {
             Self::Done => Ok(Value::Null),
             Self::Result(number) => Ok(json!({"made": number})),
-            Self::Temporary(delay) => {
-                Err(TemporaryError::new("as the dice fell").delay(delay).into())
-            }
+            Self::Temporary(delay) => Err(TemporaryError::new("as the dice fell").delay(delay).into()),
             Self::Arbitrary => Err("as the dice fell")?,
             Self::Permanent => Err(PermanentError::new("as the dice fell").into()),
         }

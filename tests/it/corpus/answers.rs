@@ -29,10 +29,7 @@ pub(super) struct Answers {
 impl Answers {
     pub(super) fn new(group: &str, scripts: &[&str], all: bool) -> Self {
         let by = format!("kube-apiserver {}", kubernetes_version());
-        Self {
-            recorded: Recorded::of(group, &by, &[SOURCES, scripts].concat()),
-            all,
-        }
+        Self { recorded: Recorded::of(group, &by, &[SOURCES, scripts].concat()), all }
     }
 
     /// Returns the answers of the real server to scripts; `None` if they must be fresh and the server is unavailable.

@@ -89,9 +89,7 @@ async fn an_index_that_is_not_filled_keeps_the_operator_from_being_ready(cluster
             "[-]index/by_name failed: not filled yet, because its function has still to return for {objects} of the objects of {KIND}.v1.{}\n",
             test.group
         );
-        asked
-            .until("/readyz", |answer| answer.text.contains(&told))
-            .await;
+        asked.until("/readyz", |answer| answer.text.contains(&told)).await;
         assert_eq!(asked.get("/livez").await.code, 200);
         gate.open(1);
     }
@@ -106,21 +104,16 @@ async fn an_index_that_cannot_be_filled_is_told(cluster: TestCluster) {
     let forbidden = server(&test).fault(Fault::answer(403).plural(KIND));
     let gate = Gate::closed();
     gate.open(1);
-    let registry = watching(&test).index(test.selector(), held(&gate)).index(
-        ("example.com", "v1", "absents"),
-        indexer("absents", |_| ((), ())),
-    );
+    let registry = watching(&test)
+        .index(test.selector(), held(&gate))
+        .index(("example.com", "v1", "absents"), indexer("absents", |_| ((), ())));
     let asked = Asked::start(&test, registry).await;
     let told = format!(
         "[-]index/by_name failed: not filled yet, because {KIND}.v1.{} cannot be listed: forbidden\n",
         test.group
     );
     let absent = "[-]index/absents failed: not filled yet, because none of the resources that it is made of is served\n";
-    asked
-        .until("/readyz", |answer| {
-            answer.text.contains(&told) && answer.text.contains(absent)
-        })
-        .await;
+    asked.until("/readyz", |answer| answer.text.contains(&told) && answer.text.contains(absent)).await;
     drop(forbidden);
     let is_filled = |answer: &Answer| answer.text.contains("[+]index/by_name ok");
     asked.until("/readyz", is_filled).await;
@@ -145,10 +138,7 @@ async fn a_probe_is_not_begun_when_the_time_is_over(cluster: TestCluster) {
         "[-]hangs failed: reason withheld\n[-]late failed: reason withheld\nhealthz check failed\n"
     );
     assert_eq!(calls.load(Relaxed), 0);
-    test.line(
-        "Activity 'late' failed permanently: the probes before it have taken all of the time",
-    )
-    .await;
+    test.line("Activity 'late' failed permanently: the probes before it have taken all of the time").await;
     asked.working.stop().await;
 }
 
@@ -171,10 +161,7 @@ async fn the_status_is_for_nobody_who_comes_from_elsewhere(cluster: TestCluster)
     ] {
         let answer = get_with(asked.port, "/statusz", head).await;
         assert_eq!(answer.code, 403, "{head}: {answer:?}");
-        assert!(
-            answer.text.contains("use kubectl port-forward"),
-            "{answer:?}"
-        );
+        assert!(answer.text.contains("use kubectl port-forward"), "{answer:?}");
         // Probes may come from any address.
         assert_eq!(get_with(asked.port, "/livez", head).await.code, 200);
     }
@@ -204,11 +191,7 @@ async fn the_operator_is_looked_at_once_a_second(cluster: TestCluster) {
     assert_eq!(at_work(asked.get("/statusz").await), 0);
     test.create("a", json!({})).await;
     test.calls.until(1).await;
-    assert_eq!(
-        at_work(asked.get("/statusz").await),
-        0,
-        "asked again at once"
-    );
+    assert_eq!(at_work(asked.get("/statusz").await), 0, "asked again at once");
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(at_work(asked.get("/statusz").await), 1);
     gate.open(1);

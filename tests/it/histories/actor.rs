@@ -4,9 +4,7 @@
 
 use std::time::Duration;
 
-use kopf_rs::{
-    Callback, Context, HandlerError, HandlerResult, PermanentError, TemporaryError, handler,
-};
+use kopf_rs::{Callback, Context, HandlerError, HandlerResult, PermanentError, TemporaryError, handler};
 use serde_json::{Value, json};
 
 use super::record::End;
@@ -68,19 +66,13 @@ async fn act(simulation: &Simulation, role: &Role, context: &Context) -> Handler
     if !act.takes.is_zero() {
         tokio::time::sleep(act.takes).await;
     }
-    let outcome = if context.retry() < role.fails {
-        Outcome::Temporary(1.0)
-    } else {
-        act.outcome
-    };
+    let outcome = if context.retry() < role.fails { Outcome::Temporary(1.0) } else { act.outcome };
     let delay = match outcome {
         Outcome::Temporary(seconds) => Some(Duration::from_secs_f64(seconds)),
         _ => None,
     };
     let result = perform(simulation, role, context, outcome).await;
-    let limit = role
-        .retries
-        .is_some_and(|limit| context.retry() + 1 >= limit);
+    let limit = role.retries.is_some_and(|limit| context.retry() + 1 >= limit);
     let end = match &result {
         Ok(_) => End::Done,
         Err(HandlerError::Permanent(_)) => End::Failed,
@@ -140,11 +132,7 @@ async fn perform(
 
 impl Act {
     fn of(dice: &mut Dice, trouble: Trouble) -> Self {
-        let mut act = Self {
-            takes: Duration::ZERO,
-            meddled: false,
-            outcome: Outcome::Done,
-        };
+        let mut act = Self { takes: Duration::ZERO, meddled: false, outcome: Outcome::Done };
         if trouble.meddling {
             let times = [0, 0, 1, 100, 1500, 6000];
             act.takes = Duration::from_millis(*dice.pick(&times));

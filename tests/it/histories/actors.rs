@@ -46,44 +46,25 @@ pub(super) fn perform<T, R>(
     let simulation = set.into_inner().unwrap_or_else(PoisonError::into_inner);
     let simulation = simulation.expect("the simulation was set");
     let play = simulation.play();
-    told.map(|()| sum(&play)).map_err(|why| Failure {
-        why,
-        story: play.record.story().to_vec(),
-    })
+    told.map(|()| sum(&play)).map_err(|why| Failure { why, story: play.record.story().to_vec() })
 }
 
 // === impl Actors ===
 
 impl Actors {
-    pub(super) fn new(
-        simulation: Simulation,
-        roles: Roles,
-        settings: Settings,
-        everywhere: bool,
-    ) -> Self {
-        Self {
-            simulation,
-            roles,
-            settings,
-            everywhere,
-            working: None,
-        }
+    pub(super) fn new(simulation: Simulation, roles: Roles, settings: Settings, everywhere: bool) -> Self {
+        Self { simulation, roles, settings, everywhere, working: None }
     }
 
     pub(super) fn start(&mut self) {
         self.note("the operator starts");
         let simulation = &self.simulation;
         let selector = (GROUP, "v1", KIND);
-        let registry = self
-            .roles
-            .registry(selector, |role| actor(simulation, role));
+        let registry = self.roles.registry(selector, |role| actor(simulation, role));
         let operator = Operator::new(registry).name(NAME).seed(simulation.seed());
         let operator = operator.settings(self.settings.clone());
-        let operator = if self.everywhere {
-            operator.all_namespaces()
-        } else {
-            operator.namespaces(["default"])
-        };
+        let operator =
+            if self.everywhere { operator.all_namespaces() } else { operator.namespaces(["default"]) };
         self.working = Some(Working::start_as(simulation.client(), operator));
     }
 
@@ -196,9 +177,7 @@ impl Actors {
         if before == after {
             return Ok(());
         }
-        Err(format!(
-            "calls and writes were {before:?} when all was still, then {after:?}"
-        ))
+        Err(format!("calls and writes were {before:?} when all was still, then {after:?}"))
     }
 
     /// Creates the missing objects.

@@ -28,10 +28,7 @@ pub(super) fn at_rest(record: &Record, roles: &Roles, rigour: Rigour) -> Vec<Str
         let demanded = roles.demands_finalizer(life.newest());
         if life.held != demanded {
             let name = &life.name;
-            wrong.push(format!(
-                "{name}: the finalizer is on: {}, demanded: {demanded}",
-                life.held
-            ));
+            wrong.push(format!("{name}: the finalizer is on: {}, demanded: {demanded}", life.held));
         }
     }
     wrong.extend(on_the_way(record));
@@ -45,10 +42,7 @@ pub(super) fn in_the_end(record: &Record, roles: &Roles) -> Vec<String> {
     for role in roles.roles.iter().filter(unguarded) {
         let held = record.lives.iter().filter(|it| it.deleted == Some(true));
         for life in held.filter(|life| !runs(life, &role.id).any(Run::is_final)) {
-            wrong.push(format!(
-                "{}: {} was not called for the deletion",
-                life.name, role.id
-            ));
+            wrong.push(format!("{}: {} was not called for the deletion", life.name, role.id));
         }
     }
     wrong
@@ -69,10 +63,7 @@ pub(super) fn resumed(record: &Record, roles: &Roles) -> Vec<String> {
         }
         for run in since.iter().filter(|run| run.reason != "resume") {
             let (name, id) = (&life.name, &run.role.id);
-            wrong.push(format!(
-                "{name}: {id} was called for {} after a restart for nothing",
-                run.reason
-            ));
+            wrong.push(format!("{name}: {id} was called for {} after a restart for nothing", run.reason));
         }
     }
     wrong
@@ -136,9 +127,8 @@ fn last_word(life: &Life, role: &Role, rigour: Rigour) -> Option<String> {
     let mut forgotten = life.forgotten.iter();
     // If a run was cut off before its write, and its field was never stored, a new operator cannot know of the run.
     let mut handled = life.handled.iter();
-    let is_unknown = !last.written
-        && scope.is_null()
-        && handled.all(|(_, essence)| role.scope(essence).is_null());
+    let is_unknown =
+        !last.written && scope.is_null() && handled.all(|(_, essence)| role.scope(essence).is_null());
     let excused = rigour == Rigour::Forgiving
         && (is_unknown || forgotten.any(|(id, state)| *id == role.id && *state == scope));
     (!good && !excused).then(|| {
@@ -167,15 +157,8 @@ fn on_the_way(record: &Record) -> Vec<String> {
                 }
                 continue;
             };
-            let pair = Pair {
-                life,
-                record,
-                former,
-                run,
-            };
-            let written = earlier
-                .iter()
-                .rfind(|it| it.role.id == run.role.id && it.written);
+            let pair = Pair { life, record, former, run };
+            let written = earlier.iter().rfind(|it| it.role.id == run.role.id && it.written);
             wrong.extend(pair.miscounted(written.copied()));
             wrong.extend(pair.repeated());
         }
@@ -225,8 +208,7 @@ impl Pair<'_> {
             Some(End::Again) => run.retry == most,
         };
         let timed_out = run.role.timeout.is_some() && run.retry == 0;
-        (!right && !timed_out)
-            .then(|| format!("{}: attempts: {former}, then {run}", self.life.name))
+        (!right && !timed_out).then(|| format!("{}: attempts: {former}, then {run}", self.life.name))
     }
 
     /// Returns whether the previous run had seen a later state than the one stored as handled afterwards. After a restart, only formats
@@ -246,9 +228,7 @@ impl Pair<'_> {
         let ended = matches!(former.end, Some(End::Done | End::Failed));
         let known = ended && (former.written || !restarted);
         let versions = self.life.versions_since(former.number);
-        let still = versions
-            .iter()
-            .all(|version| run.role.scope(&version.essence) == former.seen);
+        let still = versions.iter().all(|version| run.role.scope(&version.essence) == former.seen);
         let same = former.told == run.told && former.seen == run.seen && still;
         let resumes = restarted && run.reason == "resume";
         // If one handler of a family is called again, all of them are.
@@ -262,7 +242,6 @@ impl Pair<'_> {
             || is_lost
             || self.has_no_mark()
             || restarted && run.knew_digest_only;
-        (known && same && !excused)
-            .then(|| format!("{}: twice: {former}, then {run}", self.life.name))
+        (known && same && !excused).then(|| format!("{}: twice: {former}, then {run}", self.life.name))
     }
 }

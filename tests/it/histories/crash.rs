@@ -26,24 +26,12 @@ const LIVES: [(&str, Keeping); 12] = [
     ("create c fails=2", Keeping::Named),
     ("create c; create c2 fails=1; create c3", Keeping::Named),
     ("create c; update u; delete d", Keeping::Named),
-    (
-        "create c; update u fails=2; delete d fails=1",
-        Keeping::Named,
-    ),
-    (
-        "update u; field f field=spec.a; resume r; event e",
-        Keeping::Named,
-    ),
+    ("create c; update u fails=2; delete d fails=1", Keeping::Named),
+    ("update u; field f field=spec.a; resume r; event e", Keeping::Named),
     ("create c children; update u children", Keeping::Named),
     ("update u patches; create c grows", Keeping::Named),
-    (
-        "create c; update u labelled; delete d labelled",
-        Keeping::Named,
-    ),
-    (
-        "create c; update u fails=2; delete d fails=1",
-        Keeping::Kopf,
-    ),
+    ("create c; update u labelled; delete d labelled", Keeping::Named),
+    ("create c; update u fails=2; delete d fails=1", Keeping::Kopf),
     ("create c fails=1; update u; delete d", Keeping::Status),
     ("create c fails=1; update u; delete d", Keeping::Own),
 ];
@@ -117,15 +105,10 @@ fn live(words: &'static str, keeping: Keeping, doom: Option<Doom>) -> Lived {
         |play| (play.requests, attempts(&play.record)),
     );
     match lived {
-        Ok((requests, attempts)) => Lived {
-            requests,
-            objects,
-            attempts,
-        },
-        Err(Failure { why, story }) => panic!(
-            "{words} ({keeping:?}), {doom:?}:\n{}\n\nwrong:\n{why}",
-            story.join("\n")
-        ),
+        Ok((requests, attempts)) => Lived { requests, objects, attempts },
+        Err(Failure { why, story }) => {
+            panic!("{words} ({keeping:?}), {doom:?}:\n{}\n\nwrong:\n{why}", story.join("\n"))
+        }
     }
 }
 
@@ -148,11 +131,7 @@ async fn life(actors: &mut Actors, objects: &mut Vec<Value>) -> Result<(), Strin
         objects.push(json!({"essence": essence(&object), "results": results(&object), "finalizers": object["metadata"]["finalizers"]}));
     }
     actors.idle().await?;
-    verdict(&check::at_rest(
-        &actors.simulation.play().record,
-        &actors.roles,
-        Rigour::Strict,
-    ))?;
+    verdict(&check::at_rest(&actors.simulation.play().record, &actors.roles, Rigour::Strict))?;
     actors.farewell().await?;
     let play = actors.simulation.play();
     verdict(&check::in_the_end(&play.record, &actors.roles))
@@ -174,16 +153,9 @@ fn results(object: &Value) -> Value {
 fn attempts(record: &Record) -> BTreeMap<String, usize> {
     let mut attempts = BTreeMap::new();
     let counts = |run: &&Run| {
-        !["resume", "event"].contains(&run.role.on)
-            && run.end != Some(End::Waiting)
-            && !run.role.children
+        !["resume", "event"].contains(&run.role.on) && run.end != Some(End::Waiting) && !run.role.children
     };
-    for run in record
-        .lives
-        .iter()
-        .flat_map(|life| &life.runs)
-        .filter(counts)
-    {
+    for run in record.lives.iter().flat_map(|life| &life.runs).filter(counts) {
         let name = format!("{} {} #{}", run.role.id, run.reason, run.retry);
         *attempts.entry(name).or_default() += 1;
     }
@@ -203,9 +175,7 @@ impl Lived {
             less.extend((found < *count).then_some(name));
         }
         let new = self.attempts.keys();
-        let new: Vec<_> = new
-            .filter(|name| !plain.attempts.contains_key(*name))
-            .collect();
+        let new: Vec<_> = new.filter(|name| !plain.attempts.contains_key(*name)).collect();
         if more <= 1 && less.is_empty() && new.is_empty() {
             return None;
         }

@@ -31,9 +31,7 @@ impl Keeping {
             Self::Status => Persistence::kopf()
                 .progress(StatusProgressStorage::default())
                 .diff_base(StatusDiffBaseStorage::default()),
-            Self::Own => Persistence::named(NAME)
-                .progress(InStatus)
-                .diff_base(InStatus),
+            Self::Own => Persistence::named(NAME).progress(InStatus).diff_base(InStatus),
         }
     }
 
@@ -93,8 +91,6 @@ impl Keeping {
         let kept = ["last-handled-configuration", "kopf-managed"];
         let names = keys(&object["metadata"]["annotations"]);
         let ours = names.iter().filter_map(|name| name.strip_prefix(prefix));
-        ours.filter(|name| !kept.contains(name))
-            .map(str::to_owned)
-            .collect()
+        ours.filter(|name| !kept.contains(name)).map(str::to_owned).collect()
     }
 }

@@ -49,11 +49,7 @@ pub(super) fn story(seed: Seed) -> Vec<String> {
     told.unwrap_or_else(|failure| failure.story)
 }
 
-fn perform_and<R>(
-    seed: Seed,
-    lines: Option<&Lines>,
-    sum: impl FnOnce(&Play) -> R,
-) -> Result<R, Failure> {
+fn perform_and<R>(seed: Seed, lines: Option<&Lines>, sum: impl FnOnce(&Play) -> R) -> Result<R, Failure> {
     let make = || {
         let history = History::new(seed);
         (history.actors.simulation.clone(), history)
@@ -75,14 +71,8 @@ impl History {
     fn new(seed: Seed) -> Self {
         let mut dice = Dice::new(seed.number);
         let roles = Roles::of(seed.size, |sides| dice.roll(sides));
-        let keepings = [
-            Keeping::Named,
-            Keeping::Named,
-            Keeping::Named,
-            Keeping::Kopf,
-            Keeping::Status,
-            Keeping::Own,
-        ];
+        let keepings =
+            [Keeping::Named, Keeping::Named, Keeping::Named, Keeping::Kopf, Keeping::Status, Keeping::Own];
         let keeping = *dice.pick(&keepings);
         let settings = settings(&mut dice, keeping);
         let mut likely = || !dice.one_in(3);
@@ -103,11 +93,7 @@ impl History {
         let title = format!("{roles}\n{keeping:?}, {lifecycle:?}, workers: {limit:?}, {trouble:?}");
         simulation.play().objects = objects.map(|it| (*it).to_owned()).collect();
         simulation.play().record.tell(title);
-        Self {
-            actors: Actors::new(simulation, roles, settings, everywhere),
-            steps,
-            silence: None,
-        }
+        Self { actors: Actors::new(simulation, roles, settings, everywhere), steps, silence: None }
     }
 
     async fn tell(&mut self) -> Result<(), String> {
@@ -196,9 +182,7 @@ impl History {
     }
 
     fn right(&self, rigour: Rigour) -> Result<(), String> {
-        let Actors {
-            simulation, roles, ..
-        } = &self.actors;
+        let Actors { simulation, roles, .. } = &self.actors;
         verdict(&check::at_rest(&simulation.play().record, roles, rigour))
     }
 
@@ -206,9 +190,7 @@ impl History {
         self.actors.kill().await;
         self.actors.wait(Duration::from_secs(30)).await;
         self.actors.rest().await?;
-        let Actors {
-            simulation, roles, ..
-        } = &self.actors;
+        let Actors { simulation, roles, .. } = &self.actors;
         verdict(&check::resumed(&simulation.play().record, roles))
     }
 

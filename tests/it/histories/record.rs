@@ -126,9 +126,7 @@ impl Record {
     pub(super) fn tell(&mut self, line: impl AsRef<str>) {
         if let Some((lines, told)) = &mut self.lines {
             let lines = lines.all();
-            let new = lines[*told..]
-                .iter()
-                .map(|line| format!("           | {line}"));
+            let new = lines[*told..].iter().map(|line| format!("           | {line}"));
             self.story.extend(new);
             *told = lines.len();
         }
@@ -163,11 +161,7 @@ impl Record {
         life.newest = number;
         let essence = essence(object);
         if life.versions.last().is_none_or(|it| it.essence != essence) {
-            let version = Version {
-                at,
-                number,
-                essence,
-            };
+            let version = Version { at, number, essence };
             life.versions.push(version);
         }
         life.recorded = !keeping.records(object).is_empty();
@@ -213,11 +207,7 @@ impl Record {
         self.tell(format!(
             "{}: {id} is called: {reason} #{retry}, told {told}{}",
             context.name(),
-            if seen == told {
-                String::new()
-            } else {
-                format!(", sees {seen}")
-            }
+            if seen == told { String::new() } else { format!(", sees {seen}") }
         ));
         let run = Run {
             at,
@@ -258,12 +248,8 @@ impl Record {
         let clear = self.keeping.remembers_sights();
         for life in &mut self.lives {
             let unwritten = |run: &&Run| run.start == start && !run.written;
-            let lost: Vec<String> = life
-                .runs
-                .iter()
-                .filter(unwritten)
-                .map(|run| run.role.id.clone())
-                .collect();
+            let lost: Vec<String> =
+                life.runs.iter().filter(unwritten).map(|run| run.role.id.clone()).collect();
             let handled = life.handled.last().map(|(_, essence)| essence);
             let newest = life.versions.last().map(|version| &version.essence);
             let busy = life.recorded || !lost.is_empty() || handled != newest;
@@ -276,8 +262,7 @@ impl Record {
                 let recorded = of_it().find(|run| run.written).map(|run| run.seen.clone());
                 let handled = handled.map(|handled| role.scope(handled));
                 let states = recorded.into_iter().chain(handled);
-                life.forgotten
-                    .extend(states.map(|state| (id.clone(), state)));
+                life.forgotten.extend(states.map(|state| (id.clone(), state)));
             }
         }
     }
@@ -346,23 +331,11 @@ impl Life {
 
 impl std::fmt::Display for Run {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (id, reason, retry, told, seen) = (
-            &self.role.id,
-            self.reason,
-            self.retry,
-            &self.told,
-            &self.seen,
-        );
+        let (id, reason, retry, told, seen) =
+            (&self.role.id, self.reason, self.retry, &self.told, &self.seen);
         let (start, end) = (self.start, self.end);
-        let written = if self.written {
-            "written"
-        } else {
-            "not written"
-        };
-        write!(
-            f,
-            "{id}: {reason} #{retry} of start {start}, told {told}, saw {seen}, {end:?}, {written}"
-        )
+        let written = if self.written { "written" } else { "not written" };
+        write!(f, "{id}: {reason} #{retry} of start {start}, told {told}, saw {seen}, {end:?}, {written}")
     }
 }
 

@@ -32,21 +32,14 @@ const MENU: [&str; 22] = [
 ];
 
 /// Deletion handlers, which are picked less often because they change the life of the whole object.
-const LATE: [&str; 3] = [
-    "delete dl labelled",
-    "delete o optional",
-    "delete d2 retries=2",
-];
+const LATE: [&str; 3] = ["delete dl labelled", "delete o optional", "delete d2 retries=2"];
 
 /// Always present, so that every object is in the scope of a handler.
 const ALWAYS: &str = "create z";
 
 /// One handler.
 #[derive(Clone, Debug, Default)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each is one word of the menu"
-)]
+#[expect(clippy::struct_excessive_bools, reason = "each is one word of the menu")]
 pub(super) struct Role {
     /// `create`, `update`, `field`, `resume`, `delete` or `event`.
     pub(super) on: &'static str,
@@ -104,10 +97,7 @@ impl Roles {
 
     fn of_words(words: Vec<&'static str>) -> Self {
         let roles = words.iter().flat_map(|it| it.split("; "));
-        Self {
-            roles: roles.map(Role::parse).collect(),
-            words,
-        }
+        Self { roles: roles.map(Role::parse).collect(), words }
     }
 
     /// Returns a registry of all handlers, each with the callback that `call` returns.
@@ -149,11 +139,7 @@ impl Role {
     fn parse(text: &'static str) -> Self {
         let mut words = text.split(' ');
         let mut word = || words.next().expect("a kind and a name");
-        let mut role = Self {
-            on: word(),
-            name: word(),
-            ..Self::default()
-        };
+        let mut role = Self { on: word(), name: word(), ..Self::default() };
         for word in words {
             let (key, value) = word.split_once('=').unwrap_or((word, ""));
             let number = || value.parse::<u32>().expect("a number");

@@ -30,10 +30,7 @@ const ENDLESS: usize = 3000;
 
 /// The troubles that may happen in a history.
 #[derive(Clone, Copy, Debug, Default)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each is one thing that may go wrong or not"
-)]
+#[expect(clippy::struct_excessive_bools, reason = "each is one thing that may go wrong or not")]
 pub(super) struct Trouble {
     /// Users change objects while requests are in flight.
     pub(super) meddling: bool,
@@ -116,11 +113,7 @@ impl Simulation {
             doom: None,
             dead: false,
         };
-        Self {
-            server: ApiServer::new(),
-            play: Arc::new(Mutex::new(play)),
-            alarm: Arc::default(),
-        }
+        Self { server: ApiServer::new(), play: Arc::new(Mutex::new(play)), alarm: Arc::default() }
     }
 
     pub(super) fn play(&self) -> MutexGuard<'_, Play> {
@@ -132,10 +125,7 @@ impl Simulation {
         let mut play = self.play();
         play.record.start += 1;
         play.dead = false;
-        let door = Door {
-            simulation: self.clone(),
-            start: play.record.start,
-        };
+        let door = Door { simulation: self.clone(), start: play.record.start };
         kube::Client::new(door, "default")
     }
 
@@ -153,11 +143,7 @@ impl Simulation {
 
     /// Sends a request of a user.
     pub(super) async fn ask(&self, method: &str, path: &str, body: Option<&Value>) -> Value {
-        let content = if method == "PATCH" {
-            "application/merge-patch+json"
-        } else {
-            "application/json"
-        };
+        let content = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
         let bytes = body.map(Value::to_string).unwrap_or_default().into_bytes();
         let request = Request::builder().method(method).uri(path);
         let request = request.header("content-type", content);
@@ -206,9 +192,7 @@ impl Simulation {
     }
 
     pub(super) async fn delete(&self, name: &str) {
-        self.play()
-            .record
-            .tell(format!("{name}: a user deletes it"));
+        self.play().record.tell(format!("{name}: a user deletes it"));
         self.ask("DELETE", &path(name), None).await;
         match self.get(name).await {
             Some(object) => self.play().record.saw(&object),
@@ -265,12 +249,7 @@ impl Play {
 
     /// Rolls the events around this request.
     fn around(&mut self, asked: &Asked) -> Around {
-        let Trouble {
-            meddling,
-            faults,
-            deaths,
-            ..
-        } = self.trouble;
+        let Trouble { meddling, faults, deaths, .. } = self.trouble;
         let mut around = Around::default();
         self.requests += 1;
         match self.doom.filter(|doom| doom.request == self.requests) {
@@ -304,11 +283,7 @@ impl Play {
         }
         if deaths && dice.one_in(20 * rare) {
             let before = dice.one_in(2);
-            let which = if before {
-                &mut around.instead
-            } else {
-                &mut around.loss
-            };
+            let which = if before { &mut around.instead } else { &mut around.loss };
             *which = Some(Instead::Death);
         }
         let troubles = [around.instead, around.loss];
@@ -372,12 +347,7 @@ impl Door {
         !play.dead && play.record.start == self.start && play.record.writes <= ENDLESS
     }
 
-    async fn instead(
-        &self,
-        instead: Instead,
-        asked: &Asked,
-        when: &str,
-    ) -> Result<Answer, io::Error> {
+    async fn instead(&self, instead: Instead, asked: &Asked, when: &str) -> Result<Answer, io::Error> {
         let words = &asked.words;
         let line = format!("   trouble {when} the operator's {words}: {instead:?}");
         self.simulation.play().record.tell(line);

@@ -131,9 +131,8 @@ async fn a_function_that_hangs_holds_the_start_up_for_a_minute(cluster: TestClus
     let test = TestOperator::of(cluster).await;
     test.create("a", json!({"place": "bad"})).await;
     test.create("b", json!({"place": "x"})).await;
-    let registry = Registry::new()
-        .index(test.selector(), hanging(&test))
-        .on_event(test.selector(), showing(&test, "e"));
+    let registry =
+        Registry::new().index(test.selector(), hanging(&test)).on_event(test.selector(), showing(&test, "e"));
     let begun = Instant::now();
     let working = test.start(registry);
     test.calls_until("e b x:b").await;
@@ -161,13 +160,10 @@ fn spoiling(test: &TestOperator) -> Callback {
     spoils.interval(1)
 }
 
-async fn a_function_that_hangs_for_what_a_timer_has_written_holds_it_up_for_a_minute(
-    cluster: TestCluster,
-) {
+async fn a_function_that_hangs_for_what_a_timer_has_written_holds_it_up_for_a_minute(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
-    let registry = Registry::new()
-        .index(test.selector(), hanging(&test))
-        .timer(test.selector(), spoiling(&test));
+    let registry =
+        Registry::new().index(test.selector(), hanging(&test)).timer(test.selector(), spoiling(&test));
     let working = test.start(registry);
     for name in ["a", "b"] {
         test.create(name, json!({"place": "x"})).await;
@@ -209,11 +205,7 @@ async fn a_timer_beside_a_handler_sees_the_index_of_the_state_it_gets(cluster: T
     let calls = test.calls.clone();
     let looks = handler("looks", move |cause| {
         let place: Option<String> = cause.read("spec.place").ok();
-        calls.note(format!(
-            "at {} of {}",
-            place.unwrap_or_default(),
-            shown(&cause)
-        ));
+        calls.note(format!("at {} of {}", place.unwrap_or_default(), shown(&cause)));
         async { Ok(()) }
     });
     let writes = handler("writes", |cause| async move {
@@ -265,15 +257,12 @@ async fn a_key_without_a_hash_is_an_error_of_its_function(cluster: TestCluster) 
         let place: String = cause.read("spec.place")?;
         Ok::<_, HandlerError>((Moody(place), cause.name().to_owned()))
     });
-    let registry = Registry::new()
-        .index(test.selector(), index)
-        .on_event(test.selector(), test.noting("e"));
+    let registry = Registry::new().index(test.selector(), index).on_event(test.selector(), test.noting("e"));
     let working = test.start(registry);
     for call in ["e a", "e b", "e c"] {
         test.calls_until(call).await;
     }
-    test.line("Indexer 'by_mood' failed with an exception and will ignore it: panicked")
-        .await;
+    test.line("Indexer 'by_mood' failed with an exception and will ignore it: panicked").await;
     test.create("d", json!({"place": "bad"})).await;
     test.calls_until("e d").await;
     test.patch("b", place("x")).await;
@@ -316,16 +305,13 @@ async fn values_that_cannot_be_cloned_hold_nobody_up(cluster: TestCluster) {
         calls.note(format!("e {}", cause.name()));
         async { Ok(()) }
     });
-    let registry = Registry::new()
-        .index(test.selector(), fragile())
-        .on_event(test.selector(), event);
+    let registry = Registry::new().index(test.selector(), fragile()).on_event(test.selector(), event);
     let working = test.start(registry);
     for (name, place) in [("clone", "x"), ("a", "x"), ("b", "y"), ("c", "y")] {
         test.create(name, json!({"place": place})).await;
         test.calls_until(&format!("e {name}")).await;
     }
-    test.line("The index 'fragile' is not complete: a key or value has panicked: ")
-        .await;
+    test.line("The index 'fragile' is not complete: a key or value has panicked: ").await;
     working.stop().await;
     let kept = kept.lock().expect("nobody panics");
     assert_eq!(kept.last().map(IndexValues::len), Some(2));
@@ -333,9 +319,8 @@ async fn values_that_cannot_be_cloned_hold_nobody_up(cluster: TestCluster) {
 
 async fn values_that_panic_when_they_go_hold_nobody_up(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
-    let registry = Registry::new()
-        .index(test.selector(), fragile())
-        .on_event(test.selector(), test.noting("e"));
+    let registry =
+        Registry::new().index(test.selector(), fragile()).on_event(test.selector(), test.noting("e"));
     let working = test.start(registry);
     test.create("drop", json!({"place": "x"})).await;
     test.calls_until("e drop").await;
@@ -353,8 +338,7 @@ async fn values_that_panic_when_they_go_hold_nobody_up(cluster: TestCluster) {
 async fn one_object_in_a_thousand_that_cannot_be_indexed_is_told_once(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     for number in 0..1000 {
-        test.create(&format!("n{number:03}"), json!({"place": "x"}))
-            .await;
+        test.create(&format!("n{number:03}"), json!({"place": "x"})).await;
     }
     let attempts = Arc::new(AtomicUsize::new(0));
     let counted = attempts.clone();
@@ -372,15 +356,10 @@ async fn one_object_in_a_thousand_that_cannot_be_indexed_is_told_once(cluster: T
         calls.note(format!("{} sees {}", cause.name(), index.get("x").len()));
         async { Ok(()) }
     });
-    let registry = Registry::new()
-        .index(test.selector(), index)
-        .on_event(test.selector(), event);
+    let registry = Registry::new().index(test.selector(), index).on_event(test.selector(), event);
     let working = test.start(registry);
     let calls = test.calls.until(1000).await;
-    assert!(
-        calls.iter().all(|it| it.ends_with(" sees 999")),
-        "{calls:?}"
-    );
+    assert!(calls.iter().all(|it| it.ends_with(" sees 999")), "{calls:?}");
     test.patch("n500", place("y")).await;
     test.calls.until(1001).await;
     working.stop().await;

@@ -44,18 +44,14 @@ fn stages() -> [Stage; 4] {
         Stage {
             name: "between-attempts",
             spec: json!({"failures": {"first": 2, "second": 3}, "hangs": "first 2"}),
-            ripe: |object| {
-                retries(object, "first") == Some(2) && retries(object, "second") >= Some(1)
-            },
+            ripe: |object| retries(object, "first") == Some(2) && retries(object, "second") >= Some(1),
             seen: "first 1",
             left: &["first 2"],
         },
         Stage {
             name: "between-handlers",
             spec: json!({"failures": {"first": 0, "second": 2}, "hangs": "second 1"}),
-            ripe: |object| {
-                record(object, "first")["success"] == true && retries(object, "second") == Some(1)
-            },
+            ripe: |object| record(object, "first")["success"] == true && retries(object, "second") == Some(1),
             seen: "second 0",
             left: &["second 1", "second 2"],
         },
@@ -117,9 +113,7 @@ fn stages_of_children() -> [Stage; 5] {
 fn record(object: &Value, id: &str) -> Value {
     let key = format!("kopf.zalando.org/{}", id.replace('/', "."));
     let text = object["metadata"]["annotations"][key].as_str();
-    text.map_or(Value::Null, |text| {
-        serde_json::from_str(text).expect("JSON")
-    })
+    text.map_or(Value::Null, |text| serde_json::from_str(text).expect("JSON"))
 }
 
 fn retries(object: &Value, id: &str) -> Option<u64> {
@@ -142,19 +136,9 @@ enum Side {
 impl Side {
     async fn kopf(test: &TestOperator, handlers: &str) -> Option<Self> {
         let mut command = Command::new(python_for("takeover", Package::Kopf)?);
-        command.args([
-            "-m",
-            "kopf",
-            "run",
-            "--standalone",
-            "--verbose",
-            "-n",
-            test.cluster.namespace(),
-        ]);
+        command.args(["-m", "kopf", "run", "--standalone", "--verbose", "-n", test.cluster.namespace()]);
         command.arg(script(handlers));
-        command
-            .env("KUBECONFIG", test.cluster.kubeconfig())
-            .env("TAKEOVER_GROUP", &test.group);
+        command.env("KUBECONFIG", test.cluster.kubeconfig()).env("TAKEOVER_GROUP", &test.group);
         let program = Program::start(command, PATIENCE);
         let watching = |line: &str| line.contains("Starting the watch-stream for kopfexamples");
         program.lines().until("that Kopf watches", watching).await;
@@ -165,10 +149,7 @@ impl Side {
         let calls = Calls::new(test.cluster.lines());
         let registry = handlers(test, &calls);
         let settings = Settings::with(|it| it.persistence = Some(Persistence::kopf()));
-        Self::Ours(
-            Working::start(&test.cluster, test.operator(registry).settings(settings)),
-            calls,
-        )
+        Self::Ours(Working::start(&test.cluster, test.operator(registry).settings(settings)), calls)
     }
 
     /// Returns all attempts for the object so far, as `handler retry`.
@@ -190,10 +171,7 @@ impl Side {
         let wanted = format!("attempt {id} {name} {retry}");
         match self {
             Self::Kopf(program) => {
-                program
-                    .lines()
-                    .until(&wanted, |line| line.contains(&wanted))
-                    .await;
+                program.lines().until(&wanted, |line| line.contains(&wanted)).await;
             }
             Self::Ours(_, calls) => {
                 let mut count = 1;
@@ -233,10 +211,7 @@ fn parents(test: &TestOperator, calls: &Calls) -> Registry {
     let (resize, remove) = (child("resize").field("size"), child("remove"));
     Registry::new()
         .on_create(test.selector(), parent("parent", children))
-        .on_update(
-            test.selector(),
-            parent("change", vec![resize]).field("spec"),
-        )
+        .on_update(test.selector(), parent("change", vec![resize]).field("spec"))
         .on_delete(test.selector(), parent("end", vec![remove]))
 }
 
@@ -314,12 +289,7 @@ async fn kopf_takes_over(cluster: TestCluster, script: &str, handlers: Handlers,
 }
 
 /// Kills the first operator at the stage; the second one must make exactly the remaining attempts.
-async fn take_over(
-    test: &TestOperator,
-    stage: &Stage,
-    first: Side,
-    second: impl AsyncFn() -> Side,
-) {
+async fn take_over(test: &TestOperator, stage: &Stage, first: Side, second: impl AsyncFn() -> Side) {
     let name = stage.name;
     test.create(name, stage.spec.clone()).await;
     first.until_attempted(name, stage.seen).await;
@@ -330,38 +300,21 @@ async fn take_over(
     let second = second().await;
     let after = test.until("it is done", name, is_done).await;
     let attempts = second.attempts(name);
-    let all = [
-        "first",
-        "second",
-        "parent/one",
-        "parent/two",
-        "parent/mid/leaf",
-    ];
-    let finished: Vec<_> = all
-        .into_iter()
-        .filter(|id| record(&before, id)["success"] == true)
-        .collect();
+    let all = ["first", "second", "parent/one", "parent/two", "parent/mid/leaf"];
+    let finished: Vec<_> = all.into_iter().filter(|id| record(&before, id)["success"] == true).collect();
     for id in finished {
-        let again = attempts
-            .iter()
-            .any(|attempt| attempt.starts_with(&format!("{id} ")));
+        let again = attempts.iter().any(|attempt| attempt.starts_with(&format!("{id} ")));
         assert!(!again, "{name}: {id} was done, and again {attempts:?}");
     }
     for attempt in stage.left {
-        assert!(
-            attempts.iter().any(|it| it == attempt),
-            "{name}: {attempt} is not in {attempts:?}"
-        );
+        assert!(attempts.iter().any(|it| it == attempt), "{name}: {attempt} is not in {attempts:?}");
     }
     assert_none_is_repeated(name, &attempts);
     assert_eq!(after["metadata"]["finalizers"], json!([FINALIZER]));
     // The first framework accepts the state of the second: it has no work left, and it detects a change.
     test.patch(name, json!({"spec": {"size": 1}})).await;
     second.until_attempted(name, "resize 0").await;
-    test.until("the change is handled", name, |object| {
-        is_done(object) && size_handled(object)
-    })
-    .await;
+    test.until("the change is handled", name, |object| is_done(object) && size_handled(object)).await;
     test.delete(name).await;
     second.until_attempted(name, "remove 0").await;
     test.until_gone(name).await;
@@ -370,15 +323,11 @@ async fn take_over(
 
 fn size_handled(object: &Value) -> bool {
     let text = &object["metadata"]["annotations"]["kopf.zalando.org/last-handled-configuration"];
-    text.as_str()
-        .is_some_and(|text| text.contains("\"size\":1"))
+    text.as_str().is_some_and(|text| text.contains("\"size\":1"))
 }
 
 fn assert_none_is_repeated(name: &str, attempts: &[String]) {
     for (number, attempt) in attempts.iter().enumerate() {
-        assert!(
-            !attempts[..number].contains(attempt),
-            "{name}: {attempt} twice in {attempts:?}"
-        );
+        assert!(!attempts[..number].contains(attempt), "{name}: {attempt} twice in {attempts:?}");
     }
 }

@@ -66,10 +66,7 @@ impl Case {
         };
         let config = self.whole.clone().unwrap_or_else(parts);
         let config = [("config", config.as_str())].into_iter();
-        let files = self
-            .files
-            .iter()
-            .map(|(name, text)| (name.as_str(), text.as_str()));
+        let files = self.files.iter().map(|(name, text)| (name.as_str(), text.as_str()));
         for (name, text) in servers.files().chain(config).chain(files) {
             let path = folder.join(name);
             fs::write(&path, servers.fill(text, folder)).expect("files can be written");

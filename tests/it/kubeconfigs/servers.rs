@@ -80,13 +80,7 @@ impl Servers {
 
     /// Returns the files that kubeconfigs refer to.
     pub(super) fn files(&self) -> impl Iterator<Item = (&str, &str)> {
-        let Keys {
-            authority,
-            client,
-            other,
-            selfsigned,
-            ..
-        } = &*self.keys;
+        let Keys { authority, client, other, selfsigned, .. } = &*self.keys;
         [
             ("ca.crt", authority.as_str()),
             ("selfsigned.crt", &selfsigned.certificate),
@@ -95,10 +89,7 @@ impl Servers {
             ("other.key", &other.key),
             ("p521.crt", include_str!("../../kubeconfigs/p521.crt")),
             ("p521.key", include_str!("../../kubeconfigs/p521.key")),
-            (
-                "p521-sec1.key",
-                include_str!("../../kubeconfigs/p521-sec1.key"),
-            ),
+            ("p521-sec1.key", include_str!("../../kubeconfigs/p521-sec1.key")),
         ]
         .into_iter()
     }

@@ -19,18 +19,11 @@ pub(super) fn cycles(sources: &[Source], known: &[(&str, &str)]) -> Vec<String> 
     let found = shortest_cycles(&graph);
     let is_in = |set: &[String], module: &str| {
         let below = format!("{module}::");
-        set.iter()
-            .all(|file| file == module || file.starts_with(&below))
+        set.iter().all(|file| file == module || file.starts_with(&below))
     };
-    let new = found
-        .iter()
-        .filter(|(set, _)| !known.iter().any(|(module, _)| is_in(set, module)));
-    let mut complaints: Vec<_> = new
-        .map(|(set, cycle)| told(&graph, cycle, set.len()))
-        .collect();
-    let gone = known
-        .iter()
-        .filter(|(module, _)| !found.iter().any(|(set, _)| is_in(set, module)));
+    let new = found.iter().filter(|(set, _)| !known.iter().any(|(module, _)| is_in(set, module)));
+    let mut complaints: Vec<_> = new.map(|(set, cycle)| told(&graph, cycle, set.len())).collect();
+    let gone = known.iter().filter(|(module, _)| !found.iter().any(|(set, _)| is_in(set, module)));
     complaints.extend(gone.map(|(module, why)| {
         format!("no cycle is left in `{module}`: delete its row from the known cycles ({why})")
     }));
@@ -62,11 +55,7 @@ fn production(sources: &[Source]) -> Vec<(Source, BTreeSet<String>)> {
         };
         for_tests.extend(below(&test_code));
         let children = below(&code);
-        let source = Source {
-            path: source.path.clone(),
-            text: source.text.clone(),
-            code,
-        };
+        let source = Source { path: source.path.clone(), text: source.text.clone(), code };
         files.push((source, children));
     }
     files.retain(|(source, _)| !for_tests.contains(&source.module().join("::")));
@@ -86,11 +75,7 @@ fn split_tests(code: &str) -> (String, String) {
             continue;
         }
         let mut end = signature_end(code, start + attribute.len());
-        end = if code[end..].starts_with('{') {
-            closing(code, end)
-        } else {
-            (end + 1).min(code.len())
-        };
+        end = if code[end..].starts_with('{') { closing(code, end) } else { (end + 1).min(code.len()) };
         plain += &code[done..start];
         plain += &blank(&code[start..end]);
         tests += &blank(&code[done..start]);
@@ -103,10 +88,7 @@ fn split_tests(code: &str) -> (String, String) {
 /// Returns the names in `mod name;`.
 fn declared(code: &str) -> Vec<&str> {
     let names = words(code, "mod").map(|offset| code[offset + 3..].trim_start());
-    names
-        .filter(|rest| rest[identifier(rest).len()..].starts_with(';'))
-        .map(identifier)
-        .collect()
+    names.filter(|rest| rest[identifier(rest).len()..].starts_with(';')).map(identifier).collect()
 }
 
 fn graph(files: &[(Source, BTreeSet<String>)]) -> Graph {
@@ -143,14 +125,11 @@ fn paths<'a>(source: &'a Source, children: &BTreeSet<String>) -> Vec<(usize, Vec
         let first = &code[start..offset];
         let before = code[..start].trim_end();
         // A segment that continues a path or stands in a group belongs to a path that was read already; `pub(in ..)` imports nothing.
-        let is_whole =
-            !before.ends_with("::") && !before.ends_with('$') && !before.ends_with("(in");
+        let is_whole = !before.ends_with("::") && !before.ends_with('$') && !before.ends_with("(in");
         if !is_whole || is_in_group(code, start) {
             continue;
         }
-        let nested = inline
-            .iter()
-            .filter(|(open, close)| (*open..*close).contains(&start));
+        let nested = inline.iter().filter(|(open, close)| (*open..*close).contains(&start));
         let nested = nested.count();
         let base = match first {
             "crate" => Vec::new(),
@@ -183,12 +162,7 @@ fn is_in_group(code: &str, at: usize) -> bool {
 }
 
 /// Follows a path from `start`, into each of its groups.
-fn expand<'a>(
-    code: &'a str,
-    start: usize,
-    mut path: Vec<&'a str>,
-    found: &mut Vec<(usize, Vec<&'a str>)>,
-) {
+fn expand<'a>(code: &'a str, start: usize, mut path: Vec<&'a str>, found: &mut Vec<(usize, Vec<&'a str>)>) {
     let mut at = start;
     loop {
         at += code[at..].len() - code[at..].trim_start().len();
@@ -232,10 +206,8 @@ fn member_end(code: &str, start: usize, end: usize) -> usize {
 
 /// Returns each set of files that import each other, with one shortest cycle in it.
 fn shortest_cycles(graph: &Graph) -> Vec<(Vec<String>, Vec<String>)> {
-    let reach: BTreeMap<&String, BTreeSet<&String>> = graph
-        .keys()
-        .map(|from| (from, reachable(graph, from)))
-        .collect();
+    let reach: BTreeMap<&String, BTreeSet<&String>> =
+        graph.keys().map(|from| (from, reachable(graph, from))).collect();
     let mut told = BTreeSet::new();
     let mut found = Vec::new();
     for file in graph.keys().filter(|file| reach[*file].contains(file)) {
@@ -286,10 +258,7 @@ mod tests {
     use super::*;
 
     fn check(files: &[(&str, &str)]) -> Vec<String> {
-        let sources: Vec<_> = files
-            .iter()
-            .map(|(path, text)| Source::new(path, text))
-            .collect();
+        let sources: Vec<_> = files.iter().map(|(path, text)| Source::new(path, text)).collect();
         cycles(&sources, &[])
     }
 
@@ -357,10 +326,7 @@ mod tests {
             for child in climbs {
                 let complaints = both(parent, child);
                 assert_eq!(complaints.len(), 1, "{parent} {child}");
-                assert!(
-                    complaints[0].contains("src/m/a.rs:1 imports `m`"),
-                    "{complaints:?}"
-                );
+                assert!(complaints[0].contains("src/m/a.rs:1 imports `m`"), "{complaints:?}");
                 assert!(both("mod a;\npub struct M;", child).is_empty(), "{child}");
             }
         }
@@ -400,10 +366,8 @@ mod tests {
 
     #[test]
     fn a_known_cycle_is_no_complaint_and_one_that_is_gone_is() {
-        let tied = [
-            Source::new("src/m/a.rs", "use super::b::B;"),
-            Source::new("src/m/b.rs", "use super::a::A;"),
-        ];
+        let tied =
+            [Source::new("src/m/a.rs", "use super::b::B;"), Source::new("src/m/b.rs", "use super::a::A;")];
         let known = [("m", "for good reason")];
         assert!(cycles(&tied, &known).is_empty());
         assert_eq!(

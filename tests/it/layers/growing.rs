@@ -37,11 +37,8 @@ fn reexported(code: &str) -> impl Iterator<Item = &str> {
 }
 
 fn declared(line: &str) -> Option<&str> {
-    let rest = line
-        .strip_prefix("pub struct ")
-        .or_else(|| line.strip_prefix("pub enum "))?;
-    rest.split(|it: char| !it.is_alphanumeric() && it != '_')
-        .next()
+    let rest = line.strip_prefix("pub struct ").or_else(|| line.strip_prefix("pub enum "))?;
+    rest.split(|it: char| !it.is_alphanumeric() && it != '_').next()
 }
 
 fn has_public_parts(lines: &[&str]) -> bool {
@@ -66,12 +63,8 @@ mod tests {
         let list = "pub use crate::a::{Both, Shut};\npub use crate::a::Way;\n";
         let types = "pub struct Both {\n    pub one: u8,\n}\n\n#[non_exhaustive]\npub enum Way {\n    Up,\n}\n\n\
                      pub struct Shut {\n    one: u8,\n}\n\npub struct Inner(pub u8);\n";
-        let sources = |types: &str| {
-            [
-                Source::new("kopf-rs/src/lib.rs", list),
-                Source::new("kopf-rs/src/a.rs", types),
-            ]
-        };
+        let sources =
+            |types: &str| [Source::new("kopf-rs/src/lib.rs", list), Source::new("kopf-rs/src/a.rs", types)];
         let complaints = growing(&sources(types), &[]);
         assert_eq!(complaints.len(), 1, "{complaints:?}");
         assert!(complaints[0].starts_with("kopf-rs/src/a.rs:1: `Both`"));

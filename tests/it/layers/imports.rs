@@ -4,11 +4,7 @@
 use super::source::{Source, closing, identifier, inline_modules, words};
 
 /// Returns the paths that lead from a module to one that its row does not name.
-pub(super) fn imports(
-    sources: &[Source],
-    layers: &[(&str, &[&str])],
-    doors: &[&str],
-) -> Vec<String> {
+pub(super) fn imports(sources: &[Source], layers: &[(&str, &[&str])], doors: &[&str]) -> Vec<String> {
     let mut complaints = Vec::new();
     for source in sources {
         let own = source.module()[0];
@@ -16,22 +12,16 @@ pub(super) fn imports(
             continue;
         }
         let Some((_, allowed)) = layers.iter().find(|(module, _)| *module == own) else {
-            complaints.push(format!(
-                "{}:1: the module `{own}` has no row in the table of layers",
-                source.path
-            ));
+            complaints
+                .push(format!("{}:1: the module `{own}` has no row in the table of layers", source.path));
             continue;
         };
         for (offset, target) in climbs(source).into_iter().chain(absolute(&source.text)) {
-            let is_module =
-                layers.iter().any(|(module, _)| *module == target) || doors.contains(&target);
+            let is_module = layers.iter().any(|(module, _)| *module == target) || doors.contains(&target);
             // Tests may use the prelude, as users do.
             let is_user = source.is_tests() && target == "prelude";
             if is_module && target != own && !allowed.contains(&target) && !is_user {
-                complaints.push(format!(
-                    "{}: `{own}` must not import `{target}`",
-                    source.at(offset)
-                ));
+                complaints.push(format!("{}: `{own}` must not import `{target}`", source.at(offset)));
             }
         }
     }
@@ -58,14 +48,8 @@ fn climbs(source: &Source) -> Vec<(usize, &str)> {
         if code[..offset].ends_with("::") {
             continue;
         }
-        let steps = code[offset..]
-            .split("::")
-            .take_while(|step| *step == "super")
-            .count();
-        let nested = inline
-            .iter()
-            .filter(|(open, close)| (*open..*close).contains(&offset))
-            .count();
+        let steps = code[offset..].split("::").take_while(|step| *step == "super").count();
+        let nested = inline.iter().filter(|(open, close)| (*open..*close).contains(&offset)).count();
         if steps >= source.module().len() + nested {
             targets(code, offset + steps * "super::".len(), &mut found);
         }
@@ -81,12 +65,7 @@ fn targets<'a>(text: &'a str, start: usize, found: &mut Vec<(usize, &'a str)>) {
     }
     let mut depth = 0_usize;
     let mut expected = false;
-    for (offset, byte) in text
-        .bytes()
-        .enumerate()
-        .take(closing(text, start))
-        .skip(start)
-    {
+    for (offset, byte) in text.bytes().enumerate().take(closing(text, start)).skip(start) {
         match byte {
             b'{' => depth += 1,
             b'}' => depth -= 1,
@@ -108,11 +87,8 @@ fn targets<'a>(text: &'a str, start: usize, found: &mut Vec<(usize, &'a str)>) {
 mod tests {
     use super::*;
 
-    const LAYERS: &[(&str, &[&str])] = &[
-        ("object", &[]),
-        ("handler", &["object"]),
-        ("engine", &["object", "handler"]),
-    ];
+    const LAYERS: &[(&str, &[&str])] =
+        &[("object", &[]), ("handler", &["object"]), ("engine", &["object", "handler"])];
 
     fn check(path: &str, text: &str) -> Vec<String> {
         imports(&[Source::new(path, text)], LAYERS, &["lib"])
@@ -122,21 +98,14 @@ mod tests {
     fn what_points_upwards_is_named_with_its_line() {
         let bad = [
             ("use std::fmt;\nuse crate::engine::Queue;", 2),
-            (
-                "use crate::{\n    object::Body,\n    engine::{Queue, object},\n};",
-                3,
-            ),
+            ("use crate::{\n    object::Body,\n    engine::{Queue, object},\n};", 3),
             ("//! Like [`crate::engine::Queue`].", 1),
             ("/// ```\n/// use crate::engine;\n/// ```\nfn f() {}", 2),
             ("use super::super::engine::Queue;", 1),
-            (
-                "mod tests {\n    use super::super::super::engine::Queue;\n}",
-                2,
-            ),
+            ("mod tests {\n    use super::super::super::engine::Queue;\n}", 2),
         ];
         for (text, line) in bad {
-            let expected =
-                format!("src/handler/decl.rs:{line}: `handler` must not import `engine`");
+            let expected = format!("src/handler/decl.rs:{line}: `handler` must not import `engine`");
             assert_eq!(check("src/handler/decl.rs", text), [expected], "{text}");
         }
     }

@@ -6,33 +6,17 @@ const FILE_LINES: usize = 700;
 
 /// Only the module `cluster` may use `kube`, so that all other modules use the project's own types.
 pub(super) fn kube_outside_cluster(sources: &[Source]) -> Vec<String> {
-    let elsewhere = sources
-        .iter()
-        .filter(|source| source.module()[0] != "cluster");
+    let elsewhere = sources.iter().filter(|source| source.module()[0] != "cluster");
     forbidden(
         elsewhere,
-        &[
-            "kube::",
-            "use kube",
-            "kube_client",
-            "kube_core",
-            "kube_runtime",
-        ],
+        &["kube::", "use kube", "kube_client", "kube_core", "kube_runtime"],
         "belongs in `cluster`",
     )
 }
 
 /// The pure modules decide and have no effects: time and randomness are arguments. Their tests may call users' async functions.
 pub(super) fn purity(sources: &[Source]) -> Vec<String> {
-    let pure = [
-        "object",
-        "handler",
-        "state",
-        "happening",
-        "reaction",
-        "admission",
-        "conversion",
-    ];
+    let pure = ["object", "handler", "state", "happening", "reaction", "admission", "conversion"];
     let effects = [
         "tokio",
         "tokio_util",
@@ -46,50 +30,21 @@ pub(super) fn purity(sources: &[Source]) -> Vec<String> {
         "std::thread",
         "std::process",
     ];
-    let mut complaints = forbidden(
-        within(sources, &pure),
-        &effects,
-        "has no place in the pure middle",
-    );
+    let mut complaints = forbidden(within(sources, &pure), &effects, "has no place in the pure middle");
     // The module `handler` wraps users' functions into boxed futures, so it may contain `async` blocks.
-    let silent = within(
-        sources,
-        &[
-            "object",
-            "state",
-            "happening",
-            "reaction",
-            "admission",
-            "conversion",
-        ],
-    );
-    complaints.extend(forbidden(
-        silent,
-        &["async", ".await"],
-        "has no place in the pure middle",
-    ));
+    let silent = within(sources, &["object", "state", "happening", "reaction", "admission", "conversion"]);
+    complaints.extend(forbidden(silent, &["async", ".await"], "has no place in the pure middle"));
     complaints
 }
 
 fn within<'a>(sources: &'a [Source], modules: &'a [&str]) -> impl Iterator<Item = &'a Source> {
-    sources
-        .iter()
-        .filter(|source| !source.is_tests() && modules.contains(&source.module()[0]))
+    sources.iter().filter(|source| !source.is_tests() && modules.contains(&source.module()[0]))
 }
 
 /// Events are rows in `happening`, and `engine/report.rs` writes their lines. So no other file writes a log line, except for the files in
 /// `known`, each of which must still do so.
 pub(super) fn log_lines(sources: &[Source], known: &[(&str, &str)]) -> Vec<String> {
-    let silent = [
-        "object",
-        "state",
-        "happening",
-        "reaction",
-        "cluster",
-        "engine",
-        "health",
-        "operator",
-    ];
+    let silent = ["object", "state", "happening", "reaction", "cluster", "engine", "health", "operator"];
     let writes = [
         "tracing::error",
         "tracing::warn",
@@ -130,11 +85,8 @@ pub(super) fn long_files(sources: &[Source]) -> Vec<String> {
 
 /// Every module starts with a description; test modules of a parent need none.
 pub(super) fn headers(sources: &[Source]) -> Vec<String> {
-    let bare = sources
-        .iter()
-        .filter(|source| !source.is_tests() && !source.text.starts_with("//! "));
-    bare.map(|source| format!("{}:1: the module does not open with `//!`", source.path))
-        .collect()
+    let bare = sources.iter().filter(|source| !source.is_tests() && !source.text.starts_with("//! "));
+    bare.map(|source| format!("{}:1: the module does not open with `//!`", source.path)).collect()
 }
 
 /// There is one public list: a module re-exports its own parts only, never those of another.
@@ -149,14 +101,9 @@ pub(super) fn reexports(sources: &[Source], doors: &[&str]) -> Vec<String> {
             let before = source.code[..offset].trim_end();
             let path = source.code[offset + 3..].trim_start();
             let shared = before.ends_with("pub") || before.ends_with(')');
-            let foreign = path
-                .strip_prefix("crate::")
-                .is_some_and(|rest| identifier(rest) != module[0]);
+            let foreign = path.strip_prefix("crate::").is_some_and(|rest| identifier(rest) != module[0]);
             if shared && foreign {
-                complaints.push(format!(
-                    "{}: only `lib.rs` re-exports across modules",
-                    source.at(offset)
-                ));
+                complaints.push(format!("{}: only `lib.rs` re-exports across modules", source.at(offset)));
             }
         }
     }
@@ -167,14 +114,8 @@ pub(super) fn reexports(sources: &[Source], doors: &[&str]) -> Vec<String> {
 pub(super) fn names(sources: &[Source]) -> Vec<String> {
     let mut complaints = Vec::new();
     for source in sources {
-        let refused =
-            |name: &&str| ["utils", "util", "common", "helpers", "types", "mod"].contains(name);
-        for name in source
-            .path
-            .trim_end_matches(".rs")
-            .split('/')
-            .filter(refused)
-        {
+        let refused = |name: &&str| ["utils", "util", "common", "helpers", "types", "mod"].contains(name);
+        for name in source.path.trim_end_matches(".rs").split('/').filter(refused) {
             complaints.push(format!("{}:1: `{name}` names no subject", source.path));
         }
     }
@@ -183,11 +124,7 @@ pub(super) fn names(sources: &[Source]) -> Vec<String> {
 
 /// Tests must not be ignored.
 pub(super) fn ignored_tests(sources: &[Source]) -> Vec<String> {
-    forbidden(
-        sources.iter(),
-        &["#[ignore"],
-        "hides a test: install or build what it needs",
-    )
+    forbidden(sources.iter(), &["#[ignore"], "hides a test: install or build what it needs")
 }
 
 /// Only generated code may use the hidden entry point.
@@ -205,15 +142,12 @@ pub(super) fn framework_named_by_server(sources: &[Source]) -> Vec<String> {
             .then(|| source.text.lines().map(dependency))
             .into_iter()
             .flatten();
-        if in_manifest
-            .into_iter()
-            .any(|name| name == "kopf-rs" || name == "kopf-rs-macros")
-        {
+        if in_manifest.into_iter().any(|name| name == "kopf-rs" || name == "kopf-rs-macros") {
             complaints.push(format!("{}:1: depends on the framework", source.path));
         }
         for name in ["kopf_rs", "kopf_rs_macros"] {
-            let named = words(&source.text, name)
-                .map(|offset| format!("{}: names `{name}`", source.at(offset)));
+            let named =
+                words(&source.text, name).map(|offset| format!("{}: names `{name}`", source.at(offset)));
             complaints.extend(named);
         }
     }
@@ -243,16 +177,12 @@ fn dependency(line: &str) -> &str {
     line.split(['=', '.', ' ']).next().unwrap_or_default()
 }
 
-fn forbidden<'a>(
-    sources: impl Iterator<Item = &'a Source>,
-    needles: &[&str],
-    why: &str,
-) -> Vec<String> {
+fn forbidden<'a>(sources: impl Iterator<Item = &'a Source>, needles: &[&str], why: &str) -> Vec<String> {
     let mut complaints = Vec::new();
     for source in sources {
         for needle in needles {
-            let found = words(&source.code, needle)
-                .map(|offset| format!("{}: `{needle}` {why}", source.at(offset)));
+            let found =
+                words(&source.code, needle).map(|offset| format!("{}: `{needle}` {why}", source.at(offset)));
             complaints.extend(found);
         }
     }
@@ -279,33 +209,14 @@ mod tests {
 
     #[test]
     fn effects_are_noticed_in_the_middle() {
-        for text in [
-            "use tokio::sync::mpsc;",
-            "fn f() { Instant::now() }",
-            "async fn f() {}",
-            "fn f() { g().await }",
-        ] {
-            assert_eq!(
-                purity(&one("src/reaction/plan.rs", text)).len(),
-                1,
-                "{text}"
-            );
-            assert!(
-                purity(&one("src/engine/worker.rs", text)).is_empty(),
-                "{text}"
-            );
+        for text in
+            ["use tokio::sync::mpsc;", "fn f() { Instant::now() }", "async fn f() {}", "fn f() { g().await }"]
+        {
+            assert_eq!(purity(&one("src/reaction/plan.rs", text)).len(), 1, "{text}");
+            assert!(purity(&one("src/engine/worker.rs", text)).is_empty(), "{text}");
         }
-        assert!(
-            purity(&one(
-                "src/handler/call.rs",
-                "Box::pin(async move { f().await })"
-            ))
-            .is_empty()
-        );
-        assert_eq!(
-            purity(&one("src/handler/call.rs", "tokio::spawn(f)")).len(),
-            1
-        );
+        assert!(purity(&one("src/handler/call.rs", "Box::pin(async move { f().await })")).is_empty());
+        assert_eq!(purity(&one("src/handler/call.rs", "tokio::spawn(f)")).len(), 1);
     }
 
     #[test]
@@ -336,23 +247,12 @@ mod tests {
         assert_eq!(headers(&one("src/a.rs", "use std::fmt;")).len(), 1);
         assert!(headers(&one("src/a.rs", "//! What it is.\n")).is_empty());
         assert!(headers(&one("src/a/tests.rs", "use super::*;\n")).is_empty());
-        for path in [
-            "src/utils.rs",
-            "src/engine/types.rs",
-            "src/engine/mod.rs",
-            "src/common/queue.rs",
-        ] {
+        for path in ["src/utils.rs", "src/engine/types.rs", "src/engine/mod.rs", "src/common/queue.rs"] {
             assert_eq!(names(&one(path, "")).len(), 1, "{path}");
         }
         assert!(names(&one("src/engine/queue.rs", "")).is_empty());
-        assert_eq!(
-            ignored_tests(&one("src/a.rs", "#[test]\n#[ignore = \"slow\"]\nfn t() {}")).len(),
-            1
-        );
-        assert_eq!(
-            doors(&one("tests/it/a.rs", "use kopf_rs::__private::Declared;")).len(),
-            1
-        );
+        assert_eq!(ignored_tests(&one("src/a.rs", "#[test]\n#[ignore = \"slow\"]\nfn t() {}")).len(), 1);
+        assert_eq!(doors(&one("tests/it/a.rs", "use kopf_rs::__private::Declared;")).len(), 1);
     }
 
     #[test]
@@ -360,8 +260,7 @@ mod tests {
         let across = "pub use crate::object::Body;\npub(crate) use crate::state::Progress;";
         assert_eq!(reexports(&one("src/handler.rs", across), &["lib"]).len(), 2);
         assert!(reexports(&one("src/lib.rs", across), &["lib"]).is_empty());
-        let own =
-            "pub use decl::Decl;\npub use crate::handler::decl::Decl;\nuse crate::object::Body;";
+        let own = "pub use decl::Decl;\npub use crate::handler::decl::Decl;\nuse crate::object::Body;";
         assert!(reexports(&one("src/handler.rs", own), &["lib"]).is_empty());
     }
 
@@ -376,10 +275,7 @@ mod tests {
 
     #[test]
     fn the_framework_is_noticed_in_the_api_server() {
-        assert_eq!(
-            framework_named_by_server(&one("src/a.rs", "/// use kopf_rs::prelude::*;")).len(),
-            1
-        );
+        assert_eq!(framework_named_by_server(&one("src/a.rs", "/// use kopf_rs::prelude::*;")).len(), 1);
         assert_eq!(
             framework_named_by_server(&one(
                 "Cargo.toml",
@@ -388,9 +284,6 @@ mod tests {
             .len(),
             1
         );
-        assert!(
-            framework_named_by_server(&one("src/a.rs", "use kopf_rs_apiserver::ApiServer;"))
-                .is_empty()
-        );
+        assert!(framework_named_by_server(&one("src/a.rs", "use kopf_rs_apiserver::ApiServer;")).is_empty());
     }
 }

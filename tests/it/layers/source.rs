@@ -16,11 +16,7 @@ pub(super) struct Source {
 
 impl Source {
     pub(super) fn new(path: &str, text: &str) -> Self {
-        Self {
-            path: path.to_owned(),
-            text: text.to_owned(),
-            code: blanked(text),
-        }
+        Self { path: path.to_owned(), text: text.to_owned(), code: blanked(text) }
     }
 
     /// Returns all `.rs` files in the folders, sorted, without build output; skips missing folders.
@@ -36,9 +32,7 @@ impl Source {
                     open.push(path);
                 } else if path.extension().is_some_and(|extension| extension == "rs") {
                     let text = std::fs::read_to_string(&path).expect("sources are readable");
-                    let relative = path
-                        .strip_prefix(root)
-                        .expect("sources lie in the repository");
+                    let relative = path.strip_prefix(root).expect("sources lie in the repository");
                     found.push(Self::new(&relative.to_string_lossy(), &text));
                 }
             }
@@ -49,10 +43,7 @@ impl Source {
 
     /// Returns the module path within the crate: `["object", "body"]` for `kopf-rs/src/object/body.rs`, `["lib"]` for the root.
     pub(super) fn module(&self) -> Vec<&str> {
-        let inner = self
-            .path
-            .rsplit_once("src/")
-            .map_or(self.path.as_str(), |(_, inner)| inner);
+        let inner = self.path.rsplit_once("src/").map_or(self.path.as_str(), |(_, inner)| inner);
         inner.trim_end_matches(".rs").split('/').collect()
     }
 
@@ -63,32 +54,24 @@ impl Source {
 
     /// Returns `file:line` for a byte offset.
     pub(super) fn at(&self, offset: usize) -> String {
-        format!(
-            "{}:{}",
-            self.path,
-            self.text[..offset].matches('\n').count() + 1
-        )
+        format!("{}:{}", self.path, self.text[..offset].matches('\n').count() + 1)
     }
 }
 
 /// Returns the offsets of a word in a text that are not part of a longer identifier.
 pub(super) fn words<'a>(text: &'a str, word: &'a str) -> impl Iterator<Item = usize> + 'a {
     let continues = |character: char| character.is_alphanumeric() || character == '_';
-    text.match_indices(word)
-        .map(|(offset, _)| offset)
-        .filter(move |offset| {
-            let starts_inside = word.starts_with(continues) && text[..*offset].ends_with(continues);
-            let ends_inside =
-                word.ends_with(continues) && text[offset + word.len()..].starts_with(continues);
-            !starts_inside && !ends_inside
-        })
+    text.match_indices(word).map(|(offset, _)| offset).filter(move |offset| {
+        let starts_inside = word.starts_with(continues) && text[..*offset].ends_with(continues);
+        let ends_inside = word.ends_with(continues) && text[offset + word.len()..].starts_with(continues);
+        !starts_inside && !ends_inside
+    })
 }
 
 /// Returns the identifier at the start of a text.
 pub(super) fn identifier(text: &str) -> &str {
-    let end = text
-        .find(|character: char| !character.is_alphanumeric() && character != '_')
-        .unwrap_or(text.len());
+    let end =
+        text.find(|character: char| !character.is_alphanumeric() && character != '_').unwrap_or(text.len());
     &text[..end]
 }
 
@@ -145,11 +128,7 @@ fn blanked(text: &str) -> String {
         if kept {
             out.push_str(token);
         } else {
-            out.extend(
-                token
-                    .bytes()
-                    .map(|byte| if byte == b'\n' { '\n' } else { ' ' }),
-            );
+            out.extend(token.bytes().map(|byte| if byte == b'\n' { '\n' } else { ' ' }));
         }
         rest = after;
     }
@@ -195,15 +174,11 @@ fn block_comment(rest: &str) -> usize {
 }
 
 fn raw_string(rest: &str) -> Option<usize> {
-    let start = ["r", "br", "cr"]
-        .into_iter()
-        .find_map(|prefix| rest.strip_prefix(prefix))?;
+    let start = ["r", "br", "cr"].into_iter().find_map(|prefix| rest.strip_prefix(prefix))?;
     let hashes = start.len() - start.trim_start_matches('#').len();
     let body = start[hashes..].strip_prefix('"')?;
     let end = format!("\"{}", "#".repeat(hashes));
-    let length = body
-        .find(&end)
-        .map_or(body.len(), |found| found + end.len());
+    let length = body.find(&end).map_or(body.len(), |found| found + end.len());
     Some(rest.len() - body.len() + length)
 }
 
@@ -249,10 +224,7 @@ mod tests {
 
     #[test]
     fn words_are_whole() {
-        assert_eq!(
-            words("kube:: mykube:: kube::", "kube::").collect::<Vec<_>>(),
-            [0, 16]
-        );
+        assert_eq!(words("kube:: mykube:: kube::", "kube::").collect::<Vec<_>>(), [0, 16]);
         assert_eq!(words("async_fn async", "async").collect::<Vec<_>>(), [9]);
     }
 }

@@ -22,18 +22,12 @@ fn document(path: &str) -> Value {
 #[test]
 fn each_alert_has_a_case() {
     let rules = document("deploy/prometheus/alerts.yaml");
-    let rules = rules["groups"][0]["rules"]
-        .as_array()
-        .expect("rules")
-        .clone();
+    let rules = rules["groups"][0]["rules"].as_array().expect("rules").clone();
     let cases = document(CASES)["tests"].to_string();
     for rule in &rules {
         let alert = rule["alert"].as_str().expect("a name");
         let fires = format!(r#"{{alertname=\"{alert}\"}}"#);
-        assert!(
-            cases.contains(&fires),
-            "{CASES} has no case in which {alert} fires"
-        );
+        assert!(cases.contains(&fires), "{CASES} has no case in which {alert} fires");
     }
 }
 
@@ -42,10 +36,7 @@ fn exactly_the_intended_alert_fires() {
     let promtool = match tool(Tool::Promtool) {
         Ok(promtool) => promtool,
         Err(ToolError::Missing(missing)) => {
-            skipped(
-                "metrics::alerts::exactly_the_intended_alert_fires",
-                &missing,
-            );
+            skipped("metrics::alerts::exactly_the_intended_alert_fires", &missing);
             return;
         }
         Err(error) => panic!("{error}"),
@@ -53,9 +44,7 @@ fn exactly_the_intended_alert_fires() {
     let mut command = Command::new(promtool);
     command.args(["test", "rules", CASES]).current_dir(root());
     let output = command.output().expect("promtool starts");
-    let (said, complaints) = (
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr),
-    );
+    let (said, complaints) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{said}\n{complaints}");
 }

@@ -21,9 +21,7 @@ scenarios! {
 }
 
 fn read(path: &str) -> String {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .parent()
-        .expect("a repository");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("a repository");
     std::fs::read_to_string(root.join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
@@ -34,10 +32,7 @@ async fn scraped(test: &TestOperator) -> Scraped<'_> {
         .on_validate(test.selector(), test.noting("check"))
         .daemon(test.selector(), test.noting("watch"))
         .timer(test.selector(), test.noting("tick").interval(3600))
-        .index(
-            test.selector(),
-            kopf_rs::indexer("names", |_| Some(("a", 1))),
-        );
+        .index(test.selector(), kopf_rs::indexer("names", |_| Some(("a", 1))));
     let mut settings = settings(test);
     settings.lease.enabled = true;
     settings.lease.namespace = Some(test.cluster.namespace().to_owned());
@@ -60,11 +55,7 @@ async fn scraped(test: &TestOperator) -> Scraped<'_> {
 /// Returns the documented metrics that a scrape lacks. Skips process metrics, which depend on the system, and metrics whose first event
 /// these tests do not wait for.
 async fn absent(scraped: &Scraped<'_>) -> Vec<String> {
-    let late = [
-        "kopf_rs_metrics_overflow_total",
-        "kopf_rs_daemons",
-        "kopf_rs_timers",
-    ];
+    let late = ["kopf_rs_metrics_overflow_total", "kopf_rs_daemons", "kopf_rs_timers"];
     let is_bound = |name: &&String| !name.starts_with("process_") && !late.contains(&name.as_str());
     let plain = scrape(scraped.port, "text/plain").await.text;
     let listed = listed();
@@ -74,9 +65,7 @@ async fn absent(scraped: &Scraped<'_>) -> Vec<String> {
 }
 
 fn written(plain: &str) -> BTreeSet<String> {
-    let types = plain
-        .lines()
-        .filter_map(|line| line.strip_prefix("# TYPE "));
+    let types = plain.lines().filter_map(|line| line.strip_prefix("# TYPE "));
     let names = types.filter_map(|it| it.split(' ').next());
     names.map(str::to_owned).collect()
 }
@@ -104,10 +93,7 @@ async fn others_read_what_is_written_and_rules_name_what_there_is(cluster: TestC
     let said = said.await.expect("it does not panic");
     let theirs = said["openmetrics"].as_array().expect("series");
     assert_eq!(theirs.len(), figures(&open).len());
-    assert_eq!(
-        said["text"].as_array().expect("series").len(),
-        figures(&plain).len()
-    );
+    assert_eq!(said["text"].as_array().expect("series").len(), figures(&plain).len());
     let there = said["text"].as_array().expect("series").iter();
     let there: BTreeSet<&str> = there.filter_map(|it| it[0].as_str()).collect();
     let selected = said["expressions"].as_array().expect("one for each");
@@ -117,10 +103,7 @@ async fn others_read_what_is_written_and_rules_name_what_there_is(cluster: TestC
         assert!(!names.is_empty(), "{expression} selects nothing");
         for name in names {
             let name = name.as_str().expect("a name");
-            assert!(
-                there.contains(name),
-                "{expression} names {name}, which no operator has"
-            );
+            assert!(there.contains(name), "{expression} names {name}, which no operator has");
         }
     }
     operator.working.stop().await;
@@ -128,29 +111,19 @@ async fn others_read_what_is_written_and_rules_name_what_there_is(cluster: TestC
 
 /// Returns the expressions of all alerts and all panels.
 fn expressions() -> Vec<String> {
-    let [rules]: [Value; 1] = documents(&read("deploy/prometheus/alerts.yaml"))
-        .try_into()
-        .expect("one document");
-    let rules = rules["groups"][0]["rules"]
-        .as_array()
-        .expect("rules")
-        .clone();
+    let [rules]: [Value; 1] =
+        documents(&read("deploy/prometheus/alerts.yaml")).try_into().expect("one document");
+    let rules = rules["groups"][0]["rules"].as_array().expect("rules").clone();
     let board: Value = serde_json::from_str(&read("deploy/grafana/kopf-rs.json")).expect("JSON");
     let mut expressions = Vec::new();
     for rule in &rules {
-        for said in [
-            &rule["alert"],
-            &rule["annotations"]["summary"],
-            &rule["annotations"]["description"],
-        ] {
+        for said in [&rule["alert"], &rule["annotations"]["summary"], &rule["annotations"]["description"]] {
             assert!(said.is_string(), "{rule}");
         }
         expressions.push(rule["expr"].as_str().expect("an expression").to_owned());
     }
     let panels = board["panels"].as_array().expect("panels");
-    let targets = panels
-        .iter()
-        .flat_map(|panel| panel["targets"].as_array().expect("targets"));
+    let targets = panels.iter().flat_map(|panel| panel["targets"].as_array().expect("targets"));
     for target in targets {
         let expression = target["expr"].as_str().expect("an expression");
         expressions.push(expression.replace("$__rate_interval", "5m"));
@@ -162,15 +135,10 @@ fn expressions() -> Vec<String> {
 fn ask(python: &Path, given: &Value) -> Value {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("prometheus/read.py");
     let mut command = Command::new(python);
-    command
-        .arg(script)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped());
+    command.arg(script).stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = command.spawn().expect("Python starts");
     let mut input = child.stdin.take().expect("it has an input");
-    input
-        .write_all(given.to_string().as_bytes())
-        .expect("it is read");
+    input.write_all(given.to_string().as_bytes()).expect("it is read");
     drop(input);
     let output = child.wait_with_output().expect("it ends");
     assert!(output.status.success(), "it complains on standard error");
@@ -183,14 +151,8 @@ async fn the_documentation_lists_all_figures(cluster: TestCluster) {
     let plain = scrape(operator.port, "text/plain").await.text;
     let (written, listed) = (written(&plain), listed());
     let missing: Vec<_> = written.difference(&listed).collect();
-    assert!(
-        missing.is_empty(),
-        "docs/metrics.md does not list {missing:?}"
-    );
+    assert!(missing.is_empty(), "docs/metrics.md does not list {missing:?}");
     let gone = absent(&operator).await;
-    assert!(
-        gone.is_empty(),
-        "docs/metrics.md lists {gone:?}, which are not there"
-    );
+    assert!(gone.is_empty(), "docs/metrics.md lists {gone:?}, which are not there");
     operator.working.stop().await;
 }

@@ -30,9 +30,7 @@ fn kopf(test: &TestOperator, arguments: &[&str]) -> Option<Program> {
 }
 
 pub(super) fn run_kopf(test: &TestOperator, priority: &str) -> Option<Program> {
-    let script: PathBuf = [env!("CARGO_MANIFEST_DIR"), "kopf", "peering.py"]
-        .iter()
-        .collect();
+    let script: PathBuf = [env!("CARGO_MANIFEST_DIR"), "kopf", "peering.py"].iter().collect();
     let script: &Path = &script;
     let script = script.to_str().expect("a path in Unicode");
     let flags = ["run", "--verbose", "--priority", priority, script];
@@ -69,13 +67,8 @@ async fn kopf_with_the_same_priority_pauses_itself(cluster: TestCluster) {
     let Some(program) = run_kopf(&test, "0") else {
         return;
     };
-    said(
-        &program,
-        "Possibly conflicting operators with the same priority: [<Peer ",
-    )
-    .await;
-    test.line("Possibly conflicting operators with the same priority: [<Peer ")
-        .await;
+    said(&program, "Possibly conflicting operators with the same priority: [<Peer ").await;
+    test.line("Possibly conflicting operators with the same priority: [<Peer ").await;
     test.create("one", json!({})).await;
     test.calls_until("c one").await;
     working.stop().await;
@@ -106,22 +99,12 @@ async fn kopf_freezes_and_resumes_us(cluster: TestCluster) {
     let test = with_peering(cluster).await;
     let working = start(&test, creating(&test, "c"), |_| {});
     until_records(&test, 1).await;
-    let freeze = [
-        "freeze",
-        "--verbose",
-        "--id",
-        "me",
-        "--lifetime",
-        "3600",
-        "--priority",
-        "100",
-    ];
+    let freeze = ["freeze", "--verbose", "--id", "me", "--lifetime", "3600", "--priority", "100"];
     let Some(program) = kopf(&test, &freeze) else {
         return;
     };
     said(&program, "Keep-alive in").await;
-    test.line("Pausing operations in favour of [<Peer me: priority=100, lifetime=3600")
-        .await;
+    test.line("Pausing operations in favour of [<Peer me: priority=100, lifetime=3600").await;
     drop(program);
     test.create("one", json!({})).await;
     let program = kopf(&test, &["resume", "--id", "me"]).expect("Kopf is there");

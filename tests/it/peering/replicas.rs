@@ -134,8 +134,7 @@ async fn all_of_three_pause_as_long_as_they_are_asked_to(cluster: TestCluster) {
     let freeze = json!({"priority": 100, "lifetime": 6});
     write(&test, "freeze", freeze).await;
     let frozen = Instant::now();
-    test.line("Pausing operations in favour of [<Peer freeze: ")
-        .await;
+    test.line("Pausing operations in favour of [<Peer freeze: ").await;
     assert!(frozen.elapsed() < Duration::from_secs(1));
     test.create("two", json!({})).await;
     assert_eq!(handler_of(&test, "two").await, id);

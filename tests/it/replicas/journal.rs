@@ -57,8 +57,7 @@ impl Journal {
         let mut running: Vec<Called> = Vec::new();
         for next in self.in_order() {
             running.retain(|it| it.ended > next.begun);
-            let is_other =
-                |it: &&Called| it.instance != next.instance && it.object() == next.object();
+            let is_other = |it: &&Called| it.instance != next.instance && it.object() == next.object();
             if let Some(other) = running.iter().find(is_other) {
                 return Some([other.clone(), next]);
             }

@@ -53,11 +53,7 @@ pub(super) fn start(test: &TestOperator, instance: &'static str, registry: Regis
 }
 
 /// Returns one handler of each background kind: a daemon, a timer that patches, a reconciler with a child.
-pub(super) fn everything(
-    test: &TestOperator,
-    journal: &Journal,
-    instance: &'static str,
-) -> Registry {
+pub(super) fn everything(test: &TestOperator, journal: &Journal, instance: &'static str) -> Registry {
     let of_daemon = journal.clone();
     let daemon = handler("daemon", move |context| {
         let running = of_daemon.begin(instance, "daemon", &context);
@@ -96,9 +92,7 @@ pub(super) fn everything(
 pub(super) async fn child_until(test: &TestOperator, owner: &str, value: &str) {
     let is = |child: Option<&Value>| child.is_some_and(|it| it["data"]["a"] == value);
     let name = format!("child-{owner}");
-    test.cluster
-        .until("the child is right", "configmaps", &name, is)
-        .await;
+    test.cluster.until("the child is right", "configmaps", &name, is).await;
 }
 
 async fn edit_child(test: &TestOperator, owner: &str, value: &str) {
@@ -162,9 +156,7 @@ async fn no_object_has_two_instances_while_the_leader_is_cut_off(cluster: TestCl
     is_prompt(begun);
     let again = |what: &str| {
         let of_former = journal.of("a");
-        of_former
-            .iter()
-            .any(|it| it.what == what && it.begun > killed)
+        of_former.iter().any(|it| it.what == what && it.begun > killed)
     };
     for owner in OWNERS {
         let what = format!("timer {owner}");
@@ -206,10 +198,7 @@ async fn a_server_that_is_away_ends_no_instance(cluster: TestCluster) {
     let registry = Registry::new().on_create(test.selector(), test.noting("a"));
     let only = start(&test, "a", registry);
     terms(&test, 1).await;
-    let before = lease_until(&test, "a holder", |it| {
-        !it["spec"]["holderIdentity"].is_null()
-    })
-    .await;
+    let before = lease_until(&test, "a holder", |it| !it["spec"]["holderIdentity"].is_null()).await;
     let lapses = "Handlers are paused, since the Lease";
     for (name, seconds, expected) in [("short", 5, 0), ("long", 60, 1)] {
         let away = cut_off(&test, "a");
@@ -268,33 +257,23 @@ async fn answers_to_renewals_that_are_late_let_nobody_overlap(cluster: TestClust
     for (number, one) in all.iter().enumerate() {
         let others = all[number + 1..].iter();
         let of_object = others.filter(|it| it.what == one.what);
-        let overlap = of_object
-            .clone()
-            .find(|it| it.begun < one.ended && one.begun < it.ended);
+        let overlap = of_object.clone().find(|it| it.begun < one.ended && one.begun < it.ended);
         assert!(overlap.is_none(), "{one:?}, {overlap:?}");
     }
 }
 
 /// LE15: the request contains the time until which it is valid.
-async fn a_write_that_the_server_holds_back_is_not_carried_out_after_its_term(
-    cluster: TestCluster,
-) {
+async fn a_write_that_the_server_holds_back_is_not_carried_out_after_its_term(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let instance = |id: &'static str| {
         let create = test.handler("made", move |_| async move { Ok(json!(id)) });
-        start(
-            &test,
-            id,
-            Registry::new().on_create(test.selector(), create),
-        )
+        start(&test, id, Registry::new().on_create(test.selector(), create))
     };
     let first = instance("a");
     terms(&test, 1).await;
     let second = instance("b");
     test.line("Standing by: the Lease").await;
-    let held = Fault::delay(Duration::from_secs(20))
-        .on(Verb::Patch)
-        .plural(KIND);
+    let held = Fault::delay(Duration::from_secs(20)).on(Verb::Patch).plural(KIND);
     let held = fault_of(&test, "a", held);
     test.create("one", json!({})).await;
     until("it is held back", || held.hits() == 1).await;
@@ -302,20 +281,13 @@ async fn a_write_that_the_server_holds_back_is_not_carried_out_after_its_term(
     let _away = cut_off(&test, "a");
     let made = test.until("it is handled", "one", is_handled).await;
     assert_eq!(made["status"]["made"], "b");
-    assert!(
-        sent.elapsed() < Duration::from_secs(20),
-        "before the other one could land"
-    );
+    assert!(sent.elapsed() < Duration::from_secs(20), "before the other one could land");
     tokio::time::sleep(Duration::from_secs(30)).await;
     assert_eq!(test.get("one").await["status"]["made"], "b");
     let journal = test.cluster.journal().expect("a server in the process");
     let entries = journal.entries();
     let is_write = |it: &&Entry| it.verb == Verb::Patch && it.plural == KIND && it.changed;
-    let writers: Vec<&str> = entries
-        .iter()
-        .filter(is_write)
-        .map(|it| &*it.user)
-        .collect();
+    let writers: Vec<&str> = entries.iter().filter(is_write).map(|it| &*it.user).collect();
     assert!(writers.iter().all(|it| *it == "b"), "{writers:?}");
     second.stop().await;
     first.kill().await;
@@ -351,8 +323,5 @@ async fn a_standby_whose_watch_is_late_calls_nothing_again(cluster: TestCluster)
     second.stop().await;
     let calls = test.calls.all();
     let of_second: Vec<_> = calls.iter().filter(|it| it.starts_with("b ")).collect();
-    assert!(
-        of_second.iter().all(|it| it.starts_with("b resumed")),
-        "{calls:?}"
-    );
+    assert!(of_second.iter().all(|it| it.starts_with("b resumed")), "{calls:?}");
 }

@@ -39,9 +39,7 @@ const PACE: Duration = Duration::from_millis(100);
 
 /// By `docs/replicas.md`, the Lease is taken once it has not changed for its duration, and renewals come in time. Then the new instance reads an object,
 /// works and writes: all that, and what else a busy machine holds up, has two seconds.
-const LONGEST_GAP: Duration = DURATION
-    .saturating_add(RETRY)
-    .saturating_add(Duration::from_secs(2));
+const LONGEST_GAP: Duration = DURATION.saturating_add(RETRY).saturating_add(Duration::from_secs(2));
 
 /// LE3, LE5, LE6
 async fn three_take_turns_through_kills_and_freezes(cluster: TestCluster) {
@@ -110,10 +108,7 @@ async fn befall(group: &mut Group<'_>, history: &History, at: usize, fault: Faul
 fn assert_each_attempt_counts_once(group: &Group<'_>, history: &History, rounds: usize) {
     let attempts = history.attempts();
     for (name, attempts) in &attempts {
-        let numbers: Vec<_> = attempts
-            .iter()
-            .filter_map(|it| it.split_once('/'))
-            .collect();
+        let numbers: Vec<_> = attempts.iter().filter_map(|it| it.split_once('/')).collect();
         let numbers: Vec<_> = numbers.iter().map(|(_, number)| *number).collect();
         assert_eq!(numbers, ["0", "1"], "{name}: {attempts:?}");
     }
@@ -128,16 +123,8 @@ fn assert_each_attempt_counts_once(group: &Group<'_>, history: &History, rounds:
     ));
     let most = WORKERS * interruptions;
     let said = || group.said();
-    assert!(
-        again <= most,
-        "{again} attempts made again, {most} at most\n{}",
-        said()
-    );
-    assert!(
-        gap <= LONGEST_GAP,
-        "{gap:?}, {LONGEST_GAP:?} at most\n{}",
-        said()
-    );
+    assert!(again <= most, "{again} attempts made again, {most} at most\n{}", said());
+    assert!(gap <= LONGEST_GAP, "{gap:?}, {LONGEST_GAP:?} at most\n{}", said());
 }
 
 /// The same moments in every run: a multiplicative hash of the round.

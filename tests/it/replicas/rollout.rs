@@ -68,10 +68,7 @@ async fn a_rollout_under_load_is_never_stuck(cluster: TestCluster) {
     assert!(gap < Duration::from_secs(2), "{gap:?}");
     // One transition for each active instance that ended.
     let transitions = lease["spec"]["leaseTransitions"].as_u64();
-    assert!(
-        transitions.is_some_and(|it| (1..=3).contains(&it)),
-        "{lease}"
-    );
+    assert!(transitions.is_some_and(|it| (1..=3).contains(&it)), "{lease}");
 }
 
 /// Starts an instance, and waits until it is ready, active or not.
@@ -84,14 +81,7 @@ async fn ready(test: &TestOperator, journal: &Journal, instance: &'static str) -
     let registry = Registry::new().on_create(test.selector(), create);
     let operator = shared(test, test.operator(registry)).liveness("http://127.0.0.1:0/healthz");
     let serves = |line: &String| line.contains("Serving health status at ");
-    let count = || {
-        test.cluster
-            .lines()
-            .all()
-            .into_iter()
-            .filter(serves)
-            .count()
-    };
+    let count = || test.cluster.lines().all().into_iter().filter(serves).count();
     let before = count();
     let working = Working::start(&test.cluster, operator);
     until("an endpoint", || count() > before).await;

@@ -7,8 +7,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kopf_rs::{
-    AdmissionServer, Callback, Context, HandlerResult, Registry, Settings, handler,
-    handler_blocking,
+    AdmissionServer, Callback, Context, HandlerResult, Registry, Settings, handler, handler_blocking,
 };
 use kopf_rs_apiserver::{Entry, Fault, FaultHandle, Verb};
 use kopf_rs_tests::{TestCluster, scenarios};
@@ -125,16 +124,12 @@ async fn a_lost_term_ends_what_runs_though_its_worker_waits_after_a_refusal(clus
         let count = counted.all().len();
         async move { Ok(json!(count)) }
     });
-    let registry = Registry::new()
-        .daemon(test.selector(), daemon)
-        .timer(test.selector(), timer.interval(1.0));
+    let registry =
+        Registry::new().daemon(test.selector(), daemon).timer(test.selector(), timer.interval(1.0));
     let busy = Fault::answer(429).retry_after(Duration::from_secs(300));
     for (name, refusal, count) in [("busy", busy, 1), ("forbidden", Fault::answer(403), 9)] {
         test.create(name, json!({})).await;
-        let only = Working::start(
-            &test.cluster,
-            shared(&test, test.operator(registry.clone())),
-        );
+        let only = Working::start(&test.cluster, shared(&test, test.operator(registry.clone())));
         test.calls_until(&format!("{name} begins")).await;
         test.calls_until(&format!("t {name}")).await;
         let refused = server.fault(refusal.on(Verb::Patch).plural(KIND).name(name));
@@ -220,10 +215,7 @@ async fn what_others_change_while_nobody_is_at_work_is_put_right(cluster: TestCl
     take_lease(&test).await;
     let edit = json!({"data": {"a": "2"}});
     test.cluster.patch("configmaps", "child", &edit).await;
-    until(&test, "it is put right", |it: &Value| {
-        it["data"]["a"] == "1"
-    })
-    .await;
+    until(&test, "it is put right", |it: &Value| it["data"]["a"] == "1").await;
     only.stop().await;
 }
 
@@ -252,10 +244,7 @@ async fn what_another_instance_has_applied_is_read_and_put_right_although_the_wa
     let made = until(&test, "it is made", |it| it["data"]["a"] == "1").await;
     test.line("Reconciler 'keep' succeeded").await;
     take_lease(&test).await;
-    let path = format!(
-        "/api/v1/namespaces/{}/configmaps/child",
-        test.cluster.namespace()
-    );
+    let path = format!("/api/v1/namespaces/{}/configmaps/child", test.cluster.namespace());
     let client = test.cluster.client();
     let applied = apply_as_operator(&client, &path, &made, &json!({"a": "2"})).await;
     assert!(applied.is_some(), "another instance applies");
@@ -263,10 +252,7 @@ async fn what_another_instance_has_applied_is_read_and_put_right_although_the_wa
     until(&test, "it is put right", |it| it["data"]["a"] == "1").await;
     assert!(begun.elapsed() < Duration::from_secs(1800));
     let calls = test.calls.all();
-    assert!(
-        calls.iter().any(|it| it == r#"reads Some("2")"#),
-        "{calls:?}"
-    );
+    assert!(calls.iter().any(|it| it == r#"reads Some("2")"#), "{calls:?}");
     only.stop().await;
 }
 
@@ -285,8 +271,7 @@ async fn a_second_term_begins_with_the_records_of_peers(cluster: TestCluster) {
     let server = test.cluster.in_process().expect("a server in the process");
     let late = Fault::delay(Duration::from_secs(3)).plural("kopfpeerings");
     let _late = server.fault(late);
-    test.line("Pausing operations in favour of [<Peer higher")
-        .await;
+    test.line("Pausing operations in favour of [<Peer higher").await;
     assert_eq!(test.calls.all(), ["created one"]);
     write_record(&test, "higher", Value::Null).await;
     test.calls_until("resumed one").await;
@@ -310,8 +295,7 @@ async fn an_instance_that_cannot_start_leaves_the_lease_to_others(cluster: TestC
     };
     let operator = test.operator(registry).settings(Settings::with(settings));
     let stuck = Working::start_as(client, operator);
-    test.line("The certificates for admission webhooks cannot be kept")
-        .await;
+    test.line("The certificates for admission webhooks cannot be kept").await;
     let registry = Registry::new().on_create(test.selector(), test.noting("b"));
     let other = Working::start(&test.cluster, shared(&test, test.operator(registry)));
     test.create("one", json!({})).await;
@@ -351,10 +335,7 @@ async fn an_attempt_that_ends_after_the_signal_is_written_before_the_lease_is_gi
         it.plural == "leases" && body.is_some_and(|it| it["spec"]["holderIdentity"] == "")
     };
     let written = journal.iter().rposition(is_outcome).expect("it is written");
-    let released = journal
-        .iter()
-        .position(is_release)
-        .expect("it is given back");
+    let released = journal.iter().position(is_release).expect("it is given back");
     assert!(written < released, "{written}, {released}");
 }
 

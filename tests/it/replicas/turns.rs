@@ -12,9 +12,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::operating::{TestOperator, Working};
 use crate::replicas::journal::Journal;
-use crate::replicas::partitions::{
-    OWNERS, child_until, cut_off, everything, fault_of, start, until,
-};
+use crate::replicas::partitions::{OWNERS, child_until, cut_off, everything, fault_of, start, until};
 
 scenarios! {
     three_take_turns_through_random_faults [memory];
@@ -57,12 +55,8 @@ async fn three_take_turns_through_random_faults(cluster: TestCluster) {
         let fate = random.below(4);
         let time = Duration::from_millis(random.below(40_000));
         let name = group[at].0;
-        let fated =
-            ["killed", "ended", "cut off", "held up"][usize::try_from(fate).expect("small")];
-        story.push(format!(
-            "{:?}: {name} is {fated}, {time:?}, {leader} is at work",
-            started.elapsed()
-        ));
+        let fated = ["killed", "ended", "cut off", "held up"][usize::try_from(fate).expect("small")];
+        story.push(format!("{:?}: {name} is {fated}, {time:?}, {leader} is at work", started.elapsed()));
         match fate {
             0 => group.remove(at).1.kill().await,
             1 => drop(group.remove(at).1.stop().await),
@@ -81,10 +75,7 @@ async fn three_take_turns_through_random_faults(cluster: TestCluster) {
         working.stop().await;
     }
     judge(&journal, started, &story.join("\n"));
-    let terms = test
-        .cluster
-        .lines()
-        .count(|it| it.contains("This instance is at work"));
+    let terms = test.cluster.lines().count(|it| it.contains("This instance is at work"));
     assert!(terms > 1, "{story:#?}");
     say(&format!("turns: {rounds} faults, {terms} terms"));
 }
@@ -92,11 +83,7 @@ async fn three_take_turns_through_random_faults(cluster: TestCluster) {
 fn judge(journal: &Journal, started: Instant, story: &str) {
     assert_eq!(journal.overlap(), None, "\n{story}");
     let (gap, end) = journal.longest_gap();
-    assert!(
-        gap <= LONGEST_GAP,
-        "{gap:?} until {:?}\n{story}",
-        end - started
-    );
+    assert!(gap <= LONGEST_GAP, "{gap:?} until {:?}\n{story}", end - started);
     say(&format!("turns: {gap:?} at most without a call"));
 }
 

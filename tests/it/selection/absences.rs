@@ -70,9 +70,7 @@ async fn a_deletion_that_is_told_twice_is_handled_once(cluster: TestCluster) {
     let working = start(&test, registry);
     create(&test, "a", "web").await;
     test.calls.until(1).await;
-    let slow = Fault::delay(Duration::from_secs(30))
-        .on(Verb::Get)
-        .name("a");
+    let slow = Fault::delay(Duration::from_secs(30)).on(Verb::Get).name("a");
     let slow = slow.when(|it| it.user_agent.as_deref() != Some(TestCluster::USER_AGENT));
     let slow = server(&test).fault(slow);
     test.delete("a").await;

@@ -21,15 +21,13 @@ async fn a_database_lives_and_dies(cluster: TestCluster) {
     let first = test.start();
     let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
     let is_served = |it: &Value| it["status"]["acceptedNames"]["kind"] == "MySQLCluster";
-    test.until("it is registered", definitions, KIND, is_served)
-        .await;
+    test.until("it is registered", definitions, KIND, is_served).await;
     test.line("Serving mysqlclusters").await;
     test.apply("example-cluster.yaml").await;
 
     let is_there = |_: &Value| true;
     let secret = test.until("it is made", "secrets", SECRET, is_there).await;
-    test.until("it is made", "statefulsets", NAME, is_there)
-        .await;
+    test.until("it is made", "statefulsets", NAME, is_there).await;
     first.kill().await;
 
     let second = test.start();
@@ -38,9 +36,7 @@ async fn a_database_lives_and_dies(cluster: TestCluster) {
     test.until("it is made", "jobs", &job, is_there).await;
     if test.cluster.real().is_some() {
         let done = json!({"status": {"succeeded": 1, "startTime": "2026-01-01T00:00:00Z"}});
-        test.cluster
-            .patch("jobs", &format!("{job}/status"), &done)
-            .await;
+        test.cluster.patch("jobs", &format!("{job}/status"), &done).await;
     }
     let database = with_condition(&test, "Ready", "True").await;
     assert_eq!(database["status"]["readyReplicas"], 2);
@@ -49,17 +45,14 @@ async fn a_database_lives_and_dies(cluster: TestCluster) {
     let edit = json!({"spec": {"replicas": 5}});
     test.cluster.patch("statefulsets", NAME, &edit).await;
     let wanted = |it: &Value| it["spec"]["replicas"] == 2;
-    test.until("it is put right", "statefulsets", NAME, wanted)
-        .await;
+    test.until("it is put right", "statefulsets", NAME, wanted).await;
     test.cluster.delete("services", NAME).await;
     let headless = |it: &Value| it["spec"]["clusterIP"] == "None";
-    test.until("it is made again", "services", NAME, headless)
-        .await;
+    test.until("it is made again", "services", NAME, headless).await;
 
     // A lost password is not generated again.
     test.cluster.delete("secrets", SECRET).await;
-    test.line("failed permanently: the Secret example-password is gone")
-        .await;
+    test.line("failed permanently: the Secret example-password is gone").await;
     with_condition(&test, "Ready", "False").await;
 
     test.cluster.delete(KIND, NAME).await;

@@ -25,14 +25,9 @@ pub(super) fn judge(scenario: &Scenario, kopf: &Shown, ours: &Shown) -> Result<V
     if kopf.events != scenario.events {
         wrong.push(format!("Events of Kopf: {:?}", kopf.events));
     }
-    for aspect in [
-        Aspect::Calls,
-        Aspect::Arguments,
-        Aspect::Object,
-        Aspect::Writes,
-        Aspect::Answers,
-        Aspect::Events,
-    ] {
+    for aspect in
+        [Aspect::Calls, Aspect::Arguments, Aspect::Object, Aspect::Writes, Aspect::Answers, Aspect::Events]
+    {
         let (theirs, own) = (facet(aspect, kopf), facet(aspect, ours));
         let explained = scenario.differs.iter().find(|it| it.aspect == aspect);
         let complaint = match explained {
@@ -43,20 +38,14 @@ pub(super) fn judge(scenario: &Scenario, kopf: &Shown, ours: &Shown) -> Result<V
             Some(it) => unlike(it, &theirs, &own),
         };
         if let Some(complaint) = complaint {
-            wrong.push(format!(
-                "{aspect:?}: {complaint}\n  Kopf: {theirs}\n  ours: {own}"
-            ));
+            wrong.push(format!("{aspect:?}: {complaint}\n  Kopf: {theirs}\n  ours: {own}"));
         }
     }
     if !wrong.is_empty() {
         return Err(wrong.join("\n"));
     }
     let rows: Vec<u32> = scenario.differs.iter().map(|it| it.row).collect();
-    Ok(if rows.is_empty() {
-        Verdict::Matched
-    } else {
-        Verdict::Deviates(rows)
-    })
+    Ok(if rows.is_empty() { Verdict::Matched } else { Verdict::Deviates(rows) })
 }
 
 /// Returns why an explained difference is not as explained.
@@ -70,15 +59,9 @@ fn unlike(explained: &Difference, theirs: &Value, own: &Value) -> Option<String>
     if theirs == own && !may_be_equal(&explained.kopf) {
         Some(format!("row {row} explains a difference that is not there"))
     } else if !agrees(theirs, &explained.kopf) {
-        Some(format!(
-            "Kopf does not do what row {row} is said to mean: {}",
-            explained.kopf
-        ))
+        Some(format!("Kopf does not do what row {row} is said to mean: {}", explained.kopf))
     } else if !agrees(own, &explained.ours) {
-        Some(format!(
-            "we do not do what row {row} is said to mean: {}",
-            explained.ours
-        ))
+        Some(format!("we do not do what row {row} is said to mean: {}", explained.ours))
     } else {
         None
     }

@@ -20,9 +20,7 @@ impl Python {
             "group": test.group, "lifecycle": scenario.lifecycle, "posting": scenario.posting, "handlers": scenario.handlers,
         });
         let mut command = Command::new(python);
-        command
-            .args(["-m", "kopf", "run", "--standalone", "-n"])
-            .arg(test.cluster.namespace());
+        command.args(["-m", "kopf", "run", "--standalone", "-n"]).arg(test.cluster.namespace());
         if scenario.probes() {
             command.arg(format!("--liveness={}", place.liveness()));
         }
@@ -53,9 +51,7 @@ impl Python {
         let lines = self.0.lines().all();
         let calls = lines.iter().filter_map(|line| line.strip_prefix(MARK));
         calls
-            .map(|call| {
-                serde_json::from_str(call).unwrap_or_else(|error| panic!("{error} in {call}"))
-            })
+            .map(|call| serde_json::from_str(call).unwrap_or_else(|error| panic!("{error} in {call}")))
             .collect()
     }
 
@@ -63,10 +59,7 @@ impl Python {
         let numbered = format!("{MARK}{{\"number\": {count},");
         if count > 0 {
             let reached = |line: &str| line.starts_with(&numbered);
-            self.0
-                .lines()
-                .until(&format!("{count} calls"), reached)
-                .await;
+            self.0.lines().until(&format!("{count} calls"), reached).await;
         }
     }
 }

@@ -6,9 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use kopf_rs_tests::{
-    Digest, Mode, Package, RealServer, Recorded, kubernetes_version, python_for, skipped,
-};
+use kopf_rs_tests::{Digest, Mode, Package, RealServer, Recorded, kubernetes_version, python_for, skipped};
 use serde::{Deserialize, Serialize};
 
 use super::scenario::{Aspect, Scenario};
@@ -46,20 +44,14 @@ pub(crate) fn under_kopf(group: &str, scenarios: &[Scenario], all: bool) -> Opti
             let entries = known(file).unwrap_or_else(|why| panic!("{why}"));
             shown.extend(entries.into_iter().map(|entry| (entry.name, entry.shown)));
         }
-        let of = |scenario: &Scenario| {
-            shown
-                .remove(&scenario.name)
-                .ok_or_else(|| "it is not recorded".into())
-        };
+        let of =
+            |scenario: &Scenario| shown.remove(&scenario.name).ok_or_else(|| "it is not recorded".into());
         return Some(scenarios.iter().map(of).collect());
     }
     can_be_played(group)?;
     let played = halves(Who::Kopf, scenarios);
     for file in files {
-        let of_file = scenarios
-            .iter()
-            .zip(&played)
-            .filter(|(it, _)| it.file == file);
+        let of_file = scenarios.iter().zip(&played).filter(|(it, _)| it.file == file);
         let of_file: Vec<(&Scenario, &Half)> = of_file.collect();
         let Some(now) = entries(&of_file) else {
             continue;
@@ -83,20 +75,14 @@ pub(crate) fn under_kopf(group: &str, scenarios: &[Scenario], all: bool) -> Opti
 }
 
 /// Returns the wanted scenarios. When recording, returns all scenarios of their files, because each file is recorded as a whole.
-pub(crate) fn whole_files(
-    wanted: impl Fn(&Scenario) -> bool,
-    mut scenarios: Vec<Scenario>,
-) -> Vec<Scenario> {
+pub(crate) fn whole_files(wanted: impl Fn(&Scenario) -> bool, mut scenarios: Vec<Scenario>) -> Vec<Scenario> {
     let is_recorded = std::env::var("KOPF_RS_ANSWERS").is_ok_and(|it| !it.is_empty());
     if !is_recorded {
         scenarios.retain(wanted);
         return scenarios;
     }
-    let files: BTreeSet<String> = scenarios
-        .iter()
-        .filter(|it| wanted(it))
-        .map(|it| it.file.clone())
-        .collect();
+    let files: BTreeSet<String> =
+        scenarios.iter().filter(|it| wanted(it)).map(|it| it.file.clone()).collect();
     scenarios.retain(|it| files.contains(&it.file));
     scenarios
 }
@@ -130,10 +116,7 @@ fn can_be_played(test: &str) -> Option<()> {
 fn entries(played: &[(&Scenario, &Half)]) -> Option<Vec<Entry>> {
     let entry = |(scenario, half): &(&Scenario, &Half)| {
         let shown = half.as_ref().ok()?.clone();
-        Some(Entry {
-            name: scenario.name.clone(),
-            shown,
-        })
+        Some(Entry { name: scenario.name.clone(), shown })
     };
     played.iter().map(entry).collect()
 }
@@ -141,10 +124,7 @@ fn entries(played: &[(&Scenario, &Half)]) -> Option<Vec<Entry>> {
 /// Returns whether Kopf did the same, apart from the counts of writes that depend on the speed of the machine according to the scenario.
 fn same(played: &[(&Scenario, &Half)], known: &[Entry], now: &[Entry]) -> bool {
     let vague = |scenario: &Scenario| {
-        scenario
-            .differs
-            .iter()
-            .any(|it| it.aspect == Aspect::Writes && it.kopf.is_string())
+        scenario.differs.iter().any(|it| it.aspect == Aspect::Writes && it.kopf.is_string())
     };
     let pairs = played.iter().zip(known.iter().zip(now));
     known.len() == now.len()

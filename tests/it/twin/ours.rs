@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use kopf_rs::{
-    ABSENT, Callback, Cause, Context, Criterion, ErrorsMode, HandlerResult, IndexEntries,
-    Lifecycle, Operator, OperatorError, PRESENT, PermanentError, Registry, Report, Settings,
-    TemporaryError, handler, indexer_async,
+    ABSENT, Callback, Cause, Context, Criterion, ErrorsMode, HandlerResult, IndexEntries, Lifecycle,
+    Operator, OperatorError, PRESENT, PermanentError, Registry, Report, Settings, TemporaryError, handler,
+    indexer_async,
 };
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
@@ -19,10 +19,7 @@ use crate::operating::{TestOperator, Working};
 /// A running operator, with a given client or with credentials from its login handlers.
 pub(super) enum Ours {
     Given(Working),
-    LoggedIn {
-        stop: oneshot::Sender<()>,
-        task: JoinHandle<Result<Report, OperatorError>>,
-    },
+    LoggedIn { stop: oneshot::Sender<()>, task: JoinHandle<Result<Report, OperatorError>> },
 }
 
 impl Ours {
@@ -65,11 +62,8 @@ impl Ours {
 }
 
 fn operator(test: &TestOperator, scenario: &Scenario, place: &Place) -> Operator {
-    let shared = Shared {
-        calls: test.calls.clone(),
-        gates: place.gates.clone(),
-        server: place.server.clone(),
-    };
+    let shared =
+        Shared { calls: test.calls.clone(), gates: place.gates.clone(), server: place.server.clone() };
     let handlers = scenario.handlers.iter();
     let registry = handlers.fold(Registry::new(), |registry, it| {
         let selector = test.selector();
@@ -234,9 +228,7 @@ async fn returned(said: &Value) -> HandlerResult<Option<Value>> {
 }
 
 fn plain(value: Option<Value>) -> IndexEntries<(), Value> {
-    value.map_or(IndexEntries::Unchanged, |value| {
-        [((), value)].into_iter().collect()
-    })
+    value.map_or(IndexEntries::Unchanged, |value| [((), value)].into_iter().collect())
 }
 
 fn keyed(value: Option<Value>) -> IndexEntries<String, Value> {
@@ -245,11 +237,7 @@ fn keyed(value: Option<Value>) -> IndexEntries<String, Value> {
     };
     let pairs = value.as_object().expect("keys with their values").iter();
     let pair = |(key, value): (&String, &Value)| {
-        let value = if value == "NONE" {
-            Value::Null
-        } else {
-            value.clone()
-        };
+        let value = if value == "NONE" { Value::Null } else { value.clone() };
         (key.clone(), value)
     };
     pairs.map(pair).collect()

@@ -26,15 +26,9 @@ pub(super) fn free_port() -> u16 {
 pub(super) async fn get(port: u16, path: &str) -> (u16, String) {
     let mut stream = connected(port).await;
     let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
-    stream
-        .write_all(request.as_bytes())
-        .await
-        .expect("it is read");
+    stream.write_all(request.as_bytes()).await.expect("it is read");
     let mut answer = String::new();
-    stream
-        .read_to_string(&mut answer)
-        .await
-        .expect("it is answered");
+    stream.read_to_string(&mut answer).await.expect("it is answered");
     let (head, text) = answer.split_once("\r\n\r\n").expect("a head and a body");
     let code = head.split(' ').nth(1).and_then(|code| code.parse().ok());
     (code.expect("a status code"), text.to_owned())

@@ -340,10 +340,7 @@ impl Scenario {
             let name = document["name"].to_string();
             let scenario = serde_json::from_value(document)
                 .unwrap_or_else(|error| panic!("{}: {name}: {error}", file.display()));
-            Self {
-                file: format!("tests/twin/{written}"),
-                ..scenario
-            }
+            Self { file: format!("tests/twin/{written}"), ..scenario }
         };
         documents(&text).into_iter().map(scenario).collect()
     }

@@ -8,8 +8,8 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use kopf_rs::{
-    Callback, ConnectionInfo, Context, EventKind, EventType, HandlerResult, Labels, Owner,
-    PermanentError, TemporaryError,
+    Callback, ConnectionInfo, Context, EventKind, EventType, HandlerResult, Labels, Owner, PermanentError,
+    TemporaryError,
 };
 use serde_json::{Value, json};
 
@@ -46,12 +46,7 @@ struct CutOff<'a> {
 
 impl Script {
     pub(super) fn new(handler: &Handler, shared: &Shared, subs: Vec<Callback>) -> Self {
-        Self {
-            handler: handler.clone(),
-            shared: shared.clone(),
-            attempts: Mutex::default(),
-            subs,
-        }
+        Self { handler: handler.clone(), shared: shared.clone(), attempts: Mutex::default(), subs }
     }
 
     pub(super) async fn act(&self, context: &Context) -> HandlerResult<Value> {
@@ -112,25 +107,12 @@ impl Script {
             Action::Told(word) => {
                 let stopped = context.stopped().expect("it has a flag");
                 stopped.wait().await;
-                let reasons = || {
-                    stopped
-                        .reason()
-                        .map(|it| it.to_string())
-                        .unwrap_or_default()
-                };
-                until(|| {
-                    reasons()
-                        .split('|')
-                        .any(|reason| word.is_empty() || reason == word)
-                })
-                .await;
+                let reasons = || stopped.reason().map(|it| it.to_string()).unwrap_or_default();
+                until(|| reasons().split('|').any(|reason| word.is_empty() || reason == word)).await;
                 self.note(context, &reasons());
             }
             Action::Linger => {
-                let _cut_off = CutOff {
-                    script: self,
-                    context,
-                };
+                let _cut_off = CutOff { script: self, context };
                 std::future::pending::<()>().await;
             }
             _ => unreachable!("this action does not wait"),
@@ -205,11 +187,7 @@ fn read(context: &Context, index: &str) -> HandlerResult<String> {
     } else {
         // An index without keys, which Kopf keeps under `None`.
         let index = context.index::<(), Value>(index)?;
-        shown(
-            index
-                .iter()
-                .map(|((), values)| ("None".to_owned(), values.to_vec())),
-        )
+        shown(index.iter().map(|((), values)| ("None".to_owned(), values.to_vec())))
     };
     Ok(format!("{index}[{shown}]"))
 }
@@ -234,10 +212,7 @@ fn shown(index: impl Iterator<Item = (String, Vec<Value>)>) -> String {
 
 fn post(context: &Context, posted: &Posted) -> HandlerResult {
     let events = context.events()?;
-    let (reason, message) = (
-        &posted.reason,
-        posted.message.as_deref().unwrap_or_default(),
-    );
+    let (reason, message) = (&posted.reason, posted.message.as_deref().unwrap_or_default());
     match posted.how.as_str() {
         "info" => events.normal(reason, message),
         "warn" => events.warning(reason, message),

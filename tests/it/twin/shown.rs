@@ -87,15 +87,11 @@ fn settled(who: Who, object: &Value) -> Value {
 /// Replaces the unique names of a scenario wherever they occur in the object.
 fn anonymous(object: &Value) -> Value {
     let mut text = object.to_string();
-    let group = object["apiVersion"]
-        .as_str()
-        .and_then(|it| it.split('/').next());
+    let group = object["apiVersion"].as_str().and_then(|it| it.split('/').next());
     let metadata = &object["metadata"];
-    for (unique, name) in [
-        (metadata["uid"].as_str(), "UID"),
-        (group, "GROUP"),
-        (metadata["namespace"].as_str(), "NAMESPACE"),
-    ] {
+    for (unique, name) in
+        [(metadata["uid"].as_str(), "UID"), (group, "GROUP"), (metadata["namespace"].as_str(), "NAMESPACE")]
+    {
         if let Some(unique) = unique {
             text = text.replace(unique, name);
         }
@@ -104,13 +100,7 @@ fn anonymous(object: &Value) -> Value {
 }
 
 fn tidy(who: Who, metadata: &mut Map<String, Value>) {
-    let unique = [
-        "uid",
-        "resourceVersion",
-        "creationTimestamp",
-        "managedFields",
-        "namespace",
-    ];
+    let unique = ["uid", "resourceVersion", "creationTimestamp", "managedFields", "namespace"];
     metadata.retain(|key, _| !unique.contains(&key.as_str()));
     if let Some(time) = metadata.get_mut("deletionTimestamp") {
         *time = json!("set");
@@ -120,22 +110,14 @@ fn tidy(who: Who, metadata: &mut Map<String, Value>) {
             *finalizer = json!("the operator's");
         }
     }
-    let Some(annotations) = metadata
-        .get_mut("annotations")
-        .and_then(Value::as_object_mut)
-    else {
+    let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) else {
         return;
     };
     let mut kept = Map::new();
     for (key, value) in std::mem::take(annotations) {
         match key.strip_prefix(who.prefix()) {
             // Kopf does not store the purpose of a cycle (row 4).
-            Some(
-                "last-handled-configuration"
-                | "target-configuration"
-                | "kopf-managed"
-                | "touch-dummy",
-            ) => {}
+            Some("last-handled-configuration" | "target-configuration" | "kopf-managed" | "touch-dummy") => {}
             Some(id) => drop(kept.insert(format!("progress of {id}"), progress(&value))),
             None => drop(kept.insert(key, value)),
         }
@@ -151,8 +133,5 @@ fn progress(text: &Value) -> Value {
     let text = text.as_str().unwrap_or_default();
     let record: Value = serde_json::from_str(text).unwrap_or_else(|_| json!(text));
     let counted = ["purpose", "retries", "success", "failure"];
-    counted
-        .into_iter()
-        .map(|key| (key.to_owned(), record[key].clone()))
-        .collect()
+    counted.into_iter().map(|key| (key.to_owned(), record[key].clone())).collect()
 }

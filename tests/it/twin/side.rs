@@ -75,11 +75,7 @@ impl<'a> Side<'a> {
             answers: Vec::new(),
         };
         side.serve().await;
-        if !scenario
-            .steps
-            .iter()
-            .any(|step| matches!(step, Step::Start | Step::Fails))
-        {
+        if !scenario.steps.iter().any(|step| matches!(step, Step::Start | Step::Fails)) {
             side.start().await;
         }
         for step in &scenario.steps {
@@ -138,9 +134,8 @@ impl<'a> Side<'a> {
             return asked.iter().filter(opened).count();
         };
         let entries = real.audit_since(self.began, &group);
-        let opened = |entry: &&Value| {
-            entry["verb"] == "watch" && entry["userAgent"] != TestCluster::USER_AGENT
-        };
+        let opened =
+            |entry: &&Value| entry["verb"] == "watch" && entry["userAgent"] != TestCluster::USER_AGENT;
         entries.iter().filter(opened).count()
     }
 
@@ -175,9 +170,9 @@ impl<'a> Side<'a> {
             _ => Vec::new(),
         };
         let ours = self.test.calls.all();
-        let ours = ours.iter().map(|call| {
-            serde_json::from_str(call).unwrap_or_else(|error| panic!("{error} in {call}"))
-        });
+        let ours = ours
+            .iter()
+            .map(|call| serde_json::from_str(call).unwrap_or_else(|error| panic!("{error} in {call}")));
         self.past.iter().cloned().chain(noted).chain(ours).collect()
     }
 
@@ -294,10 +289,8 @@ impl<'a> Side<'a> {
         let Some(real) = self.test.cluster.real() else {
             return self.test.writes(OBJECT).await;
         };
-        let marker = format!(
-            "/api/v1/namespaces/{}/configmaps/end-of-scenario",
-            self.test.cluster.namespace()
-        );
+        let marker =
+            format!("/api/v1/namespaces/{}/configmaps/end-of-scenario", self.test.cluster.namespace());
         let answer = self.test.cluster.request("GET", &marker, None).await;
         assert!(answer.is_err(), "nobody makes {marker}");
         let shown = || !real.audit_since(self.began, &marker).is_empty();
@@ -312,10 +305,7 @@ impl Place {
         std::fs::create_dir_all(&gates).expect("temporary folders can be made");
         let kubeconfig = std::fs::read_to_string(cluster.kubeconfig()).expect("a kubeconfig");
         let [config]: [Value; 1] = documents(&kubeconfig).try_into().expect("one document");
-        let (cluster, user) = (
-            &config["clusters"][0]["cluster"],
-            &config["users"][0]["user"],
-        );
+        let (cluster, user) = (&config["clusters"][0]["cluster"], &config["users"][0]["user"]);
         Self {
             gates,
             server: json!({

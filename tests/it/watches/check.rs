@@ -46,9 +46,7 @@ pub(super) fn at_rest(
         let demanded = roles.demand_finalizer();
         if life.is_held() != demanded {
             let (name, held) = (life.name, life.is_held());
-            wrong.push(format!(
-                "{name:?}: the finalizer is on: {held}, demanded: {demanded}"
-            ));
+            wrong.push(format!("{name:?}: the finalizer is on: {held}, demanded: {demanded}"));
         }
     }
     wrong
@@ -73,9 +71,7 @@ pub(super) fn in_the_end(record: &Record, roles: &Roles) -> Vec<String> {
 pub(super) fn restarted(record: &Record) -> Vec<String> {
     let runs = record.lives.iter().flat_map(|life| &life.runs);
     let since = runs.filter(|run| run.start == record.start && run.is_change());
-    since
-        .map(|run| format!("called after a restart for nothing: {run}"))
-        .collect()
+    since.map(|run| format!("called after a restart for nothing: {run}")).collect()
 }
 
 /// Checks the invariants that hold at any time.
@@ -108,9 +104,7 @@ fn on_the_way(record: &Record) -> Vec<String> {
 fn for_a_live_object(run: &Run) -> Option<&'static str> {
     let there = [Presence::Alive, Presence::Terminating].contains(&run.presence);
     match run.reason {
-        "delete" if run.presence == Presence::Alive => {
-            Some("called for the deletion of a live object")
-        }
+        "delete" if run.presence == Presence::Alive => Some("called for the deletion of a live object"),
         "DELETED" if there => Some("told that an object is gone which is there"),
         _ => None,
     }
@@ -139,11 +133,7 @@ fn repeated(record: &Record, former: &Run, run: &Run) -> Option<&'static str> {
         && former.old == run.old
         && former.handled_last == run.handled_last
         && known;
-    let complaint = if former.written {
-        "called again for the same reason"
-    } else {
-        "its outcome is lost"
-    };
+    let complaint = if former.written { "called again for the same reason" } else { "its outcome is lost" };
     (ever || same_state || same_cycle).then_some(complaint)
 }
 

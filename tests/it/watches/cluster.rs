@@ -51,12 +51,7 @@ pub(super) enum Presence {
 pub(super) type Name = (&'static str, &'static str);
 
 /// The possible objects. The last one is outside the scope `team-*`.
-pub(super) const OBJECTS: [Name; 4] = [
-    ("team-a", "x"),
-    ("team-b", "y"),
-    ("team-a", "z"),
-    ("others", "w"),
-];
+pub(super) const OBJECTS: [Name; 4] = [("team-a", "x"), ("team-b", "y"), ("team-a", "z"), ("others", "w")];
 
 /// The users' side of an in-memory API server. Clones share it.
 #[derive(Clone)]
@@ -70,19 +65,12 @@ pub(super) struct Cluster {
 impl Cluster {
     pub(super) fn new() -> Self {
         let server = ApiServer::new();
-        Self {
-            client: Client::new(server.service(), "default"),
-            server,
-        }
+        Self { client: Client::new(server.service(), "default"), server }
     }
 
     /// Sends a request of a user; returns `None` if it is refused.
     async fn ask(&self, method: &str, path: &str, body: Option<&Value>) -> Option<Value> {
-        let content = if method == "PATCH" {
-            "application/merge-patch+json"
-        } else {
-            "application/json"
-        };
+        let content = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
         let bytes = body.map(Value::to_string).unwrap_or_default().into_bytes();
         let request = http::Request::builder().method(method).uri(path);
         let request = request.header("content-type", content).body(bytes);
@@ -127,10 +115,8 @@ impl Cluster {
     }
 
     pub(super) async fn make_namespace(&self, name: &str) {
-        let namespace =
-            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
-        self.ask("POST", "/api/v1/namespaces", Some(&namespace))
-            .await;
+        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+        self.ask("POST", "/api/v1/namespaces", Some(&namespace)).await;
     }
 
     pub(super) async fn delete_namespace(&self, name: &str) {
@@ -176,13 +162,7 @@ impl Cluster {
     }
 
     /// Returns whether the object with this uid under this definition exists; `known` is its former presence.
-    pub(super) async fn presence(
-        &self,
-        name: Name,
-        uid: &str,
-        crd: &str,
-        known: Presence,
-    ) -> Presence {
+    pub(super) async fn presence(&self, name: Name, uid: &str, crd: &str, known: Presence) -> Presence {
         if let Some(object) = self.get(name).await {
             let metadata = &object["metadata"];
             return match metadata["uid"] == uid {
@@ -201,22 +181,14 @@ impl Cluster {
         }
         let namespace = self.namespace(name.0).await.unwrap_or_default();
         let leaves = |it: &Value| it.is_null() || !it["metadata"]["deletionTimestamp"].is_null();
-        if leaves(&definition) || leaves(&namespace) {
-            Presence::Unknown
-        } else {
-            known
-        }
+        if leaves(&definition) || leaves(&namespace) { Presence::Unknown } else { known }
     }
 }
 
 // === impl Shape ===
 
 impl Shape {
-    pub(super) const PLAIN: Self = Self {
-        first: true,
-        second: Second::Absent,
-        status: true,
-    };
+    pub(super) const PLAIN: Self = Self { first: true, second: Second::Absent, status: true };
 
     fn definition(self) -> Value {
         let mut crd = definition(GROUP);

@@ -57,10 +57,8 @@ impl Event {
 
     /// Returns a random subset of the events.
     pub(super) fn some(dice: &mut Dice) -> BTreeSet<Self> {
-        let mut some: BTreeSet<_> = Self::ALL
-            .into_iter()
-            .filter(|event| dice.one_in(event.sides()))
-            .collect();
+        let mut some: BTreeSet<_> =
+            Self::ALL.into_iter().filter(|event| dice.one_in(event.sides())).collect();
         // The set of served handlers must not change.
         if some.contains(&Self::TwoVersions) {
             some.remove(&Self::SecondVersion);

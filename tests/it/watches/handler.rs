@@ -4,9 +4,7 @@
 
 use std::time::Duration;
 
-use kopf_rs::{
-    Callback, Context, HandlerResult, PermanentError, TemporaryError, handler as callback,
-};
+use kopf_rs::{Callback, Context, HandlerResult, PermanentError, TemporaryError, handler as callback};
 use serde_json::{Value, json};
 
 use super::cluster::OBJECTS;
@@ -52,21 +50,14 @@ async fn run(simulation: &Simulation, role: &Role, context: &Context) -> Handler
     let (mut call, takes, outcome) = {
         let state = &mut simulation.state();
         let place = state.record.called(role, context, presence);
-        let call = Call {
-            simulation: simulation.clone(),
-            place,
-            end: None,
-        };
-        let (takes, outcome) =
-            behaviour(state.may(Event::Failures), role, context, &mut state.dice);
+        let call = Call { simulation: simulation.clone(), place, end: None };
+        let (takes, outcome) = behaviour(state.may(Event::Failures), role, context, &mut state.dice);
         (call, takes, outcome)
     };
     if !takes.is_zero() {
         tokio::time::sleep(takes).await;
     }
-    let last = role
-        .retries
-        .is_some_and(|limit| context.retry() + 1 >= limit);
+    let last = role.retries.is_some_and(|limit| context.retry() + 1 >= limit);
     let again = if last { End::Failed } else { End::Again };
     let seen = role.scope(context.body().spec());
     let (end, result) = match outcome {
@@ -80,10 +71,7 @@ async fn run(simulation: &Simulation, role: &Role, context: &Context) -> Handler
             (again, Err(error.into()))
         }
         Outcome::Arbitrary => (again, Err("as the dice fell".into())),
-        Outcome::Permanent => (
-            End::Failed,
-            Err(PermanentError::new("as the dice fell").into()),
-        ),
+        Outcome::Permanent => (End::Failed, Err(PermanentError::new("as the dice fell").into())),
     };
     call.end = Some(end);
     result

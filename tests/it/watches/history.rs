@@ -71,14 +71,9 @@ impl History {
             Naming::Versions => Second::Served,
             _ => Second::Absent,
         };
-        let (lifecycle, limit) = (
-            settings.execution.lifecycle.clone(),
-            settings.queueing.worker_limit,
-        );
+        let (lifecycle, limit) = (settings.execution.lifecycle.clone(), settings.queueing.worker_limit);
         let scope = if scoped { "team-*" } else { "all namespaces" };
-        record.tell(format!(
-            "{roles}\n{scope}, {lifecycle:?}, workers: {limit:?}, {events:?}"
-        ));
+        record.tell(format!("{roles}\n{scope}, {lifecycle:?}, workers: {limit:?}, {events:?}"));
         Self {
             simulation: Simulation::new(dice, record, events),
             roles,
@@ -87,10 +82,7 @@ impl History {
             objects: OBJECTS[..count].to_vec(),
             kept_up,
             steps,
-            shape: Shape {
-                second,
-                ..Shape::PLAIN
-            },
+            shape: Shape { second, ..Shape::PLAIN },
             rival: false,
             silence: Vec::new(),
             working: None,
@@ -154,10 +146,7 @@ impl History {
         match event {
             Event::OtherGroup => {
                 self.rival = !self.rival;
-                let what = [
-                    "a kind of the same plural goes",
-                    "a kind of the same plural comes",
-                ];
+                let what = ["a kind of the same plural goes", "a kind of the same plural comes"];
                 self.simulation.tell(what[usize::from(self.rival)]);
                 self.simulation.cluster.rival(self.rival).await;
             }
@@ -173,12 +162,10 @@ impl History {
             }
             Event::Namespaces => {
                 if self.roll(2) == 0 {
-                    self.simulation
-                        .tell(format!("namespace {} is deleted", name.0));
+                    self.simulation.tell(format!("namespace {} is deleted", name.0));
                     self.simulation.cluster.delete_namespace(name.0).await;
                 } else {
-                    self.simulation
-                        .tell(format!("namespace {} is made", name.0));
+                    self.simulation.tell(format!("namespace {} is made", name.0));
                     self.simulation.cluster.make_namespace(name.0).await;
                     self.create().await;
                 }
@@ -222,8 +209,7 @@ impl History {
     }
 
     async fn define(&self) {
-        self.simulation
-            .tell(format!("the definition is: {:?}", self.shape));
+        self.simulation.tell(format!("the definition is: {:?}", self.shape));
         self.simulation.cluster.define(self.shape).await;
     }
 
@@ -263,11 +249,7 @@ impl History {
         let registry = self.roles.registry(|role| handler(&self.simulation, role));
         let operator = Operator::new(registry).name(NAME).seed(seed);
         let operator = operator.settings(self.settings.clone());
-        let operator = if self.scoped {
-            operator.namespaces(["team-*"])
-        } else {
-            operator.all_namespaces()
-        };
+        let operator = if self.scoped { operator.namespaces(["team-*"]) } else { operator.all_namespaces() };
         self.working = Some(Working::start_as(client, operator));
     }
 
@@ -285,13 +267,8 @@ impl History {
             let clean = {
                 let state = &mut self.simulation.state();
                 state.record.stopped = Some(Instant::now());
-                let troubles = [
-                    Event::Refusals,
-                    Event::Served,
-                    Event::SecondVersion,
-                    Event::Status,
-                    Event::Definition,
-                ];
+                let troubles =
+                    [Event::Refusals, Event::Served, Event::SecondVersion, Event::Status, Event::Definition];
                 !troubles.iter().any(|event| state.may(*event))
             };
             working.stop().await;
@@ -406,9 +383,7 @@ impl History {
         self.simulation.look().await;
         let record = &self.simulation.state().record;
         let how = (rigour, self.kept_up);
-        verdict(&check::at_rest(record, &self.roles, how, |life| {
-            self.is_in_scope(life.name)
-        }))
+        verdict(&check::at_rest(record, &self.roles, how, |life| self.is_in_scope(life.name)))
     }
 
     /// Checks that an operator at rest makes no calls or writes.
@@ -423,9 +398,7 @@ impl History {
         if before == after {
             return Ok(());
         }
-        Err(format!(
-            "calls and writes were {before:?} when all was still, then {after:?}"
-        ))
+        Err(format!("calls and writes were {before:?} when all was still, then {after:?}"))
     }
 
     /// Checks that an operator without work has no work after a restart.

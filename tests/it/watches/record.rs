@@ -108,9 +108,7 @@ impl Record {
     pub(super) fn tell(&mut self, line: impl AsRef<str>) {
         if let Some((lines, told)) = &mut self.lines {
             let lines = lines.all();
-            let new = lines[*told..]
-                .iter()
-                .map(|line| format!("           | {line}"));
+            let new = lines[*told..].iter().map(|line| format!("           | {line}"));
             self.story.extend(new);
             *told = lines.len();
         }
@@ -173,10 +171,7 @@ impl Record {
         let uid = object["metadata"]["uid"].as_str().unwrap_or_default();
         let kept = |object: &Value| {
             let metadata = &object["metadata"];
-            (
-                metadata["annotations"].clone(),
-                metadata["finalizers"].clone(),
-            )
+            (metadata["annotations"].clone(), metadata["finalizers"].clone())
         };
         let before = self.life(uid).map(|life| kept(&life.object));
         self.saw(object);
@@ -184,10 +179,7 @@ impl Record {
         let kept = whole && before.is_some_and(|before| before != kept(object));
         if let Some(life) = self.life(uid).filter(|_| kept) {
             let ended = |run: &&mut Run| run.start == start && run.end.is_some();
-            life.runs
-                .iter_mut()
-                .filter(ended)
-                .for_each(|run| run.written = true);
+            life.runs.iter_mut().filter(ended).for_each(|run| run.written = true);
         }
     }
 
@@ -312,20 +304,9 @@ impl std::fmt::Display for Run {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (id, reason, retry) = (&self.role.id, self.reason, self.retry);
         let (old, new, start, presence) = (&self.old, &self.new, self.start, self.presence);
-        write!(
-            f,
-            "{id}: {reason} #{retry} of start {start}, {old} -> {new}, the object is {presence:?}"
-        )?;
+        write!(f, "{id}: {reason} #{retry} of start {start}, {old} -> {new}, the object is {presence:?}")?;
         match self.end {
-            Some(end) => write!(
-                f,
-                ", {end:?}, {}",
-                if self.written {
-                    "written"
-                } else {
-                    "not written"
-                }
-            ),
+            Some(end) => write!(f, ", {end:?}, {}", if self.written { "written" } else { "not written" }),
             None if self.over => f.write_str(", cut off"),
             None => Ok(()),
         }

@@ -80,24 +80,15 @@ impl Roles {
     pub(super) fn roll(size: usize, naming: Naming, dice: &mut Dice) -> Self {
         let mut menu = MENU.to_vec();
         let count = 1 + dice.roll(size.min(6) + 1);
-        let words: Vec<_> = (0..count)
-            .map(|_| menu.remove(dice.roll(menu.len())))
-            .collect();
+        let words: Vec<_> = (0..count).map(|_| menu.remove(dice.roll(menu.len()))).collect();
         let roles = words.iter().map(|words| Role::parse(words)).enumerate();
         let all = roles.map(|(place, role)| {
             // A deletion waits for a handler of another version until that version is served, and the operator logs it. In these histories
             // the versions do not change, so the object would never go.
             let never_ends = role.on == "delete" && !naming.serves(place, count);
-            Role {
-                optional: role.optional || never_ends,
-                ..role
-            }
+            Role { optional: role.optional || never_ends, ..role }
         });
-        Self {
-            all: all.collect(),
-            naming,
-            words,
-        }
+        Self { all: all.collect(), naming, words }
     }
 
     /// Returns the handlers that are served.
@@ -152,11 +143,7 @@ impl Role {
     fn parse(text: &'static str) -> Self {
         let mut words = text.split(' ');
         let mut word = || words.next().expect("a kind and a name");
-        let mut role = Self {
-            on: word(),
-            name: word(),
-            ..Self::default()
-        };
+        let mut role = Self { on: word(), name: word(), ..Self::default() };
         for word in words {
             let (key, value) = word.split_once('=').unwrap_or((word, ""));
             let number = || value.parse::<u32>().expect("a number");
@@ -176,12 +163,7 @@ impl Role {
         role
     }
 
-    fn add(
-        &self,
-        registry: Registry,
-        resources: impl kopf_rs::IntoSelector,
-        callback: Callback,
-    ) -> Registry {
+    fn add(&self, registry: Registry, resources: impl kopf_rs::IntoSelector, callback: Callback) -> Registry {
         match self.on {
             "create" => registry.on_create(resources, callback),
             "update" => registry.on_update(resources, callback),

@@ -57,10 +57,7 @@ impl Simulation {
             edits: 0,
             troubles: 0,
         };
-        Self {
-            cluster: Cluster::new(),
-            state: Arc::new(Mutex::new(state)),
-        }
+        Self { cluster: Cluster::new(), state: Arc::new(Mutex::new(state)) }
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
@@ -81,10 +78,7 @@ impl Simulation {
         state.record.start += 1;
         state.record.stopped = None;
         let start = state.record.start;
-        let requests = Requests {
-            simulation: self.clone(),
-            start,
-        };
+        let requests = Requests { simulation: self.clone(), start };
         let number = u64::try_from(start).expect("few starts");
         let seed = state.seed.wrapping_add(number);
         (kube::Client::new(requests, "default"), seed)
@@ -161,12 +155,7 @@ impl Simulation {
         let cluster = &self.cluster;
         let presence = cluster.presence(life.name, uid, &life.definition, life.presence);
         let presence = presence.await;
-        if let Some(life) = self
-            .state()
-            .record
-            .life(uid)
-            .filter(|_| presence != Presence::Unknown)
-        {
+        if let Some(life) = self.state().record.life(uid).filter(|_| presence != Presence::Unknown) {
             life.presence = presence;
         }
         presence
@@ -196,12 +185,7 @@ impl State {
             around.latency = Duration::from_millis(*dice.pick(&[0, 0, 0, 1, 20, 400]));
         }
         if refusals && dice.one_in(8 * rare) {
-            let kinds = [
-                Instead::Code(500),
-                Instead::Code(503),
-                Instead::Code(429),
-                Instead::Drop,
-            ];
+            let kinds = [Instead::Code(500), Instead::Code(503), Instead::Code(429), Instead::Drop];
             around.instead = Some(*dice.pick(&kinds));
         }
         if refusals && dice.one_in(16 * rare) {
@@ -299,8 +283,7 @@ impl Requests {
         let (parts, body) = answer.into_parts();
         let bytes = body.collect().await.map_err(io::Error::other)?.to_bytes();
         let words = &asked.words;
-        self.simulation
-            .tell(format!("   the operator's {words}: {}", parts.status));
+        self.simulation.tell(format!("   the operator's {words}: {}", parts.status));
         if parts.status.is_success() {
             let object: Value = serde_json::from_slice(&bytes).map_err(io::Error::other)?;
             let record = &mut self.simulation.state().record;

@@ -11,8 +11,7 @@ use serde_json::{Value, json};
 
 use super::converting::{converted_by_webhook, registry, serve};
 use super::{
-    MUTATING, VALIDATING, changing, configured, denying, managed, object, operator, refusal, start,
-    stored,
+    MUTATING, VALIDATING, changing, configured, denying, managed, object, operator, refusal, start, stored,
 };
 use crate::operating::{TestOperator, Working, definition};
 
@@ -71,11 +70,8 @@ async fn objects_that_are_filtered_out_are_asked_about_by_nobody(cluster: TestCl
     let path = format!("{path}?dryRun=All");
     let mut labelled = bare.clone();
     labelled["metadata"]["labels"] = json!({"app": "any"});
-    let is_blue = |answer: &Result<Value, kube::Error>| {
-        answer
-            .as_ref()
-            .is_ok_and(|it| it["spec"]["colour"] == "blue")
-    };
+    let is_blue =
+        |answer: &Result<Value, kube::Error>| answer.as_ref().is_ok_and(|it| it["spec"]["colour"] == "blue");
     let _ = until(&test, (&path, &labelled), is_blue).await;
     // No webhook runs any more, so a request fails exactly if the API server calls one.
     let mut broken = configured(&test, MUTATING, 1).await;
@@ -94,19 +90,15 @@ async fn objects_that_are_filtered_out_are_asked_about_by_nobody(cluster: TestCl
 
 async fn an_id_with_capitals_has_a_webhook(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
-    let denying = handler("NotTooLarge", |_| async {
-        Err::<(), _>(AdmissionError::new("it is").code(422).into())
-    });
+    let denying =
+        handler("NotTooLarge", |_| async { Err::<(), _>(AdmissionError::new("it is").code(422).into()) });
     let registry = Registry::new().on_validate(test.selector(), denying);
     let working = start(&test, registry, VALIDATING, 1).await;
     let refused = refusal(&test, &json!({})).await;
     let hook = &configured(&test, VALIDATING, 1).await[0];
     let name = hook["name"].as_str().expect("a name");
     assert!(name.starts_with("nottoolarge-"), "{name}");
-    assert_eq!(
-        refused["message"],
-        format!("admission webhook \"{name}\" denied the request: it is")
-    );
+    assert_eq!(refused["message"], format!("admission webhook \"{name}\" denied the request: it is"));
     working.stop().await;
 }
 
@@ -130,9 +122,8 @@ fn copying(calls: &Count) -> Callback {
 async fn changing_handlers_see_what_later_ones_have_made(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let calls = Count::default();
-    let registry = Registry::new()
-        .on_mutate(test.selector(), copying(&calls))
-        .on_mutate(test.selector(), changing());
+    let registry =
+        Registry::new().on_mutate(test.selector(), copying(&calls)).on_mutate(test.selector(), changing());
     let working = start(&test, registry, MUTATING, 2).await;
     stored(&test, &json!({}), |it| it["spec"]["copy"] == "blue").await;
     for (spec, expected) in [(json!({}), 2), (json!({"colour": "blue"}), 1)] {
@@ -166,29 +157,17 @@ async fn requests_about_all_subresources_are_asked_about(cluster: TestCluster) {
     let working = start(&test, registry, VALIDATING, 1).await;
     let taken = || std::mem::take(&mut *seen.lock().expect("nobody panics with it"));
     let (path, probe) = object(&test, "probe", &json!({"size": 1}));
-    let _ = until(&test, (&format!("{path}?dryRun=All"), &probe), |_| {
-        !taken().is_empty()
-    })
-    .await;
+    let _ = until(&test, (&format!("{path}?dryRun=All"), &probe), |_| !taken().is_empty()).await;
     test.create("one", json!({"size": 1})).await;
     test.patch("one", json!({"spec": {"size": 2}})).await;
     let kind = test.kind();
-    for (subresource, merge) in [
-        ("status", json!({"status": {"size": 2}})),
-        ("scale", json!({"spec": {"replicas": 3}})),
-    ] {
+    for (subresource, merge) in
+        [("status", json!({"status": {"size": 2}})), ("scale", json!({"spec": {"replicas": 3}}))]
+    {
         let name = format!("one/{subresource}");
         test.cluster.patch(&kind, &name, &merge).await;
     }
-    assert_eq!(
-        taken(),
-        [
-            "CREATE itself",
-            "UPDATE itself",
-            "UPDATE status",
-            "UPDATE scale"
-        ]
-    );
+    assert_eq!(taken(), ["CREATE itself", "UPDATE itself", "UPDATE status", "UPDATE scale"]);
     working.stop().await;
 }
 
@@ -226,11 +205,7 @@ async fn many_long_warnings_are_cut(cluster: TestCluster) {
     // 256 characters each, plus `299 - ""`, up to a total of 4,096.
     let lengths: Vec<_> = warnings.iter().map(|it| it.chars().count()).collect();
     assert_eq!(lengths, [264; 16]);
-    assert!(
-        warnings[15].starts_with("299 - \"15 xxx"),
-        "{}",
-        warnings[15]
-    );
+    assert!(warnings[15].starts_with("299 - \"15 xxx"), "{}", warnings[15]);
     working.stop().await;
 }
 
@@ -264,18 +239,14 @@ async fn webhooks_that_hang_and_are_ignored_let_the_request_pass(cluster: TestCl
         let working = start(&test, hanging(&test, &calls, timeout), MUTATING, 4).await;
         // A real server may know the first of them before the others.
         let before = Cell::new(0);
-        let are_called =
-            |_: &Result<Value, kube::Error>| calls.get() - before.replace(calls.get()) == 4;
+        let are_called = |_: &Result<Value, kube::Error>| calls.get() - before.replace(calls.get()) == 4;
         let answer = until(&test, (&path, &small), are_called).await;
         answer.expect("the failures are ignored");
         working.stop().await;
     }
 }
 
-const POLICIES: [&str; 2] = [
-    "validatingadmissionpolicybindings",
-    "validatingadmissionpolicies",
-];
+const POLICIES: [&str; 2] = ["validatingadmissionpolicybindings", "validatingadmissionpolicies"];
 
 /// Creates a policy that denies all writes to objects of these names, so that it does not affect other tests.
 async fn deny_all(cluster: &TestCluster, name: &str, names: &[&str]) {
@@ -311,10 +282,7 @@ fn is_denied(answer: &Result<Value, kube::Error>) -> bool {
 
 /// Asserts that every write to the configuration with this name is denied.
 async fn assert_every_write_is_denied(cluster: &TestCluster, kind: &str, name: &str) {
-    let all = format!(
-        "/apis/admissionregistration.k8s.io/v1/{}s",
-        kind.to_lowercase()
-    );
+    let all = format!("/apis/admissionregistration.k8s.io/v1/{}s", kind.to_lowercase());
     let (one, dry) = (format!("{all}/{name}"), format!("{all}?dryRun=All"));
     let label = json!({"metadata": {"labels": {"a": "b"}}});
     for (method, path, body) in [
@@ -335,22 +303,14 @@ async fn assert_every_write_is_denied(cluster: &TestCluster, kind: &str, name: &
 async fn policies_judge_configurations_and_no_policies(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let (cluster, name) = (&test.cluster, format!("all.{}", test.cluster.namespace()));
-    let configurations = [
-        "MutatingWebhookConfiguration",
-        "ValidatingWebhookConfiguration",
-    ];
+    let configurations = ["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"];
     for kind in configurations {
         cluster.create(&configuration(kind, &name)).await;
     }
     deny_all(cluster, &name, &[&name]).await;
-    let path = format!(
-        "/api/v1/namespaces/{}/configmaps?dryRun=All",
-        cluster.namespace()
-    );
+    let path = format!("/api/v1/namespaces/{}/configmaps?dryRun=All", cluster.namespace());
     let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}});
-    until(&test, (&path, &map), is_denied)
-        .await
-        .expect_err("it counts");
+    until(&test, (&path, &map), is_denied).await.expect_err("it counts");
     let label = json!({"metadata": {"labels": {"a": "b"}}});
     for kind in configurations {
         assert_every_write_is_denied(cluster, kind, &name).await;
@@ -361,13 +321,9 @@ async fn policies_judge_configurations_and_no_policies(cluster: TestCluster) {
     for plural in POLICIES {
         cluster.delete(plural, &name).await;
     }
-    until(&test, (&path, &map), Result::is_ok)
-        .await
-        .expect("it counts no more");
+    until(&test, (&path, &map), Result::is_ok).await.expect("it counts no more");
     for kind in configurations {
-        cluster
-            .delete(&format!("{}s", kind.to_lowercase()), &name)
-            .await;
+        cluster.delete(&format!("{}s", kind.to_lowercase()), &name).await;
     }
 }
 
@@ -378,9 +334,7 @@ async fn an_operator_whose_own_writes_a_policy_denies_goes_on(cluster: TestClust
     deny_all(&test.cluster, &name, &[&name, &kind]).await;
     let path = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations?dryRun=All";
     let probe = configuration("ValidatingWebhookConfiguration", &name);
-    until(&test, (path, &probe), is_denied)
-        .await
-        .expect_err("it counts");
+    until(&test, (path, &probe), is_denied).await.expect_err("it counts");
     let registry = registry(&test).on_validate(test.selector(), denying());
     let working = Working::start(&test.cluster, operator(&test, registry));
     for line in [

@@ -21,7 +21,8 @@ scenarios! {
 async fn a_forged_annotation_changes_no_status(cluster: TestCluster) {
     let test = serve(cluster, "v1").await;
     let working = start(&test, registry(&test)).await;
-    let forged = |version: &str, entries: Value| json!({format!("conversion.kopf.rs/{version}"): entries.to_string()});
+    let forged =
+        |version: &str, entries: Value| json!({format!("conversion.kopf.rs/{version}"): entries.to_string()});
     let approved = json!([{"at": ["status"], "is": {"approved": true}}]);
     let made = create(&test, "v1", "one", json!({"host": "h", "port": 1})).await;
     assert!(made.get("status").is_none(), "{made}");
@@ -49,36 +50,19 @@ async fn a_forged_annotation_passes_no_schema(cluster: TestCluster) {
     let test = serve(cluster, "v1").await;
     // These functions do not convert `note`, so its value comes only from the annotation.
     let of = |version| (test.group.as_str(), version, KIND);
-    let address =
-        |spec: &Value| format!("{}:{}", spec["host"].as_str().unwrap_or(""), spec["port"]);
+    let address = |spec: &Value| format!("{}:{}", spec["host"].as_str().unwrap_or(""), spec["port"]);
     let up = conversion("up", |spec: Value| {
-        let (host, port) = spec["address"]
-            .as_str()
-            .unwrap_or(":")
-            .split_once(':')
-            .unwrap_or_default();
+        let (host, port) = spec["address"].as_str().unwrap_or(":").split_once(':').unwrap_or_default();
         Ok(json!({"host": host, "port": port.parse::<u16>()?}))
     });
-    let down = conversion("down", move |spec: Value| {
-        Ok(json!({"address": address(&spec)}))
-    });
-    let registry = Registry::new()
-        .on_convert(of("v1alpha1"), of("v1"), up)
-        .on_convert(of("v1"), of("v1alpha1"), down);
+    let down = conversion("down", move |spec: Value| Ok(json!({"address": address(&spec)})));
+    let registry =
+        Registry::new().on_convert(of("v1alpha1"), of("v1"), up).on_convert(of("v1"), of("v1alpha1"), down);
     let working = start(&test, registry).await;
     for (number, (entry, expected)) in [
-        (
-            json!({"at": ["spec", "note"], "is": "fine"}),
-            json!({"host": "h", "port": 80, "note": "fine"}),
-        ),
-        (
-            json!({"at": ["spec", "note"], "is": 7}),
-            json!({"host": "h", "port": 80}),
-        ),
-        (
-            json!({"at": ["spec", "note"], "is": {"a": "b"}}),
-            json!({"host": "h", "port": 80}),
-        ),
+        (json!({"at": ["spec", "note"], "is": "fine"}), json!({"host": "h", "port": 80, "note": "fine"})),
+        (json!({"at": ["spec", "note"], "is": 7}), json!({"host": "h", "port": 80})),
+        (json!({"at": ["spec", "note"], "is": {"a": "b"}}), json!({"host": "h", "port": 80})),
     ]
     .into_iter()
     .enumerate()
@@ -104,10 +88,7 @@ async fn an_object_with_too_much_to_carry_fails_no_listing(cluster: TestCluster)
     let listed = ask(&test, "GET", &collection(&test, "v1alpha1"), None).await;
     let listed = listed["items"].as_array().expect("items");
     let specs: Vec<_> = listed.iter().map(|it| it["spec"].clone()).collect();
-    assert_eq!(
-        specs,
-        [json!({"address": "h:80"}), json!({"address": "h:81"})]
-    );
+    assert_eq!(specs, [json!({"address": "h:80"}), json!({"address": "h:81"})]);
     let told = test.line("spec.note").await;
     assert!(told.contains("name=\"large\""), "{told}");
     explained_by_an_event(&test).await;
@@ -135,18 +116,10 @@ async fn explained_by_an_event(test: &TestOperator) {
     let is_it = |event: &Value| {
         event["regarding"]["name"] == "large"
             && event["type"] == "Warning"
-            && event["note"]
-                .as_str()
-                .is_some_and(|it| it.contains("spec.note"))
+            && event["note"].as_str().is_some_and(|it| it.contains("spec.note"))
     };
     let posted = async {
-        while !test
-            .cluster
-            .list("events.events.k8s.io")
-            .await
-            .iter()
-            .any(is_it)
-        {
+        while !test.cluster.list("events.events.k8s.io").await.iter().any(is_it) {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };

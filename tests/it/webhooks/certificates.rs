@@ -89,10 +89,7 @@ fn through_service(test: &TestOperator) -> Settings {
 /// Tell the server where the Service is.
 async fn place(test: &TestOperator) {
     let port = port(test).await;
-    let server = test
-        .cluster
-        .in_process()
-        .expect("the server is in the process");
+    let server = test.cluster.in_process().expect("the server is in the process");
     let at = ([127, 0, 0, 1], port).into();
     server.place_service(test.cluster.namespace(), "hooks", at);
 }
@@ -100,59 +97,35 @@ async fn place(test: &TestOperator) {
 async fn generations(test: &TestOperator) -> (Value, usize) {
     let secret = test.cluster.get("secrets", "tester-webhook").await;
     let data = secret.expect("the Secret is there")["data"].clone();
-    let count = data.as_object().map_or(0, |it| {
-        it.keys().filter(|key| key.ends_with(".tls.crt")).count()
-    });
+    let count = data.as_object().map_or(0, |it| it.keys().filter(|key| key.ends_with(".tls.crt")).count());
     (data, count)
 }
 
 async fn instances_share_their_certificate(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let start = || {
-        let operator = test
-            .operator(registry(&test))
-            .settings(through_service(&test));
+        let operator = test.operator(registry(&test)).settings(through_service(&test));
         Working::start(&test.cluster, operator)
     };
     let all = [start(), start(), start(), start(), start()];
     configured(&test, VALIDATING, 1).await;
     let lines = test.cluster.lines();
-    let are_served =
-        |count| lines.count(|it| it.contains("Admission webhooks are served at port")) == count;
+    let are_served = |count| lines.count(|it| it.contains("Admission webhooks are served at port")) == count;
     while !are_served(5) {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     assert_eq!(generations(&test).await.1, 1);
-    let server = test
-        .cluster
-        .in_process()
-        .expect("the server is in the process");
-    for line in lines
-        .all()
-        .iter()
-        .filter(|it| it.contains("are served at port"))
-    {
+    let server = test.cluster.in_process().expect("the server is in the process");
+    for line in lines.all().iter().filter(|it| it.contains("are served at port")) {
         let tail = line.split("at port ").nth(1).expect("a port");
-        let port: u16 = tail
-            .split(',')
-            .next()
-            .expect("a port")
-            .parse()
-            .expect("a number");
-        server.place_service(
-            test.cluster.namespace(),
-            "hooks",
-            ([127, 0, 0, 1], port).into(),
-        );
+        let port: u16 = tail.split(',').next().expect("a port").parse().expect("a number");
+        server.place_service(test.cluster.namespace(), "hooks", ([127, 0, 0, 1], port).into());
         let refused = refusal(&test, &json!({"size": 101})).await;
         assert_eq!(refused["code"], 422, "{refused}");
     }
     let hook = configured(&test, VALIDATING, 1).await.remove(0);
     assert_eq!(hook["failurePolicy"], "Fail");
-    assert_eq!(
-        hook["clientConfig"]["service"]["path"],
-        "/validate/not-too-large"
-    );
+    assert_eq!(hook["clientConfig"]["service"]["path"], "/validate/not-too-large");
     for working in all {
         working.kill().await;
     }
@@ -161,9 +134,7 @@ async fn instances_share_their_certificate(cluster: TestCluster) {
 
 async fn a_secret_that_others_spoil_is_mended(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
-    let operator = test
-        .operator(registry(&test))
-        .settings(through_service(&test));
+    let operator = test.operator(registry(&test)).settings(through_service(&test));
     let working = Working::start(&test.cluster, operator);
     configured(&test, VALIDATING, 1).await;
     place(&test).await;
@@ -178,19 +149,12 @@ async fn a_secret_that_others_spoil_is_mended(cluster: TestCluster) {
         json!({"serving": "Nw=="}),
         json!({"1.json": null, "other": "anVuaw=="}),
     ] {
-        cluster
-            .patch("secrets", name, &json!({"data": spoiled}))
-            .await;
-        cluster
-            .until("it is mended", "secrets", name, is_good)
-            .await;
+        cluster.patch("secrets", name, &json!({"data": spoiled})).await;
+        cluster.until("it is mended", "secrets", name, is_good).await;
         let refused = refusal(&test, &json!({"size": 101})).await;
         assert_eq!(refused["code"], 422, "{refused}");
     }
-    let made = test
-        .cluster
-        .lines()
-        .count(|it| it.contains("A certificate for admission webhooks is made"));
+    let made = test.cluster.lines().count(|it| it.contains("A certificate for admission webhooks is made"));
     assert_eq!(made, 1);
     working.stop().await;
 }
@@ -202,20 +166,10 @@ fn write_pair(folder: &Path) {
     let mut authority = CertificateParams::new(Vec::new()).expect("no names");
     authority.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
     let authority_key = KeyPair::generate().expect("a key");
-    let root = authority
-        .self_signed(&authority_key)
-        .expect("an authority")
-        .pem();
+    let root = authority.self_signed(&authority_key).expect("an authority").pem();
     let issuer = rcgen::Issuer::new(authority, authority_key);
-    let certificate = params
-        .signed_by(&key, &issuer)
-        .expect("a certificate")
-        .pem();
-    for (name, text) in [
-        ("ca.crt", root),
-        ("tls.crt", certificate),
-        ("tls.key", key.serialize_pem()),
-    ] {
+    let certificate = params.signed_by(&key, &issuer).expect("a certificate").pem();
+    for (name, text) in [("ca.crt", root), ("tls.crt", certificate), ("tls.key", key.serialize_pem())] {
         std::fs::write(folder.join(name), text).expect("a file can be written");
     }
 }
@@ -235,23 +189,17 @@ async fn certificates_in_files_are_read_again(cluster: TestCluster) {
     std::fs::create_dir_all(&folder).expect("a folder can be made");
     write_pair(&folder);
     let from_files = settings_for_files(&test, &folder);
-    let working = Working::start(
-        &test.cluster,
-        test.operator(registry(&test)).settings(from_files),
-    );
+    let working = Working::start(&test.cluster, test.operator(registry(&test)).settings(from_files));
     let before = configured(&test, VALIDATING, 1).await;
     refusal(&test, &json!({"size": 101})).await;
     std::fs::write(folder.join("tls.key"), "junk").expect("a file can be written");
     test.line("cannot be read anew").await;
     refusal(&test, &json!({"size": 101})).await;
     write_pair(&folder);
-    let is_other = |found: Option<&Value>| {
-        found.is_some_and(|it| !hooks(it).is_empty() && hooks(it) != before)
-    };
+    let is_other =
+        |found: Option<&Value>| found.is_some_and(|it| !hooks(it).is_empty() && hooks(it) != before);
     let name = managed(&test);
-    let until = test
-        .cluster
-        .until("another authority is told", VALIDATING, &name, is_other);
+    let until = test.cluster.until("another authority is told", VALIDATING, &name, is_other);
     until.await;
     refusal(&test, &json!({"size": 101})).await;
     working.stop().await;
@@ -260,11 +208,7 @@ async fn certificates_in_files_are_read_again(cluster: TestCluster) {
 
 async fn the_api_server_reaches_each_address(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
-    for (host, listen) in [
-        ("127.0.0.1", "127.0.0.1:0"),
-        ("::1", "[::1]:0"),
-        ("localhost", "127.0.0.1:0"),
-    ] {
+    for (host, listen) in [("127.0.0.1", "127.0.0.1:0"), ("::1", "[::1]:0"), ("localhost", "127.0.0.1:0")] {
         let mut at = settings(&test);
         at.admission.server = Some(AdmissionServer::Host(host.to_owned()));
         at.admission.listen = Some(listen.to_owned());
@@ -338,10 +282,7 @@ async fn client_certificates_are_wanted_for_reviews(cluster: TestCluster) {
     let hook = configured(&test, VALIDATING, 1).await.remove(0);
     let refused = refusal(&test, &json!({"size": 1})).await;
     let message = refused["message"].as_str().unwrap_or_default();
-    assert!(
-        message.contains("this webhook wants the API server to show a client certificate"),
-        "{refused}"
-    );
+    assert!(message.contains("this webhook wants the API server to show a client certificate"), "{refused}");
     let body = review(&test, 1).to_string();
     let asker = Asker::showing(&hook, &certificate, &key);
     assert_eq!(asker.code(body.as_bytes()).await, Some(200));

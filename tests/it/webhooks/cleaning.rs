@@ -45,12 +45,7 @@ fn start(test: &TestOperator) -> Working {
 /// Returns all objects that the operator writes, as kinds and names.
 fn all(test: &TestOperator) -> [(&'static str, String); 4] {
     let policy = format!("rule.{}.kopf.rs", test.cluster.namespace());
-    [
-        (MUTATING, managed(test)),
-        (VALIDATING, managed(test)),
-        (BINDINGS, policy.clone()),
-        (POLICIES, policy),
-    ]
+    [(MUTATING, managed(test)), (VALIDATING, managed(test)), (BINDINGS, policy.clone()), (POLICIES, policy)]
 }
 
 async fn left(test: &TestOperator) -> usize {
@@ -80,9 +75,7 @@ async fn what_an_operator_leaves_is_removed(cluster: TestCluster) {
     assert_eq!(left(&test).await, 4);
     // Objects with another operator name belong to another operator.
     let nothing = "has left nothing in this cluster";
-    clean(&test, &format!("{name}-x"), &[])
-        .await
-        .with(0, &[nothing]);
+    clean(&test, &format!("{name}-x"), &[]).await.with(0, &[nothing]);
     let policy = format!("rule.{name}.kopf.rs");
     let words = |end: &str| {
         [
@@ -102,9 +95,7 @@ async fn what_an_operator_leaves_is_removed(cluster: TestCluster) {
     told.with(0, &is.each_ref().map(String::as_str));
     assert_eq!(left(&test).await, 0);
     clean(&test, &name, &[]).await.with(0, &[nothing]);
-    clean(&test, "Not a name", &[])
-        .await
-        .with(2, &["`Not a name` cannot be used"]);
+    clean(&test, "Not a name", &[]).await.with(2, &["`Not a name` cannot be used"]);
 }
 
 async fn live_instances_are_named_when_their_webhooks_are_removed(cluster: TestCluster) {
@@ -114,14 +105,7 @@ async fn live_instances_are_named_when_their_webhooks_are_removed(cluster: TestC
     configured(&test, VALIDATING, 1).await;
     all_is_there(&test).await;
     let told = clean(&test, &name, &[]).await;
-    told.with(
-        0,
-        &[
-            "is removed.",
-            "are registered that have not said their end: ",
-            "end them first",
-        ],
-    );
+    told.with(0, &["is removed.", "are registered that have not said their end: ", "end them first"]);
     // The operator still runs and needs the objects.
     all_is_there(&test).await;
     working.stop().await;
@@ -129,9 +113,7 @@ async fn live_instances_are_named_when_their_webhooks_are_removed(cluster: TestC
     assert_eq!(left(&test).await, 0);
 }
 
-async fn conversions_end_for_no_instance_that_may_run_and_for_no_other_operator(
-    cluster: TestCluster,
-) {
+async fn conversions_end_for_no_instance_that_may_run_and_for_no_other_operator(cluster: TestCluster) {
     let test = serve(cluster, "v1").await;
     let (name, kind) = (test.cluster.namespace().to_owned(), test.kind());
     let operator = kopf_rs::Operator::new(registry(&test)).name(&name);
@@ -146,9 +128,7 @@ async fn conversions_end_for_no_instance_that_may_run_and_for_no_other_operator(
     let would = format!("{what} would be kept, since instances are registered: ");
     clean(&test, &name, &["--dry-run"]).await.with(0, &[&would]);
     let refused = format!("{what} is not removed, since instances of the operator are registered");
-    clean(&test, &name, &[])
-        .await
-        .with(1, &[&refused, "kubectl annotate"]);
+    clean(&test, &name, &[]).await.with(1, &[&refused, "kubectl annotate"]);
     assert_eq!(conversion().await, written);
     working.stop().await;
     // Another operator is registered, too, and may be the one that converts.
@@ -160,9 +140,7 @@ async fn conversions_end_for_no_instance_that_may_run_and_for_no_other_operator(
     let by = format!("it has the mark of others: {other}.kopf.rs");
     clean(&test, &name, &[]).await.with(0, &[&moved, &by]);
     assert_eq!(conversion().await, written);
-    clean(&test, &name, &[])
-        .await
-        .with(0, &["has left nothing in this cluster"]);
+    clean(&test, &name, &[]).await.with(0, &["has left nothing in this cluster"]);
     // The other operator does not convert any more, either.
     let ended = format!("{what} is removed.");
     clean(&test, &other, &[]).await.with(0, &[&ended]);

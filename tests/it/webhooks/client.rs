@@ -100,13 +100,7 @@ impl Asker {
     }
 
     /// Sends any request.
-    pub(super) async fn ask(
-        &self,
-        method: &str,
-        path: &str,
-        headers: &str,
-        body: &[u8],
-    ) -> (u16, String) {
+    pub(super) async fn ask(&self, method: &str, path: &str, headers: &str, body: &[u8]) -> (u16, String) {
         let mut stream = self.connect().await;
         let length = body.len();
         let head = format!(

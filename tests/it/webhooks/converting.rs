@@ -41,26 +41,17 @@ fn up() -> Conversion {
     conversion("up", |old: Old| {
         let parts = old.address.split_once(':');
         let (host, port) = parts.ok_or_else(|| PermanentError::new("there is no port"))?;
-        Ok(New {
-            host: host.to_owned(),
-            port: port.parse()?,
-        })
+        Ok(New { host: host.to_owned(), port: port.parse()? })
     })
 }
 
 fn down() -> Conversion {
-    conversion("down", |new: New| {
-        Ok(Old {
-            address: format!("{}:{}", new.host, new.port),
-        })
-    })
+    conversion("down", |new: New| Ok(Old { address: format!("{}:{}", new.host, new.port) }))
 }
 
 pub(super) fn registry(test: &TestOperator) -> Registry {
     let of = |version| (test.group.as_str(), version, KIND);
-    Registry::new()
-        .on_convert(of("v1alpha1"), of("v1"), up())
-        .on_convert(of("v1"), of("v1alpha1"), down())
+    Registry::new().on_convert(of("v1alpha1"), of("v1"), up()).on_convert(of("v1"), of("v1alpha1"), down())
 }
 
 /// Returns a definition of both versions, each with different fields; `stored` names the storage version.
@@ -94,22 +85,16 @@ pub(super) async fn start(test: &TestOperator, registry: Registry) -> Working {
 }
 
 pub(super) async fn converted_by_webhook(test: &TestOperator) -> Value {
-    let converts = |found: Option<&Value>| {
-        found.is_some_and(|it| it["spec"]["conversion"]["strategy"] == "Webhook")
-    };
+    let converts =
+        |found: Option<&Value>| found.is_some_and(|it| it["spec"]["conversion"]["strategy"] == "Webhook");
     let kind = test.kind();
-    let until = test
-        .cluster
-        .until("it is converted", DEFINITIONS, &kind, converts);
+    let until = test.cluster.until("it is converted", DEFINITIONS, &kind, converts);
     until.await["spec"]["conversion"].clone()
 }
 
 pub(super) fn collection(test: &TestOperator, version: &str) -> String {
     let namespace = test.cluster.namespace();
-    format!(
-        "/apis/{}/{version}/namespaces/{namespace}/{KIND}",
-        test.group
-    )
+    format!("/apis/{}/{version}/namespaces/{namespace}/{KIND}", test.group)
 }
 
 pub(super) fn object(test: &TestOperator, version: &str, name: &str, spec: &Value) -> Value {
@@ -119,12 +104,7 @@ pub(super) fn object(test: &TestOperator, version: &str, name: &str, spec: &Valu
 }
 
 /// Repeats a request until it succeeds, because a changed definition takes effect with a short delay.
-pub(super) async fn ask(
-    test: &TestOperator,
-    method: &str,
-    path: &str,
-    body: Option<&Value>,
-) -> Value {
+pub(super) async fn ask(test: &TestOperator, method: &str, path: &str, body: Option<&Value>) -> Value {
     let mut last = String::new();
     let asked = async {
         loop {
@@ -155,13 +135,7 @@ async fn objects_are_shown_in_each_version(cluster: TestCluster) {
     let old = json!({"address": "host:80", "size": 7});
     let made = create(&test, "v1alpha1", "old", old.clone()).await;
     assert_eq!(made["spec"], old);
-    create(
-        &test,
-        "v1",
-        "new",
-        json!({"host": "other", "port": 81, "note": "n"}),
-    )
-    .await;
+    create(&test, "v1", "new", json!({"host": "other", "port": 81, "note": "n"})).await;
 
     let seen = get(&test, "v1", "old").await;
     assert_eq!(seen["spec"], json!({"host": "host", "port": 80}));
@@ -184,10 +158,7 @@ async fn objects_are_shown_in_each_version(cluster: TestCluster) {
     other["spec"]["address"] = json!("third:1");
     ask(&test, "PUT", &path, Some(&other)).await;
     let seen = get(&test, "v1", "new").await;
-    assert_eq!(
-        seen["spec"],
-        json!({"host": "third", "port": 1, "note": "n"})
-    );
+    assert_eq!(seen["spec"], json!({"host": "third", "port": 1, "note": "n"}));
     assert!(seen["metadata"].get("annotations").is_none(), "{seen}");
     working.stop().await;
 }
@@ -196,22 +167,17 @@ async fn a_definition_that_others_write_is_put_right(cluster: TestCluster) {
     let test = serve(cluster, "v1").await;
     let working = start(&test, registry(&test)).await;
     let wanted = converted_by_webhook(&test).await;
-    let url = wanted["webhook"]["clientConfig"]["url"]
-        .as_str()
-        .expect("a URL");
+    let url = wanted["webhook"]["clientConfig"]["url"].as_str().expect("a URL");
     assert!(url.ends_with(&format!("/convert/{}", test.kind())), "{url}");
     let kind = test.kind();
-    let is_right =
-        |found: Option<&Value>| found.is_some_and(|it| it["spec"]["conversion"] == wanted);
+    let is_right = |found: Option<&Value>| found.is_some_and(|it| it["spec"]["conversion"] == wanted);
     for reset in 0..5 {
         let spoiled = match reset % 2 {
             0 => json!({"spec": {"conversion": {"strategy": "None", "webhook": null}}}),
             _ => json!({"spec": {"conversion": {"webhook": {"clientConfig": {"caBundle": null}}}}}),
         };
         test.cluster.patch(DEFINITIONS, &kind, &spoiled).await;
-        let until = test
-            .cluster
-            .until("it is right", DEFINITIONS, &kind, is_right);
+        let until = test.cluster.until("it is right", DEFINITIONS, &kind, is_right);
         until.await;
     }
     create(&test, "v1alpha1", "old", json!({"address": "host:80"})).await;
@@ -242,11 +208,7 @@ async fn one_bad_object_fails_no_listing(cluster: TestCluster) {
 
 async fn versions_of_a_newer_release_keep_no_other_from_being_converted(cluster: TestCluster) {
     let test = TestOperator::bare(cluster);
-    let versions = [
-        ("v1", true, true),
-        ("v1alpha1", true, false),
-        ("v2", true, false),
-    ];
+    let versions = [("v1", true, true), ("v1alpha1", true, false), ("v2", true, false)];
     let definition = definition_of_versions(&test.group, &versions);
     test.cluster.apply(&definition.to_string()).await;
     // As after a rollback: the newer release has added v2.
@@ -294,22 +256,12 @@ async fn objects_are_applied_in_both_versions(cluster: TestCluster) {
         let collection = collection(&test, version);
         format!("{collection}/one?fieldManager={manager}&force=true")
     };
-    let old = object(
-        &test,
-        "v1alpha1",
-        "one",
-        &json!({"address": "host:80", "size": 7}),
-    );
+    let old = object(&test, "v1alpha1", "one", &json!({"address": "host:80", "size": 7}));
     apply(&test, &path("v1alpha1", "a"), &old).await;
     let labels = json!({"metadata": {"labels": {"by": "b"}}});
     test.cluster.patch(&test.kind(), "one", &labels).await;
     for round in 0..5_u16 {
-        let mut new = object(
-            &test,
-            "v1",
-            "one",
-            &json!({"host": "host", "port": 81 + round}),
-        );
+        let mut new = object(&test, "v1", "one", &json!({"host": "host", "port": 81 + round}));
         apply(&test, &path("v1", "a"), &new).await;
         new["spec"] = json!({"note": format!("n{round}")});
         apply(&test, &path("v1", "c"), &new).await;
@@ -343,9 +295,7 @@ async fn an_operator_starts_on_objects_of_the_old_version(cluster: TestCluster) 
     // The new version is the stored one now, and no operator converts.
     let definition = definition(&test, "v1");
     let versions = json!({"spec": {"versions": definition["spec"]["versions"]}});
-    test.cluster
-        .patch(DEFINITIONS, &test.kind(), &versions)
-        .await;
+    test.cluster.patch(DEFINITIONS, &test.kind(), &versions).await;
     let made = handler("made", |context: kopf_rs::Context| async move {
         let spec: Value = context.spec()?;
         context.patch(|patch| patch.set("status.seen", format!("{}", spec["host"])));
@@ -360,11 +310,7 @@ async fn an_operator_starts_on_objects_of_the_old_version(cluster: TestCluster) 
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
-    assert!(
-        begun.elapsed() < Duration::from_secs(30),
-        "{:?}",
-        begun.elapsed()
-    );
+    assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
     second.stop().await;
 }
 
@@ -400,9 +346,7 @@ async fn nothing_is_written_where_the_definition_is_right(cluster: TestCluster) 
     let working = start(&test, registry(&test)).await;
     let touched = json!({"metadata": {"labels": {"touched": "yes"}}});
     for _ in 0..3 {
-        test.cluster
-            .patch(DEFINITIONS, &test.kind(), &touched)
-            .await;
+        test.cluster.patch(DEFINITIONS, &test.kind(), &touched).await;
         create(&test, "v1alpha1", "old", json!({"address": "host:80"})).await;
         test.delete("old").await;
         test.until_gone("old").await;

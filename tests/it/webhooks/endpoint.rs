@@ -87,22 +87,14 @@ async fn strangers_keep_nobody_from_being_answered(cluster: TestCluster) {
         let mut stream = asker.dial().await;
         match number % 3 {
             0 => {}
-            1 => stream
-                .write_all(b"GET / HTTP/1.1\r\n\r\n")
-                .await
-                .expect("garbage is read"),
+            1 => stream.write_all(b"GET / HTTP/1.1\r\n\r\n").await.expect("garbage is read"),
             // The begin of a handshake.
-            _ => stream
-                .write_all(&[22, 3, 1, 2, 0, 1])
-                .await
-                .expect("a begin is read"),
+            _ => stream.write_all(&[22, 3, 1, 2, 0, 1]).await.expect("a begin is read"),
         }
         silent.push(stream);
     }
     let mut half = asker.connect().await;
-    half.write_all(b"POST /validate/not-too-large HTTP/1.1\r\nHost:")
-        .await
-        .expect("it is read");
+    half.write_all(b"POST /validate/not-too-large HTTP/1.1\r\nHost:").await.expect("it is read");
     let body = review(&test, 1).to_string();
     for _ in 0..20 {
         assert_eq!(asker.post(body.as_bytes()).await.0, 200);
@@ -123,9 +115,7 @@ async fn strangers_keep_nobody_from_being_answered(cluster: TestCluster) {
 /// Whether the other end has hung up by now.
 fn is_closed(stream: &tokio::net::TcpStream) -> bool {
     matches!(stream.try_read(&mut [0; 64]), Ok(0))
-        || stream
-            .try_read(&mut [0; 64])
-            .is_err_and(|error| error.kind() != std::io::ErrorKind::WouldBlock)
+        || stream.try_read(&mut [0; 64]).is_err_and(|error| error.kind() != std::io::ErrorKind::WouldBlock)
 }
 
 type Stream = tokio_rustls::client::TlsStream<tokio::net::TcpStream>;
@@ -212,11 +202,7 @@ async fn answers_that_nobody_reads_give_way(cluster: TestCluster) {
     while code().await != 200 {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    assert!(
-        started.elapsed() < Duration::from_secs(10),
-        "{:?}",
-        started.elapsed()
-    );
+    assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
     let mut whole = 0;
     for mut stream in unread {
         let mut bytes = Vec::new();
@@ -250,11 +236,7 @@ async fn more_strangers_than_there_are_places_keep_nobody_out(cluster: TestClust
     // Nobody waits until strangers are hung up on for their silence, and who was there before goes on.
     assert_eq!(asker.post(body.as_bytes()).await.0, 200);
     ask(&mut kept).await;
-    assert!(
-        begun.elapsed() < Duration::from_secs(10),
-        "{:?}",
-        begun.elapsed()
-    );
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
     assert!(silent.iter().any(is_closed));
     working.stop().await;
 }
@@ -265,9 +247,8 @@ async fn bodies_that_do_not_come_keep_no_other_from_being_read(cluster: TestClus
     let working = start(&test, registry, VALIDATING, 1).await;
     let asker = Asker::of(&configured(&test, VALIDATING, 1).await[0]);
     let size = 7_000_000;
-    let head = format!(
-        "POST /validate/not-too-large HTTP/1.1\r\nHost: hooks\r\nContent-Length: {size}\r\n\r\n"
-    );
+    let head =
+        format!("POST /validate/not-too-large HTTP/1.1\r\nHost: hooks\r\nContent-Length: {size}\r\n\r\n");
     let begin = vec![b' '; size - 1];
     let mut stalled = Vec::new();
     // More than there is room for: the last of them may be refused.
@@ -282,11 +263,7 @@ async fn bodies_that_do_not_come_keep_no_other_from_being_read(cluster: TestClus
     while asker.post(body.as_bytes()).await.0 != 200 {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    assert!(
-        started.elapsed() < Duration::from_secs(5),
-        "{:?}",
-        started.elapsed()
-    );
+    assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
     drop(stalled);
     working.stop().await;
 }
@@ -305,20 +282,11 @@ async fn a_connection_that_rests_is_kept(cluster: TestCluster) {
             "POST /validate/not-too-large?timeout=10s HTTP/1.1\r\nHost: hooks\r\nContent-Length: {}\r\n\r\n",
             body.len()
         );
-        stream
-            .write_all(head.as_bytes())
-            .await
-            .expect("the connection is there");
-        stream
-            .write_all(body.as_bytes())
-            .await
-            .expect("the connection is there");
+        stream.write_all(head.as_bytes()).await.expect("the connection is there");
+        stream.write_all(body.as_bytes()).await.expect("the connection is there");
         let mut piece = [0; 4096];
         let size = stream.read(&mut piece).await.expect("an answer");
-        assert!(
-            piece[..size].starts_with(b"HTTP/1.1 200"),
-            "after {pause} s"
-        );
+        assert!(piece[..size].starts_with(b"HTTP/1.1 200"), "after {pause} s");
     }
     working.stop().await;
 }

@@ -5,8 +5,7 @@ use kopf_rs_tests::{TestCluster, scenarios};
 use serde_json::{Value, json};
 
 use super::{
-    MUTATING, VALIDATING, configured, denying, hooks, managed, object, operator, refusal, settings,
-    start,
+    MUTATING, VALIDATING, configured, denying, hooks, managed, object, operator, refusal, settings, start,
 };
 use crate::operating::{TestOperator, Working};
 
@@ -41,23 +40,15 @@ async fn webhooks_that_would_block_the_operator_are_refused(cluster: TestCluster
     let test = TestOperator::of(cluster).await;
     let persistent = |id| passing(id).persistent();
     for (registry, resource) in [
-        (
-            Registry::new().on_validate("leases", persistent("hook")),
-            "leases.v1.coordination.k8s.io",
-        ),
+        (Registry::new().on_validate("leases", persistent("hook")), "leases.v1.coordination.k8s.io"),
         (
             Registry::new().on_validate("customresourcedefinitions", persistent("hook")),
             "customresourcedefinitions.v1.apiextensions.k8s.io",
         ),
+        (Registry::new().on_mutate("nodes", persistent("hook")), "nodes.v1"),
         (
-            Registry::new().on_mutate("nodes", persistent("hook")),
-            "nodes.v1",
-        ),
-        (
-            Registry::new().on_validate(
-                kopf_rs::Selector::everything(&[]).expect("it is clear"),
-                persistent("hook"),
-            ),
+            Registry::new()
+                .on_validate(kopf_rs::Selector::everything(&[]).expect("it is clear"), persistent("hook")),
             "",
         ),
     ] {
@@ -85,20 +76,12 @@ async fn needed_kinds_are_left_out_where_they_must_be(cluster: TestCluster) {
         .on_validate("pods", passing("all_pods"))
         .on_validate(
             "leases",
-            passing("some_leases").persistent().label(
-                format!("{}.example.com/watched", test.cluster.namespace()),
-                PRESENT,
-            ),
+            passing("some_leases")
+                .persistent()
+                .label(format!("{}.example.com/watched", test.cluster.namespace()), PRESENT),
         )
-        .on_validate(
-            "nodes",
-            passing("ignored")
-                .ignore_failures(true)
-                .label("no.such/label", PRESENT),
-        );
-    let operator = Operator::new(registry)
-        .name("guarded")
-        .settings(settings(&test));
+        .on_validate("nodes", passing("ignored").ignore_failures(true).label("no.such/label", PRESENT));
+    let operator = Operator::new(registry).name("guarded").settings(settings(&test));
     let working = Working::start(&test.cluster, operator);
     let hooks = configured(&test, VALIDATING, 3).await;
     for hook in &hooks[..2] {
@@ -116,8 +99,7 @@ async fn needed_kinds_are_left_out_where_they_must_be(cluster: TestCluster) {
 async fn webhooks_are_for_the_namespaces_of_the_operator(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let own = test.cluster.namespace().to_owned();
-    let namespace =
-        |name: &str| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+    let namespace = |name: &str| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
     test.cluster.create(&namespace(&format!("{own}-out"))).await;
     let registry = Registry::new().on_validate(test.selector(), denying());
     let patterns = [own.clone(), format!("{own}-b-*")];
@@ -134,19 +116,12 @@ async fn webhooks_are_for_the_namespaces_of_the_operator(cluster: TestCluster) {
     let names = json!([own, late]);
     let knows = |found: Option<&Value>| {
         let hooks = found.map(hooks).unwrap_or_default();
-        hooks
-            .first()
-            .is_some_and(|it| it["namespaceSelector"]["matchExpressions"][0]["values"] == names)
+        hooks.first().is_some_and(|it| it["namespaceSelector"]["matchExpressions"][0]["values"] == names)
     };
     let (what, name) = ("the new namespace counts", managed(&test));
     test.cluster.until(what, VALIDATING, &name, knows).await;
     let path = format!("{}?dryRun=All", elsewhere(&late));
-    while test
-        .cluster
-        .request("POST", &path, Some(&large))
-        .await
-        .is_ok()
-    {
+    while test.cluster.request("POST", &path, Some(&large)).await.is_ok() {
         tokio::task::yield_now().await;
     }
     working.stop().await;
@@ -186,14 +161,8 @@ async fn filters_are_told_to_the_api_server(cluster: TestCluster) {
         })
     };
     let registry = Registry::new()
-        .on_validate(
-            test.selector(),
-            deny("annotated").annotation("example.com/its", "a \"b\" isn't"),
-        )
-        .on_validate(
-            test.selector(),
-            deny("coloured").field("spec.colour").value("red"),
-        )
+        .on_validate(test.selector(), deny("annotated").annotation("example.com/its", "a \"b\" isn't"))
+        .on_validate(test.selector(), deny("coloured").field("spec.colour").value("red"))
         .on_validate(test.selector(), deny("deep").field("spec.a.b"));
     let working = start(&test, registry, VALIDATING, 3).await;
     let (_, bare) = object(&test, "bare", &json!({"a": "text", "colour": 7}));
@@ -206,26 +175,12 @@ async fn filters_are_told_to_the_api_server(cluster: TestCluster) {
         hook["failurePolicy"] = json!("Fail");
         hook["timeoutSeconds"] = json!(1);
     }
-    test.cluster
-        .patch(VALIDATING, &name, &json!({"webhooks": broken}))
-        .await;
+    test.cluster.patch(VALIDATING, &name, &json!({"webhooks": broken})).await;
     for (spec, annotations, asked) in [
         (json!({"a": "text", "colour": 7}), json!(null), None),
-        (
-            json!({"a": {"b": null}}),
-            json!({"example.com/its": "else"}),
-            None,
-        ),
-        (
-            json!({}),
-            json!({"example.com/its": "a \"b\" isn't"}),
-            Some("annotated"),
-        ),
-        (
-            json!({"colour": "red"}),
-            json!({}),
-            Some("coloured.spec.colour"),
-        ),
+        (json!({"a": {"b": null}}), json!({"example.com/its": "else"}), None),
+        (json!({}), json!({"example.com/its": "a \"b\" isn't"}), Some("annotated")),
+        (json!({"colour": "red"}), json!({}), Some("coloured.spec.colour")),
         (json!({"a": {"b": 0}}), json!({}), Some("deep.spec.a.b")),
     ] {
         let mut object = bare.clone();
@@ -240,10 +195,7 @@ async fn an_operator_with_no_server_does_not_start(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let registry = || Registry::new().on_validate(test.selector(), denying());
     let why = end(&test, registry(), Settings::default()).await;
-    assert!(
-        why.contains("expected the setting `admission.server`"),
-        "{why}"
-    );
+    assert!(why.contains("expected the setting `admission.server`"), "{why}");
     let mut half = settings(&test);
     half.admission.certificate_file = Some("tls.crt".to_owned());
     let why = end(&test, registry(), half).await;

@@ -38,11 +38,7 @@ async fn what_a_killed_process_leaves_is_taken_away_by_the_next_instance(cluster
 async fn the_next_instance_in_a_cluster_goes_on_where_a_process_was_killed(cluster: TestCluster) {
     let test = serve(cluster).await;
     let service = Service::start(&test).await;
-    let server = format!(
-        "service:{}/hooks:{}",
-        test.cluster.namespace(),
-        service.port
-    );
+    let server = format!("service:{}/hooks:{}", test.cluster.namespace(), service.port);
     let goes_on = async |death: &str| {
         let registry = with_rule_and_conversions(&test, registry(&test, 1));
         let next = Replica::start(&test, &service, registry, |_| ()).await;
@@ -55,11 +51,7 @@ async fn the_next_instance_in_a_cluster_goes_on_where_a_process_was_killed(clust
         forget_rule_and_conversions(&test).await;
         let name = managed(&test);
         let secret = format!("{}-webhook", test.cluster.namespace());
-        for (kind, name) in [
-            (VALIDATING, &*name),
-            (MUTATING, &*name),
-            ("secrets", &*secret),
-        ] {
+        for (kind, name) in [(VALIDATING, &*name), (MUTATING, &*name), ("secrets", &*secret)] {
             test.cluster.delete(kind, name).await;
         }
     };
@@ -78,8 +70,7 @@ async fn serve(cluster: TestCluster) -> TestOperator {
 /// As the killed program has them, but for the expression: what was left of the policy is changed, too.
 fn with_rule_and_conversions(test: &TestOperator, registry: Registry) -> Registry {
     // A rule about `self` alone belongs into the definition; one that asks for the user becomes a policy.
-    let expression =
-        "request.userInfo.username == 'nobody' || !has(self.spec.size) || self.spec.size != 7";
+    let expression = "request.userInfo.username == 'nobody' || !has(self.spec.size) || self.spec.size != 7";
     let rule = ValidationRule::new("rule", expression);
     let [new, old] = ["v1", "v1alpha1"].map(|version| (test.group.as_str(), version, KIND));
     let same = |name| conversion(name, |spec: Value| Ok(spec));
@@ -124,11 +115,7 @@ async fn forget_rule_and_conversions(test: &TestOperator) {
     test.cluster.patch(DEFINITIONS, &test.kind(), &reset).await;
 }
 
-async fn kill_around_each_request(
-    test: &TestOperator,
-    server: &str,
-    is_followed: impl AsyncFn(&str),
-) {
+async fn kill_around_each_request(test: &TestOperator, server: &str, is_followed: impl AsyncFn(&str)) {
     for moment in ["start", "end"] {
         let mut deaths = 0;
         for request in 1.. {
@@ -142,9 +129,7 @@ async fn kill_around_each_request(
                 break;
             }
         }
-        say(&format!(
-            "webhooks: {deaths} kills before and after requests of the {moment}, {server}"
-        ));
+        say(&format!("webhooks: {deaths} kills before and after requests of the {moment}, {server}"));
         // Both configurations, the policy with its binding, and the definition are read and written.
         assert!(deaths >= 20, "{moment}: {deaths}");
     }
@@ -186,10 +171,6 @@ async fn dies(test: &TestOperator, server: &str, death: &str) -> bool {
         program.ended().await
     };
     let is_killed = ended.signal() == Some(9);
-    assert!(
-        is_killed || ended.success(),
-        "{death}: {ended}\n{}",
-        lines.all().join("\n")
-    );
+    assert!(is_killed || ended.success(), "{death}: {ended}\n{}", lines.all().join("\n"));
     is_killed
 }

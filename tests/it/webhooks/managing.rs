@@ -8,9 +8,7 @@ use kopf_rs_tests::{TestCluster, scenarios};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
-use super::{
-    MUTATING, VALIDATING, changing, configured, denying, managed, operator, settings, start,
-};
+use super::{MUTATING, VALIDATING, changing, configured, denying, managed, operator, settings, start};
 use crate::operating::{TestOperator, Working};
 
 scenarios! {
@@ -26,9 +24,7 @@ scenarios! {
 }
 
 fn server(test: &TestOperator) -> &ApiServer {
-    test.cluster
-        .in_process()
-        .expect("this server is in the process")
+    test.cluster.in_process().expect("this server is in the process")
 }
 
 fn count(test: &TestOperator, words: &str) -> usize {
@@ -37,11 +33,8 @@ fn count(test: &TestOperator, words: &str) -> usize {
 
 async fn what_is_forbidden_keeps_nothing_else_from_being_written(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
-    let registry = || {
-        Registry::new()
-            .on_validate(test.selector(), denying())
-            .on_mutate(test.selector(), changing())
-    };
+    let registry =
+        || Registry::new().on_validate(test.selector(), denying()).on_mutate(test.selector(), changing());
     // One after the other is forbidden, since one of them is written first.
     for (forbidden, other) in [(MUTATING, VALIDATING), (VALIDATING, MUTATING)] {
         let before = count(&test, "cannot be written; will retry in");
@@ -70,9 +63,8 @@ async fn what_is_forbidden_keeps_nothing_else_from_being_written(cluster: TestCl
 
 async fn the_end_waits_for_no_server_that_does_not_answer(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
-    let registry = Registry::new()
-        .on_validate(test.selector(), denying())
-        .on_mutate(test.selector(), changing());
+    let registry =
+        Registry::new().on_validate(test.selector(), denying()).on_mutate(test.selector(), changing());
     let working = start(&test, registry, VALIDATING, 1).await;
     configured(&test, MUTATING, 1).await;
     let silence = Fault::delay(Duration::from_secs(3600)).method("PATCH");
@@ -81,8 +73,7 @@ async fn the_end_waits_for_no_server_that_does_not_answer(cluster: TestCluster) 
     working.stop().await;
     let took = stopped.elapsed();
     assert!(took < Duration::from_secs(30), "{took:?}");
-    test.line("may still have webhooks that nobody answers")
-        .await;
+    test.line("may still have webhooks that nobody answers").await;
     configured(&test, VALIDATING, 0).await;
 }
 
@@ -127,10 +118,7 @@ fn start_behind(test: &TestOperator, namespace: &str) -> Working {
 
 fn asked_for_secrets(test: &TestOperator) -> usize {
     let asked = test.cluster.asked();
-    asked
-        .iter()
-        .filter(|it| it.path.contains("/secrets"))
-        .count()
+    asked.iter().filter(|it| it.path.contains("/secrets")).count()
 }
 
 async fn a_namespace_that_is_not_there_is_awaited(cluster: TestCluster) {
@@ -171,11 +159,9 @@ async fn a_refused_secret_is_told_once(cluster: TestCluster) {
 async fn an_operator_that_awaits_its_certificate_can_be_stopped(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let working = start_behind(&test, "nowhere");
-    test.line("the Secret nowhere/tester-webhook cannot be written")
-        .await;
+    test.line("the Secret nowhere/tester-webhook cannot be written").await;
     working.stop().await;
-    test.line("The operator is stopped before its admission webhooks are served")
-        .await;
+    test.line("The operator is stopped before its admission webhooks are served").await;
 }
 
 async fn the_next_certificate_is_mended_before_it_is_served(cluster: TestCluster) {
@@ -194,18 +180,11 @@ async fn the_next_certificate_is_mended_before_it_is_served(cluster: TestCluster
     assert_eq!(good["serving"], "MQ==");
     // What is served is good, and would be served with an authority that has not signed it.
     let mixed = json!({"2.tls.crt": good["1.tls.crt"], "2.tls.key": good["1.tls.key"]});
-    cluster
-        .patch("secrets", name, &json!({"data": mixed}))
-        .await;
+    cluster.patch("secrets", name, &json!({"data": mixed})).await;
     let is_good = |found: Option<&Value>| found.is_some_and(|it| it["data"] == good);
-    cluster
-        .until("it is mended", "secrets", name, is_good)
-        .await;
+    cluster.until("it is mended", "secrets", name, is_good).await;
     test.line("Certificate number 2 is served").await;
-    assert_eq!(
-        count(&test, "A certificate for admission webhooks is made"),
-        2
-    );
+    assert_eq!(count(&test, "A certificate for admission webhooks is made"), 2);
     working.stop().await;
 }
 
@@ -266,9 +245,7 @@ async fn started(test: &TestOperator, operator: Operator) -> Working {
             hooks.len() == 1 && hooks != before
         };
         let name = managed(test);
-        test.cluster
-            .until("it is written", kind, &name, is_new)
-            .await;
+        test.cluster.until("it is written", kind, &name, is_new).await;
     }
     working
 }
@@ -301,9 +278,7 @@ pub(super) async fn is_mended(
     assert!(answer.is_ok(), "{killed}: {answer:?}");
 }
 
-async fn what_a_kill_at_any_request_leaves_is_taken_away_by_the_next_instance(
-    cluster: TestCluster,
-) {
+async fn what_a_kill_at_any_request_leaves_is_taken_away_by_the_next_instance(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let reached = async |requests: usize| {
         while asked_for_webhooks(&test) < requests {

@@ -49,13 +49,10 @@ async fn stored_versions(test: &TestOperator) -> Vec<String> {
 }
 
 async fn migrated(test: &TestOperator) {
-    let is_done = |found: Option<&Value>| {
-        found.is_some_and(|it| it["status"]["storedVersions"] == json!(["v1"]))
-    };
+    let is_done =
+        |found: Option<&Value>| found.is_some_and(|it| it["status"]["storedVersions"] == json!(["v1"]));
     let kind = test.kind();
-    let until = test
-        .cluster
-        .until("it is migrated", DEFINITIONS, &kind, is_done);
+    let until = test.cluster.until("it is migrated", DEFINITIONS, &kind, is_done);
     until.await;
 }
 
@@ -71,10 +68,7 @@ async fn revisions(test: &TestOperator) -> Vec<(String, String)> {
     let items = listed["items"].as_array().expect("items").iter();
     let revisions = items.map(|it| {
         let metadata = &it["metadata"];
-        (
-            string(&metadata["name"]),
-            string(&metadata["resourceVersion"]),
-        )
+        (string(&metadata["name"]), string(&metadata["resourceVersion"]))
     });
     revisions.collect()
 }
@@ -87,20 +81,13 @@ async fn objects_are_written_again_once(cluster: TestCluster) {
     let begun = tokio::time::Instant::now();
     let working = start(&test, registry);
     migrated(&test).await;
-    assert!(
-        begun.elapsed() > Duration::from_millis(590),
-        "{:?}",
-        begun.elapsed()
-    );
+    assert!(begun.elapsed() > Duration::from_millis(590), "{:?}", begun.elapsed());
     let told = test.line("Storage migration of").await;
     assert!(told.contains("objects may be stored as v1alpha1"), "{told}");
     test.line("done; 40 objects were looked at").await;
     // Each was handled as what the operator has found at its start, and as nothing else.
     let calls = test.calls.until(40).await;
-    assert!(
-        calls.iter().all(|it| it.starts_with("created ")),
-        "{calls:?}"
-    );
+    assert!(calls.iter().all(|it| it.starts_with("created ")), "{calls:?}");
     working.stop().await;
     assert_eq!(test.calls.all().len(), 40);
     let path = format!("{}/n007", collection(&test, "v1alpha1"));
@@ -116,10 +103,7 @@ async fn a_killed_migration_ends_as_any_other(cluster: TestCluster) {
         let working = start(&test, registry(&test));
         let rewritten = || {
             let asked = test.cluster.asked();
-            asked
-                .iter()
-                .filter(|it| it.verb == "patch" && it.path.contains("/kopfexamples/"))
-                .count()
+            asked.iter().filter(|it| it.verb == "patch" && it.path.contains("/kopfexamples/")).count()
         };
         let before = rewritten();
         while rewritten() < before + kill_after {
@@ -134,10 +118,7 @@ async fn a_killed_migration_ends_as_any_other(cluster: TestCluster) {
     working.stop().await;
     // What is done is not written again.
     let merge = json!({"status": {"storedVersions": ["v1alpha1", "v1"]}});
-    let path = format!(
-        "/apis/apiextensions.k8s.io/v1/{DEFINITIONS}/{}/status",
-        test.kind()
-    );
+    let path = format!("/apis/apiextensions.k8s.io/v1/{DEFINITIONS}/{}/status", test.kind());
     let request = http::Request::patch(path)
         .header("content-type", "application/merge-patch+json")
         .body(merge.to_string().into_bytes())
@@ -166,8 +147,7 @@ async fn an_object_that_cannot_be_written_keeps_the_version(cluster: TestCluster
     let line = format!("{}/n003 cannot be written: ", test.cluster.namespace());
     let told = test.line(&line).await;
     assert!(told.contains("hands off"), "{told}");
-    test.line("1 objects cannot be written, so status.storedVersions stays")
-        .await;
+    test.line("1 objects cannot be written, so status.storedVersions stays").await;
     assert_eq!(stored_versions(&test).await, ["v1alpha1", "v1"]);
     working.stop().await;
 }
@@ -181,18 +161,12 @@ async fn the_cluster_is_left_alone_where_it_migrates_by_itself(cluster: TestClus
         before
     };
     let condition = json!({"type": "StorageMigrating", "status": "True", "reason": "Test", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"});
-    let mut conditions = test
-        .cluster
-        .get(DEFINITIONS, &test.kind())
-        .await
-        .expect("it is there")["status"]["conditions"]
-        .clone();
+    let mut conditions =
+        test.cluster.get(DEFINITIONS, &test.kind()).await.expect("it is there")["status"]["conditions"]
+            .clone();
     conditions.as_array_mut().expect("a list").push(condition);
     let merge = json!({"status": {"conditions": conditions}});
-    let path = format!(
-        "/apis/apiextensions.k8s.io/v1/{DEFINITIONS}/{}/status",
-        test.kind()
-    );
+    let path = format!("/apis/apiextensions.k8s.io/v1/{DEFINITIONS}/{}/status", test.kind());
     let request = http::Request::patch(path)
         .header("content-type", "application/merge-patch+json")
         .body(merge.to_string().into_bytes())
@@ -212,10 +186,7 @@ async fn nothing_is_written_where_nobody_wants_it(cluster: TestCluster) {
     let before = revisions(&test).await;
     test.create("late", json!({"host": "h", "port": 1})).await;
     let after = revisions(&test).await;
-    assert!(
-        before.iter().all(|it| after.contains(it)),
-        "{before:?} {after:?}"
-    );
+    assert!(before.iter().all(|it| after.contains(it)), "{before:?} {after:?}");
     assert_eq!(stored_versions(&test).await, ["v1alpha1", "v1"]);
     working.stop().await;
 }

@@ -38,16 +38,9 @@ fn recorded() -> Vec<Value> {
 /// Returns the kind of a request.
 fn kind(request: &Value) -> String {
     let part = |name: &str| request[name].as_str().unwrap_or("none");
-    let name = if request["name"].is_string() {
-        "a"
-    } else {
-        "no"
-    };
+    let name = if request["name"].is_string() { "a" } else { "no" };
     let (operation, subresource) = (part("operation"), part("subResource"));
-    format!(
-        "{operation}, subresource {subresource}, {name} name, dry run {}",
-        request["dryRun"]
-    )
+    format!("{operation}, subresource {subresource}, {name} name, dry run {}", request["dryRun"])
 }
 
 fn expected(request: &Value) -> Value {
@@ -81,9 +74,7 @@ async fn handlers_are_given_what_recorded_reviews_say(cluster: TestCluster) {
     let noting = || {
         let seen = seen.clone();
         let noting = handler("noting", move |context: Context| {
-            seen.lock()
-                .expect("nobody panics with it")
-                .push(given(&context));
+            seen.lock().expect("nobody panics with it").push(given(&context));
             async { Ok(()) }
         });
         noting.subresource("*")
@@ -98,7 +89,8 @@ async fn handlers_are_given_what_recorded_reviews_say(cluster: TestCluster) {
     let mut kinds = BTreeSet::new();
     for mut request in recorded() {
         request["uid"] = json!("705ab4f5-6393-11e8-b7cc-42010a800002");
-        let review = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request});
+        let review =
+            json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request});
         let (code, answer) = asker.post(review.to_string().as_bytes()).await;
         assert_eq!(code, 200, "{answer}\n{request}");
         let given = std::mem::take(&mut *seen.lock().expect("nobody panics with it"));

@@ -60,9 +60,7 @@ async fn decides(test: &TestOperator, id: &str) -> Value {
 /// How often the webhooks were written.
 fn written(test: &TestOperator) -> usize {
     let line = "WebhookConfiguration";
-    test.cluster
-        .lines()
-        .count(|it| it.contains(line) && it.contains("is written"))
+    test.cluster.lines().count(|it| it.contains(line) && it.contains("is written"))
 }
 
 async fn an_old_release_changes_nothing_that_the_new_one_has_written(cluster: TestCluster) {
@@ -73,16 +71,11 @@ async fn an_old_release_changes_nothing_that_the_new_one_has_written(cluster: Te
     decides(&test, "new").await;
     // What others change is put right by the new one alone.
     let emptied = json!({"webhooks": []});
-    test.cluster
-        .patch(VALIDATING, &managed(&test), &emptied)
-        .await;
+    test.cluster.patch(VALIDATING, &managed(&test), &emptied).await;
     decides(&test, "new").await;
     // The line comes after the answer, and others see the object before.
     let is_told = |_: &str| written(&test) == 3;
-    test.cluster
-        .lines()
-        .until("the third write is told", is_told)
-        .await;
+    test.cluster.lines().until("the third write is told", is_told).await;
     old.stop().await;
     decides(&test, "new").await;
     new.stop().await;
@@ -122,9 +115,7 @@ async fn configurations_in_a_cluster_go_with_the_namespace_of_the_operator(clust
     let name = managed(&test);
     for (resource, name) in [("namespaces", namespace), (VALIDATING, &*name)] {
         let is_gone = |found: Option<&Value>| found.is_none();
-        test.cluster
-            .until("it is gone", resource, name, is_gone)
-            .await;
+        test.cluster.until("it is gone", resource, name, is_gone).await;
     }
 }
 
@@ -145,10 +136,7 @@ async fn each_replica_answers_reviews(cluster: TestCluster) {
         let before = test.cluster.lines().count(|it| it.contains(line));
         replicas.push(Working::start(&test.cluster, operator));
         let is_new = |_: &str| test.cluster.lines().count(|it| it.contains(line)) > before;
-        test.cluster
-            .lines()
-            .until("one more is served", is_new)
-            .await;
+        test.cluster.lines().until("one more is served", is_new).await;
     }
     decides(&test, "not-too-large").await;
     let lines = test.cluster.lines().all();
@@ -162,9 +150,7 @@ async fn each_replica_answers_reviews(cluster: TestCluster) {
         let at = ([127, 0, 0, 1], port).into();
         server.place_service(test.cluster.namespace(), "hooks", at);
         let refused = refusal(&test, &json!({"size": 101})).await;
-        let denied = refused["message"]
-            .as_str()
-            .is_some_and(|it| it.contains("at most 100"));
+        let denied = refused["message"].as_str().is_some_and(|it| it.contains("at most 100"));
         assert!(denied, "{refused}");
     }
     for replica in replicas {
@@ -202,16 +188,11 @@ async fn converts_at(test: &TestOperator, condition: impl Fn(&str) -> bool) -> S
     };
     let is_there = |found: Option<&Value>| found.and_then(url).is_some_and(|url| condition(&url));
     let what = "it is converted at an address";
-    let found = test
-        .cluster
-        .until(what, DEFINITIONS, &test.kind(), is_there)
-        .await;
+    let found = test.cluster.until(what, DEFINITIONS, &test.kind(), is_there).await;
     url(&found).expect("it has an address")
 }
 
-async fn of_two_local_operators_the_newer_one_converts_as_long_as_it_is_there(
-    cluster: TestCluster,
-) {
+async fn of_two_local_operators_the_newer_one_converts_as_long_as_it_is_there(cluster: TestCluster) {
     let test = converting::serve(cluster, "v1").await;
     let start = || {
         let registry = converting::registry(&test);
@@ -265,9 +246,7 @@ async fn policies_of_a_newer_release_stay(cluster: TestCluster) {
     let there = async |id: &str, is_there: bool| {
         let condition = |found: Option<&Value>| found.is_some() == is_there;
         let what = format!("{id} is there: {is_there}");
-        test.cluster
-            .until(&what, policies, &name(id), condition)
-            .await
+        test.cluster.until(&what, policies, &name(id), condition).await
     };
     let old = release(&["both", "old"]);
     there("old", true).await;
@@ -282,27 +261,19 @@ async fn policies_of_a_newer_release_stay(cluster: TestCluster) {
     test.cluster.delete(policies, &name("new")).await;
     there("new", true).await;
     old.stop().await;
-    let deleted = test
-        .cluster
-        .lines()
-        .count(|it| it.contains(&name("new")) && it.contains("is deleted"));
+    let deleted = test.cluster.lines().count(|it| it.contains(&name("new")) && it.contains("is deleted"));
     assert_eq!(deleted, 0);
     assert!(test.cluster.get(policies, &name("old")).await.is_none());
     new.stop().await;
     for id in ["both", "new"] {
         test.cluster.delete(policies, &name(id)).await;
-        let bindings = format!(
-            "{}bindings",
-            policies.trim_end_matches("ies").to_owned() + "y"
-        );
+        let bindings = format!("{}bindings", policies.trim_end_matches("ies").to_owned() + "y");
         test.cluster.delete(&bindings, &name(id)).await;
     }
 }
 
-pub(super) const POLICIES: &str =
-    "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies";
-pub(super) const BINDINGS: &str =
-    "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings";
+pub(super) const POLICIES: &str = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies";
+pub(super) const BINDINGS: &str = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings";
 
 /// An operator with a name of its own.
 fn of_name(test: &TestOperator, registry: Registry) -> Working {
@@ -349,11 +320,7 @@ async fn policies_list_none_of_two_instances_that_end_together(cluster: TestClus
     futures_util::future::join(first.stop(), second.stop()).await;
     for kind in [POLICIES, BINDINGS] {
         let left = until_rule(&test, kind, |found| found.is_some()).await;
-        assert_eq!(
-            left.as_ref().and_then(|it| listed(&test, it)),
-            Some(0),
-            "{left:?}"
-        );
+        assert_eq!(left.as_ref().and_then(|it| listed(&test, it)), Some(0), "{left:?}");
         let name = format!("rule.{}.kopf.rs", test.cluster.namespace());
         test.cluster.delete(kind, &name).await;
     }
@@ -367,10 +334,7 @@ async fn a_release_without_rules_ends_those_of_the_former_one(cluster: TestClust
     until_rule(&test, BINDINGS, |found| found.is_some()).await;
     let new = of_name(&test, without());
     // The old one needs its policy, which has no effect alone.
-    until_rule(&test, POLICIES, |found| {
-        found.is_some_and(|it| listed(&test, it) == Some(2))
-    })
-    .await;
+    until_rule(&test, POLICIES, |found| found.is_some_and(|it| listed(&test, it) == Some(2))).await;
     test.create("one", json!({})).await;
     test.calls_until("create_fn one").await;
     old.stop().await;
@@ -387,18 +351,12 @@ async fn the_former_release_decides_again_once_all_without_rules_have_ended(clus
     let mut new = Vec::new();
     for count in [2, 3] {
         new.push(of_name(&test, without()));
-        until_rule(&test, POLICIES, |found| {
-            found.is_some_and(|it| listed(&test, it) == Some(count))
-        })
-        .await;
+        until_rule(&test, POLICIES, |found| found.is_some_and(|it| listed(&test, it) == Some(count))).await;
     }
     until_rule(&test, BINDINGS, |found| found.is_none()).await;
     // All at once: whoever is outrun by another one takes itself off the list all the same.
     futures_util::future::join_all(new.into_iter().map(Working::stop)).await;
-    until_rule(&test, BINDINGS, |found| {
-        found.is_some_and(|it| listed(&test, it) == Some(1))
-    })
-    .await;
+    until_rule(&test, BINDINGS, |found| found.is_some_and(|it| listed(&test, it) == Some(1))).await;
     old.stop().await;
     for kind in [POLICIES, BINDINGS] {
         let name = format!("rule.{}.kopf.rs", test.cluster.namespace());
@@ -416,10 +374,7 @@ async fn an_endpoint_that_ends_is_not_ready_and_answers_for_a_while(cluster: Tes
     let working = Working::start(&test.cluster, operator);
     let health = port_in(&test.line("Serving health status at ").await);
     let served = test.line("Admission webhooks are served at port ").await;
-    let port = served
-        .split("at port ")
-        .nth(1)
-        .and_then(|it| it.split(',').next());
+    let port = served.split("at port ").nth(1).and_then(|it| it.split(',').next());
     let port: u16 = port.expect("a port").parse().expect("a number");
     decides(&test, "not-too-large").await;
     assert_eq!(get(health, "/readyz/webhooks").await.code, 200);
@@ -437,11 +392,7 @@ async fn an_endpoint_that_ends_is_not_ready_and_answers_for_a_while(cluster: Tes
     let dial = async || tokio::net::TcpStream::connect(("127.0.0.1", port)).await;
     assert!(dial().await.is_ok());
     stopping.await.expect("the operator ends");
-    assert!(
-        begun.elapsed() >= Duration::from_secs(3),
-        "{:?}",
-        begun.elapsed()
-    );
+    assert!(begun.elapsed() >= Duration::from_secs(3), "{:?}", begun.elapsed());
     assert!(dial().await.is_err());
     test.cluster.delete(VALIDATING, &managed(&test)).await;
 }

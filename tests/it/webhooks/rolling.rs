@@ -52,14 +52,11 @@ impl Service {
         } else {
             // The API server resolves this name itself, so it needs no Pod network.
             let spec = json!({"type": "ExternalName", "externalName": "localhost"});
-            let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "hooks"}, "spec": spec});
+            let service =
+                json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "hooks"}, "spec": spec});
             test.cluster.create(&service).await;
         }
-        Self {
-            port: at.port(),
-            ready,
-            _leading: leading,
-        }
+        Self { port: at.port(), ready, _leading: leading }
     }
 
     fn ready(&self) -> MutexGuard<'_, Vec<u16>> {
@@ -171,12 +168,9 @@ async fn send(
         clock.tick().await;
         let (client, path, body) = (client.clone(), path.clone(), body.clone());
         sent.spawn(async move {
-            let request = http::Request::post(path)
-                .header("content-type", "application/json")
-                .body(body.into_bytes());
-            client
-                .request::<Value>(request.expect("it is a request"))
-                .await
+            let request =
+                http::Request::post(path).header("content-type", "application/json").body(body.into_bytes());
+            client.request::<Value>(request.expect("it is a request")).await
         });
     }
     let mut tally = Tally::default();
@@ -215,10 +209,7 @@ fn send_both(test: &TestOperator, stop: &Arc<AtomicBool>) -> [JoinHandle<Tally>;
 
 /// Each of them was denied or changed: so many of either at least.
 async fn assert_checked(during: &str, [denied, changed]: [JoinHandle<Tally>; 2]) -> usize {
-    let (denied, changed) = (
-        denied.await.expect("it counts"),
-        changed.await.expect("it counts"),
-    );
+    let (denied, changed) = (denied.await.expect("it counts"), changed.await.expect("it counts"));
     say(&format!(
         "{during}: {} requests denied, {} otherwise; {} changed, {} otherwise; {} refused",
         denied.right,
@@ -269,9 +260,7 @@ async fn end(test: &TestOperator, service: &Service, replicas: Vec<Replica>) {
 }
 
 /// They share a Lease, too: those that stand by answer as well.
-async fn no_request_passes_unchecked_while_three_instances_replace_their_certificate(
-    cluster: TestCluster,
-) {
+async fn no_request_passes_unchecked_while_three_instances_replace_their_certificate(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let service = Service::start(&test).await;
     let answered: [Arc<AtomicUsize>; 3] = Default::default();

@@ -17,13 +17,7 @@ const DOCUMENTED: &str = include_str!("../../../kopf-rs/docs/on_convert.md");
 async fn managers_of_two_versions_lose_nothing_while_nobody_converts(cluster: TestCluster) {
     let test = serve(cluster, "v1").await;
     let working = start(&test, registry(&test)).await;
-    create(
-        &test,
-        "v1alpha1",
-        "one",
-        json!({"address": "host:80", "size": 7}),
-    )
-    .await;
+    create(&test, "v1alpha1", "one", json!({"address": "host:80", "size": 7})).await;
     let api_version = format!("{}/v1", test.group);
     let note = json!({
         "apiVersion": api_version, "kind": "KopfExample", "metadata": {"name": "one"}, "spec": {"note": "n"},
@@ -44,10 +38,7 @@ async fn managers_of_two_versions_lose_nothing_while_nobody_converts(cluster: Te
     let old = get(&test, "v1alpha1", "one").await;
     assert_eq!(old["spec"], json!({"address": "host:80", "size": 7}));
     let new = get(&test, "v1", "one").await;
-    assert_eq!(
-        new["spec"],
-        json!({"host": "host", "port": 80, "note": "n"})
-    );
+    assert_eq!(new["spec"], json!({"host": "host", "port": 80, "note": "n"}));
     let label = new["metadata"]["labels"]["by"].as_str();
     assert_eq!(label.is_some(), labelled.is_ok(), "{new}");
     working.stop().await;
@@ -76,7 +67,5 @@ async fn what_an_operator_leaves_behind_for_ever_is_freed_as_documented(cluster:
     assert_eq!(listed["items"].as_array().map(Vec::len), Some(1));
     test.cluster.delete(DEFINITIONS, &test.kind()).await;
     let is_gone = |found: Option<&Value>| found.is_none();
-    test.cluster
-        .until("the definition goes", DEFINITIONS, &test.kind(), is_gone)
-        .await;
+    test.cluster.until("the definition goes", DEFINITIONS, &test.kind(), is_gone).await;
 }

@@ -45,10 +45,7 @@ async fn the_running_operator_is_asked(cluster: TestCluster) {
         explained = why(&test, test.operator(registry()), question()).await;
     }
     assert_eq!(explained.verdict(), "running", "{explained}");
-    assert!(
-        explained.to_string().contains("create_fn runs, for "),
-        "{explained}"
-    );
+    assert!(explained.to_string().contains("create_fn runs, for "), "{explained}");
     assert!(evidence(&explained.to_json()).contains("tester knows the object"));
     gate.open(1);
     test.line("Handler 'create_fn' succeeded.").await;
@@ -74,10 +71,7 @@ async fn a_kind_that_the_operator_must_not_watch_is_told(cluster: TestCluster) {
         }
         tokio::time::sleep(std::time::Duration::from_millis(200)).await;
     }
-    assert!(
-        told.contains("the running operator cannot watch "),
-        "{told}"
-    );
+    assert!(told.contains("the running operator cannot watch "), "{told}");
     assert!(told.contains("forbidden"), "{told}");
     drop((forbidden, and_lists));
     working.kill().await;
@@ -114,10 +108,7 @@ async fn nobody_who_answers_is_told(cluster: TestCluster) {
     drop(free);
     let registry = || Registry::new().on_create(test.selector(), test.noting("create_fn"));
     for (endpoint, text) in [
-        (
-            format!("http://127.0.0.1:{port}/healthz"),
-            "nobody can be asked at 127.0.0.1:",
-        ),
+        (format!("http://127.0.0.1:{port}/healthz"), "nobody can be asked at 127.0.0.1:"),
         ("no url".to_owned(), "`no url` is no URL"),
     ] {
         let question = about(&test, "one").endpoint(&*endpoint);
@@ -131,10 +122,7 @@ async fn events_about_the_object_are_told(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let object = test.create("one", json!({})).await;
     let other = test.create("two", json!({})).await;
-    for (name, about, note) in [
-        ("a", &object, "the disk is full"),
-        ("b", &other, "of another"),
-    ] {
+    for (name, about, note) in [("a", &object, "the disk is full"), ("b", &other, "of another")] {
         let event = json!({
             "apiVersion": "v1", "kind": "Event",
             "metadata": {"name": name, "namespace": test.cluster.namespace()},
@@ -151,9 +139,7 @@ async fn events_about_the_object_are_told(cluster: TestCluster) {
     let explained = why(&test, test.operator(registry), about(&test, "one")).await;
     let told = evidence(&explained.to_json());
     assert!(
-        told.contains(
-            "Warning Failed by kubelet at 2026-01-02T03:04:05Z, 3 times: the disk is full"
-        ),
+        told.contains("Warning Failed by kubelet at 2026-01-02T03:04:05Z, 3 times: the disk is full"),
         "{told}"
     );
     assert!(!told.contains("of another"), "{told}");
@@ -161,15 +147,12 @@ async fn events_about_the_object_are_told(cluster: TestCluster) {
 
 async fn the_command_line_explains_with_its_exit_codes(cluster: TestCluster) {
     let test = TestOperator::bare(cluster);
-    let config = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "one"}, "data": {"do": "fail"}});
+    let config =
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "one"}, "data": {"do": "fail"}});
     test.cluster.create(&config).await;
     let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "one"}});
     test.cluster.create(&secret).await;
-    let kubeconfig = test
-        .cluster
-        .kubeconfig()
-        .to_str()
-        .expect("a path in Unicode");
+    let kubeconfig = test.cluster.kubeconfig().to_str().expect("a path in Unicode");
     let asked = async |args: &[&str]| {
         let given = ["-n", test.cluster.namespace(), "--kubeconfig", kubeconfig];
         ended(operator("obey", &[args, &given].concat())).await
@@ -182,39 +165,13 @@ async fn the_command_line_explains_with_its_exit_codes(cluster: TestCluster) {
             "[running operator] unknown, because none was asked",
         ],
     );
-    let json = asked(&[
-        "--why",
-        "configmaps/one",
-        "-o",
-        "json",
-        "--if",
-        "data.do=nothing",
-    ])
-    .await;
+    let json = asked(&["--why", "configmaps/one", "-o", "json", "--if", "data.do=nothing"]).await;
     json.with(0, &["\"verdict\": \"due\"", "\"ifChanged\": {"]);
-    asked(&["--why", "secrets/one"])
-        .await
-        .with(0, &["no handler is for objects of its kind"]);
-    asked(&["--why", "configmaps/two"])
-        .await
-        .with(1, &["there is no such object"]);
-    asked(&["--why", "gizmos/two"])
-        .await
-        .with(1, &["the cluster serves no kind `gizmos`"]);
-    asked(&["--why", "configmaps"])
-        .await
-        .with(2, &["expected KIND/NAME"]);
-    asked(&["--why", "configmaps/one", "--if", "size"])
-        .await
-        .with(2, &["expected FIELD=VALUE"]);
-    let unchanged = test
-        .cluster
-        .get("configmaps", "one")
-        .await
-        .expect("it is there");
-    assert_eq!(
-        unchanged["metadata"]["annotations"],
-        Value::Null,
-        "nothing is written"
-    );
+    asked(&["--why", "secrets/one"]).await.with(0, &["no handler is for objects of its kind"]);
+    asked(&["--why", "configmaps/two"]).await.with(1, &["there is no such object"]);
+    asked(&["--why", "gizmos/two"]).await.with(1, &["the cluster serves no kind `gizmos`"]);
+    asked(&["--why", "configmaps"]).await.with(2, &["expected KIND/NAME"]);
+    asked(&["--why", "configmaps/one", "--if", "size"]).await.with(2, &["expected FIELD=VALUE"]);
+    let unchanged = test.cluster.get("configmaps", "one").await.expect("it is there");
+    assert_eq!(unchanged["metadata"]["annotations"], Value::Null, "nothing is written");
 }

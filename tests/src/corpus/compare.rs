@@ -31,13 +31,7 @@ impl fmt::Display for Difference {
                 |text| text.replace("\\u0002", "<").replace("\\u0003", ">"),
             )
         };
-        write!(
-            f,
-            "{}\n      ours {}\n      real {}",
-            self.pointer,
-            shown(&self.ours),
-            shown(&self.real)
-        )
+        write!(f, "{}\n      ours {}\n      real {}", self.pointer, shown(&self.ours), shown(&self.real))
     }
 }
 
@@ -53,19 +47,14 @@ pub(super) struct Matches {
 impl Matches {
     /// Returns the differences between two answers.
     pub(super) fn compare(&mut self, ours: &Answer, real: &Answer) -> Vec<Difference> {
-        let whole = |answer: &Answer| json!({"code": answer.code, "headers": answer.headers, "body": answer.body});
+        let whole =
+            |answer: &Answer| json!({"code": answer.code, "headers": answer.headers, "body": answer.body});
         let mut found = Vec::new();
         self.values(Some(&whole(ours)), Some(&whole(real)), "", &mut found);
         found
     }
 
-    fn values(
-        &mut self,
-        ours: Option<&Value>,
-        real: Option<&Value>,
-        at: &str,
-        found: &mut Vec<Difference>,
-    ) {
+    fn values(&mut self, ours: Option<&Value>, real: Option<&Value>, at: &str, found: &mut Vec<Difference>) {
         match (ours, real) {
             (Some(Value::Object(one)), Some(Value::Object(two))) => {
                 let mut names: Vec<&String> = one.keys().chain(two.keys()).collect();
@@ -84,11 +73,7 @@ impl Matches {
             }
             (Some(Value::String(one)), Some(Value::String(two))) if self.texts(one, two) => {}
             _ if ours == real => {}
-            _ => found.push(Difference {
-                pointer: at.to_owned(),
-                ours: ours.cloned(),
-                real: real.cloned(),
-            }),
+            _ => found.push(Difference { pointer: at.to_owned(), ours: ours.cloned(), real: real.cloned() }),
         }
     }
 
@@ -99,26 +84,15 @@ impl Matches {
         if let (Some(one), Some(two)) = (Printed::of(ours), Printed::of(real)) {
             let mut found = Vec::new();
             self.values(Some(&one.value), Some(&two.value), "", &mut found);
-            return found.is_empty()
-                && self.texts(one.start, two.start)
-                && self.texts(one.end, two.end);
+            return found.is_empty() && self.texts(one.start, two.start) && self.texts(one.end, two.end);
         }
-        let (one, two): (Vec<&str>, Vec<&str>) =
-            (ours.split(MARKS).collect(), real.split(MARKS).collect());
+        let (one, two): (Vec<&str>, Vec<&str>) = (ours.split(MARKS).collect(), real.split(MARKS).collect());
         // Every second part is a generated value.
         let fits = |at: usize, one: &str, two: &str, matches: &mut Self| {
-            if at.is_multiple_of(2) {
-                one == two
-            } else {
-                matches.same(one, two)
-            }
+            if at.is_multiple_of(2) { one == two } else { matches.same(one, two) }
         };
         one.len() == two.len()
-            && one
-                .iter()
-                .zip(&two)
-                .enumerate()
-                .all(|(at, (one, two))| fits(at, one, two, self))
+            && one.iter().zip(&two).enumerate().all(|(at, (one, two))| fits(at, one, two, self))
     }
 
     /// Returns whether two generated values correspond to each other; two new values of the same kind correspond from now on.
@@ -154,11 +128,7 @@ impl<'a> Printed<'a> {
                 '"' if !escaped => {
                     let end = &text[quote + 1 + at..];
                     let value = serde_json::from_str(&plain).ok()?;
-                    return Some(Self {
-                        start: &text[..quote],
-                        value,
-                        end,
-                    });
+                    return Some(Self { start: &text[..quote], value, end });
                 }
                 '\\' if !escaped => escaped = true,
                 // JSON must escape control characters.
@@ -187,28 +157,16 @@ impl<'a> Untyped<'a> {
     fn of(text: &'a str) -> Option<Self> {
         let ends = ["): ", " to smd typed: "];
         text.starts_with("failed to create ").then_some(())?;
-        let end = ends
-            .iter()
-            .filter_map(|end| Some(text.find(end)? + end.len()))
-            .max()?;
+        let end = ends.iter().filter_map(|end| Some(text.find(end)? + end.len())).max()?;
         let (start, told) = text.split_at(end);
-        let lines = told
-            .strip_prefix("errors:\n  ")
-            .unwrap_or(told)
-            .split("\n  ");
-        Some(Self {
-            start,
-            lines: lines.collect(),
-        })
+        let lines = told.strip_prefix("errors:\n  ").unwrap_or(told).split("\n  ");
+        Some(Self { start, lines: lines.collect() })
     }
 
     /// Returns whether our lines include those of the real server. The real server walks maps in random order and stops at the first
     /// undeclared field of a map, so it reports only a part.
     fn covers(&self, real: &Self) -> bool {
-        let leaves = self
-            .lines
-            .iter()
-            .any(|line| line.ends_with(": field not declared in schema"));
+        let leaves = self.lines.iter().any(|line| line.ends_with(": field not declared in schema"));
         self.start == real.start
             && self.lines.is_superset(&real.lines)
             && (leaves || self.lines == real.lines)
@@ -236,43 +194,29 @@ mod tests {
 
     #[test]
     fn what_is_not_of_its_type_may_be_told_in_part() {
-        let told = |lines: &str| {
-            format!("failed to create typed patch object (/x; g/v1, Kind=Thing): {lines}")
-        };
+        let told =
+            |lines: &str| format!("failed to create typed patch object (/x; g/v1, Kind=Thing): {lines}");
         let covers = |ours: &str, real: &str| {
             let (ours, real) = (told(ours), told(real));
-            Untyped::of(&ours)
-                .unwrap()
-                .covers(&Untyped::of(&real).unwrap())
+            Untyped::of(&ours).unwrap().covers(&Untyped::of(&real).unwrap())
         };
         let undeclared = ".z: field not declared in schema";
         let all = format!("errors:\n  .a: expected map, got &{{1}}\n  {undeclared}");
         assert!(covers(&all, undeclared));
-        assert!(covers(
-            &all,
-            &format!("errors:\n  {undeclared}\n  .a: expected map, got &{{1}}")
-        ));
+        assert!(covers(&all, &format!("errors:\n  {undeclared}\n  .a: expected map, got &{{1}}")));
         assert!(!covers(undeclared, &all));
         assert!(!covers("errors:\n  .a: x\n  .b: y", ".a: x"));
     }
 
     #[test]
     fn what_was_made_up_is_matched_one_to_one() {
-        let answer = |body: Value| Answer {
-            code: 200,
-            headers: BTreeMap::new(),
-            body,
-        };
+        let answer = |body: Value| Answer { code: 200, headers: BTreeMap::new(), body };
         let mut matches = Matches::default();
-        let mut count =
-            |ours: Value, real: Value| matches.compare(&answer(ours), &answer(real)).len();
+        let mut count = |ours: Value, real: Value| matches.compare(&answer(ours), &answer(real)).len();
         let uid = |name: &str| format!("\u{2}uid {name}\u{3}");
         assert_eq!(count(json!([uid("a"), 1]), json!([uid("x"), 1])), 0);
         assert_eq!(count(json!([uid("a")]), json!([uid("y")])), 1);
         assert_eq!(count(json!([uid("b")]), json!([uid("x")])), 1);
-        assert_eq!(
-            count(json!({"a": uid("b")}), json!({"a": uid("y"), "b": 2})),
-            1
-        );
+        assert_eq!(count(json!({"a": uid("b")}), json!({"a": uid("y"), "b": 2})), 1);
     }
 }

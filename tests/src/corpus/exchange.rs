@@ -54,30 +54,18 @@ pub(super) struct Side {
 
 impl Side {
     pub(super) async fn new(kubeconfig: &Path, script: &Script) -> Self {
-        let client = client_of(kubeconfig)
-            .await
-            .unwrap_or_else(|error| panic!("{error}"));
-        let bare = bare_client_of(kubeconfig)
-            .await
-            .unwrap_or_else(|error| panic!("{error}"));
+        let client = client_of(kubeconfig).await.unwrap_or_else(|error| panic!("{error}"));
+        let bare = bare_client_of(kubeconfig).await.unwrap_or_else(|error| panic!("{error}"));
         let (group, ns) = (script.group(), format!("corpus-{}", script.name));
         let mut variables = Variables::default();
         variables.set("things", format!("/apis/{group}/v1/namespaces/{ns}/things"));
-        variables.set(
-            "crds",
-            "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
-        );
+        variables.set("crds", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions");
         variables.set("core", format!("/api/v1/namespaces/{ns}"));
         variables.set("hook", Webhook::shared().url());
         variables.set("hookca", Webhook::shared().authority());
         variables.set("group", group);
         variables.set("ns", ns);
-        Self {
-            client,
-            bare,
-            variables,
-            watches: HashMap::new(),
-        }
+        Self { client, bare, variables, watches: HashMap::new() }
     }
 
     /// Runs a step and returns the answers to compare: one for a request, one per event for a read of a watch.
@@ -122,8 +110,7 @@ impl Side {
         let (parts, body) = response.into_parts();
         let values = |name: &str| -> Vec<String> {
             let all = parts.headers.get_all(name).iter();
-            all.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
-                .collect()
+            all.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned()).collect()
         };
         let mut answer = Answer {
             code: parts.status.as_u16(),
@@ -135,8 +122,7 @@ impl Side {
             body: Value::Null,
         };
         if let Some(name) = step.watch.as_ref().filter(|_| answer.code == 200) {
-            let stream =
-                futures_util::TryStreamExt::map_err(body.into_data_stream(), std::io::Error::other);
+            let stream = futures_util::TryStreamExt::map_err(body.into_data_stream(), std::io::Error::other);
             let lines = futures_util::TryStreamExt::into_async_read(Box::pin(stream));
             self.watches.insert(name.clone(), Box::new(lines));
             return answer;
@@ -161,10 +147,7 @@ impl Side {
             (None, Some(text)) => self.variables.fill(text).into_bytes(),
             (None, None) => Vec::new(),
         };
-        let given = step
-            .headers
-            .keys()
-            .any(|name| name.eq_ignore_ascii_case("content-type"));
+        let given = step.headers.keys().any(|name| name.eq_ignore_ascii_case("content-type"));
         if !given && (body.is_some() || step.text.is_some()) {
             let media = match method {
                 "PATCH" if is_list => "application/json-patch+json",
@@ -176,9 +159,7 @@ impl Side {
         for (name, value) in step.headers.iter().filter(|(_, value)| !value.is_empty()) {
             request = request.header(name, self.variables.fill(value));
         }
-        request
-            .body(Body::from(bytes))
-            .unwrap_or_else(|error| panic!("{line}: {error}"))
+        request.body(Body::from(bytes)).unwrap_or_else(|error| panic!("{line}: {error}"))
     }
 
     async fn take(&mut self, wanted: &BTreeMap<String, usize>) -> Vec<Answer> {
@@ -197,9 +178,7 @@ impl Side {
         for (name, last) in wanted {
             loop {
                 let body = self.event(name).await;
-                let seen = body
-                    .pointer("/object/metadata/name")
-                    .and_then(Value::as_str);
+                let seen = body.pointer("/object/metadata/name").and_then(Value::as_str);
                 let ended = body.is_string() || seen == Some(last);
                 answers.push(named(failed(body), None));
                 if ended {
@@ -243,11 +222,7 @@ fn is_in_passing(event: &Value) -> bool {
 }
 
 fn failed(body: impl Into<Value>) -> Answer {
-    Answer {
-        code: 0,
-        headers: BTreeMap::new(),
-        body: body.into(),
-    }
+    Answer { code: 0, headers: BTreeMap::new(), body: body.into() }
 }
 
 /// Returns whether a real server refuses the request while it initializes the storage of a new definition.
@@ -268,16 +243,11 @@ fn named(answer: Answer, generated: Option<&str>) -> Answer {
         let marked = |value: &String| marked_text(value, generated);
         (name, values.iter().map(marked).collect())
     });
-    Answer {
-        code: answer.code,
-        headers: headers.collect(),
-        body,
-    }
+    Answer { code: answer.code, headers: headers.collect(), body }
 }
 
 fn decoded(bytes: &[u8]) -> Value {
-    serde_json::from_slice(bytes)
-        .unwrap_or_else(|_| String::from_utf8_lossy(bytes).into_owned().into())
+    serde_json::from_slice(bytes).unwrap_or_else(|_| String::from_utf8_lossy(bytes).into_owned().into())
 }
 
 fn reached(answer: &Answer, wanted: &BTreeMap<String, Value>) -> bool {
@@ -298,10 +268,8 @@ mod tests {
     #[test]
     fn only_the_bookmark_that_ends_the_start_counts() {
         let version = json!({"resourceVersion": "7"});
-        let end =
-            json!({"resourceVersion": "7", "annotations": {"k8s.io/initial-events-end": "true"}});
-        let event =
-            |sort: &str, metadata: &Value| json!({"type": sort, "object": {"metadata": metadata}});
+        let end = json!({"resourceVersion": "7", "annotations": {"k8s.io/initial-events-end": "true"}});
+        let event = |sort: &str, metadata: &Value| json!({"type": sort, "object": {"metadata": metadata}});
         assert!(is_in_passing(&event("BOOKMARK", &version)));
         assert!(!is_in_passing(&event("BOOKMARK", &end)));
         assert!(!is_in_passing(&event("ADDED", &version)));

@@ -103,11 +103,7 @@ fn of_builtin_kinds(seed: u64, chance: &mut Chance) -> Script {
 fn watched() -> [Step; 2] {
     let at = ("since".to_owned(), "/metadata/resourceVersion".to_owned());
     [
-        Step {
-            request: "GET ${things}".to_owned(),
-            capture: BTreeMap::from([at]),
-            ..Step::default()
-        },
+        Step { request: "GET ${things}".to_owned(), capture: BTreeMap::from([at]), ..Step::default() },
         Step {
             request: "GET ${things}?watch=1&resourceVersion=${since}".to_owned(),
             watch: Some("all".to_owned()),
@@ -120,15 +116,8 @@ fn watched() -> [Step; 2] {
 fn read_up(last: &str) -> [Step; 2] {
     let body = json!({"apiVersion": "${group}/v1", "kind": "Thing", "metadata": {"name": last}});
     [
-        Step {
-            request: "POST ${things}".to_owned(),
-            body: Some(body),
-            ..Step::default()
-        },
-        Step {
-            read_up: BTreeMap::from([("all".to_owned(), last.to_owned())]),
-            ..Step::default()
-        },
+        Step { request: "POST ${things}".to_owned(), body: Some(body), ..Step::default() },
+        Step { read_up: BTreeMap::from([("all".to_owned(), last.to_owned())]), ..Step::default() },
     ]
 }
 
@@ -141,8 +130,7 @@ fn redefined(root: &Value, version: &Value) -> [Step; 2] {
         changed[name] = value.clone();
     }
     let marker = schema::marker(root);
-    let canary =
-        json!({"apiVersion": "${group}/v1", "kind": "Thing", "metadata": {"name": "canary"}});
+    let canary = json!({"apiVersion": "${group}/v1", "kind": "Thing", "metadata": {"name": "canary"}});
     [
         Step {
             request: "PATCH ${crds}/things.${group}".to_owned(),

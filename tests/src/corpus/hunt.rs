@@ -52,11 +52,7 @@ pub async fn hunt(
     let (mut pairs, mut catches) = (Vec::new(), Vec::new());
     while let Some((seed, of_seed, script)) = found.next().await {
         if let Some(pair) = differing(&of_seed) {
-            catches.push(Catch {
-                seed,
-                pair: pair.clone(),
-                script,
-            });
+            catches.push(Catch { seed, pair: pair.clone(), script });
         }
         pairs.extend(of_seed);
     }
@@ -90,11 +86,7 @@ async fn shrink(catch: &mut Catch, ours: &Path, real: &Path, ledger: &Ledger) {
     let mut attempts = 0;
     let mut at = 0;
     loop {
-        let candidates = if attempts == 0 {
-            vec![best.clone()]
-        } else {
-            smaller(&best)
-        };
+        let candidates = if attempts == 0 { vec![best.clone()] } else { smaller(&best) };
         let Some(candidate) = candidates.get(at) else {
             break;
         };

@@ -49,19 +49,14 @@ impl Ledger {
     /// Panics if the file is missing or malformed, because it is part of the tests.
     #[must_use]
     pub fn read(folder: &Path) -> Self {
-        let text =
-            std::fs::read_to_string(folder.join("ledger.yaml")).expect("the ledger is readable");
-        let excuses =
-            serde_saphyr::from_str(&text).unwrap_or_else(|error| panic!("ledger.yaml: {error}"));
+        let text = std::fs::read_to_string(folder.join("ledger.yaml")).expect("the ledger is readable");
+        let excuses = serde_saphyr::from_str(&text).unwrap_or_else(|error| panic!("ledger.yaml: {error}"));
         Self { excuses }
     }
 
     /// Returns whether an entry covers a difference.
     pub(super) fn excuses(&self, script: &str, request: &str, difference: &Difference) -> bool {
-        let found = self
-            .excuses
-            .iter()
-            .find(|excuse| excuse.covers(script, request, difference));
+        let found = self.excuses.iter().find(|excuse| excuse.covers(script, request, difference));
         if let Some(excuse) = found {
             excuse.used.fetch_add(1, Ordering::Relaxed);
         }
@@ -72,12 +67,7 @@ impl Ledger {
     #[must_use]
     pub fn unused(&self) -> Vec<String> {
         // Random scripts do not show every difference in each run, so entries for them may stay unused.
-        let random = |excuse: &Excuse| {
-            excuse
-                .script
-                .as_ref()
-                .is_some_and(|name| name.starts_with("seed-"))
-        };
+        let random = |excuse: &Excuse| excuse.script.as_ref().is_some_and(|name| name.starts_with("seed-"));
         let unused = |excuse: &&Excuse| excuse.used.load(Ordering::Relaxed) == 0 && !random(excuse);
         let shown = |excuse: &Excuse| format!("{} at {}", excuse.fidelity, excuse.at);
         self.excuses.iter().filter(unused).map(shown).collect()
@@ -87,8 +77,7 @@ impl Ledger {
     #[must_use]
     pub fn unexplained(&self, fidelity: &str) -> Vec<String> {
         let rows = self.excuses.iter().map(|excuse| excuse.fidelity.clone());
-        rows.filter(|row| !fidelity.contains(&format!("| {row} |")))
-            .collect()
+        rows.filter(|row| !fidelity.contains(&format!("| {row} |"))).collect()
     }
 }
 
@@ -101,10 +90,7 @@ impl Excuse {
             wanted.as_ref().is_none_or(|wanted| text.contains(wanted))
         };
         self.script.as_ref().is_none_or(|name| fits(name, script))
-            && self
-                .request
-                .as_ref()
-                .is_none_or(|part| request.contains(part))
+            && self.request.as_ref().is_none_or(|part| request.contains(part))
             && fits(&self.at, &difference.pointer)
             && says(&self.ours, &difference.ours)
             && says(&self.real, &difference.real)
@@ -116,9 +102,7 @@ fn fits(pattern: &str, text: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == text,
         Some((start, rest)) => text.strip_prefix(start).is_some_and(|tail| {
-            (0..=tail.len())
-                .filter(|at| tail.is_char_boundary(*at))
-                .any(|at| fits(rest, &tail[at..]))
+            (0..=tail.len()).filter(|at| tail.is_char_boundary(*at)).any(|at| fits(rest, &tail[at..]))
         }),
     }
 }

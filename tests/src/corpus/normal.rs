@@ -77,14 +77,11 @@ impl Marker<'_> {
                 ("clusterIPs", Value::Array(items)) => items
                     .iter()
                     .map(|item| {
-                        item.as_str()
-                            .map_or_else(|| item.clone(), |text| cluster_address(text).into())
+                        item.as_str().map_or_else(|| item.clone(), |text| cluster_address(text).into())
                     })
                     .collect(),
                 ("nodePort" | "healthCheckNodePort", Value::Number(port)) => node_port(port),
-                ("cells", Value::Array(cells)) => {
-                    cells.iter().map(|cell| self.cell(cell)).collect()
-                }
+                ("cells", Value::Array(cells)) => cells.iter().map(|cell| self.cell(cell)).collect(),
                 // A real server evaluates its role bindings in random order.
                 ("resourceRules" | "nonResourceRules", Value::Array(rules)) => {
                     let mut rules = rules.clone();
@@ -93,8 +90,7 @@ impl Marker<'_> {
                 }
                 // Servers order these by time in whole seconds, and two servers may cross a second at different writes.
                 ("managedFields", Value::Array(entries)) => {
-                    let mut entries: Vec<_> =
-                        entries.iter().map(|entry| self.value(entry)).collect();
+                    let mut entries: Vec<_> = entries.iter().map(|entry| self.value(entry)).collect();
                     entries.sort_by_key(|entry| {
                         let part = |key: &str| entry[key].to_string();
                         ["manager", "operation", "subresource", "apiVersion"].map(part)
@@ -110,17 +106,10 @@ impl Marker<'_> {
 
     fn meta(&self, meta: &Map<String, Value>) -> Map<String, Value> {
         let generated = meta.get("generateName").and_then(Value::as_str);
-        let mut normal = Marker {
-            generated: generated.or(self.generated),
-        }
-        .map(meta);
+        let mut normal = Marker { generated: generated.or(self.generated) }.map(meta);
         if let Some(version) = meta.get("resourceVersion").and_then(Value::as_str) {
             let is_bookmark = !meta.contains_key("uid");
-            let name = if is_bookmark {
-                "<version>".to_owned()
-            } else {
-                mark("version", version)
-            };
+            let name = if is_bookmark { "<version>".to_owned() } else { mark("version", version) };
             normal.insert("resourceVersion".to_owned(), name.into());
         }
         normal
@@ -149,9 +138,7 @@ impl Marker<'_> {
             return format!("{}{mark}{}", self.text(start), self.text(end));
         }
         while let Some(first) = rest.chars().next() {
-            let (length, shown) = self
-                .made_up(rest)
-                .unwrap_or_else(|| (first.len_utf8(), first.to_string()));
+            let (length, shown) = self.made_up(rest).unwrap_or_else(|| (first.len_utf8(), first.to_string()));
             normal.push_str(&shown);
             rest = &rest[length..];
         }
@@ -178,23 +165,15 @@ impl Marker<'_> {
         }
         let start = self.generated.filter(|start| !start.is_empty())?;
         let end = rest.strip_prefix(start)?.get(..5)?;
-        let is_random = end
-            .bytes()
-            .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
+        let is_random = end.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
         is_random.then(|| (start.len() + 5, mark("name", &rest[..start.len() + 5])))
     }
 }
 
 /// Splits a precondition error into the version and the text around it.
 fn precondition(text: &str) -> Option<(&str, &str, &str)> {
-    let words = [
-        "ResourceVersion in the precondition (",
-        "ResourceVersion in record (",
-    ];
-    let start = words
-        .iter()
-        .filter_map(|words| Some(text.find(words)? + words.len()))
-        .min()?;
+    let words = ["ResourceVersion in the precondition (", "ResourceVersion in record ("];
+    let start = words.iter().filter_map(|words| Some(text.find(words)? + words.len())).min()?;
     let end = start + text[start..].find(')')?;
     Some((&text[..start], &text[start..end], &text[end..]))
 }
@@ -211,9 +190,7 @@ fn printed_version(rest: &str) -> Option<(&str, &str)> {
 /// Sorts the causes of a refusal by text and removes duplicates. The real server walks maps in random order and reports some causes several
 /// times.
 fn ordered(mut map: Map<String, Value>) -> Map<String, Value> {
-    let Some(Value::Array(causes)) = map
-        .get_mut("details")
-        .and_then(|details| details.get_mut("causes"))
+    let Some(Value::Array(causes)) = map.get_mut("details").and_then(|details| details.get_mut("causes"))
     else {
         return map;
     };

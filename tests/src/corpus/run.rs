@@ -36,13 +36,8 @@ impl fmt::Display for Pair {
         writeln!(f, "{}: {} {}", self.script, self.request, self.body)?;
         // If the status codes differ, show only code and message, because the other differences follow from them.
         let telling = |difference: &&Difference| {
-            self.differences
-                .iter()
-                .all(|difference| difference.pointer != "/code")
-                || matches!(
-                    difference.pointer.as_str(),
-                    "/code" | "/body/message" | "/body"
-                )
+            self.differences.iter().all(|difference| difference.pointer != "/code")
+                || matches!(difference.pointer.as_str(), "/code" | "/body/message" | "/body")
         };
         for difference in self.differences.iter().filter(telling) {
             writeln!(f, "    {difference}")?;
@@ -60,17 +55,11 @@ pub fn compared_all(
     ledger: &Ledger,
 ) -> Vec<Pair> {
     let all = scripts.iter().zip(ours.iter().zip(real));
-    all.flat_map(|(script, (ours, real))| compared(script, ours, real, Some(ledger)))
-        .collect()
+    all.flat_map(|(script, (ours, real))| compared(script, ours, real, Some(ledger))).collect()
 }
 
 /// Compares the answers of two servers to one script.
-pub(super) fn compared(
-    script: &Script,
-    ours: &[Told],
-    real: &[Told],
-    ledger: Option<&Ledger>,
-) -> Vec<Pair> {
+pub(super) fn compared(script: &Script, ours: &[Told], real: &[Told], ledger: Option<&Ledger>) -> Vec<Pair> {
     let (mut pairs, mut matches) = (Vec::new(), Matches::default());
     let told = ours.iter().zip(real);
     for (at, (step, (ours, real))) in script.steps().iter().zip(told).enumerate() {
@@ -79,16 +68,12 @@ pub(super) fn compared(
             let excused = |difference: &&Difference| {
                 ledger.is_some_and(|ledger| ledger.excuses(&script.name, &ours.step, difference))
             };
-            let (known, differences): (Vec<&Difference>, Vec<&Difference>) =
-                all.iter().partition(excused);
+            let (known, differences): (Vec<&Difference>, Vec<&Difference>) = all.iter().partition(excused);
             pairs.push(Pair {
                 script: script.name.clone(),
                 step: at.checked_sub(script.prelude()),
                 request: ours.step.clone(),
-                body: step
-                    .whole_body()
-                    .map(|body| body.to_string())
-                    .unwrap_or_default(),
+                body: step.whole_body().map(|body| body.to_string()).unwrap_or_default(),
                 code: two.code,
                 excused: known.len(),
                 differences: differences.into_iter().cloned().collect(),
@@ -109,27 +94,18 @@ pub fn same(script: &Script, one: &[Told], two: &[Told]) -> bool {
 pub fn unlike(script: &Script, recorded: &[Told], now: &[Told]) -> Vec<Pair> {
     let back = compared(script, now, recorded, None);
     let pairs = compared(script, recorded, now, None).into_iter().zip(back);
-    let differ =
-        pairs.filter(|(one, two)| !one.differences.is_empty() && !two.differences.is_empty());
+    let differ = pairs.filter(|(one, two)| !one.differences.is_empty() && !two.differences.is_empty());
     differ.map(|(one, _)| one).collect()
 }
 
 /// Runs one script against two servers at once.
-pub(super) async fn run(
-    script: &Script,
-    ours: &Path,
-    real: &Path,
-    ledger: Option<&Ledger>,
-) -> Vec<Pair> {
+pub(super) async fn run(script: &Script, ours: &Path, real: &Path, ledger: Option<&Ledger>) -> Vec<Pair> {
     let (ours, real) = tokio::join!(told(script, ours), told(script, real));
     compared(script, &ours, &real, ledger)
 }
 
 /// Pairs the answers of two servers. If one side has fewer answers, its last answer is repeated.
-fn paired<'a>(
-    one: &'a [Answer],
-    two: &'a [Answer],
-) -> impl Iterator<Item = (&'a Answer, &'a Answer)> {
+fn paired<'a>(one: &'a [Answer], two: &'a [Answer]) -> impl Iterator<Item = (&'a Answer, &'a Answer)> {
     let at = |all: &'a [Answer], at: usize| all.get(at).or(all.last());
     (0..one.len().max(two.len())).filter_map(move |index| Some((at(one, index)?, at(two, index)?)))
 }

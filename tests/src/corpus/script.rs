@@ -141,9 +141,7 @@ impl Script {
     pub fn steps(&self) -> Vec<Step> {
         let mut steps = vec![Step {
             request: "POST /api/v1/namespaces".to_owned(),
-            body: Some(
-                json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "${ns}"}}),
-            ),
+            body: Some(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "${ns}"}})),
             ..Step::default()
         }];
         if !self.schema.is_null() {
@@ -161,10 +159,7 @@ impl Script {
     #[must_use]
     pub fn asked(&self) -> Digest {
         let add = |digest: Digest, step: Step| {
-            let asked = Step {
-                note: String::new(),
-                ..step
-            };
+            let asked = Step { note: String::new(), ..step };
             digest.and(serde_json::to_string(&asked).expect("steps are data"))
         };
         self.steps().into_iter().fold(Digest::new(), add)
@@ -185,7 +180,8 @@ impl Script {
         for (name, value) in self.version.as_object().into_iter().flatten() {
             version[name] = value.clone();
         }
-        let names = json!({"plural": "things", "singular": "thing", "kind": "Thing", "listKind": "ThingList"});
+        let names =
+            json!({"plural": "things", "singular": "thing", "kind": "Thing", "listKind": "ThingList"});
         let crd = json!({
             "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
             "metadata": {"name": "things.${group}"},
@@ -193,11 +189,7 @@ impl Script {
         });
         let crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
         [
-            Step {
-                request: format!("POST {crds}"),
-                body: Some(crd),
-                ..Step::default()
-            },
+            Step { request: format!("POST {crds}"), body: Some(crd), ..Step::default() },
             Step {
                 request: format!("GET {crds}/things.${{group}}"),
                 until: BTreeMap::from([("/status/conditions/1/status".to_owned(), "True".into())]),
@@ -217,11 +209,7 @@ impl Script {
 impl Step {
     /// Expands the step to one step per variant.
     fn written_out(&self) -> Vec<Self> {
-        let plain = Self {
-            each: Vec::new(),
-            queries: Vec::new(),
-            ..self.clone()
-        };
+        let plain = Self { each: Vec::new(), queries: Vec::new(), ..self.clone() };
         let mut rows: Vec<Self> = vec![plain];
         if !self.queries.is_empty() {
             rows = variants(&rows, &self.queries, |step, query| {

@@ -28,10 +28,7 @@ pub(super) fn smaller(script: &Script) -> Vec<Script> {
 /// Returns the script up to and including a step.
 pub(super) fn cut(script: &Script, last: usize) -> Script {
     let end = (last + 1).min(script.steps.len());
-    Script {
-        steps: script.steps[..end].to_vec(),
-        ..script.clone()
-    }
+    Script { steps: script.steps[..end].to_vec(), ..script.clone() }
 }
 
 /// Returns scripts with fewer parts in the schema or in the last body.
@@ -69,13 +66,7 @@ fn collect(value: &Value, at: &str, found: &mut Vec<String>) {
         for (name, part) in map {
             let at = format!("{at}/{}", name.replace('~', "~0").replace('/', "~1"));
             collect(part, &at, found);
-            let kept = [
-                "/apiVersion",
-                "/kind",
-                "/metadata",
-                "/metadata/name",
-                "/type",
-            ];
+            let kept = ["/apiVersion", "/kind", "/metadata", "/metadata/name", "/type"];
             if !kept.contains(&at.as_str()) {
                 found.push(at);
             }

@@ -35,15 +35,8 @@ impl Tally {
 
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            equal,
-            excused,
-            different,
-        } = self;
+        let Self { equal, excused, different } = self;
         let all = equal + excused + different;
-        write!(
-            f,
-            "corpus: {all} pairs, {equal} equal / {excused} in the ledger / {different} different"
-        )
+        write!(f, "corpus: {all} pairs, {equal} equal / {excused} in the ledger / {different} different")
     }
 }

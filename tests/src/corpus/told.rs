@@ -69,10 +69,7 @@ pub async fn told_and_forgotten(scripts: &[Script], kubeconfig: &Path) -> Vec<Ve
 
 /// Deletes the custom kind of a script.
 pub(super) async fn forget(script: &Script, kubeconfig: &Path) {
-    let gone = Step {
-        request: "DELETE ${crds}/things.${group}".to_owned(),
-        ..Step::default()
-    };
+    let gone = Step { request: "DELETE ${crds}/things.${group}".to_owned(), ..Step::default() };
     Side::new(kubeconfig, script).await.play(&gone).await;
 }
 
@@ -100,10 +97,7 @@ impl Naming {
         let address = hook.url().trim_start_matches("https://").to_owned();
         Self {
             numbers: HashMap::new(),
-            ours: [
-                (address, "<hook>"),
-                (hook.authority().to_owned(), "<authority of the hook>"),
-            ],
+            ours: [(address, "<hook>"), (hook.authority().to_owned(), "<authority of the hook>")],
         }
     }
 
@@ -112,11 +106,7 @@ impl Naming {
             let values = values.iter().map(|value| self.text(value)).collect();
             (name, values)
         });
-        Answer {
-            code: answer.code,
-            headers: headers.collect(),
-            body: self.value(answer.body),
-        }
+        Answer { code: answer.code, headers: headers.collect(), body: self.value(answer.body) }
     }
 
     fn value(&mut self, value: Value) -> Value {
@@ -124,10 +114,7 @@ impl Naming {
             Value::String(text) => self.text(&text).into(),
             Value::Array(items) => items.into_iter().map(|item| self.value(item)).collect(),
             Value::Object(map) => {
-                let named = map
-                    .into_iter()
-                    .map(|(key, value)| (key, self.value(value)))
-                    .collect();
+                let named = map.into_iter().map(|(key, value)| (key, self.value(value))).collect();
                 Value::Object(named)
             }
             other => other,
@@ -169,14 +156,8 @@ mod tests {
         let url = Webhook::shared().url();
         let mut named = |body: Value| naming.value(body);
         let uid = |name: &str| format!("a \u{2}uid {name}\u{3} b");
-        assert_eq!(
-            named(json!([uid("x"), {"k": uid("y")}])),
-            json!([uid("1"), {"k": uid("2")}])
-        );
+        assert_eq!(named(json!([uid("x"), {"k": uid("y")}])), json!([uid("1"), {"k": uid("2")}]));
         assert_eq!(named(json!([uid("y"), 3])), json!([uid("2"), 3]));
-        assert_eq!(
-            named(json!(format!("call {url}/deny"))),
-            json!("call https://<hook>/deny")
-        );
+        assert_eq!(named(json!(format!("call {url}/deny"))), json!("call https://<hook>/deny"));
     }
 }

@@ -37,10 +37,9 @@ impl Variables {
         match value {
             Value::String(text) => self.fill(text).into(),
             Value::Array(items) => items.iter().map(|item| self.fill_value(item)).collect(),
-            Value::Object(map) => map
-                .iter()
-                .map(|(key, value)| (self.fill(key), self.fill_value(value)))
-                .collect(),
+            Value::Object(map) => {
+                map.iter().map(|(key, value)| (self.fill(key), self.fill_value(value))).collect()
+            }
             other => other.clone(),
         }
     }

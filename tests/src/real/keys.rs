@@ -26,16 +26,14 @@ impl Keys {
     pub(super) fn generate() -> Result<Self, KeyError> {
         let mut root = CertificateParams::new(Vec::new())?;
         root.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        root.distinguished_name
-            .push(DnType::CommonName, "kopf-rs tests");
+        root.distinguished_name.push(DnType::CommonName, "kopf-rs tests");
         let root_key = KeyPair::generate()?;
         let authority = root.self_signed(&root_key)?.pem();
         let issuer = Issuer::new(root, root_key);
 
         let names = ["127.0.0.1", "localhost", "kubernetes.default.svc"].map(str::to_owned);
         let mut leaf = CertificateParams::new(names.to_vec())?;
-        leaf.distinguished_name
-            .push(DnType::CommonName, "kube-apiserver");
+        leaf.distinguished_name.push(DnType::CommonName, "kube-apiserver");
         let leaf_key = KeyPair::generate()?;
         let certificate = leaf.signed_by(&leaf_key, &issuer)?.pem();
 

@@ -35,9 +35,7 @@ impl Asked {
     fn of_audit(entry: &Value) -> Self {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let uri = text(&entry["requestURI"]);
-        let code = entry["responseStatus"]["code"]
-            .as_u64()
-            .and_then(|code| u16::try_from(code).ok());
+        let code = entry["responseStatus"]["code"].as_u64().and_then(|code| u16::try_from(code).ok());
         Self {
             verb: text(&entry["verb"]),
             path: uri.split('?').next().unwrap_or_default().to_owned(),
@@ -78,11 +76,7 @@ impl TestCluster {
     pub fn asked_about(&self, word: &str) -> Vec<Asked> {
         let mut asked: Vec<Asked> = match (self.journal(), self.real()) {
             (Some(journal), _) => journal.entries().iter().map(Asked::of_journal).collect(),
-            (None, Some(real)) => real
-                .audit_since(0, word)
-                .iter()
-                .map(Asked::of_audit)
-                .collect(),
+            (None, Some(real)) => real.audit_since(0, word).iter().map(Asked::of_audit).collect(),
             (None, None) => Vec::new(),
         };
         asked.retain(|it| it.user_agent != Self::USER_AGENT && it.path.contains(word));
@@ -95,10 +89,7 @@ impl TestCluster {
         let path = self.path(resource, name).await;
         let mut asked = self.asked_about(&path);
         let within = |asked: &Asked| {
-            asked
-                .path
-                .strip_prefix(&path)
-                .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+            asked.path.strip_prefix(&path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         };
         asked.retain(|asked| asked.writes() && within(asked));
         asked

@@ -21,14 +21,8 @@ use crate::served::Served;
 #[derive(Debug)]
 pub(super) enum Backend {
     Memory(ApiServer),
-    Tcp {
-        server: ApiServer,
-        over_tls: Served,
-    },
-    Real {
-        server: &'static RealServer,
-        kubeconfig: PathBuf,
-    },
+    Tcp { server: ApiServer, over_tls: Served },
+    Real { server: &'static RealServer, kubeconfig: PathBuf },
 }
 
 impl Backend {
@@ -41,14 +35,10 @@ impl Backend {
                 Self::Tcp { server, over_tls }
             }
             Server::Real => {
-                let shared = tokio::task::spawn_blocking(RealServer::shared)
-                    .await
-                    .expect("the start does not panic");
+                let shared =
+                    tokio::task::spawn_blocking(RealServer::shared).await.expect("the start does not panic");
                 let server = shared.unwrap_or_else(|error| panic!("{error}"));
-                Self::Real {
-                    server,
-                    kubeconfig: server.kubeconfig(),
-                }
+                Self::Real { server, kubeconfig: server.kubeconfig() }
             }
         }
     }
@@ -70,9 +60,7 @@ impl Backend {
 
     pub(super) async fn client_of(&self, user: &str) -> kube::Client {
         match self {
-            Self::Memory(server) => {
-                kube::Client::new(server.service().as_user(User::new(user)), "default")
-            }
+            Self::Memory(server) => kube::Client::new(server.service().as_user(User::new(user)), "default"),
             Self::Tcp { over_tls, .. } => {
                 let mut config = config_of(over_tls.kubeconfig()).await;
                 config.auth_info.token = Some(format!("{user}-token").into());
@@ -90,37 +78,25 @@ impl Backend {
     }
 
     pub(super) fn real(&self) -> Option<&'static RealServer> {
-        if let Self::Real { server, .. } = self {
-            Some(server)
-        } else {
-            None
-        }
+        if let Self::Real { server, .. } = self { Some(server) } else { None }
     }
 
     /// Returns the operator's client and the cluster's own client.
     async fn clients(&self) -> (kube::Client, kube::Client) {
         let agent = HeaderValue::from_static(TestCluster::USER_AGENT);
         if let Self::Memory(server) = self {
-            let own = server.service().map_request(
-                move |mut request: http::Request<kube::client::Body>| {
-                    request.headers_mut().insert(USER_AGENT, agent.clone());
-                    request
-                },
-            );
-            return (
-                kube::Client::new(server.service(), "default"),
-                kube::Client::new(own, "default"),
-            );
+            let own = server.service().map_request(move |mut request: http::Request<kube::client::Body>| {
+                request.headers_mut().insert(USER_AGENT, agent.clone());
+                request
+            });
+            return (kube::Client::new(server.service(), "default"), kube::Client::new(own, "default"));
         }
-        let kubeconfig = self
-            .kubeconfig()
-            .expect("a server with an address has a kubeconfig");
+        let kubeconfig = self.kubeconfig().expect("a server with an address has a kubeconfig");
         let config = config_of(kubeconfig).await;
         let mut own = config.clone();
         own.headers.push((USER_AGENT, agent));
-        let client = |config| {
-            kube::Client::try_from(config).expect("a client can be built from a valid config")
-        };
+        let client =
+            |config| kube::Client::try_from(config).expect("a client can be built from a valid config");
         (client(config), client(own))
     }
 }
@@ -139,19 +115,12 @@ impl TestCluster {
         let namespace = fresh_name();
         let backend = Backend::start(server).await;
         let (client, own) = backend.clients().await;
-        let cluster = Self {
-            server,
-            backend,
-            client,
-            own,
-            namespace,
-            lines,
-            known: Mutex::default(),
-        };
-        cluster.create(
-            &json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": cluster.namespace}}),
-        )
-        .await;
+        let cluster = Self { server, backend, client, own, namespace, lines, known: Mutex::default() };
+        cluster
+            .create(
+                &json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": cluster.namespace}}),
+            )
+            .await;
         cluster
     }
 }
@@ -159,9 +128,5 @@ impl TestCluster {
 /// Returns a name that is unique in this process and between the processes of this machine.
 fn fresh_name() -> String {
     static NEXT: AtomicU32 = AtomicU32::new(1);
-    format!(
-        "test-{}-{}",
-        std::process::id(),
-        NEXT.fetch_add(1, Ordering::Relaxed)
-    )
+    format!("test-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
 }

@@ -58,13 +58,9 @@ impl TestCluster {
         if condition(last.as_ref()) {
             return true;
         }
-        let version = page["metadata"]["resourceVersion"]
-            .as_str()
-            .expect("a page has a resourceVersion");
+        let version = page["metadata"]["resourceVersion"].as_str().expect("a page has a resourceVersion");
         let uri = format!("{path}?{only}&watch=true&resourceVersion={version}");
-        let request = http::Request::get(&uri)
-            .body(Vec::new())
-            .expect("a watch is a valid request");
+        let request = http::Request::get(&uri).body(Vec::new()).expect("a watch is a valid request");
         let stream = match self.own.request_stream(request).await {
             // As for lists: the next list waits until the server has initialized the storage of the new definition.
             Err(kube::Error::Api(status)) if status.code == 429 => return false,
@@ -97,15 +93,10 @@ impl TestCluster {
             let conditions = crd.and_then(|crd| crd["status"]["conditions"].as_array());
             conditions.is_some_and(|all| all.iter().any(established))
         };
-        let crd = self
-            .until("the CRD is established", definitions, name, is_established)
-            .await;
+        let crd = self.until("the CRD is established", definitions, name, is_established).await;
         for resource in served_by(&crd) {
             self.until_listed(&resource).await;
-            self.known
-                .lock()
-                .unwrap_or_else(std::sync::PoisonError::into_inner)
-                .push(resource);
+            self.known.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(resource);
         }
         crd
     }
@@ -123,11 +114,7 @@ impl TestCluster {
             }
         };
         let waited = tokio::time::timeout(self.server.patience(), served).await;
-        assert!(
-            waited.is_ok(),
-            "GET {path}: still 404 after {:?}",
-            self.server.patience()
-        );
+        assert!(waited.is_ok(), "GET {path}: still 404 after {:?}", self.server.patience());
     }
 }
 
@@ -145,19 +132,12 @@ fn first_item(page: &mut Value) -> Option<Value> {
 fn served_by(crd: &Value) -> Vec<Resource> {
     let spec = &crd["spec"];
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let versions = spec["versions"]
-        .as_array()
-        .map(Vec::as_slice)
-        .unwrap_or_default();
+    let versions = spec["versions"].as_array().map(Vec::as_slice).unwrap_or_default();
     versions
         .iter()
         .filter(|version| version["served"] == true)
         .map(|version| Resource {
-            root: root_of(&format!(
-                "{}/{}",
-                text(&spec["group"]),
-                text(&version["name"])
-            )),
+            root: root_of(&format!("{}/{}", text(&spec["group"]), text(&version["name"]))),
             plural: text(&spec["names"]["plural"]),
             kind: text(&spec["names"]["kind"]),
             namespaced: spec["scope"] == "Namespaced",

@@ -19,10 +19,8 @@ pub(super) fn answer(review: &Value) -> Option<(u16, String)> {
         "garbage" => return Some((200, "{".to_owned())),
         _ => {}
     }
-    let mut converted: Vec<Value> = objects
-        .iter()
-        .map(|object| spoilt(case, object, converted(object, wanted)))
-        .collect();
+    let mut converted: Vec<Value> =
+        objects.iter().map(|object| spoilt(case, object, converted(object, wanted))).collect();
     match case {
         "none" => converted.clear(),
         "two" => converted.push(converted[0].clone()),

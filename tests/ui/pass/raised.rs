@@ -64,10 +64,7 @@ fn limit(size: u64) -> HandlerResult {
 #[test]
 fn annotated_functions_fail_as_they_say() {
     let told = |result: HandlerResult<Value>| result.unwrap_err();
-    assert!(matches!(
-        told(ready(written_out(&json!({"size": 5}), 0))),
-        HandlerError::Temporary(_)
-    ));
+    assert!(matches!(told(ready(written_out(&json!({"size": 5}), 0))), HandlerError::Temporary(_)));
     for (size, is_permanent) in [(0, false), (1, false), (2, true), (6, true)] {
         let error = told(ready(written_out(&json!({"size": size}), 1)));
         assert_eq!(matches!(error, HandlerError::Permanent(_)), is_permanent);
@@ -83,10 +80,7 @@ fn short_forms_say_what_is_to_become_of_it() {
     assert_eq!(waiting.to_string(), "x is not ready, attempt 2");
     assert!(matches!(waiting, HandlerError::Temporary(_)));
     let refused = said(json!({"ready": true, "size": 101}));
-    assert_eq!(
-        refused.to_string(),
-        "spec.size is 101: expected at most 100"
-    );
+    assert_eq!(refused.to_string(), "spec.size is 101: expected at most 100");
     assert!(matches!(refused, HandlerError::Permanent(_)));
     assert!(limit(0).is_err() && limit(1).is_err() && limit(2).is_ok());
 }

@@ -17,10 +17,7 @@ fn say(word: &str, name: &str) {
 }
 
 #[timer("bench.kopf.rs", "v1", "benchobjs", interval = |_| *INTERVAL, labels = {"bench": "timer"})]
-#[expect(
-    clippy::unused_async,
-    reason = "as Kopf's: plain functions are called on threads"
-)]
+#[expect(clippy::unused_async, reason = "as Kopf's: plain functions are called on threads")]
 async fn ticked(name: &str) {
     say("tick", name);
 }
@@ -37,10 +34,7 @@ async fn lived(name: &str, stopped: &Stopped) {
 }
 
 #[on_create("bench.kopf.rs", "v1", "benchobjs", labels = {"bench": "probe"})]
-#[expect(
-    clippy::unused_async,
-    reason = "as Kopf's: plain functions are called on threads"
-)]
+#[expect(clippy::unused_async, reason = "as Kopf's: plain functions are called on threads")]
 async fn created(name: &str) {
     say("created", name);
 }

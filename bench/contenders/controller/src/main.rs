@@ -18,13 +18,7 @@ use tracing::{info, warn};
 const HANDLED: &str = "bench.kopf.rs/handled";
 
 #[derive(CustomResource, Clone, Debug, Deserialize, Serialize, JsonSchema)]
-#[kube(
-    group = "bench.kopf.rs",
-    version = "v1",
-    kind = "BenchObj",
-    plural = "benchobjs",
-    namespaced
-)]
+#[kube(group = "bench.kopf.rs", version = "v1", kind = "BenchObj", plural = "benchobjs", namespaced)]
 struct BenchSpec {
     n: i64,
     text: String,
@@ -55,8 +49,7 @@ async fn reconcile(object: Arc<BenchObj>, context: Arc<Context>) -> Result<Actio
     let (name, namespace) = (object.name_any(), object.namespace().unwrap_or_default());
     let api: Api<BenchObj> = Api::namespaced(context.client.clone(), &namespace);
     let patch = json!({"metadata": {"annotations": {HANDLED: essence}}});
-    api.patch(&name, &PatchParams::default(), &Patch::Merge(&patch))
-        .await?;
+    api.patch(&name, &PatchParams::default(), &Patch::Merge(&patch)).await?;
     info!("{namespace}/{name} handled");
     Ok(Action::await_change())
 }
@@ -69,12 +62,8 @@ fn error_policy(object: Arc<BenchObj>, error: &Failure, _: Arc<Context>) -> Acti
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    tracing_subscriber::fmt()
-        .with_writer(std::io::stderr)
-        .init();
-    let namespace = std::env::args()
-        .nth(1)
-        .ok_or("usage: bench-controller NAMESPACE")?;
+    tracing_subscriber::fmt().with_writer(std::io::stderr).init();
+    let namespace = std::env::args().nth(1).ok_or("usage: bench-controller NAMESPACE")?;
     let client = Client::try_default().await?;
     let objects: Api<BenchObj> = Api::namespaced(client.clone(), &namespace);
     Controller::new(objects, watcher::Config::default())

@@ -25,14 +25,8 @@ async fn updated(spec: BenchSpec, retry: u32) -> HandlerResult {
     }
     match sort {
         0 | 2 => Err(format!("the volume of number {} cannot be attached", spec.n).into()),
-        1 | 3 => Err(
-            TemporaryError::new(format!("number {} waits for its volume", spec.n))
-                .delay(1)
-                .into(),
-        ),
-        _ => {
-            Err(PermanentError::new(format!("number {} is no number for a volume", spec.n)).into())
-        }
+        1 | 3 => Err(TemporaryError::new(format!("number {} waits for its volume", spec.n)).delay(1).into()),
+        _ => Err(PermanentError::new(format!("number {} is no number for a volume", spec.n)).into()),
     }
 }
 

@@ -45,19 +45,14 @@ struct Metadata<'a> {
     name: Cow<'a, str>,
     #[serde(rename = "resourceVersion", borrow, default)]
     version: Cow<'a, str>,
-    #[expect(
-        clippy::zero_sized_map_values,
-        reason = "serde skips a value only where its type says so"
-    )]
+    #[expect(clippy::zero_sized_map_values, reason = "serde skips a value only where its type says so")]
     #[serde(borrow, default)]
     annotations: HashMap<Cow<'a, str>, IgnoredAny>,
 }
 
 #[tokio::main]
 async fn main() -> Result<(), Error> {
-    let namespace = std::env::args()
-        .nth(1)
-        .ok_or("usage: bench-floor NAMESPACE")?;
+    let namespace = std::env::args().nth(1).ok_or("usage: bench-floor NAMESPACE")?;
     let client = Client::try_default().await?;
     let mut from = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan".to_owned();
     let slots = Arc::new(Semaphore::new(CONCURRENCY));
@@ -95,11 +90,7 @@ type Unhandled = (String, String);
 /// Returns the resource version of a line, and the name and spec of an object that lacks the mark.
 fn read(line: &[u8]) -> Result<(String, Option<Unhandled>), Error> {
     let Line { kind, object } = serde_json::from_slice(line)?;
-    let Metadata {
-        name,
-        version,
-        annotations,
-    } = object.metadata;
+    let Metadata { name, version, annotations } = object.metadata;
     let unhandled = match (&*kind, object.spec) {
         ("ERROR", _) => return Err(String::from_utf8_lossy(line).into()),
         ("ADDED" | "MODIFIED", Some(spec)) if !annotations.contains_key(HANDLED) => {
@@ -113,9 +104,8 @@ fn read(line: &[u8]) -> Result<(String, Option<Unhandled>), Error> {
 async fn mark(client: Client, url: String, spec: String) -> Result<(), Error> {
     let essence = format!("{{\"spec\":{spec}}}");
     let patch = serde_json::to_vec(&json!({"metadata": {"annotations": {HANDLED: essence}}}))?;
-    let request = http::Request::patch(url)
-        .header("content-type", "application/merge-patch+json")
-        .body(patch)?;
+    let request =
+        http::Request::patch(url).header("content-type", "application/merge-patch+json").body(patch)?;
     let mut answer = Box::pin(client.request_stream(request).await?);
     // Read to the end, because otherwise the connection cannot be reused.
     let mut buffer = [0; 8192];

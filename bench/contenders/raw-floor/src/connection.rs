@@ -62,22 +62,13 @@ impl Server {
         let stream = self.tls.connect(name, stream).await?;
         let (sender, driver) = handshake(TokioIo::new(stream)).await?;
         tokio::spawn(driver);
-        Ok(Connection {
-            sender,
-            authority: self.authority.clone(),
-            token: self.token.clone(),
-        })
+        Ok(Connection { sender, authority: self.authority.clone(), token: self.token.clone() })
     }
 }
 
 impl Connection {
     /// Sends a request; the caller must read the response body to its end before the next request.
-    pub async fn send(
-        &mut self,
-        method: &str,
-        url: &str,
-        body: Vec<u8>,
-    ) -> Result<Incoming, Error> {
+    pub async fn send(&mut self, method: &str, url: &str, body: Vec<u8>) -> Result<Incoming, Error> {
         let request = Request::builder()
             .method(method)
             .uri(url)

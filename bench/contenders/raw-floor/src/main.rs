@@ -49,10 +49,7 @@ struct Metadata<'a> {
     name: Cow<'a, str>,
     #[serde(rename = "resourceVersion", borrow, default)]
     version: Cow<'a, str>,
-    #[expect(
-        clippy::zero_sized_map_values,
-        reason = "serde skips a value only where its type says so"
-    )]
+    #[expect(clippy::zero_sized_map_values, reason = "serde skips a value only where its type says so")]
     #[serde(borrow, default)]
     annotations: HashMap<Cow<'a, str>, IgnoredAny>,
 }
@@ -66,9 +63,7 @@ struct Patches {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Error> {
-    let namespace = std::env::args()
-        .nth(1)
-        .ok_or("usage: bench-raw-floor NAMESPACE")?;
+    let namespace = std::env::args().nth(1).ok_or("usage: bench-raw-floor NAMESPACE")?;
     let patches = Arc::new(Patches {
         server: Server::of_environment()?,
         idle: Mutex::default(),
@@ -109,11 +104,7 @@ type Unhandled = (String, String);
 /// Returns the resource version of a line, and the name and spec of an object that lacks the mark.
 fn read(line: &[u8]) -> Result<(String, Option<Unhandled>), Error> {
     let Line { kind, object } = serde_json::from_slice(line)?;
-    let Metadata {
-        name,
-        version,
-        annotations,
-    } = object.metadata;
+    let Metadata { name, version, annotations } = object.metadata;
     let unhandled = match (&*kind, object.spec) {
         ("ERROR", _) => return Err(String::from_utf8_lossy(line).into()),
         ("ADDED" | "MODIFIED", Some(spec)) if !annotations.contains_key(HANDLED) => {

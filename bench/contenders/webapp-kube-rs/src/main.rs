@@ -59,21 +59,16 @@ async fn reconcile(app: Arc<WebApp>, context: Arc<Context>) -> Result<Action, Fa
     let params = PatchParams::apply(MANAGER).force();
     let deployment: Deployment = serde_json::from_value(deployment(&app))?;
     let deployments: Api<Deployment> = Api::namespaced(context.client.clone(), &namespace);
-    let applied = deployments
-        .patch(&name, &params, &Patch::Apply(&deployment))
-        .await?;
+    let applied = deployments.patch(&name, &params, &Patch::Apply(&deployment)).await?;
     let service: Service = serde_json::from_value(service(&app))?;
     let services: Api<Service> = Api::namespaced(context.client.clone(), &namespace);
-    services
-        .patch(&name, &params, &Patch::Apply(&service))
-        .await?;
+    services.patch(&name, &params, &Patch::Apply(&service)).await?;
     let available = applied.status.and_then(|it| it.available_replicas);
     let status = status(&app, available.unwrap_or_default());
     if app.status.as_ref() != Some(&status) {
         let apps: Api<WebApp> = Api::namespaced(context.client.clone(), &namespace);
         let patch = json!({"status": status});
-        apps.patch_status(&name, &PatchParams::default(), &Patch::Merge(&patch))
-            .await?;
+        apps.patch_status(&name, &PatchParams::default(), &Patch::Merge(&patch)).await?;
     }
     info!("{namespace}/{name} reconciled");
     Ok(Action::await_change())
@@ -158,12 +153,8 @@ fn error_policy(app: Arc<WebApp>, error: &Failure, _: Arc<Context>) -> Action {
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    tracing_subscriber::fmt()
-        .with_writer(std::io::stderr)
-        .init();
-    let namespace = std::env::args()
-        .nth(1)
-        .ok_or("usage: bench-webapp-kube-rs NAMESPACE")?;
+    tracing_subscriber::fmt().with_writer(std::io::stderr).init();
+    let namespace = std::env::args().nth(1).ok_or("usage: bench-webapp-kube-rs NAMESPACE")?;
     let client = Client::try_default().await?;
     let apps: Api<WebApp> = Api::namespaced(client.clone(), &namespace);
     let deployments: Api<Deployment> = Api::namespaced(client.clone(), &namespace);

@@ -64,12 +64,8 @@ fn error_policy(app: Arc<MyApp>, error: &Failure, _: Arc<Context>) -> Action {
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    tracing_subscriber::fmt()
-        .with_writer(std::io::stderr)
-        .init();
-    let namespace = std::env::args()
-        .nth(1)
-        .ok_or("usage: myapp-controller NAMESPACE")?;
+    tracing_subscriber::fmt().with_writer(std::io::stderr).init();
+    let namespace = std::env::args().nth(1).ok_or("usage: myapp-controller NAMESPACE")?;
     let client = Client::try_default().await?;
     let apps: Api<MyApp> = Api::namespaced(client.clone(), &namespace);
     Controller::new(apps, watcher::Config::default())

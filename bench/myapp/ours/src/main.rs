@@ -21,9 +21,7 @@ async fn create_myapp(
     logger: Logger,
     client: Client,
 ) -> HandlerResult {
-    let image = spec
-        .image
-        .ok_or_else(|| PermanentError::new("field spec.image must be provided"))?;
+    let image = spec.image.ok_or_else(|| PermanentError::new("field spec.image must be provided"))?;
     let pod: Pod = serde_json::from_value(json!({
         "metadata": {"name": format!("{name}-pod"), "labels": {"app": name}},
         "spec": {"containers": [{

@@ -21,21 +21,11 @@ fn rule(expression: &str) -> ValidationRule {
 
 fn declared(rule: ValidationRule, words: &[&str]) -> Arc<DeclaredRule> {
     let selector = Selector::positional(words).unwrap();
-    Arc::new(DeclaredRule {
-        declared_at: rule.declared_at(),
-        rule,
-        selector,
-    })
+    Arc::new(DeclaredRule { declared_at: rule.declared_at(), rule, selector })
 }
 
 fn source<'a>(rules: &'a [Arc<DeclaredRule>], resources: &'a [Resource]) -> PolicySource<'a> {
-    PolicySource {
-        rules,
-        resources,
-        domain: "op.kopf.rs",
-        namespaces: None,
-        namespace_expression: None,
-    }
+    PolicySource { rules, resources, domain: "op.kopf.rs", namespaces: None, namespace_expression: None }
 }
 
 #[test]
@@ -45,16 +35,8 @@ fn the_place_is_chosen_by_what_is_read() {
     let own = "self.spec.a == oldSelf.spec.a";
     for (rule, resource, expected) in [
         (rule(own), &app, Definition),
-        (
-            rule(own).message("a").message_expression("self.spec.a"),
-            &app,
-            Definition,
-        ),
-        (
-            rule(own).operations([Operation::Create, Operation::Update]),
-            &app,
-            Definition,
-        ),
+        (rule(own).message("a").message_expression("self.spec.a"), &app, Definition),
+        (rule(own).operations([Operation::Create, Operation::Update]), &app, Definition),
         (rule(own).operations([Operation::Update]), &app, Policy),
         (rule(own).operations([Operation::Delete]), &app, Policy),
         (rule(own).message_expression("request.name"), &app, Policy),
@@ -83,27 +65,16 @@ fn a_definition_gets_the_rules_of_its_kind() {
     }});
     let rules = [
         declared(rule(" self.spec.a > 0\n").message("new"), &["apps"]),
-        declared(
-            rule("self.spec.c > 0").field("spec.c"),
-            &["example.com", "v2", "apps"],
-        ),
+        declared(rule("self.spec.c > 0").field("spec.c"), &["example.com", "v2", "apps"]),
         declared(rule("request.dryRun"), &["apps"]),
         declared(rule("self.spec.d > 0"), &["others"]),
     ];
     assert_eq!(missing_in(&crd, &rules), ["keep"]);
     let made = with_rules(&crd, &rules);
-    let held = |version: usize| {
-        made["spec"]["versions"][version]["schema"]["openAPIV3Schema"][RULES].clone()
-    };
-    let both = [
-        json!({"rule": "self.spec.b > 0"}),
-        json!({"rule": "self.spec.a > 0", "message": "new"}),
-    ];
+    let held = |version: usize| made["spec"]["versions"][version]["schema"]["openAPIV3Schema"][RULES].clone();
+    let both = [json!({"rule": "self.spec.b > 0"}), json!({"rule": "self.spec.a > 0", "message": "new"})];
     assert_eq!(held(0), json!(both));
-    assert_eq!(
-        held(1),
-        json!([both[0], both[1], {"rule": "self.spec.c > 0", "fieldPath": ".spec.c"}])
-    );
+    assert_eq!(held(1), json!([both[0], both[1], {"rule": "self.spec.c > 0", "fieldPath": ".spec.c"}]));
     assert!(missing_in(&made, &rules).is_empty());
     assert_eq!(with_rules(&made, &rules), made);
 }
@@ -115,28 +86,16 @@ fn what_is_about_the_spec_goes_there() {
         "versions": [{"name": "v1", "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": {"type": "object"}}}}}],
     }});
     let rules = [
-        declared(
-            rule("self.spec.a > 0")
-                .field("spec.a")
-                .message_expression("self.spec.b"),
-            &["apps"],
-        ),
+        declared(rule("self.spec.a > 0").field("spec.a").message_expression("self.spec.b"), &["apps"]),
         declared(rule("self.spec.a > 1").field("status"), &["apps"]),
-        declared(
-            rule("self.spec.a > 2").message_expression("self.metadata.name"),
-            &["apps"],
-        ),
+        declared(rule("self.spec.a > 2").message_expression("self.metadata.name"), &["apps"]),
         declared(rule("true"), &["apps"]),
     ];
     let made = with_rules(&crd, &rules);
     let schema = &made["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
     let below = json!([{"rule": "self.a > 0", "messageExpression": "self.b", "fieldPath": ".a"}]);
     assert_eq!(schema["properties"]["spec"][RULES], below);
-    assert_eq!(
-        schema[RULES].as_array().map(Vec::len),
-        Some(3),
-        "{schema:#}"
-    );
+    assert_eq!(schema[RULES].as_array().map(Vec::len), Some(3), "{schema:#}");
     assert!(missing_in(&made, &rules).is_empty());
     assert_eq!(missing_in(&crd, &rules), ["keep"]);
 }
@@ -145,9 +104,7 @@ fn what_is_about_the_spec_goes_there() {
 fn policies_say_all_that_the_server_would_fill_in() {
     let rules = [
         declared(
-            rule("self.spec.a == oldSelf.spec.a || request.dryRun")
-                .message("a stays")
-                .field("spec.a"),
+            rule("self.spec.a == oldSelf.spec.a || request.dryRun").message("a stays").field("spec.a"),
             &["apps"],
         ),
         declared(rule("self.spec.a > 0"), &["apps"]),
@@ -172,13 +129,8 @@ fn policies_say_all_that_the_server_would_fill_in() {
         "validations": [{"expression": "object.spec.a == oldObject.spec.a || request.dryRun", "message": "spec.a: a stays"}],
     });
     assert_eq!(made.policy["spec"], expected);
-    assert_eq!(
-        made.binding["spec"],
-        json!({"policyName": "keep.op.kopf.rs", "validationActions": ["Deny"]})
-    );
-    let names: Vec<_> = definitions(source(&rules, &resources))
-        .into_iter()
-        .collect();
+    assert_eq!(made.binding["spec"], json!({"policyName": "keep.op.kopf.rs", "validationActions": ["Deny"]}));
+    let names: Vec<_> = definitions(source(&rules, &resources)).into_iter().collect();
     assert_eq!(names, ["apps.example.com"]);
 }
 
@@ -189,17 +141,10 @@ fn policies_cover_the_subresources_that_would_bypass_them() {
         subresources: subresources.iter().map(ToString::to_string).collect(),
         ..Resource::built_in(group, kind, true)
     };
-    let pod = served(
-        "Pod",
-        "",
-        &["status", "resize", "ephemeralcontainers", "log", "eviction"],
-    );
+    let pod = served("Pod", "", &["status", "resize", "ephemeralcontainers", "log", "eviction"]);
     let old_pod = served("Pod", "", &["status", "log"]);
     let deployment = served("Deployment", "apps", &["status", "scale"]);
-    let app = Resource {
-        subresources: vec!["status".to_owned()],
-        ..custom()
-    };
+    let app = Resource { subresources: vec!["status".to_owned()], ..custom() };
     let covered = |rule: ValidationRule, resource: &Resource| {
         let rules = [declared(rule, &[resource.plural.as_str()])];
         let made = policies(source(&rules, std::slice::from_ref(resource)));
@@ -213,43 +158,23 @@ fn policies_cover_the_subresources_that_would_bypass_them() {
             json!(["pods", "pods/ephemeralcontainers", "pods/resize"]),
         ),
         (rule("self.spec.a > 0"), &old_pod, json!(["pods"])),
-        (
-            rule("size(self) > 0"),
-            &old_pod,
-            json!(["pods", "pods/status"]),
-        ),
-        (
-            rule("self.spec.a > 0").operations([Operation::Create]),
-            &pod,
-            json!(["pods"]),
-        ),
-        (
-            rule("self.status.phase != 'a'"),
-            &deployment,
-            json!(["deployments", "deployments/status"]),
-        ),
+        (rule("size(self) > 0"), &old_pod, json!(["pods", "pods/status"])),
+        (rule("self.spec.a > 0").operations([Operation::Create]), &pod, json!(["pods"])),
+        (rule("self.status.phase != 'a'"), &deployment, json!(["deployments", "deployments/status"])),
         (
             rule("self.spec.replicas <= 5 || self.metadata.name == 'a'"),
             &deployment,
             json!(["deployments", "deployments/scale"]),
         ),
         // Controllers write the status, regardless of permissions for the rest.
-        (
-            rule("request.userInfo.username == 'a'"),
-            &deployment,
-            json!(["deployments", "deployments/scale"]),
-        ),
+        (rule("request.userInfo.username == 'a'"), &deployment, json!(["deployments", "deployments/scale"])),
         (
             rule("self.spec.?replicas.orValue(1) <= 5"),
             &deployment,
             json!(["deployments", "deployments/scale"]),
         ),
         // The status subresource also changes the metadata, except for the name.
-        (
-            rule("!has(self.metadata.labels)"),
-            &old_pod,
-            json!(["pods", "pods/status"]),
-        ),
+        (rule("!has(self.metadata.labels)"), &old_pod, json!(["pods", "pods/status"])),
         (
             rule("self.metadata.?annotations.hasValue()"),
             &deployment,
@@ -258,11 +183,7 @@ fn policies_cover_the_subresources_that_would_bypass_them() {
         (rule("self.metadata.name != 'a'"), &old_pod, json!(["pods"])),
         (rule("!has(self.metadata.labels)"), &app, json!(["apps"])),
         // The rule could not be evaluated for a `Scale`, and would refuse all requests.
-        (
-            rule("self.spec.replicas <= self.spec.minReadySeconds"),
-            &deployment,
-            json!(["deployments"]),
-        ),
+        (rule("self.spec.replicas <= self.spec.minReadySeconds"), &deployment, json!(["deployments"])),
     ] {
         let words = made.expression.clone();
         assert_eq!(covered(made, resource), expected, "{words}");
@@ -271,10 +192,7 @@ fn policies_cover_the_subresources_that_would_bypass_them() {
 
 #[test]
 fn only_metadata_that_change_are_judged_with_a_status() {
-    let pod = Resource {
-        subresources: vec!["status".to_owned()],
-        ..Resource::built_in("", "Pod", true)
-    };
+    let pod = Resource { subresources: vec!["status".to_owned()], ..Resource::built_in("", "Pod", true) };
     let written = |expression: &str| {
         let rules = [declared(rule(expression), &["pods"])];
         let made = policies(source(&rules, std::slice::from_ref(&pod)));
@@ -355,13 +273,7 @@ fn who_may_need_policies_later_needs_the_right_to_them_now() {
 fn a_merge_takes_away_what_is_not_wanted() {
     let found = json!({"a": {"b": 1, "c": [1]}, "d": 1, "e": {"f": 1}});
     let wanted = json!({"a": {"b": 1, "c": [2]}, "e": {"f": 1}});
-    assert_eq!(
-        merge_to(&found, &wanted),
-        json!({"a": {"c": [2]}, "d": null})
-    );
+    assert_eq!(merge_to(&found, &wanted), json!({"a": {"c": [2]}, "d": null}));
     assert_eq!(merge_to(&wanted, &wanted), json!({}));
-    assert_eq!(
-        merge_to(&json!({"a": 1}), &json!({"a": {"b": 1}})),
-        json!({"a": {"b": 1}})
-    );
+    assert_eq!(merge_to(&json!({"a": 1}), &json!({"a": {"b": 1}})), json!({"a": {"b": 1}}));
 }

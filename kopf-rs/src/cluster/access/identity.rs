@@ -11,10 +11,7 @@ use rustls::sign::CertifiedKey;
 use crate::cluster::crypto::provider;
 
 /// Parses a client certificate with its chain, and its key, both in PEM.
-pub(in crate::cluster) fn identity(
-    certificate: &[u8],
-    key: &[u8],
-) -> Result<Arc<CertifiedKey>, String> {
+pub(in crate::cluster) fn identity(certificate: &[u8], key: &[u8]) -> Result<Arc<CertifiedKey>, String> {
     let chain = CertificateDer::pem_slice_iter(certificate);
     let chain: Result<Vec<_>, _> = chain.collect();
     let chain = chain.map_err(|_| "the client certificate is not valid PEM")?;
@@ -30,8 +27,6 @@ pub(in crate::cluster) fn identity(
         Err(rustls::Error::InconsistentKeys(_)) => {
             Err("the client key is not the one of the client certificate".to_owned())
         }
-        Err(error) => Err(format!(
-            "the client certificate and its key cannot be used: {error}"
-        )),
+        Err(error) => Err(format!("the client certificate and its key cannot be used: {error}")),
     }
 }

@@ -82,18 +82,11 @@ struct AnswerStatus {
 
 impl Plugin {
     pub(in crate::cluster) fn new(config: PluginConfig) -> Self {
-        Self {
-            config,
-            last: tokio::sync::Mutex::default(),
-            certificate: RwLock::default(),
-        }
+        Self { config, last: tokio::sync::Mutex::default(), certificate: RwLock::default() }
     }
 
     /// Returns the header of the last run if it is still valid, or else runs the program.
-    pub(in crate::cluster) async fn token(
-        &self,
-        home: &Handle,
-    ) -> Result<Option<HeaderValue>, String> {
+    pub(in crate::cluster) async fn token(&self, home: &Handle) -> Result<Option<HeaderValue>, String> {
         let mut last = self.last.lock().await;
         let now = Timestamp::now();
         let is_good = |it: &Given| it.expires.is_none_or(|at| now <= at);
@@ -103,12 +96,8 @@ impl Plugin {
         let config = self.config.clone();
         // The program has no time limit, because it may wait for its user.
         let given = home.spawn_blocking(move || config.run()).await;
-        let given =
-            given.map_err(|error| format!("the credential plugin has failed: {error}"))??;
-        let mut certificate = self
-            .certificate
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
+        let given = given.map_err(|error| format!("the credential plugin has failed: {error}"))??;
+        let mut certificate = self.certificate.write().unwrap_or_else(PoisonError::into_inner);
         certificate.clone_from(&given.certificate);
         let token = given.token.clone();
         *last = Some(given);
@@ -141,11 +130,7 @@ impl PluginConfig {
         command.args(&self.args).envs(&self.env);
         command.env(QUESTION, question.to_string());
         command.stderr(Stdio::inherit());
-        command.stdin(if is_interactive {
-            Stdio::inherit()
-        } else {
-            Stdio::null()
-        });
+        command.stdin(if is_interactive { Stdio::inherit() } else { Stdio::null() });
         let output = command.output().map_err(|error| match error.kind() {
             ErrorKind::NotFound => self.is_missing(),
             _ => self.failed(&format!("it cannot be started: {error}")),
@@ -179,18 +164,13 @@ impl PluginConfig {
         let certificate = text(status.client_certificate_data);
         let key = text(status.client_key_data);
         let certificate = match (certificate, key) {
-            (Some(certificate), Some(key)) => {
-                Some(identity(certificate.as_bytes(), key.as_bytes())?)
-            }
+            (Some(certificate), Some(key)) => Some(identity(certificate.as_bytes(), key.as_bytes())?),
             (None, None) if token.is_none() => {
                 return Err("it has printed neither a token nor a client certificate".to_owned());
             }
             (None, None) => None,
             _ => {
-                return Err(
-                    "it has printed a client certificate without its key, or a key alone"
-                        .to_owned(),
-                );
+                return Err("it has printed a client certificate without its key, or a key alone".to_owned());
             }
         };
         Ok(Given {
@@ -203,34 +183,24 @@ impl PluginConfig {
     fn is_missing(&self) -> String {
         // Control characters of the hint are removed, because they could manipulate the terminal.
         let hint = self.hint.trim().chars();
-        let hint: String = hint
-            .map(|it| if it.is_whitespace() { ' ' } else { it })
-            .filter(|it| !it.is_control())
-            .collect();
+        let hint: String =
+            hint.map(|it| if it.is_whitespace() { ' ' } else { it }).filter(|it| !it.is_control()).collect();
         let hint = if hint.is_empty() {
             "install it, or name it with its path in `exec.command`".to_owned()
         } else {
             format!("the kubeconfig says how to install it: {hint}")
         };
-        format!(
-            "the credential plugin \"{}\" is not installed, or not in $PATH; {hint}",
-            self.command
-        )
+        format!("the credential plugin \"{}\" is not installed, or not in $PATH; {hint}", self.command)
     }
 
     fn failed(&self, why: &str) -> String {
-        format!(
-            "the credential plugin \"{}\" gives no credentials: {why}",
-            self.command
-        )
+        format!("the credential plugin \"{}\" gives no credentials: {why}", self.command)
     }
 }
 
 impl std::fmt::Debug for Plugin {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Plugin")
-            .field("command", &self.config.command)
-            .finish_non_exhaustive()
+        f.debug_struct("Plugin").field("command", &self.config.command).finish_non_exhaustive()
     }
 }
 

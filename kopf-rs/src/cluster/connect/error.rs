@@ -9,31 +9,15 @@ pub(crate) enum ConnectError {
     #[error(
         "no cluster is configured: {kubeconfig}, {home}, and this process runs in no Pod with a service account ({token} does not exist); name a kubeconfig by --kubeconfig or $KUBECONFIG, or use the API server of --embedded"
     )]
-    Nowhere {
-        kubeconfig: String,
-        home: String,
-        token: String,
-    },
+    Nowhere { kubeconfig: String, home: String, token: String },
     #[error("kubeconfig {path} ({origin}) cannot be read: {reason}")]
-    Unreadable {
-        path: String,
-        origin: Origin,
-        reason: String,
-    },
+    Unreadable { path: String, origin: Origin, reason: String },
     #[error("kubeconfig {path} ({origin}) is not valid: {reason}")]
-    Malformed {
-        path: String,
-        origin: Origin,
-        reason: String,
-    },
+    Malformed { path: String, origin: Origin, reason: String },
     #[error(
         "context \"{wanted}\" is not in kubeconfig {path}, which has {known}; choose one of them with --context"
     )]
-    NoContext {
-        wanted: String,
-        path: String,
-        known: String,
-    },
+    NoContext { wanted: String, path: String, known: String },
     #[error("kubeconfig {path} has no current-context, but {known}; choose one with --context")]
     NoCurrentContext { path: String, known: String },
     #[error(
@@ -45,19 +29,11 @@ pub(crate) enum ConnectError {
     )]
     ContextInPod(String),
     #[error("context \"{context}\" of kubeconfig {path} cannot be used: {reason}")]
-    Unusable {
-        context: String,
-        path: String,
-        reason: String,
-    },
+    Unusable { context: String, path: String, reason: String },
     #[error("the service account of this Pod cannot be used: {0}")]
     ServiceAccount(String),
     #[error("a client for {server} cannot be made of {label}: {reason}")]
-    Client {
-        server: String,
-        label: String,
-        reason: String,
-    },
+    Client { server: String, label: String, reason: String },
 }
 
 /// The source that named the kubeconfig.

@@ -53,11 +53,7 @@ impl Kubeconfig {
     }
 
     /// Returns the parts of the given or the current context. `pod` is the namespace of the Pod that this process runs in.
-    pub(super) fn access(
-        &self,
-        context: Option<&str>,
-        pod: Option<&str>,
-    ) -> Result<Access, ConnectError> {
+    pub(super) fn access(&self, context: Option<&str>, pod: Option<&str>) -> Result<Access, ConnectError> {
         let wanted = context.unwrap_or(&self.whole.current_context);
         let chosen = self.chosen(wanted)?;
         let access = chosen.access(pod);
@@ -70,29 +66,17 @@ impl Kubeconfig {
 
     fn chosen<'a>(&'a self, wanted: &'a str) -> Result<Chosen<'a>, ConnectError> {
         let path = || self.label.clone();
-        let File {
-            contexts,
-            clusters,
-            users,
-            ..
-        } = &self.whole;
+        let File { contexts, clusters, users, .. } = &self.whole;
         if contexts.is_empty() {
             return Err(ConnectError::NoContexts { path: path() });
         }
         let known = named(contexts.iter().map(|it| &it.name));
         if wanted.is_empty() {
-            return Err(ConnectError::NoCurrentContext {
-                path: path(),
-                known,
-            });
+            return Err(ConnectError::NoCurrentContext { path: path(), known });
         }
         let found = contexts.iter().find(|it| it.name == wanted);
         let Some(found) = found else {
-            return Err(ConnectError::NoContext {
-                wanted: wanted.to_owned(),
-                path: path(),
-                known,
-            });
+            return Err(ConnectError::NoContext { wanted: wanted.to_owned(), path: path(), known });
         };
         let Context { cluster, user, .. } = &found.context;
         let servers = clusters.iter().find(|it| it.name == *cluster);
@@ -101,19 +85,13 @@ impl Kubeconfig {
             let reason = match (cluster.as_str(), servers) {
                 ("", _) => format!("it names no cluster; expected one of {names}"),
                 (name, Some(_)) => {
-                    format!(
-                        "its cluster \"{name}\" has no server; expected `server: https://HOST:PORT`"
-                    )
+                    format!("its cluster \"{name}\" has no server; expected `server: https://HOST:PORT`")
                 }
                 (name, None) => {
                     format!("its cluster \"{name}\" is not in the file, which has {names}")
                 }
             };
-            return Err(ConnectError::Unusable {
-                context: wanted.to_owned(),
-                path: path(),
-                reason,
-            });
+            return Err(ConnectError::Unusable { context: wanted.to_owned(), path: path(), reason });
         };
         // A user that is not in the file has no credentials.
         let shows = users.iter().find(|it| it.name == *user);
@@ -138,13 +116,7 @@ fn named<'a>(names: impl Iterator<Item = &'a String>) -> String {
 
 /// Adds the entries that `whole` lacks.
 fn add(whole: &mut File, next: File) {
-    let File {
-        current_context,
-        contexts,
-        clusters,
-        users,
-        ..
-    } = next;
+    let File { current_context, contexts, clusters, users, .. } = next;
     if whole.current_context.is_empty() {
         whole.current_context = current_context;
     }

@@ -38,8 +38,7 @@ impl Surroundings {
         Self {
             kubeconfig: std::env::var_os("KUBECONFIG"),
             home: std::env::home_dir(),
-            pod: std::env::var_os("KUBERNETES_SERVICE_HOST").is_some()
-                && PathBuf::from(TOKEN).exists(),
+            pod: std::env::var_os("KUBERNETES_SERVICE_HOST").is_some() && PathBuf::from(TOKEN).exists(),
         }
     }
 }

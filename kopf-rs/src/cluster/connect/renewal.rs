@@ -42,11 +42,7 @@ pub(super) struct Renewal {
 
 impl Renewal {
     pub(super) fn new(first: Credentials, read: Box<Read>) -> Self {
-        Self {
-            read,
-            current: Mutex::new((0, first)),
-            turn: tokio::sync::Mutex::new(None),
-        }
+        Self { read, current: Mutex::new((0, first)), turn: tokio::sync::Mutex::new(None) }
     }
 
     pub(super) async fn send(&self, request: Request<Body>) -> Result<Response<Body>, BoxError> {

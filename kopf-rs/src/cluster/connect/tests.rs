@@ -42,10 +42,7 @@ impl Drop for Folder {
 }
 
 fn flag(path: &Path) -> ConnectOptions {
-    ConnectOptions {
-        kubeconfig: Some(path.to_owned()),
-        context: None,
-    }
+    ConnectOptions { kubeconfig: Some(path.to_owned()), context: None }
 }
 
 async fn refusal(options: ConnectOptions) -> String {
@@ -67,26 +64,15 @@ fn the_places_are_tried_in_order() {
     };
     let none = ConnectOptions::default();
     let place = |path: &PathBuf, origin| Place::Files(vec![path.clone()], origin);
-    assert_eq!(
-        find(&flag(&default), &around).unwrap(),
-        place(&default, Origin::Flag)
-    );
-    assert_eq!(
-        find(&none, &around).unwrap(),
-        place(&here, Origin::Environment)
-    );
+    assert_eq!(find(&flag(&default), &around).unwrap(), place(&default, Origin::Flag));
+    assert_eq!(find(&none, &around).unwrap(), place(&here, Origin::Environment));
     around.kubeconfig = Some("".into());
     assert_eq!(find(&none, &around).unwrap(), place(&default, Origin::Home));
     std::fs::remove_file(&default).unwrap();
     assert_eq!(find(&none, &around).unwrap(), Place::Pod);
     around.pod = false;
     let words = find(&none, &around).unwrap_err().to_string();
-    for part in [
-        "$KUBECONFIG is not set",
-        ".kube/config is not there",
-        "--kubeconfig",
-        "--embedded",
-    ] {
+    for part in ["$KUBECONFIG is not set", ".kube/config is not there", "--kubeconfig", "--embedded"] {
         assert!(words.contains(part), "{words}");
     }
 }
@@ -97,17 +83,11 @@ async fn a_missing_or_broken_file_is_named() {
     let missing = folder.0.join("missing");
     assert_eq!(
         refusal(flag(&missing)).await,
-        format!(
-            "kubeconfig {} (from --kubeconfig) cannot be read: there is no such file",
-            missing.display()
-        )
+        format!("kubeconfig {} (from --kubeconfig) cannot be read: there is no such file", missing.display())
     );
     let broken = folder.write("broken", "contexts: [\n  - {name: ");
     let words = refusal(flag(&broken)).await;
-    assert!(
-        words.contains("broken (from --kubeconfig) is not valid"),
-        "{words}"
-    );
+    assert!(words.contains("broken (from --kubeconfig) is not valid"), "{words}");
 }
 
 #[tokio::test]
@@ -125,23 +105,15 @@ async fn a_context_that_is_not_there_is_answered_with_those_that_are() {
     );
     let path = folder.write("config", &TWO_CONTEXTS.replace("current-context: dev", ""));
     let words = refusal(flag(&path)).await;
-    assert!(
-        words.ends_with("has no current-context, but \"dev\", \"prod\"; choose one with --context")
-    );
+    assert!(words.ends_with("has no current-context, but \"dev\", \"prod\"; choose one with --context"));
 }
 
 #[tokio::test]
 async fn a_file_without_contexts_is_no_kubeconfig() {
     let folder = Folder::new("none");
     for (text, told) in [
-        (
-            "apiVersion: v1\nkind: ConfigMap\n",
-            "is not valid: expected `apiVersion: v1` and `kind: Config`",
-        ),
-        (
-            "kind: Config\n",
-            "crd.yaml has no contexts: is it a kubeconfig?",
-        ),
+        ("apiVersion: v1\nkind: ConfigMap\n", "is not valid: expected `apiVersion: v1` and `kind: Config`"),
+        ("kind: Config\n", "crd.yaml has no contexts: is it a kubeconfig?"),
         ("", "crd.yaml has no contexts: is it a kubeconfig?"),
     ] {
         let words = refusal(flag(&folder.write("crd.yaml", text))).await;
@@ -156,14 +128,8 @@ async fn a_kubeconfig_makes_a_client_with_its_namespace() {
     let client = connect(&flag(&path)).await.unwrap().client;
     assert_eq!(client.default_namespace(), "team");
     let words = Cluster::new(client).check().await.unwrap_err().to_string();
-    assert!(
-        words.starts_with("unreachable: http://127.0.0.1:1: "),
-        "{words}"
-    );
-    assert!(
-        words.ends_with("(nothing listens there: is the cluster running?)"),
-        "{words}"
-    );
+    assert!(words.starts_with("unreachable: http://127.0.0.1:1: "), "{words}");
+    assert!(words.ends_with("(nothing listens there: is the cluster running?)"), "{words}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -188,11 +154,7 @@ async fn the_check_tells_refusals_and_strangers_apart() {
         ),
     ] {
         let fake = Fake::new([answer]);
-        let words = fake
-            .cluster()
-            .check()
-            .await
-            .unwrap_or_else(|error| error.to_string());
+        let words = fake.cluster().check().await.unwrap_or_else(|error| error.to_string());
         assert_eq!(words, expected);
     }
 }
@@ -206,20 +168,14 @@ async fn proxy_for_one(listener: tokio::net::TcpListener, answer: &'static str) 
     while !asked.ends_with("\r\n\r\n") {
         stream.read_line(&mut asked).await.unwrap();
     }
-    let answer = format!(
-        "HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{answer}",
-        answer.len()
-    );
+    let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{answer}", answer.len());
     stream.write_all(answer.as_bytes()).await.unwrap();
     asked
 }
 
 fn through(proxy: &str) -> String {
     let server = "server: 'http://127.0.0.1:1'";
-    TWO_CONTEXTS.replace(
-        server,
-        &format!("server: 'http://cluster.invalid:6443', proxy-url: '{proxy}'"),
-    )
+    TWO_CONTEXTS.replace(server, &format!("server: 'http://cluster.invalid:6443', proxy-url: '{proxy}'"))
 }
 
 #[tokio::test]
@@ -232,16 +188,8 @@ async fn a_proxy_is_asked_for_requests_to_a_server_without_tls() {
     let cluster = Cluster::new(connect(&flag(&path)).await.unwrap().client);
     assert_eq!(cluster.check().await.unwrap(), "v1.36.3");
     let asked = proxy.await.unwrap();
-    assert!(
-        asked.starts_with("GET http://cluster.invalid:6443/version "),
-        "{asked}"
-    );
-    assert!(
-        asked
-            .to_lowercase()
-            .contains("proxy-authorization: basic bwu6c2vjcmv0"),
-        "{asked}"
-    );
+    assert!(asked.starts_with("GET http://cluster.invalid:6443/version "), "{asked}");
+    assert!(asked.to_lowercase().contains("proxy-authorization: basic bwu6c2vjcmv0"), "{asked}");
 }
 
 #[tokio::test]
@@ -250,10 +198,7 @@ async fn a_proxy_that_is_not_there_is_named() {
     let path = folder.write("c", &through("http://127.0.0.1:1"));
     let cluster = Cluster::new(connect(&flag(&path)).await.unwrap().client);
     let error = cluster.check().await.unwrap_err().to_string();
-    assert!(
-        error.contains("http://cluster.invalid:6443 (through the proxy http://127.0.0.1:1/)"),
-        "{error}"
-    );
+    assert!(error.contains("http://cluster.invalid:6443 (through the proxy http://127.0.0.1:1/)"), "{error}");
 }
 
 #[tokio::test]
@@ -261,10 +206,7 @@ async fn a_proxy_of_another_sort_is_refused() {
     let folder = Folder::new("socks");
     let path = folder.write("c", &through("socks4://me:secret@127.0.0.1:1"));
     let error = refusal(flag(&path)).await;
-    assert!(
-        error.contains("`proxy-url`: its scheme is \"socks4\"; expected http://HOST:PORT"),
-        "{error}"
-    );
+    assert!(error.contains("`proxy-url`: its scheme is \"socks4\"; expected http://HOST:PORT"), "{error}");
     assert!(!error.contains("secret"), "{error}");
 }
 
@@ -309,10 +251,8 @@ async fn knowing(
         } else {
             ("401 Unauthorized", r#"{"message": "Unauthorized"}"#)
         };
-        let answer = format!(
-            "HTTP/1.1 {code}\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{text}",
-            text.len()
-        );
+        let answer =
+            format!("HTTP/1.1 {code}\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{text}", text.len());
         stream.write_all(answer.as_bytes()).await.unwrap();
         stream.shutdown().await.unwrap();
     }
@@ -465,11 +405,7 @@ async fn passwords_in_urls_are_not_printed() {
     let url = "http://me:my-secret@127.0.0.1:1";
     let path = folder.write("config", &TWO_CONTEXTS.replace("http://127.0.0.1:1", url));
     let connection = connect(&flag(&path)).await.unwrap();
-    assert!(
-        !connection.server.contains("secret"),
-        "{}",
-        connection.server
-    );
+    assert!(!connection.server.contains("secret"), "{}", connection.server);
     let cluster = Cluster::new(connection.client);
     let error = cluster.check().await.unwrap_err().to_string();
     assert!(error.contains("http://127.0.0.1:1"), "{error}");
@@ -502,45 +438,22 @@ async fn a_plugin_that_gives_no_credentials_is_named_with_the_remedy_and_without
             "command: no-such-plugin, installHint: \"run\\n\\eapt\"",
             "the credential plugin \"no-such-plugin\" is not installed, or not in $PATH; the kubeconfig says how to install it: run apt",
         ),
-        (
-            "",
-            "command: ./absent",
-            "/absent\" is not installed, or not in $PATH; install it",
-        ),
+        ("", "command: ./absent", "/absent\" is not installed, or not in $PATH; install it"),
         (
             "echo my-secret; exit 3",
             "command: ./plugin",
             "gives no credentials: it has ended with exit status: 3",
         ),
-        (
-            "echo my-secret",
-            "command: ./plugin",
-            "it has not printed an ExecCredential",
-        ),
-        (
-            &answer(r#""token":"my-secret\\n""#),
-            "command: ./plugin",
-            "the token has a line break",
-        ),
-        (
-            &answer(r#""clientKeyData":"my-secret""#),
-            "command: ./plugin",
-            "or a key alone",
-        ),
-        (
-            &answer(""),
-            "command: ./plugin",
-            "neither a token nor a client certificate",
-        ),
+        ("echo my-secret", "command: ./plugin", "it has not printed an ExecCredential"),
+        (&answer(r#""token":"my-secret\\n""#), "command: ./plugin", "the token has a line break"),
+        (&answer(r#""clientKeyData":"my-secret""#), "command: ./plugin", "or a key alone"),
+        (&answer(""), "command: ./plugin", "neither a token nor a client certificate"),
     ] {
         let folder = Folder::new("plugin");
         let path = folder.write("config", &with_plugin(&folder, script, more));
         let words = refusal(flag(&path)).await;
         assert!(words.contains(told), "{told}: {words}");
-        assert!(
-            words.contains("kubeconfig ") && !words.contains("secret"),
-            "{words}"
-        );
+        assert!(words.contains("kubeconfig ") && !words.contains("secret"), "{words}");
     }
 }
 
@@ -552,17 +465,12 @@ async fn a_plugin_is_run_again_once_its_token_has_expired() {
     let script = r#"echo x >> "$COUNT"
 echo '{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"expirationTimestamp":"2001-01-01T00:00:00Z","token":"'$(grep -c x "$COUNT")'"}}'"#;
     let count = folder.0.join("count");
-    let more = format!(
-        "command: ./plugin, env: [{{name: COUNT, value: '{}'}}]",
-        count.display()
-    );
+    let more = format!("command: ./plugin, env: [{{name: COUNT, value: '{}'}}]", count.display());
     let keys = certificate();
     let text = with_plugin(&folder, script, &more);
     let user = text.lines().find(|it| it.contains("exec:")).unwrap();
     let whole = with_user(port, &keys.0, "");
-    let whole = whole
-        .lines()
-        .map(|it| if it.contains("user: {}") { user } else { it });
+    let whole = whole.lines().map(|it| if it.contains("user: {}") { user } else { it });
     let path = folder.write("config", &whole.collect::<Vec<_>>().join("\n"));
     let cluster = Cluster::new(connect(&flag(&path)).await.unwrap().client);
     let server = tokio::spawn(knowing(listener, keys, "2", 1));

@@ -34,10 +34,7 @@ fn algorithms(known: WebPkiSupportedAlgorithms) -> &'static WebPkiSupportedAlgor
         all.push(&Verification);
         let mut mapping = known.mapping.to_vec();
         mapping.push((SignatureScheme::ECDSA_NISTP521_SHA512, &[&Verification]));
-        WebPkiSupportedAlgorithms {
-            all: all.leak(),
-            mapping: mapping.leak(),
-        }
+        WebPkiSupportedAlgorithms { all: all.leak(), mapping: mapping.leak() }
     })
 }
 
@@ -120,8 +117,7 @@ impl SignatureVerificationAlgorithm for Verification {
     ) -> Result<(), InvalidSignature> {
         let key = VerifyingKey::from_sec1_bytes(public_key).map_err(|_| InvalidSignature)?;
         let signature = DerSignature::from_bytes(signature).map_err(|_| InvalidSignature)?;
-        key.verify(message, &signature)
-            .map_err(|_| InvalidSignature)
+        key.verify(message, &signature).map_err(|_| InvalidSignature)
     }
 
     fn public_key_alg_id(&self) -> AlgorithmIdentifier {
@@ -154,9 +150,7 @@ mod tests {
         let (_, known) = known.iter().find(|(it, _)| *it == scheme).unwrap();
         let verify = |message: &[u8]| {
             let point = point.as_bytes();
-            known[0]
-                .verify_signature(point, message, &signature)
-                .is_ok()
+            known[0].verify_signature(point, message, &signature).is_ok()
         };
         assert!(verify(b"a") && !verify(b"b"));
     }

@@ -116,11 +116,7 @@ impl Served {
             kind,
             short_names: self.short_names,
             categories: self.categories,
-            subresources: self
-                .subresources
-                .into_iter()
-                .map(|part| part.subresource)
-                .collect(),
+            subresources: self.subresources.into_iter().map(|part| part.subresource).collect(),
             namespaced: self.scope == "Namespaced",
             preferred,
             verbs: self.verbs,

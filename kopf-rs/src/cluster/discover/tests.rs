@@ -26,24 +26,13 @@ fn names(resources: &[Resource]) -> Vec<String> {
 
 #[tokio::test(start_paused = true)]
 async fn two_requests_bring_everything_selectors_need() {
-    let versions = [
-        version("v1", "Current", EXAMPLES),
-        version("v1beta1", "Current", EXAMPLES),
-    ];
-    let fake = Fake::new([
-        Answer::new(200, CORE),
-        Answer::new(200, named(&versions.join(","))),
-    ]);
+    let versions = [version("v1", "Current", EXAMPLES), version("v1beta1", "Current", EXAMPLES)];
+    let fake = Fake::new([Answer::new(200, CORE), Answer::new(200, named(&versions.join(",")))]);
     let resources = fake.cluster().discover().await.unwrap();
     assert_eq!(fake.lines(), ["GET /api", "GET /apis"]);
     assert_eq!(
         names(&resources),
-        [
-            "pods.v1",
-            "nodes.v1",
-            "kopfexamples.v1.kopf.dev",
-            "kopfexamples.v1beta1.kopf.dev"
-        ]
+        ["pods.v1", "nodes.v1", "kopfexamples.v1.kopf.dev", "kopfexamples.v1beta1.kopf.dev"]
     );
     assert_eq!(
         resources[0],
@@ -64,14 +53,8 @@ async fn two_requests_bring_everything_selectors_need() {
     assert_eq!(resources[1].singular, "node");
     assert!(!resources[1].namespaced);
     assert!(resources[2].preferred && !resources[3].preferred);
-    let accept = fake.seen()[0].headers["accept"]
-        .to_str()
-        .unwrap()
-        .to_owned();
-    assert!(
-        accept.starts_with("application/json;g=apidiscovery.k8s.io;v=v2;"),
-        "{accept}"
-    );
+    let accept = fake.seen()[0].headers["accept"].to_str().unwrap().to_owned();
+    assert!(accept.starts_with("application/json;g=apidiscovery.k8s.io;v=v2;"), "{accept}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -89,12 +72,7 @@ async fn a_stale_api_keeps_what_it_had_and_stops_no_other() {
     let resources = cluster.discover().await.unwrap();
     assert_eq!(
         names(&resources),
-        [
-            "pods.v1",
-            "nodes.v1",
-            "kopfexamples.v1.kopf.dev",
-            "kopfexamples.v2.kopf.dev"
-        ]
+        ["pods.v1", "nodes.v1", "kopfexamples.v1.kopf.dev", "kopfexamples.v2.kopf.dev"]
     );
 }
 
@@ -112,12 +90,7 @@ async fn a_server_without_aggregation_is_refused_with_the_version_to_use() {
 
 #[tokio::test(start_paused = true)]
 async fn a_refused_discovery_names_the_rule() {
-    let refusal = || {
-        Answer::refusal(
-            403,
-            "forbidden: User \"system:anonymous\" cannot get path \"/api\"",
-        )
-    };
+    let refusal = || Answer::refusal(403, "forbidden: User \"system:anonymous\" cannot get path \"/api\"");
     let fake = Fake::new([refusal(), refusal()]);
     let Err(ClusterError::Denied { rule, .. }) = fake.cluster().discover().await else {
         panic!("not denied");

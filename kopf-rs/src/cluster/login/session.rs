@@ -31,16 +31,15 @@ fn access(info: &ConnectionInfo) -> Result<Access, String> {
     }
     let url = server_url(&info.server, "https");
     let (server, login) = url.map_err(|why| format!("the URL of the server: {why}"))?;
-    let authorization = match authorization(info) {
-        Some(value) => Some(header(value).ok_or(
-            "they hold a line break or another control character, which no HTTP header can hold",
-        )?),
-        None => login.as_ref().and_then(basic),
-    };
+    let authorization =
+        match authorization(info) {
+            Some(value) => Some(header(value).ok_or(
+                "they hold a line break or another control character, which no HTTP header can hold",
+            )?),
+            None => login.as_ref().and_then(basic),
+        };
     let proxy = match &info.proxy_url {
-        Some(url) => ProxyUrl::parse(url)
-            .map(ProxyChoice::Url)
-            .map_err(|why| format!("proxy_url: {why}"))?,
+        Some(url) => ProxyUrl::parse(url).map(ProxyChoice::Url).map_err(|why| format!("proxy_url: {why}"))?,
         None if info.trust_env => ProxyChoice::Environment,
         None => ProxyChoice::None,
     };
@@ -67,16 +66,9 @@ fn trust(info: &ConnectionInfo) -> Result<Trust, String> {
 }
 
 fn shown(info: &ConnectionInfo) -> Result<Option<Arc<CertifiedKey>>, String> {
-    let certificate = given(
-        "certificate",
-        info.certificate_path.as_deref(),
-        info.certificate_data.as_deref(),
-    )?;
-    let key = given(
-        "private_key",
-        info.private_key_path.as_deref(),
-        info.private_key_data.as_deref(),
-    )?;
+    let certificate =
+        given("certificate", info.certificate_path.as_deref(), info.certificate_data.as_deref())?;
+    let key = given("private_key", info.private_key_path.as_deref(), info.private_key_data.as_deref())?;
     match (certificate, key) {
         (Some(certificate), Some(key)) => identity(&certificate, &key).map(Some),
         (None, None) => Ok(None),
@@ -133,10 +125,7 @@ mod tests {
             (info.clone().token("t"), Some("Bearer t")),
             (info.clone().scheme("Digest").token("t"), Some("Digest t")),
             (info.clone().scheme("Negotiate"), Some("Negotiate")),
-            (
-                info.clone().username("me").password("pw").token("t"),
-                Some("Basic bWU6cHc="),
-            ),
+            (info.clone().username("me").password("pw").token("t"), Some("Basic bWU6cHc=")),
             (info.username("me"), None),
         ] {
             assert_eq!(authorization(&info).as_deref(), header);
@@ -147,25 +136,13 @@ mod tests {
     async fn what_cannot_be_used_is_said() {
         let info = ConnectionInfo::new("https://127.0.0.1:1");
         for (info, part) in [
-            (
-                info.clone().ca_path("/a").ca_data("b"),
-                "both ca_path and ca_data are given",
-            ),
+            (info.clone().ca_path("/a").ca_data("b"), "both ca_path and ca_data are given"),
             (info.clone().ca_path("/no/such/file"), "/no/such/file"),
-            (
-                info.clone().token("a\nb"),
-                "a line break or another control character",
-            ),
-            (
-                ConnectionInfo::new("127.0.0.1:6443"),
-                "the server has no scheme; expected https://HOST:PORT",
-            ),
+            (info.clone().token("a\nb"), "a line break or another control character"),
+            (ConnectionInfo::new("127.0.0.1:6443"), "the server has no scheme; expected https://HOST:PORT"),
             (ConnectionInfo::new(""), "the server has no scheme"),
             (ConnectionInfo::new("https://a:b"), "its port is b"),
-            (
-                info.clone().certificate_data("x"),
-                "certificate_data is neither PEM nor base64 of PEM",
-            ),
+            (info.clone().certificate_data("x"), "certificate_data is neither PEM nor base64 of PEM"),
             (
                 info.clone().proxy_url("socks4://x"),
                 "proxy_url: its scheme is \"socks4\"; expected http://HOST:PORT",

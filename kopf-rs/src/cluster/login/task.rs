@@ -135,15 +135,8 @@ impl<S: LoginSource> LoginTask<S> {
         let times = self.times + 1;
         let setback = match why {
             LoginReason::First | LoginReason::Distrusted(_) => return,
-            LoginReason::Refused(id) => LoginSetback::Refused {
-                id: id.clone(),
-                times,
-            },
-            LoginReason::Expired(id) => LoginSetback::ShortLived {
-                id: id.clone(),
-                times,
-                lived,
-            },
+            LoginReason::Refused(id) => LoginSetback::Refused { id: id.clone(), times },
+            LoginReason::Expired(id) => LoginSetback::ShortLived { id: id.clone(), times, lived },
         };
         self.times = times;
         let pause = self.setbacks.next_pause(&self.rng);
@@ -235,8 +228,7 @@ impl<S: LoginSource> LoginTask<S> {
                 Err(reason) => {
                     self.pool.swap_remove(at);
                     let id = candidate.id;
-                    last =
-                        format!("the credentials of login handler '{id}' cannot be used: {reason}");
+                    last = format!("the credentials of login handler '{id}' cannot be used: {reason}");
                 }
             }
         }

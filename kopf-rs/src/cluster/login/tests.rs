@@ -36,10 +36,7 @@ impl LoginSource for Scripted {
 }
 
 fn candidate(id: &str, token: &str) -> Candidate {
-    Candidate {
-        id: id.into(),
-        info: ConnectionInfo::new("http://127.0.0.1:1").token(token),
-    }
+    Candidate { id: id.into(), info: ConnectionInfo::new("http://127.0.0.1:1").token(token) }
 }
 
 /// Returns a vault whose logins return these credentials one after the other.
@@ -93,10 +90,7 @@ async fn what_is_left_is_used_before_another_login() {
 #[tokio::test(start_paused = true)]
 async fn what_was_refused_is_not_tried_again() {
     let again = candidate("a", "1");
-    let again = Candidate {
-        info: again.info.priority(7),
-        ..again
-    };
+    let again = Candidate { info: again.info.priority(7), ..again };
     let (vault, _, _task) = vault(vec![vec![candidate("a", "1")], vec![again]]);
     refuse(&vault).await;
     let error = vault.session().await.map(|_| ()).unwrap_err().to_string();
@@ -114,15 +108,8 @@ async fn logins_whose_credentials_are_refused_at_once_are_paced() {
         refuse(&vault).await;
         id(&vault).await;
     }
-    assert!(
-        begun.elapsed() > Duration::from_secs(30),
-        "{:?}",
-        begun.elapsed()
-    );
-    let told = |times| LoginSetback::Refused {
-        id: "a".into(),
-        times,
-    };
+    assert!(begun.elapsed() > Duration::from_secs(30), "{:?}", begun.elapsed());
+    let told = |times| LoginSetback::Refused { id: "a".into(), times };
     let all: Vec<_> = (2..=7).map(told).collect();
     assert_eq!(source.0.lock().unwrap().told, all);
 }
@@ -156,11 +143,7 @@ async fn credentials_expire_by_the_clock_that_they_are_dated_by() {
         let _task = AbortOnDropHandle::new(tokio::spawn(task.run()));
         let session = vault.session().await;
         let told = session.as_ref().err().map(ToString::to_string);
-        assert_eq!(
-            session.is_ok(),
-            expected,
-            "{behind} h, {expires_in:#}: {told:?}"
-        );
+        assert_eq!(session.is_ok(), expected, "{behind} h, {expires_in:#}: {told:?}");
     }
 }
 
@@ -199,10 +182,7 @@ async fn credentials_that_expire_at_once_are_asked_for_with_growing_pauses() {
         }
 
         fn will_be_asked_again(&mut self, setback: LoginSetback, _: Duration) {
-            assert!(
-                matches!(setback, LoginSetback::ShortLived { .. }),
-                "{setback:?}"
-            );
+            assert!(matches!(setback, LoginSetback::ShortLived { .. }), "{setback:?}");
         }
     }
 
@@ -241,12 +221,7 @@ async fn after_the_end_credentials_are_used_as_long_as_they_are_good() {
 #[tokio::test(start_paused = true)]
 async fn an_operator_that_has_worked_is_not_ended_by_one_login() {
     let refused = candidate("a", "1");
-    let logins = vec![
-        vec![refused.clone()],
-        vec![refused],
-        vec![],
-        vec![candidate("a", "2")],
-    ];
+    let logins = vec![vec![refused.clone()], vec![refused], vec![], vec![candidate("a", "2")]];
     let (vault, source, _task) = vault(logins);
     id(&vault).await;
     tokio::time::sleep(Duration::from_secs(600)).await;
@@ -254,39 +229,27 @@ async fn an_operator_that_has_worked_is_not_ended_by_one_login() {
     assert_eq!(id(&vault).await, "a");
     let told = source.0.lock().unwrap().told.clone();
     assert_eq!(told.len(), 2, "{told:?}");
-    let of_both = told
-        .iter()
-        .all(|it| matches!(it, LoginSetback::Unusable(_)));
+    let of_both = told.iter().all(|it| matches!(it, LoginSetback::Unusable(_)));
     assert!(of_both, "{told:?}");
     // From now on, logins return nothing.
     tokio::time::sleep(Duration::from_secs(600)).await;
     refuse(&vault).await;
     let error = vault.session().await.map(|_| ()).unwrap_err().to_string();
-    assert!(
-        error.starts_with("no login handler has returned"),
-        "{error}"
-    );
+    assert!(error.starts_with("no login handler has returned"), "{error}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_operator_that_has_worked_survives_files_that_are_being_replaced() {
     let mut missing = candidate("a", "2");
     missing.info = missing.info.ca_path("/no/such/file");
-    let logins = vec![
-        vec![candidate("a", "1")],
-        vec![missing],
-        vec![candidate("a", "3")],
-    ];
+    let logins = vec![vec![candidate("a", "1")], vec![missing], vec![candidate("a", "3")]];
     let (vault, source, _task) = vault(logins);
     id(&vault).await;
     tokio::time::sleep(Duration::from_secs(600)).await;
     refuse(&vault).await;
     assert_eq!(id(&vault).await, "a");
     let told = source.0.lock().unwrap().told.clone();
-    assert!(
-        matches!(&told[..], [LoginSetback::Unusable(why)] if why.contains("/no/such/file")),
-        "{told:?}"
-    );
+    assert!(matches!(&told[..], [LoginSetback::Unusable(why)] if why.contains("/no/such/file")), "{told:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -343,12 +306,7 @@ async fn a_login_is_made_where_the_certificate_of_the_server_is_not_trusted_any_
     cluster.discover().await.unwrap();
     first.shutdown().await;
     let second = serving(port).await;
-    source
-        .0
-        .lock()
-        .unwrap()
-        .logins
-        .push_back(candidate(&second));
+    source.0.lock().unwrap().logins.push_back(candidate(&second));
     for _ in 0..2 {
         // There is no login right away, nor for a while after a login without new authorities.
         let unknown = cluster.discover().await.unwrap_err().to_string();
@@ -368,10 +326,7 @@ async fn a_login_is_made_where_the_certificate_of_the_server_is_not_trusted_any_
 fn the_namespace_of_the_client_is_the_one_of_the_pod() {
     const INSIDE: &str = "KOPF_RS_TEST_POD";
     if let Ok(expected) = std::env::var(INSIDE) {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let _entered = runtime.enter();
         let client = Vault::new(Clock::start()).client();
         assert_eq!(client.default_namespace(), expected);
@@ -380,10 +335,7 @@ fn the_namespace_of_the_client_is_the_one_of_the_pod() {
         assert_eq!(cluster.own_namespace(), Some(&*expected));
         return;
     }
-    let name = concat!(
-        module_path!(),
-        "::the_namespace_of_the_client_is_the_one_of_the_pod"
-    );
+    let name = concat!(module_path!(), "::the_namespace_of_the_client_is_the_one_of_the_pod");
     let (_, name) = name.split_once("::").unwrap();
     let mut tests = std::process::Command::new(std::env::current_exe().unwrap());
     tests.args(["--exact", name]);

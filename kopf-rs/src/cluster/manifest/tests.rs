@@ -23,8 +23,7 @@ fn missing() -> Answer {
 }
 
 fn state(version: u32) -> Answer {
-    let text =
-        json!({"metadata": {"name": "a", "uid": "u", "resourceVersion": version.to_string()}});
+    let text = json!({"metadata": {"name": "a", "uid": "u", "resourceVersion": version.to_string()}});
     Answer::new(200, text.to_string())
 }
 
@@ -35,30 +34,20 @@ fn config_map() -> Value {
 async fn apply(answers: Vec<Answer>) -> (Result<Applied, String>, Vec<String>) {
     let fake = Fake::new(discovery("").into_iter().chain(answers));
     let applied = fake.cluster().apply_manifest(&config_map()).await;
-    (
-        applied.map_err(|error| error.to_string()),
-        fake.lines().split_off(2),
-    )
+    (applied.map_err(|error| error.to_string()), fake.lines().split_off(2))
 }
 
 const GET: &str = "GET /api/v1/namespaces/default/configmaps/a";
-const POST: &str =
-    "POST /api/v1/namespaces/default/configmaps?fieldManager=kopf-rs&fieldValidation=Strict";
+const POST: &str = "POST /api/v1/namespaces/default/configmaps?fieldManager=kopf-rs&fieldValidation=Strict";
 const PATCH: &str =
     "PATCH /api/v1/namespaces/default/configmaps/a?fieldManager=kopf-rs&fieldValidation=Strict";
 
 #[tokio::test(start_paused = true)]
 async fn a_manifest_is_created_configured_or_found_unchanged() {
     let (applied, lines) = apply(vec![missing(), state(1)]).await;
-    assert_eq!(
-        (applied, lines),
-        (Ok(Applied::Created), vec![GET.into(), POST.into()])
-    );
+    assert_eq!((applied, lines), (Ok(Applied::Created), vec![GET.into(), POST.into()]));
     let (applied, lines) = apply(vec![state(1), state(2)]).await;
-    assert_eq!(
-        (applied, lines),
-        (Ok(Applied::Configured), vec![GET.into(), PATCH.into()])
-    );
+    assert_eq!((applied, lines), (Ok(Applied::Configured), vec![GET.into(), PATCH.into()]));
     let (applied, _) = apply(vec![state(1), state(1)]).await;
     assert_eq!(applied, Ok(Applied::Unchanged));
     let taken = Answer::refusal(409, "already exists");
@@ -72,7 +61,8 @@ async fn a_definition_is_waited_for_and_then_its_objects_are() {
     let definition = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
         "metadata": {"name": "kopfexamples.kopf.dev"}, "spec": {"group": "kopf.dev", "names": {"kind": "KopfExample"}}});
     let state = |conditions: Value| {
-        let state = json!({"metadata": {"name": "kopfexamples.kopf.dev"}, "status": {"conditions": conditions}});
+        let state =
+            json!({"metadata": {"name": "kopfexamples.kopf.dev"}, "status": {"conditions": conditions}});
         Answer::new(200, state.to_string())
     };
     let served = r#",{"metadata":{"name":"kopf.dev"},"versions":[{"version":"v1","resources":[
@@ -83,55 +73,28 @@ async fn a_definition_is_waited_for_and_then_its_objects_are() {
         state(json!([])),
         state(json!([{"type": "Established", "status": "True"}])),
     ];
-    let answers = discovery("")
-        .into_iter()
-        .chain(created)
-        .chain(discovery(""))
-        .chain(discovery(served));
+    let answers = discovery("").into_iter().chain(created).chain(discovery("")).chain(discovery(served));
     let fake = Fake::new(answers.chain([missing(), state(json!(null))]));
     let cluster = fake.cluster();
-    assert_eq!(
-        cluster.apply_manifest(&definition).await.unwrap(),
-        Applied::Created
-    );
+    assert_eq!(cluster.apply_manifest(&definition).await.unwrap(), Applied::Created);
     let object = json!({"apiVersion": "kopf.dev/v1", "kind": "KopfExample", "metadata": {"name": "a", "namespace": "ns"}});
-    assert_eq!(
-        cluster.apply_manifest(&object).await.unwrap(),
-        Applied::Created
-    );
-    assert!(
-        fake.lines()
-            .last()
-            .unwrap()
-            .starts_with("POST /apis/kopf.dev/v1/namespaces/ns/kopfexamples")
-    );
+    assert_eq!(cluster.apply_manifest(&object).await.unwrap(), Applied::Created);
+    assert!(fake.lines().last().unwrap().starts_with("POST /apis/kopf.dev/v1/namespaces/ns/kopfexamples"));
 }
 
 #[test]
 fn names_that_are_taken_refuse_a_definition() {
     let taken = json!([{"type": "NamesAccepted", "status": "False", "message": "\"po\" is taken"}]);
-    assert_eq!(
-        verdict(taken.as_array().unwrap()),
-        Verdict::Refused("\"po\" is taken".into())
-    );
+    assert_eq!(verdict(taken.as_array().unwrap()), Verdict::Refused("\"po\" is taken".into()));
     assert_eq!(verdict(&[]), Verdict::Pending);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_manifest_that_cannot_be_placed_says_why() {
     for (manifest, expected) in [
-        (
-            json!({"kind": "A"}),
-            "invalid: the manifest has no apiVersion",
-        ),
-        (
-            json!({"apiVersion": "v1"}),
-            "invalid: the manifest has no kind",
-        ),
-        (
-            json!({"apiVersion": "v1", "kind": "A"}),
-            "invalid: the manifest has no metadata.name",
-        ),
+        (json!({"kind": "A"}), "invalid: the manifest has no apiVersion"),
+        (json!({"apiVersion": "v1"}), "invalid: the manifest has no kind"),
+        (json!({"apiVersion": "v1", "kind": "A"}), "invalid: the manifest has no metadata.name"),
         (
             json!({"apiVersion": "v1", "kind": "Nope", "metadata": {"name": "a"}}),
             "not found: no kind \"Nope\" in v1 is served: is its CustomResourceDefinition applied?",

@@ -30,10 +30,7 @@ pub(super) struct Authorizing {
 }
 
 enum Source {
-    File {
-        path: PathBuf,
-        last: Mutex<(HeaderValue, Instant)>,
-    },
+    File { path: PathBuf, last: Mutex<(HeaderValue, Instant)> },
     Plugin(Arc<Plugin>),
 }
 
@@ -42,16 +39,12 @@ impl Authorizing {
     pub(super) fn of(authorization: &Authorization) -> Option<Self> {
         let source = match authorization {
             Authorization::None | Authorization::Fixed(_) => return None,
-            Authorization::File { path, first } => Source::File {
-                path: path.clone(),
-                last: Mutex::new((first.clone(), Instant::now())),
-            },
+            Authorization::File { path, first } => {
+                Source::File { path: path.clone(), last: Mutex::new((first.clone(), Instant::now())) }
+            }
             Authorization::Plugin(plugin) => Source::Plugin(plugin.clone()),
         };
-        Some(Self {
-            source: Arc::new(source),
-            home: Handle::current(),
-        })
+        Some(Self { source: Arc::new(source), home: Handle::current() })
     }
 
     async fn header(&self) -> Result<Option<HeaderValue>, String> {
@@ -77,10 +70,7 @@ impl<S> Layer<S> for Authorizing {
     type Service = Authorized<S>;
 
     fn layer(&self, inner: S) -> Authorized<S> {
-        Authorized {
-            inner,
-            authorizing: self.clone(),
-        }
+        Authorized { inner, authorizing: self.clone() }
     }
 }
 
@@ -128,10 +118,7 @@ mod tests {
     async fn a_file_is_read_again_every_minute_and_its_last_token_stays() {
         let path = std::env::temp_dir().join(format!("kopf-rs-token-{}", std::process::id()));
         let first = bearer("first").unwrap();
-        let file = Authorization::File {
-            path: path.clone(),
-            first,
-        };
+        let file = Authorization::File { path: path.clone(), first };
         let authorizing = Authorizing::of(&file).unwrap();
         let shown = async || {
             let header = authorizing.header().await.unwrap().unwrap();

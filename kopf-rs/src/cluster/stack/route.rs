@@ -83,14 +83,10 @@ impl Service<Uri> for Route {
         Box::pin(async move {
             Ok(match route {
                 Self::Straight(tcp) => Line::plain(tcp.oneshot(server).await?),
-                Self::Tunnel(tunnel) => Line {
-                    stream: tunnel.oneshot(server).await?,
-                    is_forwarded: false,
-                },
-                Self::Forward(to_proxy, proxy) => Line {
-                    stream: to_proxy.oneshot(proxy).await?,
-                    is_forwarded: true,
-                },
+                Self::Tunnel(tunnel) => Line { stream: tunnel.oneshot(server).await?, is_forwarded: false },
+                Self::Forward(to_proxy, proxy) => {
+                    Line { stream: to_proxy.oneshot(proxy).await?, is_forwarded: true }
+                }
                 Self::Socks(socks) => Line::plain(socks.oneshot(with_port(server)).await?),
             })
         })
@@ -116,10 +112,7 @@ pub(super) struct Line {
 
 impl Line {
     fn plain(tcp: TokioIo<TcpStream>) -> Self {
-        Self {
-            stream: MaybeHttpsStream::Http(tcp),
-            is_forwarded: false,
-        }
+        Self { stream: MaybeHttpsStream::Http(tcp), is_forwarded: false }
     }
 }
 

@@ -17,9 +17,7 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::sign::SingleCertAndKey;
-use rustls::{
-    CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
-};
+use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 use tokio::time::Instant;
 
 #[cfg(feature = "cli")]
@@ -93,10 +91,7 @@ impl Authorities {
         let pem = pem.map_err(|error| format!("{}: {error}", path.display()))?;
         let authorities = Self::inline(&pem, provider);
         let authorities = authorities.map_err(|why| format!("{}: {why}", path.display()))?;
-        Ok(Self {
-            file: Some(path),
-            ..authorities
-        })
+        Ok(Self { file: Some(path), ..authorities })
     }
 
     fn current(&self) -> Arc<Known> {
@@ -133,21 +128,15 @@ impl Known {
                     .to_owned(),
             );
         }
-        let verifier =
-            WebPkiServerVerifier::builder_with_provider(Arc::new(store), provider.clone());
+        let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(store), provider.clone());
         let verifier = verifier.build().map_err(|error| error.to_string())?;
-        Ok(Arc::new(Self {
-            verifier,
-            certificates,
-        }))
+        Ok(Arc::new(Self { verifier, certificates }))
     }
 }
 
 impl fmt::Debug for Authorities {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Authorities")
-            .field("file", &self.file)
-            .finish_non_exhaustive()
+        f.debug_struct("Authorities").field("file", &self.file).finish_non_exhaustive()
     }
 }
 
@@ -161,13 +150,8 @@ impl ServerCertVerifier for Authorities {
         now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
         let known = self.current();
-        let verified = known.verifier.verify_server_cert(
-            end_entity,
-            intermediates,
-            server_name,
-            ocsp_response,
-            now,
-        );
+        let verified =
+            known.verifier.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now);
         match verified {
             // webpki has checked the validity period before it reports this error.
             Err(rustls::Error::InvalidCertificate(CertificateError::Other(why)))
@@ -188,9 +172,7 @@ impl ServerCertVerifier for Authorities {
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
         let known = self.current();
-        known
-            .verifier
-            .verify_tls12_signature(message, certificate, signed)
+        known.verifier.verify_tls12_signature(message, certificate, signed)
     }
 
     fn verify_tls13_signature(
@@ -200,9 +182,7 @@ impl ServerCertVerifier for Authorities {
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
         let known = self.current();
-        known
-            .verifier
-            .verify_tls13_signature(message, certificate, signed)
+        known.verifier.verify_tls13_signature(message, certificate, signed)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {

@@ -39,11 +39,7 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        let span = spans::request(
-            request.method().as_str(),
-            request.uri().path(),
-            &self.server,
-        );
+        let span = spans::request(request.method().as_str(), request.uri().path(), &self.server);
         if span.is_disabled() {
             return Box::pin(self.inner.call(request));
         }

@@ -87,12 +87,7 @@ fn look_at(line: &[u8]) {
         match Line::read(line, parse) {
             Ok(Some(Line::Object(_, raw))) => compare(&raw),
             Ok(Some(Line::Error(status))) => {
-                let asked = Asked {
-                    verbs: &["watch"],
-                    resource: None,
-                    namespace: None,
-                    subresource: None,
-                };
+                let asked = Asked { verbs: &["watch"], resource: None, namespace: None, subresource: None };
                 assert!(!status.into_error(&asked, None).to_string().is_empty());
             }
             Ok(Some(Line::Bookmark { .. } | Line::Unknown(_)) | None) | Err(_) => {}
@@ -126,12 +121,7 @@ fn compare(raw: &Raw) {
 
 #[test]
 fn no_stream_breaks_a_watch() {
-    let target = Target {
-        name: "watch-line",
-        share: 1,
-        tokens: WORDS,
-        samples: || texts(STREAMS),
-        begin: streams,
-    };
+    let target =
+        Target { name: "watch-line", share: 1, tokens: WORDS, samples: || texts(STREAMS), begin: streams };
     attack(&[target], 3000);
 }

@@ -109,18 +109,14 @@ impl Line {
         {
             return Ok(Some(Self::Object(event, raw)));
         }
-        Self::generic(text, parse)
-            .map(Some)
-            .map_err(|error| not_a_line(line, &error))
+        Self::generic(text, parse).map(Some).map_err(|error| not_a_line(line, &error))
     }
 
     fn generic(text: &str, parse: Parse) -> Result<Self, Box<dyn std::error::Error>> {
         let Generic { kind, object } = match serde_json::from_str(text) {
             Ok(generic) => generic,
             Err(error) => {
-                return bare_status(text)
-                    .map(Self::Error)
-                    .ok_or_else(|| error.into());
+                return bare_status(text).map(Self::Error).ok_or_else(|| error.into());
             }
         };
         let object = object.get();
@@ -168,10 +164,7 @@ fn event_type(text: &str) -> Option<EventType> {
 }
 
 fn not_a_line(line: &[u8], error: &dyn std::fmt::Display) -> String {
-    format!(
-        "a line of {} bytes is not a watch event: {error}; listing again",
-        line.len()
-    )
+    format!("a line of {} bytes is not a watch event: {error}; listing again", line.len())
 }
 
 #[cfg(test)]
@@ -194,10 +187,7 @@ mod tests {
 
     #[test]
     fn lines_are_found_wherever_the_chunks_end() {
-        let whole = (
-            vec!["one".to_owned(), String::new(), "two".into()],
-            "th".into(),
-        );
+        let whole = (vec!["one".to_owned(), String::new(), "two".into()], "th".into());
         assert_eq!(cut(&["one\n\ntwo\nth"]), whole);
         assert_eq!(cut(&["o", "n", "e", "\n", "\n", "two", "\nth"]), whole);
         assert_eq!(cut(&["one\n", "", "\ntw", "o\nt", "h"]), whole);
@@ -242,19 +232,11 @@ mod tests {
     #[test]
     fn bookmarks_errors_and_novelties_are_told_apart() {
         let plain = read(r#"{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"7"}}}"#);
-        assert!(
-            matches!(plain, Line::Bookmark { version, initial_events_end: false } if version == "7")
-        );
+        assert!(matches!(plain, Line::Bookmark { version, initial_events_end: false } if version == "7"));
         let end = read(
             r#"{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"8","annotations":{"k8s.io/initial-events-end":"true"}}}}"#,
         );
-        assert!(matches!(
-            end,
-            Line::Bookmark {
-                initial_events_end: true,
-                ..
-            }
-        ));
+        assert!(matches!(end, Line::Bookmark { initial_events_end: true, .. }));
         let error = read(r#"{"type":"ERROR","object":{"kind":"Status","code":410}}"#);
         assert!(matches!(error, Line::Error(status) if status.code() == 410));
         let bare = read(r#"{"kind":"Status","apiVersion":"v1","message":"too old","code":410}"#);

@@ -9,9 +9,7 @@ use tokio::time::Instant;
 
 use crate::cluster::error::ClusterError;
 use crate::cluster::request::{Call, escaped};
-use crate::cluster::watch::{
-    End, METADATA_LIST, ObjectForm, PATIENCE, WatchEvent, Watched, Watcher,
-};
+use crate::cluster::watch::{End, METADATA_LIST, ObjectForm, PATIENCE, WatchEvent, Watched, Watcher};
 use crate::object::event::EventType;
 use crate::object::raw::Raw;
 
@@ -48,10 +46,7 @@ impl<'a> Watcher<'a> {
                 Ok(())
             });
             match read {
-                Ok(Position {
-                    version,
-                    token: None,
-                }) => {
+                Ok(Position { version, token: None }) => {
                     self.advance(&version);
                     // The next listing may try streaming again.
                     self.unfinished = self.unfinished.min(PATIENCE - 1);
@@ -63,9 +58,7 @@ impl<'a> Watcher<'a> {
                     self.recover();
                     return End::Listed;
                 }
-                Ok(Position {
-                    token: Some(next), ..
-                }) => {
+                Ok(Position { token: Some(next), .. }) => {
                     token = next;
                     self.wait_for_room().await;
                 }
@@ -113,10 +106,7 @@ pub(in crate::cluster) struct Position {
 type Each<'e> = &'e mut dyn FnMut(&str) -> Result<(), crate::object::raw::NotAnObject>;
 
 /// Passes the text of every item to `each`.
-pub(in crate::cluster) fn read_page(
-    page: &[u8],
-    each: Each<'_>,
-) -> Result<Position, serde_json::Error> {
+pub(in crate::cluster) fn read_page(page: &[u8], each: Each<'_>) -> Result<Position, serde_json::Error> {
     let mut deserializer = serde_json::Deserializer::from_slice(page);
     let position = deserializer.deserialize_map(Page { each })?;
     deserializer.end()?;
@@ -150,9 +140,7 @@ impl<'de> Visitor<'de> for Page<'_> {
         while let Some(key) = map.next_key::<std::borrow::Cow<'de, str>>()? {
             match key.as_ref() {
                 "metadata" => metadata = Some(map.next_value::<ListMetadata>()?),
-                "items" => map.next_value_seed(Items {
-                    each: &mut self.each,
-                })?,
+                "items" => map.next_value_seed(Items { each: &mut self.each })?,
                 _ => {
                     map.next_value::<IgnoredAny>()?;
                 }
@@ -209,10 +197,8 @@ mod tests {
 
     #[test]
     fn items_and_metadata_are_found_in_any_order() {
-        let position = |token: Option<&str>| Position {
-            version: "9".into(),
-            token: token.map(str::to_owned),
-        };
+        let position =
+            |token: Option<&str>| Position { version: "9".into(), token: token.map(str::to_owned) };
         let (found, at) = items(
             r#"{"kind":"PodList","metadata":{"resourceVersion":"9","continue":"abc"},"items":[{"a":1}, {"b":[2]}]}"#,
         )

@@ -120,15 +120,9 @@ impl Watcher<'_> {
                 }
                 (self.sink)(WatchEvent::Object(event, raw));
             }
-            Line::Bookmark {
-                version,
-                initial_events_end,
-            } => self.bookmark(&version, initial_events_end),
+            Line::Bookmark { version, initial_events_end } => self.bookmark(&version, initial_events_end),
             Line::Unknown(kind) => {
-                tracing::warn!(
-                    "Ignoring an unsupported event type: {kind} ({})",
-                    self.watched.collection
-                );
+                tracing::warn!("Ignoring an unsupported event type: {kind} ({})", self.watched.collection);
             }
             Line::Error(_) => {}
         }

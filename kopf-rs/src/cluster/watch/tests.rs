@@ -56,10 +56,7 @@ fn object(name: &str, version: u32) -> String {
 }
 
 fn line(kind: &str, name: &str, version: u32) -> String {
-    format!(
-        "{{\"type\":\"{kind}\",\"object\":{}}}\n",
-        object(name, version)
-    )
+    format!("{{\"type\":\"{kind}\",\"object\":{}}}\n", object(name, version))
 }
 
 fn error(code: u16, message: &str) -> String {
@@ -91,10 +88,7 @@ fn wait(seconds: u64) -> Part {
 /// Returns the relevant query parameters of a request, without the jittered one.
 fn without_timeout(line: &str) -> String {
     let (before, after) = line.split_once("&timeoutSeconds=").unwrap();
-    format!(
-        "{before}{}",
-        after.trim_start_matches(|c: char| c.is_ascii_digit())
-    )
+    format!("{before}{}", after.trim_start_matches(|c: char| c.is_ascii_digit()))
 }
 
 #[tokio::test(start_paused = true)]
@@ -111,21 +105,10 @@ async fn a_streaming_list_turns_into_the_watch() {
     let told = observe(&fake, 10).await;
     assert_eq!(
         told,
-        [
-            "listing",
-            "Listed a 3",
-            "Listed b 4",
-            "synced",
-            "Modified a 6",
-            "Added c 7",
-            "Deleted b 8"
-        ]
+        ["listing", "Listed a 3", "Listed b 4", "synced", "Modified a 6", "Added c 7", "Deleted b 8"]
     );
     assert_eq!(
-        fake.lines()
-            .iter()
-            .map(|line| without_timeout(line))
-            .collect::<Vec<_>>(),
+        fake.lines().iter().map(|line| without_timeout(line)).collect::<Vec<_>>(),
         [
             "GET /apis/kopf.dev/v1/kopfexamples?watch=true&allowWatchBookmarks=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"
         ]
@@ -138,32 +121,17 @@ async fn a_server_without_streaming_lists_is_asked_for_pages_and_remembered() {
         Answer::refusal(422, "sendInitialEvents is forbidden"),
         Answer::new(200, page(&[object("a", 1), object("b", 2)], "to/ken")),
         Answer::new(200, page(&[object("c", 3)], "")),
-        Answer::parts([
-            text(line("ADDED", "d", 6)),
-            Part::Text(error(410, "too old")),
-        ]),
+        Answer::parts([text(line("ADDED", "d", 6)), Part::Text(error(410, "too old"))]),
         Answer::new(200, page(&[], "")),
     ]);
     let told = observe(&fake, 10).await;
     assert_eq!(
         told,
-        [
-            "listing",
-            "Listed a 1",
-            "Listed b 2",
-            "Listed c 3",
-            "synced",
-            "Added d 6",
-            "listing",
-            "synced"
-        ]
+        ["listing", "Listed a 1", "Listed b 2", "Listed c 3", "synced", "Added d 6", "listing", "synced"]
     );
     let lines = fake.lines();
     assert_eq!(lines[1], "GET /apis/kopf.dev/v1/kopfexamples?limit=500");
-    assert_eq!(
-        lines[2],
-        "GET /apis/kopf.dev/v1/kopfexamples?limit=500&continue=to%2Fken"
-    );
+    assert_eq!(lines[2], "GET /apis/kopf.dev/v1/kopfexamples?limit=500&continue=to%2Fken");
     assert!(lines[3].ends_with("&resourceVersion=5"), "{}", lines[3]);
     assert_eq!(lines[4], lines[1], "the refusal is remembered");
 }
@@ -171,11 +139,7 @@ async fn a_server_without_streaming_lists_is_asked_for_pages_and_remembered() {
 #[tokio::test(start_paused = true)]
 async fn a_server_that_ignores_the_wish_for_a_streaming_list_gets_pages_at_last() {
     let plain_watch = || Answer::live(&line("ADDED", "a", 1));
-    let fake = Fake::new([
-        plain_watch(),
-        plain_watch(),
-        Answer::new(200, page(&[object("a", 1)], "")),
-    ]);
+    let fake = Fake::new([plain_watch(), plain_watch(), Answer::new(200, page(&[object("a", 1)], ""))]);
     let told = observe(&fake, 60).await;
     assert_eq!(
         told,
@@ -208,16 +172,7 @@ async fn an_expired_page_starts_the_listing_over_and_in_the_end_in_one_piece() {
     let told = observe(&fake, 30).await;
     assert_eq!(
         told,
-        [
-            "listing",
-            "Listed a 1",
-            "listing",
-            "Listed a 1",
-            "listing",
-            "Listed a 1",
-            "Listed b 2",
-            "synced"
-        ]
+        ["listing", "Listed a 1", "listing", "Listed a 1", "listing", "Listed a 1", "Listed b 2", "synced"]
     );
     assert_eq!(fake.lines()[5], "GET /apis/kopf.dev/v1/kopfexamples");
 }
@@ -234,17 +189,7 @@ async fn too_old_a_version_leads_to_a_listing_wherever_it_is_said() {
             Answer::live(&format!("{}{END}\n", line("ADDED", "a", 6))),
         ]);
         let told = observe(&fake, 10).await;
-        assert_eq!(
-            told,
-            [
-                "listing",
-                "synced",
-                "Added a 6",
-                "listing",
-                "Listed a 6",
-                "synced"
-            ]
-        );
+        assert_eq!(told, ["listing", "synced", "Added a 6", "listing", "Listed a 6", "synced"]);
         assert!(fake.lines()[1].ends_with("&resourceVersion=6"));
     }
 }
@@ -268,10 +213,7 @@ async fn a_line_cut_in_the_middle_is_asked_for_again() {
 async fn a_last_line_without_its_line_feed_counts_when_it_is_whole() {
     let whole = line("MODIFIED", "a", 7);
     let fake = Fake::new([synced([text(whole.trim_end())])]);
-    assert_eq!(
-        observe(&fake, 10).await,
-        ["listing", "synced", "Modified a 7"]
-    );
+    assert_eq!(observe(&fake, 10).await, ["listing", "synced", "Modified a 7"]);
     assert!(fake.lines()[1].ends_with("&resourceVersion=7"));
 }
 
@@ -282,20 +224,11 @@ async fn bookmarks_move_the_version_and_count_as_signs_of_life() {
             "{{\"type\":\"BOOKMARK\",\"object\":{{\"metadata\":{{\"resourceVersion\":\"{version}\"}}}}}}\n"
         ))
     };
-    let fake = Fake::new([synced([
-        wait(60),
-        bookmark(10),
-        wait(60),
-        bookmark(20),
-        Part::Hang,
-    ])]);
+    let fake = Fake::new([synced([wait(60), bookmark(10), wait(60), bookmark(20), Part::Hang])]);
     observe(&fake, 180).await;
     assert_eq!(fake.lines().len(), 1, "not silent yet");
     let fake = Fake::new([synced([wait(60), bookmark(10), Part::Hang])]);
-    assert_eq!(
-        observe(&fake, 140).await,
-        ["listing", "synced", "bookmark", "silent"]
-    );
+    assert_eq!(observe(&fake, 140).await, ["listing", "synced", "bookmark", "silent"]);
     let seen = fake.seen();
     assert_eq!(seen[1].at.as_secs(), 130);
     assert!(seen[1].line.ends_with("&resourceVersion=10"));
@@ -304,20 +237,13 @@ async fn bookmarks_move_the_version_and_count_as_signs_of_life() {
 #[tokio::test(start_paused = true)]
 async fn a_silent_watch_is_reconnected_without_a_listing() {
     let fake = Fake::new([synced([Part::Hang]), Answer::live(&line("ADDED", "a", 6))]);
-    assert_eq!(
-        observe(&fake, 100).await,
-        ["listing", "synced", "silent", "Added a 6"]
-    );
+    assert_eq!(observe(&fake, 100).await, ["listing", "synced", "silent", "Added a 6"]);
     assert_eq!(fake.seen()[1].at.as_secs(), 70);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_watch_that_is_never_answered_is_in_trouble_within_half_a_minute() {
-    let fake = Fake::new([
-        synced([]),
-        Answer::stuck(),
-        Answer::live(&line("ADDED", "a", 6)),
-    ]);
+    let fake = Fake::new([synced([]), Answer::stuck(), Answer::live(&line("ADDED", "a", 6))]);
     let told = observe(&fake, 35).await;
     assert_eq!(
         told,
@@ -333,17 +259,10 @@ async fn a_watch_that_is_never_answered_is_in_trouble_within_half_a_minute() {
 
 #[tokio::test(start_paused = true)]
 async fn streams_that_end_at_once_are_never_asked_for_in_a_hot_loop() {
-    let fake = Fake::new(
-        [synced([])]
-            .into_iter()
-            .chain((0..5000).map(|_| Answer::new(200, ""))),
-    );
+    let fake = Fake::new([synced([])].into_iter().chain((0..5000).map(|_| Answer::new(200, ""))));
     observe(&fake, 60).await;
     let requests = fake.lines().len();
-    assert!(
-        (25..100).contains(&requests),
-        "{requests} requests a minute"
-    );
+    assert!((25..100).contains(&requests), "{requests} requests a minute");
 }
 
 #[tokio::test(start_paused = true)]
@@ -399,10 +318,7 @@ async fn trouble_is_told_once_and_so_is_its_end() {
         ]
     );
     let seen = fake.seen();
-    assert!(
-        seen[3].at >= seen[2].at + Duration::from_secs(2),
-        "Retry-After is obeyed"
-    );
+    assert!(seen[3].at >= seen[2].at + Duration::from_secs(2), "Retry-After is obeyed");
 }
 
 #[tokio::test(start_paused = true)]
@@ -508,10 +424,7 @@ async fn lines_of_any_length_in_any_chunks_arrive() {
     let chunks = long.as_bytes().chunks(100_001);
     let chunks: Vec<Part> = chunks.map(|chunk| Part::Bytes(chunk.to_vec())).collect();
     let fake = Fake::new([synced(chunks.into_iter().chain([Part::Hang]))]);
-    assert_eq!(
-        observe(&fake, 10).await,
-        ["listing", "synced", "Added big 6"]
-    );
+    assert_eq!(observe(&fake, 10).await, ["listing", "synced", "Added big 6"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -526,10 +439,7 @@ async fn an_unknown_type_is_left_out() {
 
 #[tokio::test(start_paused = true)]
 async fn items_of_pages_get_the_kind_that_servers_leave_out() {
-    let fake = Fake::new([
-        Answer::refusal(422, "no"),
-        Answer::new(200, page(&[object("a", 1)], "")),
-    ]);
+    let fake = Fake::new([Answer::refusal(422, "no"), Answer::new(200, page(&[object("a", 1)], ""))]);
     let mut texts = Vec::new();
     let mut sink = |event| {
         if let WatchEvent::Object(_, raw) = event {
@@ -540,19 +450,12 @@ async fn items_of_pages_get_the_kind_that_servers_leave_out() {
     let watch = cluster.watch(&watched, &mut sink);
     let _ = tokio::time::timeout(Duration::from_secs(5), watch).await;
     assert!(texts[0].starts_with(r#"{"apiVersion":"kopf.dev/v1","kind":"KopfExample","#));
-    assert_eq!(
-        fake.lines()[1],
-        "GET /apis/kopf.dev/v1/namespaces/prod/kopfexamples?limit=500"
-    );
+    assert_eq!(fake.lines()[1], "GET /apis/kopf.dev/v1/namespaces/prod/kopfexamples?limit=500");
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_server_timeout_is_jittered_below_the_cut_of_middleboxes() {
-    let fake = Fake::new(
-        [synced([])]
-            .into_iter()
-            .chain((0..40).map(|_| Answer::new(200, ""))),
-    );
+    let fake = Fake::new([synced([])].into_iter().chain((0..40).map(|_| Answer::new(200, ""))));
     observe(&fake, 60).await;
     let mut timeouts: Vec<u32> = fake
         .lines()
@@ -563,10 +466,7 @@ async fn the_server_timeout_is_jittered_below_the_cut_of_middleboxes() {
         })
         .collect();
     timeouts.sort_unstable();
-    assert!(
-        timeouts.iter().all(|seconds| (199..=235).contains(seconds)),
-        "{timeouts:?}"
-    );
+    assert!(timeouts.iter().all(|seconds| (199..=235).contains(seconds)), "{timeouts:?}");
     timeouts.dedup();
     assert!(timeouts.len() > 3, "{timeouts:?}");
 }

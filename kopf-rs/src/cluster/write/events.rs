@@ -25,15 +25,8 @@ static EVENTS: LazyLock<Resource> = LazyLock::new(|| Resource {
 impl Cluster {
     /// Creates an Event. An existing Event of that name counts as success: names are generated, so it stems from an attempt whose response
     /// was lost.
-    pub(crate) async fn post_event(
-        &self,
-        namespace: &str,
-        event: &Value,
-    ) -> Result<(), ClusterError> {
-        match self
-            .send_event(Method::POST, (namespace, None), event)
-            .await
-        {
+    pub(crate) async fn post_event(&self, namespace: &str, event: &Value) -> Result<(), ClusterError> {
+        match self.send_event(Method::POST, (namespace, None), event).await {
             Err(ClusterError::Conflict(_)) => Ok(()),
             done => done,
         }
@@ -46,8 +39,7 @@ impl Cluster {
         name: &str,
         patch: &Value,
     ) -> Result<(), ClusterError> {
-        self.send_event(Method::PATCH, (namespace, Some(name)), patch)
-            .await
+        self.send_event(Method::PATCH, (namespace, Some(name)), patch).await
     }
 
     /// Returns the Events about the object with that uid. Events about cluster-scoped objects are in the namespace `default`.
@@ -73,11 +65,7 @@ impl Cluster {
         (namespace, name): (&str, Option<&str>),
         body: &Value,
     ) -> Result<(), ClusterError> {
-        let content = if name.is_some() {
-            MERGE
-        } else {
-            "application/json"
-        };
+        let content = if name.is_some() { MERGE } else { "application/json" };
         let call = Call::with(
             method,
             self.owned(EVENTS.path(Some(namespace), name, None)),
@@ -129,9 +117,6 @@ mod tests {
         );
         let seen = fake.seen();
         assert_eq!(seen[0].headers["content-type"], "application/json");
-        assert_eq!(
-            seen[2].headers["content-type"],
-            "application/merge-patch+json"
-        );
+        assert_eq!(seen[2].headers["content-type"], "application/merge-patch+json");
     }
 }

@@ -29,12 +29,7 @@ impl Cluster {
             Method::PATCH,
             self.owned(resource.path(namespace, Some(name), subresource)),
             (MERGE, change),
-            Asked {
-                verbs: &["patch"],
-                resource: Some(resource),
-                namespace,
-                subresource,
-            },
+            Asked { verbs: &["patch"], resource: Some(resource), namespace, subresource },
         );
         object(&self.exchange(&call).await?)
     }

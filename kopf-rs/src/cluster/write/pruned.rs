@@ -9,11 +9,7 @@ use crate::object::resource::Resource;
 
 impl Cluster {
     /// Returns the fields that the response does not show as sent and that were not reported before. Ignores metadata.
-    pub(crate) fn news_of_pruned(
-        &self,
-        request: PatchRequest<'_>,
-        reply: &Raw,
-    ) -> Vec<Inconsistency> {
+    pub(crate) fn news_of_pruned(&self, request: PatchRequest<'_>, reply: &Raw) -> Vec<Inconsistency> {
         let PatchRequest { resource, part, .. } = request;
         let mut all = request.changes.missing_in(reply, part);
         if !resource.is_custom() {

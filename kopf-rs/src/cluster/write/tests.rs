@@ -5,8 +5,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::cluster::fake::{Answer, Fake};
 
-const STATUS: &str =
-    "PATCH /apis/kopf.dev/v1/namespaces/ns/kopfexamples/a/status?fieldManager=kopf-rs";
+const STATUS: &str = "PATCH /apis/kopf.dev/v1/namespaces/ns/kopfexamples/a/status?fieldManager=kopf-rs";
 const OBJECT: &str = "PATCH /apis/kopf.dev/v1/namespaces/ns/kopfexamples/a?fieldManager=kopf-rs";
 
 fn resource(subresources: &[&str]) -> Resource {
@@ -22,12 +21,7 @@ fn resource(subresources: &[&str]) -> Resource {
 }
 
 fn facts() -> Facts {
-    Facts {
-        uid: "u1".into(),
-        name: "a".into(),
-        namespace: Some("ns".into()),
-        resource_version: "5".into(),
-    }
+    Facts { uid: "u1".into(), name: "a".into(), namespace: Some("ns".into()), resource_version: "5".into() }
 }
 
 fn patch(value: &Value) -> Patch {
@@ -53,13 +47,8 @@ async fn send(
     part: Part,
     is_bound: bool,
 ) -> Result<Raw, ClusterError> {
-    let request = PatchRequest {
-        resource: &resource(subresources),
-        facts: &facts(),
-        changes,
-        part,
-        is_bound,
-    };
+    let request =
+        PatchRequest { resource: &resource(subresources), facts: &facts(), changes, part, is_bound };
     fake.cluster().patch(request, None).await
 }
 
@@ -68,21 +57,15 @@ fn merge(content: &Value) -> Changes {
 }
 
 fn bodies(fake: &Fake) -> Vec<Value> {
-    let patches = fake
-        .seen()
-        .into_iter()
-        .filter(|seen| seen.line.starts_with("PATCH"));
-    patches
-        .map(|seen| serde_json::from_str(&seen.body).unwrap())
-        .collect()
+    let patches = fake.seen().into_iter().filter(|seen| seen.line.starts_with("PATCH"));
+    patches.map(|seen| serde_json::from_str(&seen.body).unwrap()).collect()
 }
 
 #[tokio::test(start_paused = true)]
 async fn one_patch_bound_to_the_uid_is_all_without_a_status_subresource() {
     let fake = Fake::new([state("u1", "6", &[], &json!({"status": {"x": 1}}))]);
-    let changes = merge(
-        &json!({"metadata": {"annotations": {"k": "v"}, "uid": "forged"}, "status": {"x": 1}}),
-    );
+    let changes =
+        merge(&json!({"metadata": {"annotations": {"k": "v"}, "uid": "forged"}, "status": {"x": 1}}));
     let all = Part::Object { with_status: true };
     let reply = send(&fake, &[], &changes, all, false).await.unwrap();
     assert_eq!(reply.facts().resource_version, "6");
@@ -108,12 +91,7 @@ async fn a_part_has_only_its_own_and_a_status_is_bound_to_the_version() {
             STATUS,
             json!({"metadata": {"uid": "u1", "resourceVersion": "5"}, "status": {"x": 1}}),
         ),
-        (
-            rest,
-            false,
-            OBJECT,
-            json!({"metadata": {"uid": "u1", "annotations": {"k": "v"}}}),
-        ),
+        (rest, false, OBJECT, json!({"metadata": {"uid": "u1", "annotations": {"k": "v"}}})),
         (
             rest,
             true,
@@ -131,14 +109,8 @@ async fn a_part_has_only_its_own_and_a_status_is_bound_to_the_version() {
 
 #[tokio::test(start_paused = true)]
 async fn operations_are_bound_to_their_version_whatever_is_asked() {
-    let (found, wanted) = (
-        json!({"spec": {}}),
-        json!({"spec": {"a": 1}, "status": {"s": 1}}),
-    );
-    let changes = Changes::Operations {
-        operations: Operations::between(&found, &wanted),
-        wanted,
-    };
+    let (found, wanted) = (json!({"spec": {}}), json!({"spec": {"a": 1}, "status": {"s": 1}}));
+    let changes = Changes::Operations { operations: Operations::between(&found, &wanted), wanted };
     let fake = Fake::new([state("u1", "6", &[], &json!({}))]);
     let rest = Part::Object { with_status: false };
     let reply = send(&fake, &["status"], &changes, rest, false).await;
@@ -157,14 +129,8 @@ fn only_what_has_content_is_sent() {
     let all = Part::Object { with_status: true };
     for (content, expected) in [
         (json!({"status": {"x": 1}}), [true, false, true]),
-        (
-            json!({"status": {}, "metadata": {"labels": {"a": "b"}}}),
-            [false, true, true],
-        ),
-        (
-            json!({"status": {"x": null}, "metadata": {}}),
-            [true, false, true],
-        ),
+        (json!({"status": {}, "metadata": {"labels": {"a": "b"}}}), [false, true, true]),
+        (json!({"status": {"x": null}, "metadata": {}}), [true, false, true]),
         (json!({"status": {}}), [false, false, false]),
     ] {
         let changes = merge(&content);
@@ -181,20 +147,11 @@ async fn whatever_the_server_says_it_is_asked_once() {
     for (answer, expected) in [
         (Answer::refusal(404, "no"), "not found: no"),
         (Answer::refusal(409, "no"), "conflict: no"),
-        (
-            Answer::new(422, foreign),
-            "another object has this name now: no",
-        ),
+        (Answer::new(422, foreign), "another object has this name now: no"),
         (Answer::refusal(422, "no"), "invalid: no"),
         (Answer::refusal(403, "no"), "forbidden: no"),
-        (
-            Answer::refusal(503, "no"),
-            "the server cannot answer now (503): no",
-        ),
-        (
-            Answer::stuck(),
-            "unreachable: no complete answer within 65 seconds",
-        ),
+        (Answer::refusal(503, "no"), "the server cannot answer now (503): no"),
+        (Answer::stuck(), "unreachable: no complete answer within 65 seconds"),
     ] {
         let fake = Fake::new([answer]);
         let error = send(&fake, &[], &changes, all, false).await.unwrap_err();
@@ -219,25 +176,20 @@ async fn a_page_of_a_proxy_is_no_answer_of_the_server() {
 
 #[tokio::test(start_paused = true)]
 async fn a_denial_names_the_rule_for_the_subresource() {
-    let denial = "kopfexamples.kopf.dev \"a\" is forbidden: User \"op\" cannot patch resource \"kopfexamples/status\"";
+    let denial =
+        "kopfexamples.kopf.dev \"a\" is forbidden: User \"op\" cannot patch resource \"kopfexamples/status\"";
     let fake = Fake::new([Answer::refusal(403, denial)]);
     let changes = merge(&json!({"status": {"x": 1}}));
     let denied = send(&fake, &["status"], &changes, Part::Status, false).await;
     let Err(ClusterError::Denied { rule, .. }) = denied else {
         panic!("not denied");
     };
-    assert!(
-        rule.ends_with("resources: [\"kopfexamples/status\"]\n    verbs: [\"patch\"]"),
-        "{rule}"
-    );
+    assert!(rule.ends_with("resources: [\"kopfexamples/status\"]\n    verbs: [\"patch\"]"), "{rule}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn writes_are_limited() {
-    let settings = crate::cluster::ClusterSettings {
-        writes: 2,
-        ..Default::default()
-    };
+    let settings = crate::cluster::ClusterSettings { writes: 2, ..Default::default() };
     let fake = Fake::new((0..6).map(|_| Answer::stuck()));
     let cluster = Cluster::with_settings(fake.client(), &settings);
     let (resource, facts) = (resource(&[]), facts());

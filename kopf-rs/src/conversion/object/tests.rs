@@ -31,10 +31,7 @@ struct New {
 
 fn functions() -> Vec<Arc<ConversionFunction>> {
     let up = conversion("up", |old: Old| {
-        let (host, port) = old
-            .address
-            .split_once(':')
-            .ok_or_else(|| PermanentError::new("no port"))?;
+        let (host, port) = old.address.split_once(':').ok_or_else(|| PermanentError::new("no port"))?;
         Ok(New {
             host: host.to_owned(),
             port: port.parse().map_err(|_| PermanentError::new("odd port"))?,
@@ -44,10 +41,7 @@ fn functions() -> Vec<Arc<ConversionFunction>> {
     });
     let down = conversion("down", |new: New| {
         assert!(new.host != "panic", "a host of that name");
-        Ok(Old {
-            address: format!("{}:{}", new.host, new.port),
-            size: None,
-        })
+        Ok(Old { address: format!("{}:{}", new.host, new.port), size: None })
     });
     vec![between("old", "new", up), between("new", "old", down)]
 }
@@ -82,9 +76,7 @@ fn rules() -> Rules {
 }
 
 fn converted(object: Value, to: &str) -> Value {
-    let converted = kind()
-        .convert(object, &format!("example.com/{to}"), &rules())
-        .unwrap();
+    let converted = kind().convert(object, &format!("example.com/{to}"), &rules()).unwrap();
     assert_eq!(converted.problem, None);
     converted.object
 }
@@ -93,15 +85,9 @@ const CARRIED: &str = "conversion.kopf.rs/old";
 
 #[test]
 fn what_a_version_lacks_comes_back() {
-    let old = object(
-        "old",
-        json!({"address": "h:1", "size": 7, "unknown": {"a": [1, null]}}),
-    );
+    let old = object("old", json!({"address": "h:1", "size": 7, "unknown": {"a": [1, null]}}));
     let mut new = converted(old.clone(), "new");
-    assert_eq!(
-        new["spec"],
-        json!({"host": "h", "port": 1, "mode": "plain"})
-    );
+    assert_eq!(new["spec"], json!({"host": "h", "port": 1, "mode": "plain"}));
     assert_eq!(new["other"], json!([1]));
     assert!(new["metadata"]["annotations"][CARRIED].is_string(), "{new}");
     assert_eq!(converted(new.clone(), "old"), old);
@@ -109,10 +95,7 @@ fn what_a_version_lacks_comes_back() {
     new["spec"]["port"] = json!(2);
     new["spec"]["names"] = json!(["n"]);
     let mut edited = converted(new.clone(), "old");
-    assert_eq!(
-        edited["spec"],
-        json!({"address": "h:2", "size": 7, "unknown": {"a": [1, null]}})
-    );
+    assert_eq!(edited["spec"], json!({"address": "h:2", "size": 7, "unknown": {"a": [1, null]}}));
     let annotations = edited["metadata"]["annotations"].as_object().unwrap();
     let names: Vec<_> = annotations.keys().collect();
     assert_eq!(names, ["conversion.kopf.rs/new"]);
@@ -174,12 +157,7 @@ fn members_that_stay_the_same_pass_through_pieces() {
         constant: u8,
     }
     let up = conversion("up", |it: From| {
-        Ok(To {
-            renamed: it.kept,
-            needed: it.needed.to_string(),
-            items: it.items,
-            constant: 1,
-        })
+        Ok(To { renamed: it.kept, needed: it.needed.to_string(), items: it.items, constant: 1 })
     });
     let kind = Conversions::of(&[between("old", "new", up)]).kinds()[0].clone();
     let of = |spec: Value| {
@@ -200,38 +178,24 @@ fn members_that_stay_the_same_pass_through_pieces() {
 fn an_object_that_cannot_be_converted_is_kept_whole() {
     for (old, problem) in [
         (json!({"address": 5}), "spec: address: invalid type"),
-        (
-            json!({"address": "nothing"}),
-            "spec: `up` has failed: no port",
-        ),
+        (json!({"address": "nothing"}), "spec: `up` has failed: no port"),
     ] {
         let old = object("old", old);
-        let new = kind()
-            .convert(old.clone(), "example.com/new", &rules())
-            .unwrap();
+        let new = kind().convert(old.clone(), "example.com/new", &rules()).unwrap();
         let told = new.problem.unwrap();
         assert!(told.starts_with(problem), "{told}");
         assert_eq!(new.object["spec"], json!({}));
         // It cannot be read now either, so it stays in the annotation.
-        let back = kind()
-            .convert(new.object, "example.com/old", &rules())
-            .unwrap()
-            .object;
+        let back = kind().convert(new.object, "example.com/old", &rules()).unwrap().object;
         let carried = back["metadata"]["annotations"][CARRIED].as_str().unwrap();
         assert!(carried.contains("address"), "{carried}");
-        let again = kind()
-            .convert(back, "example.com/new", &rules())
-            .unwrap()
-            .object;
+        let again = kind().convert(back, "example.com/new", &rules()).unwrap().object;
         let carried = again["metadata"]["annotations"][CARRIED].as_str().unwrap();
         assert!(carried.contains("address"), "{carried}");
     }
     let panics = object("new", json!({"host": "panic", "port": 1}));
     let old = kind().convert(panics, "example.com/old", &rules()).unwrap();
-    assert_eq!(
-        old.problem.as_deref(),
-        Some("spec: `down` has panicked: a host of that name")
-    );
+    assert_eq!(old.problem.as_deref(), Some("spec: `down` has panicked: a host of that name"));
 }
 
 #[test]
@@ -241,8 +205,7 @@ fn what_somebody_made_up_is_refused_or_ignored() {
         new["metadata"]["annotations"] = json!({CARRIED: annotation, "a": "b"});
         new
     };
-    let expressible =
-        json!([{"at": ["spec", "address"], "was": digest(&json!("h:1")), "is": "h:9"}]);
+    let expressible = json!([{"at": ["spec", "address"], "was": digest(&json!("h:1")), "is": "h:9"}]);
     for forged in [
         "junk",
         // The value has a wrong type, or violates the schema.
@@ -257,10 +220,7 @@ fn what_somebody_made_up_is_refused_or_ignored() {
         r#"[{"at":["status"],"is":{"approved":true}}]"#,
         r#"[{"at":["status","approved"],"is":true}]"#,
     ] {
-        for (status, expected) in [
-            (Value::Null, Value::Null),
-            (json!({"a": 1}), json!({"a": 1})),
-        ] {
+        for (status, expected) in [(Value::Null, Value::Null), (json!({"a": 1}), json!({"a": 1}))] {
             let mut new = new(forged);
             new["status"] = status;
             let old = converted(new, "old");
@@ -285,35 +245,16 @@ fn nothing_is_put_back_of_a_status_or_without_a_schema() {
     let mut old = object("old", json!({"address": "h:1", "size": 3}));
     old["status"] = json!({"phase": "x"});
     let of_status = [
-        between(
-            "old",
-            "new",
-            conversion("up", |_: Value| Ok(json!({}))).of_status(),
-        ),
-        between(
-            "new",
-            "old",
-            conversion("down", |_: Value| Ok(json!({}))).of_status(),
-        ),
+        between("old", "new", conversion("up", |_: Value| Ok(json!({}))).of_status()),
+        between("new", "old", conversion("down", |_: Value| Ok(json!({}))).of_status()),
     ];
     let functions: Vec<_> = functions().into_iter().chain(of_status).collect();
     let kind = Conversions::of(&functions).kinds()[0].clone();
-    let there = |rules: &Rules| {
-        kind.convert(old.clone(), "example.com/new", rules)
-            .unwrap()
-            .object
-    };
-    let back = |object: Value, rules: &Rules| {
-        kind.convert(object, "example.com/old", rules)
-            .unwrap()
-            .object
-    };
+    let there = |rules: &Rules| kind.convert(old.clone(), "example.com/new", rules).unwrap().object;
+    let back = |object: Value, rules: &Rules| kind.convert(object, "example.com/old", rules).unwrap().object;
 
     let found = back(there(&rules()), &rules());
-    assert_eq!(
-        (&found["spec"]["size"], &found["status"]),
-        (&json!(3), &json!({}))
-    );
+    assert_eq!((&found["spec"]["size"], &found["status"]), (&json!(3), &json!({})));
     // Without the subresource, the status is an ordinary part of the object.
     let open = json!({"spec": {"versions": [{"name": "old"}, {"name": "new", "storage": true}]}});
     let open = Rules::of(&open);
@@ -321,14 +262,8 @@ fn nothing_is_put_back_of_a_status_or_without_a_schema() {
     // While the definition cannot be read, the fields stay in the annotation.
     let found = back(there(&Rules::Unknown), &Rules::Unknown);
     assert_eq!(found["spec"], json!({"address": "h:1"}));
-    assert!(
-        found["metadata"]["annotations"][CARRIED].is_string(),
-        "{found}"
-    );
-    assert_eq!(
-        back(there(&rules()), &Rules::Unknown)["spec"],
-        found["spec"]
-    );
+    assert!(found["metadata"]["annotations"][CARRIED].is_string(), "{found}");
+    assert_eq!(back(there(&rules()), &Rules::Unknown)["spec"], found["spec"]);
 }
 
 #[test]
@@ -339,17 +274,11 @@ fn what_is_made_up_costs_few_conversions() {
         conversion(name, move |mut spec: Value| {
             calls.fetch_add(1, Ordering::Relaxed);
             spec.as_object_mut().unwrap().retain(|_, it| it != "gone");
-            if spec.to_string().contains("bad") {
-                Err("bad".into())
-            } else {
-                Ok(spec)
-            }
+            if spec.to_string().contains("bad") { Err("bad".into()) } else { Ok(spec) }
         })
     };
-    let functions = [
-        between("old", "new", counted("up", &calls)),
-        between("new", "old", counted("down", &calls)),
-    ];
+    let functions =
+        [between("old", "new", counted("up", &calls)), between("new", "old", counted("down", &calls))];
     let kind = Conversions::of(&functions).kinds()[0].clone();
     let forged = (0..500).map(|number| {
         let value = ["bad", "gone", "seen"][number % 3];
@@ -358,8 +287,7 @@ fn what_is_made_up_costs_few_conversions() {
     let forged: Value = forged.collect();
     for version in ["old", "new"] {
         let mut new = object("new", json!({"host": "h"}));
-        new["metadata"]["annotations"] =
-            json!({format!("conversion.kopf.rs/{version}"): forged.to_string()});
+        new["metadata"]["annotations"] = json!({format!("conversion.kopf.rs/{version}"): forged.to_string()});
         calls.store(0, Ordering::Relaxed);
         kind.convert(new, "example.com/old", &rules()).unwrap();
         let calls = calls.load(Ordering::Relaxed);
@@ -377,9 +305,7 @@ fn what_cannot_be_carried_fails_a_write_and_no_read() {
     let noise: String = noise.collect();
     // Objects are stored in `new`, so an object in `old` stems from a write request.
     let old = object("old", json!({"address": "h:1", "unknown": noise}));
-    let refused = kind()
-        .convert(old, "example.com/new", &rules())
-        .unwrap_err();
+    let refused = kind().convert(old, "example.com/new", &rules()).unwrap_err();
     let expected = "example.com/new has no place for what old has in spec.unknown";
     assert!(refused.contains(expected), "{refused}");
 
@@ -390,48 +316,25 @@ fn what_cannot_be_carried_fails_a_write_and_no_read() {
     assert!(omitted.contains("what new has in spec.names"), "{omitted}");
     let mut written = shown.object;
     written["spec"]["size"] = json!(5);
-    let refused = kind()
-        .convert(written.clone(), "example.com/new", &rules())
-        .unwrap_err();
-    assert!(
-        refused.contains("does not show what new has in spec.names"),
-        "{refused}"
-    );
+    let refused = kind().convert(written.clone(), "example.com/new", &rules()).unwrap_err();
+    assert!(refused.contains("does not show what new has in spec.names"), "{refused}");
     // Deletion must succeed regardless of the content.
     written["metadata"]["deletionTimestamp"] = json!("2026-01-02T03:04:05Z");
-    assert!(
-        kind()
-            .convert(written.clone(), "example.com/new", &rules())
-            .is_ok()
-    );
+    assert!(kind().convert(written.clone(), "example.com/new", &rules()).is_ok());
     // The request may be a listing.
-    written["metadata"]
-        .as_object_mut()
-        .unwrap()
-        .remove("deletionTimestamp");
-    assert!(
-        kind()
-            .convert(written, "example.com/new", &Rules::Unknown)
-            .is_ok()
-    );
+    written["metadata"].as_object_mut().unwrap().remove("deletionTimestamp");
+    assert!(kind().convert(written, "example.com/new", &Rules::Unknown).is_ok());
 }
 
 #[test]
 fn versions_of_others_are_refused() {
     let old = object("old", json!({"address": "h:1"}));
     for desired in ["example.com/v9", "example.org/new", "new", ""] {
-        assert!(
-            kind().convert(old.clone(), desired, &rules()).is_err(),
-            "{desired}"
-        );
+        assert!(kind().convert(old.clone(), desired, &rules()).is_err(), "{desired}");
     }
     let other = kind().convert(json!({"apiVersion": "v1"}), "example.com/new", &rules());
     assert!(other.is_err());
-    assert!(
-        kind()
-            .convert(json!("text"), "example.com/new", &rules())
-            .is_err()
-    );
+    assert!(kind().convert(json!("text"), "example.com/new", &rules()).is_err());
     assert_eq!(converted(old.clone(), "old"), old);
 }
 
@@ -473,28 +376,17 @@ fn whole_objects_may_change_their_labels() {
         Ok(object)
     });
     let down = conversion("down", |mut object: Value| {
-        let size = object["metadata"]["labels"]["size"]
-            .as_str()
-            .and_then(|it| it.parse().ok());
+        let size = object["metadata"]["labels"]["size"].as_str().and_then(|it| it.parse().ok());
         object["spec"] = json!({"size": size.unwrap_or(0_u64)});
         Ok(object)
     });
-    let functions = [
-        between("old", "new", up.of_object()),
-        between("new", "old", down.of_object()),
-    ];
+    let functions = [between("old", "new", up.of_object()), between("new", "old", down.of_object())];
     let kind = Conversions::of(&functions).kinds()[0].clone();
     let old = object("old", json!({"size": 7}));
-    let new = kind
-        .convert(old.clone(), "example.com/new", &rules())
-        .unwrap()
-        .object;
+    let new = kind.convert(old.clone(), "example.com/new", &rules()).unwrap().object;
     assert_eq!(new["metadata"]["labels"], json!({"size": "7"}));
     assert_eq!(new["metadata"]["finalizers"], json!(["a/b"]));
     assert!(new["metadata"].get("annotations").is_none(), "{new}");
-    let back = kind
-        .convert(new, "example.com/old", &rules())
-        .unwrap()
-        .object;
+    let back = kind.convert(new, "example.com/old", &rules()).unwrap().object;
     assert_eq!(back["spec"], old["spec"]);
 }

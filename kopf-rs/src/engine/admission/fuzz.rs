@@ -60,9 +60,7 @@ fn registry() -> Registry {
         .on_validate(
             KIND,
             handler("deny", |cause| async move {
-                cause
-                    .warnings()
-                    .push(format!("size {}", cause.body()["spec"]["size"]));
+                cause.warnings().push(format!("size {}", cause.body()["spec"]["size"]));
                 HandlerResult::Err(AdmissionError::new("no").code(422).into())
             }),
         )
@@ -83,10 +81,7 @@ fn registry() -> Registry {
 fn reviews() -> Run {
     let registry = registry();
     assert_eq!(registry.check(), Ok(()));
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .start_paused(true)
-        .build();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     let runtime = runtime.expect("a runtime");
     let within = runtime.enter();
     let group = HandlerGroup {

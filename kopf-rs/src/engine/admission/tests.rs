@@ -44,9 +44,7 @@ async fn posted(registry: &Registry, path: &str, review: &Value) -> (u16, Value)
     let (body, connection) = (review.to_string(), ConnectionFacts::default());
     let deadline = Duration::from_secs(2);
     let reviewer = reviewer(registry);
-    let reply = reviewer
-        .review(path, body.as_bytes(), connection, deadline)
-        .await;
+    let reply = reviewer.review(path, body.as_bytes(), connection, deadline).await;
     (reply.status, serde_json::from_slice(&reply.body).unwrap())
 }
 
@@ -70,9 +68,7 @@ type HandlerResult = crate::handler::error::HandlerResult;
 
 #[tokio::test(start_paused = true)]
 async fn paths_and_resources_of_other_releases_are_asked_again_and_bad_bodies_refused() {
-    let registry = Registry::new()
-        .on_validate(KIND, ok("a"))
-        .on_validate("pods", ok("b"));
+    let registry = Registry::new().on_validate(KIND, ok("a")).on_validate("pods", ok("b"));
     let review = creation(&object());
     for (path, review, expected) in [
         ("/validate/a", &review, 200),
@@ -84,11 +80,7 @@ async fn paths_and_resources_of_other_releases_are_asked_again_and_bad_bodies_re
     ] {
         let (status, answer) = posted(&registry, path, review).await;
         assert_eq!(status, expected, "{path} {answer}");
-        let kind = if status == 200 {
-            "AdmissionReview"
-        } else {
-            "Status"
-        };
+        let kind = if status == 200 { "AdmissionReview" } else { "Status" };
         assert_eq!(answer["kind"], kind);
     }
 }
@@ -96,21 +88,14 @@ async fn paths_and_resources_of_other_releases_are_asked_again_and_bad_bodies_re
 #[tokio::test(start_paused = true)]
 async fn several_handlers_behind_one_id_all_run_and_one_denial_is_told() {
     let registry = Registry::new()
+        .on_validate(KIND, handler("h", |_| async { HandlerResult::Err("plain".into()) }))
         .on_validate(
             KIND,
-            handler("h", |_| async { HandlerResult::Err("plain".into()) }),
+            handler("h", |_| async { HandlerResult::Err(TemporaryError::new("later").into()) }),
         )
         .on_validate(
             KIND,
-            handler("h", |_| async {
-                HandlerResult::Err(TemporaryError::new("later").into())
-            }),
-        )
-        .on_validate(
-            KIND,
-            handler("h", |_| async {
-                HandlerResult::Err(PermanentError::new("never").into())
-            }),
+            handler("h", |_| async { HandlerResult::Err(PermanentError::new("never").into()) }),
         )
         .on_validate(
             KIND,
@@ -121,10 +106,7 @@ async fn several_handlers_behind_one_id_all_run_and_one_denial_is_told() {
         );
     let response = response(&registry, "/validate/h").await;
     assert_eq!(response["allowed"], false);
-    assert_eq!(
-        response["status"],
-        json!({"message": "teapot", "code": 418})
-    );
+    assert_eq!(response["status"], json!({"message": "teapot", "code": 418}));
     assert_eq!(response["warnings"], json!(["careful"]));
 }
 
@@ -136,11 +118,7 @@ async fn a_panic_and_a_hang_are_failures_unless_another_handler_denies() {
             Ok(())
         })
     };
-    let hangs = || {
-        handler("h", |_| async {
-            std::future::pending::<HandlerResult>().await
-        })
-    };
+    let hangs = || handler("h", |_| async { std::future::pending::<HandlerResult>().await });
     for (failing, expected) in [
         (panics(), "the admission handler 'h' has panicked"),
         (hangs(), "has not returned within 2.0 seconds"),
@@ -150,9 +128,7 @@ async fn a_panic_and_a_hang_are_failures_unless_another_handler_denies() {
         assert_eq!((status, &answer["kind"]), (500, &json!("Status")));
         let message = answer["message"].as_str().unwrap();
         assert!(message.contains(expected), "{message}");
-        let registry = Registry::new()
-            .on_validate(KIND, denying("h"))
-            .on_validate(KIND, failing);
+        let registry = Registry::new().on_validate(KIND, denying("h")).on_validate(KIND, failing);
         let response = response(&registry, "/validate/h").await;
         assert_eq!(response["status"]["message"], "called");
     }
@@ -187,21 +163,10 @@ async fn changes_are_answered_as_a_patch_and_those_in_vain_name_the_handler() {
         {"op": "add", "path": "/spec/colour", "value": "red"},
     ]);
     assert_eq!(patch, expected);
-    assert!(
-        response(&registry, "/mutate/none")
-            .await
-            .get("patch")
-            .is_none()
-    );
+    assert!(response(&registry, "/mutate/none").await.get("patch").is_none());
     for (path, expected) in [
-        (
-            "/mutate/name",
-            "'name' has changed the object in vain: metadata.name",
-        ),
-        (
-            "/validate/v",
-            "'v' has changed the object in vain: what validates",
-        ),
+        ("/mutate/name", "'name' has changed the object in vain: metadata.name"),
+        ("/validate/v", "'v' has changed the object in vain: what validates"),
     ] {
         let (status, answer) = posted(&registry, path, &creation(&object())).await;
         let message = answer["message"].as_str().unwrap();
@@ -233,13 +198,7 @@ impl Asked {
         deletion["request"]["oldObject"] = object();
         let mut status = update.clone();
         status["request"]["subResource"] = json!("status");
-        Self {
-            creation: creation(&object()),
-            update,
-            dying,
-            deletion,
-            status,
-        }
+        Self { creation: creation(&object()), update, dying, deletion, status }
     }
 }
 
@@ -257,13 +216,7 @@ async fn check_selected(callback: Callback, review: &Value, is_called: bool) {
 async fn all_is_selected_in_the_process_too() {
     use Operation::{Create, Delete, Update};
     let asked = Asked::new();
-    let Asked {
-        creation,
-        update,
-        dying,
-        deletion,
-        status,
-    } = &asked;
+    let Asked { creation, update, dying, deletion, status } = &asked;
     let made = || denying("h");
     check_selected(made(), creation, true).await;
     check_selected(made().operations([Update]), creation, false).await;
@@ -277,12 +230,9 @@ async fn all_is_selected_in_the_process_too() {
     check_selected(made(), update, true).await;
     check_selected(made(), dying, false).await;
     check_selected(made().deleted(), dying, true).await;
-    for (operations, is_called) in [
-        (vec![], false),
-        (vec![Delete], true),
-        (vec![Delete, Delete], true),
-        (vec![Delete, Create], false),
-    ] {
+    for (operations, is_called) in
+        [(vec![], false), (vec![Delete], true), (vec![Delete, Delete], true), (vec![Delete, Create], false)]
+    {
         let registry = Registry::new().on_mutate(KIND, made().operations(operations));
         let (_, answer) = posted(&registry, "/mutate/h", deletion).await;
         assert_eq!(answer["response"]["allowed"], json!(!is_called));
@@ -292,9 +242,7 @@ async fn all_is_selected_in_the_process_too() {
 #[tokio::test(start_paused = true)]
 async fn objects_are_selected_by_all_filters() {
     let asked = Asked::new();
-    let Asked {
-        creation, update, ..
-    } = &asked;
+    let Asked { creation, update, .. } = &asked;
     let made = || denying("h");
     check_selected(made().label("app", "x"), creation, true).await;
     check_selected(made().label("app", "y"), creation, false).await;
@@ -314,11 +262,7 @@ async fn objects_are_selected_by_all_filters() {
 async fn handlers_are_told_of_the_request() {
     let told = handler("h", |cause| async move {
         let user = cause.userinfo().username;
-        let about = (
-            cause.operation(),
-            cause.dryrun(),
-            cause.subresource().is_none(),
-        );
+        let about = (cause.operation(), cause.dryrun(), cause.subresource().is_none());
         assert_eq!(about, (Some(Operation::Create), true, true));
         assert_eq!((user.as_str(), cause.name()), ("me", "one"));
         assert_eq!((cause.old(), cause.new()), (None, Some(&object())));
@@ -339,12 +283,7 @@ async fn handlers_are_told_of_the_request() {
     let reviewer = reviewer(&registry);
     let asked = reviewer.review("/validate/h", body.as_bytes(), connection, deadline);
     let reply = asked.await;
-    assert_eq!(
-        reply.status,
-        200,
-        "{}",
-        String::from_utf8_lossy(&reply.body)
-    );
+    assert_eq!(reply.status, 200, "{}", String::from_utf8_lossy(&reply.body));
 }
 
 /// Records of each review whether it was allowed, and its code.
@@ -386,12 +325,9 @@ impl Meter for Reviews {
 async fn a_denial_is_told_as_no_failure_and_counted_with_its_code() {
     let lines = Lines::default();
     let _captured = tracing::subscriber::set_default(lines.clone());
-    let denying = handler("h", |_| async {
-        HandlerResult::Err(AdmissionError::new("too large").code(422).into())
-    });
-    let registry = Registry::new()
-        .on_validate(KIND, denying)
-        .on_validate(KIND, ok("allowing"));
+    let denying =
+        handler("h", |_| async { HandlerResult::Err(AdmissionError::new("too large").code(422).into()) });
+    let registry = Registry::new().on_validate(KIND, denying).on_validate(KIND, ok("allowing"));
     let reviews = Arc::new(Reviews::default());
     let mut reviewer = reviewer(&registry);
     let invoker = Invoker::new(reviewer.invoker.clock, 4, None);
@@ -404,8 +340,7 @@ async fn a_denial_is_told_as_no_failure_and_counted_with_its_code() {
     let counted = reviews.0.lock().unwrap().clone();
     assert_eq!(counted, [(false, 422), (true, 200)]);
     let told = lines.0.lock().unwrap().clone();
-    let denied =
-        |it: &String| it.starts_with("INFO ") && it.contains("has denied the request: too large");
+    let denied = |it: &String| it.starts_with("INFO ") && it.contains("has denied the request: too large");
     assert_eq!(told.iter().filter(|it| denied(it)).count(), 1, "{told:?}");
     assert!(!told.iter().any(|it| it.starts_with("ERROR ")), "{told:?}");
 }
@@ -423,17 +358,12 @@ async fn errors_of_fields_and_blocking_handlers_are_answered() {
     );
     let response = response(&registry, "/validate/h").await;
     assert_eq!(response["status"]["code"], 422);
-    assert_eq!(
-        response["status"]["details"]["causes"][0]["field"],
-        "spec.image"
-    );
+    assert_eq!(response["status"]["details"]["causes"][0]["field"], "spec.image");
 }
 
 #[tokio::test(start_paused = true)]
 async fn resources_are_known_by_what_discovery_says() {
-    let registry = Registry::new()
-        .on_validate("kex", ok("h"))
-        .on_validate("pods", ok("other"));
+    let registry = Registry::new().on_validate("kex", ok("h")).on_validate("pods", ok("other"));
     let mut reviewer = reviewer(&registry);
     let body = creation(&object()).to_string();
     let ask = async |reviewer: &Reviewer, path: &str| {

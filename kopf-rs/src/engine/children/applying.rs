@@ -44,10 +44,7 @@ impl ChildApplier {
     pub(super) async fn apply_task(&self, mut task: Task<'_>) -> Result<ChildReply, ChildError> {
         let context = &task.wish.context;
         let of_owner = context.memo.get_or_default::<OfOwner>();
-        let owner = OwnerName {
-            uid: task.owner.uid.clone(),
-            shown: task.owner.shown(),
-        };
+        let owner = OwnerName { uid: task.owner.uid.clone(), shown: task.owner.shown() };
         if let Err(other) = of_owner.claim(&self.directory, &task.target.child, &owner) {
             let why = format!("a child of {}", other.shown);
             return Err(task.target.not_ours(why));
@@ -57,10 +54,7 @@ impl ChildApplier {
             task.mark_stable();
             return Ok(reply);
         }
-        let author = Author {
-            handler: context.handler_id.clone(),
-            state: self.state_of_owner(task.wish),
-        };
+        let author = Author { handler: context.handler_id.clone(), state: self.state_of_owner(task.wish) };
         let wanted = Wanted { digest, author };
         let age = self.begun.elapsed();
         if let Some(withheld) = task.withheld(&of_owner, &wanted, age) {
@@ -121,26 +115,13 @@ impl ChildApplier {
         }
     }
 
-    fn done(
-        &self,
-        task: Task<'_>,
-        of_owner: &OfOwner,
-        wanted: Wanted,
-        reply: ApplyReply,
-    ) -> ChildReply {
-        let Task {
-            target,
-            managers,
-            version: found,
-            wish,
-            ..
-        } = task;
+    fn done(&self, task: Task<'_>, of_owner: &OfOwner, wanted: Wanted, reply: ApplyReply) -> ChildReply {
+        let Task { target, managers, version: found, wish, .. } = task;
         let child = target.child.clone();
         let sight = ChildSight::of(&reply.object, &self.marks);
         let facts = wanted.applied_as(&sight);
         let (uid, resource_version) = (facts.uid.clone(), facts.resource_version.clone());
-        self.directory
-            .applied(&child, &uid, AppliedState::of(&facts));
+        self.directory.applied(&child, &uid, AppliedState::of(&facts));
         let digest = facts.digest.clone();
         let former = of_owner.with(|it| it.applied(&child, facts));
         let noted = managers.as_ref().map(|it| noted_in(it, &self.marks));
@@ -353,11 +334,6 @@ impl ChildApplier {
     }
 
     fn request<'a>(&'a self, task: &'a Task<'_>, body: &'a Value, force: bool) -> ApplyRequest<'a> {
-        ApplyRequest {
-            object: task.target.path(),
-            manager: &self.marks.manager,
-            force,
-            body,
-        }
+        ApplyRequest { object: task.target.path(), manager: &self.marks.manager, force, body }
     }
 }

@@ -50,10 +50,7 @@ pub(super) struct OfOwner {
 
 impl Directory {
     pub(super) fn new(watched: Arc<WatchedChildren>) -> Self {
-        Self {
-            watched,
-            ..Self::default()
-        }
+        Self { watched, ..Self::default() }
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<ChildName, Entry>> {
@@ -120,18 +117,14 @@ impl OfOwner {
         child: &ChildName,
         owner: &OwnerName,
     ) -> Result<(), OwnerName> {
-        self.entered
-            .get_or_init(|| (directory.clone(), owner.uid.clone()));
+        self.entered.get_or_init(|| (directory.clone(), owner.uid.clone()));
         let mut children = directory.lock();
         match children.get(child) {
             Some(entry) if entry.owner.uid != owner.uid => return Err(entry.owner.clone()),
             Some(_) => {}
             None => {
                 let owner = owner.clone();
-                let entry = Entry {
-                    owner,
-                    applied: None,
-                };
+                let entry = Entry { owner, applied: None };
                 children.insert(child.clone(), entry);
             }
         }
@@ -176,10 +169,7 @@ mod tests {
             namespace: None,
             name: "c".to_owned(),
         };
-        let owner = |uid: &str| OwnerName {
-            uid: uid.to_owned(),
-            shown: format!("Kind `{uid}`"),
-        };
+        let owner = |uid: &str| OwnerName { uid: uid.to_owned(), shown: format!("Kind `{uid}`") };
         let (first, second) = (OfOwner::default(), OfOwner::default());
         assert!(first.claim(&directory, &child, &owner("a")).is_ok());
         assert!(first.claim(&directory, &child, &owner("a")).is_ok());
@@ -200,29 +190,16 @@ mod tests {
             namespace: Some("ns".to_owned()),
             name: name.to_owned(),
         };
-        let owner = OwnerName {
-            uid: "o".to_owned(),
-            shown: String::new(),
-        };
+        let owner = OwnerName { uid: "o".to_owned(), shown: String::new() };
         let of_owner = OfOwner::default();
         for (kind, child) in [("ConfigMap", "a"), ("ConfigMap", "b"), ("Secret", "c")] {
-            assert!(
-                of_owner
-                    .claim(&directory, &name(kind, child), &owner)
-                    .is_ok()
-            );
+            assert!(of_owner.claim(&directory, &name(kind, child), &owner).is_ok());
         }
-        let state = |state: &str| AppliedState {
-            state: state.to_owned(),
-            version: "7".to_owned(),
-        };
+        let state = |state: &str| AppliedState { state: state.to_owned(), version: "7".to_owned() };
         directory.applied(&name("ConfigMap", "a"), "1", state("s"));
         directory.applied(&name("Secret", "c"), "2", state("s"));
         let maps = |namespace: Option<&str>| Collection {
-            resource: Arc::new(Resource {
-                kind: "ConfigMap".to_owned(),
-                ..Resource::default()
-            }),
+            resource: Arc::new(Resource { kind: "ConfigMap".to_owned(), ..Resource::default() }),
             namespace: namespace.map(str::to_owned),
         };
         let is_there = |uid: &str, it: &AppliedState| uid == "1" && *it == state("s");

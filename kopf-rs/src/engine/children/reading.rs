@@ -51,16 +51,10 @@ impl ChildApplier {
     ) -> Result<Value, ChildError> {
         let cluster = self.cluster.get().ok_or(ChildError::NoOperator)?;
         let resource = self.resource(cluster, api_version, &child.kind).await?;
-        let object = ObjectPath {
-            resource: &resource,
-            namespace: child.namespace.as_deref(),
-            name: &child.name,
-        };
+        let object =
+            ObjectPath { resource: &resource, namespace: child.namespace.as_deref(), name: &child.name };
         let read = cluster.look_at(object, false).await;
-        read.map_err(|error| ChildError::Unread {
-            child: child.clone(),
-            error: error.to_string(),
-        })
+        read.map_err(|error| ChildError::Unread { child: child.clone(), error: error.to_string() })
     }
 }
 

@@ -29,10 +29,7 @@ pub(super) fn refused(child: &ChildName, error: &ClusterError) -> ChildError {
         ClusterError::Busy { message, .. } if is_for_good(error) => message.clone(),
         error => error.to_string(),
     };
-    let is_refusal = matches!(
-        error,
-        ClusterError::Denied { .. } | ClusterError::Invalid(_)
-    );
+    let is_refusal = matches!(error, ClusterError::Denied { .. } | ClusterError::Invalid(_));
     if is_final(error) || is_for_good(error) {
         ChildError::Refused { child, error: text }
     } else if is_refusal {
@@ -59,10 +56,7 @@ pub(super) fn refused_as_first(child: &ChildName, error: &ClusterError) -> Optio
         ClusterError::FieldConflicts(conflicts) => {
             let fields = conflicts.iter();
             let fields = fields.map(|it| format!("{} ({})", it.field, it.message));
-            format!(
-                "somebody else's, who wants other values: {}",
-                fields.collect::<Vec<_>>().join(", ")
-            )
+            format!("somebody else's, who wants other values: {}", fields.collect::<Vec<_>>().join(", "))
         }
         ClusterError::Invalid(message) if message.contains(CONTROLLER) => {
             format!("controlled by another object: {message}")
@@ -90,37 +84,16 @@ mod tests {
             message: message.to_owned(),
             rule: rule.to_owned(),
         };
-        let busy = |message: &str| ClusterError::Busy {
-            code: 500,
-            message: message.to_owned(),
-            retry_after: None,
-        };
+        let busy =
+            |message: &str| ClusterError::Busy { code: 500, message: message.to_owned(), retry_after: None };
         for (error, for_good) in [
-            (
-                ClusterError::Invalid("spec.selector: field is immutable".to_owned()),
-                true,
-            ),
-            (
-                ClusterError::Invalid("admission webhook \"w\" denied the request".to_owned()),
-                false,
-            ),
+            (ClusterError::Invalid("spec.selector: field is immutable".to_owned()), true),
+            (ClusterError::Invalid("admission webhook \"w\" denied the request".to_owned()), false),
             (denied("exceeded quota", ""), false),
             (denied("User cannot patch", "to a ClusterRole"), false),
-            (
-                denied(
-                    "unable to create new content in namespace x because it is being terminated",
-                    "",
-                ),
-                true,
-            ),
-            (
-                busy("failed to create typed patch object: .spec.x: field not declared in schema"),
-                true,
-            ),
-            (
-                ClusterError::NotFound("namespaces \"x\" not found".to_owned().into()),
-                false,
-            ),
+            (denied("unable to create new content in namespace x because it is being terminated", ""), true),
+            (busy("failed to create typed patch object: .spec.x: field not declared in schema"), true),
+            (ClusterError::NotFound("namespaces \"x\" not found".to_owned().into()), false),
         ] {
             let refused = refused(&child, &error);
             let is_for_good = matches!(refused, ChildError::Refused { .. });
@@ -132,10 +105,7 @@ mod tests {
         };
         let conflicts = ClusterError::FieldConflicts(vec![conflict]);
         let refused = refused_as_first(&child, &conflicts).unwrap().to_string();
-        assert!(
-            refused.contains(".spec.replicas (conflict with \"kubectl\")"),
-            "{refused}"
-        );
+        assert!(refused.contains(".spec.replicas (conflict with \"kubectl\")"), "{refused}");
         let second = ClusterError::Invalid(format!("metadata.ownerReferences: {CONTROLLER}."));
         assert!(refused_as_first(&child, &second).is_some());
     }
@@ -154,9 +124,6 @@ mod tests {
             retry_after: None,
         };
         let unfit = refused(&child, &error).to_string();
-        assert!(
-            unfit.contains(".spec.x") && !unfit.contains("now"),
-            "{unfit}"
-        );
+        assert!(unfit.contains(".spec.x") && !unfit.contains("now"), "{unfit}");
     }
 }

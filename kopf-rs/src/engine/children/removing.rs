@@ -38,10 +38,7 @@ type Judge<'a> = &'a (dyn Fn(&Value) -> Verdict + Sync);
 impl Version {
     fn of(found: &Value) -> Self {
         let text = |key: &str| found["metadata"][key].as_str().unwrap_or_default();
-        Self {
-            uid: text("uid").to_owned(),
-            version: text("resourceVersion").to_owned(),
-        }
+        Self { uid: text("uid").to_owned(), version: text("resourceVersion").to_owned() }
     }
 }
 
@@ -49,8 +46,7 @@ impl ChildApplier {
     pub(super) async fn delete_child(&self, wish: &ChildWish) -> Result<bool, ChildError> {
         let task = self.task(wish).await?;
         let context = &wish.context;
-        let judge =
-            |found: &Value| verdict(claim(found, &task.owner, context.ownership, &self.marks));
+        let judge = |found: &Value| verdict(claim(found, &task.owner, context.ownership, &self.marks));
         let deleted = self.delete_target(&task.target, None, &judge).await?;
         let of_owner = context.memo.get_or_default::<OfOwner>();
         // Another owner may claim the name from now on.
@@ -68,8 +64,7 @@ impl ChildApplier {
         let set = &*context.handler_id;
         let judge = |found: &Value| {
             let sight = ChildSight::of(found, &self.marks);
-            let is_meant =
-                sight.owner.as_deref() == Some(owner) && sight.set.as_deref() == Some(set);
+            let is_meant = sight.owner.as_deref() == Some(owner) && sight.set.as_deref() == Some(set);
             match (is_meant, sight.terminating) {
                 (false, _) => Verdict::Stays(None),
                 (true, true) => Verdict::Leaves,
@@ -82,10 +77,7 @@ impl ChildApplier {
             child: left_over.child,
             logger: &context.logger,
         };
-        let known = Version {
-            uid: left_over.uid,
-            version: left_over.version,
-        };
+        let known = Version { uid: left_over.uid, version: left_over.version };
         self.delete_target(&target, Some(known), &judge).await?;
         let of_owner = context.memo.get_or_default::<OfOwner>();
         of_owner.release(&target.child);
@@ -132,11 +124,7 @@ impl ChildApplier {
         Err(ChildError::Undeleted { child, error })
     }
 
-    async fn delete_version(
-        &self,
-        target: &Target<'_>,
-        version: Version,
-    ) -> Result<(), ClusterError> {
+    async fn delete_version(&self, target: &Target<'_>, version: Version) -> Result<(), ClusterError> {
         let Version { uid, version } = version;
         let deleting = target.cluster.delete(target.path(), &uid, &version);
         match deleting.await {
@@ -151,17 +139,14 @@ impl ChildApplier {
             }
             Err(error) => return Err(error),
         }
-        target.tell(&ChildHappening::Deleted {
-            child: target.child.clone(),
-        });
+        target.tell(&ChildHappening::Deleted { child: target.child.clone() });
         Ok(())
     }
 
     pub(super) async fn orphan_child(&self, wish: &ChildWish) -> Result<bool, ChildError> {
         let task = self.task(wish).await?;
         let (target, context) = (&task.target, &wish.context);
-        let judge =
-            |found: &Value| verdict(claim(found, &task.owner, context.ownership, &self.marks));
+        let judge = |found: &Value| verdict(claim(found, &task.owner, context.ownership, &self.marks));
         let _writing = Writing::begin(self, target);
         let mut pauses = pauses();
         for _ in 0..TRIES {
@@ -195,18 +180,14 @@ impl ChildApplier {
         let Some(patch) = orphaned(found, owner, &self.marks) else {
             return Ok(None);
         };
-        let patching = target
-            .cluster
-            .merge(target.path(), &self.marks.manager, &patch);
+        let patching = target.cluster.merge(target.path(), &self.marks.manager, &patch);
         patching.await.map(|_| Some(Version::of(found).uid))
     }
 
     fn is_orphaned(&self, target: &Target<'_>, uid: Option<&str>, context: &ChildContext) -> bool {
         if let Some(uid) = uid {
             drop(self.watched.let_go(&target.child, uid));
-            target.tell(&ChildHappening::Orphaned {
-                child: target.child.clone(),
-            });
+            target.tell(&ChildHappening::Orphaned { child: target.child.clone() });
         }
         let of_owner = context.memo.get_or_default::<OfOwner>();
         of_owner.release(&target.child);

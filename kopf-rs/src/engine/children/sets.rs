@@ -34,25 +34,16 @@ impl ChildApplier {
         let owner = OwnerFacts::of(&context.owner)?;
         let wishes: Vec<ChildWish> = objects
             .into_iter()
-            .map(|object| ChildWish {
-                object,
-                in_set: true,
-                context: context.clone(),
-            })
+            .map(|object| ChildWish { object, in_set: true, context: context.clone() })
             .collect();
         let (tasks, mut failed) = self.tasks(&wishes).await;
         let wanted: BTreeSet<ChildName> = tasks.iter().map(|it| it.target.child.clone()).collect();
-        let (applied, refused) =
-            all(tasks.into_iter().map(|task| self.apply_task(task).boxed())).await;
+        let (applied, refused) = all(tasks.into_iter().map(|task| self.apply_task(task).boxed())).await;
         failed.extend(refused);
         if let Some(error) = ChildError::several(failed, wishes.len()) {
             return Err(error);
         }
-        let set = ChildSet {
-            owner: owner.uid,
-            name: context.handler_id.to_string(),
-            wanted,
-        };
+        let set = ChildSet { owner: owner.uid, name: context.handler_id.to_string(), wanted };
         let left_over = self.watched.left_over(&set);
         let of = left_over.len();
         let deletions = left_over.into_iter();

@@ -27,12 +27,7 @@ impl Task<'_> {
     }
 
     /// Returns an error if the apply that is about to start has to be delayed.
-    pub(super) fn withheld(
-        &self,
-        of_owner: &OfOwner,
-        wanted: &Wanted,
-        now: Duration,
-    ) -> Option<ChildError> {
+    pub(super) fn withheld(&self, of_owner: &OfOwner, wanted: &Wanted, now: Duration) -> Option<ChildError> {
         let child = self.target.child.clone();
         let former = of_owner.with(|it| it.last(&child).cloned())?;
         if former.digest == wanted.digest
@@ -51,16 +46,10 @@ impl Task<'_> {
         match stability {
             Stability::Stable => None,
             Stability::Lost { times, place } => {
-                self.target.tell(&ChildHappening::Unstable {
-                    child,
-                    times,
-                    place,
-                });
+                self.target.tell(&ChildHappening::Unstable { child, times, place });
                 None
             }
-            Stability::Withheld { place, wait } => {
-                Some(ChildError::Unstable { child, place, wait })
-            }
+            Stability::Withheld { place, wait } => Some(ChildError::Unstable { child, place, wait }),
         }
     }
 }
@@ -71,11 +60,7 @@ pub(super) fn put_right(target: &Target<'_>, memo: &Memo, taken: &[TakenFields],
     let news = lock(&contested).put_right(&target.child, taken, now);
     if let Some((times, taken)) = news {
         let child = target.child.clone();
-        target.tell(&ChildHappening::Contested {
-            child,
-            times,
-            taken,
-        });
+        target.tell(&ChildHappening::Contested { child, times, taken });
     }
 }
 

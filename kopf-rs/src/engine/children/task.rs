@@ -92,9 +92,7 @@ impl Task<'_> {
         let ChildError::RefusedForNow { child, error: text } = error else {
             return error;
         };
-        let Target {
-            cluster, resource, ..
-        } = &self.target;
+        let Target { cluster, resource, .. } = &self.target;
         let rule = if text.contains("cannot set blockOwnerDeletion") {
             let of_owner = cluster.discovered_kind(&self.owner.api_version, &self.owner.kind);
             let namespace = self.owner.namespace.as_deref();

@@ -102,9 +102,7 @@ impl State {
         let Some(watch) = self.kinds.get(kind) else {
             return Vec::new();
         };
-        let with_more = waited
-            .into_iter()
-            .filter(|set| watch.left_over(set).next().is_some());
+        let with_more = waited.into_iter().filter(|set| watch.left_over(set).next().is_some());
         with_more.map(|set| set.owner).collect()
     }
 
@@ -126,11 +124,7 @@ impl State {
     }
 
     fn watch(&mut self, child: &ChildName) -> Option<&mut Watch> {
-        let mut kind = (
-            child.group.clone(),
-            child.kind.clone(),
-            child.namespace.clone(),
-        );
+        let mut kind = (child.group.clone(), child.kind.clone(), child.namespace.clone());
         if !self.kinds.contains_key(&kind) {
             kind.2 = None;
         }
@@ -145,10 +139,7 @@ impl WatchedChildren {
 
     /// Registers a watch that is about to begin.
     pub(super) fn open(&self, of: &Collection, is_read: bool) {
-        let watch = Watch {
-            resource: of.resource.clone(),
-            objects: OwnedObjects::new(is_read),
-        };
+        let watch = Watch { resource: of.resource.clone(), objects: OwnedObjects::new(is_read) };
         self.lock().kinds.insert(kind_of(of), watch);
     }
 
@@ -276,12 +267,7 @@ impl WatchedChildren {
     }
 
     /// Returns what the watch reports about the child with this uid, which was applied in this state.
-    pub(super) fn known(
-        &self,
-        child: &ChildName,
-        uid: &str,
-        applied: Option<&AppliedState>,
-    ) -> Known {
+    pub(super) fn known(&self, child: &ChildName, uid: &str, applied: Option<&AppliedState>) -> Known {
         let mut watched = self.lock();
         let Some(watch) = watched.watch(child) else {
             return Known::Nothing;
@@ -292,9 +278,7 @@ impl WatchedChildren {
         match watch.objects.get(uid) {
             None => Known::Absent,
             Some(sight) if sight.terminating => Known::Terminating,
-            Some(_) => Known::There {
-                is_intact: applied.is_some_and(|it| watch.objects.is_intact(uid, it)),
-            },
+            Some(_) => Known::There { is_intact: applied.is_some_and(|it| watch.objects.is_intact(uid, it)) },
         }
     }
 
@@ -336,9 +320,7 @@ impl WatchedChildren {
     /// woken.
     pub(super) fn left_over(&self, set: &ChildSet) -> Vec<LeftOver> {
         let mut state = self.lock();
-        let State {
-            kinds, unlisted, ..
-        } = &mut *state;
+        let State { kinds, unlisted, .. } = &mut *state;
         let mut left_over = Vec::new();
         let mut not_listed = Vec::new();
         for (kind, watch) in kinds {
@@ -362,11 +344,7 @@ impl WatchedChildren {
 
 /// Adds the whole object if handlers read it.
 fn with_body(sight: ChildSight, found: &Value, of: &OwnedObjects) -> ChildSight {
-    if of.is_read() {
-        sight.with_body(found)
-    } else {
-        sight
-    }
+    if of.is_read() { sight.with_body(found) } else { sight }
 }
 
 fn name_of(of: &Collection, facts: &Facts) -> ChildName {
@@ -380,11 +358,7 @@ fn name_of(of: &Collection, facts: &Facts) -> ChildName {
 
 fn kind_of(collection: &Collection) -> WatchedKind {
     let resource = &collection.resource;
-    (
-        resource.group.clone(),
-        resource.kind.clone(),
-        collection.namespace.clone(),
-    )
+    (resource.group.clone(), resource.kind.clone(), collection.namespace.clone())
 }
 
 #[cfg(test)]
@@ -395,17 +369,12 @@ mod tests {
     use crate::object::raw::Raw;
 
     fn marks() -> ChildMarks {
-        ChildMarks {
-            manager: "op.kopf.rs".to_owned(),
-        }
+        ChildMarks { manager: "op.kopf.rs".to_owned() }
     }
 
     fn config_maps() -> Collection {
         Collection {
-            resource: Arc::new(Resource {
-                kind: "ConfigMap".to_owned(),
-                ..Resource::default()
-            }),
+            resource: Arc::new(Resource { kind: "ConfigMap".to_owned(), ..Resource::default() }),
             namespace: None,
         }
     }
@@ -424,11 +393,7 @@ mod tests {
         for is_gone in [false, true] {
             let watched = WatchedChildren::default();
             watched.open(&of, false);
-            let set = ChildSet {
-                owner: "o".to_owned(),
-                name: "s".to_owned(),
-                wanted: BTreeSet::new(),
-            };
+            let set = ChildSet { owner: "o".to_owned(), name: "s".to_owned(), wanted: BTreeSet::new() };
             assert!(watched.left_over(&set).is_empty());
             if is_gone {
                 watched.forget_owner("o");

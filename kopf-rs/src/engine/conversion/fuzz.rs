@@ -41,14 +41,13 @@ const WORDS: &[&str] = &[
 fn reviews() -> Run {
     let through = |name| conversion(name, |spec: Value| Ok(spec));
     let of = |version| ("example.com", version, "things");
-    let registry = Registry::new()
-        .on_convert(of("v1"), of("v2"), through("up"))
-        .on_convert(of("v2"), of("v1"), through("down"));
+    let registry = Registry::new().on_convert(of("v1"), of("v2"), through("up")).on_convert(
+        of("v2"),
+        of("v1"),
+        through("down"),
+    );
     let kind = Conversions::of(registry.conversions()).kinds()[0].clone();
-    let told = Told {
-        told: Mutex::default(),
-        events: None,
-    };
+    let told = Told { told: Mutex::default(), events: None };
     let version = |name: &str| json!({"name": name, "storage": name == "v2", "schema": {"openAPIV3Schema": {"type": "object"}}});
     let rules = Rules::of(&json!({"spec": {"versions": [version("v1"), version("v2")]}}));
     let over = CancellationToken::new();

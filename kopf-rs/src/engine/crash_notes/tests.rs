@@ -5,21 +5,14 @@ const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 const ALL: Duration = Duration::from_secs(600);
 
 fn functions(stage: Stage) -> Called {
-    Called::Functions {
-        stage,
-        code: vec![UserCode::Storages],
-    }
+    Called::Functions { stage, code: vec![UserCode::Storages] }
 }
 
 fn call(handler: &str, uid: &str) -> NotedCall {
     NotedCall {
         called: Called::Handler(handler.into()),
         state: "as-it-was".to_owned(),
-        object: Reference {
-            name: format!("object-{uid}"),
-            uid: uid.to_owned(),
-            ..Reference::default()
-        },
+        object: Reference { name: format!("object-{uid}"), uid: uid.to_owned(), ..Reference::default() },
     }
 }
 
@@ -42,10 +35,7 @@ impl Life {
 
     fn begin_functions(&mut self, stage: Stage, uid: &str) -> u64 {
         let called = functions(stage);
-        self.begin_call(NotedCall {
-            called,
-            ..call("", uid)
-        })
+        self.begin_call(NotedCall { called, ..call("", uid) })
     }
 
     fn begin_call(&mut self, call: NotedCall) -> u64 {
@@ -96,10 +86,7 @@ fn who_was_running_is_a_suspect_and_at_its_second_crash_suspended() {
     second.begin("bad", "1");
     let third = Life::after(&second.text);
     assert_eq!(third.suspects(), [("bad", "1", 2)]);
-    let suspended = Suspension {
-        handler: "bad".into(),
-        state: "as-it-was".to_owned(),
-    };
+    let suspended = Suspension { handler: "bad".into(), state: "as-it-was".to_owned() };
     assert_eq!(third.notes.suspended("1"), [suspended]);
     assert_eq!(third.notes.suspended("3"), []);
 }
@@ -175,10 +162,7 @@ fn a_text_made_shorter_says_the_same() {
     let mut life = Life::after(&short);
     assert!(life.notes.lived() && !life.notes.lived());
     let next = Life::after(&life.notes.text());
-    assert_eq!(
-        (next.suspects(), next.notes.ends()),
-        (vec![("bad", "1", 2)], 1)
-    );
+    assert_eq!((next.suspects(), next.notes.ends()), (vec![("bad", "1", 2)], 1));
 }
 
 #[test]

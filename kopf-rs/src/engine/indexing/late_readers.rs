@@ -26,10 +26,7 @@ pub(crate) enum IndexReader {
     /// The handlers of the object with this uid.
     Owner(String),
     /// One handler, for the objects of these names.
-    Concerned {
-        handler: Arc<str>,
-        names: BTreeSet<Box<str>>,
-    },
+    Concerned { handler: Arc<str>, names: BTreeSet<Box<str>> },
 }
 
 /// A reader, and the kind of the object that it has to be called for.
@@ -56,10 +53,7 @@ impl IndexedVersion {
     /// Returns the state that a watch of this kind reports.
     pub(crate) fn of(event: EventType, raw: &Raw, kind: &Resource) -> Self {
         let version = Version::of(&raw.facts().resource_version);
-        Self {
-            key: Key::of(kind, raw.facts()),
-            version: (event != EventType::Deleted).then_some(version),
-        }
+        Self { key: Key::of(kind, raw.facts()), version: (event != EventType::Deleted).then_some(version) }
     }
 }
 
@@ -85,8 +79,7 @@ impl LateReaders {
     /// Notes that the object is no longer in any index.
     pub(super) fn removed(&mut self, key: &Key) {
         let waiting = self.waiting.remove(key);
-        self.caught_up
-            .extend(waiting.into_iter().flat_map(|it| it.readers));
+        self.caught_up.extend(waiting.into_iter().flat_map(|it| it.readers));
     }
 
     /// Notes that all objects of a kind are listed. Releases the readers that wait for an object which does not exist.

@@ -28,8 +28,7 @@ impl Leftovers {
     pub(super) fn change(&mut self, index: &Arc<str>, change: impl FnOnce() -> Discarded) -> bool {
         match guarded(change) {
             Ok(discarded) => {
-                self.discarded
-                    .extend(discarded.map(|it| (Some(index.clone()), it)));
+                self.discarded.extend(discarded.map(|it| (Some(index.clone()), it)));
                 true
             }
             Err(panic) => {

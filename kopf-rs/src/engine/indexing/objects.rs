@@ -14,9 +14,7 @@ use tokio::time::Instant;
 
 use crate::cluster::error::ClusterError;
 use crate::cluster::watch::WatchEvent;
-use crate::engine::indexing::late_readers::{
-    IndexedVersion, LateReader, LateReaders, is_in, is_same,
-};
+use crate::engine::indexing::late_readers::{IndexedVersion, LateReader, LateReaders, is_in, is_same};
 use crate::engine::indexing::leftovers::Leftovers;
 use crate::engine::key::Key;
 use crate::engine::memory::Version;
@@ -310,13 +308,7 @@ impl IndexedObjects {
         self.announce(key.clone(), version, raw, false)
     }
 
-    fn announce(
-        &mut self,
-        key: Key,
-        version: Version,
-        raw: &Raw,
-        is_awaited: bool,
-    ) -> Option<IndexRun> {
+    fn announce(&mut self, key: Key, version: Version, raw: &Raw, is_awaited: bool) -> Option<IndexRun> {
         let record = self.records.get_mut(&key)?;
         record.version = version;
         if let Some(work) = &mut record.work {
@@ -324,12 +316,7 @@ impl IndexedObjects {
             work.next = Some(raw.clone());
             return None;
         }
-        record.work = Some(Box::new(Work {
-            newest: 1,
-            next: None,
-            done: watch::Sender::new(0),
-            is_awaited,
-        }));
+        record.work = Some(Box::new(Work { newest: 1, next: None, done: watch::Sender::new(0), is_awaited }));
         self.run(key, raw.clone(), 1)
     }
 
@@ -340,9 +327,7 @@ impl IndexedObjects {
         let attempts = record.indexed.iter_mut();
         Some(IndexRun {
             memo: memo.clone(),
-            attempts: attempts
-                .map(|it| std::mem::take(&mut it.attempts))
-                .collect(),
+            attempts: attempts.map(|it| std::mem::take(&mut it.attempts)).collect(),
             object: record.object,
             key,
             kind,
@@ -387,10 +372,7 @@ impl IndexedObjects {
     /// Returns a handle to wait until the newest state of the object is indexed; `None` if it is.
     pub(crate) fn waiting(&self, key: &Key) -> Option<Waiting> {
         let work = self.records.get(key)?.work.as_ref()?;
-        Some(Waiting {
-            done: work.done.subscribe(),
-            newest: work.newest,
-        })
+        Some(Waiting { done: work.done.subscribe(), newest: work.newest })
     }
 
     /// Registers a handler that is about to be called for a state, if an index of its kind may lack that state.
@@ -480,10 +462,7 @@ impl IndexedObjects {
             kinds.any(|kind| kind.indexers.iter().any(|it| it.id == *name))
         };
         let unserved = self.indices.names().filter(|name| !is_served(name));
-        missing.extend(unserved.map(|index| MissingIndex {
-            index: index.clone(),
-            because: None,
-        }));
+        missing.extend(unserved.map(|index| MissingIndex { index: index.clone(), because: None }));
         Readiness::Ready(missing)
     }
 }
@@ -492,13 +471,7 @@ impl IndexedObjects {
 
 impl Stream {
     fn new(kind: Arc<ResourceHandlers>) -> Self {
-        Self {
-            kind,
-            mark: 0,
-            asked: None,
-            synced: false,
-            trouble: None,
-        }
+        Self { kind, mark: 0, asked: None, synced: false, trouble: None }
     }
 }
 

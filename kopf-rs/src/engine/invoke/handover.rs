@@ -154,9 +154,8 @@ mod tests {
         let mut context = Context::from_waker(&waker);
         let mut ferry = Box::pin(handover.crossing.clone().ferry());
         assert!(ferry.poll_unpin(&mut context).is_pending());
-        let mut calls: Vec<_> = (0..50)
-            .map(|number| Box::pin(handover.call(async move { number })))
-            .collect();
+        let mut calls: Vec<_> =
+            (0..50).map(|number| Box::pin(handover.call(async move { number }))).collect();
         for call in &mut calls {
             assert!(call.now_or_never().is_none());
         }

@@ -35,10 +35,7 @@ async fn what_gets_no_thread_before_the_operator_stops_has_not_begun() {
     let (first, second) = (ends.clone(), ends);
     threads.spawn(async move { first.lock().map(|ends| ends.recv()).is_ok() });
     threads.spawn_blocking(move || second.lock().map(|ends| ends.recv()).is_ok());
-    let blocking = Handler {
-        callee: Callee::Fn(Function::Blocking(|_, _| Ok(None))),
-        ..called()
-    };
+    let blocking = Handler { callee: Callee::Fn(Function::Blocking(|_, _| Ok(None))), ..called() };
     for handler in [called(), blocking] {
         let call = cause(&Arc::new(handler), myapp());
         let invoker = Invoker::new(Clock::start(), 10, Some(threads.handle().clone()));
@@ -130,10 +127,8 @@ async fn the_object_of_a_call_is_the_current_one_while_it_is_made() {
         );
         let (mut one, mut two) = (Patch::new(), Patch::new());
         let about = Reference::default();
-        let both = tokio::join!(
-            invoker.invoke(&first, &about, &mut one),
-            invoker.invoke(&second, &about, &mut two)
-        );
+        let both =
+            tokio::join!(invoker.invoke(&first, &about, &mut one), invoker.invoke(&second, &about, &mut two));
         let (Ok(Outcome::Succeeded(first)), Ok(Outcome::Succeeded(second))) = both else {
             panic!("{both:?}");
         };

@@ -57,10 +57,7 @@ async fn live(notes: &NotedCalls) {
 }
 
 fn begin<'a>(notes: &'a NotedCalls, uid: &str) -> Noting<'a> {
-    let about = Reference {
-        uid: uid.to_owned(),
-        ..Reference::default()
-    };
+    let about = Reference { uid: uid.to_owned(), ..Reference::default() };
     notes.begin(&call(uid), &about, &Persistence::named("op"))
 }
 
@@ -149,14 +146,8 @@ async fn who_is_suspended_stays_so_after_a_clean_end() {
 #[tokio::test(start_paused = true)]
 async fn an_object_is_left_alone_in_that_state_until_it_is_deleted() {
     let place = Place::new("left-alone");
-    let functions = Called::Functions {
-        stage: Stage::Plan,
-        code: vec![UserCode::Lifecycle],
-    };
-    let about = Reference {
-        uid: "1".to_owned(),
-        ..Reference::default()
-    };
+    let functions = Called::Functions { stage: Stage::Plan, code: vec![UserCode::Lifecycle] };
+    let about = Reference { uid: "1".to_owned(), ..Reference::default() };
     place.die(&[]);
     for _ in 0..2 {
         let notes = place.open();
@@ -165,10 +156,7 @@ async fn an_object_is_left_alone_in_that_state_until_it_is_deleted() {
     }
     let notes = place.open();
     let left_alone = |uid: &str, state: &str| notes.left_alone(uid, || state.to_owned());
-    let why = LeftAlone {
-        code: vec![UserCode::Lifecycle],
-        crashes: 2,
-    };
+    let why = LeftAlone { code: vec![UserCode::Lifecycle], crashes: 2 };
     assert_eq!(left_alone("1", "bad"), Some(why));
     assert_eq!(left_alone("1", "good"), None);
     assert_eq!(left_alone("2", "bad"), None);

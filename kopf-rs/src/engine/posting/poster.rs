@@ -56,13 +56,7 @@ enum Request<'a> {
 
 impl Poster {
     pub(super) fn new(queue: Arc<EventQueue>, setup: PosterSetup, meter: SharedMeter) -> Self {
-        Self {
-            queue,
-            setup,
-            meter,
-            told: BTreeSet::new(),
-            forbidden: BTreeMap::new(),
-        }
+        Self { queue, setup, meter, told: BTreeSet::new(), forbidden: BTreeMap::new() }
     }
 
     /// Runs until the operator ends and no Event waits.
@@ -113,11 +107,7 @@ impl Poster {
     }
 
     /// Sends a request, and repeats it a few times. Returns `None` if the namespace is known to deny Events.
-    async fn send(
-        &mut self,
-        namespace: &str,
-        request: Request<'_>,
-    ) -> Option<Result<(), ClusterError>> {
+    async fn send(&mut self, namespace: &str, request: Request<'_>) -> Option<Result<(), ClusterError>> {
         self.forbidden.retain(|_, until| *until > Instant::now());
         if self.forbidden.contains_key(namespace) {
             return None;
@@ -154,26 +144,18 @@ impl Poster {
                 if !self.told.insert(what.to_owned()) {
                     return;
                 }
-                Posting::Forbidden {
-                    error: message.clone(),
-                    rule: rule.clone(),
-                }
+                Posting::Forbidden { error: message.clone(), rule: rule.clone() }
             }
-            ClusterError::Denied { .. } | ClusterError::NotFound(_) => Posting::Vain {
-                error: error.to_string(),
-            },
-            _ => Posting::Refused {
-                error: error.to_string(),
-            },
+            ClusterError::Denied { .. } | ClusterError::NotFound(_) => {
+                Posting::Vain { error: error.to_string() }
+            }
+            _ => Posting::Refused { error: error.to_string() },
         };
         report_of_operator(&posting);
     }
 
     fn tell(&self, left_out: LeftOut) {
-        let counts = [
-            (left_out.queue_full, WhyLeftOut::QueueFull),
-            (left_out.too_many, WhyLeftOut::TooMany),
-        ];
+        let counts = [(left_out.queue_full, WhyLeftOut::QueueFull), (left_out.too_many, WhyLeftOut::TooMany)];
         for (events, why) in counts.into_iter().filter(|(events, _)| *events > 0) {
             let left_out = Posting::LeftOut { events, why };
             if let Some(meter) = &self.meter {

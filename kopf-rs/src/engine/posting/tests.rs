@@ -30,17 +30,11 @@ fn started(fake: &Fake) -> (EventPosting, Arc<dyn EventSink>) {
     let sink = posting.sink().0;
     let setup = PosterSetup {
         cluster: fake.cluster(),
-        reporter: Reporter {
-            controller: "tester".into(),
-            instance: "here".into(),
-        },
+        reporter: Reporter { controller: "tester".into(), instance: "here".into() },
         prefix: "e-".into(),
         backoff: (Duration::from_secs(1), Duration::from_secs(30)),
     };
-    let gates = PostingGates {
-        level: PostingLevel::Info,
-        lines: false,
-    };
+    let gates = PostingGates { level: PostingLevel::Info, lines: false };
     posting.start(gates, setup);
     (posting, sink)
 }
@@ -129,11 +123,7 @@ async fn what_is_forbidden_is_not_asked_for_again_for_a_minute() {
 
 #[tokio::test(start_paused = true)]
 async fn an_event_that_was_deleted_is_posted_anew() {
-    let fake = Fake::new([
-        Answer::new(201, "{}"),
-        Answer::refusal(404, "not there"),
-        Answer::new(201, "{}"),
-    ]);
+    let fake = Fake::new([Answer::new(201, "{}"), Answer::refusal(404, "not there"), Answer::new(201, "{}")]);
     let (posting, sink) = started(&fake);
     for _ in 0..3 {
         sink.post(event("a", "one"));
@@ -151,11 +141,8 @@ async fn the_queue_is_bounded_and_events_about_events_are_left_out() {
         sink.post(event(&object.to_string(), "one"));
     }
     let mut of_event = event("x", "one");
-    of_event.regarding.object = Arc::new(Reference {
-        api_version: "v1".into(),
-        kind: "Event".into(),
-        ..Reference::default()
-    });
+    of_event.regarding.object =
+        Arc::new(Reference { api_version: "v1".into(), kind: "Event".into(), ..Reference::default() });
     sink.post(of_event);
     assert_eq!(posting.queue.left(), 1000);
     posting.finish(Duration::from_secs(2)).await;

@@ -88,10 +88,7 @@ impl Slot {
             "kind": kind.resource.kind,
             "metadata": metadata,
         });
-        Some(Snapshot {
-            raw: Raw::parse(&object.to_string()).ok()?,
-            kind: kind.clone(),
-        })
+        Some(Snapshot { raw: Raw::parse(&object.to_string()).ok()?, kind: kind.clone() })
     }
 
     pub(super) fn deletion(&self, key: &Key, kind: &Arc<ResourceHandlers>) -> Option<Pending> {

@@ -13,10 +13,7 @@ const UID: &str = "0f8b6c9e-1d2a-4b3c-9d4e-5f60718293a4";
 
 /// Returns the kind in its next API version, with other handlers.
 fn newer() -> Arc<ResourceHandlers> {
-    let resource = Resource {
-        version: "v2".to_owned(),
-        ..(*ResourceHandlers::of_pods().resource).clone()
-    };
+    let resource = Resource { version: "v2".to_owned(), ..(*ResourceHandlers::of_pods().resource).clone() };
     Arc::new(ResourceHandlers::new(1, Arc::new(resource), Vec::new()))
 }
 
@@ -41,14 +38,10 @@ impl Fed {
     fn new() -> Self {
         let queue = Queue::default();
         queue.open(0, ResourceHandlers::of_pods(), None);
-        Self {
-            queue,
-            started: Vec::new(),
-        }
+        Self { queue, started: Vec::new() }
     }
     fn feed(&mut self, event: WatchEvent) {
-        self.queue
-            .feed(0, event, never, |start| self.started.push(start));
+        self.queue.feed(0, event, never, |start| self.started.push(start));
     }
     fn object(&mut self, event: EventType, name: &str, uid: &str, version: u32) {
         self.feed(WatchEvent::Object(event, raw(name, uid, version)));
@@ -126,12 +119,10 @@ async fn a_stream_that_replaces_another_takes_its_objects_over() {
     fed.object(EventType::Modified, "a", UID, 2);
     assert!(fed.started.is_empty(), "a closed stream is not listened to");
     let mut started = Vec::new();
-    fed.queue
-        .feed(1, WatchEvent::Listing(Instant::now()), never, |h| {
-            started.push(h);
-        });
-    fed.queue
-        .feed(1, WatchEvent::Synced, never, |h| started.push(h));
+    fed.queue.feed(1, WatchEvent::Listing(Instant::now()), never, |h| {
+        started.push(h);
+    });
+    fed.queue.feed(1, WatchEvent::Synced, never, |h| started.push(h));
     assert_eq!(started.len(), 1);
 }
 
@@ -150,11 +141,7 @@ async fn settled_means_synced_and_at_rest() {
 
 #[test]
 fn an_object_at_rest_is_small() {
-    assert!(
-        size_of::<Key>() + size_of::<Slot>() <= 120,
-        "{}",
-        size_of::<Slot>()
-    );
+    assert!(size_of::<Key>() + size_of::<Slot>() <= 120, "{}", size_of::<Slot>());
 }
 
 #[tokio::test]
@@ -162,14 +149,12 @@ async fn a_quiet_state_is_remembered_without_a_worker() {
     let mut fed = Fed::new();
     let always = |_: &ResourceHandlers, _: &mut Memory, _: &Raw| true;
     let listed = WatchEvent::Object(EventType::Listed, raw("a", UID, 2));
-    fed.queue
-        .feed(0, listed, always, |_| panic!("a worker is started"));
+    fed.queue.feed(0, listed, always, |_| panic!("a worker is started"));
     assert_eq!(fed.queue.busy(), 0);
     fed.object(EventType::Modified, "a", UID, 2);
     assert!(fed.started.is_empty(), "an echo of what is known");
     let deleted = WatchEvent::Object(EventType::Deleted, raw("a", UID, 3));
-    fed.queue
-        .feed(0, deleted, always, |started| fed.started.push(started));
+    fed.queue.feed(0, deleted, always, |started| fed.started.push(started));
     assert_eq!(fed.started.len(), 1);
 }
 
@@ -202,10 +187,7 @@ async fn a_watch_that_comes_back_before_the_worker_has_ended_starts_no_second_on
     fed.queue.open(0, ResourceHandlers::of_pods(), None);
     fed.object(EventType::Listed, "a", UID, 2);
     assert!(fed.started.is_empty(), "it has a worker");
-    assert!(matches!(
-        fed.queue.take(&working.key),
-        Some(Message::State(_))
-    ));
+    assert!(matches!(fed.queue.take(&working.key), Some(Message::State(_))));
     // The same while the worker forgets an object whose watch has ended.
     fed.queue.close(0);
     fed.queue.take(&working.key).unwrap();
@@ -244,15 +226,11 @@ async fn an_object_whose_deletion_is_being_handled_is_not_deleted_again() {
     assert!(fed.queue.take(&working.key).is_some());
     fed.queue.open(1, ResourceHandlers::of_pods(), Some(0));
     for event in [WatchEvent::Listing(Instant::now()), WatchEvent::Synced] {
-        fed.queue
-            .feed(1, event, never, |start| fed.started.push(start));
+        fed.queue.feed(1, event, never, |start| fed.started.push(start));
     }
     assert!(fed.queue.take(&working.key).is_none(), "deleted again");
     fed.queue.close(1);
-    assert!(
-        fed.queue.take(&working.key).is_none(),
-        "its end is cut short"
-    );
+    assert!(fed.queue.take(&working.key).is_none(), "its end is cut short");
     assert!(fed.queue.remove(&working.key).is_none());
     assert!(fed.started.is_empty());
     assert_eq!(fed.queue.busy(), 0);
@@ -265,8 +243,7 @@ async fn another_version_of_a_kind_is_the_same_object_and_looked_at_anew() {
     fed.work("5");
     fed.queue.open(1, newer(), Some(0));
     let listed = WatchEvent::Object(EventType::Listed, raw("a", UID, 5));
-    fed.queue
-        .feed(1, listed, never, |start| fed.started.push(start));
+    fed.queue.feed(1, listed, never, |start| fed.started.push(start));
     let state = fed.work("5");
     assert_eq!(state.kind.resource.version, "v2");
     assert_eq!(fed.queue.lock().slots.len(), 1);
@@ -283,8 +260,7 @@ async fn an_object_whose_worker_rests_after_another_version_took_over_is_looked_
     assert!(fed.queue.rest(&working.key, working.memory).is_none());
     for due in [1, 0] {
         let listed = WatchEvent::Object(EventType::Listed, raw("a", UID, 5));
-        fed.queue
-            .feed(1, listed, never, |start| fed.started.push(start));
+        fed.queue.feed(1, listed, never, |start| fed.started.push(start));
         assert_eq!(fed.started.len(), due);
         if due == 1 {
             assert_eq!(fed.work("5").kind.resource.version, "v2");
@@ -387,12 +363,9 @@ async fn what_is_gone_when_a_term_begins_is_not_looked_for() {
         Taken,
         Meanwhile,
     }
-    for (told, is_selected) in [
-        (Told::Before, true),
-        (Told::Taken, true),
-        (Told::Meanwhile, true),
-        (Told::Meanwhile, false),
-    ] {
+    for (told, is_selected) in
+        [(Told::Before, true), (Told::Taken, true), (Told::Meanwhile, true), (Told::Meanwhile, false)]
+    {
         let mut fed = Fed::new();
         fed.queue.open(0, resumed(is_selected), None);
         fed.object(EventType::Added, "a", UID, 1);

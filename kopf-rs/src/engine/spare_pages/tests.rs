@@ -44,10 +44,7 @@ mod on_mimalloc {
     fn give_back_what_is_free() {
         let kept = burst();
         let before = resident_kib();
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_time()
-            .build()
-            .unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         runtime.block_on(give_back());
         let after = resident_kib();
         assert!(after < before / 2, "{before} KiB, and then {after} KiB");
@@ -65,10 +62,7 @@ mod on_mimalloc {
 
     fn resident_kib() -> u64 {
         let status = std::fs::read_to_string("/proc/self/status").unwrap();
-        let line = status
-            .lines()
-            .find_map(|it| it.strip_prefix("RssAnon:"))
-            .unwrap();
+        let line = status.lines().find_map(|it| it.strip_prefix("RssAnon:")).unwrap();
         line.split_whitespace().next().unwrap().parse().unwrap()
     }
 }

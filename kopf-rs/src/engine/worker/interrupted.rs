@@ -39,10 +39,6 @@ impl Worker {
 
     /// Returns when to requeue the object after a cycle that may not begin: the operator stops, or another message comes first.
     pub(in crate::engine) fn halted(&self) -> Due {
-        if self.shared().gate.is_open() {
-            Due::Now
-        } else {
-            Due::Stopped
-        }
+        if self.shared().gate.is_open() { Due::Now } else { Due::Stopped }
     }
 }

@@ -93,10 +93,7 @@ fn returned(raw: Raw, kind: &Arc<ResourceHandlers>) -> Message {
         call: testing::cause(&registry.handlers()[0], json!({"metadata": {"name": "a"}})),
         outcome: None,
         patch: Patch::new(),
-        origin: Snapshot {
-            raw,
-            kind: kind.clone(),
-        },
+        origin: Snapshot { raw, kind: kind.clone() },
     };
     Message::Returned(vec![returned])
 }
@@ -113,10 +110,7 @@ async fn what_comes_in_once_the_object_rests_is_left_to_its_next_worker() {
     queue.feed(0, event, |_, _, _| false, |start| started.push(start));
     let start = started.pop().unwrap();
     let key = start.key.clone();
-    let origin = Snapshot {
-        raw: raw.clone(),
-        kind: kind.clone(),
-    };
+    let origin = Snapshot { raw: raw.clone(), kind: kind.clone() };
     let mut worker = Worker::new(shared.clone(), start, (origin, true));
     loop {
         let next = worker.next().await;
@@ -156,11 +150,7 @@ fn a_worker_runs_where_its_engine_does_whoever_wakes_its_object() {
             tokio::task::yield_now().await;
         }
     });
-    assert_eq!(
-        engine.0.queue.busy(),
-        0,
-        "it was dropped with the other runtime"
-    );
+    assert_eq!(engine.0.queue.busy(), 0, "it was dropped with the other runtime");
 }
 
 /// Checks that daemons get their time to end.
@@ -201,11 +191,7 @@ fn grant(fence: &Fence, number: u64) {
         retry: Duration::from_secs(2),
     };
     let stamp = fence.now();
-    fence.set(Some(Term {
-        number,
-        stamp,
-        times,
-    }));
+    fence.set(Some(Term { number, stamp, times }));
 }
 
 /// A write of this worker would belong to a later term, whose state it does not know.
@@ -244,10 +230,9 @@ async fn no_call_begins_after_the_term_although_nobody_has_noticed_its_end() {
             async { Ok(()) }
         })
     });
-    for registry in [
-        Registry::new().on_create("pods", creation),
-        Registry::new().timer("pods", timer.interval(1.0)),
-    ] {
+    for registry in
+        [Registry::new().on_create("pods", creation), Registry::new().timer("pods", timer.interval(1.0))]
+    {
         let mut setup = setup();
         let fence = Fence::closed(setup.clock, None);
         let answers = (0..9).map(|_| Answer::new(200, POD));

@@ -219,9 +219,7 @@ impl<'a> Job<'a> {
         }
         let answer = match request {
             Request::Read(_) => Answer::Found(self.sight(&found)),
-            Request::Patch(part) if self.is_status_dropped(part, &found) => {
-                Answer::LandedWithoutStatus
-            }
+            Request::Patch(part) if self.is_status_dropped(part, &found) => Answer::LandedWithoutStatus,
             Request::Patch(part) => Answer::Landed {
                 is_outdated: part == Part::Status
                     && self.parts().count() > 1
@@ -233,11 +231,7 @@ impl<'a> Job<'a> {
             Next::Done => {
                 self.state = found;
                 self.part_is_done();
-                if is_read {
-                    self.go_on_with_rest()
-                } else {
-                    Step::GoOn
-                }
+                if is_read { self.go_on_with_rest() } else { Step::GoOn }
             }
             Next::Rebind => {
                 self.tries.rebinds += 1;
@@ -278,11 +272,7 @@ impl<'a> Job<'a> {
             }
             Next::Again { at_least, is_told } => {
                 self.tries.failures += 1;
-                Step::Again {
-                    error,
-                    at_least,
-                    is_told,
-                }
+                Step::Again { error, at_least, is_told }
             }
             Next::NoSubresource => {
                 self.done.status = true;
@@ -320,8 +310,7 @@ impl<'a> Job<'a> {
 
     /// Remembers changes that have landed or may have: applied to a newer state, they would be made twice.
     fn may_land_twice(&mut self) {
-        if let (Some(shown), Some(Changes::Operations { operations, .. })) =
-            (&mut self.shown, &self.changes)
+        if let (Some(shown), Some(Changes::Operations { operations, .. })) = (&mut self.shown, &self.changes)
             && shown.maybe_landed.last() != Some(operations)
         {
             shown.maybe_landed.push(operations.clone());
@@ -368,8 +357,7 @@ impl<'a> Job<'a> {
         };
         if is.uid != was.uid {
             Sight::OtherObject
-        } else if self.why == Some(Why::Conflict) && self.may_have_landed && is_done() == Some(true)
-        {
+        } else if self.why == Some(Why::Conflict) && self.may_have_landed && is_done() == Some(true) {
             // The functions of the patch must not be applied twice, whatever another writer has written since.
             Sight::Done
         } else if self.has_other_finalizers(found) {
@@ -398,9 +386,7 @@ fn finalizers(raw: &Raw) -> Vec<String> {
         finalizers: Vec<String>,
     }
     let object = serde_json::from_str::<Object>(raw.text());
-    object
-        .map(|object| object.metadata.finalizers)
-        .unwrap_or_default()
+    object.map(|object| object.metadata.finalizers).unwrap_or_default()
 }
 
 #[cfg(test)]

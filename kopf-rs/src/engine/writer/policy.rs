@@ -169,9 +169,9 @@ impl Answer {
             ClusterError::Gone(_)
             | ClusterError::Unauthorized(_)
             | ClusterError::Busy { .. }
-            | ClusterError::Unreachable(_) => Self::Failed {
-                retry_after: error.retry_after().unwrap_or_default(),
-            },
+            | ClusterError::Unreachable(_) => {
+                Self::Failed { retry_after: error.retry_after().unwrap_or_default() }
+            }
         }
     }
 
@@ -193,14 +193,10 @@ impl Answer {
 /// Returns the next step after `answer` to `request`; `tries` are the requests before it.
 pub(super) fn after(answer: Answer, request: Request, tries: &Tries) -> Next {
     match (answer, request) {
-        (Answer::Landed { is_outdated: true }, _) | (Answer::Forbidden, Request::Read(_)) => {
-            Next::PlanAnew
-        }
+        (Answer::Landed { is_outdated: true }, _) | (Answer::Forbidden, Request::Read(_)) => Next::PlanAnew,
         (Answer::Landed { .. }, _) => Next::Done,
         (Answer::LandedWithoutStatus, _) => Next::StatusApart,
-        (Answer::NotFound | Answer::Forbidden, Request::Patch(Part::Status))
-            if tries.is_status_again =>
-        {
+        (Answer::NotFound | Answer::Forbidden, Request::Patch(Part::Status)) if tries.is_status_again => {
             Next::NoSubresource
         }
         (Answer::NotFound, Request::Patch(Part::Status)) => Next::Read(Why::NoStatus),

@@ -5,8 +5,7 @@
 
 use serde::de::value::{BorrowedStrDeserializer, StrDeserializer};
 use serde::de::{
-    DeserializeSeed, Deserializer, EnumAccess, Error as _, MapAccess, SeqAccess, VariantAccess,
-    Visitor,
+    DeserializeSeed, Deserializer, EnumAccess, Error as _, MapAccess, SeqAccess, VariantAccess, Visitor,
 };
 use serde_json::{Error, Map, Value};
 
@@ -36,20 +35,14 @@ pub(crate) struct Filling<'a> {
 /// The depth below which optional values are no longer filled in, since types may contain themselves.
 const DEEP: u8 = 8;
 
-const TEXTS: [[&str; 2]; 3] = [
-    ["filler-one", "filler-two"],
-    ["101", "202"],
-    ["2001-01-01T00:00:00Z", "2002-02-02T00:00:00Z"],
-];
+const TEXTS: [[&str; 2]; 3] =
+    [["filler-one", "filler-two"], ["101", "202"], ["2001-01-01T00:00:00Z", "2002-02-02T00:00:00Z"]];
 
 impl Filler {
     /// Returns all fillers to try, in pairs.
     pub(crate) fn pairs() -> impl Iterator<Item = [Self; 2]> {
         let styles = [true, false].into_iter().flat_map(|has_optional| {
-            let style = move |texts| Style {
-                texts,
-                has_optional,
-            };
+            let style = move |texts| Style { texts, has_optional };
             TEXTS.into_iter().map(style)
         });
         styles.map(|style| [false, true].map(|is_second| Self { is_second, style }))
@@ -57,13 +50,7 @@ impl Filler {
 
     #[cfg(test)]
     pub(crate) fn first() -> Self {
-        Self {
-            is_second: false,
-            style: Style {
-                texts: TEXTS[0],
-                has_optional: true,
-            },
-        }
+        Self { is_second: false, style: Style { texts: TEXTS[0], has_optional: true } }
     }
 
     fn text(self) -> &'static str {
@@ -77,19 +64,11 @@ impl Filler {
 
 impl<'a> Filling<'a> {
     pub(crate) fn new(value: &'a Value, filler: Filler) -> Self {
-        Self {
-            value: Some(value),
-            filler,
-            depth: 0,
-        }
+        Self { value: Some(value), filler, depth: 0 }
     }
 
     fn inner(self, value: Option<&'a Value>) -> Self {
-        Self {
-            value,
-            depth: self.depth.saturating_add(1),
-            ..self
-        }
+        Self { value, depth: self.depth.saturating_add(1), ..self }
     }
 
     fn is_too_deep(self) -> bool {
@@ -114,14 +93,8 @@ impl<'a> Filling<'a> {
         let missing: Vec<_> = fields.iter().filter(|it| !has(it)).copied().collect();
         let present = members.into_iter().flat_map(Map::iter);
         let present = present.map(|(name, value)| (name.as_str(), Some(value)));
-        let entries: Vec<_> = present
-            .chain(missing.into_iter().map(|it| (it, None)))
-            .collect();
-        visitor.visit_map(Members {
-            of: self,
-            entries: entries.into_iter(),
-            value: None,
-        })
+        let entries: Vec<_> = present.chain(missing.into_iter().map(|it| (it, None))).collect();
+        visitor.visit_map(Members { of: self, entries: entries.into_iter(), value: None })
     }
 
     fn visit_items<V: Visitor<'a>>(self, made_up: usize, visitor: V) -> Result<V::Value, Error> {
@@ -130,10 +103,7 @@ impl<'a> Filling<'a> {
             Some(other) => return other.deserialize_seq(visitor),
             None => vec![None; made_up],
         };
-        visitor.visit_seq(Items {
-            of: self,
-            items: items.into_iter(),
-        })
+        visitor.visit_seq(Items { of: self, items: items.into_iter() })
     }
 }
 
@@ -289,10 +259,7 @@ impl<'de> Deserializer<'de> for Filling<'de> {
             Some(other) => return other.deserialize_enum(name, variants, visitor),
         };
         let variant = variant.ok_or_else(|| Error::custom("no variant"))?;
-        visitor.visit_enum(Variant {
-            variant,
-            content: self.inner(content),
-        })
+        visitor.visit_enum(Variant { variant, content: self.inner(content) })
     }
 
     fn deserialize_identifier<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
@@ -315,16 +282,12 @@ struct Members<'a> {
 impl<'de> MapAccess<'de> for Members<'de> {
     type Error = Error;
 
-    fn next_key_seed<K: DeserializeSeed<'de>>(
-        &mut self,
-        seed: K,
-    ) -> Result<Option<K::Value>, Error> {
+    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Error> {
         let Some((name, value)) = self.entries.next() else {
             return Ok(None);
         };
         self.value = value;
-        seed.deserialize(BorrowedStrDeserializer::new(name))
-            .map(Some)
+        seed.deserialize(BorrowedStrDeserializer::new(name)).map(Some)
     }
 
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Error> {
@@ -341,10 +304,7 @@ struct Items<'a> {
 impl<'de> SeqAccess<'de> for Items<'de> {
     type Error = Error;
 
-    fn next_element_seed<T: DeserializeSeed<'de>>(
-        &mut self,
-        seed: T,
-    ) -> Result<Option<T::Value>, Error> {
+    fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, Error> {
         let Some(item) = self.items.next() else {
             return Ok(None);
         };
@@ -361,10 +321,7 @@ impl<'de> EnumAccess<'de> for Variant<'de> {
     type Error = Error;
     type Variant = Filling<'de>;
 
-    fn variant_seed<V: DeserializeSeed<'de>>(
-        self,
-        seed: V,
-    ) -> Result<(V::Value, Filling<'de>), Error> {
+    fn variant_seed<V: DeserializeSeed<'de>>(self, seed: V) -> Result<(V::Value, Filling<'de>), Error> {
         let variant = seed.deserialize(StrDeserializer::<Error>::new(self.variant))?;
         Ok((variant, self.content))
     }
@@ -496,15 +453,12 @@ mod tests {
     fn times_and_numbers_in_text_are_made_up_too() {
         let parses = |value: &Value| {
             let mut pairs = Filler::pairs();
-            pairs.any(|[first, _]| {
-                <Option<jiff::Timestamp>>::deserialize(Filling::new(value, first)).is_ok()
-            })
+            pairs.any(|[first, _]| <Option<jiff::Timestamp>>::deserialize(Filling::new(value, first)).is_ok())
         };
         assert!(parses(&json!("2026-01-01T00:00:00Z")));
         let empty = json!({});
         let mut pairs = Filler::pairs();
-        let timed =
-            pairs.find_map(|[first, _]| Timed::deserialize(Filling::new(&empty, first)).ok());
+        let timed = pairs.find_map(|[first, _]| Timed::deserialize(Filling::new(&empty, first)).ok());
         assert_eq!(timed.unwrap().at.to_string(), "2001-01-01T00:00:00Z");
     }
 }

@@ -29,12 +29,7 @@ impl EventSink for Noting {
 }
 
 fn noting(level: PostingLevel, is_enabled: bool) -> Arc<Noting> {
-    Arc::new(Noting {
-        level,
-        is_enabled,
-        lines: true,
-        posted: Mutex::default(),
-    })
+    Arc::new(Noting { level, is_enabled, lines: true, posted: Mutex::default() })
 }
 
 fn cause(sink: &Arc<Noting>) -> Cause {
@@ -89,19 +84,9 @@ fn events_are_about_the_object_or_about_another_one() {
     let shown = |it: &PostedEvent| {
         let object = it.regarding.object.clone();
         let version = it.regarding.resource_version.clone();
-        (
-            it.action.clone(),
-            object.to_string(),
-            object.uid.clone(),
-            version,
-        )
+        (it.action.clone(), object.to_string(), object.uid.clone(), version)
     };
-    let own: Shown = (
-        "create_fn".into(),
-        "prod/one".into(),
-        "u1".into(),
-        Some("5".into()),
-    );
+    let own: Shown = ("create_fn".into(), "prod/one".into(), "u1".into(), Some("5".into()));
     let other: Shown = ("Act".into(), "p".into(), String::new(), None);
     assert_eq!(posted.iter().map(shown).collect::<Vec<_>>(), [own, other]);
     let nameless = json!({"apiVersion": "v1", "kind": "Pod"});

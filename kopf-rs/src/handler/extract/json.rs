@@ -157,11 +157,7 @@ fn nothing<T: 'static>() -> Option<&'static T> {
 ///
 /// # Errors
 /// Returns a permanent error that names the JSON path if the field does not deserialize into `T`.
-pub fn field<T: DeserializeOwned>(
-    cause: &Cause,
-    stanza: &str,
-    names: &[&str],
-) -> Result<T, HandlerError> {
+pub fn field<T: DeserializeOwned>(cause: &Cause, stanza: &str, names: &[&str]) -> Result<T, HandlerError> {
     let (path, value) = found(cause, stanza, names);
     read(cause.at(&path), value, Absent::Null)
 }

@@ -100,9 +100,7 @@ copied! {
 
 fn absent(name: &str) -> HandlerError {
     let advice = match name {
-        "subresource" => {
-            "the request is about the object itself; take `subresource` as an `Option`"
-        }
+        "subresource" => "the request is about the object itself; take `subresource` as an `Option`",
         "namespace" => "the object is cluster-scoped; take `namespace` as an `Option`",
         _ => "there is none here; take it as an `Option`",
     };

@@ -66,14 +66,8 @@ fn fields_of_stanzas_are_received_one_by_one() {
     let all = json!(["nginx:latest", null, {"app": "x"}, "🚀"]);
     assert_eq!(returned("fields", myapp()).unwrap(), Some(all));
     for (spec, expected) in [
-        (
-            json!({"image": 5}),
-            "spec.image: expected a string, found integer `5`",
-        ),
-        (
-            json!({"image": "x", "replicas": "many"}),
-            "spec.replicas: expected u8, found string \"many\"",
-        ),
+        (json!({"image": 5}), "spec.image: expected a string, found integer `5`"),
+        (json!({"image": "x", "replicas": "many"}), "spec.replicas: expected u8, found string \"many\""),
         (json!({}), "spec.image: expected a string, found null"),
     ] {
         let mut object = myapp();
@@ -106,9 +100,7 @@ fn a_secret_that_does_not_fit_is_told_without_its_values() {
 
 #[on_create(plural = "myapps")]
 async fn typed(spec: MyAppSpec, name: &str, namespace: Option<&str>) -> HandlerResult<Value> {
-    let image = spec
-        .image
-        .ok_or_else(|| PermanentError::new("field spec.image must be provided"))?;
+    let image = spec.image.ok_or_else(|| PermanentError::new("field spec.image must be provided"))?;
     Ok(json!([image, spec.ports, name, namespace]))
 }
 
@@ -116,10 +108,7 @@ async fn typed(spec: MyAppSpec, name: &str, namespace: Option<&str>) -> HandlerR
 fn a_spec_is_deserialized() {
     let wanted = json!(["nginx:latest", [], "example-app", "default"]);
     assert_eq!(returned("typed", myapp()).unwrap(), Some(wanted));
-    assert_eq!(
-        message(returned("typed", with_spec(json!({})))),
-        "field spec.image must be provided"
-    );
+    assert_eq!(message(returned("typed", with_spec(json!({})))), "field spec.image must be provided");
 }
 
 #[test]
@@ -221,10 +210,7 @@ async fn change(
 
 #[test]
 fn data_of_a_change_are_received() {
-    assert_eq!(
-        returned("change/spec", myapp()).unwrap(),
-        Some(json!("create"))
-    );
+    assert_eq!(returned("change/spec", myapp()).unwrap(), Some(json!("create")));
 }
 
 #[on_event(plural = "myapps")]
@@ -292,10 +278,7 @@ fn values_of_the_operator_are_received_by_type() {
     };
     assert_eq!(called("injected", myapp(), give).0.unwrap(), None);
     let message = message(returned("injected", myapp()));
-    assert!(
-        message.contains("tests::Db`, but none was given to the operator"),
-        "{message}"
-    );
+    assert!(message.contains("tests::Db`, but none was given to the operator"), "{message}");
 }
 
 // === what handlers say ===
@@ -308,19 +291,12 @@ async fn patches(patch: &mut Patch, spec: &Value) {
 #[test]
 fn a_patch_is_filled() {
     let (_, patch) = called("patches", myapp(), |_| {});
-    assert_eq!(
-        patch.as_value(),
-        &json!({"status": {"image": "nginx:latest"}})
-    );
+    assert_eq!(patch.as_value(), &json!({"status": {"image": "nginx:latest"}}));
 }
 
 #[on_create(plural = "myapps")]
 async fn local_box(name: &str) -> Result<u8, Box<dyn std::error::Error>> {
-    if name.is_empty() {
-        Ok(1)
-    } else {
-        Err(TemporaryError::new("not yet").delay(5))?
-    }
+    if name.is_empty() { Ok(1) } else { Err(TemporaryError::new("not yet").delay(5))? }
 }
 
 #[on_create(plural = "myapps")]
@@ -340,11 +316,7 @@ async fn nothing() -> HandlerResult<Option<u8>> {
 
 #[on_create(plural = "myapps")]
 async fn with_anyhow(name: &str) -> anyhow::Result<()> {
-    let refused = if name == "example-app" {
-        Err(TemporaryError::new("not yet").delay(5))
-    } else {
-        Ok(())
-    };
+    let refused = if name == "example-app" { Err(TemporaryError::new("not yet").delay(5)) } else { Ok(()) };
     refused.context("while looking around")
 }
 
@@ -369,20 +341,14 @@ fn any_error_type_is_understood() {
         returned("local_box", myapp()),
         Err(HandlerError::Temporary(error)) if error.delay_wanted() == Duration::from_secs(5)
     ));
-    assert!(matches!(
-        returned("sent_box", myapp()),
-        Err(HandlerError::Arbitrary(_))
-    ));
+    assert!(matches!(returned("sent_box", myapp()), Err(HandlerError::Arbitrary(_))));
     assert_eq!(message(returned("own_error", myapp())), "never");
     assert_eq!(returned("nothing", myapp()).unwrap(), None);
 }
 
 #[tokio::test]
 async fn handlers_are_still_functions() {
-    let spec = MyAppSpec {
-        image: None,
-        ports: vec![],
-    };
+    let spec = MyAppSpec { image: None, ports: vec![] };
     assert!(typed(spec, "example-app", None).await.is_err());
     assert!(own_error().is_err());
 }

@@ -38,12 +38,7 @@ pub(crate) struct IndexRequirement {
 /// A type-erased index.
 pub(crate) trait AnyIndex: Any + Send + Sync {
     /// Replaces all values of the object by those that a function returned.
-    fn replace(
-        &self,
-        object: u64,
-        contribution: &mut Contribution,
-        entries: NewEntries,
-    ) -> Discarded;
+    fn replace(&self, object: u64, contribution: &mut Contribution, entries: NewEntries) -> Discarded;
     /// Removes all values of the object.
     fn clear(&self, object: u64, contribution: &mut Contribution) -> Discarded;
     /// Returns the number of keys.
@@ -88,13 +83,7 @@ impl IndexType {
     {
         Self {
             id: TypeId::of::<Index<K, V>>,
-            name: || {
-                format!(
-                    "Index<{}, {}>",
-                    short(type_name::<K>()),
-                    short(type_name::<V>())
-                )
-            },
+            name: || format!("Index<{}, {}>", short(type_name::<K>()), short(type_name::<V>())),
             make: || Arc::new(Index::<K, V>::new()),
         }
     }
@@ -145,12 +134,7 @@ where
     K: Eq + Hash + Send + Sync + 'static,
     V: Clone + Send + Sync + 'static,
 {
-    fn replace(
-        &self,
-        object: u64,
-        contribution: &mut Contribution,
-        entries: NewEntries,
-    ) -> Discarded {
+    fn replace(&self, object: u64, contribution: &mut Contribution, entries: NewEntries) -> Discarded {
         let update = entries.downcast::<IndexUpdate<K, V>>();
         let Ok(IndexUpdate::Replaced(entries)) = update.map(|it| *it) else {
             return None;
@@ -178,9 +162,7 @@ impl<K: Hash, V> From<IndexEntries<K, V>> for IndexUpdate<K, V> {
     fn from(entries: IndexEntries<K, V>) -> Self {
         match entries {
             IndexEntries::Unchanged => Self::Unchanged,
-            IndexEntries::These(pairs) => {
-                Self::Replaced(pairs.into_iter().map(Entry::of).collect())
-            }
+            IndexEntries::These(pairs) => Self::Replaced(pairs.into_iter().map(Entry::of).collect()),
         }
     }
 }
@@ -255,10 +237,7 @@ mod tests {
     fn names_of_types_are_short() {
         let ty = IndexType::of_function::<Vec<((String, String), Option<Vec<u8>>)>>();
         assert_eq!(ty.to_string(), "Index<(String, String), Option<Vec<u8>>>");
-        assert_eq!(
-            IndexType::of::<(), &'static str>().to_string(),
-            "Index<(), &str>"
-        );
+        assert_eq!(IndexType::of::<(), &'static str>().to_string(), "Index<(), &str>");
         assert_ne!(ty, IndexType::of::<(), ()>());
     }
 

@@ -160,14 +160,8 @@ mod tests {
         assert_eq!(entries(HandlerResult::Ok(("a", 1))), one);
         assert_eq!(entries(one.clone()), one);
         // Kopf stores a plain value under the key `None`; here the key is `()`. And a `None` that is itself a value.
-        assert_eq!(
-            entries(((), vec![1])),
-            IndexEntries::These(vec![((), vec![1])])
-        );
-        assert_eq!(
-            entries(("a", None::<u8>)),
-            IndexEntries::These(vec![("a", None)])
-        );
+        assert_eq!(entries(((), vec![1])), IndexEntries::These(vec![((), vec![1])]));
+        assert_eq!(entries(("a", None::<u8>)), IndexEntries::These(vec![("a", None)]));
     }
 
     #[test]
@@ -175,10 +169,7 @@ mod tests {
         let nothing = IndexEntries::<&str, u8>::These(Vec::new());
         assert_eq!(entries(None::<(&str, u8)>), nothing);
         assert_eq!(entries(Vec::<(&str, u8)>::new()), nothing);
-        assert_eq!(
-            entries(Some(IndexEntries::<&str, u8>::Unchanged)),
-            IndexEntries::Unchanged
-        );
+        assert_eq!(entries(Some(IndexEntries::<&str, u8>::Unchanged)), IndexEntries::Unchanged);
     }
 
     #[test]

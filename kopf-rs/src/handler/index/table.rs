@@ -82,11 +82,7 @@ impl<K, V> Removed<K, V> {
 
 impl<K, V> Table<K, V> {
     pub(crate) fn new() -> Self {
-        Self {
-            numbers: HashTable::new(),
-            places: Vec::new(),
-            free: Vec::new(),
-        }
+        Self { numbers: HashTable::new(), places: Vec::new(), free: Vec::new() }
     }
 
     /// Returns the number of keys.
@@ -127,14 +123,8 @@ impl<K: Eq, V: Clone> Table<K, V> {
         contribution: &mut Contribution,
         entries: Vec<Entry<K, V>>,
     ) -> Removed<K, V> {
-        let mut removed = Removed {
-            keys: Vec::new(),
-            values: Vec::new(),
-        };
-        let mut filling = Filling {
-            contribution,
-            numbers: Vec::with_capacity(entries.len()),
-        };
+        let mut removed = Removed { keys: Vec::new(), values: Vec::new() };
+        let mut filling = Filling { contribution, numbers: Vec::with_capacity(entries.len()) };
         for Entry { hash, key, value } in entries {
             let number = self.number_of(hash, key, &mut removed);
             filling.numbers.push(number);
@@ -155,11 +145,7 @@ impl<K: Eq, V: Clone> Table<K, V> {
 
     /// Returns the slot of a key; adds one if necessary.
     fn number_of(&mut self, hash: u64, key: K, removed: &mut Removed<K, V>) -> u32 {
-        let Self {
-            numbers,
-            places,
-            free,
-        } = self;
+        let Self { numbers, places, free } = self;
         let place_at = |number: u32| places[number as usize].as_ref();
         let is_this = |number: &u32| place_at(*number).is_some_and(|place| place.key == key);
         if let Some(number) = numbers.find(hash, is_this) {
@@ -168,14 +154,8 @@ impl<K: Eq, V: Clone> Table<K, V> {
         }
         let next = u32::try_from(places.len()).unwrap_or(u32::MAX);
         let number = free.pop().unwrap_or(next);
-        numbers.insert_unique(hash, number, |number| {
-            place_at(*number).map_or(0, |place| place.hash)
-        });
-        let place = Some(Place {
-            key,
-            hash,
-            values: Values::default(),
-        });
+        numbers.insert_unique(hash, number, |number| place_at(*number).map_or(0, |place| place.hash));
+        let place = Some(Place { key, hash, values: Values::default() });
         if number == next {
             places.push(place);
         } else {
@@ -285,10 +265,7 @@ mod tests {
 
     impl Dice {
         fn roll(&mut self, sides: u64) -> u64 {
-            self.0 = self
-                .0
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1);
+            self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             (self.0 >> 33) % sides
         }
 
@@ -307,9 +284,7 @@ mod tests {
             let mut read = Vec::new();
             for _ in 0..100 {
                 let object = dice.roll(8);
-                let pairs: Vec<_> = (0..dice.roll(4))
-                    .map(|_| (dice.small(6), dice.small(100)))
-                    .collect();
+                let pairs: Vec<_> = (0..dice.roll(4)).map(|_| (dice.small(6), dice.small(100))).collect();
                 let contribution = put_in.entry(object).or_default();
                 table.replace(object, contribution, entries(pairs.iter().copied()));
                 objects.insert(object, pairs.into_iter().collect());
@@ -324,10 +299,7 @@ mod tests {
                     read.extend(table.get(&dice.small(6)).map(|it| (it.clone(), listed(it))));
                 }
             }
-            assert!(
-                read.iter().all(|(now, then)| listed(now) == *then),
-                "seed {seed}"
-            );
+            assert!(read.iter().all(|(now, then)| listed(now) == *then), "seed {seed}");
             for (object, contribution) in &mut put_in {
                 table.replace(*object, contribution, Vec::new());
                 assert!(contribution.is_empty());

@@ -54,11 +54,7 @@ impl<V> Values<V> {
     }
 
     pub(crate) fn iter(&self) -> ValuesIter<'_, V> {
-        let mut iter = ValuesIter {
-            above: Vec::new(),
-            leaf: [].iter(),
-            left: self.len(),
-        };
+        let mut iter = ValuesIter { above: Vec::new(), leaf: [].iter(), left: self.len() };
         if let Some(root) = &self.0 {
             iter.descend(root);
         }
@@ -77,11 +73,7 @@ impl<V: Clone> Values<V> {
             Put::Replaced(former) => Some(former),
             Put::Added => None,
             Put::Split(second) => {
-                let first = Child {
-                    first: 0,
-                    len: root.len(),
-                    node: root.clone(),
-                };
+                let first = Child { first: 0, len: root.len(), node: root.clone() };
                 *root = Arc::new(Node::Branch(vec![first, second]));
                 None
             }
@@ -146,11 +138,7 @@ impl<V: Clone> Clone for Node<V> {
 
 impl<V> Clone for Child<V> {
     fn clone(&self) -> Self {
-        Self {
-            first: self.first,
-            len: self.len,
-            node: self.node.clone(),
-        }
+        Self { first: self.first, len: self.len, node: self.node.clone() }
     }
 }
 
@@ -288,11 +276,7 @@ impl<V> ExactSizeIterator for ValuesIter<'_, V> {}
 
 impl<V> Clone for ValuesIter<'_, V> {
     fn clone(&self) -> Self {
-        Self {
-            above: self.above.clone(),
-            leaf: self.leaf.clone(),
-            left: self.left,
-        }
+        Self { above: self.above.clone(), leaf: self.leaf.clone(), left: self.left }
     }
 }
 
@@ -309,9 +293,7 @@ mod tests {
     }
 
     fn next(seed: &mut u64) -> u64 {
-        *seed = seed
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
+        *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         *seed >> 33
     }
 

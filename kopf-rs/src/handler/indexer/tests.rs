@@ -18,13 +18,7 @@ mod well {
         Some((node?, name))
     }
 
-    #[index(
-        "demo.rtfm.co.ua",
-        "v1",
-        "myapps",
-        id = "by_node",
-        field = "spec.image"
-    )]
+    #[index("demo.rtfm.co.ua", "v1", "myapps", id = "by_node", field = "spec.image")]
     #[index("v1", "nodes", id = "by_node")]
     async fn others(name: String) -> HandlerResult<Vec<(String, String)>> {
         if name.is_empty() {
@@ -70,10 +64,7 @@ mod badly {
     }
 }
 
-#[expect(
-    clippy::needless_pass_by_value,
-    reason = "the signatures are what is tried"
-)]
+#[expect(clippy::needless_pass_by_value, reason = "the signatures are what is tried")]
 mod asking {
     use crate::prelude::*;
 
@@ -155,23 +146,14 @@ fn handlers_get_indices_by_the_names_of_their_arguments() {
     let mut call_of = cause(named(&registry, "reads")[0], myapp());
     let (returned, _) = call(&call_of);
     let message = returned.unwrap_err().to_string();
-    assert!(
-        message.starts_with("there is no index `by_node`"),
-        "{message}"
-    );
+    assert!(message.starts_with("there is no index `by_node`"), "{message}");
     let index: Index<String, String> = [("a".to_owned(), "b".to_owned())].into();
     let given = Cause::of(json!({})).index("by_node", index.clone());
     call_of.cause.context = given.context.clone();
     assert!(call(&call_of).0.is_ok());
-    assert_eq!(
-        (*given).index::<String, String>("by_node").unwrap().len(),
-        1
-    );
+    assert_eq!((*given).index::<String, String>("by_node").unwrap().len(), 1);
     let other = (*given).index::<String, u8>("by_node").unwrap_err();
-    assert_eq!(
-        other.to_string(),
-        "the index `by_node` is no Index<String, u8>"
-    );
+    assert_eq!(other.to_string(), "the index `by_node` is no Index<String, u8>");
 }
 
 #[cfg(any(feature = "inventory", feature = "linkme"))]
@@ -206,9 +188,7 @@ fn an_index_may_be_called_as_another_argument_is() {
     let starts = named(&registry, "starts")[0];
     let mut call_of = cause(starts, json!({}));
     let by_node: Index<String, String> = Index::default();
-    let given = Cause::of(json!({}))
-        .index("labels", Index::<(), u8>::default())
-        .index("by_node", by_node);
+    let given = Cause::of(json!({})).index("labels", Index::<(), u8>::default()).index("by_node", by_node);
     call_of.cause.context = given.context.clone();
     assert!(call(&call_of).0.is_ok());
 }

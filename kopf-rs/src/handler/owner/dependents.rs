@@ -72,9 +72,7 @@ impl<T: Serialize + DeserializeOwned> Dependents for &mut T {
         }
         let changed = T::deserialize(&after).map_err(|error| {
             let of = type_name::<T>();
-            PermanentError::new(format!(
-                "`{of}` cannot be read again once it is changed: {error}"
-            ))
+            PermanentError::new(format!("`{of}` cannot be read again once it is changed: {error}"))
         })?;
         if let Some(path) = hierarchy::lost(&before, &after, &written(&changed)?) {
             return Err(PermanentError::new(format!(

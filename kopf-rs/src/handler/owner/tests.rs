@@ -72,9 +72,7 @@ fn objects_of_all_types_and_collections_are_adopted() {
     assert_eq!(children[0], Child::default());
     assert!(children[1..].iter().all(is_adopted));
     let mut by_name = BTreeMap::from([("a", Child::default())]);
-    owner()
-        .adopt(by_name.values_mut().collect::<Vec<_>>())
-        .unwrap();
+    owner().adopt(by_name.values_mut().collect::<Vec<_>>()).unwrap();
     assert!(is_adopted(&by_name["a"]));
 }
 
@@ -86,10 +84,7 @@ fn what_a_type_cannot_keep_is_an_error_and_changes_nothing() {
     assert_eq!(small.metadata["generateName"], "one-");
     let mut bare = Bare { kind: "Pod".into() };
     let refused = owner().adopt(&mut bare).unwrap_err().to_string();
-    assert!(
-        refused.contains("Bare` has no place for `metadata"),
-        "{refused}"
-    );
+    assert!(refused.contains("Bare` has no place for `metadata"), "{refused}");
     assert_eq!(bare, Bare { kind: "Pod".into() });
     let mut text = "x".to_owned();
     let refused = owner().adopt(&mut text).unwrap_err().to_string();
@@ -100,40 +95,22 @@ fn what_a_type_cannot_keep_is_an_error_and_changes_nothing() {
 fn options_replace_what_comes_from_the_owner() {
     let mut child =
         json!({"metadata": {"name": "mine", "labels": {"app": "mine"}}, "spec": {"template": {}}});
-    owner()
-        .strict()
-        .forced()
-        .nested("spec.template")
-        .adopt(&mut child)
-        .unwrap();
+    owner().strict().forced().nested("spec.template").adopt(&mut child).unwrap();
     assert_eq!(child["metadata"]["name"], "one");
     assert_eq!(child["metadata"]["labels"], json!({"app": "x"}));
-    assert_eq!(
-        child["spec"]["template"]["metadata"]["labels"],
-        json!({"app": "x"})
-    );
+    assert_eq!(child["spec"]["template"]["metadata"]["labels"], json!({"app": "x"}));
     let mut other = json!({});
-    let given = owner()
-        .name("two")
-        .namespace(None)
-        .labels([("a", "b")])
-        .controller(None)
-        .block_owner_deletion(false);
+    let given =
+        owner().name("two").namespace(None).labels([("a", "b")]).controller(None).block_owner_deletion(false);
     given.adopt(&mut other).unwrap();
     let reference = json!({"apiVersion": "kopf.dev/v1", "kind": "KopfExample", "name": "one", "uid": "u1", "blockOwnerDeletion": false});
-    let metadata =
-        json!({"generateName": "two-", "labels": {"a": "b"}, "ownerReferences": [reference]});
+    let metadata = json!({"generateName": "two-", "labels": {"a": "b"}, "ownerReferences": [reference]});
     assert_eq!(other["metadata"], metadata);
     given.remove_owner_reference(&mut other).unwrap();
     assert_eq!(other["metadata"]["ownerReferences"], json!([]));
     // The object is in a different namespace than its owner.
     let refused = owner().namespace(Some("test")).adopt(&mut json!({}));
-    assert!(
-        refused
-            .unwrap_err()
-            .to_string()
-            .contains("Kubernetes would delete it")
-    );
+    assert!(refused.unwrap_err().to_string().contains("Kubernetes would delete it"));
 }
 
 #[test]
@@ -154,7 +131,8 @@ fn the_current_object_is_that_of_the_innermost_call() {
     adjust_namespace(&mut child).unwrap();
     append_owner_reference(&mut child).unwrap();
     remove_owner_reference(&mut child).unwrap();
-    let metadata = json!({"generateName": "two-", "labels": {"app": "x"}, "namespace": "prod", "ownerReferences": []});
+    let metadata =
+        json!({"generateName": "two-", "labels": {"app": "x"}, "namespace": "prod", "ownerReferences": []});
     assert_eq!(child["metadata"], metadata);
 }
 

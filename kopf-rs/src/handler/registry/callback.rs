@@ -57,10 +57,7 @@ where
         options: Options::default(),
         callee: Callee::Closure(Arc::new(move |cause: &Cause, patch: &mut Patch| {
             let lent = LentPatch::of(patch);
-            let future = function(Context {
-                cause: cause.clone(),
-                patch: Arc::clone(&lent.shared),
-            });
+            let future = function(Context { cause: cause.clone(), patch: Arc::clone(&lent.shared) });
             let calling: Calling<'_> = Box::pin(async move {
                 let _back_at_the_end = lent;
                 future.await.into_returned()
@@ -175,10 +172,7 @@ impl Context {
     /// # Errors
     /// Returns a permanent error if the object's status does not deserialize into `T`, or if the API would reject a
     /// changed condition.
-    pub fn change_status<T, R>(
-        &self,
-        change: impl FnOnce(&mut Status<T>) -> R,
-    ) -> Result<R, HandlerError>
+    pub fn change_status<T, R>(&self, change: impl FnOnce(&mut Status<T>) -> R) -> Result<R, HandlerError>
     where
         T: DeserializeOwned + Serialize + Send + 'static,
     {
@@ -253,10 +247,7 @@ mod tests {
 
     #[test]
     fn a_patch_is_changed_within_a_change_and_is_kept_where_one_panics() {
-        let cause = Context {
-            cause: Cause::of(json!({})).into(),
-            patch: Arc::default(),
-        };
+        let cause = Context { cause: Cause::of(json!({})).into(), patch: Arc::default() };
         cause.patch(|patch| {
             patch["a"] = json!(1);
             cause.patch(|inner| {

@@ -55,9 +55,8 @@ impl Registry {
     }
 
     fn of(is_wanted: impl Fn(SourceLocation) -> bool) -> Result<Self, RegistryError> {
-        let registry = gathered(is_wanted)
-            .into_iter()
-            .fold(Self::new(), |registry, declared| match declared {
+        let registry =
+            gathered(is_wanted).into_iter().fold(Self::new(), |registry, declared| match declared {
                 Declared::Function(decls) => decls.iter().fold(registry, Self::declaring),
                 Declared::Conversion(decl) => {
                     registry.with_conversion((decl.from)(), (decl.to)(), decl.into())
@@ -80,33 +79,17 @@ impl Registry {
         let is_key = |it: &RequiredState| it.type_id == TypeId::of::<Attempt>();
         let (keys, required): (Vec<_>, Vec<_>) = options.required_state.drain(..).partition(is_key);
         options.keyed = !keys.is_empty();
-        let required = required.into_iter().map(|state| Requirement {
-            declared_at,
-            handler: name.clone(),
-            state,
-        });
+        let required =
+            required.into_iter().map(|state| Requirement { declared_at, handler: name.clone(), state });
         self.requirements.extend(required);
         let indices = options.required_indices.drain(..);
-        let indices = indices.map(|index| IndexRequirement {
-            declared_at,
-            handler: name.clone(),
-            index,
-        });
+        let indices = indices.map(|index| IndexRequirement { declared_at, handler: name.clone(), index });
         self.index_requirements.extend(indices);
         if decl.kind == HandlerKind::Subhandler {
             return self;
         }
-        let callback = Callback {
-            name,
-            declared_at,
-            options,
-            callee: Callee::Fn(decl.call),
-        };
-        self.with(
-            decl.kind,
-            decl.selector.map(|selector| selector()),
-            callback,
-        )
+        let callback = Callback { name, declared_at, options, callee: Callee::Fn(decl.call) };
+        self.with(decl.kind, decl.selector.map(|selector| selector()), callback)
     }
 }
 
@@ -180,10 +163,7 @@ macro_rules! __kopf_submit {
 #[macro_export]
 macro_rules! __kopf_submit {
     ($declared:expr) => {
-        #[expect(
-            unsafe_code,
-            reason = "a static in a section of its own counts as such"
-        )]
+        #[expect(unsafe_code, reason = "a static in a section of its own counts as such")]
         const _: () = {
             #[$crate::__private::linkme::distributed_slice($crate::__private::DECLARED)]
             #[linkme(crate = $crate::__private::linkme)]

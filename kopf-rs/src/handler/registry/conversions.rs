@@ -12,12 +12,7 @@ impl Registry {
     /// Adds a function that converts objects between two versions of a resource, in place of an annotated function.
     /// Name both with group, version and plural.
     #[must_use]
-    pub fn on_convert(
-        self,
-        from: impl IntoSelector,
-        to: impl IntoSelector,
-        conversion: Conversion,
-    ) -> Self {
+    pub fn on_convert(self, from: impl IntoSelector, to: impl IntoSelector, conversion: Conversion) -> Self {
         self.with_conversion(from.into_selector(), to.into_selector(), conversion)
     }
 
@@ -32,12 +27,9 @@ impl Registry {
         let (name, declared_at) = conversion.place();
         match selectors.and_then(|(from, to)| conversion.between(&from, &to)) {
             Ok(function) => self.conversions.push(Arc::new(function)),
-            Err(message) => self.problems.push(Problem::Declaration {
-                attribute: ON_CONVERT,
-                name,
-                declared_at,
-                message,
-            }),
+            Err(message) => {
+                self.problems.push(Problem::Declaration { attribute: ON_CONVERT, name, declared_at, message })
+            }
         }
         self
     }
@@ -67,10 +59,7 @@ mod tests {
         };
         let good = with(Registry::new(), up("spec"));
         let good = with(good, up("status").of_status());
-        assert_eq!(
-            (good.check(), good.len(), good.is_empty()),
-            (Ok(()), 2, false)
-        );
+        assert_eq!((good.check(), good.len(), good.is_empty()), (Ok(()), 2, false));
         let bad = with(good, up("all").of_object());
         let problem = bad.check().unwrap_err().to_string();
         assert!(

@@ -21,44 +21,18 @@ pub struct RegistryError(pub(crate) Vec<Problem>);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Problem {
     /// An invalid selector, or an option that the family does not have.
-    Declaration {
-        attribute: &'static str,
-        name: String,
-        declared_at: DeclaredAt,
-        message: String,
-    },
+    Declaration { attribute: &'static str, name: String, declared_at: DeclaredAt, message: String },
     /// A validation rule that the API server would reject, or whose selector is invalid.
-    Rule {
-        id: String,
-        declared_at: DeclaredAt,
-        message: String,
-    },
+    Rule { id: String, declared_at: DeclaredAt, message: String },
     /// Two validation rules with the same id, whose policies would have the same name.
-    SameRule {
-        id: String,
-        first: DeclaredAt,
-        second: DeclaredAt,
-    },
+    SameRule { id: String, first: DeclaredAt, second: DeclaredAt },
     /// Two functions with the same id that can be called for the same change, so that they would share one progress
     /// record.
-    SameId {
-        id: Arc<str>,
-        first: DeclaredAt,
-        second: DeclaredAt,
-    },
+    SameId { id: Arc<str>, first: DeclaredAt, second: DeclaredAt },
     /// Two functions that fill the same index with keys or values of different types.
-    MixedIndex {
-        id: Arc<str>,
-        first: (DeclaredAt, IndexType),
-        second: (DeclaredAt, IndexType),
-    },
+    MixedIndex { id: Arc<str>, first: (DeclaredAt, IndexType), second: (DeclaredAt, IndexType) },
     /// A handler that asks for an index which no function fills.
-    NoSuchIndex {
-        handler: String,
-        declared_at: DeclaredAt,
-        name: &'static str,
-        known: Vec<Arc<str>>,
-    },
+    NoSuchIndex { handler: String, declared_at: DeclaredAt, name: &'static str, known: Vec<Arc<str>> },
     /// A handler that asks for an index with the wrong types.
     OtherIndex {
         handler: String,
@@ -74,20 +48,12 @@ pub(super) const ON_CONVERT: &str = "on_convert";
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Declaration {
-                attribute,
-                name,
-                declared_at,
-                message,
-            } => write!(
-                f,
-                "{declared_at}: {attribute} of handler `{name}`: {message}"
-            ),
-            Self::Rule {
-                id,
-                declared_at,
-                message,
-            } => write!(f, "{declared_at}: validation rule `{id}`: {message}"),
+            Self::Declaration { attribute, name, declared_at, message } => {
+                write!(f, "{declared_at}: {attribute} of handler `{name}`: {message}")
+            }
+            Self::Rule { id, declared_at, message } => {
+                write!(f, "{declared_at}: validation rule `{id}`: {message}")
+            }
             Self::SameRule { id, first, second } => write!(
                 f,
                 "{second}: the validation rule at {first} has the id `{id}`, too; give one of them another `id`"
@@ -96,20 +62,11 @@ impl fmt::Display for Problem {
                 f,
                 "{second}: the handler id `{id}` is already used at {first} for changes of resources that may be the same; give one of them another `id`"
             ),
-            Self::MixedIndex {
-                id,
-                first: (first, had),
-                second: (second, has),
-            } => write!(
+            Self::MixedIndex { id, first: (first, had), second: (second, has) } => write!(
                 f,
                 "{second}: this function makes an `{has}`, but the one at {first} makes an `{had}`, and both feed the index `{id}`; give one of them another `id`, or let both return the same types"
             ),
-            Self::NoSuchIndex {
-                handler,
-                declared_at,
-                name,
-                known,
-            } => {
+            Self::NoSuchIndex { handler, declared_at, name, known } => {
                 write!(
                     f,
                     "{declared_at}: handler `{handler}` asks for the index `{name}`, but no function with #[index] has this id"
@@ -141,9 +98,7 @@ pub(crate) fn clashes(handlers: &[Arc<Handler>]) -> Vec<Problem> {
     let mut clashes = Vec::new();
     for handler in handlers.iter().filter(|it| it.admission().is_none()) {
         let same_id = by_id.entry((id_scope(handler), &*handler.id)).or_default();
-        let mut others = same_id
-            .iter()
-            .filter(|other| other.declared_at != handler.declared_at);
+        let mut others = same_id.iter().filter(|other| other.declared_at != handler.declared_at);
         if let Some(first) = others.find(|other| overlap(other, handler)) {
             clashes.push(Problem::SameId {
                 id: Arc::clone(&handler.id),
@@ -186,32 +141,16 @@ pub(crate) fn mixed_indices(handlers: &[Arc<Handler>]) -> Vec<Problem> {
 }
 
 /// Finds requested indices that do not exist, or that have different types.
-pub(crate) fn unknown_indices(
-    handlers: &[Arc<Handler>],
-    required: &[IndexRequirement],
-) -> Vec<Problem> {
+pub(crate) fn unknown_indices(handlers: &[Arc<Handler>], required: &[IndexRequirement]) -> Vec<Problem> {
     let mut problems = Vec::new();
-    for IndexRequirement {
-        declared_at,
-        handler,
-        index,
-    } in required
-    {
+    for IndexRequirement { declared_at, handler, index } in required {
         let (handler, declared_at) = (handler.clone(), *declared_at);
         let problem = match first_index(handlers, index.name) {
             Some((_, found)) if found == index.ty => continue,
-            Some(found) => Problem::OtherIndex {
-                handler,
-                declared_at,
-                wanted: index.clone(),
-                found,
-            },
-            None => Problem::NoSuchIndex {
-                handler,
-                declared_at,
-                name: index.name,
-                known: index_names(handlers),
-            },
+            Some(found) => Problem::OtherIndex { handler, declared_at, wanted: index.clone(), found },
+            None => {
+                Problem::NoSuchIndex { handler, declared_at, name: index.name, known: index_names(handlers) }
+            }
         };
         // Reports a function with several attributes only once.
         if !problems.contains(&problem) {
@@ -285,12 +224,7 @@ fn share_a_cycle(one: &Handler, other: &Handler) -> bool {
     if !one.is_for_changes() || !other.is_for_changes() {
         return true;
     }
-    let reasons = [
-        Reason::Create,
-        Reason::Update,
-        Reason::Delete,
-        Reason::Resume,
-    ];
+    let reasons = [Reason::Create, Reason::Update, Reason::Delete, Reason::Resume];
     let mut cycles = reasons.iter().flat_map(|it| [(*it, false), (*it, true)]);
     cycles.any(|(reason, initial)| one.is_for(reason, initial) && other.is_for(reason, initial))
 }

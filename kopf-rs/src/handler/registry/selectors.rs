@@ -67,9 +67,9 @@ pub(crate) fn disjoint(one: &Selector, other: &Selector) -> bool {
 fn different(one: &SelectorName, other: &SelectorName) -> bool {
     use SelectorName::{Any, Kind, Plural, Singular};
     match (one, other) {
-        (Kind(one), Kind(other))
-        | (Plural(one), Plural(other))
-        | (Singular(one), Singular(other)) => one != other,
+        (Kind(one), Kind(other)) | (Plural(one), Plural(other)) | (Singular(one), Singular(other)) => {
+            one != other
+        }
         (Any(one), Any(other)) => {
             one != other && (is_plural(one) && is_plural(other) || is_kind(one) && is_kind(other))
         }

@@ -11,9 +11,7 @@ use crate::prelude::*;
 
 fn ids(registry: &Registry) -> Vec<(&str, &str)> {
     let handlers = registry.handlers().iter();
-    handlers
-        .map(|handler| (&*handler.id, handler.kind.attribute()))
-        .collect()
+    handlers.map(|handler| (&*handler.id, handler.kind.attribute())).collect()
 }
 
 mod several {
@@ -45,10 +43,7 @@ fn handlers_are_sorted_by_place_and_stacked_ones_from_the_function_outwards() {
         ("begin", "on_startup"),
     ];
     assert_eq!(ids(&registry), wanted);
-    assert_eq!(
-        registry.handlers()[0].declared_at,
-        registry.handlers()[1].declared_at
-    );
+    assert_eq!(registry.handlers()[0].declared_at, registry.handlers()[1].declared_at);
     several::stacked();
 }
 
@@ -81,10 +76,7 @@ fn one_id_on_two_functions_is_refused_with_both_places() {
     let text = error.to_string();
     assert_eq!(text.lines().count(), 2, "{text}");
     let first = text.lines().next().unwrap();
-    assert!(
-        first.contains("the handler id `same` is already used at"),
-        "{text}"
-    );
+    assert!(first.contains("the handler id `same` is already used at"), "{text}");
     assert_eq!(first.matches("registry/tests.rs:").count(), 2, "{text}");
 }
 
@@ -122,10 +114,8 @@ fn closures_are_handlers_too() {
         let greeting = cause.state::<&str>()?;
         Ok(format!("{greeting} {}", cause.name()))
     };
-    let registry = Registry::new().on_create(
-        "myapps",
-        handler("create_fn", greeting).retries(3).timeout(1.5),
-    );
+    let registry =
+        Registry::new().on_create("myapps", handler("create_fn", greeting).retries(3).timeout(1.5));
     let one = &registry.handlers()[0];
     assert_eq!(one.retry.retries, Some(3));
     assert_eq!(one.retry.timeout, Some(Duration::from_millis(1500)));
@@ -135,10 +125,7 @@ fn closures_are_handlers_too() {
     cause.cause.context.extensions = extensions.into();
     let (returned, patch) = call(&cause);
     assert_eq!(returned.unwrap(), Some(json!("hello example-app")));
-    assert_eq!(
-        patch.as_value(),
-        &json!({"status": {"image": "nginx:latest"}})
-    );
+    assert_eq!(patch.as_value(), &json!({"status": {"image": "nginx:latest"}}));
 }
 
 #[test]
@@ -156,27 +143,14 @@ fn what_is_wrong_with_closures_is_gathered() {
     let text = registry.check().unwrap_err().to_string();
     let lines: Vec<_> = text.lines().collect();
     assert_eq!(lines.len(), 5, "{text}");
+    assert!(lines[0].contains("on_create of handler `unnamed`: "), "{text}");
+    assert!(lines[1].ends_with("on_field of handler `no_field`: needs a `field`"), "{text}");
     assert!(
-        lines[0].contains("on_create of handler `unnamed`: "),
+        lines[2].ends_with("`old` is not an option of on_create: it belongs to on_update and on_field"),
         "{text}"
     );
-    assert!(
-        lines[1].ends_with("on_field of handler `no_field`: needs a `field`"),
-        "{text}"
-    );
-    assert!(
-        lines[2]
-            .ends_with("`old` is not an option of on_create: it belongs to on_update and on_field"),
-        "{text}"
-    );
-    assert!(
-        lines[3].ends_with("on_delete of handler ``: an id cannot be empty"),
-        "{text}"
-    );
-    assert!(
-        lines[4].contains("the handler id `twice` is already used at"),
-        "{text}"
-    );
+    assert!(lines[3].ends_with("on_delete of handler ``: an id cannot be empty"), "{text}");
+    assert!(lines[4].contains("the handler id `twice` is already used at"), "{text}");
 }
 
 #[test]
@@ -188,9 +162,7 @@ fn options_of_other_attributes_are_refused() {
         .on_startup(tried().field("spec"))
         .on_update("myapps", tried().optional())
         .on_cleanup(tried().timeout(1).param(2));
-    let text = registry
-        .check()
-        .map_or_else(|error| error.to_string(), |()| String::new());
+    let text = registry.check().map_or_else(|error| error.to_string(), |()| String::new());
     let wanted = [
         "on_event of handler `tried`: `retries` is not an option of on_event: it belongs to on_create, on_update, on_delete, finalize, on_resume, \
          on_field, on_startup, on_cleanup, on_login, on_probe, daemon, timer, reconcile and index",
@@ -227,10 +199,7 @@ fn annotated_functions_carry_their_options() {
     assert_eq!(handler.retry.errors, Some(ErrorsMode::Permanent));
     assert_eq!(handler.retry.backoff, Some(Duration::from_secs(5)));
     let labels = format!("{:?}", handler.filters.labels);
-    assert_eq!(
-        labels,
-        r#"[("app", Equals("x")), ("tier", Present), ("n", Matches(..))]"#
-    );
+    assert_eq!(labels, r#"[("app", Equals("x")), ("tier", Present), ("n", Matches(..))]"#);
     let when = handler.filters.when.as_ref().unwrap();
     assert!(when(&cause(handler, myapp())));
 }
@@ -245,37 +214,16 @@ fn schedules_that_cannot_be_meant_are_refused() {
         (tried().interval(1e12), Some("a hundred years")),
         (tried().sharp(), Some("`sharp` is about the `interval`")),
         (tried().idle(0), Some("must be longer than zero")),
-        (
-            tried().cancellation_timeout(5),
-            Some("`cancellation_timeout` is not an option of timer"),
-        ),
+        (tried().cancellation_timeout(5), Some("`cancellation_timeout` is not an option of timer")),
         (tried().interval(365 * 24 * 3600).sharp(), None),
-        (
-            tried().interval(|cause: &Cause| u64::from(cause.retry())),
-            None,
-        ),
+        (tried().interval(|cause: &Cause| u64::from(cause.retry())), None),
         (tried().idle(0.5).initial_delay(0), None),
-        (
-            tried().schedule("0 25 * * *"),
-            Some("`schedule` cannot be understood: `0 25 * * *`: "),
-        ),
-        (
-            tried().schedule("0 0 30 2 *"),
-            Some("`schedule` never comes"),
-        ),
-        (
-            tried().schedule("@daily").zone("Atlantis"),
-            Some("`zone` is no time zone: `Atlantis`"),
-        ),
+        (tried().schedule("0 25 * * *"), Some("`schedule` cannot be understood: `0 25 * * *`: ")),
+        (tried().schedule("0 0 30 2 *"), Some("`schedule` never comes")),
+        (tried().schedule("@daily").zone("Atlantis"), Some("`zone` is no time zone: `Atlantis`")),
         (tried().zone("UTC"), Some("`zone` is that of a `schedule`")),
-        (
-            tried().schedule("@daily").interval(5),
-            Some("leave out either it or `interval`"),
-        ),
-        (
-            tried().schedule("@daily").initial_delay(5),
-            Some("leave out either it or `initial_delay`"),
-        ),
+        (tried().schedule("@daily").interval(5), Some("leave out either it or `interval`")),
+        (tried().schedule("@daily").initial_delay(5), Some("leave out either it or `initial_delay`")),
         (tried().schedule("@daily").zone("Europe/Kyiv").idle(5), None),
     ] {
         let checked = Registry::new().timer("myapps", callback).check();

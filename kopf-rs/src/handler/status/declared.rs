@@ -7,10 +7,7 @@ use serde::forward_to_deserialize_any;
 /// Returns whether `T` is a struct with the field `name`, in its JSON spelling.
 pub(super) fn declares<T: DeserializeOwned>(name: &str) -> bool {
     let mut found = false;
-    let probe = Probe {
-        name,
-        found: &mut found,
-    };
+    let probe = Probe { name, found: &mut found };
     // The probe provides no values, so the result is always an error.
     drop(T::deserialize(probe));
     found

@@ -16,9 +16,7 @@ pub(super) fn difference(before: &Value, after: &Value) -> Map<String, Value> {
     for (key, value) in after {
         let change = match before.get(key) {
             Some(same) if same == value => None,
-            Some(Value::Object(_)) if value.is_object() => {
-                Some(difference(&before[key], value).into())
-            }
+            Some(Value::Object(_)) if value.is_object() => Some(difference(&before[key], value).into()),
             None if value.is_null() => None,
             _ => Some(value.clone()),
         };

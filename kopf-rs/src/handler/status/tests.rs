@@ -60,16 +60,12 @@ fn leave(_status: &mut Status<MyStatus>) {}
 
 #[test]
 fn what_differs_becomes_part_of_the_patch() {
-    let stored =
-        json!({"phase": "New", "replicas": 2, "theirs": {"a": 1}, "observedGeneration": 2});
+    let stored = json!({"phase": "New", "replicas": 2, "theirs": {"a": 1}, "observedGeneration": 2});
     let expected = json!({"status": {"phase": "Running", "other": 1, "observedGeneration": 3}});
     assert_eq!(called("change", &stored).1, expected);
     let expected = json!({"status": {"phase": "Running", "observedGeneration": 3}});
     assert_eq!(called("change_json", &stored).1, expected);
-    assert_eq!(
-        called("leave", &json!({"observedGeneration": 3})).1,
-        json!({})
-    );
+    assert_eq!(called("leave", &json!({"observedGeneration": 3})).1, json!({}));
     let expected = json!({"status": {"phase": "Running"}});
     assert_eq!(called("change_json", &json!(null)).1, expected);
 }
@@ -116,23 +112,16 @@ fn set_in_json(status: &mut Status<Value>) {
 fn a_wrong_reason_is_a_permanent_failure() {
     let (returned, patch) = called("set_wrongly", &json!(null));
     let complaint = returned.unwrap_err().to_string();
-    assert!(
-        complaint.contains("did you mean `NotAWord`?"),
-        "{complaint}"
-    );
+    assert!(complaint.contains("did you mean `NotAWord`?"), "{complaint}");
     assert_eq!(patch, json!({"status": {"replicas": 1}}));
     let (returned, _) = called("set_in_json", &json!({"conditions": {"a": 1}}));
     let complaint = returned.unwrap_err().to_string();
-    assert!(
-        complaint.starts_with("status.conditions of the object is no list"),
-        "{complaint}"
-    );
+    assert!(complaint.starts_with("status.conditions of the object is no list"), "{complaint}");
 }
 
 #[on_create("myapps")]
 fn push(status: &mut Status<MyStatus>) {
-    let condition =
-        json!({"type": "Ready", "status": "True", "reason": "Yes", "lastTransitionTime": "now"});
+    let condition = json!({"type": "Ready", "status": "True", "reason": "Yes", "lastTransitionTime": "now"});
     status.conditions.retain(|it| it["type"] == "Theirs");
     status.conditions.push(condition);
 }
@@ -154,10 +143,7 @@ fn a_list_of_conditions_in_the_type_is_merged_as_conditions_are() {
 fn conditions_are_read_with_the_changes_so_far() {
     let mut status = Status::from(json!({"conditions": [{"type": "Old", "status": "Unknown"}]}));
     let mut conditions = status.conditions();
-    assert_eq!(
-        conditions.get("Old").unwrap().status,
-        ConditionStatus::Unknown
-    );
+    assert_eq!(conditions.get("Old").unwrap().status, ConditionStatus::Unknown);
     conditions.set("Ready", true, "Yes", "all of it");
     conditions.remove("Old");
     assert!(conditions.is_true("Ready") && conditions.get("Old").is_none());

@@ -72,15 +72,10 @@ async fn a_watch_is_stale_after_two_deadlines_unless_its_trouble_is_known() {
     assert_eq!(failing(&facts.live(at(140))), Vec::<String>::new());
     let stale = "watches: nothing has come from the watch of myapps.v1 for 141 seconds, and a stream ends after 70 seconds of silence";
     assert_eq!(failing(&facts.live(at(141))), [stale]);
-    facts.watches[0].trouble = Some(Trouble {
-        reason: "forbidden".to_owned(),
-        error: "forbidden: no".to_owned(),
-    });
+    facts.watches[0].trouble =
+        Some(Trouble { reason: "forbidden".to_owned(), error: "forbidden: no".to_owned() });
     assert_eq!(failing(&facts.live(at(141))), Vec::<String>::new());
-    assert_eq!(
-        failing(&facts.ready(at(141))),
-        ["kind/myapps.v1: forbidden (1 of 2 namespaces)"]
-    );
+    assert_eq!(failing(&facts.ready(at(141))), ["kind/myapps.v1: forbidden (1 of 2 namespaces)"]);
     facts.watches.truncate(1);
     facts.watches[0].trouble = None;
     // Without bookmarks, the server would not report that there are no changes.
@@ -102,10 +97,7 @@ async fn what_keeps_a_kind_from_being_ready_is_said() {
     assert_eq!(failing(&facts.ready(now)), ["kind/gadgets: not served"]);
     facts.discovered = false;
     facts.unserved.clear();
-    assert_eq!(
-        failing(&facts.ready(now)),
-        ["discovery: the cluster has not said what it serves"]
-    );
+    assert_eq!(failing(&facts.ready(now)), ["discovery: the cluster has not said what it serves"]);
     facts.phase = Phase::Starting;
     let startup = ["startup: startup handlers are called"];
     assert_eq!(failing(&facts.ready(now)), startup);
@@ -120,10 +112,7 @@ async fn what_waits_for_too_long_is_said_with_what_it_waits_for() {
     let mut facts = facts(Vec::new());
     facts.queue.waiting = 3;
     facts.queue.oldest = Some(Waiting {
-        object: QueuedObject {
-            resource: "myapps.v1".to_owned(),
-            name: "default/a".to_owned(),
-        },
+        object: QueuedObject { resource: "myapps.v1".to_owned(), name: "default/a".to_owned() },
         uid: "u".to_owned(),
         since,
         is_held_up: false,
@@ -132,10 +121,7 @@ async fn what_waits_for_too_long_is_said_with_what_it_waits_for() {
     let at = |seconds| since + Duration::from_secs(seconds);
     assert_eq!(failing(&facts.ready(at(600))), Vec::<String>::new());
     let waits = "queue: a change of an object of myapps.v1 has waited for 601 seconds: ";
-    assert_eq!(
-        failing(&facts.ready(at(601))),
-        [format!("{waits}3 objects wait")]
-    );
+    assert_eq!(failing(&facts.ready(at(601))), [format!("{waits}3 objects wait")]);
     facts.calls.push(CallInFlight {
         handler: "slow_fn".into(),
         object: "default/a".to_owned(),
@@ -144,34 +130,22 @@ async fn what_waits_for_too_long_is_said_with_what_it_waits_for() {
         since,
     });
     let running = "its handler 'slow_fn' has been running for 601 seconds";
-    assert_eq!(
-        failing(&facts.ready(at(601))),
-        [format!("{waits}{running}")]
-    );
+    assert_eq!(failing(&facts.ready(at(601))), [format!("{waits}{running}")]);
     assert_eq!(failing(&facts.live(at(3600))), Vec::<String>::new());
     assert_eq!(failing(&facts.live(at(3601))).len(), 1);
 }
 
 #[test]
 fn answers_read_as_those_of_kubernetes() {
-    let bad = [
-        Check::new("startup", None),
-        Check::new("kind/pods.v1", Some("forbidden".to_owned())),
-    ];
+    let bad = [Check::new("startup", None), Check::new("kind/pods.v1", Some("forbidden".to_owned()))];
     let (good, none) = (&bad[..1], Query::default());
     let text = |checks: &[Check], asked: &Query| answer("readyz", checks, asked).text;
     assert_eq!(text(good, &none), "ok");
     let verbose = Query::parse("verbose");
     assert_eq!(text(good, &verbose), "[+]startup ok\nreadyz check passed\n");
-    assert_eq!(
-        text(&bad, &none),
-        "[+]startup ok\n[-]kind/pods.v1 failed: forbidden\nreadyz check failed\n"
-    );
+    assert_eq!(text(&bad, &none), "[+]startup ok\n[-]kind/pods.v1 failed: forbidden\nreadyz check failed\n");
     let without = Query::parse("verbose=1&exclude=kind/pods.v1&x");
-    assert_eq!(
-        text(&bad, &without),
-        "[+]startup ok\n[+]kind/pods.v1 excluded: ok\nreadyz check passed\n"
-    );
+    assert_eq!(text(&bad, &without), "[+]startup ok\n[+]kind/pods.v1 excluded: ok\nreadyz check passed\n");
 }
 
 #[tokio::test(start_paused = true)]
@@ -207,10 +181,7 @@ async fn a_lease_that_nobody_keeps_is_no_life() {
 fn an_endpoint_for_webhooks_is_ready_whatever_keeps_the_operator_from_its_work() {
     let mut facts = facts(Vec::new());
     facts.unserved = vec![("pods".to_owned(), "forbidden")];
-    assert_eq!(
-        failing(&facts.webhooks()),
-        ["webhooks: the endpoint is not there yet"]
-    );
+    assert_eq!(failing(&facts.webhooks()), ["webhooks: the endpoint is not there yet"]);
     facts.reviews = Reviews::Answered;
     assert!(!failing(&facts.ready(Instant::now())).is_empty());
     assert!(failing(&facts.webhooks()).is_empty());

@@ -29,10 +29,8 @@ pub(crate) fn taken_over(managers: &Value, former: &[String], marks: &ChildMarks
         |it| Value::clone(it),
     );
     for entry in theirs {
-        if let (Some(fields), Some(more)) = (
-            ours["fieldsV1"].as_object_mut(),
-            entry["fieldsV1"].as_object(),
-        ) {
+        if let (Some(fields), Some(more)) = (ours["fieldsV1"].as_object_mut(), entry["fieldsV1"].as_object())
+        {
             add(fields, more);
         }
     }
@@ -57,15 +55,14 @@ mod tests {
 
     #[test]
     fn what_a_former_manager_has_set_becomes_the_operators() {
-        let marks = ChildMarks {
-            manager: "op.kopf.rs".to_owned(),
-        };
+        let marks = ChildMarks { manager: "op.kopf.rs".to_owned() };
         let entry = |manager: &str, operation: &str, fields: Value| json!({"manager": manager, "operation": operation, "fieldsV1": fields});
         let data = |keys: &[&str]| {
             let keys = keys.iter().map(|key| (format!("f:{key}"), json!({})));
             json!({"f:data": keys.collect::<Map<_, _>>()})
         };
-        let of_status = json!({"manager": "old-op", "operation": "Update", "subresource": "status", "fieldsV1": {}});
+        let of_status =
+            json!({"manager": "old-op", "operation": "Update", "subresource": "status", "fieldsV1": {}});
         let managers = json!([
             entry("op.kopf.rs", "Apply", data(&["a"])),
             entry("old-op", "Update", data(&["b"])),

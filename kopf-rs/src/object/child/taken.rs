@@ -51,11 +51,8 @@ pub(crate) fn taken(before: &Value, after: &Value, marks: &ChildMarks) -> Vec<Ta
             continue;
         };
         let mut fields = leaves(theirs, have, had);
-        let is_same = |it: &&Value| {
-            ["manager", "operation", "subresource"]
-                .iter()
-                .all(|key| it[key] == entry[key])
-        };
+        let is_same =
+            |it: &&Value| ["manager", "operation", "subresource"].iter().all(|key| it[key] == entry[key]);
         let left = after.as_array().into_iter().flatten().find(is_same);
         if let Some(left) = left.and_then(|it| it["fieldsV1"].as_object()) {
             let still = leaves(theirs, left, &nothing);
@@ -71,22 +68,14 @@ pub(crate) fn taken(before: &Value, after: &Value, marks: &ChildMarks) -> Vec<Ta
                 known.fields.extend(fields);
                 known.by_scale |= by_scale;
             }
-            None => taken.push(TakenFields {
-                manager: manager.to_owned(),
-                fields,
-                by_scale,
-            }),
+            None => taken.push(TakenFields { manager: manager.to_owned(), fields, by_scale }),
         }
     }
     taken
 }
 
 /// Returns the leaves that are in the first two sets of fields and not in the third.
-fn leaves(
-    one: &Map<String, Value>,
-    other: &Map<String, Value>,
-    without: &Map<String, Value>,
-) -> Vec<String> {
+fn leaves(one: &Map<String, Value>, other: &Map<String, Value>, without: &Map<String, Value>) -> Vec<String> {
     let mut found = Vec::new();
     common(one, other, without, &mut String::new(), &mut found);
     found
@@ -101,10 +90,8 @@ fn common(
 ) {
     let nothing = Map::new();
     for (name, inner) in one {
-        let (Some(inner), Some(in_other)) = (
-            inner.as_object(),
-            other.get(name).and_then(Value::as_object),
-        ) else {
+        let (Some(inner), Some(in_other)) = (inner.as_object(), other.get(name).and_then(Value::as_object))
+        else {
             continue;
         };
         let length = path.len();
@@ -143,9 +130,7 @@ mod tests {
 
     #[test]
     fn what_was_taken_is_named_by_path_and_manager() {
-        let marks = ChildMarks {
-            manager: "op.kopf.rs".to_owned(),
-        };
+        let marks = ChildMarks { manager: "op.kopf.rs".to_owned() };
         let managed = |manager: &str, operation: &str, fields: Value| json!({"manager": manager, "operation": operation, "fieldsV1": fields});
         let container = |fields: Value| json!({"f:spec": {"f:containers": {"k:{\"name\":\"web\"}": fields}}, "f:metadata": {"f:labels": {"f:a.b/c": {}}}});
         let both = json!({".": {}, "f:name": {}, "f:image": {}});
@@ -159,14 +144,11 @@ mod tests {
             managed("other", "Update", json!({"f:status": {"f:ready": {}}})),
         ]);
         let left = json!({"f:spec": {"f:containers": {"k:{\"name\":\"web\"}": {"f:name": {}}}}});
-        let after = json!([
-            managed("op.kopf.rs", "Apply", container(both)),
-            managed("kubectl", "Update", left)
-        ]);
+        let after =
+            json!([managed("op.kopf.rs", "Apply", container(both)), managed("kubectl", "Update", left)]);
         let taken = taken(&before, &after, &marks);
         let told: Vec<String> = taken.iter().map(ToString::to_string).collect();
-        let expected =
-            ".metadata.labels[\"a.b/c\"], .spec.containers[name=\"web\"].image (of \"kubectl\")";
+        let expected = ".metadata.labels[\"a.b/c\"], .spec.containers[name=\"web\"].image (of \"kubectl\")";
         assert_eq!(told, [expected]);
     }
 }

@@ -1,9 +1,7 @@
 use super::*;
 
 fn marks() -> ChildMarks {
-    ChildMarks {
-        manager: "op.kopf.rs".to_owned(),
-    }
+    ChildMarks { manager: "op.kopf.rs".to_owned() }
 }
 
 fn owner() -> OwnerFacts {
@@ -23,14 +21,9 @@ fn reference(uid: &str) -> Value {
 }
 
 fn sent(object: Value, namespaced: bool, ownership: Ownership) -> Result<Value, String> {
-    let belonging = Belonging {
-        ownership,
-        set: None,
-    };
+    let belonging = Belonging { ownership, set: None };
     let prepared = prepared(object, namespaced, &owner(), belonging, &marks());
-    prepared
-        .map(|(_, object)| object)
-        .map_err(|misfit| misfit.to_string())
+    prepared.map(|(_, object)| object).map_err(|misfit| misfit.to_string())
 }
 
 #[test]
@@ -69,14 +62,11 @@ fn names_are_the_same_each_time() {
 
 #[test]
 fn what_kubernetes_would_delete_is_refused_unless_it_is_not_owned() {
-    let elsewhere = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "other"}});
+    let elsewhere =
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "other"}});
     let custom = json!({"apiVersion": "a.io/v1", "kind": "Zone", "metadata": {"name": "c"}});
     for (object, namespaced, told) in [
-        (
-            &elsewhere,
-            true,
-            "ConfigMap `c` is in the namespace `other`",
-        ),
+        (&elsewhere, true, "ConfigMap `c` is in the namespace `other`"),
         (&custom, false, "Zone `c` is cluster-scoped"),
     ] {
         let refused = sent(object.clone(), namespaced, Ownership::Controller).unwrap_err();
@@ -106,61 +96,26 @@ fn unclaimed(why: &str) -> Claim {
 fn an_object_of_the_name_is_a_child_or_a_strangers() {
     let ours = || managed("op.kopf.rs", "Apply", &json!({"f:data": {}}));
     let theirs = || managed("kubectl", "Update", &json!({"f:data": {}}));
-    let other = json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "u9", "controller": true});
+    let other =
+        json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "u9", "controller": true});
     let own_update = managed("op.kopf.rs", "Update", &json!({}));
     for (references, entries, deleting, expected) in [
         (vec![reference("u1")], vec![ours()], false, Claim::Ours),
         // The managed fields were reset, or a former release has made the object.
         (vec![reference("u1")], vec![theirs()], false, Claim::Ours),
-        (
-            vec![reference("u1")],
-            vec![ours()],
-            true,
-            Claim::Terminating,
-        ),
+        (vec![reference("u1")], vec![ours()], true, Claim::Terminating),
         // The owner was recreated.
         (vec![reference("u0")], vec![ours()], false, Claim::Ours),
-        (
-            vec![reference("u0")],
-            vec![theirs()],
-            false,
-            stranger("controlled by KopfExample `one`"),
-        ),
-        (
-            vec![other.clone()],
-            vec![ours()],
-            false,
-            stranger("controlled by ReplicaSet `r`"),
-        ),
-        (
-            vec![other],
-            vec![theirs()],
-            true,
-            stranger("controlled by ReplicaSet `r`"),
-        ),
+        (vec![reference("u0")], vec![theirs()], false, stranger("controlled by KopfExample `one`")),
+        (vec![other.clone()], vec![ours()], false, stranger("controlled by ReplicaSet `r`")),
+        (vec![other], vec![theirs()], true, stranger("controlled by ReplicaSet `r`")),
         // The reference was removed by hand.
         (vec![], vec![ours()], false, Claim::Ours),
-        (
-            vec![],
-            vec![theirs(), theirs()],
-            false,
-            unclaimed("managed by \"kubectl\""),
-        ),
-        (
-            vec![],
-            vec![own_update],
-            false,
-            unclaimed("managed by \"op.kopf.rs\""),
-        ),
-        (
-            vec![],
-            vec![],
-            false,
-            unclaimed("not made by this operator"),
-        ),
+        (vec![], vec![theirs(), theirs()], false, unclaimed("managed by \"kubectl\"")),
+        (vec![], vec![own_update], false, unclaimed("managed by \"op.kopf.rs\"")),
+        (vec![], vec![], false, unclaimed("not made by this operator")),
     ] {
-        let mut found =
-            json!({"metadata": {"ownerReferences": references, "managedFields": entries}});
+        let mut found = json!({"metadata": {"ownerReferences": references, "managedFields": entries}});
         if deleting {
             found["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
         }
@@ -187,20 +142,15 @@ fn what_was_there_before_a_first_apply_is_managed_by_others() {
     status["subresource"] = json!("status");
     let annotated = managed("kubectl", "Update", &json!({"f:metadata": {}}));
     let theirs = managed("kubectl", "Update", &json!({"f:data": {}}));
-    let there =
-        |entries: &Value| was_there(&json!({"metadata": {"managedFields": entries}}), &marks());
+    let there = |entries: &Value| was_there(&json!({"metadata": {"managedFields": entries}}), &marks());
     assert_eq!(there(&json!([ours, status, annotated])), None);
-    assert_eq!(
-        there(&json!([ours, theirs])),
-        Some("managed by \"kubectl\"".to_owned())
-    );
+    assert_eq!(there(&json!([ours, theirs])), Some("managed by \"kubectl\"".to_owned()));
 }
 
 #[test]
 fn a_release_keeps_the_name_only() {
     let found = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "uid": "u", "labels": {"a": "b"}}, "data": {}});
-    let bare =
-        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "uid": "u"}});
+    let bare = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "uid": "u"}});
     assert_eq!(released(&found), bare);
 }
 

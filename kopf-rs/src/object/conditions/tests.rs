@@ -7,11 +7,7 @@ use super::*;
 const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 
 fn set(kind: &str, status: bool, reason: &str, generation: Option<i64>) -> ConditionEdit {
-    let wanted = WantedCondition {
-        status: status.into(),
-        reason: reason.to_owned(),
-        message: String::new(),
-    };
+    let wanted = WantedCondition { status: status.into(), reason: reason.to_owned(), message: String::new() };
     ConditionEdit::set(kind, wanted, generation)
 }
 
@@ -20,11 +16,7 @@ fn after(edits: &[ConditionEdit], list: &Value, generation: Option<i64>) -> Opti
     for edit in edits {
         all.edit(edit.clone());
     }
-    let found = FoundStatus {
-        conditions: Some(list),
-        observed_generation: None,
-        generation,
-    };
+    let found = FoundStatus { conditions: Some(list), observed_generation: None, generation };
     let changed = all.conditions(found, NOW);
     assert_eq!(changed.is_none(), all.effective(found).is_empty());
     changed
@@ -45,17 +37,13 @@ fn other_types_their_order_and_their_times_stay() {
         "lastTransitionTime": "1970-01-01T00:00:00Z", "extra": 1,
     });
     assert_eq!(changed[1], ready);
-    assert_eq!(
-        after(&[set("Ready", true, "Yes", Some(3))], &changed, Some(3)),
-        None
-    );
+    assert_eq!(after(&[set("Ready", true, "Yes", Some(3))], &changed, Some(3)), None);
 }
 
 #[test]
 fn the_time_is_that_of_the_last_change_of_the_status() {
     let time = "2020-01-02T00:00:00Z";
-    let stored =
-        json!([{"type": "Ready", "status": "True", "reason": "Yes", "lastTransitionTime": time}]);
+    let stored = json!([{"type": "Ready", "status": "True", "reason": "Yes", "lastTransitionTime": time}]);
     let changed = after(&[set("Ready", true, "Still", None)], &stored, None).unwrap();
     assert_eq!(changed[0]["reason"], "Still");
     assert_eq!(changed[0]["lastTransitionTime"], time);
@@ -70,18 +58,9 @@ fn conditions_come_and_go() {
     assert!(new[0].get("observedGeneration").is_none());
     let gone = after(&[ConditionEdit::remove("Ready", None)], &new, None);
     assert_eq!(gone, Some(json!([])));
-    assert_eq!(
-        after(&[ConditionEdit::remove("Other", None)], &new, None),
-        None
-    );
-    assert_eq!(
-        after(&[set("Ready", true, "Yes", None)], &json!({"a": 1}), None),
-        None
-    );
-    let both = [
-        set("Ready", false, "No", None),
-        set("Ready", true, "Yes", None),
-    ];
+    assert_eq!(after(&[ConditionEdit::remove("Other", None)], &new, None), None);
+    assert_eq!(after(&[set("Ready", true, "Yes", None)], &json!({"a": 1}), None), None);
+    let both = [set("Ready", false, "No", None), set("Ready", true, "Yes", None)];
     assert_eq!(after(&both, &new, None), None);
 }
 
@@ -91,10 +70,7 @@ fn what_was_said_of_a_later_generation_stays() {
         "lastTransitionTime": "2020-01-02T00:00:00Z"}]);
     let late = [set("Ready", true, "Yes", Some(4))];
     assert_eq!(after(&late, &stored, Some(6)), None);
-    assert_eq!(
-        after(&[ConditionEdit::remove("Ready", Some(4))], &stored, Some(6)),
-        None
-    );
+    assert_eq!(after(&[ConditionEdit::remove("Ready", Some(4))], &stored, Some(6)), None);
     // The condition comes from a backup: the current object has not reached its generation.
     assert!(after(&late, &stored, Some(4)).is_some());
 }
@@ -111,11 +87,7 @@ fn the_generation_observed_never_falls() {
         (Some(5), Some(5), None),
         (Some(9), Some(4), Some(4)),
     ] {
-        let found = FoundStatus {
-            conditions: None,
-            observed_generation: stored,
-            generation,
-        };
+        let found = FoundStatus { conditions: None, observed_generation: stored, generation };
         assert_eq!(edits.observed_generation(found), written, "{stored:?}");
     }
 }
@@ -125,14 +97,7 @@ fn types_and_reasons_are_words() {
     for kind in ["Ready", "example.com/Ready", "a-b.c/X-1_y.z", "ready"] {
         assert!(set(kind, true, "Yes", None).check().is_ok(), "{kind}");
     }
-    for kind in [
-        "",
-        "Not Ready",
-        "/Ready",
-        "A.com/Ready",
-        "a./Ready",
-        "Ready-",
-    ] {
+    for kind in ["", "Not Ready", "/Ready", "A.com/Ready", "a./Ready", "Ready-"] {
         assert!(set(kind, true, "Yes", None).check().is_err(), "{kind}");
     }
     for reason in ["Yes", "a", "A_b,c:D", "X1"] {

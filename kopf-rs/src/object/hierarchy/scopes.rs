@@ -4,10 +4,7 @@ use serde_json::Value;
 
 /// Groups and kinds.
 const CLUSTER_SCOPED: &[(&str, &[&str])] = &[
-    (
-        "",
-        &["ComponentStatus", "Namespace", "Node", "PersistentVolume"],
-    ),
+    ("", &["ComponentStatus", "Namespace", "Node", "PersistentVolume"]),
     (
         "admissionregistration.k8s.io",
         &[
@@ -21,34 +18,16 @@ const CLUSTER_SCOPED: &[(&str, &[&str])] = &[
     ),
     ("apiextensions.k8s.io", &["CustomResourceDefinition"]),
     ("apiregistration.k8s.io", &["APIService"]),
-    (
-        "certificates.k8s.io",
-        &["CertificateSigningRequest", "ClusterTrustBundle"],
-    ),
-    (
-        "flowcontrol.apiserver.k8s.io",
-        &["FlowSchema", "PriorityLevelConfiguration"],
-    ),
-    (
-        "networking.k8s.io",
-        &["IngressClass", "IPAddress", "ServiceCIDR"],
-    ),
+    ("certificates.k8s.io", &["CertificateSigningRequest", "ClusterTrustBundle"]),
+    ("flowcontrol.apiserver.k8s.io", &["FlowSchema", "PriorityLevelConfiguration"]),
+    ("networking.k8s.io", &["IngressClass", "IPAddress", "ServiceCIDR"]),
     ("node.k8s.io", &["RuntimeClass"]),
-    (
-        "rbac.authorization.k8s.io",
-        &["ClusterRole", "ClusterRoleBinding"],
-    ),
+    ("rbac.authorization.k8s.io", &["ClusterRole", "ClusterRoleBinding"]),
     ("resource.k8s.io", &["DeviceClass", "ResourceSlice"]),
     ("scheduling.k8s.io", &["PriorityClass"]),
     (
         "storage.k8s.io",
-        &[
-            "CSIDriver",
-            "CSINode",
-            "StorageClass",
-            "VolumeAttachment",
-            "VolumeAttributesClass",
-        ],
+        &["CSIDriver", "CSINode", "StorageClass", "VolumeAttachment", "VolumeAttributesClass"],
     ),
 ];
 

@@ -1,9 +1,6 @@
 use super::*;
 
-const FLAGS: ReferenceFlags = ReferenceFlags {
-    controller: Some(true),
-    block_owner_deletion: Some(true),
-};
+const FLAGS: ReferenceFlags = ReferenceFlags { controller: Some(true), block_owner_deletion: Some(true) };
 
 fn owner() -> OwnerFacts {
     OwnerFacts::of(&json!({
@@ -37,23 +34,14 @@ fn a_reference_is_appended_once_and_never_changed() {
     let append = |object| changed(object, |it| owner().append_reference(it, FLAGS));
     let with = |references: Value| json!({"metadata": {"ownerReferences": references}});
     assert_eq!(append(json!({})), Ok(with(json!([reference()]))));
-    assert_eq!(
-        append(json!({"metadata": null})),
-        Ok(with(json!([reference()])))
-    );
+    assert_eq!(append(json!({"metadata": null})), Ok(with(json!([reference()]))));
     let other = json!({"uid": "u2", "kind": "Other"});
-    assert_eq!(
-        append(with(json!([other]))),
-        Ok(with(json!([other, reference()])))
-    );
+    assert_eq!(append(with(json!([other]))), Ok(with(json!([other, reference()]))));
     // The same owner with other flags: the reference stays unchanged.
     let mine = with(json!([{"uid": "u1", "controller": false}]));
     assert_eq!(append(mine.clone()), Ok(mine));
     // Kopf's `None` omits a flag.
-    let bare = ReferenceFlags {
-        controller: None,
-        block_owner_deletion: Some(false),
-    };
+    let bare = ReferenceFlags { controller: None, block_owner_deletion: Some(false) };
     let appended = changed(json!({}), |it| owner().append_reference(it, bare)).unwrap();
     let appended = &appended["metadata"]["ownerReferences"][0];
     assert!(appended["controller"].is_null());
@@ -67,19 +55,13 @@ fn a_reference_that_kubernetes_refuses_or_deletes_for_is_refused() {
         let mut after = object;
         let refused = owner().append_reference(&mut after, FLAGS).unwrap_err();
         if before.is_object() {
-            assert_eq!(
-                before["metadata"]["ownerReferences"],
-                after["metadata"]["ownerReferences"]
-            );
+            assert_eq!(before["metadata"]["ownerReferences"], after["metadata"]["ownerReferences"]);
         }
         refused.to_string()
     };
     for (object, wanted) in [
         (json!("x"), "expected an object, found text"),
-        (
-            json!({"metadata": 5}),
-            "`metadata` of the object is a number",
-        ),
+        (json!({"metadata": 5}), "`metadata` of the object is a number"),
         (
             json!({"kind": "Pod", "metadata": {"name": "p", "uid": "u1"}}),
             "KopfExample `one` cannot own itself",
@@ -106,16 +88,10 @@ fn a_reference_that_kubernetes_refuses_or_deletes_for_is_refused() {
 #[test]
 fn a_second_owner_may_be_no_controller_and_a_cluster_scoped_one_owns_anything() {
     let controlled = json!({"metadata": {"ownerReferences": [{"uid": "u2", "controller": true}]}});
-    let flags = ReferenceFlags {
-        controller: Some(false),
-        ..FLAGS
-    };
+    let flags = ReferenceFlags { controller: Some(false), ..FLAGS };
     let appended = changed(controlled, |it| owner().append_reference(it, flags)).unwrap();
     assert_eq!(appended["metadata"]["ownerReferences"][1]["uid"], "u1");
-    let cluster_scoped = OwnerFacts {
-        namespace: None,
-        ..owner()
-    };
+    let cluster_scoped = OwnerFacts { namespace: None, ..owner() };
     for object in [
         json!({"apiVersion": "v1", "kind": "Namespace"}),
         json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": "test"}}),
@@ -130,15 +106,9 @@ fn a_second_owner_may_be_no_controller_and_a_cluster_scoped_one_owns_anything() 
 
 #[test]
 fn an_owner_that_is_not_stored_owns_nothing() {
-    let made = OwnerFacts {
-        uid: String::new(),
-        ..owner()
-    };
+    let made = OwnerFacts { uid: String::new(), ..owner() };
     let refused = changed(json!({}), |it| made.append_reference(it, FLAGS)).unwrap_err();
-    assert!(
-        refused.starts_with("the owner has no `metadata.uid`"),
-        "{refused}"
-    );
+    assert!(refused.starts_with("the owner has no `metadata.uid`"), "{refused}");
     assert!(changed(json!({}), |it| made.remove_reference(it)).is_err());
     assert_eq!(OwnerFacts::of(&json!([])), Err(Misfit::NoObject("a list")));
 }
@@ -164,10 +134,7 @@ fn labels_are_added_or_forced_also_to_what_is_nested() {
     });
     let all = json!({"app": "x", "tier": "gold"});
     let added = changed(object.clone(), |it| label(it, &labels, false, &nested)).unwrap();
-    assert_eq!(
-        added["metadata"]["labels"],
-        json!({"app": "mine", "tier": "gold"})
-    );
+    assert_eq!(added["metadata"]["labels"], json!({"app": "mine", "tier": "gold"}));
     assert_eq!(added["spec"]["template"]["metadata"]["labels"], all);
     let forced = changed(object.clone(), |it| label(it, &labels, true, &[])).unwrap();
     assert_eq!(forced["metadata"]["labels"], all);
@@ -188,10 +155,7 @@ fn a_nested_path_through_anything_but_objects_is_refused() {
         told(object.clone(), "spec.size.template"),
         "`spec.size` of Job is a number: expected an object"
     );
-    assert_eq!(
-        told(object, "spec.items"),
-        "`spec.items` of Job is a list: expected an object"
-    );
+    assert_eq!(told(object, "spec.items"), "`spec.items` of Job is a list: expected an object");
 }
 
 #[test]
@@ -248,8 +212,5 @@ fn what_a_type_does_not_keep_is_found() {
     let kept = json!([{"metadata": {"name": "a", "labels": {"x": "y"}}, "time": 2}]);
     assert_eq!(lost(&before, &after, &kept), None);
     let dropped = json!([{"metadata": {"name": "a"}, "time": 1}]);
-    assert_eq!(
-        lost(&before, &after, &dropped),
-        Some("metadata.labels".to_owned())
-    );
+    assert_eq!(lost(&before, &after, &dropped), Some("metadata.labels".to_owned()));
 }

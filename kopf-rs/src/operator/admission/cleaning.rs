@@ -65,20 +65,14 @@ impl Cleaning {
             return Err(OperatorError::Name(operator.to_owned()));
         }
         let domain = naming::prefix(&name);
-        Ok(Self {
-            annotation: annotation(&domain),
-            label: label(&domain),
-        })
+        Ok(Self { annotation: annotation(&domain), label: label(&domain) })
     }
 
     /// Returns all remaining objects in the order of removal, and the errors that prevented a search.
     pub(crate) async fn find(&self, cluster: &Cluster) -> (Vec<Remains>, Vec<String>) {
         let (mut found, mut failures) = (Vec::new(), Vec::new());
-        let configurations = [
-            "MutatingWebhookConfiguration",
-            "ValidatingWebhookConfiguration",
-        ]
-        .map(|kind| Arc::new(Resource::built_in(GROUP, kind, false)));
+        let configurations = ["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"]
+            .map(|kind| Arc::new(Resource::built_in(GROUP, kind, false)));
         let definition = KeptObject::definition("").resource;
         // Bindings before policies, because a binding without its policy is meaningless.
         let [policies, bindings] = kinds(None);
@@ -122,10 +116,9 @@ impl Cleaning {
         let conversion = is_definition.then(|| self.conversion(object));
         let (what, end) = match &conversion {
             None => (shown, "removed".to_owned()),
-            Some(Conversion::Ends) => (
-                format!("What the {shown} says of who converts its objects"),
-                "removed".to_owned(),
-            ),
+            Some(Conversion::Ends) => {
+                (format!("What the {shown} says of who converts its objects"), "removed".to_owned())
+            }
             Some(Conversion::None) => (format!("The mark on the {shown}"), "removed".to_owned()),
             Some(Conversion::Moved(by)) => (
                 format!("The mark on the {shown}"),
@@ -182,17 +175,12 @@ impl Cleaning {
 
     fn is_own(&self, object: &Value) -> bool {
         let metadata = &object["metadata"];
-        !metadata["annotations"][&self.annotation].is_null()
-            || metadata["labels"][&self.label] == "true"
+        !metadata["annotations"][&self.annotation].is_null() || metadata["labels"][&self.label] == "true"
     }
 
     /// Removes the object, unless it is gone or belongs to another operator by now. Returns a sentence about the result; the error is a
     /// sentence, too.
-    pub(crate) async fn remove(
-        &self,
-        cluster: &Cluster,
-        remains: &Remains,
-    ) -> Result<String, String> {
+    pub(crate) async fn remove(&self, cluster: &Cluster, remains: &Remains) -> Result<String, String> {
         let mut attempt = 1;
         loop {
             match self.remove_once(cluster, remains).await {
@@ -208,11 +196,7 @@ impl Cleaning {
                     return Ok(format!("{} is gone.", remains.what));
                 }
                 Err(error) => {
-                    return Err(format!(
-                        "{} is not removed: {}",
-                        remains.what,
-                        explained(&error)
-                    ));
+                    return Err(format!("{} is not removed: {}", remains.what, explained(&error)));
                 }
             }
         }
@@ -246,8 +230,7 @@ impl Cleaning {
             return Ok(Some(remains));
         };
         let annotations = json!({self.annotation.as_str(): null});
-        let mut merge =
-            json!({"metadata": {"resourceVersion": version, "annotations": annotations}});
+        let mut merge = json!({"metadata": {"resourceVersion": version, "annotations": annotations}});
         match conversion {
             Conversion::Needed(_) => return Ok(Some(remains)),
             Conversion::Ends => {

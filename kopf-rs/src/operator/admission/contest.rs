@@ -72,9 +72,7 @@ impl Contest {
 
     /// Counts a repair. Returns whether the contest has to be reported.
     fn count(&mut self, now: Instant, rng: &Rng) -> bool {
-        let is_calm = self
-            .last
-            .is_some_and(|last| now.duration_since(last) >= CALM);
+        let is_calm = self.last.is_some_and(|last| now.duration_since(last) >= CALM);
         if is_calm {
             *self = Self::new();
         }
@@ -98,10 +96,7 @@ impl Contest {
 /// Returns the manager that has written an object last.
 fn last_manager(object: &Value) -> String {
     let fields = object["metadata"]["managedFields"].as_array();
-    let last = fields
-        .into_iter()
-        .flatten()
-        .max_by_key(|it| it["time"].as_str().unwrap_or_default());
+    let last = fields.into_iter().flatten().max_by_key(|it| it["time"].as_str().unwrap_or_default());
     let manager = last.and_then(|it| it["manager"].as_str());
     manager.unwrap_or_default().to_owned()
 }
@@ -137,10 +132,7 @@ mod tests {
     #[test]
     fn the_last_manager_is_named() {
         let of = |manager: &str, time: &str| json!({"manager": manager, "time": time});
-        let fields = [
-            of("b", "2026-01-01T00:00:02Z"),
-            of("a", "2026-01-01T00:00:01Z"),
-        ];
+        let fields = [of("b", "2026-01-01T00:00:02Z"), of("a", "2026-01-01T00:00:01Z")];
         let object = json!({"metadata": {"managedFields": fields}});
         assert_eq!(last_manager(&object), "b");
         assert_eq!(last_manager(&json!({})), "");

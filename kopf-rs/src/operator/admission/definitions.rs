@@ -72,9 +72,7 @@ impl Definition {
         let plan = setup.sharing.plan(Some(found), is_said, false);
         let content = merge(found, &wanted);
         let (cluster, unanswered) = (&setup.cluster, &mut self.unanswered);
-        let written = self
-            .object
-            .carry_out(cluster, Some(found), &plan, content, unanswered);
+        let written = self.object.carry_out(cluster, Some(found), &plan, content, unanswered);
         written.await.map_err(|error| match error {
             ClusterError::Invalid(_) => {
                 Failure::Fatal(format!(
@@ -89,8 +87,7 @@ impl Definition {
             report_of_operator(&Converting::Configured { definition });
         }
         let object = (&self.object, Some(found));
-        self.contest
-            .note(&plan, wanted, object, setup.cluster.rng());
+        self.contest.note(&plan, wanted, object, setup.cluster.rng());
         Ok(is_said || plan.decides)
     }
 
@@ -100,10 +97,7 @@ impl Definition {
         let missing = self.setup.kind.missing_between(&versions(found));
         if let Some(missing) = missing.clone().filter(|_| self.missing != missing) {
             let definition = self.object.name.clone();
-            report_of_operator(&Converting::Unreachable {
-                definition,
-                missing,
-            });
+            report_of_operator(&Converting::Unreachable { definition, missing });
         }
         self.missing = missing;
     }
@@ -112,15 +106,7 @@ impl Definition {
         let setup = &mut self.setup;
         let found = self.object.look(&setup.cluster).await?;
         let plan = setup.sharing.plan(found.as_ref(), true, true);
-        self.object
-            .carry_out(
-                &setup.cluster,
-                found.as_ref(),
-                &plan,
-                Value::Null,
-                &mut self.unanswered,
-            )
-            .await
+        self.object.carry_out(&setup.cluster, found.as_ref(), &plan, Value::Null, &mut self.unanswered).await
     }
 }
 
@@ -166,16 +152,8 @@ impl Reconciler for Definition {
     fn report(&mut self, error: &ClusterError, pause: Duration) {
         let (definition, error) = (self.object.name.clone(), explained(error));
         report_of_operator(&match self.setup.publisher {
-            Some(_) => Converting::DefinitionFailed {
-                definition,
-                error,
-                pause,
-            },
-            None => Converting::DefinitionUnread {
-                definition,
-                error,
-                pause,
-            },
+            Some(_) => Converting::DefinitionFailed { definition, error, pause },
+            None => Converting::DefinitionUnread { definition, error, pause },
         });
     }
 

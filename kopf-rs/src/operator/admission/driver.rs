@@ -79,11 +79,7 @@ impl From<ClusterError> for Failure {
 }
 
 impl<R: Reconciler> Driver<R> {
-    pub(super) fn new(
-        reconciler: R,
-        cluster: &Cluster,
-        (first, longest): (Duration, Duration),
-    ) -> Self {
+    pub(super) fn new(reconciler: R, cluster: &Cluster, (first, longest): (Duration, Duration)) -> Self {
         Self {
             reconciler,
             cluster: cluster.clone(),
@@ -163,12 +159,7 @@ impl<R: Reconciler> Driver<R> {
 impl Drivers {
     pub(crate) fn new() -> Self {
         let (tell_fatal, fatal) = unbounded_channel();
-        Self {
-            tasks: JoinSet::new(),
-            stop: CancellationToken::new(),
-            tell_fatal,
-            fatal,
-        }
+        Self { tasks: JoinSet::new(), stop: CancellationToken::new(), tell_fatal, fatal }
     }
 
     /// Starts to drive an object. Needs a tokio runtime.

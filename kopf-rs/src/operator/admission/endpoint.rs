@@ -123,10 +123,7 @@ struct Shared {
 
 impl Identity {
     pub(crate) fn new(certificate: &str, config: Arc<ServerConfig>) -> Self {
-        Self(Arc::new(RwLock::new(Shown {
-            certificate: certificate.to_owned(),
-            config,
-        })))
+        Self(Arc::new(RwLock::new(Shown { certificate: certificate.to_owned(), config })))
     }
 
     /// Presents this certificate to new connections. Returns whether it differs. Existing connections continue.
@@ -234,9 +231,7 @@ async fn serve_connection(stream: TcpStream, shared: Arc<Shared>, place: &Arc<Pl
     });
     let mut http = http1::Builder::new();
     // Writes an answer without copying it, so that it is dropped as soon as it is written.
-    http.timer(TokioTimer::new())
-        .header_read_timeout(IDLE)
-        .writev(true);
+    http.timer(TokioTimer::new()).header_read_timeout(IDLE).writev(true);
     let conversation = http.serve_connection(TokioIo::new(stream), service);
     let mut conversation = std::pin::pin!(conversation);
     let first = timeout(HANDSHAKE_TIMEOUT, greeted.notified());
@@ -281,8 +276,7 @@ impl Shared {
             }
         };
         let mut response = Response::new(Full::new(body));
-        *response.status_mut() =
-            StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         // A retry over another connection may reach an instance that can answer.
@@ -319,10 +313,7 @@ impl Shared {
             return refused(StatusCode::NOT_FOUND, "there is no webhook at this path");
         };
         if head.headers.contains_key(CONTENT_ENCODING) {
-            return refused(
-                StatusCode::UNSUPPORTED_MEDIA_TYPE,
-                "a compressed body is not read",
-            );
+            return refused(StatusCode::UNSUPPORTED_MEDIA_TYPE, "a compressed body is not read");
         }
         let (body, share) = self.rooms.of(path).whole(&head.headers, body).await?;
         let question = Question {
@@ -392,10 +383,7 @@ fn refusal(status: StatusCode, message: &str) -> Answer {
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
         "message": message, "reason": reason, "code": code,
     });
-    Answer {
-        status: code,
-        body: status.to_string().into_bytes(),
-    }
+    Answer { status: code, body: status.to_string().into_bytes() }
 }
 
 #[cfg(test)]

@@ -74,10 +74,7 @@ impl FollowedFiles {
         let read = read(&files).await?;
         let config = read.config()?;
         let identity = Identity::new(&read.certificate, config);
-        trust.send_replace(Trust {
-            bundle: read.bundle.clone(),
-            newest: 0,
-        });
+        trust.send_replace(Trust { bundle: read.bundle.clone(), newest: 0 });
         let this = Self {
             files,
             served: read.bundle.clone(),
@@ -135,8 +132,7 @@ impl FollowedFiles {
 
     fn serve_what_is_known(&mut self) {
         let number = self.trust.borrow().newest;
-        let is_done =
-            |since: &Instant| self.publication.knows(number) || since.elapsed() >= LONGEST_WAIT;
+        let is_done = |since: &Instant| self.publication.knows(number) || since.elapsed() >= LONGEST_WAIT;
         if let Some((config, _)) = self.awaiting.take_if(|(_, since)| is_done(since)) {
             self.serve(config);
         }
@@ -187,8 +183,7 @@ impl Publication {
     /// Returns whether the API server has known this generation for long enough.
     fn knows(&self, number: u32) -> bool {
         let published = *self.published.borrow();
-        published
-            .is_some_and(|(newest, since)| newest >= number && since.elapsed() >= self.propagation)
+        published.is_some_and(|(newest, since)| newest >= number && since.elapsed() >= self.propagation)
     }
 }
 
@@ -206,11 +201,7 @@ impl ClientAuthorities {
             Some(file) => Some(text(file).await?),
             None => None,
         };
-        Ok(Self {
-            file,
-            text,
-            problems: Problems::default(),
-        })
+        Ok(Self { file, text, problems: Problems::default() })
     }
 
     /// Returns the authorities as PEM.
@@ -275,12 +266,7 @@ async fn read(files: &CertificateFiles) -> Result<Content, String> {
         Some(file) => Some(text(file).await?),
         None => None,
     };
-    Ok(Content {
-        certificate,
-        key: text(&files.key).await?,
-        bundle,
-        client_authorities,
-    })
+    Ok(Content { certificate, key: text(&files.key).await?, bundle, client_authorities })
 }
 
 pub(super) async fn text(file: &str) -> Result<String, String> {

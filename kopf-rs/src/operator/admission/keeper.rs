@@ -104,9 +104,7 @@ impl Keeper {
             let is_outrun = matches!(error, ClusterError::Conflict(_));
             if once && tries >= TRIES && !is_outrun {
                 let problem = keeper.problem(&error);
-                return Err(format!(
-                    "there is no certificate to serve admission webhooks with: {problem}"
-                ));
+                return Err(format!("there is no certificate to serve admission webhooks with: {problem}"));
             }
             tokio::time::sleep(driver.pause_after(&error)).await;
         }
@@ -137,11 +135,7 @@ impl Keeper {
                 Step::Make { number, at_once } => {
                     let generation = self.make(number, now).await?;
                     let next = self.kept.clone().with(number, generation);
-                    if at_once {
-                        next.serving(number, now)
-                    } else {
-                        next
-                    }
+                    if at_once { next.serving(number, now) } else { next }
                 }
             };
             self.write(next).await?;

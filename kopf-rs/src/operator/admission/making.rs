@@ -19,8 +19,8 @@ pub(super) fn make(
     life: Duration,
 ) -> Result<Generation, String> {
     use rcgen::{
-        BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
-        KeyPair, KeyUsagePurpose,
+        BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+        KeyUsagePurpose,
     };
 
     let failed = |error: rcgen::Error| format!("no certificate can be made: {error}");
@@ -95,10 +95,7 @@ mod tests {
         let wrong = flaw(&other, now).unwrap();
         assert!(wrong.contains("other.team.svc"), "{wrong}");
         let next = make(&names, 2, now, day).unwrap();
-        let mixed = Generation {
-            authority: next.authority.clone(),
-            ..made.clone()
-        };
+        let mixed = Generation { authority: next.authority.clone(), ..made.clone() };
         assert!(flaw(&mixed, now).is_some());
         let refused = server_config(&made.certificate, &next.key, None).unwrap_err();
         assert!(refused.contains("cannot be served"), "{refused}");

@@ -119,9 +119,7 @@ impl Configuration {
             }
             self.is_ours = true;
             let (cluster, unanswered) = (&self.setup.cluster, &mut self.unanswered);
-            self.object
-                .carry_out(cluster, found, &plan, content, unanswered)
-                .await?;
+            self.object.carry_out(cluster, found, &plan, content, unanswered).await?;
         }
         if plan.writes {
             self.has_removed |= is_ending;
@@ -131,8 +129,7 @@ impl Configuration {
             });
         }
         let rng = self.setup.cluster.rng();
-        self.contest
-            .note(&plan, wanted.into(), (&self.object, found), rng);
+        self.contest.note(&plan, wanted.into(), (&self.object, found), rng);
         Ok(holds)
     }
 }
@@ -193,10 +190,7 @@ impl Reconciler for Configuration {
             return Ok(false);
         };
         let trust = self.setup.trust.borrow().clone();
-        let source = Source {
-            only_persistent: true,
-            ..source(&self.setup, &found, &trust)
-        };
+        let source = Source { only_persistent: true, ..source(&self.setup, &found, &trust) };
         let Ok(wanted) = guarded(|| webhooks(self.kind, source)) else {
             return Ok(false);
         };
@@ -213,10 +207,7 @@ impl Reconciler for Configuration {
 
     fn report_unreleased(&mut self, error: String) -> bool {
         let configuration = self.object.shown();
-        report_of_operator(&AdmissionServing::ConfigurationLeft {
-            configuration,
-            error,
-        });
+        report_of_operator(&AdmissionServing::ConfigurationLeft { configuration, error });
         self.has_removed
     }
 }
@@ -273,16 +264,10 @@ mod tests {
     /// Returns the configuration of one webhook for pods, which must not outlive the instance.
     fn configuration(cluster: Cluster) -> Configuration {
         let check = handler("check", |_| async { Ok(()) });
-        let found = Found {
-            resources: vec![Resource::built_in("", "Pod", true)],
-            namespaces: None,
-        };
+        let found = Found { resources: vec![Resource::built_in("", "Pod", true)], namespaces: None };
         let setup = ManagedSetup {
             cluster,
-            handlers: Registry::new()
-                .on_validate("pods", check)
-                .handlers()
-                .to_vec(),
+            handlers: Registry::new().on_validate("pods", check).handlers().to_vec(),
             name: "op.kopf.rs".to_owned(),
             client: ClientConfig::Url("https://host:1".to_owned()),
             own_namespace: None,
@@ -305,17 +290,11 @@ mod tests {
         let page = |code| Answer::new(code, "<html></html>");
         let garbled = Fake::new((0..9).map(|_| page(200)));
         let mut configuration = configuration(garbled.cluster());
-        assert!(matches!(
-            configuration.reconcile().await,
-            Err(Failure::Retry(_))
-        ));
+        assert!(matches!(configuration.reconcile().await, Err(Failure::Retry(_))));
         let server = ApiServer::new();
         let refused = server.fault(Fault::answer(413).on(Verb::Get).times(1));
         let mut configuration = self::configuration(cluster(&server));
-        assert!(matches!(
-            configuration.reconcile().await,
-            Err(Failure::Retry(_))
-        ));
+        assert!(matches!(configuration.reconcile().await, Err(Failure::Retry(_))));
         assert_eq!(refused.hits(), 1);
         assert!(configuration.reconcile().await.is_ok());
         let garbled = Fake::new([page(201)]).cluster();

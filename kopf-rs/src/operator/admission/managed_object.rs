@@ -49,11 +49,7 @@ pub(super) const LOOK: Duration = Duration::from_secs(60);
 impl KeptObject {
     /// Returns an object that belongs to no namespace.
     pub(super) fn of(resource: Arc<Resource>, name: &str) -> Self {
-        Self {
-            resource,
-            namespace: None,
-            name: name.to_owned(),
-        }
+        Self { resource, namespace: None, name: name.to_owned() }
     }
 
     /// Returns the definition of a custom resource.
@@ -64,11 +60,7 @@ impl KeptObject {
     }
 
     pub(super) fn path(&self) -> ObjectPath<'_> {
-        ObjectPath {
-            resource: &self.resource,
-            namespace: self.namespace.as_deref(),
-            name: &self.name,
-        }
+        ObjectPath { resource: &self.resource, namespace: self.namespace.as_deref(), name: &self.name }
     }
 
     /// Returns the name for people.
@@ -160,10 +152,7 @@ impl Unanswered {
 
 /// Watches for changes to all objects of a kind with this label.
 pub(super) fn watch_labelled(cluster: &Cluster, kind: Arc<Resource>, label: &str) -> Touched {
-    let selection = Selection {
-        labels: label.to_owned(),
-        ..Selection::default()
-    };
+    let selection = Selection { labels: label.to_owned(), ..Selection::default() };
     let watched = Watched::new(kind, None, WatchPace::default());
     wake(cluster, watched.selecting(selection))
 }
@@ -184,11 +173,7 @@ fn wake(cluster: &Cluster, watched: Watched) -> Touched {
         WatchEvent::Trouble(_) => works.store(false, Ordering::Relaxed),
         WatchEvent::Listing(_) | WatchEvent::Bookmark | WatchEvent::Silent => {}
     });
-    Touched {
-        notify,
-        is_watched,
-        _task: task,
-    }
+    Touched { notify, is_watched, _task: task }
 }
 
 impl Touched {
@@ -225,8 +210,7 @@ pub(super) mod tests {
         let mut sharing = Sharing::new("op.kopf.rs", instance, Clock::start());
         let plan = sharing.plan(found.as_ref(), true, false);
         let mut unanswered = Unanswered::default();
-        let entered =
-            object.carry_out(cluster, found.as_ref(), &plan, Value::Null, &mut unanswered);
+        let entered = object.carry_out(cluster, found.as_ref(), &plan, Value::Null, &mut unanswered);
         entered.await.unwrap();
     }
 
@@ -237,10 +221,7 @@ pub(super) mod tests {
     }
 
     /// Returns the list of instances in the object.
-    pub(in crate::operator::admission) async fn entered(
-        cluster: &Cluster,
-        object: &KeptObject,
-    ) -> String {
+    pub(in crate::operator::admission) async fn entered(cluster: &Cluster, object: &KeptObject) -> String {
         let found = object.look(cluster).await.unwrap().unwrap();
         let list = &found["metadata"]["annotations"]["op.kopf.rs/instances"];
         list.as_str().unwrap_or_default().to_owned()

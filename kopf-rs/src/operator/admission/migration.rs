@@ -63,13 +63,7 @@ const AGAIN: Duration = Duration::from_secs(600);
 impl StorageMigration {
     pub(super) fn new(setup: MigrationSetup) -> Self {
         let definition = KeptObject::definition(&setup.kind.name);
-        Self {
-            touched: definition.watch(&setup.cluster),
-            definition,
-            setup,
-            told: None,
-            has_failed: false,
-        }
+        Self { touched: definition.watch(&setup.cluster), definition, setup, told: None, has_failed: false }
     }
 
     async fn turn(&mut self) -> Result<End, ClusterError> {
@@ -88,12 +82,7 @@ impl StorageMigration {
         if is_news {
             let (from, after) = (planned.from.clone(), self.setup.propagation);
             let rate = self.setup.rate;
-            self.tell(&planned, |of| Migrating::Planned {
-                of,
-                from,
-                after,
-                rate,
-            });
+            self.tell(&planned, |of| Migrating::Planned { of, from, after, rate });
             tokio::time::sleep(after).await;
         }
         let Some(resource) = self.resource(&found, &planned) else {
@@ -136,9 +125,8 @@ impl StorageMigration {
     fn resource(&self, definition: &Value, planned: &Migration) -> Option<Resource> {
         let spec = &definition["spec"];
         let versions = spec["versions"].as_array()?;
-        let served = versions
-            .iter()
-            .find(|it| it["name"] == planned.version.as_str() && it["served"] == true);
+        let served =
+            versions.iter().find(|it| it["name"] == planned.version.as_str() && it["served"] == true);
         served?;
         Some(Resource {
             group: self.setup.kind.group.clone(),
@@ -164,10 +152,7 @@ impl StorageMigration {
         // are new.
         let (mut last, mut done) = (String::new(), String::new());
         loop {
-            let page = self
-                .setup
-                .cluster
-                .metadata_page(resource, PAGE, next.as_deref());
+            let page = self.setup.cluster.metadata_page(resource, PAGE, next.as_deref());
             let page = match page.await {
                 Ok(page) => page,
                 Err(ClusterError::Gone(_)) if next.is_some() => {
@@ -202,11 +187,7 @@ impl StorageMigration {
     }
 
     /// Writes one object again. An object that another writer has changed meanwhile is in the newest version already.
-    async fn rewrite(
-        &self,
-        resource: &Resource,
-        object: &ObjectVersion,
-    ) -> Result<(), ClusterError> {
+    async fn rewrite(&self, resource: &Resource, object: &ObjectVersion) -> Result<(), ClusterError> {
         let (first, longest) = self.setup.backoff;
         let mut backoff = Backoff::new(first, longest);
         for _ in 1..TRIES {
@@ -268,9 +249,7 @@ impl Reconciler for StorageMigration {
 
 fn or_gone(written: Result<(), ClusterError>) -> Result<(), ClusterError> {
     match written {
-        Err(
-            ClusterError::Conflict(_) | ClusterError::NotFound(_) | ClusterError::OtherObject(_),
-        ) => Ok(()),
+        Err(ClusterError::Conflict(_) | ClusterError::NotFound(_) | ClusterError::OtherObject(_)) => Ok(()),
         written => written,
     }
 }
@@ -327,12 +306,8 @@ mod tests {
             namespaced: true,
             ..Resource::default()
         };
-        cluster
-            .apply_manifest(&definition("v1alpha1"))
-            .await
-            .unwrap();
-        let other =
-            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default-b"}});
+        cluster.apply_manifest(&definition("v1alpha1")).await.unwrap();
+        let other = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default-b"}});
         cluster.apply_manifest(&other).await.unwrap();
         for namespace in ["default", "default-b"] {
             for number in 0..count {
@@ -358,11 +333,7 @@ mod tests {
         assert!(matches!(turn, Ok(End::Rest)));
         assert_eq!(forgotten.hits(), 1);
         let requests = server.journal().entries();
-        let of_things = |verb| {
-            requests
-                .iter()
-                .filter(move |it| it.plural == "things" && it.verb == verb)
-        };
+        let of_things = |verb| requests.iter().filter(move |it| it.plural == "things" && it.verb == verb);
         assert!(of_things(Verb::List).any(|it| it.code == 410));
         assert_eq!(of_things(Verb::Patch).count(), 300);
         assert_eq!(migration.planned().await.unwrap(), None);
@@ -394,15 +365,9 @@ mod tests {
         let ended = timeout(Duration::from_secs(3600), driver.run()).await;
         assert!(ended.is_err());
         let told = lines.0.lock().unwrap().clone();
-        let told: Vec<_> = told
-            .iter()
-            .filter(|it| it.contains("it cannot go on"))
-            .collect();
+        let told: Vec<_> = told.iter().filter(|it| it.contains("it cannot go on")).collect();
         assert_eq!(told.len(), 1, "{told:?}");
         assert!(told[0].starts_with("WARN "), "{told:?}");
-        assert!(
-            told[0].contains("Storage migration of things.example.com: "),
-            "{told:?}"
-        );
+        assert!(told[0].contains("Storage migration of things.example.com: "), "{told:?}");
     }
 }

@@ -159,9 +159,7 @@ impl PolicyKeeper {
     /// Writes the list of instances into an object if it differs.
     async fn list(&mut self, own: &Own, plan: &Plan) -> Result<(), ClusterError> {
         let (cluster, unanswered) = (&self.setup.cluster, &mut self.unanswered);
-        own.object
-            .carry_out(cluster, Some(&own.found), plan, Value::Null, unanswered)
-            .await
+        own.object.carry_out(cluster, Some(&own.found), plan, Value::Null, unanswered).await
     }
 
     async fn put_all(&mut self) -> Result<(), ClusterError> {
@@ -231,11 +229,7 @@ impl PolicyKeeper {
             // the newest.
             let is_shared = !has_rules && own.is_policy() && plan.is_shared;
             // The kinds of a wanted policy are not served at present. Its list would otherwise name instances that are gone, and not this one.
-            if wanted.contains(name) || !decides || is_shared {
-                Fate::List
-            } else {
-                Fate::Delete
-            }
+            if wanted.contains(name) || !decides || is_shared { Fate::List } else { Fate::Delete }
         });
         let fates: Vec<Fate> = fates.collect();
         let due = |fate| {
@@ -305,9 +299,7 @@ impl PolicyKeeper {
         match &found {
             Some(found) if !self.is_own(found) => {
                 let (rule, policy) = (policy.rule.clone(), object.shown());
-                self.taken.push(format!(
-                    "{policy} is there already, and was not made by this operator"
-                ));
+                self.taken.push(format!("{policy} is there already, and was not made by this operator"));
                 self.tell_once(RuleServing::Taken { rule, policy });
                 return Ok(false);
             }
@@ -315,9 +307,7 @@ impl PolicyKeeper {
             None if !self.is_newest => return Ok(true),
             _ => {}
         }
-        let is_right = found
-            .as_ref()
-            .is_some_and(|it| it["spec"] == wanted["spec"]);
+        let is_right = found.as_ref().is_some_and(|it| it["spec"] == wanted["spec"]);
         let plan = self.sharing.plan(found.as_ref(), is_right, false);
         let mut content = wanted.clone();
         if let Some(found) = &found {
@@ -330,10 +320,7 @@ impl PolicyKeeper {
         if !plan.writes {
             return Ok(true);
         }
-        report_of_operator(&RuleServing::Written {
-            policy: object.shown(),
-            is_new: found.is_none(),
-        });
+        report_of_operator(&RuleServing::Written { policy: object.shown(), is_new: found.is_none() });
         Ok(true)
     }
 
@@ -353,9 +340,7 @@ impl PolicyKeeper {
         let (cluster, object) = (&self.setup.cluster, &own.object);
         let deleted = cluster.delete(object.path(), text("uid"), text("resourceVersion"));
         match deleted.await {
-            Ok(_) => report_of_operator(&RuleServing::Deleted {
-                policy: object.shown(),
-            }),
+            Ok(_) => report_of_operator(&RuleServing::Deleted { policy: object.shown() }),
             Err(ClusterError::NotFound(_)) => {}
             Err(error) => return Err(error),
         }
@@ -385,11 +370,7 @@ impl Reconciler for PolicyKeeper {
             return Ok(Duration::MAX);
         }
         // Polls, because no event reports that an object of another program is gone.
-        let look = if self.taken.is_empty() {
-            Duration::MAX
-        } else {
-            LOOK
-        };
+        let look = if self.taken.is_empty() { Duration::MAX } else { LOOK };
         Ok(self.sharing.pause().min(look))
     }
 
@@ -433,10 +414,7 @@ impl Reconciler for PolicyKeeper {
 }
 
 /// Returns a definition as served; `None` if it does not exist or may not be read.
-pub(super) async fn definition(
-    cluster: &Cluster,
-    name: &str,
-) -> Result<Option<Value>, ClusterError> {
+pub(super) async fn definition(cluster: &Cluster, name: &str) -> Result<Option<Value>, ClusterError> {
     let object = KeptObject::definition(name);
     match object.look(cluster).await {
         Err(ClusterError::Denied { .. }) => Ok(None),

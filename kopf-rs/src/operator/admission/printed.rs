@@ -10,9 +10,7 @@ use serde_json::{Value, json};
 
 use crate::admission::blocking::blocking;
 use crate::admission::certificates::Generations;
-use crate::admission::configuration::{
-    ClientConfig, Source, client_config, configuration, webhooks,
-};
+use crate::admission::configuration::{ClientConfig, Source, client_config, configuration, webhooks};
 use crate::admission::instances::{Instances, annotation};
 use crate::admission::rights::{RightsSource, rights};
 use crate::admission::rules::{PolicySource, definitions, needs_policies, policies, with_rules};
@@ -24,9 +22,7 @@ use crate::handler::webhook::AdmissionKind;
 use crate::object::resource::Resource;
 use crate::operator::admission::files::text;
 use crate::operator::admission::policies::definition;
-use crate::operator::admission::{
-    AdmissionSetup, own_namespace, persists, port_to_be, secret_of, server_of,
-};
+use crate::operator::admission::{AdmissionSetup, own_namespace, persists, port_to_be, secret_of, server_of};
 use crate::operator::settings::admission::AdmissionServer;
 use crate::state::naming;
 
@@ -81,11 +77,7 @@ pub(crate) async fn printed(
         namespace_expression: namespaces.expression.as_deref(),
     };
     let mut all = printed_definitions(setup, source, asked.as_ref()).await?;
-    all.extend(
-        policies(source)
-            .into_iter()
-            .flat_map(|it| [it.policy, it.binding]),
-    );
+    all.extend(policies(source).into_iter().flat_map(|it| [it.policy, it.binding]));
     if let Some(asked) = &asked {
         all.extend(printed_webhooks(setup, asked, &resources, &namespaces)?);
     }
@@ -129,11 +121,7 @@ async fn printed_definitions(
 /// # Errors
 ///
 /// Returns a message if the definition has a version that the operator does not convert.
-fn told_who_converts(
-    kind: &ConvertedKind,
-    found: &Value,
-    asked: &Asked<'_>,
-) -> Result<Value, String> {
+fn told_who_converts(kind: &ConvertedKind, found: &Value, asked: &Asked<'_>) -> Result<Value, String> {
     if let Some(missing) = kind.missing_between(&versions(found)) {
         return Err(missing);
     }
@@ -145,9 +133,7 @@ fn told_who_converts(
 fn printed_rights(setup: &AdmissionSetup<'_>, has_policies: bool) -> Vec<Value> {
     let admission = &setup.settings.admission;
     let secret = secret_of(setup).filter(|_| admission.certificate_file.is_none());
-    let secret = secret
-        .as_ref()
-        .and_then(|it| Some((it.namespace.as_deref()?, it.name.as_str())));
+    let secret = secret.as_ref().and_then(|it| Some((it.namespace.as_deref()?, it.name.as_str())));
     let has = |kind| {
         let mut all = setup.handlers.iter().filter_map(|it| it.admission());
         all.any(|it| it == kind)
@@ -162,10 +148,7 @@ fn printed_rights(setup: &AdmissionSetup<'_>, has_policies: bool) -> Vec<Value> 
     let server = admission.server.as_ref().filter(|it| persists(setup, it));
     let owner = server.and_then(|it| own_namespace(it, &setup.cluster));
     let converted = setup.conversions.kinds().iter();
-    let definitions: Vec<_> = converted
-        .filter(|_| managed.is_some())
-        .map(|it| it.name.clone())
-        .collect();
+    let definitions: Vec<_> = converted.filter(|_| managed.is_some()).map(|it| it.name.clone()).collect();
     rights(RightsSource {
         operator: setup.operator,
         secret,

@@ -33,10 +33,7 @@ pub(super) struct Publisher {
 
 impl Publishing {
     pub(super) fn new() -> Arc<Self> {
-        Arc::new(Self {
-            told: watch::Sender::new(None),
-            held: Mutex::default(),
-        })
+        Arc::new(Self { told: watch::Sender::new(None), held: Mutex::default() })
     }
 
     pub(super) fn subscribe(&self) -> watch::Receiver<Published> {
@@ -47,10 +44,7 @@ impl Publishing {
     pub(super) fn publisher(self: &Arc<Self>) -> Publisher {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         held.push(None);
-        Publisher {
-            of: self.clone(),
-            number: held.len() - 1,
-        }
+        Publisher { of: self.clone(), number: held.len() - 1 }
     }
 }
 

@@ -87,8 +87,7 @@ impl Sharing {
         let now = self.clock.wall().as_millisecond();
         let found = found.unwrap_or(&Value::Null);
         let all = Instances::of(found, &self.annotation, now);
-        self.since
-            .get_or_insert_with(|| all.time_of(&self.name, now));
+        self.since.get_or_insert_with(|| all.time_of(&self.name, now));
         self.observe(&all, now);
         all
     }
@@ -127,11 +126,7 @@ impl Sharing {
 
     /// Returns the longest pause before the next read, to send a heartbeat and to see those of others.
     pub(super) fn pause(&self) -> Duration {
-        if self.others.is_empty() {
-            Duration::MAX
-        } else {
-            SIGN
-        }
+        if self.others.is_empty() { Duration::MAX } else { SIGN }
     }
 
     /// Ranks this instance after all instances that any of these objects lists, unless one of them lists it already.
@@ -190,11 +185,7 @@ mod tests {
     fn shared() -> Shared {
         let sharing = |name: &str| Sharing::new("op.kopf.rs", name, Clock::start());
         let (old, new) = (sharing("old"), sharing("new"));
-        let mut shared = Shared {
-            object: json!({}),
-            old,
-            new,
-        };
+        let mut shared = Shared { object: json!({}), old, new };
         look(&mut shared.object, &mut shared.old);
         look(&mut shared.object, &mut shared.new);
         shared
@@ -210,11 +201,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn who_was_killed_decides_for_a_while_only() {
-        let Shared {
-            mut object,
-            mut old,
-            ..
-        } = shared();
+        let Shared { mut object, mut old, .. } = shared();
         let killed = Instant::now();
         while look(&mut object, &mut old) != (true, true) {
             assert!(killed.elapsed() <= GONE);
@@ -235,11 +222,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_newest_decides_as_long_as_it_lives_and_again_once_it_is_back() {
-        let Shared {
-            mut object,
-            mut old,
-            mut new,
-        } = shared();
+        let Shared { mut object, mut old, mut new } = shared();
         for _ in 0..20 {
             tokio::time::sleep(SIGN).await;
             assert_eq!(look(&mut object, &mut new), (true, true));
@@ -259,11 +242,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn who_is_on_no_list_joins_it_and_takes_nobody_for_gone() {
-        let Shared {
-            mut object,
-            mut old,
-            mut new,
-        } = shared();
+        let Shared { mut object, mut old, mut new } = shared();
         // Printed manifests were applied again, and the newer instance registered first.
         object["metadata"]["annotations"] = old.annotations(&Instances::default());
         assert_eq!(look(&mut object, &mut new), (true, true));
@@ -291,11 +270,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn nobody_is_gone_who_was_not_looked_at() {
-        let Shared {
-            mut object,
-            mut old,
-            mut new,
-        } = shared();
+        let Shared { mut object, mut old, mut new } = shared();
         tokio::time::sleep(SIGN).await;
         look(&mut object, &mut new);
         look(&mut object, &mut old);

@@ -37,8 +37,7 @@ pub(super) fn server_config(
         }
     };
     let config = config.with_single_cert(certificates, key);
-    let mut config =
-        config.map_err(|error| format!("the certificate cannot be served: {error}"))?;
+    let mut config = config.map_err(|error| format!("the certificate cannot be served: {error}"))?;
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     // API servers do not resume sessions.
     config.send_tls13_tickets = 0;
@@ -62,9 +61,7 @@ fn verify(generation: &Generation, now: Timestamp) -> Result<(), String> {
     let verifier = verifier.build().map_err(|error| error.to_string())?;
     let seconds = u64::try_from(now.as_second()).unwrap_or_default();
     let now = UnixTime::since_unix_epoch(std::time::Duration::from_secs(seconds));
-    let (end, others) = certificates
-        .split_first()
-        .ok_or("there is no certificate")?;
+    let (end, others) = certificates.split_first().ok_or("there is no certificate")?;
     for name in &generation.names {
         let server = ServerName::try_from(name.as_str());
         let server = server.map_err(|error| format!("`{name}`: {error}"))?;

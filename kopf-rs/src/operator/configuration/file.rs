@@ -27,12 +27,8 @@ fn take(settings: &mut Settings, text: &str) -> Result<(), String> {
     let parsed = serde_saphyr::from_str::<Option<Lines<Option<Lines<Written>>>>>(text);
     let groups = parsed.map_err(|error| {
         let line = error.location().map(|location| location.line());
-        let line = line
-            .map(|line| format!(", line {line}"))
-            .unwrap_or_default();
-        let what = UserMessageFormatter
-            .format_message(error.without_snippet())
-            .into_owned();
+        let line = line.map(|line| format!(", line {line}")).unwrap_or_default();
+        let what = UserMessageFormatter.format_message(error.without_snippet()).into_owned();
         format!("{line}: {what}")
     })?;
     for (group, entries) in groups.map(|it| it.0).unwrap_or_default() {

@@ -163,17 +163,11 @@ mod tests {
         let fields = fields();
         assert!(fields.len() > 25, "{fields:?}");
         for field in &fields {
-            assert!(
-                Setting::named(field).is_some(),
-                "{field} has no line in TABLE"
-            );
+            assert!(Setting::named(field).is_some(), "{field} has no line in TABLE");
         }
         assert_eq!(fields.len(), TABLE.len());
         for Setting { name, .. } in TABLE {
-            assert!(
-                PAGE.contains(&format!("| `{name}` |")),
-                "{name} is not in docs/settings.md"
-            );
+            assert!(PAGE.contains(&format!("| `{name}` |")), "{name} is not in docs/settings.md");
         }
     }
 
@@ -208,15 +202,10 @@ mod tests {
         let endless = Written::Plain(json!(1e19));
         let endless_time = format!("{:?}", std::time::Duration::from_secs_f64(1e19));
         let mut settings = Settings::default();
-        let times = TABLE
-            .iter()
-            .filter(|it| it.set(&mut settings, &endless).is_ok());
+        let times = TABLE.iter().filter(|it| it.set(&mut settings, &endless).is_ok());
         assert!(times.count() > 20);
         let shown = format!("{:#?}", bounded(settings));
-        let endless: Vec<_> = shown
-            .lines()
-            .filter(|it| it.contains(&endless_time))
-            .collect();
+        let endless: Vec<_> = shown.lines().filter(|it| it.contains(&endless_time)).collect();
         assert_eq!(endless, [""; 0]);
     }
 }

@@ -68,7 +68,8 @@ impl SettingValue for i64 {
 
 impl SettingValue for Duration {
     fn expected() -> String {
-        "expected seconds, such as 0.5 or 90, or a time with its unit, such as 500ms, 90s, 10m or 1h".to_owned()
+        "expected seconds, such as 0.5 or 90, or a time with its unit, such as 500ms, 90s, 10m or 1h"
+            .to_owned()
     }
 
     fn read(written: &Written) -> Option<Self> {
@@ -83,9 +84,8 @@ impl SettingValue for Duration {
 /// Parses a number with a unit.
 fn time(text: &str) -> Option<Duration> {
     let units = [("ms", 0.001), ("s", 1.0), ("m", 60.0), ("h", 3600.0)];
-    let (number, unit) = units
-        .iter()
-        .find_map(|(unit, seconds)| Some((text.strip_suffix(unit)?, seconds)))?;
+    let (number, unit) =
+        units.iter().find_map(|(unit, seconds)| Some((text.strip_suffix(unit)?, seconds)))?;
     let is_number = |it: char| it.is_ascii_digit() || it == '.';
     let number = number.trim_end();
     if !number.starts_with(|it: char| it.is_ascii_digit()) || !number.chars().all(is_number) {
@@ -215,10 +215,7 @@ mod tests {
         let refused = put(&plain(json!(0)), &mut limit);
         let expected = "expected a whole number, at least 1, or null".to_owned();
         assert_eq!(refused, Err(expected));
-        assert_eq!(
-            PostingLevel::read(&plain(json!("WARNING"))),
-            Some(PostingLevel::Warning)
-        );
+        assert_eq!(PostingLevel::read(&plain(json!("WARNING"))), Some(PostingLevel::Warning));
         assert!(Lifecycle::read(&plain(json!("asap"))).is_some());
         assert!(Lifecycle::read(&plain(json!("custom"))).is_none());
         let selectors = |text: &str| SelectorMap::read(&Written::Variable(text.to_owned()));

@@ -29,10 +29,7 @@ fn panicking_once(note: impl Fn(WatchEvent)) -> impl Fn(WatchEvent) {
     let has_panicked = AtomicBool::new(false);
     move |event| {
         let is_object = matches!(event, WatchEvent::Object(..));
-        assert!(
-            !is_object || has_panicked.swap(true, Ordering::Relaxed),
-            "a defect"
-        );
+        assert!(!is_object || has_panicked.swap(true, Ordering::Relaxed), "a defect");
         note(event);
     }
 }
@@ -76,11 +73,7 @@ async fn a_watch_that_lists_without_a_version_is_not_well_again() {
 /// The restarted watch cannot know the failure of the one that panicked, so it cannot report the end of that.
 #[tokio::test(start_paused = true)]
 async fn a_watch_that_panics_in_trouble_is_well_again_once_it_has_listed() {
-    let fake = Fake::new([
-        Answer::new(503, "starting"),
-        Answer::live(LISTED),
-        Answer::live(LISTED),
-    ]);
+    let fake = Fake::new([Answer::new(503, "starting"), Answer::live(LISTED), Answer::live(LISTED)]);
     let told = Arc::new(Mutex::new(Vec::new()));
     let note = told.clone();
     let sink = panicking_once(move |event| {

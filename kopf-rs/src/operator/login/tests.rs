@@ -53,9 +53,7 @@ async fn a_login_that_hangs_is_cut_off_and_made_again() {
 
 #[tokio::test]
 async fn a_login_on_a_thread_waits_for_no_other_thread() {
-    let mut logins = handlers(handler_blocking("login_fn", |_, _| {
-        Ok(ConnectionInfo::new("http://x"))
-    }));
+    let mut logins = handlers(handler_blocking("login_fn", |_, _| Ok(ConnectionInfo::new("http://x"))));
     let begun = Arc::new(Notify::new());
     let (end, ended) = channel::<()>();
     let (tell, ended) = (begun.clone(), Mutex::new(ended));

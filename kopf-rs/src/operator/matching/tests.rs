@@ -68,23 +68,11 @@ fn a_function_may_accept_any_version_but_no_events() {
     };
     let one = |text: &str, unserved| (vec![text.to_owned()], unserved);
     for (accepted, named, expected) in [
-        (
-            &["v2", "v1beta1", "v1"][..],
-            None,
-            one("widgets.v2.a.io fn", 0),
-        ),
+        (&["v2", "v1beta1", "v1"][..], None, one("widgets.v2.a.io fn", 0)),
         (&["v1beta1", "v1"], None, one("widgets.v1.a.io fn", 0)),
         // Another handler decides, and the function follows if it accepts the version.
-        (
-            &["v2", "v1"],
-            Some("widgets.v1.a.io"),
-            one("widgets.v1.a.io fn named", 0),
-        ),
-        (
-            &["v1beta1"],
-            Some("widgets.v1.a.io"),
-            one("widgets.v1.a.io named", 1),
-        ),
+        (&["v2", "v1"], Some("widgets.v1.a.io"), one("widgets.v1.a.io fn named", 0)),
+        (&["v1beta1"], Some("widgets.v1.a.io"), one("widgets.v1.a.io named", 1)),
     ] {
         assert_eq!(serve(accepted, named), expected, "{accepted:?} {named:?}");
     }
@@ -93,19 +81,12 @@ fn a_function_may_accept_any_version_but_no_events() {
 #[test]
 fn one_version_of_a_resource_is_served() {
     let (v1, v2, beta) = ("widgets.v1.a.io", "widgets.v2.a.io", "widgets.v1beta1.a.io");
-    let resources = [
-        resource("a.io", "v2", true),
-        resource("a.io", "v1beta1", false),
-        resource("a.io", "v1", false),
-    ];
+    let resources =
+        [resource("a.io", "v2", true), resource("a.io", "v1beta1", false), resource("a.io", "v1", false)];
     for (selectors, served, others) in [
         (vec![v1], format!("{v1}: {v1}"), vec![]),
         (vec![v1, v2], format!("{v2}: {v2}"), vec![v1]),
-        (
-            vec![v1, "widgets.a.io"],
-            format!("{v2}: widgets.a.io"),
-            vec![v1],
-        ),
+        (vec![v1, "widgets.a.io"], format!("{v2}: widgets.a.io"), vec![v1]),
         (vec![beta, v1], format!("{v1}: {v1}"), vec![beta]),
         (vec!["*"], format!("{v2}: *"), vec![]),
         (vec!["*", beta], format!("{beta}: * {beta}"), vec![]),
@@ -116,9 +97,7 @@ fn one_version_of_a_resource_is_served() {
         let told: Vec<String> = unserved
             .iter()
             .map(|it| match it {
-                Serving::OtherVersion {
-                    handlers, resource, ..
-                } => {
+                Serving::OtherVersion { handlers, resource, .. } => {
                     assert_eq!(*handlers[0], *resource.to_string());
                     resource.to_string()
                 }
@@ -131,19 +110,12 @@ fn one_version_of_a_resource_is_served() {
 
 #[test]
 fn events_are_served_in_one_of_their_two_groups() {
-    let events = |group: &str| Resource {
-        plural: "events".to_owned(),
-        ..resource(group, "v1", true)
-    };
+    let events = |group: &str| Resource { plural: "events".to_owned(), ..resource(group, "v1", true) };
     let resources = [events("events.k8s.io"), events("")];
     let (core, newer) = ("events.v1", "events.v1.events.k8s.io");
     for (selectors, served, others) in [
         (vec![core], "events.v1: events.v1", 0),
-        (
-            vec![newer],
-            "events.v1.events.k8s.io: events.v1.events.k8s.io",
-            0,
-        ),
+        (vec![newer], "events.v1.events.k8s.io: events.v1.events.k8s.io", 0),
         (vec![core, newer], "events.v1: events.v1", 1),
         (vec![newer, core], "events.v1: events.v1", 1),
     ] {
@@ -184,22 +156,12 @@ fn versions_are_ordered_as_kubernetes_orders_them() {
 #[test]
 fn unresolved_and_ambiguous_resources_are_told() {
     let resources = [resource("a.io", "v1", true), resource("b.io", "v1", true)];
-    let (served, unserved) = matched(
-        &["widgets", "gadgets", "widget", "widgets.b.io"],
-        &resources,
-    );
+    let (served, unserved) = matched(&["widgets", "gadgets", "widget", "widgets.b.io"], &resources);
     assert_eq!(served, ["widgets.v1.b.io: widgets.b.io"]);
-    let ambiguous = |selector: &str| Serving::Ambiguous {
-        selector: selector.to_owned(),
-        resources: resources.to_vec(),
-    };
-    let unresolved = Serving::Unresolved {
-        selectors: vec!["gadgets".to_owned()],
-    };
-    assert_eq!(
-        unserved,
-        [ambiguous("widgets"), ambiguous("widget"), unresolved]
-    );
+    let ambiguous =
+        |selector: &str| Serving::Ambiguous { selector: selector.to_owned(), resources: resources.to_vec() };
+    let unresolved = Serving::Unresolved { selectors: vec!["gadgets".to_owned()] };
+    assert_eq!(unserved, [ambiguous("widgets"), ambiguous("widget"), unresolved]);
 }
 
 #[test]
@@ -212,16 +174,10 @@ fn what_cannot_be_watched_or_patched_is_told_where_it_was_asked_for() {
     let fixed = with(&["list", "watch"]);
     let resources = vec![silent.clone()];
     let expected = Serving::Unwatchable { resources };
-    assert_eq!(
-        matched(&["widgets"], std::slice::from_ref(&silent)),
-        (vec![], vec![expected])
-    );
+    assert_eq!(matched(&["widgets"], std::slice::from_ref(&silent)), (vec![], vec![expected]));
     let resources = vec![fixed.clone()];
     let expected = Serving::Unpatchable { resources };
-    assert_eq!(
-        matched(&["widgets"], std::slice::from_ref(&fixed)),
-        (vec![], vec![expected])
-    );
+    assert_eq!(matched(&["widgets"], std::slice::from_ref(&fixed)), (vec![], vec![expected]));
     for unfit in [silent, fixed] {
         assert_eq!(matched(&["*"], &[unfit]), (vec![], vec![]));
     }
@@ -262,11 +218,7 @@ fn ambiguous_deletion_handlers_are_withheld_for_each_resource_that_may_be_theirs
         (["widgets?", "widgets.a.io"], vec![&a, &b], ""),
     ] {
         let expected = format!("widgets.v2.a.io: {expected}");
-        assert_eq!(
-            withheld(&selectors, &resources, &[]),
-            expected,
-            "for {selectors:?}"
-        );
+        assert_eq!(withheld(&selectors, &resources, &[]), expected, "for {selectors:?}");
     }
 }
 

@@ -38,12 +38,8 @@ impl Namespaces {
             Scope::All => None,
             Scope::Some(patterns) => Some(patterns.clone()),
         };
-        let mut namespaces = Self {
-            patterns,
-            found: BTreeSet::new(),
-            listing: BTreeSet::new(),
-            state: State::Unlisted,
-        };
+        let mut namespaces =
+            Self { patterns, found: BTreeSet::new(), listing: BTreeSet::new(), state: State::Unlisted };
         if unwatched {
             namespaces.assume();
         }
@@ -89,10 +85,7 @@ impl Namespaces {
                 report_of_operator(&Serving::NamespacesAssumed { names, is_all });
                 true
             }
-            WatchEvent::Resumed
-            | WatchEvent::Silent
-            | WatchEvent::Bookmark
-            | WatchEvent::Trouble(_) => false,
+            WatchEvent::Resumed | WatchEvent::Silent | WatchEvent::Bookmark | WatchEvent::Trouble(_) => false,
         }
     }
 
@@ -129,10 +122,7 @@ pub(super) fn custom_resource_definitions() -> Resource {
 
 /// Returns where a resource is watched: in each of these namespaces, or cluster-wide (`None`) if the operator serves all or the resource is
 /// cluster-scoped.
-pub(super) fn places(
-    resource: &Resource,
-    namespaces: Option<&BTreeSet<String>>,
-) -> Vec<Option<String>> {
+pub(super) fn places(resource: &Resource, namespaces: Option<&BTreeSet<String>>) -> Vec<Option<String>> {
     match namespaces.filter(|_| resource.namespaced) {
         Some(names) => names.iter().cloned().map(Some).collect(),
         None => vec![None],

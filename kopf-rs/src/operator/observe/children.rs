@@ -175,16 +175,9 @@ impl ChildWatch {
         let watched = Watched::new(resource.clone(), namespace, with.pace.clone());
         let watched = match &purpose {
             Purpose::Children { is_read } => {
-                let form = if *is_read {
-                    ObjectForm::Whole
-                } else {
-                    ObjectForm::Metadata
-                };
+                let form = if *is_read { ObjectForm::Whole } else { ObjectForm::Metadata };
                 let labels = with.engine.label_of_children();
-                let selection = Selection {
-                    labels,
-                    ..Selection::default()
-                };
+                let selection = Selection { labels, ..Selection::default() };
                 watched.selecting(selection).told_as(form)
             }
             Purpose::Targets(_) if is_secret(&resource) => watched.told_as(ObjectForm::Metadata),
@@ -212,13 +205,7 @@ impl ChildWatch {
             }
             on_event(&engine, &of, &event);
         });
-        Self {
-            resource,
-            collection,
-            purpose,
-            _on_board: on_board,
-            _task: task,
-        }
+        Self { resource, collection, purpose, _on_board: on_board, _task: task }
     }
 }
 

@@ -191,21 +191,10 @@ impl Peerings {
         }
     }
 
-    fn start(
-        &mut self,
-        own: &OwnPeer,
-        place: PeeringPlace,
-        resource: Arc<Resource>,
-    ) -> PeeringWatch {
+    fn start(&mut self, own: &OwnPeer, place: PeeringPlace, resource: Arc<Resource>) -> PeeringWatch {
         let stream = self.next_stream;
         self.next_stream += 1;
-        let PeeringSetup {
-            settings,
-            cluster,
-            pace,
-            clock,
-            ..
-        } = &self.setup;
+        let PeeringSetup { settings, cluster, pace, clock, .. } = &self.setup;
         let watched = Watched::new(resource, place.1.clone(), pace.clone());
         let watched = watched.selecting(Selection::named(&settings.name));
         let collection = watched.collection.clone();
@@ -213,11 +202,7 @@ impl Peerings {
         let told = move |what| {
             // Fails only if the receiver is gone, and then this task is about to end.
             let place = place.clone();
-            drop(tell.send(PeeringNews {
-                place,
-                stream,
-                what,
-            }));
+            drop(tell.send(PeeringNews { place, stream, what }));
         };
         let tell_event = told.clone();
         let watch = follow_in_task(cluster, watched, move |event| {
@@ -285,11 +270,7 @@ impl Peerings {
     }
 
     fn take_in(&mut self, news: PeeringNews) {
-        let PeeringNews {
-            place,
-            stream,
-            what,
-        } = news;
+        let PeeringNews { place, stream, what } = news;
         let (own, clock) = (&self.setup.own, self.setup.clock);
         let watch = self.places.get_mut(&place);
         let (Some(watch), Some(own)) = (watch.filter(|it| it.stream == stream), own) else {
@@ -322,9 +303,7 @@ impl Peerings {
                 }
             }
             // The operator works as if there were no peering, and reports that.
-            PeerEvent::Sent(Err(error), _)
-                if !error.is_transient() && watch.found == Found::Unknown =>
-            {
+            PeerEvent::Sent(Err(error), _) if !error.is_transient() && watch.found == Found::Unknown => {
                 watch.found = Found::Absent;
             }
             PeerEvent::CleaningRefused => watch.cleaning = Cleaning::Refused,
@@ -351,16 +330,13 @@ impl Peerings {
             return false;
         }
         let verdicts: Vec<Verdict> = self.verdicts().collect();
-        let in_favour_of: Vec<String> = verdicts
-            .iter()
-            .flat_map(|it| it.in_favour_of.iter().cloned())
-            .collect();
+        let in_favour_of: Vec<String> =
+            verdicts.iter().flat_map(|it| it.in_favour_of.iter().cloned()).collect();
         let found = |found| self.places.values().any(|it| it.found == found);
         let is_mandatory = self.setup.settings.mandatory;
         let lacks_object = self.places.is_empty() || found(Found::Absent);
         let is_unsure = found(Found::Unknown) && !self.has_begun;
-        let lacks_proof =
-            self.told == Told::Paused && verdicts.iter().any(|verdict| verdict.silent > 0);
+        let lacks_proof = self.told == Told::Paused && verdicts.iter().any(|verdict| verdict.silent > 0);
         self.tell_rivals(&verdicts);
         let is_paused = if !in_favour_of.is_empty() {
             self.tell(Told::Paused, Happened::Paused { in_favour_of });
@@ -434,13 +410,7 @@ impl Peerings {
 impl PeeringWatch {
     /// Processes a state of the object, unless a newer one is known: then returns false. The state comes from a listing that was requested at
     /// `listing`, or from a watch or an answer.
-    fn look_at(
-        &mut self,
-        raw: &Raw,
-        listing: Option<Instant>,
-        own: &OwnPeer,
-        clock: Clock,
-    ) -> bool {
+    fn look_at(&mut self, raw: &Raw, listing: Option<Instant>, own: &OwnPeer, clock: Clock) -> bool {
         let version = &raw.facts().resource_version;
         let [known, new] = [&self.version, version].map(|it| Version::of(it));
         let is_older = known != new && known.knows(&new, listing, self.answered);
@@ -562,12 +532,7 @@ impl Keeper {
                     _ => String::new(),
                 };
                 let error = error.to_string();
-                report_of_operator(&Happened::Refused {
-                    name,
-                    of,
-                    error,
-                    rule,
-                });
+                report_of_operator(&Happened::Refused { name, of, error, rule });
             }
             Err(_) => {}
         }
@@ -624,11 +589,7 @@ mod tests {
             let (place, stream) = (place.clone(), watch.stream);
             for what in events {
                 let place = place.clone();
-                self.take_in(PeeringNews {
-                    place,
-                    stream,
-                    what,
-                });
+                self.take_in(PeeringNews { place, stream, what });
             }
         }
     }

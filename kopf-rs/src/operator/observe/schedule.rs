@@ -84,11 +84,7 @@ impl DiscoverySchedule {
     pub(super) fn new(interval: Duration, scanning: bool) -> Self {
         Self {
             interval,
-            definitions: if scanning {
-                Definitions::Listing
-            } else {
-                Definitions::Ignored
-            },
+            definitions: if scanning { Definitions::Listing } else { Definitions::Ignored },
             announced: BTreeSet::new(),
             is_unresolved: false,
             next: None,
@@ -129,18 +125,12 @@ impl DiscoverySchedule {
                 self.at_the_latest(now + pause);
             }
             Event::Discovering => self.next = None,
-            Event::Discovered {
-                resources,
-                is_unresolved,
-            } => {
+            Event::Discovered { resources, is_unresolved } => {
                 self.announced.retain(|name| !is_served(name, resources));
                 self.is_unresolved = *is_unresolved;
                 self.discovered(now);
             }
-            Event::Failed {
-                pause,
-                is_transient,
-            } => {
+            Event::Failed { pause, is_transient } => {
                 self.is_failing = true;
                 if !is_transient {
                     self.looks = self.looks.saturating_sub(1);
@@ -158,9 +148,7 @@ impl DiscoverySchedule {
         match self.definitions {
             Definitions::Listing => false,
             Definitions::Unwatchable => true,
-            Definitions::Watched | Definitions::Ignored => {
-                self.next.is_none() || !(is_coming || is_missing)
-            }
+            Definitions::Watched | Definitions::Ignored => self.next.is_none() || !(is_coming || is_missing),
         }
     }
 

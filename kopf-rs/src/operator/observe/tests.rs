@@ -95,10 +95,7 @@ async fn what_cannot_be_served_is_told_as_long_as_it_is_so() {
     observer.serve(vec![widgets("v1")]);
     assert!(observer.report_of_unserved().is_empty());
     let (place, stream) = observer.only();
-    let forbidden = ClusterError::Denied {
-        message: "no".to_owned(),
-        rule: String::new(),
-    };
+    let forbidden = ClusterError::Denied { message: "no".to_owned(), rule: String::new() };
     observer.on_news(News::Health(place, stream, Some(forbidden)));
     let told = "widgets.v1.a.io cluster-wide cannot be watched: forbidden: no";
     assert_eq!(observer.report_of_unserved(), [told]);
@@ -114,10 +111,7 @@ async fn only_another_generation_of_a_definition_is_a_new_schema() {
     };
     let [first, second] = ["widgets.a.io", "others.a.io"];
     let (one, two) = (r#","generation":1"#, r#","generation":2"#);
-    observer.on_definitions(&WatchEvent::Object(
-        EventType::Listed,
-        definition(first, one),
-    ));
+    observer.on_definitions(&WatchEvent::Object(EventType::Listed, definition(first, one)));
     observer.on_definitions(&WatchEvent::Synced);
     for (event, name, generation, is_news) in [
         // A heartbeat.
@@ -134,12 +128,11 @@ async fn only_another_generation_of_a_definition_is_a_new_schema() {
         (EventType::Deleted, first, two, true),
     ] {
         let times = |observer: &Observer| {
-            let resources =
-                [("widgets", "a.io"), ("others", "a.io")].map(|(plural, group)| Resource {
-                    plural: plural.to_owned(),
-                    group: group.to_owned(),
-                    ..Resource::default()
-                });
+            let resources = [("widgets", "a.io"), ("others", "a.io")].map(|(plural, group)| Resource {
+                plural: plural.to_owned(),
+                group: group.to_owned(),
+                ..Resource::default()
+            });
             resources.map(|it| observer.setup.cluster.definitions(&it))
         };
         let before = times(&observer);
@@ -148,10 +141,6 @@ async fn only_another_generation_of_a_definition_is_a_new_schema() {
         observer.on_definitions(&WatchEvent::Object(event, definition(name, generation)));
         let is_told = times(&observer) != before;
         let is_asked = observer.discovery.next.is_some();
-        assert_eq!(
-            (is_told, is_asked),
-            (is_news, is_news),
-            "{name} {generation}"
-        );
+        assert_eq!((is_told, is_asked), (is_news, is_news), "{name} {generation}");
     }
 }

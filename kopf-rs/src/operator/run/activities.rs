@@ -17,10 +17,7 @@ impl CheckedOperator {
         HandlerGroup {
             handlers: handlers.cloned().collect(),
             invoker: self.invoker.clone(),
-            context: CauseContext {
-                logger: Logger::of_activity(activity),
-                ..self.context.clone()
-            },
+            context: CauseContext { logger: Logger::of_activity(activity), ..self.context.clone() },
         }
     }
 
@@ -33,10 +30,7 @@ impl CheckedOperator {
     pub(super) async fn cleanup(&self) -> Result<(), Vec<String>> {
         let workers = self.settings.get().execution.max_workers;
         let invoker = Invoker::new(self.clock, workers, None).metered(self.endpoints.meter());
-        let group = HandlerGroup {
-            invoker: Arc::new(invoker),
-            ..self.group_of(Activity::Cleanup)
-        };
+        let group = HandlerGroup { invoker: Arc::new(invoker), ..self.group_of(Activity::Cleanup) };
         let cleaned = self.activity(Activity::Cleanup, &group);
         match &self.vault {
             Some(vault) => self.with_hope(vault, cleaned).await,
@@ -54,10 +48,6 @@ impl CheckedOperator {
             vault: self.vault.as_ref(),
         };
         let failed = activities.run().await.failed;
-        if failed.is_empty() {
-            Ok(())
-        } else {
-            Err(failed.iter().map(ToString::to_string).collect())
-        }
+        if failed.is_empty() { Ok(()) } else { Err(failed.iter().map(ToString::to_string).collect()) }
     }
 }

@@ -105,36 +105,21 @@ impl CheckedOperator {
 }
 
 async fn answer(reviewer: &Reviewer, converter: &Converter, question: Question) -> Answer {
-    let Question {
-        path,
-        body,
-        headers,
-        sslpeer,
-        within,
-    } = question;
+    let Question { path, body, headers, sslpeer, within } = question;
     let reply = if path.starts_with(PATH) {
         converter.answer(&path, body, within).await
     } else {
         let connection = ConnectionFacts { headers, sslpeer };
         reviewer.review(&path, &body, connection, within).await
     };
-    Answer {
-        status: reply.status,
-        body: reply.body,
-    }
+    Answer { status: reply.status, body: reply.body }
 }
 
 /// Passes the served resources to the reviewer, whenever they change.
-fn follow(
-    reviewer: Arc<Reviewer>,
-    mut found: watch::Receiver<Option<Found>>,
-) -> AbortOnDropHandle<()> {
+fn follow(reviewer: Arc<Reviewer>, mut found: watch::Receiver<Option<Found>>) -> AbortOnDropHandle<()> {
     AbortOnDropHandle::new(tokio::spawn(async move {
         loop {
-            let resources = found
-                .borrow_and_update()
-                .as_ref()
-                .map(|it| it.resources.clone());
+            let resources = found.borrow_and_update().as_ref().map(|it| it.resources.clone());
             if let Some(resources) = resources {
                 reviewer.served(resources);
             }

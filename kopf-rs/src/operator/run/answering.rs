@@ -71,10 +71,7 @@ impl CheckedOperator {
         #[cfg(not(feature = "metrics"))]
         let mut listeners = Vec::new();
         let (Some(address), Some(board)) = (&self.endpoints.liveness, &self.board) else {
-            return Ok(Answering {
-                _listeners: listeners,
-                _responding: None,
-            });
+            return Ok(Answering { _listeners: listeners, _responding: None });
         };
         let prober = Prober::new(self.group_of(Activity::Probe));
         let (desk, responder) = Responder::new(board.clone(), prober);
@@ -87,10 +84,7 @@ impl CheckedOperator {
         };
         listeners.push(listen(address, asked).map_err(OperatorError::Endpoint)?);
         let responding = AbortOnDropHandle::new(tokio::spawn(responder.run()));
-        Ok(Answering {
-            _listeners: listeners,
-            _responding: Some(responding),
-        })
+        Ok(Answering { _listeners: listeners, _responding: Some(responding) })
     }
 
     /// Returns the listener of metrics if they have a port of their own, else the scraper that shares the liveness endpoint.

@@ -87,8 +87,6 @@ impl CheckedOperator {
 fn identity(rng: &Rng) -> String {
     let host = host_name().filter(|it| !it.is_empty());
     let host = host.unwrap_or_else(|| "operator".to_owned());
-    let tail: String = (0..10)
-        .map(|_| crate::operator::identity::character(rng))
-        .collect();
+    let tail: String = (0..10).map(|_| crate::operator::identity::character(rng)).collect();
     format!("{host}_{tail}")
 }

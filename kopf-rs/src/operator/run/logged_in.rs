@@ -69,11 +69,7 @@ impl CheckedOperator {
     fn login_handlers(&self) -> LoginHandlers {
         let mut group = self.group_of(Activity::Login);
         group.context.extensions = Arc::clone(&self.without_client);
-        LoginHandlers {
-            group,
-            rng: self.rng.clone(),
-            settings: self.settings.clone(),
-        }
+        LoginHandlers { group, rng: self.rng.clone(), settings: self.settings.clone() }
     }
 
     /// Cleans up, with requests that fail if they can get no credentials.

@@ -47,10 +47,7 @@ impl CheckedOperator {
         Setup {
             cluster,
             clock: self.clock,
-            persistence: settings
-                .persistence
-                .clone()
-                .unwrap_or_else(|| Persistence::named(&self.name)),
+            persistence: settings.persistence.clone().unwrap_or_else(|| Persistence::named(&self.name)),
             policy: Policy {
                 spreads_first_calls: !self.once,
                 lifecycle: execution.lifecycle.clone(),

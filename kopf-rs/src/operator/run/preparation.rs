@@ -21,8 +21,6 @@ pub(crate) struct Preparation {
 impl fmt::Debug for Preparation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { namespaces, .. } = self;
-        f.debug_struct("Preparation")
-            .field("namespaces", namespaces)
-            .finish_non_exhaustive()
+        f.debug_struct("Preparation").field("namespaces", namespaces).finish_non_exhaustive()
     }
 }

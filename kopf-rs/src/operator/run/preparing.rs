@@ -85,10 +85,7 @@ impl CheckedOperator {
                     Some(named.filter(|it| patterns.matches(it)).cloned().collect())
                 }
             };
-            found.send_replace(Some(Found {
-                resources,
-                namespaces,
-            }));
+            found.send_replace(Some(Found { resources, namespaces }));
             let are_told = timeout(WEBHOOKS, webhooks.are_told());
             tokio::select! {
                 biased;

@@ -39,15 +39,9 @@ impl Operator {
     /// # Errors
     /// Returns an error if something is wrong with the operator, or the cluster refuses discovery. Problems of the object are an
     /// [`Explanation`].
-    pub async fn why(
-        self,
-        client: Client,
-        question: WhyQuestion,
-    ) -> Result<Explanation, OperatorError> {
+    pub async fn why(self, client: Client, question: WhyQuestion) -> Result<Explanation, OperatorError> {
         let name = self.check()?;
-        CheckedOperator::new(self, name, client)?
-            .why(&question)
-            .await
+        CheckedOperator::new(self, name, client)?.why(&question).await
     }
 }
 
@@ -72,9 +66,7 @@ impl CheckedOperator {
             let namespace = question.namespace.as_deref();
             namespace.unwrap_or(self.client.default_namespace())
         });
-        let whole = cluster
-            .get_whole(&found.resource, namespace, &question.name)
-            .await;
+        let whole = cluster.get_whole(&found.resource, namespace, &question.name).await;
         let mut whole = match whole.map_err(|error| unreadable(&error)) {
             Ok(whole) => whole,
             Err((word, summary)) => return Ok(unknown(title, word, summary)),
@@ -108,9 +100,7 @@ impl CheckedOperator {
                 (Scope::Some(patterns), Some(namespace)) => patterns.matches(namespace),
                 _ => true,
             },
-            peers: self
-                .peers(&settings, &cluster, &resources, body.namespace())
-                .await,
+            peers: self.peers(&settings, &cluster, &resources, body.namespace()).await,
             running: running(question, &body).await,
             events: events(&cluster, &body).await,
             is_kopf: persistence.prefix() != Some(&*naming::prefix(&self.name)),
@@ -137,22 +127,13 @@ impl CheckedOperator {
         let matched = match_handlers(&self.handlers, resources, &cluster.unknown_versions());
         // The word names the preferred version; handlers may be for another version of the same kind.
         let is_meant = |resource: &Resource| {
-            let is_same =
-                |it: &Resource| it.group == resource.group && it.plural == resource.plural;
+            let is_same = |it: &Resource| it.group == resource.group && it.plural == resource.plural;
             resources.iter().any(|it| means(it) && is_same(it))
         };
         let mut served = matched.resources.into_iter();
         if let Some(served) = served.find(|served| is_meant(&served.resource)) {
-            let ServedResource {
-                resource,
-                handlers,
-                withheld,
-            } = served;
-            return Ok(Found {
-                resource: Arc::new(resource),
-                handlers,
-                withheld,
-            });
+            let ServedResource { resource, handlers, withheld } = served;
+            return Ok(Found { resource: Arc::new(resource), handlers, withheld });
         }
         let others = resources.iter().filter(|it| means(it) && it.preferred);
         let [one] = others.collect::<Vec<_>>()[..] else {
@@ -163,19 +144,10 @@ impl CheckedOperator {
             };
             return Err(("unknown-kind", summary));
         };
-        Ok(Found {
-            resource: Arc::new(one.clone()),
-            handlers: Vec::new(),
-            withheld: Vec::new(),
-        })
+        Ok(Found { resource: Arc::new(one.clone()), handlers: Vec::new(), withheld: Vec::new() })
     }
 
-    fn explained(
-        &self,
-        settings: &Settings,
-        found: &Found,
-        body: &Arc<Body>,
-    ) -> Result<Explained, String> {
+    fn explained(&self, settings: &Settings, found: &Found, body: &Arc<Body>) -> Result<Explained, String> {
         guarded(|| {
             explain(&Input {
                 handlers: &found.handlers,
@@ -219,10 +191,7 @@ impl CheckedOperator {
         let mut paused_for = Vec::new();
         let is_peering = |it: &&Resource| is_peering(it, is_clusterwide);
         for resource in resources.iter().filter(is_peering) {
-            match cluster
-                .get(resource, namespace, &settings.peering.name)
-                .await
-            {
+            match cluster.get(resource, namespace, &settings.peering.name).await {
                 Ok(raw) => {
                     let body = raw.body().map_err(|error| error.to_string())?;
                     let mut peers = Peers::default();
@@ -248,12 +217,7 @@ async fn events(cluster: &Cluster, body: &Body) -> Result<Vec<String>, String> {
 }
 
 fn title(question: &WhyQuestion) -> String {
-    let WhyQuestion {
-        kind,
-        name,
-        namespace,
-        ..
-    } = question;
+    let WhyQuestion { kind, name, namespace, .. } = question;
     match namespace {
         Some(namespace) => format!("{kind} {namespace}/{name}"),
         None => format!("{kind} {name}"),

@@ -120,11 +120,7 @@ impl AdmissionServer {
     /// Returns the address for an operator in the cluster: through port 443 of this Service.
     #[must_use]
     pub fn service(namespace: impl Into<String>, name: impl Into<String>) -> Self {
-        Self::Service {
-            namespace: namespace.into(),
-            name: name.into(),
-            port: 443,
-        }
+        Self::Service { namespace: namespace.into(), name: name.into(), port: 443 }
     }
 
     /// Parses the form in a file or a variable; `None` if it is invalid.
@@ -142,11 +138,7 @@ impl AdmissionServer {
                 Some((name, port)) => (name, port.parse().ok()?),
                 None => (rest, 443),
             };
-            let service = Self::Service {
-                namespace: namespace.to_owned(),
-                name: name.to_owned(),
-                port,
-            };
+            let service = Self::Service { namespace: namespace.to_owned(), name: name.to_owned(), port };
             return Some(service).filter(Self::is_clear);
         }
         Some(Self::Url(text.to_owned())).filter(Self::is_clear)
@@ -155,14 +147,9 @@ impl AdmissionServer {
     fn is_clear(&self) -> bool {
         match self {
             Self::Host(host) => !host.is_empty() && !host.contains(['/', ' ']),
-            Self::Service {
-                namespace,
-                name,
-                port,
-            } => {
-                let is_name = |it: &str| {
-                    !it.is_empty() && it.chars().all(|it| it.is_ascii_alphanumeric() || it == '-')
-                };
+            Self::Service { namespace, name, port } => {
+                let is_name =
+                    |it: &str| !it.is_empty() && it.chars().all(|it| it.is_ascii_alphanumeric() || it == '-');
                 is_name(namespace) && is_name(name) && *port > 0
             }
             Self::Url(_) => self.url_parts().is_some(),
@@ -192,8 +179,7 @@ impl AdmissionServer {
 
     /// Returns the problem if the address cannot be used.
     pub(crate) fn problem(&self) -> Option<String> {
-        (!self.is_clear())
-            .then(|| format!("the admission server `{self}` cannot be used: {EXPECTED}"))
+        (!self.is_clear()).then(|| format!("the admission server `{self}` cannot be used: {EXPECTED}"))
     }
 
     /// Returns the default address to listen on.
@@ -214,27 +200,18 @@ impl AdmissionServer {
     /// Returns the client configuration for the API server, for an endpoint at this port.
     pub(crate) fn client_config(&self, port: u16) -> ClientConfig {
         match self {
-            Self::Host(host) if host.contains(':') => {
-                ClientConfig::Url(format!("https://[{host}]:{port}"))
-            }
+            Self::Host(host) if host.contains(':') => ClientConfig::Url(format!("https://[{host}]:{port}")),
             Self::Host(host) => ClientConfig::Url(format!("https://{host}:{port}")),
             Self::Url(url) => ClientConfig::Url(url.clone()),
-            Self::Service {
-                namespace,
-                name,
-                port,
-            } => ClientConfig::Service {
-                namespace: namespace.clone(),
-                name: name.clone(),
-                port: *port,
-            },
+            Self::Service { namespace, name, port } => {
+                ClientConfig::Service { namespace: namespace.clone(), name: name.clone(), port: *port }
+            }
         }
     }
 
     /// Returns the prefix of the paths of requests.
     pub(crate) fn root(&self) -> String {
-        self.url_parts()
-            .map_or_else(String::new, |(_, _, path)| path)
+        self.url_parts().map_or_else(String::new, |(_, _, path)| path)
     }
 
     /// Returns the names and addresses for which a certificate must be valid.
@@ -243,15 +220,9 @@ impl AdmissionServer {
             Self::Host(host) if host == LOCAL => vec![LOCAL, "127.0.0.1", "::1"],
             Self::Host(host) => vec![host.as_str()],
             Self::Url(_) => {
-                return self
-                    .url_parts()
-                    .map(|(host, _, _)| host)
-                    .into_iter()
-                    .collect();
+                return self.url_parts().map(|(host, _, _)| host).into_iter().collect();
             }
-            Self::Service {
-                namespace, name, ..
-            } => {
+            Self::Service { namespace, name, .. } => {
                 let full = format!("{name}.{namespace}.svc");
                 return vec![
                     format!("{full}.cluster.local"),
@@ -287,11 +258,7 @@ impl fmt::Display for AdmissionServer {
                 }
             }
             Self::Url(url) => f.write_str(url),
-            Self::Service {
-                namespace,
-                name,
-                port,
-            } => write!(f, "service:{namespace}/{name}:{port}"),
+            Self::Service { namespace, name, port } => write!(f, "service:{namespace}/{name}:{port}"),
         }
     }
 }
@@ -353,9 +320,7 @@ mod tests {
         }
         let wrong = AdmissionServer::Url("http://a".to_owned());
         let problem = wrong.problem().unwrap();
-        assert!(
-            problem.starts_with("the admission server `http://a` cannot be used: expected local")
-        );
+        assert!(problem.starts_with("the admission server `http://a` cannot be used: expected local"));
     }
 
     #[test]
@@ -365,18 +330,12 @@ mod tests {
         assert_eq!(of("local").default_address().to_string(), "127.0.0.1:0");
         assert_eq!(of("local").names(), ["localhost", "127.0.0.1", "::1"]);
         assert_eq!(of("local").client_config(7), url("https://localhost:7"));
-        assert_eq!(
-            of("k3d").client_config(7),
-            url("https://host.k3d.internal:7")
-        );
+        assert_eq!(of("k3d").client_config(7), url("https://host.k3d.internal:7"));
         assert_eq!(of("host:::1").client_config(7), url("https://[::1]:7"));
         let hooks = of("https://[::1]:8443/a/");
         assert_eq!(hooks.names(), ["::1"]);
         assert_eq!(hooks.default_address().port(), 8443);
-        assert_eq!(
-            (hooks.root().as_str(), of("local").root().as_str()),
-            ("/a", "")
-        );
+        assert_eq!((hooks.root().as_str(), of("local").root().as_str()), ("/a", ""));
         let service = of("service:team/hooks");
         assert_eq!(service.default_address().port(), 9443);
         assert!(service.names().contains(&"hooks.team.svc".to_owned()));

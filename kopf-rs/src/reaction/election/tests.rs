@@ -51,9 +51,7 @@ fn exchange(election: &mut Election, at: Moment, answer: impl FnOnce(&Wish) -> A
 
 fn stored(version: u64) -> impl FnOnce(&Wish) -> Answer {
     move |wish| match wish {
-        Wish::Create(lease) | Wish::Replace(lease) => {
-            Answer::Lease(versioned(lease.clone(), version))
-        }
+        Wish::Create(lease) | Wish::Replace(lease) => Answer::Lease(versioned(lease.clone(), version)),
         Wish::Read => unreachable!("it is read"),
     }
 }
@@ -70,31 +68,19 @@ fn holding() -> Election {
 #[test]
 fn a_lease_that_is_free_is_taken_at_once_and_keeps_what_others_have_put_into_it() {
     let mut election = election("me");
-    assert_eq!(
-        exchange(&mut election, at(1), |_| Answer::Lease(held_by("", 5))),
-        Wish::Read
-    );
+    assert_eq!(exchange(&mut election, at(1), |_| Answer::Lease(held_by("", 5))), Wish::Read);
     assert_eq!(election.due(), at(1).mono);
     let Wish::Replace(lease) = exchange(&mut election, at(1), stored(6)) else {
         panic!("it is not replaced");
     };
     assert_eq!(lease["metadata"]["resourceVersion"], "5");
-    assert_eq!(
-        lease["metadata"]["labels"],
-        json!({"a": "b", "kopf.rs/operator": "op"})
-    );
+    assert_eq!(lease["metadata"]["labels"], json!({"a": "b", "kopf.rs/operator": "op"}));
     let spec = json!({
         "holderIdentity": "me", "leaseDurationSeconds": 15, "leaseTransitions": 5,
         "acquireTime": "2026-01-01T00:00:01.000000Z", "renewTime": "2026-01-01T00:00:01.000000Z",
     });
-    assert_eq!(
-        (&lease["spec"], lease["metadata"].get("managedFields")),
-        (&spec, None)
-    );
-    assert_eq!(
-        (election.term().map(|it| it.number), election.due()),
-        (Some(1), at(3).mono)
-    );
+    assert_eq!((&lease["spec"], lease["metadata"].get("managedFields")), (&spec, None));
+    assert_eq!((election.term().map(|it| it.number), election.due()), (Some(1), at(3).mono));
 }
 
 /// The API's integer ends there, and a server refuses larger numbers.
@@ -119,14 +105,8 @@ fn a_lease_that_another_has_is_taken_once_it_has_not_changed_for_its_duration_an
     election.watched(held_by("you", 6), &at(10));
     assert_eq!(election.wish(&at(24)).0, Wish::Read);
     // The watch alone shows that it has not changed for long enough, which does not suffice.
-    assert_eq!(
-        exchange(&mut election, at(26), |_| Answer::Lease(held_by("you", 6))),
-        Wish::Read
-    );
-    assert!(matches!(
-        exchange(&mut election, at(26), stored(7)),
-        Wish::Replace(_)
-    ));
+    assert_eq!(exchange(&mut election, at(26), |_| Answer::Lease(held_by("you", 6))), Wish::Read);
+    assert!(matches!(exchange(&mut election, at(26), stored(7)), Wish::Replace(_)));
     assert_eq!(election.standing(&at(26)), Standing::Holds);
 }
 
@@ -140,12 +120,7 @@ fn a_lost_answer_prolongs_nothing_until_the_record_shows_the_request() {
     election.answered(&sent, Answer::Failed { retry_after: None }, &at(8));
     assert_eq!(election.term().unwrap().stamp, at(1));
     exchange(&mut election, at(8), |_| Answer::Conflict);
-    assert_eq!(
-        exchange(&mut election, at(9), |_| Answer::Lease(versioned(
-            written, 7
-        ))),
-        Wish::Read
-    );
+    assert_eq!(exchange(&mut election, at(9), |_| Answer::Lease(versioned(written, 7))), Wish::Read);
     assert_eq!(election.term().unwrap().stamp, at(3));
 }
 
@@ -189,23 +164,14 @@ fn whatever_shows_that_it_is_anothers_ends_the_term_at_once() {
 fn a_deleted_lease_is_made_anew_after_its_time_and_an_unknown_one_begins_late() {
     let mut election = holding();
     election.deleted(&held_by("me", 7), &at(2));
-    assert_eq!(
-        exchange(&mut election, at(16), |_| Answer::Absent),
-        Wish::Read
-    );
-    assert!(matches!(
-        exchange(&mut election, at(17), stored(8)),
-        Wish::Create(_)
-    ));
+    assert_eq!(exchange(&mut election, at(16), |_| Answer::Absent), Wish::Read);
+    assert!(matches!(exchange(&mut election, at(17), stored(8)), Wish::Create(_)));
     // No other instance can have acted meanwhile.
     assert_eq!(election.terms, 2);
 
     let mut election = super::tests::election("me");
     exchange(&mut election, at(1), |_| Answer::Absent);
-    assert!(matches!(
-        exchange(&mut election, at(1), stored(1)),
-        Wish::Create(_)
-    ));
+    assert!(matches!(exchange(&mut election, at(1), stored(1)), Wish::Create(_)));
     for (seconds, standing) in [(3, Standing::Begins), (5, Standing::Holds)] {
         exchange(&mut election, at(seconds), stored(seconds));
         assert_eq!(election.standing(&at(seconds)), standing);
@@ -245,10 +211,7 @@ fn a_lease_of_another_operator_or_with_a_strategy_is_left_alone() {
     let mut given = held_by("", 5);
     given["spec"]["strategy"] = json!("OldestEmulationVersion");
     let operator = "other".to_owned();
-    for (lease, standing) in [
-        (other, Standing::OfOther { operator }),
-        (given, Standing::Given),
-    ] {
+    for (lease, standing) in [(other, Standing::OfOther { operator }), (given, Standing::Given)] {
         let mut election = election("me");
         exchange(&mut election, at(1), |_| Answer::Lease(lease));
         assert_eq!(election.standing(&at(1)), standing);
@@ -304,9 +267,6 @@ fn what_others_have_emptied_is_left_to_its_former_holder_for_its_time() {
     // A former holder is unknown, so the term begins late, as with a new Lease.
     let mut election = election("me");
     exchange(&mut election, at(1), |_| Answer::Lease(blank(5)));
-    assert!(matches!(
-        exchange(&mut election, at(1), stored(6)),
-        Wish::Replace(_)
-    ));
+    assert!(matches!(exchange(&mut election, at(1), stored(6)), Wish::Replace(_)));
     assert_eq!(election.standing(&at(1)), Standing::Begins);
 }

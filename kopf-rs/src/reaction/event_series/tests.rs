@@ -6,11 +6,7 @@ use crate::object::reference::Reference;
 
 fn event(object: &str, note: &str) -> PostedEvent {
     let regarding = Regarding {
-        object: Arc::new(Reference {
-            name: object.into(),
-            uid: object.into(),
-            ..Reference::default()
-        }),
+        object: Arc::new(Reference { name: object.into(), uid: object.into(), ..Reference::default() }),
         resource_version: None,
     };
     PostedEvent::new(regarding, EventKind::Normal, ("act", "Reason"), note)
@@ -70,9 +66,8 @@ fn a_series_that_was_quiet_is_over_once_it_is_told() {
 #[test]
 fn different_events_about_one_object_are_limited_and_other_objects_are_not_concerned() {
     let mut series = EventSeries::default();
-    let mut post = |object: &str, note: usize, second| {
-        series.observe(&event(object, &note.to_string()), at(second))
-    };
+    let mut post =
+        |object: &str, note: usize, second| series.observe(&event(object, &note.to_string()), at(second));
     for note in 0..25 {
         assert_eq!(post("a", note, 0), Verdict::Post);
     }

@@ -28,11 +28,7 @@ fn sight(version: &str, state: &str, owner: &str) -> ChildSight {
 fn settled() -> OwnedObjects {
     let mut owned = OwnedObjects::new(false);
     owned.listing();
-    assert!(
-        owned
-            .seen(EventType::Listed, sight("5", "a", "o"))
-            .is_empty()
-    );
+    assert!(owned.seen(EventType::Listed, sight("5", "a", "o")).is_empty());
     assert!(owned.synced().is_empty() && owned.is_current());
     owned
 }
@@ -48,11 +44,7 @@ fn owners_are_told_of_what_concerns_them() {
         (Deleted, sight("6", "a", "o"), &["o"]),
         (Added, sight("6", "a", "o"), &[]),
     ] {
-        assert_eq!(
-            told(&settled().seen(event, seen.clone())),
-            expected,
-            "{seen:?}"
-        );
+        assert_eq!(told(&settled().seen(event, seen.clone())), expected, "{seen:?}");
     }
     let mut read = OwnedObjects::new(true);
     read.listing();
@@ -103,20 +95,11 @@ fn a_listing_of_a_restored_server_counts_although_its_versions_are_older() {
     owned.replied(sight("71", "b", "o"), true);
     owned.seen(EventType::Listed, sight("60", "a", "o"));
     owned.synced();
-    assert_eq!(
-        owned.body("o", None, "child"),
-        KnownBody::There("71".into())
-    );
+    assert_eq!(owned.body("o", None, "child"), KnownBody::There("71".into()));
     owned.listing();
-    assert_eq!(
-        told(&owned.seen(EventType::Listed, sight("50", "a", "o"))),
-        ["o"]
-    );
+    assert_eq!(told(&owned.seen(EventType::Listed, sight("50", "a", "o"))), ["o"]);
     owned.synced();
-    assert_eq!(
-        owned.body("o", None, "child"),
-        KnownBody::There("50".into())
-    );
+    assert_eq!(owned.body("o", None, "child"), KnownBody::There("50".into()));
     assert_eq!(owned.get("c").map(|it| &*it.state), Some("a"));
 }
 
@@ -202,25 +185,15 @@ fn what_is_read_is_never_older_than_an_own_write() {
 
 /// A child without a `generation`, with the given entries of other managers.
 fn bare(version: &str, others: &str) -> ChildSight {
-    ChildSight {
-        others: others.to_owned(),
-        generation: None,
-        ..sight(version, "b", "o")
-    }
+    ChildSight { others: others.to_owned(), generation: None, ..sight(version, "b", "o") }
 }
 
 fn generation(version: &str, generation: i64, others: &str) -> ChildSight {
-    ChildSight {
-        generation: Some(generation),
-        ..bare(version, others)
-    }
+    ChildSight { generation: Some(generation), ..bare(version, others) }
 }
 
 fn applied_at(version: &str) -> AppliedState {
-    AppliedState {
-        state: "b".to_owned(),
-        version: version.to_owned(),
-    }
+    AppliedState { state: "b".to_owned(), version: version.to_owned() }
 }
 
 #[test]
@@ -239,13 +212,7 @@ fn only_what_nobody_can_have_applied_anew_is_intact() {
         (Listed, generation("8", 2, "y"), false),
     ] {
         let mut owned = settled();
-        owned.replied(
-            ChildSight {
-                generation: seen.generation.map(|_| 1),
-                ..bare("7", "x")
-            },
-            true,
-        );
+        owned.replied(ChildSight { generation: seen.generation.map(|_| 1), ..bare("7", "x") }, true);
         assert!(owned.is_intact("c", &applied_at("7")));
         let news = owned.seen(event, seen.clone());
         let of_apply = applied_at("7");

@@ -52,22 +52,13 @@ fn statuses() -> Run {
             let now = Duration::from_secs(seconds);
             peers.take_in(&status, now, wall);
             for is_sharded in [false, true] {
-                let verdict = peers.judge(
-                    &OwnPeer {
-                        is_sharded,
-                        ..own.clone()
-                    },
-                    now,
-                );
+                let verdict = peers.judge(&OwnPeer { is_sharded, ..own.clone() }, now);
                 // The operator adds it to its own clock, which ends in some hundred years.
                 let wakes = verdict.until.unwrap_or_default();
                 assert!(wakes <= now + LONGEST, "{wakes:?}");
                 assert_eq!(verdict.lacks_own, !status["me"].is_object());
                 let change = without(&verdict.dead, "7");
-                assert_eq!(
-                    change["status"].as_object().map(Map::len),
-                    Some(verdict.dead.len())
-                );
+                assert_eq!(change["status"].as_object().map(Map::len), Some(verdict.dead.len()));
             }
         }
     })
@@ -75,12 +66,7 @@ fn statuses() -> Run {
 
 #[test]
 fn no_peering_object_breaks_the_operator() {
-    let target = Target {
-        name: "peering",
-        share: 1,
-        tokens: WORDS,
-        samples: || texts(STATUSES),
-        begin: statuses,
-    };
+    let target =
+        Target { name: "peering", share: 1, tokens: WORDS, samples: || texts(STATUSES), begin: statuses };
     attack(&[target], 3000);
 }

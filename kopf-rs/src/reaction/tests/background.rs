@@ -108,11 +108,7 @@ fn limits_end_a_daemon() {
     let mut world = daemon(|it| {
         it.retries = Some(2);
     });
-    world
-        .create(json!({}))
-        .ends("x", "t1")
-        .wake()
-        .ends("x", "t1");
+    world.create(json!({})).ends("x", "t1").wake().ends("x", "t1");
     assert_eq!((world.calls(), world.due()), ("x#0 x#1".into(), None));
     assert!(!world.is_held());
 }
@@ -140,14 +136,9 @@ fn an_initial_delay_ends_with_the_object() {
     world.create(json!({}));
     assert_eq!((world.calls(), world.due()), (String::new(), Some(30)));
     world.sleep(5).delete();
-    assert_eq!(
-        (world.calls(), world.object.is_none()),
-        (String::new(), true)
-    );
+    assert_eq!((world.calls(), world.object.is_none()), (String::new(), true));
     let mut world = daemon(|it| {
-        it.initial_delay = Some(Pause::of(|cause| {
-            cause.body().spec()["delay"].as_u64().unwrap_or_default()
-        }));
+        it.initial_delay = Some(Pause::of(|cause| cause.body().spec()["delay"].as_u64().unwrap_or_default()));
     });
     world.create(json!({"delay": 3}));
     assert_eq!(world.due(), Some(3));
@@ -176,11 +167,7 @@ fn the_stages_of_the_end() {
         (Some(2), Some(3), 5, Stage::Abandoned),
         (Some(2), Some(0), 2, Stage::Abandoned),
     ] {
-        assert_eq!(
-            timing(backoff, timeout, age),
-            expected,
-            "{backoff:?} {timeout:?} {age}"
-        );
+        assert_eq!(timing(backoff, timeout, age), expected, "{backoff:?} {timeout:?} {age}");
     }
 }
 
@@ -211,18 +198,12 @@ fn what_nothing_cuts_off_is_told_of_and_waited_for() {
     assert_eq!(world.due(), Some(10));
     world.wake();
     let told = world.lines().join("\n");
-    assert!(
-        told.contains("Daemon 'x' is still exiting. The next check is in 30 seconds."),
-        "{told}"
-    );
+    assert!(told.contains("Daemon 'x' is still exiting. The next check is in 30 seconds."), "{told}");
     assert_eq!(world.due(), Some(30));
     world.wake();
     assert!(world.is_held() && world.lines().len() == 1);
     world.sleep(1).ends("x", "ok");
-    assert!(
-        world.object.is_none(),
-        "its end is no matter of the next check"
-    );
+    assert!(world.object.is_none(), "its end is no matter of the next check");
 }
 
 #[test]
@@ -235,18 +216,11 @@ fn a_deletion_handler_is_called_once_while_a_daemon_exits() {
     assert!(world.is_held());
     world.lines();
     world.ends("d", "ok");
-    assert_eq!(
-        (world.calls(), world.object.is_none()),
-        (String::new(), true)
-    );
+    assert_eq!((world.calls(), world.object.is_none()), (String::new(), true));
     let mut world = World::of("delete:gone daemon:d");
     world.create(json!({})).delete().calls();
     world.restart();
-    assert_eq!(
-        (world.calls(), world.object.is_none()),
-        (String::new(), true),
-        "nor after a restart"
-    );
+    assert_eq!((world.calls(), world.object.is_none()), (String::new(), true), "nor after a restart");
 }
 
 #[test]
@@ -291,16 +265,11 @@ fn a_sharp_timer_keeps_to_its_grid() {
 #[test]
 fn the_interval_may_depend_on_the_object() {
     let mut world = timer(|it| {
-        it.interval = Some(Pause::of(|cause| {
-            cause.body().spec()["every"].as_f64().unwrap_or(-1.0)
-        }));
+        it.interval = Some(Pause::of(|cause| cause.body().spec()["every"].as_f64().unwrap_or(-1.0)));
     });
     world.create(json!({"every": 4})).ends("x", "ok");
     assert_eq!(world.due(), Some(4));
-    world
-        .update(json!({"spec": {"every": null}}))
-        .wake()
-        .ends("x", "ok");
+    world.update(json!({"spec": {"every": null}})).wake().ends("x", "ok");
     assert_eq!(world.due(), Some(1));
     let told = world.lines().join("\n");
     assert!(told.contains("has given zero, or less"), "{told}");
@@ -321,10 +290,7 @@ fn errors_take_the_place_of_the_schedule() {
 fn what_fails_for_good_ends_a_timer_until_its_object_is_changed() {
     let mut world = World::of("timer:t");
     world.create(json!({})).ends("t", "p");
-    assert_eq!(
-        (world.calls(), world.due(), world.is_held()),
-        ("t#0".into(), None, false)
-    );
+    assert_eq!((world.calls(), world.due(), world.is_held()), ("t#0".into(), None, false));
     world.update(json!({"status": {"a": 1}}));
     assert_eq!(world.calls(), "", "a status is no change");
     world.sleep(4).update(json!({"spec": {"a": 1}}));
@@ -332,16 +298,10 @@ fn what_fails_for_good_ends_a_timer_until_its_object_is_changed() {
     assert_eq!((world.calls(), world.due(), world.is_held()), waits);
     world.wake();
     assert_eq!(world.calls(), "t#0");
-    world
-        .sleep(1)
-        .update(json!({"spec": {"a": 2}}))
-        .ends("t", "p");
+    world.sleep(1).update(json!({"spec": {"a": 2}})).ends("t", "p");
     let waits = (String::new(), Some(10));
     let seen = (world.calls(), world.due());
-    assert_eq!(
-        seen, waits,
-        "it may have made the change that it has not seen"
-    );
+    assert_eq!(seen, waits, "it may have made the change that it has not seen");
     world.wake();
     assert_eq!(world.calls(), "t#0");
 }
@@ -350,10 +310,7 @@ fn what_fails_for_good_ends_a_timer_until_its_object_is_changed() {
 fn a_timer_without_a_schedule_is_called_once() {
     let mut world = timer(|_| {});
     world.create(json!({})).ends("x", "ok");
-    assert_eq!(
-        (world.calls(), world.due(), world.is_held()),
-        ("x#0".into(), None, false)
-    );
+    assert_eq!((world.calls(), world.due(), world.is_held()), ("x#0".into(), None, false));
     world.update(json!({"spec": {"a": 1}}));
     assert_eq!(world.calls(), "");
 }
@@ -374,11 +331,7 @@ fn an_idle_timer_waits_for_the_object_to_be_left_alone() {
         world.update(json!({"spec": {"a": 1}})).calls();
         assert_eq!(world.due(), Some(20), "{words}");
         world.wake().ends("x", "ok");
-        assert_eq!(
-            (world.calls(), world.due()),
-            ("x#0".into(), Some(5)),
-            "{words}"
-        );
+        assert_eq!((world.calls(), world.due()), ("x#0".into(), Some(5)), "{words}");
         world.sleep(1).update(json!({"spec": {"a": 2}})).calls();
         assert_eq!(world.due(), Some(20), "{words}");
     }
@@ -388,17 +341,11 @@ fn an_idle_timer_waits_for_the_object_to_be_left_alone() {
 fn an_idle_timer_without_an_interval_is_called_once_after_each_change() {
     let mut world = timer(|it| it.idle = Some(seconds(20)));
     world.create(json!({})).wake().ends("x", "ok");
-    assert_eq!(
-        (world.calls(), world.due(), world.is_held()),
-        ("x#0".into(), None, true)
-    );
+    assert_eq!((world.calls(), world.due(), world.is_held()), ("x#0".into(), None, true));
     world.sleep(100).update(json!({"spec": {"a": 1}}));
     assert_eq!((world.calls(), world.due()), (String::new(), Some(20)));
     world.wake();
-    world
-        .sleep(1)
-        .update(json!({"spec": {"a": 2}}))
-        .ends("x", "ok");
+    world.sleep(1).update(json!({"spec": {"a": 2}})).ends("x", "ok");
     assert_eq!(world.due(), Some(20), "it was called before that change");
     world.delete();
     assert!(world.object.is_none());
@@ -410,10 +357,7 @@ fn a_timer_in_a_call_is_waited_for_and_not_cut_off() {
     world.create(json!({})).delete();
     assert!(world.is_held());
     world.ends("t", "t5");
-    assert_eq!(
-        (world.calls(), world.object.is_none()),
-        ("t#0".into(), true)
-    );
+    assert_eq!((world.calls(), world.object.is_none()), ("t#0".into(), true));
 }
 
 #[test]
@@ -439,11 +383,7 @@ fn first_calls_are_spread_where_the_operator_finds_its_objects() {
 fn one_function_with_two_attributes_runs_once_for_an_object() {
     let mut world = World::of("daemon:d daemon:d timer:d");
     world.create(json!({})).calls();
-    let ids: Vec<_> = world
-        .running
-        .iter()
-        .map(|it| it.handler.to_string())
-        .collect();
+    let ids: Vec<_> = world.running.iter().map(|it| it.handler.to_string()).collect();
     assert_eq!(ids, ["Daemon 'd'", "Timer 'd'"]);
 }
 
@@ -523,11 +463,7 @@ fn what_could_not_be_called_is_called_later() {
 #[test]
 fn what_has_ended_by_itself_is_known_after_a_stop() {
     let mut world = World::of("daemon:d timer:t");
-    world
-        .create(json!({}))
-        .ends("d", "ok")
-        .ends("t", "ok")
-        .calls();
+    world.create(json!({})).ends("d", "ok").ends("t", "ok").calls();
     let now = world.now;
     world.background.stop(StopReason::RESOURCE_UNWATCHED, now);
     world.update(json!({"spec": {"a": 1}}));

@@ -52,11 +52,7 @@ impl History {
             });
             all.push(handler);
         }
-        Self {
-            world: World::new(all),
-            dice,
-            calls: 0,
-        }
+        Self { world: World::new(all), dice, calls: 0 }
     }
 
     fn step(&mut self) {
@@ -117,14 +113,10 @@ impl History {
         };
         let has_label = !object["metadata"]["labels"]["on"].is_null();
         for handler in world.handlers.iter().filter(|it| it.timing.is_some()) {
-            let runs = world
-                .running
-                .iter()
-                .filter(|it| it.handler.id == handler.id);
+            let runs = world.running.iter().filter(|it| it.handler.id == handler.id);
             let runs: Vec<_> = runs.collect();
             assert!(runs.len() <= 1, "{handler} runs twice");
-            let is_wanted =
-                (has_label || handler.filters.labels.is_empty()) && !world.is_deleting();
+            let is_wanted = (has_label || handler.filters.labels.is_empty()) && !world.is_deleting();
             if is_wanted {
                 assert!(world.background.knows(handler), "{handler} is forgotten");
             } else {
@@ -152,12 +144,7 @@ fn history(seed: u64) -> usize {
     if history.world.object.is_some() {
         history.world.delete();
         history.check();
-        while let Some(id) = history
-            .world
-            .running
-            .first()
-            .map(|it| it.handler.id.clone())
-        {
+        while let Some(id) = history.world.running.first().map(|it| it.handler.id.clone()) {
             history.world.ends(&id, "ok");
         }
         history.world.again().wait();

@@ -31,10 +31,7 @@ impl World {
                     self.calls.push(format!("{}#{}", handler.id, attempt.retry));
                     let subject = Subject::Background(BackgroundSubject {
                         again: AgainCell::default(),
-                        object: SubjectObject {
-                            resource: Arc::new(Resource::default()),
-                            body: body.clone(),
-                        },
+                        object: SubjectObject { resource: Arc::new(Resource::default()), body: body.clone() },
                         live: Live::of(body.clone()),
                         stopped: Stopped::unset(None),
                     });
@@ -63,27 +60,17 @@ impl World {
     pub(super) fn ends(&mut self, id: &str, outcome: &str) -> &mut Self {
         let place = self.running.iter().position(|it| *it.handler.id == *id);
         let call = self.running.swap_remove(place.unwrap());
-        let judge = Judge {
-            now: self.now,
-            backoff: self.policy.backoff,
-            random: 0.0,
-        };
+        let judge = Judge { now: self.now, backoff: self.policy.backoff, random: 0.0 };
         let outcome = (outcome != "cut off").then(|| outcome_of(outcome));
         let mut told = Vec::new();
         let mut patch = Patch::new();
         if let Some(wanted) = self.wants.get(id) {
             patch.merge(wanted.clone());
         }
-        self.background
-            .wanted(&call, &patch, &self.persistence, &mut told);
-        let times = Times {
-            now: self.now,
-            wall_ahead: self.wall_ahead,
-            ask: |pause, cause| Ok(pause.length(cause)),
-        };
-        let returned = self
-            .background
-            .returned(&call, outcome, (judge, times), &mut told);
+        self.background.wanted(&call, &patch, &self.persistence, &mut told);
+        let times =
+            Times { now: self.now, wall_ahead: self.wall_ahead, ask: |pause, cause| Ok(pause.length(cause)) };
+        let returned = self.background.returned(&call, outcome, (judge, times), &mut told);
         self.hear(&told);
         let returned = returned.unwrap();
         if let Some(result) = returned.result {

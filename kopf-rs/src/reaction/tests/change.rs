@@ -16,75 +16,38 @@ use crate::object::event::EventType;
 #[test]
 fn a_change_during_creation_is_an_update_afterwards() {
     let mut world = World::of("create:c1 create:c2 update:u").script("c2", "t5 ok");
-    world
-        .create(json!({"a": 1}))
-        .update(json!({"spec": {"a": 2}}));
+    world.create(json!({"a": 1})).update(json!({"spec": {"a": 2}}));
     assert_eq!(world.calls(), "c1 create#0 c2 create#0");
     world.wait();
     assert_eq!(world.calls(), "c2 create#1 u update#0");
-    assert_eq!(
-        world.told[2],
-        r#"c2: None -> {"spec":{"a":2}} by (('add', (), None, {'spec': {'a': 2}}),)"#
-    );
+    assert_eq!(world.told[2], r#"c2: None -> {"spec":{"a":2}} by (('add', (), None, {'spec': {'a': 2}}),)"#);
     assert_eq!(
         world.told[3],
         r#"u: {"spec":{"a":1}} -> {"spec":{"a":2}} by (('change', ('spec', 'a'), 1, 2),)"#
     );
-    assert_eq!(
-        (world.last_handled(), world.records()),
-        (json!({"spec": {"a": 2}}), String::new())
-    );
+    assert_eq!((world.last_handled(), world.records()), (json!({"spec": {"a": 2}}), String::new()));
 }
 
 #[test]
 fn a_second_change_reaches_those_who_had_finished() {
     let mut world = World::of("update:u1 update:u2").script("u2", "t5 ok");
-    world
-        .create(json!({"a": 1}))
-        .update(json!({"spec": {"a": 2}}))
-        .update(json!({"spec": {"a": 3}}))
-        .wait();
-    assert_eq!(
-        world.calls(),
-        "u1 update#0 u2 update#0 u2 update#1 u1 update#0"
-    );
-    let comparison: Vec<_> = world
-        .told
-        .iter()
-        .map(|it| it.split_once(" by ").unwrap().0)
-        .collect();
+    world.create(json!({"a": 1})).update(json!({"spec": {"a": 2}})).update(json!({"spec": {"a": 3}})).wait();
+    assert_eq!(world.calls(), "u1 update#0 u2 update#0 u2 update#1 u1 update#0");
+    let comparison: Vec<_> = world.told.iter().map(|it| it.split_once(" by ").unwrap().0).collect();
     assert!(comparison[2].ends_with(r#"{"spec":{"a":1}} -> {"spec":{"a":3}}"#));
     assert!(comparison[3].ends_with(r#"{"spec":{"a":2}} -> {"spec":{"a":3}}"#));
-    assert_eq!(
-        (world.last_handled(), world.records()),
-        (json!({"spec": {"a": 3}}), String::new())
-    );
+    assert_eq!((world.last_handled(), world.records()), (json!({"spec": {"a": 3}}), String::new()));
 }
 
 #[test]
 fn a_reverted_change_is_seen_by_all_who_saw_it() {
     let mut world = World::of("update:a update:b").script("b", "t5 ok");
-    world
-        .create(json!({"x": 1}))
-        .update(json!({"spec": {"x": 2}}))
-        .update(json!({"spec": {"x": 1}}))
-        .wait();
+    world.create(json!({"x": 1})).update(json!({"spec": {"x": 2}})).update(json!({"spec": {"x": 1}})).wait();
     assert_eq!(world.calls(), "a update#0 b update#0 b update#1 a update#0");
-    assert!(
-        world.told[2].ends_with("by ()"),
-        "nothing is left of it: {}",
-        world.told[2]
-    );
-    assert_eq!(
-        (world.last_handled(), world.records()),
-        (json!({"spec": {"x": 1}}), String::new())
-    );
+    assert!(world.told[2].ends_with("by ()"), "nothing is left of it: {}", world.told[2]);
+    assert_eq!((world.last_handled(), world.records()), (json!({"spec": {"x": 1}}), String::new()));
     world.update(json!({"spec": {"x": 5}}));
-    assert_eq!(
-        world.calls(),
-        "a update#0 b update#0",
-        "nothing stale is left to skip them"
-    );
+    assert_eq!(world.calls(), "a update#0 b update#0", "nothing stale is left to skip them");
 }
 
 #[test]
@@ -103,15 +66,10 @@ fn a_retried_handler_is_told_of_the_object_as_it_is() {
     let told = [change(0, 1), change(0, 1), change(0, 2), change(0, 3)];
     assert_eq!(world.told, told);
     let handled = json!({"spec": {"a": 3}});
-    assert_eq!(
-        (world.last_handled(), world.records()),
-        (handled, String::new())
-    );
+    assert_eq!((world.last_handled(), world.records()), (handled, String::new()));
     // The same holds for a handler with a field.
     let mut world = World::of("field:f").script("f", "ok t5 ok");
-    world
-        .create(json!({"f": 0}))
-        .update(json!({"spec": {"f": 1}}));
+    world.create(json!({"f": 0})).update(json!({"spec": {"f": 1}}));
     world.update(json!({"spec": {"f": 2}})).wait();
     assert_eq!(world.told[2], "f: 0 -> 2 by (('change', (), 0, 2),)");
     assert_eq!(world.calls(), "f create#0 f update#0 f update#1");
@@ -119,21 +77,10 @@ fn a_retried_handler_is_told_of_the_object_as_it_is() {
 
 #[test]
 fn who_has_seen_the_newest_is_not_called_for_it_again_not_even_by_another_process() {
-    let mut world = World::of("update:a update:b")
-        .script("b", "t5 ok")
-        .script("a", "ok t5 ok");
-    world
-        .create(json!({"x": 1}))
-        .update(json!({"spec": {"x": 2}}))
-        .update(json!({"spec": {"x": 3}}))
-        .wait();
-    assert_eq!(
-        world.calls(),
-        "a update#0 b update#0 b update#1 a update#0 a update#1"
-    );
-    let mut world = World::of("update:a update:b")
-        .script("b", "t5 ok")
-        .script("a", "ok t5 ok");
+    let mut world = World::of("update:a update:b").script("b", "t5 ok").script("a", "ok t5 ok");
+    world.create(json!({"x": 1})).update(json!({"spec": {"x": 2}})).update(json!({"spec": {"x": 3}})).wait();
+    assert_eq!(world.calls(), "a update#0 b update#0 b update#1 a update#0 a update#1");
+    let mut world = World::of("update:a update:b").script("b", "t5 ok").script("a", "ok t5 ok");
     world
         .create(json!({"x": 1}))
         .update(json!({"spec": {"x": 2}}))
@@ -145,9 +92,7 @@ fn who_has_seen_the_newest_is_not_called_for_it_again_not_even_by_another_proces
     assert_eq!(world.calls(), "a update#1");
     assert_eq!(world.records(), "");
     // But its result is outdated as soon as the object changes.
-    let mut world = World::of("update:a update:b")
-        .script("b", "t5 ok")
-        .script("a", "ok t5 ok");
+    let mut world = World::of("update:a update:b").script("b", "t5 ok").script("a", "ok t5 ok");
     world
         .create(json!({"x": 1}))
         .update(json!({"spec": {"x": 2}}))
@@ -155,10 +100,7 @@ fn who_has_seen_the_newest_is_not_called_for_it_again_not_even_by_another_proces
         .sleep(5)
         .again();
     world.update(json!({"spec": {"x": 2}})).wait();
-    assert_eq!(
-        world.calls(),
-        "a update#0 b update#0 b update#1 a update#0 a update#1 b update#0"
-    );
+    assert_eq!(world.calls(), "a update#0 b update#0 b update#1 a update#0 a update#1 b update#0");
     assert_eq!(world.records(), "");
 }
 
@@ -178,18 +120,12 @@ fn a_field_that_was_away_when_the_cycle_ended_is_seen_once_it_is_back() {
     // The process dies, and the stored state becomes current again.
     world.edit(json!({"spec": {"f": 0}}));
     world.restart();
-    assert_eq!(
-        (world.calls(), world.records()),
-        ("f update#0".to_owned(), String::new())
-    );
+    assert_eq!((world.calls(), world.records()), ("f update#0".to_owned(), String::new()));
     // If the field stays absent, the handler sees that.
     let mut world = away_before_its_turn();
     world.again();
     assert_eq!(world.told[1], "f: 0 -> None by (('remove', (), 0, None),)");
-    assert_eq!(
-        (world.calls(), world.records()),
-        ("f update#0".to_owned(), String::new())
-    );
+    assert_eq!((world.calls(), world.records()), ("f update#0".to_owned(), String::new()));
 }
 
 #[test]
@@ -198,16 +134,12 @@ fn who_is_tried_again_is_not_called_for_what_its_filter_does_not_let_through() {
         it.filters.new = Some(Criterion::from(2));
     });
     let others = |id| handler(HandlerKind::OnCreate, id);
-    let mut world = World::new(vec![others("c"), others("d"), field])
-        .script("f", "t5 ok")
-        .script("d", "t9 ok");
+    let mut world =
+        World::new(vec![others("c"), others("d"), field]).script("f", "t5 ok").script("d", "t9 ok");
     let (away, back) = (json!({"spec": {"f": 0}}), json!({"spec": {"f": 2}}));
     world.create(json!({"f": 2})).update(away).wait();
     let calls = "c create#0 d create#0 f create#0 d create#1";
-    assert_eq!(
-        (world.calls().as_str(), world.records()),
-        (calls, String::new())
-    );
+    assert_eq!((world.calls().as_str(), world.records()), (calls, String::new()));
     world.update(back);
     assert_eq!(world.calls(), "f update#0");
 }
@@ -215,16 +147,9 @@ fn who_is_tried_again_is_not_called_for_what_its_filter_does_not_let_through() {
 #[test]
 fn a_change_taken_back_while_the_only_handler_waits_is_told_as_nothing() {
     let mut world = World::of("update:u").script("u", "t5 ok");
-    world
-        .create(json!({"x": 1}))
-        .update(json!({"spec": {"x": 2}}))
-        .update(json!({"spec": {"x": 1}}))
-        .wait();
+    world.create(json!({"x": 1})).update(json!({"spec": {"x": 2}})).update(json!({"spec": {"x": 1}})).wait();
     assert_eq!(world.calls(), "u update#0 u update#1");
-    assert_eq!(
-        world.told[1],
-        r#"u: {"spec":{"x":1}} -> {"spec":{"x":1}} by ()"#
-    );
+    assert_eq!(world.told[1], r#"u: {"spec":{"x":1}} -> {"spec":{"x":1}} by ()"#);
     assert_eq!((world.records(), world.writes()), (String::new(), 3));
 }
 
@@ -232,59 +157,35 @@ fn a_change_taken_back_while_the_only_handler_waits_is_told_as_nothing() {
 fn a_handler_that_saw_more_than_the_target_runs_again() {
     let mut world = World::of("update:a update:b update:c").script("c", "t5 ok");
     // b runs on 3, c finishes on 2 again: no difference is left, but b has acted on 3.
-    world
-        .during
-        .insert("a".into(), Box::new(|it| it["spec"]["x"] = json!(3)));
-    world
-        .during
-        .insert("b".into(), Box::new(|it| it["spec"]["x"] = json!(2)));
-    world
-        .create(json!({"x": 1}))
-        .update(json!({"spec": {"x": 2}}))
-        .wait();
-    assert_eq!(
-        world.calls(),
-        "a update#0 b update#0 c update#0 c update#1 b update#0"
-    );
+    world.during.insert("a".into(), Box::new(|it| it["spec"]["x"] = json!(3)));
+    world.during.insert("b".into(), Box::new(|it| it["spec"]["x"] = json!(2)));
+    world.create(json!({"x": 1})).update(json!({"spec": {"x": 2}})).wait();
+    assert_eq!(world.calls(), "a update#0 b update#0 c update#0 c update#1 b update#0");
     assert_eq!((world.records(), world.wake_at), (String::new(), None));
 }
 
 #[test]
 fn after_a_restart_those_who_finished_on_another_state_run_again_in_the_next_cycle() {
-    for (now, calls) in [
-        (2, "b update#1"),
-        (3, "b update#1 a update#0"),
-        (1, "b update#1 a update#0"),
-    ] {
+    for (now, calls) in [(2, "b update#1"), (3, "b update#1 a update#0"), (1, "b update#1 a update#0")] {
         let mut world = World::of("update:a update:b").script("b", "t5 ok");
-        world
-            .create(json!({"x": 1}))
-            .update(json!({"spec": {"x": 2}}));
+        world.create(json!({"x": 1})).update(json!({"spec": {"x": 2}}));
         assert_eq!(world.calls(), "a update#0 b update#0");
         if now != 2 {
             world.edit(json!({"spec": {"x": now}}));
         }
         world.restart().wait();
         assert_eq!(world.calls(), calls, "restarted on {now}");
-        assert_eq!(
-            (world.last_handled(), world.records()),
-            (json!({"spec": {"x": now}}), String::new())
-        );
+        assert_eq!((world.last_handled(), world.records()), (json!({"spec": {"x": now}}), String::new()));
     }
 }
 
 #[test]
 fn fields_that_came_and_went_are_followed() {
     let mut world = World::of("field:f create:c").script("c", "t5 ok");
-    world
-        .create(json!({"f": 1}))
-        .update(json!({"spec": {"f": null}}))
-        .wait();
+    world.create(json!({"f": 1})).update(json!({"spec": {"f": null}})).wait();
     assert_eq!(world.calls(), "f create#0 c create#0 c create#1 f update#0");
     let mut world = World::of("field:f create:c").script("c", "t5 ok");
-    world
-        .create(json!({"f": 1}))
-        .edit(json!({"spec": {"f": null}}));
+    world.create(json!({"f": 1})).edit(json!({"spec": {"f": null}}));
     world.restart().wait();
     assert_eq!(world.calls(), "f create#0 c create#0 c create#1 f update#0");
 }
@@ -293,17 +194,13 @@ fn fields_that_came_and_went_are_followed() {
 fn what_is_not_in_its_field_is_nothing_to_a_handler() {
     // f runs after an earlier handler has changed other fields: its own field has not changed.
     let mut world = World::of("field:g field:f");
-    world
-        .wants
-        .insert("g".into(), json!({"spec": {"other": 1}}));
+    world.wants.insert("g".into(), json!({"spec": {"other": 1}}));
     world.create(json!({"f": 1, "g": 1})).wait();
     assert_eq!(world.calls(), "g create#0 f create#0");
     assert_eq!((world.records(), world.wake_at), (String::new(), None));
     // The same holds after a restart in mid-cycle.
     let mut world = World::of("field:f create:c").script("c", "t5 ok");
-    world
-        .create(json!({"f": 1}))
-        .edit(json!({"spec": {"other": 1}}));
+    world.create(json!({"f": 1})).edit(json!({"spec": {"other": 1}}));
     world.restart().wait();
     assert_eq!(world.calls(), "f create#0 c create#0 c create#1");
 }
@@ -329,13 +226,8 @@ fn stale_records_are_purged_when_nothing_is_to_do() {
     let stale = r#"{"started":"2026-01-01T00:00:00+00:00","purpose":"update","retries":0,"success":false,"failure":false}"#;
     let mut world = World::of("update:u");
     world.create(json!({})).writes();
-    world.update(
-        json!({"metadata": {"annotations": {"op.kopf.rs/u": stale, "op.kopf.rs/unknown": stale}}}),
-    );
-    assert_eq!(
-        (world.calls(), world.writes(), world.records()),
-        (String::new(), 1, "unknown".into())
-    );
+    world.update(json!({"metadata": {"annotations": {"op.kopf.rs/u": stale, "op.kopf.rs/unknown": stale}}}));
+    assert_eq!((world.calls(), world.writes(), world.records()), (String::new(), 1, "unknown".into()));
     world.again();
     assert_eq!(world.writes(), 0);
 }
@@ -348,10 +240,7 @@ fn who_falls_out_of_filters_is_not_waited_for() {
     let mut world = World::new(vec![filtered, handler(HandlerKind::OnCreate, "d")])
         .script("c", "t5 ok")
         .script("d", "t9 ok");
-    world
-        .create(json!({}))
-        .update(json!({"metadata": {"labels": {"off": "1"}}}))
-        .wait();
+    world.create(json!({})).update(json!({"metadata": {"labels": {"off": "1"}}})).wait();
     assert_eq!(world.calls(), "c create#0 d create#0 d create#1");
     assert_eq!(world.records(), "");
 }
@@ -361,11 +250,8 @@ fn who_falls_into_filters_joins() {
     let filtered = with(handler(HandlerKind::OnCreate, "c"), |it| {
         it.filters.labels = vec![("on".into(), Criterion::Present)];
     });
-    let mut world =
-        World::new(vec![filtered, handler(HandlerKind::OnCreate, "d")]).script("d", "t9 ok");
-    world
-        .create(json!({}))
-        .update(json!({"metadata": {"labels": {"on": "1"}}}));
+    let mut world = World::new(vec![filtered, handler(HandlerKind::OnCreate, "d")]).script("d", "t9 ok");
+    world.create(json!({})).update(json!({"metadata": {"labels": {"on": "1"}}}));
     assert_eq!(world.calls(), "d create#0 c create#0");
     world.wait();
     assert_eq!(world.calls(), "d create#1");
@@ -388,21 +274,13 @@ fn filters_are_evaluated_once_and_know_the_cause() {
     count.store(0, Ordering::Relaxed);
     let edit = |world: &mut World, patch| {
         world.edit(patch);
-        let body = Arc::new(crate::object::body::Body::new(
-            world.object.clone().unwrap(),
-        ));
+        let body = Arc::new(crate::object::body::Body::new(world.object.clone().unwrap()));
         world.pass(Some(crate::object::event::EventType::Modified), &body);
     };
     edit(&mut world, json!({"spec": {"y": 1}}));
-    assert_eq!(
-        (count.swap(0, Ordering::Relaxed), world.calls()),
-        (1, String::new())
-    );
+    assert_eq!((count.swap(0, Ordering::Relaxed), world.calls()), (1, String::new()));
     edit(&mut world, json!({"spec": {"x": 1}}));
-    assert_eq!(
-        (count.load(Ordering::Relaxed), world.calls()),
-        (1, "u update#0".into())
-    );
+    assert_eq!((count.load(Ordering::Relaxed), world.calls()), (1, "u update#0".into()));
 }
 
 #[test]
@@ -436,9 +314,7 @@ fn no_difference_is_told_from_what_is_not_known() {
 #[test]
 fn a_number_is_a_number_however_it_is_written() {
     let mut world = World::of("update:u update:v").script("v", "t5 ok");
-    world
-        .create(json!({"a": 1, "b": null}))
-        .update(json!({"spec": {"a": 2}}));
+    world.create(json!({"a": 1, "b": null})).update(json!({"spec": {"a": 2}}));
     world.calls();
     world.object.as_mut().unwrap()["spec"] = json!({"a": 2.0});
     world.update(json!({})).wait();

@@ -29,9 +29,7 @@ fn left(world: &World) -> Option<f64> {
 
 fn told(world: &mut World) -> usize {
     let lines = world.lines();
-    let ahead = lines
-        .iter()
-        .filter(|line| line.contains("The record of handler "));
+    let ahead = lines.iter().filter(|line| line.contains("The record of handler "));
     ahead.count()
 }
 
@@ -94,18 +92,13 @@ fn sub_handlers_and_their_parents_are_no_exception() {
     assert_eq!(told(&mut world), 1);
     world.wait();
     assert_eq!(world.records(), "");
-    let passed = world
-        .now
-        .duration_since("2026-01-01T00:00:00Z".parse().unwrap());
+    let passed = world.now.duration_since("2026-01-01T00:00:00Z".parse().unwrap());
     assert!(passed.as_hours() < 5, "{passed:?}");
 }
 
 #[test]
 fn where_nothing_is_known_of_what_was_asked_for_only_a_month_is_too_long() {
-    for (delayed, expected) in [
-        ("2026-01-21T00:00:00.000000+00:00", 20.0 * 86_400.0),
-        (FAR, 60.0),
-    ] {
+    for (delayed, expected) in [("2026-01-21T00:00:00.000000+00:00", 20.0 * 86_400.0), (FAR, 60.0)] {
         let mut world = World::of("create:c").script("c", "t5 ok");
         world.persistence = Persistence::kopf();
         world.create(json!({}));
@@ -137,8 +130,7 @@ fn a_delay_of_a_record_whose_begin_lies_ahead_counts_from_its_begin() {
     let mut world = World::of("create:c").script("c", "t5 ok");
     world.persistence = Persistence::kopf();
     world.create(json!({}));
-    let ahead =
-        json!({"started": "2027-01-01T00:00:00+00:00", "delayed": "2027-01-02T00:00:00+00:00"});
+    let ahead = json!({"started": "2027-01-01T00:00:00+00:00", "delayed": "2027-01-02T00:00:00+00:00"});
     edited_in_kopfs_format(&mut world, "c", &ahead);
     world.restart();
     assert_eq!(left(&world), Some(86_400.0));
@@ -155,8 +147,6 @@ fn a_delay_of_a_sub_handler_is_capped_where_memory_holds_what_the_object_says() 
     world.restart();
     world.wait();
     assert_eq!(world.records(), "");
-    let passed = world
-        .now
-        .duration_since("2026-01-01T00:00:00Z".parse().unwrap());
+    let passed = world.now.duration_since("2026-01-01T00:00:00Z".parse().unwrap());
     assert!(passed.as_hours() < 5, "{passed:?}");
 }

@@ -48,21 +48,13 @@ const TABLE: [Row; 11] = [
         },
         |_| Decision::RemoveFinalizer,
     ),
-    (
-        "lives; none",
-        |it| it.lives() && !it.handlers.contains(&Some(true)),
-        |_| Decision::Nothing,
-    ),
+    ("lives; none", |it| it.lives() && !it.handlers.contains(&Some(true)), |_| Decision::Nothing),
     (
         "lives; some, and there is a reason",
         |it| it.lives() && it.reason.is_some(),
         |it| handle(it.reason.unwrap(), Mode::Persisted),
     ),
-    (
-        "lives; some, and nothing that counts has changed",
-        Case::lives,
-        |_| Decision::Purge,
-    ),
+    ("lives; some, and nothing that counts has changed", Case::lives, |_| Decision::Purge),
     (
         "is terminating, with the finalizer; some that are not served now",
         |it| it.has_finalizer() && it.withheld,
@@ -81,11 +73,9 @@ const TABLE: [Row; 11] = [
         |it| it.has_finalizer() && !it.needs_finalizer() && !it.has_optional(),
         |_| Decision::RemoveFinalizer,
     ),
-    (
-        "is terminating, with the finalizer; some are for deletions",
-        Case::has_finalizer,
-        |_| handle(Reason::Delete, Mode::Persisted),
-    ),
+    ("is terminating, with the finalizer; some are for deletions", Case::has_finalizer, |_| {
+        handle(Reason::Delete, Mode::Persisted)
+    }),
     (
         "is terminating without the finalizer, or gone; some optional ones, not called yet",
         |it| it.has_optional() && !it.deletion_was_handled,
@@ -94,11 +84,7 @@ const TABLE: [Row; 11] = [
             _ => handle(Reason::Delete, Mode::Terminating),
         },
     ),
-    (
-        "is terminating without the finalizer, or gone; none of these",
-        |_| true,
-        |_| Decision::Forget,
-    ),
+    ("is terminating without the finalizer, or gone; none of these", |_| true, |_| Decision::Forget),
 ];
 
 fn handle(reason: Reason, mode: Mode) -> Decision {
@@ -110,8 +96,7 @@ impl Case {
         matches!(self.life, Life::Living { .. })
     }
     fn has_finalizer(&self) -> bool {
-        let (Life::Living { has_finalizer } | Life::Terminating { has_finalizer }) = self.life
-        else {
+        let (Life::Living { has_finalizer } | Life::Terminating { has_finalizer }) = self.life else {
             return false;
         };
         has_finalizer
@@ -179,13 +164,8 @@ fn cases() -> Vec<Case> {
         let presences = [None, Some(false), Some(true)];
         vary(&mut cases, presences, |case, it| case.handlers[at] = it);
     }
-    let reasons = [
-        None,
-        Some(Reason::Create),
-        Some(Reason::Update),
-        Some(Reason::Resume),
-        Some(Reason::Delete),
-    ];
+    let reasons =
+        [None, Some(Reason::Create), Some(Reason::Update), Some(Reason::Resume), Some(Reason::Delete)];
     vary(&mut cases, reasons, |case, it| case.reason = it);
     let living = flags.map(|has_finalizer| Life::Living { has_finalizer });
     let terminating = flags.map(|has_finalizer| Life::Terminating { has_finalizer });
@@ -195,11 +175,7 @@ fn cases() -> Vec<Case> {
 }
 
 /// Combines each case with each of the values.
-fn vary<T: Copy>(
-    cases: &mut Vec<Case>,
-    values: impl IntoIterator<Item = T>,
-    set: impl Fn(&mut Case, T),
-) {
+fn vary<T: Copy>(cases: &mut Vec<Case>, values: impl IntoIterator<Item = T>, set: impl Fn(&mut Case, T)) {
     let before = std::mem::take(cases);
     for value in values {
         cases.extend(before.iter().map(|case| {
@@ -212,15 +188,10 @@ fn vary<T: Copy>(
 
 #[test]
 fn every_combination_is_decided_by_the_first_row_that_fits() {
-    let handlers: Vec<Arc<Handler>> = handlers("delete:d optional:o update:u")
-        .into_iter()
-        .map(Arc::new)
-        .collect();
+    let handlers: Vec<Arc<Handler>> =
+        handlers("delete:d optional:o update:u").into_iter().map(Arc::new).collect();
     let newest = Essence::from(json!({"spec": {}}));
-    let target = Target {
-        essence: KnownEssence::Whole(newest.clone()),
-        is_fixed: false,
-    };
+    let target = Target { essence: KnownEssence::Whole(newest.clone()), is_fixed: false };
     let comparison = Comparison::new(None, target, newest);
     let mut met = [0; TABLE.len()];
     for case in cases() {

@@ -33,10 +33,7 @@ fn deletion_is_retried_and_given_up() {
     let mut world = World::of("create:c delete:d").script("d", "t5 ok");
     world.create(json!({})).writes();
     world.delete();
-    assert_eq!(
-        (finalizers(&world), world.records()),
-        (json!([FINALIZER]), "d".into())
-    );
+    assert_eq!((finalizers(&world), world.records()), (json!([FINALIZER]), "d".into()));
     world.restart().wait();
     assert_eq!(world.calls(), "c create#0 d delete#0 d delete#1");
     assert_eq!((world.object.is_none(), world.writes()), (true, 2));
@@ -56,13 +53,7 @@ fn without_the_second(words: &str) -> World {
 
 #[test]
 fn a_deletion_waits_for_handlers_that_are_not_served() {
-    for words in [
-        "create:c",
-        "create:c delete:d",
-        "optional:o",
-        "event:e",
-        "event:e delete:d",
-    ] {
+    for words in ["create:c", "create:c delete:d", "optional:o", "event:e", "event:e delete:d"] {
         let mut world = without_the_second(words);
         world.calls();
         assert_eq!(finalizers(&world), json!([FINALIZER]), "{words}: it lives");
@@ -70,11 +61,7 @@ fn a_deletion_waits_for_handlers_that_are_not_served() {
         world.delete();
         let called = world.calls();
         assert!(!called.contains("delete#"), "{words}: {called}");
-        assert_eq!(
-            finalizers(&world),
-            json!([FINALIZER]),
-            "{words}: it is deleted"
-        );
+        assert_eq!(finalizers(&world), json!([FINALIZER]), "{words}: it is deleted");
         let told = world.lines().join("\n");
         assert!(told.contains("not served now: 'h'."), "{words}: {told}");
         world.handlers.append(&mut world.withheld);
@@ -105,10 +92,7 @@ fn others_finalizers_stay_and_all_is_cleaned_up() {
     world.see(EventType::Added);
     assert_eq!(finalizers(&world), json!(["a", "b", FINALIZER]));
     world.delete().wait();
-    assert_eq!(
-        (finalizers(&world), world.records()),
-        (json!(["a", "b"]), String::new())
-    );
+    assert_eq!((finalizers(&world), world.records()), (json!(["a", "b"]), String::new()));
     assert_eq!(world.calls(), "c create#0 d delete#0 d delete#1");
     world.see(EventType::Modified).again();
     assert_eq!(world.calls(), "", "it is not ours any more");
@@ -138,15 +122,10 @@ fn a_finalizer_comes_off_when_filters_stop_matching() {
     world.edit(json!({"metadata": {"labels": {"on": "1"}}}));
     world.see(EventType::Added);
     assert_eq!(finalizers(&world), json!([FINALIZER]));
-    world
-        .update(json!({"metadata": {"labels": {"on": null}}}))
-        .calls();
+    world.update(json!({"metadata": {"labels": {"on": null}}})).calls();
     assert_eq!(finalizers(&world), Value::Null);
     world.delete();
-    assert_eq!(
-        (world.calls(), world.object.is_none()),
-        (String::new(), true)
-    );
+    assert_eq!((world.calls(), world.object.is_none()), (String::new(), true));
 }
 
 #[test]
@@ -163,10 +142,7 @@ fn optional_handlers_do_not_hold_but_are_called() {
     world.see(EventType::Added).writes();
     world.delete().wait().see(EventType::Modified);
     world.edit(json!({"metadata": {"finalizers": null}}));
-    assert_eq!(
-        (world.calls(), world.writes()),
-        ("c create#0 o delete#0 o delete#1".into(), 0)
-    );
+    assert_eq!((world.calls(), world.writes()), ("c create#0 o delete#0 o delete#1".into(), 0));
     // The object disappears before the retry: one more attempt.
     let mut world = World::of("optional:o").script("o", "t500 t500 t500");
     world.put(json!({}));
@@ -180,10 +156,7 @@ fn optional_handlers_do_not_hold_but_are_called() {
 fn optional_and_mandatory_handlers_run_in_order() {
     let mut world = World::of("optional:o delete:d");
     world.create(json!({})).delete();
-    assert_eq!(
-        (world.calls(), world.object.is_none()),
-        ("o delete#0 d delete#0".into(), true)
-    );
+    assert_eq!((world.calls(), world.object.is_none()), ("o delete#0 d delete#0".into(), true));
     let mut world = World::of("create:c optional:o");
     world.create(json!({}));
     world.edit(json!({"metadata": {"finalizers": [FINALIZER], "deletionTimestamp": "2026-01-01T00:00:00Z"}}));
@@ -203,10 +176,7 @@ fn resuming_into_a_deletion() {
     world.create(json!({})).calls();
     world.edit(json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}));
     world.restart();
-    assert_eq!(
-        (world.calls(), world.object.is_none()),
-        ("rd delete#0 d delete#0".into(), true)
-    );
+    assert_eq!((world.calls(), world.object.is_none()), ("rd delete#0 d delete#0".into(), true));
 }
 
 #[test]
@@ -217,25 +187,14 @@ fn deleted_within_its_own_handler() {
         Box::new(|it| it["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z")),
     );
     world.create(json!({}));
-    assert_eq!(
-        (world.calls(), world.object.is_none(), world.writes()),
-        ("c create#0".into(), true, 0)
-    );
+    assert_eq!((world.calls(), world.object.is_none(), world.writes()), ("c create#0".into(), true, 0));
 }
 
 #[test]
 fn changes_while_deleting_do_not_repeat_what_is_done() {
     let mut world = World::of("create:c delete:d1 delete:d2").script("d2", "t5 t5 ok");
-    world
-        .create(json!({"x": 1}))
-        .delete()
-        .update(json!({"spec": {"x": 2}}))
-        .restart()
-        .wait();
-    assert_eq!(
-        world.calls(),
-        "c create#0 d1 delete#0 d2 delete#0 d2 delete#1 d2 delete#2"
-    );
+    world.create(json!({"x": 1})).delete().update(json!({"spec": {"x": 2}})).restart().wait();
+    assert_eq!(world.calls(), "c create#0 d1 delete#0 d2 delete#0 d2 delete#1 d2 delete#2");
     assert!(world.object.is_none());
 }
 
@@ -243,9 +202,7 @@ fn changes_while_deleting_do_not_repeat_what_is_done() {
 fn never_guarded_when_already_going() {
     let mut world = World::of("create:c delete:d");
     world.put(json!({}));
-    world.edit(
-        json!({"metadata": {"finalizers": ["a"], "deletionTimestamp": "2026-01-01T00:00:00Z"}}),
-    );
+    world.edit(json!({"metadata": {"finalizers": ["a"], "deletionTimestamp": "2026-01-01T00:00:00Z"}}));
     world.see(EventType::Added);
     assert_eq!((world.calls(), world.writes()), (String::new(), 0));
 }
@@ -269,10 +226,7 @@ fn a_deletion_waits_for_deletion_handlers_only() {
     let mut world = World::of("field:f delete:d").script("f", "t60 t60");
     world.create(json!({"f": 1})).calls();
     world.delete();
-    assert_eq!(
-        (world.calls().as_str(), world.object.is_none()),
-        ("f delete#0 d delete#0", true)
-    );
+    assert_eq!((world.calls().as_str(), world.object.is_none()), ("f delete#0 d delete#0", true));
     let told = "Handler 'f' is not tried again: a deletion waits for deletion handlers only.";
     assert!(world.lines().iter().any(|line| line == told));
 }
@@ -284,9 +238,7 @@ fn optional_handlers_are_tried_again_while_others_hold_the_object() {
         let options = &mut all[0];
         options.retry.backoff = Some(Duration::from_secs(2));
         options.retry.retries = Some(3);
-        let mut world = World::new(all)
-            .script("o", "e e e e")
-            .script("d", &format!("t{waits} ok"));
+        let mut world = World::new(all).script("o", "e e e e").script("d", &format!("t{waits} ok"));
         world.create(json!({})).calls();
         world.lines();
         let before = world.now;
@@ -330,10 +282,7 @@ fn a_deletion_handler_is_called_whatever_its_function_was_called_for_before() {
     world.create(json!({}));
     assert_eq!(world.calls(), "x create#0 c create#0");
     world.delete();
-    assert_eq!(
-        (world.calls().as_str(), world.object.is_none()),
-        ("x delete#0", true)
-    );
+    assert_eq!((world.calls().as_str(), world.object.is_none()), ("x delete#0", true));
 }
 
 #[test]
@@ -358,11 +307,7 @@ fn a_change_first_seen_at_the_deletion_is_told_from_what_the_handler_has_handled
         world.wait();
         let told: Vec<_> = world.told.iter().filter(|it| it.starts_with('f')).collect();
         let change = "f: 1 -> 2 by (('change', (), 1, 2),)";
-        assert_eq!(
-            told,
-            [change, change],
-            "the second attempt is told the same"
-        );
+        assert_eq!(told, [change, change], "the second attempt is told the same");
         assert!(world.object.is_none());
     }
 }
@@ -375,10 +320,7 @@ fn a_deletion_handler_is_called_though_its_function_was_called_for_resuming() {
     world.create(json!({})).restart();
     assert_eq!(world.calls(), "f resume#0 g resume#0");
     world.delete();
-    assert_eq!(
-        (world.calls().as_str(), world.object.is_none()),
-        ("f delete#0", true)
-    );
+    assert_eq!((world.calls().as_str(), world.object.is_none()), ("f delete#0", true));
 }
 
 #[test]
@@ -398,12 +340,8 @@ fn a_handler_that_is_always_due_does_not_keep_a_deletion_handler_from_its_turn()
     let mut world = World::of("field:f delete:d").script("f", "ok");
     world.policy.lifecycle = Lifecycle::OneByOne;
     world.create(json!({"f": 1})).calls();
-    world
-        .script
-        .insert("f".into(), vec!["t0".to_owned(); 300].into());
-    world.update(
-        json!({"spec": {"f": null}, "metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}),
-    );
+    world.script.insert("f".into(), vec!["t0".to_owned(); 300].into());
+    world.update(json!({"spec": {"f": null}, "metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}));
     assert_eq!(world.calls(), "f delete#0 d delete#0");
     assert!(world.object.is_none());
     let mut world = World::of("optional:o delete:d").script("o", &"t0 ".repeat(300));

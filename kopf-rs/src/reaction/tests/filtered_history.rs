@@ -53,11 +53,10 @@ struct History {
 
 /// A handler of updates of `spec.n` or `spec.color`, with random filters.
 fn filtered(number: usize, dice: &mut Dice) -> Handler {
-    let (field, values) = [
-        ("n", [json!(1), json!(2), json!(3)]),
-        ("color", [json!("red"), json!("green"), json!("blue")]),
-    ][dice.roll(2)]
-    .clone();
+    let (field, values) =
+        [("n", [json!(1), json!(2), json!(3)]), ("color", [json!("red"), json!("green"), json!("blue")])]
+            [dice.roll(2)]
+        .clone();
     let mut criterion = |chance: usize| match dice.roll(chance) {
         0 => Some(ABSENT),
         1 => Some(PRESENT),
@@ -82,13 +81,9 @@ impl History {
             all.extend(handlers("update:u"));
         }
         let mut world = World::new(all);
-        world.policy.lifecycle = [
-            Lifecycle::Asap,
-            Lifecycle::OneByOne,
-            Lifecycle::AllAtOnce,
-            Lifecycle::Randomized,
-        ][dice.roll(4)]
-        .clone();
+        world.policy.lifecycle =
+            [Lifecycle::Asap, Lifecycle::OneByOne, Lifecycle::AllAtOnce, Lifecycle::Randomized][dice.roll(4)]
+                .clone();
         let is_large = dice.one_in(64);
         let mut spec = json!({"n": 1, "color": "red"});
         if is_large {
@@ -120,10 +115,7 @@ impl History {
     fn edit(&mut self) {
         let (field, values) = [
             ("n", [json!(1), json!(2), json!(3), Value::Null]),
-            (
-                "color",
-                [json!("red"), json!("green"), json!("blue"), Value::Null],
-            ),
+            ("color", [json!("red"), json!("green"), json!("blue"), Value::Null]),
         ][self.dice.roll(2)]
         .clone();
         let value = values[self.dice.roll(4)].clone();
@@ -161,11 +153,8 @@ impl History {
             if self.may_restart(16) {
                 return true;
             }
-            let outcome = if self.is_wild {
-                ["ok", "ok", "ok", "t0", "t5", "e"][self.dice.roll(6)]
-            } else {
-                "ok"
-            };
+            let outcome =
+                if self.is_wild { ["ok", "ok", "ok", "t0", "t5", "e"][self.dice.roll(6)] } else { "ok" };
             let run = self.runs.last_mut().unwrap();
             run.is_done = outcome == "ok";
             attempted.push(Attempted {
@@ -193,10 +182,7 @@ impl History {
     fn note_handled(&mut self) {
         let last = self.world.last_handled();
         let is_digest = self.is_large && last.is_string();
-        assert!(
-            last.is_null() || last.is_object() || is_digest,
-            "a state, not {last}"
-        );
+        assert!(last.is_null() || last.is_object() || is_digest, "a state, not {last}");
         let last = last["spec"].clone();
         if last.is_null() || self.is_large || self.handled.last() == Some(&last) {
             return;
@@ -290,11 +276,7 @@ impl History {
         let mut runs = self.runs.iter().rev().filter(|run| run.id == handler.id);
         let run = runs.next().unwrap_or_else(|| panic!("{}", story()));
         let is_recent = run.stores + 1 >= self.handled.len() - 1;
-        assert!(
-            run.is_done && is_recent && at(&run.saw) == new,
-            "{}",
-            story()
-        );
+        assert!(run.is_done && is_recent && at(&run.saw) == new, "{}", story());
     }
 
     /// Handles everything that is due; this must terminate.
@@ -344,8 +326,7 @@ fn history(seed: u64) -> usize {
             field.map_or(Some(spec.clone()), |it| it.resolve(&spec).cloned())
         };
         let (old, new) = (at(saw.as_ref()), at(Some(&history.spec())));
-        let is_wanted =
-            !same(old.as_ref(), new.as_ref()) && is_accepted(handler, old.as_ref(), new.as_ref());
+        let is_wanted = !same(old.as_ref(), new.as_ref()) && is_accepted(handler, old.as_ref(), new.as_ref());
         assert!(
             !is_last_state || is_told || !is_wanted,
             "{} by {:?} is not told {saw:?} -> {:?}",
@@ -363,8 +344,6 @@ fn no_filter_is_passed_by_and_no_change_is_lost() {
 }
 
 fn options(handler: &Handler) -> String {
-    let Filters {
-        old, new, value, ..
-    } = &handler.filters;
+    let Filters { old, new, value, .. } = &handler.filters;
     format!("old {old:?} new {new:?} value {value:?}")
 }

@@ -43,15 +43,11 @@ fn objects() -> Run {
             return;
         };
         // Skip annotations that a server would refuse.
-        if !annotations
-            .as_object()
-            .is_some_and(|it| it.values().all(serde_json::Value::is_string))
-        {
+        if !annotations.as_object().is_some_and(|it| it.values().all(serde_json::Value::is_string)) {
             return;
         }
-        let mut world = World::of("create:c update:u field:f resume:r")
-            .script("u", "t5 ok")
-            .script("c", "t7200 ok");
+        let mut world =
+            World::of("create:c update:u field:f resume:r").script("u", "t5 ok").script("c", "t7200 ok");
         world.put(json!({"f": 1}));
         world.edit(json!({"metadata": {"annotations": annotations}}));
         world.see(EventType::Listed).wait();
@@ -71,12 +67,7 @@ fn objects() -> Run {
 
 #[test]
 fn no_annotations_keep_an_operator_from_its_work() {
-    let target = Target {
-        name: "objects",
-        share: 1,
-        tokens: WORDS,
-        samples: || texts(ANNOTATIONS),
-        begin: objects,
-    };
+    let target =
+        Target { name: "objects", share: 1, tokens: WORDS, samples: || texts(ANNOTATIONS), begin: objects };
     attack(&[target], 2000);
 }

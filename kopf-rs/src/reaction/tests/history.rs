@@ -106,11 +106,7 @@ impl History {
             Lifecycle::Shuffled,
         ][dice.roll(5)]
         .clone();
-        let subs: [&[_]; 3] = [
-            &["s1", "s2"],
-            &["s1", "s2", "s3"],
-            &["s1", "a@spec.a", "b@spec.b"],
-        ];
+        let subs: [&[_]; 3] = [&["s1", "s2"], &["s1", "s2", "s3"], &["s1", "a@spec.a", "b@spec.b"]];
         let subs = subs[dice.roll(3)];
         world.subs.insert("p".into(), subs.to_vec());
         world.put(json!({"a": 0, "b": 0}));
@@ -164,11 +160,7 @@ impl History {
         if self.world.object.is_some() {
             let handled = self.last_handled();
             for id in self.unwritten.drain(..) {
-                let mut earlier = self
-                    .runs
-                    .iter()
-                    .rev()
-                    .filter(|it| it.id == id && it.written);
+                let mut earlier = self.runs.iter().rev().filter(|it| it.id == id && it.written);
                 let recorded = earlier.next().map(|it| self.versions[it.version].clone());
                 self.forgotten.extend(recorded.map(|it| (id.clone(), it)));
                 self.succeeded.retain(|(it, _)| *it != id);
@@ -192,13 +184,7 @@ impl History {
                 None => return true,
             }
         }
-        let resumes = matches!(
-            plan.decision,
-            Decision::Handle {
-                reason: Reason::Resume,
-                ..
-            }
-        );
+        let resumes = matches!(plan.decision, Decision::Handle { reason: Reason::Resume, .. });
         let effects = settle(plan, attempted, patch, self.world.now);
         if self.wild && self.dice.one_in(8) {
             self.edit();
@@ -213,14 +199,9 @@ impl History {
         let mut subhandlers = Vec::new();
         let names = self.world.subs.get(&*id).cloned();
         if let (Some(names), Outcome::Succeeded(_)) = (names, &outcome) {
-            let (mut subs, now) = (
-                plan.subhandler_plan(&cause.handler).unwrap(),
-                self.world.now,
-            );
+            let (mut subs, now) = (plan.subhandler_plan(&cause.handler).unwrap(), self.world.now);
             let callbacks = names.into_iter().map(sub_handler).collect();
-            let group = subs
-                .register(cause, callbacks, now, &mut Vec::new())
-                .unwrap();
+            let group = subs.register(cause, callbacks, now, &mut Vec::new()).unwrap();
             for (place, sub) in subs.pick(&group, cause, None, now, &mut Vec::new()) {
                 let outcome = self.attempt(&sub, patch)?;
                 subs.attempted(place, outcome, now);
@@ -231,11 +212,7 @@ impl History {
             subhandlers = subs.into_records();
         }
         self.ended(cause, &outcome);
-        Some(Attempted {
-            id,
-            outcome,
-            subhandlers,
-        })
+        Some(Attempted { id, outcome, subhandlers })
     }
 
     fn attempt(&mut self, cause: &HandlerCall, patch: &mut Patch) -> Option<Outcome> {
@@ -305,8 +282,7 @@ impl History {
     fn write(&mut self, effects: Effects, resumes: bool) -> bool {
         // If the object returns to its last-handled state, and no handler has seen another one, updating changes to resuming.
         if resumes {
-            self.succeeded
-                .retain(|(_, reason)| *reason == Reason::Resume);
+            self.succeeded.retain(|(_, reason)| *reason == Reason::Resume);
         }
         let refused = self.wild && self.dice.one_in(6);
         self.world.refuse = usize::from(refused);
@@ -330,16 +306,8 @@ impl History {
     fn outcome(&mut self) -> Outcome {
         let message = "random".to_owned();
         match self.dice.roll(if self.wild { 8 } else { 1 }) {
-            5 => Outcome::Temporary {
-                message,
-                delay: Duration::ZERO,
-                child: None,
-            },
-            6 => Outcome::Temporary {
-                message,
-                delay: Duration::from_secs(5),
-                child: None,
-            },
+            5 => Outcome::Temporary { message, delay: Duration::ZERO, child: None },
+            6 => Outcome::Temporary { message, delay: Duration::from_secs(5), child: None },
             7 => Outcome::Arbitrary { message },
             _ => Outcome::Succeeded(None),
         }
@@ -394,16 +362,10 @@ impl History {
                 assert!(unchanged, "{}", complaint());
                 continue;
             };
-            let told = if last.whole {
-                scope(&last.new)
-            } else {
-                last.new.clone()
-            } == scope(newest);
+            let told = if last.whole { scope(&last.new) } else { last.new.clone() } == scope(newest);
             let seen = scope(&self.versions[last.version]) == scope(newest);
-            let forgotten = self
-                .forgotten
-                .iter()
-                .any(|(it, handled)| it == id && scope(handled) == scope(newest));
+            let forgotten =
+                self.forgotten.iter().any(|(it, handled)| it == id && scope(handled) == scope(newest));
             assert!(last.done && told && seen || forgotten, "{}", complaint());
         }
     }
@@ -433,25 +395,9 @@ fn history(seed: u64) -> usize {
     history.crash();
     history.calm();
     let may_resume = |id: &str| ["f", "r"].contains(&id);
-    let resumed = history
-        .world
-        .handlers
-        .iter()
-        .filter(|it| it.is_for_resuming())
-        .count();
-    assert_eq!(
-        history.attempts - attempts,
-        resumed,
-        "a restart only resumes"
-    );
-    assert!(
-        history
-            .runs
-            .iter()
-            .rev()
-            .take(resumed)
-            .all(|it| may_resume(&it.id))
-    );
+    let resumed = history.world.handlers.iter().filter(|it| it.is_for_resuming()).count();
+    assert_eq!(history.attempts - attempts, resumed, "a restart only resumes");
+    assert!(history.runs.iter().rev().take(resumed).all(|it| may_resume(&it.id)));
     deleted_at_last(&mut history);
     history.attempts
 }
@@ -462,9 +408,7 @@ fn deleted_at_last(history: &mut History) {
     let object = history.world.object.as_ref().unwrap();
     let held = object["metadata"]["finalizers"] == json!([FINALIZER]);
     assert_eq!(held, demanded);
-    history
-        .world
-        .edit(json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}));
+    history.world.edit(json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}));
     history.calm();
     assert!(history.world.object.is_none(), "the object is gone");
     let count = |id: &str| history.runs.iter().filter(|it| it.id == id).count();
@@ -473,11 +417,7 @@ fn deleted_at_last(history: &mut History) {
 
 /// Plays the requested histories, each of which returns its number of calls.
 pub(super) fn explore(play: fn(u64) -> usize) {
-    let number = |name| {
-        std::env::var(name)
-            .ok()
-            .and_then(|it: String| it.parse::<u64>().ok())
-    };
+    let number = |name| std::env::var(name).ok().and_then(|it: String| it.parse::<u64>().ok());
     let seeds = match number("KOPF_RS_SEED") {
         Some(seed) => seed..seed + 1,
         None => 0..number("KOPF_RS_HISTORIES").unwrap_or(300),
@@ -485,9 +425,8 @@ pub(super) fn explore(play: fn(u64) -> usize) {
     let mut calls = 0;
     for seed in seeds.clone() {
         let found = std::panic::catch_unwind(|| play(seed));
-        calls += found.unwrap_or_else(|_| {
-            panic!("history {seed} goes wrong; replay it with KOPF_RS_SEED={seed}")
-        });
+        calls +=
+            found.unwrap_or_else(|_| panic!("history {seed} goes wrong; replay it with KOPF_RS_SEED={seed}"));
     }
     println!("{} histories, {calls} calls", seeds.count());
     assert!(calls > 0, "nobody was called");

@@ -12,26 +12,11 @@ fn a_creation_costs_one_write() {
     let mut world = World::of("create:c");
     world.create(json!({"a": 1}));
     assert_eq!(world.calls(), "c create#0");
-    assert_eq!(
-        world.told,
-        [r#"c: None -> {"spec":{"a":1}} by (('add', (), None, {'spec': {'a': 1}}),)"#]
-    );
+    assert_eq!(world.told, [r#"c: None -> {"spec":{"a":1}} by (('add', (), None, {'spec': {'a': 1}}),)"#]);
     let annotations = json!({LAST: r#"{"spec":{"a":1}}"#, "op.kopf.rs/kopf-managed": "yes"});
-    assert_eq!(
-        world.journal,
-        [json!({"metadata": {"annotations": annotations}})]
-    );
-    assert_eq!(
-        world.lines(),
-        [
-            "Handler 'c' succeeded.",
-            "Creation is processed: 1 succeeded; 0 failed."
-        ]
-    );
-    assert_eq!(
-        (world.see(EventType::Modified).calls(), world.wake_at),
-        (String::new(), None)
-    );
+    assert_eq!(world.journal, [json!({"metadata": {"annotations": annotations}})]);
+    assert_eq!(world.lines(), ["Handler 'c' succeeded.", "Creation is processed: 1 succeeded; 0 failed."]);
+    assert_eq!((world.see(EventType::Modified).calls(), world.wake_at), (String::new(), None));
 }
 
 #[test]
@@ -99,10 +84,7 @@ fn one_more_write_per_handler() {
     let mut world = World::of("create:a create:b create:c");
     world.policy.lifecycle = crate::handler::lifecycle::Lifecycle::AllAtOnce;
     world.create(json!({}));
-    assert_eq!(
-        (world.calls(), world.writes()),
-        ("a create#0 b create#0 c create#0".into(), 1)
-    );
+    assert_eq!((world.calls(), world.writes()), ("a create#0 b create#0 c create#0".into(), 1));
 }
 
 #[test]
@@ -111,10 +93,7 @@ fn results_go_to_the_status() {
         .script("a", r#"{"r1":1}"#)
         .script("b", r#""text""#)
         .script("c", "null");
-    world.wants.insert(
-        "a".into(),
-        json!({"status": {"a": {"r0": 0}, "extra": true}}),
-    );
+    world.wants.insert("a".into(), json!({"status": {"a": {"r0": 0}, "extra": true}}));
     world.create(json!({}));
     assert_eq!(
         world.object.as_ref().unwrap()["status"],
@@ -144,18 +123,11 @@ fn what_counts_as_a_change() {
             "",
         ),
         (json!({"status": {"x": 1}}), ""),
-        (
-            json!({"data": {"x": 1}}),
-            "(('add', ('data',), None, {'x': 1}),)",
-        ),
+        (json!({"data": {"x": 1}}), "(('add', ('data',), None, {'x': 1}),)"),
     ] {
         let mut world = World::of("update:u");
         world.create(json!({})).update(patch);
-        let diff = world
-            .told
-            .first()
-            .and_then(|it| it.split_once(" by "))
-            .map_or("", |it| it.1);
+        let diff = world.told.first().and_then(|it| it.split_once(" by ")).map_or("", |it| it.1);
         assert_eq!(diff, told);
     }
 }
@@ -163,18 +135,14 @@ fn what_counts_as_a_change() {
 #[test]
 fn annotations_wiped_by_a_user_make_a_new_object() {
     let mut world = World::of("create:c update:u");
-    world
-        .create(json!({}))
-        .update(json!({"metadata": {"annotations": null}}));
+    world.create(json!({})).update(json!({"metadata": {"annotations": null}}));
     assert_eq!(world.calls(), "c create#0 c create#0");
 }
 
 #[test]
 fn own_changes_are_changes_but_status_is_not() {
     let mut world = World::of("create:c update:u");
-    world
-        .wants
-        .insert("c".into(), json!({"spec": {"b": 1}, "status": {"x": 1}}));
+    world.wants.insert("c".into(), json!({"spec": {"b": 1}, "status": {"x": 1}}));
     world.create(json!({"a": 1}));
     assert_eq!(world.calls(), "c create#0 u update#0");
     assert!(world.told[1].ends_with("by (('add', ('spec', 'b'), None, 1),)"));
@@ -183,31 +151,17 @@ fn own_changes_are_changes_but_status_is_not() {
 #[test]
 fn resuming() {
     let mut world = World::of("resume:r1 create:c update:u resume:r2");
-    world
-        .create(json!({"a": 1}))
-        .update(json!({"spec": {"a": 2}}));
+    world.create(json!({"a": 1})).update(json!({"spec": {"a": 2}}));
     assert_eq!(world.calls(), "c create#0 u update#0");
     world.writes();
     world.restart();
-    assert_eq!(
-        (world.calls(), world.writes()),
-        ("r1 resume#0 r2 resume#0".into(), 2)
-    );
-    world
-        .see(EventType::Listed)
-        .update(json!({"spec": {"a": 3}}));
+    assert_eq!((world.calls(), world.writes()), ("r1 resume#0 r2 resume#0".into(), 2));
+    world.see(EventType::Listed).update(json!({"spec": {"a": 3}}));
     assert_eq!(world.calls(), "u update#0", "resumed once per process");
     world.edit(json!({"spec": {"a": 4}}));
     world.restart();
-    assert_eq!(
-        world.calls(),
-        "r1 update#0 u update#0 r2 update#0",
-        "changed during downtime"
-    );
-    assert_eq!(
-        world.lines().last().unwrap(),
-        "Updating is processed: 3 succeeded; 0 failed."
-    );
+    assert_eq!(world.calls(), "r1 update#0 u update#0 r2 update#0", "changed during downtime");
+    assert_eq!(world.lines().last().unwrap(), "Updating is processed: 3 succeeded; 0 failed.");
     let mut world = World::of("resume:r create:c");
     world.put(json!({}));
     world.restart().update(json!({"spec": {"a": 1}}));
@@ -219,22 +173,13 @@ fn resuming_one_handler_costs_nothing() {
     let mut world = World::of("resume:r create:c");
     world.create(json!({})).calls();
     world.writes();
-    assert_eq!(
-        (world.restart().calls(), world.writes()),
-        ("r resume#0".into(), 0)
-    );
+    assert_eq!((world.restart().calls(), world.writes()), ("r resume#0".into(), 0));
 }
 
 #[test]
 fn fields() {
-    let mut world = World::new(vec![
-        on_field("f", "spec.a"),
-        handler(HandlerKind::OnCreate, "c"),
-    ]);
-    world
-        .create(json!({"a": 1}))
-        .update(json!({"spec": {"b": 1}}))
-        .update(json!({"spec": {"a": null}}));
+    let mut world = World::new(vec![on_field("f", "spec.a"), handler(HandlerKind::OnCreate, "c")]);
+    world.create(json!({"a": 1})).update(json!({"spec": {"b": 1}})).update(json!({"spec": {"a": null}}));
     assert_eq!(world.calls(), "f create#0 c create#0 f update#0");
     assert_eq!(world.told[0], "f: None -> 1 by (('add', (), None, 1),)");
     assert_eq!(world.told[2], "f: 1 -> None by (('remove', (), 1, None),)");
@@ -262,10 +207,7 @@ fn values_of_fields() {
             it.filters.new = Some(Criterion::Present);
         }),
     ]);
-    world
-        .create(json!({}))
-        .update(json!({"spec": {"x": 1}}))
-        .update(json!({"spec": {"x": 2}}));
+    world.create(json!({})).update(json!({"spec": {"x": 1}})).update(json!({"spec": {"x": 2}}));
     assert_eq!(world.calls(), "c create#0 u update#0");
 }
 
@@ -297,30 +239,16 @@ fn stealth() {
         filtered(HandlerKind::OnUpdate, "u"),
         filtered(HandlerKind::OnDelete, "d"),
     ]);
-    world
-        .create(json!({"a": 1}))
-        .update(json!({"spec": {"a": 2}}));
-    assert_eq!(
-        (world.writes(), world.lines().len(), world.records()),
-        (0, 0, String::new())
-    );
+    world.create(json!({"a": 1})).update(json!({"spec": {"a": 2}}));
+    assert_eq!((world.writes(), world.lines().len(), world.records()), (0, 0, String::new()));
     world.update(json!({"metadata": {"labels": {"on": "1"}}}));
     assert_eq!(world.calls(), "c create#0");
-    world
-        .update(json!({"metadata": {"labels": {"on": null}}}))
-        .update(json!({"spec": {"a": 3}}));
-    assert_eq!(
-        world.object.as_ref().unwrap()["metadata"]["finalizers"],
-        json!(null)
-    );
+    world.update(json!({"metadata": {"labels": {"on": null}}})).update(json!({"spec": {"a": 3}}));
+    assert_eq!(world.object.as_ref().unwrap()["metadata"]["finalizers"], json!(null));
     assert_eq!(world.calls(), "");
     world.update(json!({"metadata": {"labels": {"on": "1"}}}));
     assert_eq!(world.calls(), "u update#0");
-    assert!(
-        world.told[1].contains("('change', ('spec', 'a'), 2, 3)"),
-        "{:?}",
-        world.told
-    );
+    assert!(world.told[1].contains("('change', ('spec', 'a'), 2, 3)"), "{:?}", world.told);
 }
 
 #[test]
@@ -328,10 +256,7 @@ fn raw_events() {
     let mut world = World::of("event:e");
     world.put(json!({}));
     world.restart().update(json!({"spec": {"a": 1}})).delete();
-    assert_eq!(
-        (world.calls(), world.writes()),
-        ("e None e MODIFIED e DELETED".into(), 0)
-    );
+    assert_eq!((world.calls(), world.writes()), ("e None e MODIFIED e DELETED".into(), 0));
     let mut world = World::of("event:e");
     world.wants.insert("e".into(), json!({"status": {"e": 1}}));
     world.create(json!({})).see(EventType::Modified);
@@ -347,9 +272,6 @@ fn raw_events() {
 #[test]
 fn stacked_attributes_run_once_per_cause() {
     let mut world = World::of("resume:f create:f update:f");
-    world
-        .create(json!({"a": 1}))
-        .update(json!({"spec": {"a": 2}}))
-        .restart();
+    world.create(json!({"a": 1})).update(json!({"spec": {"a": 2}})).restart();
     assert_eq!(world.calls(), "f create#0 f update#0 f resume#0");
 }

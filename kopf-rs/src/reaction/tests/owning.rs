@@ -18,10 +18,7 @@ fn owning(kind: HandlerKind, id: &str, owned: &str) -> Handler {
 impl World {
     /// Records a changed child of the object.
     fn drifts(&mut self, plural: &str) -> &mut Self {
-        let kind = Resource {
-            plural: plural.to_owned(),
-            ..Resource::default()
-        };
+        let kind = Resource { plural: plural.to_owned(), ..Resource::default() };
         let handlers = self.handlers.clone();
         let seen = self.seen.as_mut().unwrap();
         if seen.child_changed(&kind, &handlers) {
@@ -57,11 +54,7 @@ fn a_changed_child_resumes_the_handlers_that_own_its_kind() {
     let calls = world.calls();
     let mut calls: Vec<_> = calls.split(' ').collect();
     calls.sort_unstable();
-    assert_eq!(
-        calls.join(" "),
-        "c r resume#0 resume#0 resume#0 u",
-        "at the start"
-    );
+    assert_eq!(calls.join(" "), "c r resume#0 resume#0 resume#0 u", "at the start");
 }
 
 #[test]

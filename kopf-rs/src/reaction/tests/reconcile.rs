@@ -27,16 +27,9 @@ fn world(options: impl FnOnce(&mut Options)) -> World {
 impl World {
     /// Records a changed child of this kind.
     fn child(&mut self, plural: &str) -> &mut Self {
-        let kind = Resource {
-            plural: plural.to_owned(),
-            ..Resource::default()
-        };
+        let kind = Resource { plural: plural.to_owned(), ..Resource::default() };
         self.background.child_changed(&kind, self.now);
-        if self
-            .background
-            .due(self.wall_ahead)
-            .is_some_and(|due| due <= self.now)
-        {
+        if self.background.due(self.wall_ahead).is_some_and(|due| due <= self.now) {
             self.again();
         }
         self
@@ -62,11 +55,7 @@ fn it_is_called_for_what_is_there_and_for_changes_and_holds_nothing() {
     assert_eq!(world.due(), Some(9 * HOUR), "the resync, with no luck");
     world.update(json!({"status": {"a": 1}}));
     world.update(json!({"metadata": {"annotations": {"op.kopf.rs/x": "1"}}}));
-    assert_eq!(
-        world.calls(),
-        "",
-        "neither the status nor what is the operator's"
-    );
+    assert_eq!(world.calls(), "", "neither the status nor what is the operator's");
     world.update(json!({"spec": {"a": 1}})).ends("r", "ok");
     assert_eq!(world.calls(), "r#0");
     world.wake().ends("r", "ok");
@@ -129,10 +118,7 @@ fn errors_grow_and_children_wait_for_the_next_attempt_after_the_third() {
         world.child("services");
         let calls = world.calls();
         if retry < 3 {
-            assert_eq!(
-                calls,
-                format!("r#{} r#{retry}", retry - 1).replace("r#1 r#2", "r#2")
-            );
+            assert_eq!(calls, format!("r#{} r#{retry}", retry - 1).replace("r#1 r#2", "r#2"));
         } else {
             assert_eq!(calls, "");
             assert_eq!(world.due_at(), before, "paced");
@@ -189,10 +175,7 @@ fn handlers_of_changes_go_first_and_their_retries_do_not_hold_it_up() {
     assert_eq!(world.calls(), "u update#0 r#0", "CH54");
     let object = world.object.clone().unwrap();
     let annotations = object["metadata"]["annotations"].to_string();
-    assert!(
-        annotations.contains("op.kopf.rs/u"),
-        "progress was written first: {annotations}"
-    );
+    assert!(annotations.contains("op.kopf.rs/u"), "progress was written first: {annotations}");
     world.ends("r", "ok").update(json!({"spec": {"a": 2}}));
     assert_eq!(world.calls(), "r#0");
 }
@@ -207,10 +190,7 @@ fn the_finalizer_comes_first_where_a_deletion_handler_asks_for_it() {
     assert_eq!(world.calls(), "r#0");
     world.delete();
     assert_eq!(world.reason("r"), "RESOURCE_DELETED");
-    assert_eq!(
-        (world.calls(), world.is_held()),
-        ("d delete#0".into(), true)
-    );
+    assert_eq!((world.calls(), world.is_held()), ("d delete#0".into(), true));
     world.ends("r", "ok");
     assert!(world.object.is_none(), "the call was waited for");
     assert_eq!(world.calls(), "");
@@ -277,11 +257,7 @@ fn finalizing_waits_for_a_call_that_runs() {
     world.ends("r", "ok");
     assert_eq!(world.calls(), "z delete#0");
     world.restart().wait();
-    assert_eq!(
-        world.calls(),
-        "z delete#1",
-        "not the deletion handler again"
-    );
+    assert_eq!(world.calls(), "z delete#1", "not the deletion handler again");
     assert!(world.object.is_none());
 }
 
@@ -308,8 +284,7 @@ fn one_that_always_changes_its_object_is_told_and_slowed_down() {
     assert_eq!(pauses[..19], expected);
     assert_eq!(pauses[19..25], [0, 1, 2, 4, 8, 1].map(Some));
     assert_eq!(pauses[29], Some(60));
-    let told =
-        |it: &&String| it.contains("in 20 calls in a row, the last time at metadata.labels.n");
+    let told = |it: &&String| it.contains("in 20 calls in a row, the last time at metadata.labels.n");
     assert_eq!(world.lines.iter().filter(told).count(), 1);
     world.calls();
     wants(&mut world, 30);

@@ -28,12 +28,7 @@ struct History {
 impl History {
     fn new(seed: u64) -> Self {
         let mut dice = Dice::of(seed);
-        let others = [
-            "",
-            "create:c update:u",
-            "delete:g",
-            "finalize:z delete:g resume:s",
-        ];
+        let others = ["", "create:c update:u", "delete:g", "finalize:z delete:g resume:s"];
         let mut all = handlers(others[dice.roll(others.len())]);
         all.push(reconciler("r", |it| {
             it.owns = vec![Selector::positional(&["services"])];
@@ -43,14 +38,7 @@ impl History {
             .script("c", "e ok t2 ok")
             .script("g", "t2 ok e ok")
             .script("z", "e ok t2 ok");
-        Self {
-            world,
-            dice,
-            steps: 0,
-            changed: 0,
-            began: 0,
-            calls: 0,
-        }
+        Self { world, dice, steps: 0, changed: 0, began: 0, calls: 0 }
     }
 
     fn step(&mut self) {
@@ -74,10 +62,7 @@ impl History {
             }
             3 | 4 => {
                 self.changed = self.steps;
-                let kind = Resource {
-                    plural: "services".to_owned(),
-                    ..Resource::default()
-                };
+                let kind = Resource { plural: "services".to_owned(), ..Resource::default() };
                 world.background.child_changed(&kind, world.now);
                 world.again();
             }
@@ -151,10 +136,7 @@ fn history(seed: u64) -> usize {
         history.world.delete().wait();
         let calls = history.world.calls();
         let (last, first) = (calls.rfind("g delete"), calls.find("z delete"));
-        assert!(
-            first.is_none() || last < first,
-            "finalizing comes last: {calls}"
-        );
+        assert!(first.is_none() || last < first, "finalizing comes last: {calls}");
     }
     assert!(history.world.object.is_none(), "it does not go");
     history.calls

@@ -33,10 +33,7 @@ fn sub_handlers_that_have_succeeded_are_not_called_again_after_a_restart() {
     let label = json!({"metadata": {"labels": {"made": "yes"}}});
     world.wants.insert("p/one".into(), label);
     world.create(json!({"a": 1}));
-    assert_eq!(
-        world.calls(),
-        "p create#0 p/one create#0 p create#0 p/two create#0"
-    );
+    assert_eq!(world.calls(), "p create#0 p/one create#0 p create#0 p/two create#0");
     world.restart().wait();
     assert_eq!(world.calls(), "p create#0 p/two create#1 u update#0");
     assert_eq!((world.records(), world.wake_at), (String::new(), None));
@@ -45,16 +42,10 @@ fn sub_handlers_that_have_succeeded_are_not_called_again_after_a_restart() {
 #[test]
 fn what_changed_while_the_operator_was_away_is_an_update_of_what_was_handled() {
     let mut world = World::of("create:c create:d update:u").script("d", "t5 ok");
-    world
-        .create(json!({"a": 1}))
-        .edit(json!({"spec": {"a": 2}}));
+    world.create(json!({"a": 1})).edit(json!({"spec": {"a": 2}}));
     world.restart().wait();
     assert_eq!(world.calls(), "c create#0 d create#0 d create#1 u update#0");
-    assert!(
-        world.told[3].starts_with(r#"u: {"spec":{"a":1}} -> {"spec":{"a":2}}"#),
-        "{}",
-        world.told[3]
-    );
+    assert!(world.told[3].starts_with(r#"u: {"spec":{"a":1}} -> {"spec":{"a":2}}"#), "{}", world.told[3]);
     assert_eq!((world.records(), world.wake_at), (String::new(), None));
     assert_eq!(world.last_handled(), json!({"spec": {"a": 2}}));
 }
@@ -92,9 +83,7 @@ fn what_a_handler_wants_in_its_first_write_is_known_as_a_change_after_a_restart(
 #[test]
 fn a_state_that_comes_back_is_known_again() {
     let mut world = World::of("create:c create:d update:u").script("d", "t5 t5 ok");
-    world
-        .create(json!({"a": 1}))
-        .edit(json!({"spec": {"a": 2}}));
+    world.create(json!({"a": 1})).edit(json!({"spec": {"a": 2}}));
     world.sleep(5).restart();
     world.update(json!({"spec": {"a": 1}})).wait();
     assert_eq!(world.last_handled(), json!({"spec": {"a": 1}}));
@@ -159,15 +148,9 @@ fn a_change_that_waits_during_a_restart_calls_only_those_whose_filters_accept_it
     world.calls();
     world.told.clear();
     world.restart().wait();
-    assert_eq!(
-        world.calls(),
-        "late update#1 late update#2 done update#0 n update#0"
-    );
+    assert_eq!(world.calls(), "late update#1 late update#2 done update#0 n update#0");
     let n = world.told.iter().filter(|it| it.starts_with("n: "));
-    assert_eq!(
-        n.cloned().collect::<Vec<_>>(),
-        ["n: 2 -> 3 by (('change', (), 2, 3),)"]
-    );
+    assert_eq!(n.cloned().collect::<Vec<_>>(), ["n: 2 -> 3 by (('change', (), 2, 3),)"]);
 }
 
 #[test]
@@ -192,22 +175,11 @@ fn of_a_state_that_is_too_large_to_store_only_those_who_had_handled_it_get_no_fo
     world.lines();
     world.restart().wait();
     assert_eq!(world.calls(), "late update#1 done update#0");
-    assert!(
-        world.told[0].starts_with("late: {"),
-        "{:.60}",
-        world.told[0]
-    );
-    assert!(
-        world.told[1].starts_with("done: None -> {"),
-        "{:.60}",
-        world.told[1]
-    );
+    assert!(world.told[0].starts_with("late: {"), "{:.60}", world.told[0]);
+    assert!(world.told[1].starts_with("done: None -> {"), "{:.60}", world.told[1]);
     let lines = world.lines();
     let said = "Handler 'done' gets no old state: ";
-    assert!(
-        lines.iter().any(|line| line.starts_with(said)),
-        "{lines:.300?}"
-    );
+    assert!(lines.iter().any(|line| line.starts_with(said)), "{lines:.300?}");
 }
 
 #[test]
@@ -226,11 +198,7 @@ fn who_failed_on_a_state_that_is_none_any_more_is_told_of_it_after_a_restart() {
     world.sleep(5).pass_once(EventType::Modified);
     world.edit(json!({"spec": {"a": 2}}));
     world.restart().wait();
-    let told: Vec<_> = world
-        .told
-        .iter()
-        .map(|it| it.split(" by ").next())
-        .collect();
+    let told: Vec<_> = world.told.iter().map(|it| it.split(" by ").next()).collect();
     let [two, three] = [2, 3].map(|a| format!(r#"{{"spec":{{"a":{a},"b":2}}}}"#));
     let expected = [(&three, &two), (&two, &three), (&three, &two)];
     let expected = expected.map(|(old, new)| format!("u: {old} -> {new}"));

@@ -10,8 +10,7 @@ use crate::handler::lifecycle::Lifecycle;
 use crate::handler::options::ErrorsMode;
 
 fn one(options: impl FnOnce(&mut Handler), outcomes: &str) -> World {
-    let mut world =
-        World::new(vec![with(handlers("create:c").remove(0), options)]).script("c", outcomes);
+    let mut world = World::new(vec![with(handlers("create:c").remove(0), options)]).script("c", outcomes);
     world.create(json!({}));
     world
 }
@@ -45,30 +44,12 @@ fn the_outcome_table() {
         (format!("9: {ok}"), 179.3),
         "1 2 4 8 16 32 and then 50 s, each a tenth longer by chance"
     );
-    assert_eq!(
-        story(|it| it.retry.backoff = Some(secs(3)), "e e ok"),
-        (format!("3: {ok}"), 6.0)
-    );
-    assert_eq!(
-        story(|it| it.retry.retries = Some(3), "t1 t1 t1 ok"),
-        (format!("3: {bad}"), 2.0)
-    );
-    assert_eq!(
-        story(|it| it.retry.retries = Some(0), "ok"),
-        (format!("0: {bad}"), 0.0)
-    );
-    assert_eq!(
-        story(|it| it.retry.timeout = Some(secs(10)), "t4 t4 t4 ok"),
-        (format!("3: {bad}"), 8.0)
-    );
-    assert_eq!(
-        story(|it| it.retry.errors = Some(ErrorsMode::Permanent), "e"),
-        (format!("1: {bad}"), 0.0)
-    );
-    assert_eq!(
-        story(|it| it.retry.errors = Some(ErrorsMode::Ignored), "e"),
-        (format!("1: {ok}"), 0.0)
-    );
+    assert_eq!(story(|it| it.retry.backoff = Some(secs(3)), "e e ok"), (format!("3: {ok}"), 6.0));
+    assert_eq!(story(|it| it.retry.retries = Some(3), "t1 t1 t1 ok"), (format!("3: {bad}"), 2.0));
+    assert_eq!(story(|it| it.retry.retries = Some(0), "ok"), (format!("0: {bad}"), 0.0));
+    assert_eq!(story(|it| it.retry.timeout = Some(secs(10)), "t4 t4 t4 ok"), (format!("3: {bad}"), 8.0));
+    assert_eq!(story(|it| it.retry.errors = Some(ErrorsMode::Permanent), "e"), (format!("1: {bad}"), 0.0));
+    assert_eq!(story(|it| it.retry.errors = Some(ErrorsMode::Ignored), "e"), (format!("1: {ok}"), 0.0));
 }
 
 #[test]
@@ -98,10 +79,7 @@ fn kopfs_words() {
         "Handler 'c' failed with an exception and will try again in 1.1 seconds: not yet"
     );
     assert_eq!(
-        line(
-            |it| it.retry.backoff = Some(Duration::from_millis(500)),
-            "e"
-        ),
+        line(|it| it.retry.backoff = Some(Duration::from_millis(500)), "e"),
         "Handler 'c' failed with an exception and will try again in 0.5 seconds: not yet"
     );
     assert_eq!(
@@ -120,10 +98,7 @@ fn kopfs_words() {
         line(|it| it.retry.errors = Some(ErrorsMode::Ignored), "e"),
         "Handler 'c' failed with an exception and will ignore it: not yet"
     );
-    assert_eq!(
-        line(|it| it.retry.retries = Some(0), "ok"),
-        "Handler 'c' has exceeded 0 retries."
-    );
+    assert_eq!(line(|it| it.retry.retries = Some(0), "ok"), "Handler 'c' has exceeded 0 retries.");
 }
 
 #[test]
@@ -132,20 +107,11 @@ fn what_is_written_between_attempts() {
     world.create(json!({}));
     assert_eq!(
         (world.calls(), world.records()),
-        (
-            "c1 create#0 c2 create#0".into(),
-            "c1 c2 target-configuration".into()
-        )
+        ("c1 create#0 c2 create#0".into(), "c1 c2 target-configuration".into())
     );
     let c1 = world.record("c1");
-    assert_eq!(
-        (&c1["success"], &c1["retries"], &c1["purpose"]),
-        (&json!(true), &json!(1), &json!("create"))
-    );
-    assert_eq!(
-        world.record("c2")["delayed"],
-        "2026-01-01T00:00:05.000000+00:00"
-    );
+    assert_eq!((&c1["success"], &c1["retries"], &c1["purpose"]), (&json!(true), &json!(1), &json!("create")));
+    assert_eq!(world.record("c2")["delayed"], "2026-01-01T00:00:05.000000+00:00");
     assert_eq!(world.record("c2")["message"], "not yet");
     assert_eq!(world.writes(), 2);
     world.wait();
@@ -160,11 +126,7 @@ fn nothing_is_written_to_wait() {
     let mut world = World::of("create:c").script("c", "t5 ok");
     world.create(json!({}));
     assert_eq!(world.writes(), 1);
-    world
-        .again()
-        .update(json!({"status": {"x": 1}}))
-        .sleep(1)
-        .again();
+    world.again().update(json!({"status": {"x": 1}})).sleep(1).again();
     assert_eq!((world.calls(), world.writes()), ("c create#0".into(), 0));
     assert_eq!(world.wake_at.unwrap().to_string(), "2026-01-01T00:00:05Z");
 }
@@ -187,10 +149,7 @@ fn retries_survive_restarts() {
     );
     world.wait();
     assert_eq!(world.calls(), "c create#1 c create#2");
-    assert_eq!(
-        world.lines().last().unwrap(),
-        "Creation is processed: 1 succeeded; 1 failed."
-    );
+    assert_eq!(world.lines().last().unwrap(), "Creation is processed: 1 succeeded; 1 failed.");
     assert_eq!(world.failed, ["c"]);
 }
 
@@ -204,11 +163,7 @@ fn limits_are_checked_before_the_call() {
     world.handlers = vec![handler.into()];
     world.restart();
     assert_eq!(world.calls(), "c create#0");
-    assert!(
-        world
-            .lines()
-            .contains(&"Handler 'c' has timed out after 1:00:00.".to_owned())
-    );
+    assert!(world.lines().contains(&"Handler 'c' has timed out after 1:00:00.".to_owned()));
     assert_eq!(world.records(), "");
 }
 
@@ -219,37 +174,22 @@ fn lifecycles() {
         (Lifecycle::OneByOne, "a0 b0 c0 a1 b1 a2 b2"),
         (Lifecycle::AllAtOnce, "a0 b0 c0 a1 b1 a2 b2"),
     ] {
-        let mut world = World::of("create:a create:b create:c")
-            .script("a", "t5 t5 ok")
-            .script("b", "t5 t5 ok");
+        let mut world =
+            World::of("create:a create:b create:c").script("a", "t5 t5 ok").script("b", "t5 t5 ok");
         world.policy.lifecycle = lifecycle.clone();
         world.create(json!({})).wait();
-        assert_eq!(
-            world.calls().replace(" create#", ""),
-            expected,
-            "{lifecycle:?}"
-        );
+        assert_eq!(world.calls().replace(" create#", ""), expected, "{lifecycle:?}");
     }
     let mut world = World::of("create:a create:b").script("a", "t0 t0 ok");
     world.policy.lifecycle = Lifecycle::OneByOne;
-    assert_eq!(
-        world.create(json!({})).calls().replace(" create#", ""),
-        "a0 a1 a2 b0"
-    );
+    assert_eq!(world.create(json!({})).calls().replace(" create#", ""), "a0 a1 a2 b0");
     let mut world = World::of("create:a create:b").script("a", "t0 t0 ok");
-    assert_eq!(
-        world.create(json!({})).calls().replace(" create#", ""),
-        "a0 b0 a1 a2"
-    );
+    assert_eq!(world.create(json!({})).calls().replace(" create#", ""), "a0 b0 a1 a2");
 }
 
 #[test]
 fn delays_grow_with_jitter_and_stay_in_bounds() {
-    for (random, first, longest) in [
-        (0.0, 1.0, 50.0),
-        (0.5, 1.1, 55.0),
-        (0.999_999, 1.199, 59.999),
-    ] {
+    for (random, first, longest) in [(0.0, 1.0, 50.0), (0.5, 1.1, 55.0), (0.999_999, 1.199, 59.999)] {
         let judge = crate::reaction::judge::Judge {
             now: "2026-01-01T00:00:00Z".parse().unwrap(),
             backoff: (Duration::from_secs(1), Duration::from_secs(60)),
@@ -264,10 +204,7 @@ fn delays_grow_with_jitter_and_stay_in_bounds() {
         );
         assert!((delay(2) / delay(0) - 4.0).abs() < 0.01);
         for fixed in [5, u64::MAX].map(Duration::from_secs) {
-            let judge = crate::reaction::judge::Judge {
-                backoff: (fixed, fixed),
-                ..judge
-            };
+            let judge = crate::reaction::judge::Judge { backoff: (fixed, fixed), ..judge };
             let fixed = fixed.min(Duration::from_millis(u64::MAX));
             assert_eq!([judge.growing(0), judge.growing(9)], [fixed, fixed]);
         }

@@ -60,11 +60,7 @@ fn a_timer_is_called_when_its_schedule_says_so() {
 #[test]
 fn runs_that_a_slow_call_passes_are_left_out() {
     let mut world = timer(|it| it.schedule = Some("*/5 * * * *".into()));
-    world
-        .create(json!({}))
-        .wake()
-        .sleep(11 * 60)
-        .ends("x", "ok");
+    world.create(json!({})).wake().sleep(11 * 60).ends("x", "ok");
     assert_eq!((world.calls(), world.due()), ("x#0".into(), Some(4 * 60)));
     assert_eq!(world.missed(), [""; 0]);
 }
@@ -72,14 +68,8 @@ fn runs_that_a_slow_call_passes_are_left_out() {
 #[test]
 fn what_was_missed_is_told_and_made_once() {
     for (days, said) in [
-        (
-            1,
-            "Timer 'x' has missed its run at 2026-01-02T01:00:00Z: it is called once now.",
-        ),
-        (
-            9,
-            "Timer 'x' has missed several runs, the first at 2026-01-02T01:00:00Z: it is called once now.",
-        ),
+        (1, "Timer 'x' has missed its run at 2026-01-02T01:00:00Z: it is called once now."),
+        (9, "Timer 'x' has missed several runs, the first at 2026-01-02T01:00:00Z: it is called once now."),
     ] {
         let mut world = nightly(|_| {});
         world.create(json!({})).wake().ends("x", "ok").missed();
@@ -103,10 +93,7 @@ fn nothing_is_missed_between_two_runs() {
         world.sleep(3 * 3600).restart();
     }
     assert_eq!(world.missed(), [""; 0]);
-    assert_eq!(
-        (world.calls(), world.due()),
-        ("x#0".into(), Some(DAY - 9 * 3600))
-    );
+    assert_eq!((world.calls(), world.due()), ("x#0".into(), Some(DAY - 9 * 3600)));
     assert_eq!(world.writes(), 2);
 }
 
@@ -145,11 +132,7 @@ fn a_run_that_fails_for_good_is_over() {
     assert_eq!((world.due(), world.is_held()), (None, false));
     assert_eq!(world.noted(), "2026-01-01T01:00:00Z");
     world.sleep(60).update(json!({"spec": {"a": 1}}));
-    assert_eq!(
-        world.due(),
-        Some(DAY - 60),
-        "after a change, with the next run"
-    );
+    assert_eq!(world.due(), Some(DAY - 60), "after a change, with the next run");
     world.calls();
     world.wake().ends("x", "p").sleep(3600 + 2 * 86_400);
     world.update(json!({"spec": {"a": 2}}));
@@ -167,10 +150,7 @@ fn errors_take_the_place_of_the_schedule_for_one_run() {
     assert_eq!(world.noted(), first, "the run is not over");
     world.wake().ends("x", "ok");
     assert_eq!(world.noted(), "2026-01-01T01:00:00Z");
-    assert_eq!(
-        (world.calls(), world.due()),
-        ("x#0 x#1".into(), Some(DAY - 600))
-    );
+    assert_eq!((world.calls(), world.due()), ("x#0 x#1".into(), Some(DAY - 600)));
 }
 
 #[test]
@@ -200,18 +180,12 @@ fn runs_are_made_when_the_wall_clock_says_so() {
     // The machine was suspended for two hours.
     world.wall_ahead = SignedDuration::from_hours(2);
     world.again().ends("x", "ok");
-    assert_eq!(
-        (world.calls(), world.due()),
-        ("x#0".into(), Some(DAY - 3600))
-    );
+    assert_eq!((world.calls(), world.due()), ("x#0".into(), Some(DAY - 3600)));
     assert_eq!(world.noted(), "2026-01-01T02:00:00Z");
     // Set back slightly: the time of the completed run recurs.
     world.wall_ahead = SignedDuration::from_mins(30);
     world.again();
-    assert_eq!(
-        (world.calls(), world.due()),
-        (String::new(), Some(DAY + 1800))
-    );
+    assert_eq!((world.calls(), world.due()), (String::new(), Some(DAY + 1800)));
     // The clock was wrong by days.
     world.wall_ahead = SignedDuration::from_hours(-72);
     world.again();
@@ -229,10 +203,7 @@ fn a_run_that_another_instance_has_made_is_not_made_again() {
     let noted = json!({"op.kopf.rs/last-run.x": "2026-01-02T01:00:00Z"});
     world.edit(json!({"metadata": {"annotations": noted}}));
     world.sleep(60).again();
-    assert_eq!(
-        (world.calls(), world.due()),
-        (String::new(), Some(DAY - 67))
-    );
+    assert_eq!((world.calls(), world.due()), (String::new(), Some(DAY - 67)));
 }
 
 #[test]
@@ -242,8 +213,5 @@ fn a_scheduled_timer_may_wait_for_the_object_to_be_left_alone() {
     world.update(json!({"spec": {"a": 1}}));
     assert_eq!(world.due(), Some(600));
     world.wake().ends("x", "ok");
-    assert_eq!(
-        (world.calls(), world.due()),
-        ("x#0".into(), Some(DAY - 500))
-    );
+    assert_eq!((world.calls(), world.due()), ("x#0".into(), Some(DAY - 500)));
 }

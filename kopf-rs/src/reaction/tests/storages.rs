@@ -63,10 +63,7 @@ fn with_progress_in_a_storage_of_a_user_what_has_finished_is_not_called_again_af
     let mut world = restarted_in_mid_cycle(Persistence::named("op").progress(InStatus));
     assert_eq!(world.calls(), "");
     world.wait();
-    assert_eq!(
-        (world.calls().as_str(), world.wake_at),
-        ("d create#1", None)
-    );
+    assert_eq!((world.calls().as_str(), world.wake_at), ("d create#1", None));
 }
 
 #[test]
@@ -77,8 +74,5 @@ fn with_the_handled_state_in_a_storage_of_a_user_a_change_before_a_restart_is_an
     assert_eq!(world.calls(), "c create#0 d create#0");
     world.edit(json!({"spec": {"a": 2}}));
     world.restart().wait();
-    assert_eq!(
-        (world.calls().as_str(), world.wake_at),
-        ("d create#1 u update#0", None)
-    );
+    assert_eq!((world.calls().as_str(), world.wake_at), ("d create#1 u update#0", None));
 }

@@ -29,25 +29,15 @@ fn sub_handlers_that_change_their_object_are_called_once_each_in_a_cycle() {
 #[test]
 fn a_change_by_others_calls_no_sub_handler_that_has_succeeded_within_the_cycle() {
     let mut world = family("update:p update:u", &["one", "two"]).script("p/two", "t5 ok");
-    world
-        .create(json!({"a": 1}))
-        .update(json!({"spec": {"a": 2}}));
+    world.create(json!({"a": 1})).update(json!({"spec": {"a": 2}}));
     world.calls();
     world.update(json!({"spec": {"a": 3}}));
     assert_eq!(world.calls(), "", "one has succeeded, two waits");
     world.told.clear();
     world.wait();
-    assert_eq!(
-        world.calls(),
-        "p update#0 p/two update#1 p update#0 p/one update#0 u update#0"
-    );
+    assert_eq!(world.calls(), "p update#0 p/two update#1 p update#0 p/one update#0 u update#0");
     let change = r#"{"spec":{"a":2}} -> {"spec":{"a":3}}"#;
-    assert!(
-        world.told[3].contains(change),
-        "{:#?} {:#?}",
-        world.told,
-        world.journal
-    );
+    assert!(world.told[3].contains(change), "{:#?} {:#?}", world.told, world.journal);
     assert_eq!((world.records(), world.wake_at), (String::new(), None));
 }
 
@@ -73,9 +63,7 @@ fn a_sub_handler_that_changes_its_object_each_time_lets_its_siblings_run() {
 #[test]
 fn a_deletion_calls_sub_handlers_that_have_seen_the_newest_state_before() {
     let mut world = family("update:p delete:p", &["one", "two"]).script("p/two", "t5 ok");
-    world
-        .create(json!({"a": 1}))
-        .update(json!({"spec": {"a": 2}}));
+    world.create(json!({"a": 1})).update(json!({"spec": {"a": 2}}));
     world.update(json!({"spec": {"a": 3}})).calls();
     let mark = |object: &mut serde_json::Value| {
         object["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
@@ -95,10 +83,7 @@ fn sub_handlers_of_a_resuming_parent_are_called_once_though_the_object_changes()
     world.create(json!({"a": 1})).calls();
     world.subs.insert("p".into(), vec!["one", "two"]);
     world.restart();
-    assert_eq!(
-        world.calls(),
-        "p resume#0 p/one resume#0 p resume#0 p/two resume#0"
-    );
+    assert_eq!(world.calls(), "p resume#0 p/one resume#0 p resume#0 p/two resume#0");
     world.update(json!({"spec": {"a": 2}})).wait();
     assert_eq!(world.calls(), "u update#0 p update#0 p/two update#1");
     assert_eq!((world.records(), world.wake_at), (String::new(), None));
@@ -107,9 +92,7 @@ fn sub_handlers_of_a_resuming_parent_are_called_once_though_the_object_changes()
 #[test]
 fn a_sub_handler_that_waits_is_told_that_its_field_is_what_it_was() {
     let mut world = family("update:p", &["one@spec.a", "two@spec.b"]).script("p/one", "t5 ok");
-    world
-        .create(json!({"a": 1, "b": 1}))
-        .update(json!({"spec": {"a": 2}}));
+    world.create(json!({"a": 1, "b": 1})).update(json!({"spec": {"a": 2}}));
     world.update(json!({"spec": {"a": 1}})).calls();
     world.told.clear();
     world.wait();
@@ -125,22 +108,15 @@ fn sub_handlers_of_fields_are_called_for_a_target_that_their_parent_has_not_seen
     let meanwhile = |spec: serde_json::Value| {
         Box::new(move |object: &mut serde_json::Value| object["spec"] = spec.clone())
     };
-    world
-        .during
-        .insert("u".into(), meanwhile(json!({"a": 1, "b": 2})));
-    world
-        .during
-        .insert("p/two".into(), meanwhile(json!({"a": 2, "b": 1})));
+    world.during.insert("u".into(), meanwhile(json!({"a": 1, "b": 2})));
+    world.during.insert("p/two".into(), meanwhile(json!({"a": 2, "b": 1})));
     world.update(json!({"spec": {"a": 2}})).wait();
     assert_eq!(
         world.calls(),
         "u update#0 p update#0 p/one update#0 p update#0 p/two update#0 p update#0 p/one update#0 p update#0 p/two update#0"
     );
-    let last: Vec<_> = [
-        "p/one: 1 -> 2 by (('change', (), 1, 2),)",
-        "p/two: 2 -> 1 by (('change', (), 2, 1),)",
-    ]
-    .into();
+    let last: Vec<_> =
+        ["p/one: 1 -> 2 by (('change', (), 1, 2),)", "p/two: 2 -> 1 by (('change', (), 2, 1),)"].into();
     assert_eq!([&*world.told[6], &*world.told[8]], *last);
     assert_eq!((world.records(), world.wake_at), (String::new(), None));
 }
@@ -153,10 +129,7 @@ fn sub_handlers_of_fields_are_called_for_a_target_that_is_gone_when_their_parent
     let meanwhile = |object: &mut serde_json::Value| object["spec"] = json!({"a": 2, "b": 1});
     world.during.insert("u".into(), Box::new(meanwhile));
     world.update(json!({"spec": {"b": 2}})).wait();
-    assert_eq!(
-        world.calls(),
-        "u update#0 p update#0 p/two update#0 u update#0"
-    );
+    assert_eq!(world.calls(), "u update#0 p update#0 p/two update#0 u update#0");
     assert_eq!(world.told[2], "p/two: 1 -> 1 by ()");
     assert_eq!((world.records(), world.wake_at), (String::new(), None));
 }
@@ -188,10 +161,7 @@ fn sub_handlers_of_fields_are_called_where_only_a_digest_is_left_of_what_was_han
     let digest = "digest:AAAAAAAAAAAAAAAA";
     world.edit(json!({"metadata": {"annotations": {LAST: digest}}, "spec": {"a": null}}));
     world.restart();
-    assert_eq!(
-        world.calls(),
-        "p update#0 p/one update#0 p update#0 p/two update#0"
-    );
+    assert_eq!(world.calls(), "p update#0 p/one update#0 p update#0 p/two update#0");
 }
 
 #[test]
@@ -214,10 +184,7 @@ fn what_is_left_below_a_sub_handler_that_has_failed_wakes_nobody() {
     world.subs.insert("p/one".into(), vec!["leaf"]);
     world.policy.lifecycle = Lifecycle::AllAtOnce;
     world.create(json!({"a": 1}));
-    assert_eq!(
-        world.calls(),
-        "p create#0 p/one create#0 p/one/leaf create#0 p/two create#0"
-    );
+    assert_eq!(world.calls(), "p create#0 p/one create#0 p/one/leaf create#0 p/two create#0");
     let left = world.wake_at.unwrap().duration_since(world.now).as_secs();
     assert_eq!(left, 50);
     world.wait();

@@ -15,10 +15,7 @@ fn suspend(world: &mut World, id: &str) {
     let handler = world.handlers.iter().find(|it| *it.id == *id).unwrap();
     let body = Body::new(world.object.clone().unwrap());
     let state = state_for(&world.persistence, handler, &body);
-    world.suspended.push(Suspension {
-        handler: id.into(),
-        state,
-    });
+    world.suspended.push(Suspension { handler: id.into(), state });
 }
 
 fn suspended(world: &mut World, event: EventType) -> Vec<String> {

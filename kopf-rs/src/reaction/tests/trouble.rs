@@ -7,10 +7,7 @@ use crate::state::budget::LIMIT;
 use crate::state::diffbase::tests::noise;
 
 fn annotation(world: &World, name: &str) -> String {
-    world.object.as_ref().unwrap()["metadata"]["annotations"][name]
-        .as_str()
-        .unwrap_or_default()
-        .to_owned()
+    world.object.as_ref().unwrap()["metadata"]["annotations"][name].as_str().unwrap_or_default().to_owned()
 }
 
 #[test]
@@ -25,19 +22,9 @@ fn a_refused_write_repeats_the_write_and_not_the_handler() {
         world.refuse = refuse;
         world.create(json!({"a": 1}));
         assert_eq!(world.calls(), calls, "{words}");
-        assert_eq!(
-            world.object.as_ref().unwrap()["status"],
-            json!({"c": {"r": 1}})
-        );
-        assert_eq!(
-            world.object.as_ref().unwrap()["spec"],
-            json!({"a": 1, "own": 1})
-        );
-        let summaries = world
-            .lines()
-            .iter()
-            .filter(|it| it.starts_with("Creation is processed"))
-            .count();
+        assert_eq!(world.object.as_ref().unwrap()["status"], json!({"c": {"r": 1}}));
+        assert_eq!(world.object.as_ref().unwrap()["spec"], json!({"a": 1, "own": 1}));
+        let summaries = world.lines().iter().filter(|it| it.starts_with("Creation is processed")).count();
         assert_eq!((world.records(), summaries), (String::new(), 1));
     }
 }
@@ -46,9 +33,7 @@ fn a_refused_write_repeats_the_write_and_not_the_handler() {
 fn a_change_that_causes_the_refusal_is_handled_next() {
     let mut world = World::of("create:c update:u");
     world.refuse = 1;
-    world
-        .during
-        .insert("c".into(), Box::new(|it| it["spec"]["a"] = json!(2)));
+    world.during.insert("c".into(), Box::new(|it| it["spec"]["a"] = json!(2)));
     world.create(json!({"a": 1}));
     assert_eq!(world.calls(), "c create#0 u update#0");
     assert_eq!(
@@ -62,10 +47,7 @@ fn a_refused_retry_is_counted_once() {
     let mut world = World::of("create:c").script("c", "t5 t5 ok");
     world.refuse = 1;
     world.create(json!({}));
-    assert_eq!(
-        (world.calls(), world.record("c")["retries"].clone()),
-        ("c create#0".into(), json!(1))
-    );
+    assert_eq!((world.calls(), world.record("c")["retries"].clone()), ("c create#0".into(), json!(1)));
     world.refuse = 1;
     world.wait();
     assert_eq!(world.calls(), "c create#1 c create#2");
@@ -76,20 +58,12 @@ fn refused_content_can_be_given_up() {
     let mut world = World::of("create:c");
     world.wants.insert("c".into(), json!({"spec": {"bad": 1}}));
     world.put(json!({}));
-    let body = std::sync::Arc::new(crate::object::body::Body::new(
-        world.object.clone().unwrap(),
-    ));
+    let body = std::sync::Arc::new(crate::object::body::Body::new(world.object.clone().unwrap()));
     world.refuse = 1;
     world.pass(Some(crate::object::event::EventType::Added), &body);
-    world.seen = world
-        .seen
-        .take()
-        .map(super::super::memory::ObjectMemory::without_patch);
+    world.seen = world.seen.take().map(super::super::memory::ObjectMemory::without_patch);
     world.again();
-    assert_eq!(
-        (world.calls(), world.last_handled()),
-        ("c create#0".into(), json!({"spec": {}}))
-    );
+    assert_eq!((world.calls(), world.last_handled()), ("c create#0".into(), json!({"spec": {}})));
     assert_eq!(world.object.as_ref().unwrap()["spec"], json!({}));
 }
 
@@ -99,10 +73,7 @@ fn a_refused_deletion_does_not_run_again() {
     world.create(json!({}));
     world.refuse = 3;
     world.delete();
-    assert_eq!(
-        (world.calls(), world.object.is_none()),
-        ("d delete#0".into(), true)
-    );
+    assert_eq!((world.calls(), world.object.is_none()), ("d delete#0".into(), true));
 }
 
 #[test]
@@ -113,11 +84,7 @@ fn damaged_annotations_are_said_and_repaired() {
             .create(json!({"a": 1}))
             .update(json!({"metadata": {"annotations": {LAST: damage, "op.kopf.rs/c": damage}}}));
         assert_eq!(world.calls(), "c create#0 c create#0", "{damage:?}");
-        let said = world
-            .lines()
-            .iter()
-            .filter(|it| it.contains("cannot be read"))
-            .count();
+        let said = world.lines().iter().filter(|it| it.contains("cannot be read")).count();
         assert_eq!(
             (said, world.last_handled(), world.records()),
             (2, json!({"spec": {"a": 1}}), String::new())
@@ -126,10 +93,7 @@ fn damaged_annotations_are_said_and_repaired() {
     let mut world = World::of("create:c update:u");
     world.create(json!({"a": 1})).writes();
     world.update(json!({"metadata": {"annotations": {"op.kopf.rs/u": "rubbish"}}}));
-    assert_eq!(
-        (world.calls(), world.writes(), world.records()),
-        ("c create#0".into(), 1, String::new())
-    );
+    assert_eq!((world.calls(), world.writes(), world.records()), ("c create#0".into(), 1, String::new()));
 }
 
 #[test]
@@ -159,12 +123,7 @@ fn odd_objects_do_not_panic() {
         world.put(json!({}));
         let body = std::sync::Arc::new(crate::object::body::Body::new(object));
         let plan = world.plan(Some(crate::object::event::EventType::Added), &body);
-        crate::reaction::settle::settle(
-            plan,
-            Vec::new(),
-            crate::object::patch::Patch::new(),
-            world.now,
-        );
+        crate::reaction::settle::settle(plan, Vec::new(), crate::object::patch::Patch::new(), world.now);
     }
 }
 
@@ -175,12 +134,7 @@ fn large_objects_are_compressed_and_very_large_ones_digested() {
     assert!(annotation(&world, LAST).starts_with("gz:"));
     world.update(json!({"spec": {"text": noise(400_000), "f": 1}}));
     assert!(annotation(&world, LAST).starts_with("digest:"));
-    assert!(
-        world
-            .lines()
-            .iter()
-            .any(|it| it.contains("only its digest is kept"))
-    );
+    assert!(world.lines().iter().any(|it| it.contains("only its digest is kept")));
     world.calls();
     world.update(json!({"status": {"x": 1}}));
     assert_eq!(
@@ -189,11 +143,7 @@ fn large_objects_are_compressed_and_very_large_ones_digested() {
         "a digest tells that nothing has changed"
     );
     world.update(json!({"spec": {"f": null, "text": "short"}}));
-    assert_eq!(
-        world.calls(),
-        "u update#0 f update#0",
-        "who may be concerned is called"
-    );
+    assert_eq!(world.calls(), "u update#0 f update#0", "who may be concerned is called");
     assert!(world.told.last().unwrap().starts_with("f: None -> None"));
     assert_eq!(world.last_handled(), json!({"spec": {"text": "short"}}));
     world.restart();
@@ -220,11 +170,7 @@ fn crowded_annotations_degrade_what_is_kept() {
             .map(|(key, value)| key.len() + value.as_str().unwrap().len())
             .sum();
         assert!(size <= LIMIT, "{left}: {size}");
-        assert!(
-            annotation(&world, LAST).starts_with(kept),
-            "{left}: {}",
-            annotation(&world, LAST)
-        );
+        assert!(annotation(&world, LAST).starts_with(kept), "{left}: {}", annotation(&world, LAST));
         assert!(world.lines().iter().any(|it| it.contains(said)), "{left}");
         world.again();
         assert_eq!(
@@ -235,11 +181,7 @@ fn crowded_annotations_degrade_what_is_kept() {
         world.update(json!({"spec": {"y": 1}})).again();
         assert_eq!(world.calls(), "u update#0", "{left}");
         world.delete();
-        assert_eq!(
-            (world.calls(), world.object.is_none()),
-            ("d delete#0".into(), true),
-            "{left}"
-        );
+        assert_eq!((world.calls(), world.object.is_none()), ("d delete#0".into(), true), "{left}");
     }
 }
 
@@ -248,12 +190,7 @@ fn long_messages_are_cut() {
     use crate::state::progress::shortened;
     let long = "ä".repeat(5000);
     let short = shortened(&long, 100);
-    assert!(
-        short.len() <= 100
-            && short.contains("...")
-            && short.starts_with('ä')
-            && short.ends_with('ä')
-    );
+    assert!(short.len() <= 100 && short.contains("...") && short.starts_with('ä') && short.ends_with('ä'));
     assert_eq!(shortened("short", 100), "short");
     let _: Value = json!(shortened(&long, 3));
 }

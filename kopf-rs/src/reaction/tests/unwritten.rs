@@ -59,9 +59,6 @@ fn the_end_of_a_cycle_is_told_whatever_other_cycle_was_told_before() {
     let ends = lines.iter().filter(|line| line.contains("is processed"));
     assert_eq!(
         ends.collect::<Vec<_>>(),
-        [
-            "Updating is processed: 1 succeeded; 0 failed.",
-            "Deletion is processed: 1 succeeded; 0 failed."
-        ]
+        ["Updating is processed: 1 succeeded; 0 failed.", "Deletion is processed: 1 succeeded; 0 failed."]
     );
 }

@@ -90,10 +90,7 @@ pub(super) fn declared(kind: HandlerKind, id: &str, options: impl FnOnce(&mut Op
     let mut callback = callback::handler(id, |_| async { Ok(()) });
     options(&mut callback.options);
     let selector = Selector::positional(&["kopfexamples"]);
-    Handler {
-        id: id.into(),
-        ..Handler::new(kind, Some(selector), callback).unwrap()
-    }
+    Handler { id: id.into(), ..Handler::new(kind, Some(selector), callback).unwrap() }
 }
 
 /// Returns a reconciler with these options.
@@ -178,14 +175,10 @@ impl World {
         self
     }
     /// Creates the object without handling it.
-    #[expect(
-        clippy::needless_pass_by_value,
-        reason = "cases read better with `json!` in place"
-    )]
+    #[expect(clippy::needless_pass_by_value, reason = "cases read better with `json!` in place")]
     pub(super) fn put(&mut self, spec: Value) {
         let metadata = json!({"name": "n", "namespace": "s", "uid": "u", "resourceVersion": "0"});
-        self.object =
-            Some(json!({"apiVersion": "g/v1", "kind": "K", "metadata": metadata, "spec": spec}));
+        self.object = Some(json!({"apiVersion": "g/v1", "kind": "K", "metadata": metadata, "spec": spec}));
         self.bump();
     }
     pub(super) fn create(&mut self, spec: Value) -> &mut Self {
@@ -193,10 +186,7 @@ impl World {
         self.see(EventType::Added)
     }
     /// Changes the object with a merge patch without handling it.
-    #[expect(
-        clippy::needless_pass_by_value,
-        reason = "cases read better with `json!` in place"
-    )]
+    #[expect(clippy::needless_pass_by_value, reason = "cases read better with `json!` in place")]
     pub(super) fn edit(&mut self, patch: Value) {
         apply(self.object.as_mut().unwrap(), &patch);
         self.bump();
@@ -223,9 +213,7 @@ impl World {
             return;
         };
         object["metadata"]["resourceVersion"] = json!(self.revision.to_string());
-        let held = object["metadata"]["finalizers"]
-            .as_array()
-            .is_some_and(|it| !it.is_empty());
+        let held = object["metadata"]["finalizers"].as_array().is_some_and(|it| !it.is_empty());
         if !object["metadata"]["deletionTimestamp"].is_null() && !held {
             let last = self.object.take();
             let body = Arc::new(Body::new(last.unwrap()));
@@ -300,17 +288,13 @@ impl World {
         plan.background_went_on(seen, self.background.holds(!body.is_deleting()));
         let effects = self.act(plan);
         self.hear(&effects.told);
-        self.failed
-            .extend(effects.failed.iter().map(ToString::to_string));
+        self.failed.extend(effects.failed.iter().map(ToString::to_string));
         if quiet {
             self.quiet += 1;
             let nothing = effects.wake_at.is_none() && effects.seen.in_progress.is_none();
             let left = effects.patch.clone().effective(&effects.body);
             let unwritten = left.is_empty() || watched;
-            assert!(
-                calls == 0 && nothing && unwritten,
-                "overlooked: {effects:?}"
-            );
+            assert!(calls == 0 && nothing && unwritten, "overlooked: {effects:?}");
         }
         self.write(effects)
     }
@@ -359,20 +343,13 @@ impl World {
         let mut patch = Patch::new();
         for cause in &plan.watching {
             let event = cause.event_type().unwrap();
-            self.calls.push(format!(
-                "{} {}",
-                cause.handler.id,
-                event.as_str().unwrap_or("None")
-            ));
+            self.calls.push(format!("{} {}", cause.handler.id, event.as_str().unwrap_or("None")));
             if let Some(wanted) = self.wants.get(&*cause.handler.id) {
                 patch.merge(wanted.clone());
             }
         }
         let changing: Vec<HandlerCall> = plan.changing.clone();
-        let attempted = changing
-            .iter()
-            .map(|cause| self.call(&plan, cause, &mut patch))
-            .collect();
+        let attempted = changing.iter().map(|cause| self.call(&plan, cause, &mut patch)).collect();
         settle(plan, attempted, patch, self.now)
     }
 
@@ -383,20 +360,11 @@ impl World {
             Some(subs) => self.call_within(subs, cause, patch),
             None => self.attempt(cause, patch),
         };
-        Attempted {
-            id,
-            outcome,
-            subhandlers: subs.map(SubhandlerPlan::into_records).unwrap_or_default(),
-        }
+        Attempted { id, outcome, subhandlers: subs.map(SubhandlerPlan::into_records).unwrap_or_default() }
     }
 
     /// Makes one attempt, with its picked sub-handlers of all levels.
-    fn call_within(
-        &mut self,
-        subs: &mut SubhandlerPlan,
-        cause: &HandlerCall,
-        patch: &mut Patch,
-    ) -> Outcome {
+    fn call_within(&mut self, subs: &mut SubhandlerPlan, cause: &HandlerCall, patch: &mut Patch) -> Outcome {
         let id = &*cause.handler.id;
         let next = self.script.get(id).and_then(|it| it.front());
         let fails_late = next.is_some_and(|it| it == "late");
@@ -426,16 +394,9 @@ impl World {
         let id = cause.handler.id.clone();
         let change = cause.change().unwrap();
         let reason = change.reason.unwrap().as_str();
-        self.calls
-            .push(format!("{id} {reason}#{}", cause.attempt.retry));
-        let side =
-            |side: &Option<Arc<Value>>| side.as_ref().map_or("None".into(), ToString::to_string);
-        self.told.push(format!(
-            "{id}: {} -> {} by {}",
-            side(&change.old),
-            side(&change.new),
-            change.diff
-        ));
+        self.calls.push(format!("{id} {reason}#{}", cause.attempt.retry));
+        let side = |side: &Option<Arc<Value>>| side.as_ref().map_or("None".into(), ToString::to_string);
+        self.told.push(format!("{id}: {} -> {} by {}", side(&change.old), side(&change.new), change.diff));
         if let Some(wanted) = self.wants.get(&*id) {
             patch.merge(wanted.clone());
         }
@@ -455,10 +416,7 @@ impl World {
             self.seen = Some(effects.seen);
             return false;
         };
-        let found: Vec<String> = Body::new(object.clone())
-            .finalizers()
-            .map(str::to_owned)
-            .collect();
+        let found: Vec<String> = Body::new(object.clone()).finalizers().map(str::to_owned).collect();
         let conflict = effects
             .expected_finalizers
             .filter(|_| patch.get(&["metadata", "finalizers"]).is_some())
@@ -471,12 +429,7 @@ impl World {
         self.journal.push(patch.as_value().clone());
         let before = self.object.clone();
         apply(self.object.as_mut().unwrap(), patch.as_value());
-        assert_ne!(
-            before,
-            self.object,
-            "a write that changes nothing: {}",
-            patch.as_value()
-        );
+        assert_ne!(before, self.object, "a write that changes nothing: {}", patch.as_value());
         self.seen = Some(effects.seen);
         self.bump();
         true
@@ -495,10 +448,7 @@ impl World {
     }
     /// Returns the names of our annotations on the object without the prefix, except for the marker and the essence.
     pub(super) fn records(&self) -> String {
-        let annotations = self
-            .object
-            .as_ref()
-            .map(|it| it["metadata"]["annotations"].clone());
+        let annotations = self.object.as_ref().map(|it| it["metadata"]["annotations"].clone());
         let names = annotations.iter().filter_map(Value::as_object).flatten();
         let names = names.filter_map(|(name, _)| name.strip_prefix("op.kopf.rs/"));
         names
@@ -507,16 +457,13 @@ impl World {
             .join(" ")
     }
     pub(super) fn record(&self, id: &str) -> Value {
-        let text = self.object.as_ref().unwrap()["metadata"]["annotations"]
-            [format!("op.kopf.rs/{id}")]
-        .as_str();
+        let text =
+            self.object.as_ref().unwrap()["metadata"]["annotations"][format!("op.kopf.rs/{id}")].as_str();
         text.map_or(Value::Null, |text| serde_json::from_str(text).unwrap())
     }
     pub(super) fn last_handled(&self) -> Value {
         let text = self.object.as_ref().unwrap()["metadata"]["annotations"][LAST].as_str();
-        text.map_or(Value::Null, |text| {
-            serde_json::from_str(text).unwrap_or_else(|_| text.into())
-        })
+        text.map_or(Value::Null, |text| serde_json::from_str(text).unwrap_or_else(|_| text.into()))
     }
 }
 
@@ -533,19 +480,13 @@ pub(super) fn sub_handler(words: &str) -> Callback {
 pub(super) fn outcome_of(text: &str) -> Outcome {
     let message = "not yet".to_owned();
     if let Some(delay) = text.strip_prefix('t').and_then(|it| it.parse().ok()) {
-        return Outcome::Temporary {
-            message,
-            delay: Duration::from_secs_f64(delay),
-            child: None,
-        };
+        return Outcome::Temporary { message, delay: Duration::from_secs_f64(delay), child: None };
     }
     match text {
         "ok" | "late" => Outcome::Succeeded(None),
         "e" => Outcome::Arbitrary { message },
         "p" => Outcome::permanent(message),
-        "x" => Outcome::TimedOut {
-            after: Duration::from_secs(1),
-        },
+        "x" => Outcome::TimedOut { after: Duration::from_secs(1) },
         json => Outcome::Succeeded(Some(serde_json::from_str(json).unwrap())),
     }
 }

@@ -45,11 +45,7 @@ impl AnnotationsProgressStorage {
     /// Creates a storage under `prefix`; Kopf's default is `kopf.zalando.org`.
     #[must_use]
     pub fn new(prefix: impl Into<String>) -> Self {
-        Self {
-            keys: Keys::under(prefix),
-            touch_key: "touch-dummy".to_owned(),
-            verbose: false,
-        }
+        Self { keys: Keys::under(prefix), touch_key: "touch-dummy".to_owned(), verbose: false }
     }
     /// Sets whether names by the first version of Kopf's rule are used in addition to those by the second, where they differ. Default: true.
     #[must_use]
@@ -84,17 +80,9 @@ impl ProgressStorage for AnnotationsProgressStorage {
         let record = Record::from_json(value.as_str().unwrap_or_default());
         record.map(Some).map_err(|why| in_annotation(&name, &why))
     }
-    fn store(
-        &self,
-        id: &str,
-        record: &Record,
-        body: &Body,
-        patch: &mut Patch,
-    ) -> Result<(), StorageError> {
+    fn store(&self, id: &str, record: &Record, body: &Body, patch: &mut Patch) -> Result<(), StorageError> {
         let fields = record.kopf_fields();
-        let written = fields
-            .iter()
-            .filter(|(_, value)| self.verbose || !value.is_null());
+        let written = fields.iter().filter(|(_, value)| self.verbose || !value.is_null());
         let text = dumps_in_order(written.map(|(key, value)| (*key, value)));
         self.untouch(body, patch);
         self.keys.put(id, &text, body, patch);
@@ -117,11 +105,7 @@ impl AnnotationsDiffBaseStorage {
     /// Creates a storage under `prefix`; Kopf's default is `kopf.zalando.org`.
     #[must_use]
     pub fn new(prefix: impl Into<String>) -> Self {
-        Self {
-            keys: Keys::under(prefix),
-            key: LAST_HANDLED.to_owned(),
-            ignored: Vec::new(),
-        }
+        Self { keys: Keys::under(prefix), key: LAST_HANDLED.to_owned(), ignored: Vec::new() }
     }
     /// Sets the name part of the annotation. Default: `last-handled-configuration`.
     #[must_use]
@@ -179,10 +163,7 @@ fn in_annotation(name: &str, why: &str) -> StorageError {
 
 /// Removes all annotations under `prefix`, and stanzas that become empty.
 fn drop_prefix(essence: &mut Value, prefix: &str) {
-    let own = |key: &String| {
-        key.strip_prefix(prefix)
-            .is_some_and(|rest| rest.starts_with('/'))
-    };
+    let own = |key: &String| key.strip_prefix(prefix).is_some_and(|rest| rest.starts_with('/'));
     let annotations = essence.pointer_mut("/metadata/annotations");
     let Some(annotations) = annotations.and_then(Value::as_object_mut) else {
         return;
@@ -270,15 +251,8 @@ mod tests {
     #[test]
     fn damage_names_the_annotation() {
         let storage = AnnotationsProgressStorage::default();
-        let error = storage
-            .fetch("f", &annotated("kopf.zalando.org/f", "{\"sta"))
-            .unwrap_err();
-        assert!(
-            error
-                .to_string()
-                .starts_with("annotation kopf.zalando.org/f: "),
-            "{error}"
-        );
+        let error = storage.fetch("f", &annotated("kopf.zalando.org/f", "{\"sta")).unwrap_err();
+        assert!(error.to_string().starts_with("annotation kopf.zalando.org/f: "), "{error}");
         let storage = AnnotationsDiffBaseStorage::default();
         let body = annotated("kopf.zalando.org/last-handled-configuration", "");
         assert!(storage.fetch(&body).is_err());
@@ -288,19 +262,15 @@ mod tests {
     #[test]
     fn the_essence_is_one_line() {
         let storage = AnnotationsDiffBaseStorage::default().ignored_field("spec.b");
-        let mut essence = json!({"spec": {"b": {"c": 1}}, "metadata": {"annotations": {"kopf.zalando.org/f": "1"}}});
+        let mut essence =
+            json!({"spec": {"b": {"c": 1}}, "metadata": {"annotations": {"kopf.zalando.org/f": "1"}}});
         storage.clear(&mut essence);
         assert_eq!(essence, json!({}));
         let mut patch = Patch::new();
         let essence = json!({"spec": {"field": "v"}});
-        storage
-            .store(&essence, &Body::new(json!({})), &mut patch)
-            .unwrap();
+        storage.store(&essence, &Body::new(json!({})), &mut patch).unwrap();
         let text = &patch["metadata"]["annotations"]["kopf.zalando.org/last-handled-configuration"];
         assert_eq!(*text, json!("{\"spec\":{\"field\":\"v\"}}\n"));
-        assert_eq!(
-            storage.fetch(&Body::new(patch.as_value().clone())),
-            Ok(Some(essence))
-        );
+        assert_eq!(storage.fetch(&Body::new(patch.as_value().clone())), Ok(Some(essence)));
     }
 }

@@ -54,11 +54,7 @@ fn put_metadata(metadata: &Value, text: &mut String) {
     let ordered = first
         .into_iter()
         .filter_map(|key| members.get_key_value(key))
-        .chain(
-            members
-                .iter()
-                .filter(|(key, _)| !first.contains(&key.as_str())),
-        );
+        .chain(members.iter().filter(|(key, _)| !first.contains(&key.as_str())));
     put_members(ordered.map(|(key, value)| (key.as_str(), value)), text);
 }
 
@@ -84,10 +80,7 @@ fn put(value: &Value, text: &mut String) {
 }
 
 fn put_object(members: &Map<String, Value>, text: &mut String) {
-    put_members(
-        members.iter().map(|(key, value)| (key.as_str(), value)),
-        text,
-    );
+    put_members(members.iter().map(|(key, value)| (key.as_str(), value)), text);
 }
 
 fn put_members<'a>(members: impl Iterator<Item = (&'a str, &'a Value)>, text: &mut String) {
@@ -169,15 +162,9 @@ mod tests {
             (json!(1e-100), "1e-100"),
             (json!(u64::MAX), "18446744073709551615"),
             (json!(-7), "-7"),
-            (
-                json!("é\u{7f}\u{1F600}\u{1}\"\\/"),
-                "\"\\u00e9\\u007f\\ud83d\\ude00\\u0001\\\"\\\\/\"",
-            ),
+            (json!("é\u{7f}\u{1F600}\u{1}\"\\/"), "\"\\u00e9\\u007f\\ud83d\\ude00\\u0001\\\"\\\\/\""),
             (json!("\u{8}\u{c}\n\r\t"), "\"\\b\\f\\n\\r\\t\""),
-            (
-                json!({"b": [1, null, true], "a": {}}),
-                "{\"a\":{},\"b\":[1,null,true]}",
-            ),
+            (json!({"b": [1, null, true], "a": {}}), "{\"a\":{},\"b\":[1,null,true]}"),
             (json!([[], "{", false]), "[[],\"{\",false]"),
             (json!({"{": "{", "}": 1}), "{\"{\":\"{\",\"}\":1}"),
         ] {

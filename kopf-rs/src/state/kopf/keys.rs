@@ -5,9 +5,7 @@
 
 use crate::object::body::Body;
 use crate::object::patch::Patch;
-use crate::state::naming::{
-    handler_name, is_copy_of_deployment, is_valid_name, is_valid_prefix, suffix,
-};
+use crate::state::naming::{handler_name, is_copy_of_deployment, is_valid_name, is_valid_prefix, suffix};
 use crate::state::storage::StorageError;
 use serde_json::Value;
 
@@ -24,10 +22,7 @@ pub(crate) struct Keys {
 
 impl Keys {
     pub(crate) fn under(prefix: impl Into<String>) -> Self {
-        Self {
-            prefix: prefix.into(),
-            v1: true,
-        }
+        Self { prefix: prefix.into(), v1: true }
     }
 
     /// Checks that a server accepts the names.
@@ -161,17 +156,10 @@ mod tests {
                 format!("parent.{}-qhWf2w", "y".repeat(49)),
                 Some(format!("parent.{}-Dt-lpw", "y".repeat(32))),
             ),
-            (
-                "a/".repeat(32),
-                "a.".repeat(28) + "-KEa9pg",
-                Some("a.".repeat(19) + "a-VDveXQ"),
-            ),
+            ("a/".repeat(32), "a.".repeat(28) + "-KEa9pg", Some("a.".repeat(19) + "a-VDveXQ")),
         ] {
             let expected: Vec<_> = [Some(second), first].into_iter().flatten().collect();
-            let expected: Vec<_> = expected
-                .iter()
-                .map(|name| format!("kopf.zalando.org/{name}"))
-                .collect();
+            let expected: Vec<_> = expected.iter().map(|name| format!("kopf.zalando.org/{name}")).collect();
             assert_eq!(keys.of(&id, &body), expected);
         }
     }

@@ -75,13 +75,7 @@ impl ProgressStorage for MultiProgressStorage {
     fn fetch(&self, id: &str, body: &Body) -> Result<Option<Record>, StorageError> {
         first(self.0.iter().map(|storage| storage.fetch(id, body)))
     }
-    fn store(
-        &self,
-        id: &str,
-        record: &Record,
-        body: &Body,
-        patch: &mut Patch,
-    ) -> Result<(), StorageError> {
+    fn store(&self, id: &str, record: &Record, body: &Body, patch: &mut Patch) -> Result<(), StorageError> {
         let mut all = self.0.iter();
         all.try_for_each(|storage| storage.store(id, record, body, patch))
     }
@@ -117,13 +111,7 @@ impl ProgressStorage for SmartProgressStorage {
     fn fetch(&self, id: &str, body: &Body) -> Result<Option<Record>, StorageError> {
         self.0.fetch(id, body)
     }
-    fn store(
-        &self,
-        id: &str,
-        record: &Record,
-        body: &Body,
-        patch: &mut Patch,
-    ) -> Result<(), StorageError> {
+    fn store(&self, id: &str, record: &Record, body: &Body, patch: &mut Patch) -> Result<(), StorageError> {
         self.0.store(id, record, body, patch)
     }
     fn purge(&self, id: &str, body: &Body, patch: &mut Patch) -> Result<(), StorageError> {
@@ -152,7 +140,8 @@ mod tests {
     use crate::state::kopf::annotations::AnnotationsDiffBaseStorage;
     use crate::state::kopf::status::StatusDiffBaseStorage;
 
-    const RECORD: &str = r#"{"started":"2026-11-21T04:02:54.519710+00:00","retries":1,"success":false,"failure":false}"#;
+    const RECORD: &str =
+        r#"{"started":"2026-11-21T04:02:54.519710+00:00","retries":1,"success":false,"failure":false}"#;
 
     #[test]
     fn the_smart_one_reads_the_status_and_writes_annotations() {
@@ -162,16 +151,10 @@ mod tests {
         let record = smart.fetch("f", &body).unwrap().unwrap();
         let mut patch = Patch::new();
         smart.store("f", &record, &body, &mut patch).unwrap();
-        assert_eq!(
-            *patch.as_value(),
-            json!({"metadata": {"annotations": {"kopf.zalando.org/f": RECORD}}})
-        );
+        assert_eq!(*patch.as_value(), json!({"metadata": {"annotations": {"kopf.zalando.org/f": RECORD}}}));
         let mut patch = Patch::new();
         smart.purge("f", &body, &mut patch).unwrap();
-        assert_eq!(
-            *patch.as_value(),
-            json!({"status": {"kopf": {"progress": {"f": null}}}})
-        );
+        assert_eq!(*patch.as_value(), json!({"status": {"kopf": {"progress": {"f": null}}}}));
     }
 
     #[test]

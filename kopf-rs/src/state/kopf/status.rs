@@ -68,13 +68,7 @@ impl ProgressStorage for StatusProgressStorage {
         let record = Record::from_value(record).map(Some);
         record.map_err(|why| format!("{}.{id}: {why}", self.field).into())
     }
-    fn store(
-        &self,
-        id: &str,
-        record: &Record,
-        body: &Body,
-        patch: &mut Patch,
-    ) -> Result<(), StorageError> {
+    fn store(&self, id: &str, record: &Record, body: &Body, patch: &mut Patch) -> Result<(), StorageError> {
         if !self.writes {
             return Ok(());
         }
@@ -173,12 +167,11 @@ mod tests {
     #[test]
     fn records_are_objects_with_nulls() {
         let storage = StatusProgressStorage::default();
-        let text = r#"{"started":"2026-11-21T04:02:54.519710+00:00","retries":1,"success":false,"failure":false}"#;
+        let text =
+            r#"{"started":"2026-11-21T04:02:54.519710+00:00","retries":1,"success":false,"failure":false}"#;
         let record = Record::from_json(text).unwrap();
         let (body, mut patch) = (Body::new(json!({})), Patch::new());
-        storage
-            .store("f/spec.a", &record, &body, &mut patch)
-            .unwrap();
+        storage.store("f/spec.a", &record, &body, &mut patch).unwrap();
         assert_eq!(
             patch["status"],
             json!({"kopf": {"progress": {"f/spec.a": {
@@ -190,10 +183,7 @@ mod tests {
         assert_eq!(storage.fetch("f/spec.a", &body), Ok(Some(record)));
         let mut patch = Patch::new();
         storage.purge("f/spec.a", &body, &mut patch).unwrap();
-        assert_eq!(
-            patch["status"],
-            json!({"kopf": {"progress": {"f/spec.a": null}}})
-        );
+        assert_eq!(patch["status"], json!({"kopf": {"progress": {"f/spec.a": null}}}));
     }
 
     #[test]
@@ -202,10 +192,7 @@ mod tests {
         let (essence, mut patch) = (json!({"spec": {"a": 1}}), Patch::new());
         let body = Body::new(json!({"status": {"op": 7}}));
         storage.store(&essence, &body, &mut patch).unwrap();
-        assert_eq!(
-            patch["status"]["op"]["last-handled-configuration"],
-            json!(r#"{"spec":{"a":1}}"#)
-        );
+        assert_eq!(patch["status"]["op"]["last-handled-configuration"], json!(r#"{"spec":{"a":1}}"#));
         let stored = Body::new(patch.as_value().clone());
         assert_eq!(storage.fetch(&stored), Ok(Some(essence)));
         assert_eq!(storage.fetch(&body), Ok(None));

@@ -83,25 +83,16 @@ struct New {
 
 fn registry(up: Conversion) -> Registry {
     let down = conversion("down", |new: New| {
-        Ok(Old {
-            address: format!("{}:{}", new.host, new.port),
-            free: new.free,
-        })
+        Ok(Old { address: format!("{}:{}", new.host, new.port), free: new.free })
     });
     let of = |version| ("example.com", version, "things");
-    Registry::new()
-        .on_convert(of("v1alpha1"), of("v1"), up)
-        .on_convert(of("v1"), of("v1alpha1"), down)
+    Registry::new().on_convert(of("v1alpha1"), of("v1"), up).on_convert(of("v1"), of("v1alpha1"), down)
 }
 
 fn up() -> Conversion {
     conversion("up", |old: Old| {
         let (host, port) = old.address.split_once(':').ok_or("no port")?;
-        Ok(New {
-            host: host.to_owned(),
-            port: port.parse()?,
-            free: old.free,
-        })
+        Ok(New { host: host.to_owned(), port: port.parse()?, free: old.free })
     })
 }
 
@@ -114,37 +105,25 @@ fn ten_thousand_objects_come_back_as_they_were() {
 #[should_panic(expected = "an object is not the same")]
 fn a_default_that_the_other_version_shows_is_told() {
     // The conversion turns the default into the size of the other version.
-    let of_size = CRD.replace(
-        "since: {type: string, format: date-time}",
-        "since: {type: integer, default: 5}",
-    );
-    let up = conversion("up", |spec: Value| {
-        Ok(json!({"host": "one", "port": 1, "since": spec["size"]}))
-    });
-    let down = conversion("down", |spec: Value| {
-        Ok(json!({"address": "one:1", "size": spec["since"]}))
-    });
+    let of_size =
+        CRD.replace("since: {type: string, format: date-time}", "since: {type: integer, default: 5}");
+    let up = conversion("up", |spec: Value| Ok(json!({"host": "one", "port": 1, "since": spec["size"]})));
+    let down = conversion("down", |spec: Value| Ok(json!({"address": "one:1", "size": spec["since"]})));
     let of = |version| ("example.com", version, "things");
-    let registry = Registry::new()
-        .on_convert(of("v1alpha1"), of("v1"), up)
-        .on_convert(of("v1"), of("v1alpha1"), down);
+    let registry =
+        Registry::new().on_convert(of("v1alpha1"), of("v1"), up).on_convert(of("v1"), of("v1alpha1"), down);
     round_trips(&registry, &of_size);
 }
 
 #[test]
 #[should_panic(expected = "cannot be converted to example.com/v1: spec: `up` has failed: never")]
 fn a_function_that_fails_is_told() {
-    let up = conversion("up", |_: Value| -> crate::HandlerResult<Value> {
-        Err("never".into())
-    });
+    let up = conversion("up", |_: Value| -> crate::HandlerResult<Value> { Err("never".into()) });
     round_trips(&registry(up), CRD);
 }
 
 #[test]
 #[should_panic(expected = "objects of things.example.com cannot be converted from v1 to v2")]
 fn versions_that_nobody_converts_are_told() {
-    round_trips(
-        &registry(up()),
-        &CRD.replace("- name: v1alpha1", "- name: v2"),
-    );
+    round_trips(&registry(up()), &CRD.replace("- name: v1alpha1", "- name: v2"));
 }

@@ -31,9 +31,7 @@ pub(super) struct Pair {
 impl fmt::Display for Pair {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}: {}", self.script, self.command)?;
-        self.complaints
-            .iter()
-            .try_for_each(|complaint| writeln!(f, "    {complaint}"))
+        self.complaints.iter().try_for_each(|complaint| writeln!(f, "    {complaint}"))
     }
 }
 
@@ -83,12 +81,7 @@ pub(super) fn compared(
         if let Step::Run(run) = step {
             complaints.extend(unexpected(run, two));
         }
-        pairs.push(Pair {
-            script: script.name.clone(),
-            command,
-            complaints,
-            excused,
-        });
+        pairs.push(Pair { script: script.name.clone(), command, complaints, excused });
     }
     pairs
 }
@@ -175,10 +168,7 @@ impl Side {
             Step::Take { name, lines } => {
                 let lines = self.until(name, *lines).await;
                 self.watches.remove(name);
-                Some(Said {
-                    out: plain(&lines.join("\n"), &self.own),
-                    ..Said::default()
-                })
+                Some(Said { out: plain(&lines.join("\n"), &self.own), ..Said::default() })
             }
         }
     }
@@ -216,9 +206,7 @@ impl Side {
 
     async fn run(&self, line: &str) -> Said {
         let mut command = tokio::process::Command::from(self.command(line));
-        command
-            .kill_on_drop(true)
-            .stdin(std::process::Stdio::null());
+        command.kill_on_drop(true).stdin(std::process::Stdio::null());
         let ran = tokio::time::timeout(PATIENCE, command.output()).await;
         let Ok(ran) = ran else {
             return Said {
@@ -229,11 +217,7 @@ impl Side {
         };
         let ran = ran.expect("a shell can be run");
         let lines = |bytes: &[u8]| plain(&String::from_utf8_lossy(bytes), &self.own);
-        Said {
-            exit: ran.status.code().unwrap_or(-1),
-            out: lines(&ran.stdout),
-            err: lines(&ran.stderr),
-        }
+        Said { exit: ran.status.code().unwrap_or(-1), out: lines(&ran.stdout), err: lines(&ran.stderr) }
     }
 
     fn command(&self, line: &str) -> Command {

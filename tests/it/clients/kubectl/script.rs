@@ -48,9 +48,8 @@ impl Script {
     pub(super) fn read_all(folder: &Path) -> Vec<Self> {
         let entries = std::fs::read_dir(folder).expect("the scripts' folder is readable");
         let paths = entries.map(|entry| entry.expect("a folder entry").path());
-        let mut paths: Vec<PathBuf> = paths
-            .filter(|path| path.extension().is_some_and(|it| it == "txt"))
-            .collect();
+        let mut paths: Vec<PathBuf> =
+            paths.filter(|path| path.extension().is_some_and(|it| it == "txt")).collect();
         paths.sort();
         paths.iter().map(|path| Self::read(path)).collect()
     }
@@ -61,10 +60,7 @@ impl Script {
         let text = text.replace("${ns}", &namespace(&name));
         let mut sections = text.split("\n--- ").skip(1).map(|section| {
             let (title, text) = section.split_once('\n').unwrap_or((section, ""));
-            (
-                title.to_owned(),
-                format!("{}\n", text.trim_end_matches('\n')),
-            )
+            (title.to_owned(), format!("{}\n", text.trim_end_matches('\n')))
         });
         let mut files: Vec<(String, String)> = sections.by_ref().collect();
         let (title, lines) = files.pop().unwrap_or_default();
@@ -74,11 +70,7 @@ impl Script {
             read_line(line, &mut steps)
                 .unwrap_or_else(|| panic!("{name}: a line that means nothing: {line}"));
         }
-        Self {
-            name: name.into_owned(),
-            files,
-            steps,
-        }
+        Self { name: name.into_owned(), files, steps }
     }
 
     /// Returns the namespace of the commands.
@@ -98,10 +90,7 @@ fn read_line(line: &str, steps: &mut Vec<Step>) -> Option<()> {
         return Some(());
     }
     if let Some(command) = line.strip_prefix("$ ") {
-        steps.push(Step::Run(Run {
-            command: command.to_owned(),
-            ..Run::default()
-        }));
+        steps.push(Step::Run(Run { command: command.to_owned(), ..Run::default() }));
         return Some(());
     }
     let (word, rest) = line.trim_start().split_once(' ')?;
@@ -152,24 +141,11 @@ mod tests {
     #[test]
     fn lines_belong_to_the_command_above() {
         let mut steps = Vec::new();
-        for line in [
-            "# why",
-            "$ a b",
-            "  exit 1",
-            "  says no",
-            "$ c",
-            "  as w",
-            "take w 2",
-        ] {
+        for line in ["# why", "$ a b", "  exit 1", "  says no", "$ c", "  as w", "take w 2"] {
             assert_eq!(read_line(line, &mut steps), Some(()), "{line}");
         }
         let [
-            Step::Run(Run {
-                command,
-                exit: 1,
-                says: Some(says),
-                ..
-            }),
+            Step::Run(Run { command, exit: 1, says: Some(says), .. }),
             Step::Start { .. },
             Step::Take { lines: 2, .. },
         ] = steps.as_slice()

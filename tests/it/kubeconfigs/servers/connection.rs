@@ -108,9 +108,7 @@ impl Connection {
         }
         let head = head(&mut stream).await?;
         self.note(format!("{}: {}", self.name, told(&head)));
-        stream
-            .write_all(b"HTTP/1.1 200 Connection established\r\n\r\n")
-            .await?;
+        stream.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n").await?;
         self.as_server("behind", stream, Some(&self.behind)).await
     }
 

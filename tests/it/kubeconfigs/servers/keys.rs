@@ -37,13 +37,7 @@ impl Keys {
         let root_key = KeyPair::generate().expect("a key");
         let authority = root.self_signed(&root_key).expect("a certificate").pem();
         let issuer = Issuer::new(root, root_key);
-        let names = [
-            "127.0.0.1",
-            "localhost",
-            "10.1.2.3",
-            "cluster.example",
-            "cluster.invalid",
-        ];
+        let names = ["127.0.0.1", "localhost", "10.1.2.3", "cluster.example", "cluster.invalid"];
         let wanted = || {
             let names = names.map(str::to_owned).to_vec();
             CertificateParams::new(names).expect("its names are valid")
@@ -51,10 +45,7 @@ impl Keys {
         let signed = |wanted: CertificateParams| {
             let key = KeyPair::generate().expect("a key");
             let certificate = wanted.signed_by(&key, &issuer).expect("a certificate");
-            Pair {
-                certificate: certificate.pem(),
-                key: key.serialize_pem(),
-            }
+            Pair { certificate: certificate.pem(), key: key.serialize_pem() }
         };
         let mut own = wanted();
         own.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -80,10 +71,7 @@ impl Keys {
         let p521 = include_str!("../../../kubeconfigs/p521.crt");
         let known = [("client", self.client.certificate.as_str()), ("p521", p521)];
         let is = |pem: &str| *shown == der(pem);
-        known
-            .into_iter()
-            .find(|(_, pem)| is(pem))
-            .map_or("unknown", |(name, _)| name)
+        known.into_iter().find(|(_, pem)| is(pem)).map_or("unknown", |(name, _)| name)
     }
 }
 

@@ -35,11 +35,7 @@ struct Member {
 
 impl<'a> Group<'a> {
     pub(super) async fn start(cluster: &'a TestCluster, count: usize) -> Self {
-        let mut group = Self {
-            cluster,
-            members: Vec::new(),
-            kills: 0,
-        };
+        let mut group = Self { cluster, members: Vec::new(), kills: 0 };
         for _ in 0..count {
             group.add().await;
         }
@@ -64,15 +60,10 @@ impl<'a> Group<'a> {
             ("KOPF_RS_QUEUEING_WORKER_LIMIT", &workers),
         ]);
         let program = Program::start(command, PATIENCE);
-        let takes_part = |line: &str| {
-            line.contains("This instance is at work") || line.contains("Standing by: the Lease")
-        };
+        let takes_part =
+            |line: &str| line.contains("This instance is at work") || line.contains("Standing by: the Lease");
         program.lines().until("of the Lease", takes_part).await;
-        self.members.push(Member {
-            name,
-            program,
-            runs: true,
-        });
+        self.members.push(Member { name, program, runs: true });
     }
 
     /// Waits until a running process holds the Lease.
@@ -135,22 +126,15 @@ impl<'a> Group<'a> {
     /// Returns the output of all processes.
     pub(super) fn said(&self) -> String {
         let lines = self.members.iter();
-        let lines = lines.flat_map(|it| {
-            it.program
-                .lines()
-                .all()
-                .into_iter()
-                .map(|line| format!("{}: {line}", it.name))
-        });
+        let lines = lines
+            .flat_map(|it| it.program.lines().all().into_iter().map(|line| format!("{}: {line}", it.name)));
         lines.collect::<Vec<_>>().join("\n")
     }
 
     /// Returns the number of attempts that any of them has started.
     pub(super) fn attempts_begun(&self) -> usize {
         let lines = self.members.iter().map(|it| it.program.lines());
-        lines
-            .map(|it| it.count(|it| it.contains("] attempt ")))
-            .sum()
+        lines.map(|it| it.count(|it| it.contains("] attempt "))).sum()
     }
 
     /// Returns the number of times that attempts may have been cut off.

@@ -42,12 +42,7 @@ impl History {
             follow(cluster.client(), maps, objects.clone()).await,
             follow(cluster.client(), of_leases, leases.clone()).await,
         ];
-        Self {
-            objects,
-            leases,
-            patience: cluster.server().patience(),
-            tasks,
-        }
+        Self { objects, leases, patience: cluster.server().patience(), tasks }
     }
 
     /// Waits until the Lease has a holder that `is` accepts.
@@ -63,15 +58,12 @@ impl History {
     pub(super) async fn until_written_by_another(&self, name: &str) {
         let own = format!("{name}_");
         let another = |holder: &str| !holder.is_empty() && !holder.starts_with(&own);
-        self.until_held(|holder| another(holder).then_some(()))
-            .await;
+        self.until_held(|holder| another(holder).then_some(())).await;
         let since = locked(&self.leases).last().map_or(0, |it| it.revision);
         self.until("a write of another instance", || {
             let objects = locked(&self.objects);
             let mut later = objects.iter().filter(|it| it.revision > since);
-            later
-                .any(|it| it.attempts().last().is_some_and(|it| !by(it, name)))
-                .then_some(())
+            later.any(|it| it.attempts().last().is_some_and(|it| !by(it, name))).then_some(())
         })
         .await;
     }
@@ -93,10 +85,7 @@ impl History {
                 return found;
             }
             let waited = begun.elapsed();
-            assert!(
-                waited < self.patience,
-                "there is not, after {waited:?}: {what}"
-            );
+            assert!(waited < self.patience, "there is not, after {waited:?}: {what}");
             sleep(PULSE).await;
         }
     }
@@ -132,8 +121,7 @@ impl History {
             let former = former.unwrap_or_default();
             let now = version.attempts();
             let added = now.strip_prefix(&*former);
-            let added = added
-                .unwrap_or_else(|| panic!("{}: {former:?} have become {now:?}", version.name()));
+            let added = added.unwrap_or_else(|| panic!("{}: {former:?} have become {now:?}", version.name()));
             let Some(attempt) = added.first() else {
                 continue;
             };
@@ -160,10 +148,7 @@ impl History {
         let written: Vec<_> = written.map(|it| (it.revision, it.seen)).collect();
         let gaps = written.windows(2).map(|pair| {
             let [(before, since), (after, until)] = [pair[0], pair[1]];
-            let begun = beginnings
-                .iter()
-                .filter(|it| (before..after).contains(*it))
-                .count();
+            let begun = beginnings.iter().filter(|it| (before..after).contains(*it)).count();
             (until - since) / u32::try_from(begun.max(1)).expect("few terms")
         });
         gaps.max().unwrap_or_default()
@@ -202,10 +187,7 @@ impl Version {
 
     fn term(&self) -> (String, String) {
         let acquired = self.object["spec"]["acquireTime"].as_str();
-        (
-            self.holder().to_owned(),
-            acquired.unwrap_or_default().to_owned(),
-        )
+        (self.holder().to_owned(), acquired.unwrap_or_default().to_owned())
     }
 }
 
@@ -220,10 +202,7 @@ async fn follow(client: Client, path: String, into: Versions) -> JoinHandle<()> 
         request.expect("a valid request")
     };
     let list: Value = client.request(get(path.clone())).await.expect("a list");
-    let mut version = list["metadata"]["resourceVersion"]
-        .as_str()
-        .expect("lists have one")
-        .to_owned();
+    let mut version = list["metadata"]["resourceVersion"].as_str().expect("lists have one").to_owned();
     let following = async move {
         loop {
             let target = format!("{path}?watch=true&resourceVersion={version}");
@@ -237,11 +216,7 @@ async fn follow(client: Client, path: String, into: Versions) -> JoinHandle<()> 
                 revision.expect("objects have one").clone_into(&mut version);
                 let revision = version.parse().expect("a number, on these servers");
                 let seen = Instant::now();
-                locked(&into).push(Version {
-                    revision,
-                    object,
-                    seen,
-                });
+                locked(&into).push(Version { revision, object, seen });
             }
         }
     };

@@ -27,16 +27,8 @@ pub(super) fn requests(chance: &mut Chance) -> Vec<Step> {
     let name = *chance.pick(&["x", "y", "z"]);
     let (path, object) = (subject.path, format!("{}/{name}", subject.path));
     let mut steps = match chance.below(16) {
-        0..4 => vec![step(
-            &format!("POST {path}"),
-            Some(whole(chance, &subject, name)),
-        )],
-        4..6 => vec![patched(
-            chance,
-            &subject,
-            &object,
-            "application/merge-patch+json",
-        )],
+        0..4 => vec![step(&format!("POST {path}"), Some(whole(chance, &subject, name)))],
+        4..6 => vec![patched(chance, &subject, &object, "application/merge-patch+json")],
         6..8 => vec![patched(chance, &subject, &object, STRATEGIC)],
         8 | 9 => vec![applied(chance, &subject, name)],
         10 | 11 => replaced(chance, &subject, name),
@@ -79,11 +71,8 @@ fn change(chance: &mut Chance, subject: &Subject) -> (String, Value) {
         ("/metadata/odd", json!(1)),
         ("/odd", json!({"x": 1})),
     ];
-    let (pointer, value) = if chance.one_in(4) {
-        chance.pick(&common)
-    } else {
-        chance.pick(&subject.changes)
-    };
+    let (pointer, value) =
+        if chance.one_in(4) { chance.pick(&common) } else { chance.pick(&subject.changes) };
     ((*pointer).to_owned(), value.clone())
 }
 
@@ -95,11 +84,7 @@ fn put(body: &mut Value, pointer: &str, value: Value) {
         if !has_items && !slot.is_object() {
             *slot = json!({});
         }
-        slot = if has_items {
-            &mut slot[0]
-        } else {
-            &mut slot[part]
-        };
+        slot = if has_items { &mut slot[0] } else { &mut slot[part] };
     }
     *slot = value;
 }
@@ -136,10 +121,7 @@ fn applied(chance: &mut Chance, subject: &Subject, name: &str) -> Step {
     let manager = *chance.pick(&["one", "two"]);
     let force = *chance.pick(&["", "&force=true"]);
     let path = subject.path;
-    let mut step = step(
-        &format!("PATCH {path}/{name}?fieldManager={manager}{force}"),
-        Some(body),
-    );
+    let mut step = step(&format!("PATCH {path}/{name}?fieldManager={manager}{force}"), Some(body));
     step.headers = BTreeMap::from([("Content-Type".to_owned(), APPLY.to_owned())]);
     step
 }
@@ -212,10 +194,7 @@ fn workload(own: &[(&'static str, Value)]) -> Vec<(&'static str, Value)> {
         ("/spec/revisionHistoryLimit", json!(3)),
         ("/spec/template/metadata/labels", json!({"a": "c"})),
         ("/spec/template/metadata/labels/more", json!("x")),
-        (
-            "/spec/template/spec/containers",
-            json!([{"name": "c", "image": "j"}]),
-        ),
+        ("/spec/template/spec/containers", json!([{"name": "c", "image": "j"}])),
         (
             "/spec/template/spec/containers",
             json!([{"name": "d", "image": "i", "ports": [{"containerPort": 80}]}]),
@@ -226,14 +205,8 @@ fn workload(own: &[(&'static str, Value)]) -> Vec<(&'static str, Value)> {
             "/spec/template/spec/containers/0/env",
             json!([{"name": "A", "value": "1"}, {"name": "B", "value": "2"}]),
         ),
-        (
-            "/spec/template/spec/containers/0/resources",
-            json!({"limits": {"cpu": "0.5", "memory": "1Gi"}}),
-        ),
-        (
-            "/spec/template/spec/terminationGracePeriodSeconds",
-            json!(5),
-        ),
+        ("/spec/template/spec/containers/0/resources", json!({"limits": {"cpu": "0.5", "memory": "1Gi"}})),
+        ("/spec/template/spec/terminationGracePeriodSeconds", json!(5)),
         ("/spec/selector", json!({"matchLabels": {"a": "c"}})),
         ("/spec/odd", json!(1)),
     ];
@@ -318,10 +291,7 @@ fn stateful_set() -> Subject {
             ("/spec/podManagementPolicy", json!("Parallel")),
             ("/spec/podManagementPolicy", json!("Odd")),
             ("/spec/updateStrategy", json!({"type": "OnDelete"})),
-            (
-                "/spec/updateStrategy",
-                json!({"rollingUpdate": {"partition": 1}}),
-            ),
+            ("/spec/updateStrategy", json!({"rollingUpdate": {"partition": 1}})),
             ("/spec/serviceName", json!("t")),
             ("/status/replicas", json!(1)),
         ]),

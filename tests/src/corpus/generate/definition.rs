@@ -29,12 +29,8 @@ pub(super) fn version(chance: &mut Chance, root: &Value) -> Value {
         let kind = root["properties"]["spec"]["properties"][*name]["type"].as_str();
         matches!(kind, Some("string" | "integer" | "boolean"))
     };
-    let fields = ["a", "b", "c", "d", "replicas"]
-        .into_iter()
-        .filter(selectable);
-    let fields: Vec<Value> = fields
-        .map(|name| json!({"jsonPath": format!(".spec.{name}")}))
-        .collect();
+    let fields = ["a", "b", "c", "d", "replicas"].into_iter().filter(selectable);
+    let fields: Vec<Value> = fields.map(|name| json!({"jsonPath": format!(".spec.{name}")})).collect();
     if !fields.is_empty() && chance.one_in(2) {
         version["selectableFields"] = fields.into();
     }

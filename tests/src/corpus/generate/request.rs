@@ -43,11 +43,7 @@ pub(super) fn requests(chance: &mut Chance, root: &Value, version: &Value) -> Ve
 }
 
 pub(super) fn step(request: &str, body: Option<Value>) -> Step {
-    Step {
-        request: request.to_owned(),
-        body,
-        ..Step::default()
-    }
+    Step { request: request.to_owned(), body, ..Step::default() }
 }
 
 /// Adds a query to a step at random: a dry run, or another level of field validation.
@@ -64,8 +60,7 @@ pub(super) fn query(chance: &mut Chance, step: &mut Step) {
 }
 
 fn whole(chance: &mut Chance, root: &Value, name: &str) -> Value {
-    let mut body =
-        json!({"apiVersion": "${group}/v1", "kind": "Thing", "metadata": {"name": name}});
+    let mut body = json!({"apiVersion": "${group}/v1", "kind": "Thing", "metadata": {"name": name}});
     let spec = &root["properties"]["spec"];
     body["spec"] = value::object(chance, spec);
     if chance.one_in(12) {
@@ -138,10 +133,7 @@ fn applied(chance: &mut Chance, root: &Value, name: &str) -> Step {
     }
     let manager = *chance.pick(&["one", "two"]);
     let force = *chance.pick(&["", "&force=true"]);
-    let mut step = step(
-        &format!("PATCH ${{things}}/{name}?fieldManager={manager}{force}"),
-        Some(body),
-    );
+    let mut step = step(&format!("PATCH ${{things}}/{name}?fieldManager={manager}{force}"), Some(body));
     let header = ("Content-Type".to_owned(), APPLY.to_owned());
     step.headers = BTreeMap::from([header]);
     step
@@ -165,10 +157,7 @@ fn moved(chance: &mut Chance, root: &Value, name: &str) -> Step {
             _ => json!({"op": "add", "path": path, "value": value::value(chance, &spec["properties"][field])}),
         });
     }
-    step(
-        &format!("PATCH ${{things}}/{name}"),
-        Some(operations.into()),
-    )
+    step(&format!("PATCH ${{things}}/{name}"), Some(operations.into()))
 }
 
 /// Reads an object, then changes or deletes it with preconditions on its version or uid, some of which do not match.
@@ -188,8 +177,7 @@ fn guarded(chance: &mut Chance, root: &Value, name: &str) -> Vec<Step> {
             step(&format!("DELETE ${{things}}/{name}"), Some(body))
         }
         2 => {
-            let body =
-                json!({"metadata": {"resourceVersion": version, "uid": "${uid}"}, "spec": spec});
+            let body = json!({"metadata": {"resourceVersion": version, "uid": "${uid}"}, "spec": spec});
             step(&format!("PATCH ${{things}}/{name}"), Some(body))
         }
         _ => {
@@ -218,10 +206,7 @@ fn paged(chance: &mut Chance) -> Vec<Step> {
     let mut first = step(&format!("GET ${{things}}?limit={limit}"), None);
     let at = "/metadata/continue".to_owned();
     first.capture = BTreeMap::from([("next".to_owned(), at)]);
-    let next = step(
-        &format!("GET ${{things}}?limit={limit}&continue=${{next}}"),
-        None,
-    );
+    let next = step(&format!("GET ${{things}}?limit={limit}&continue=${{next}}"), None);
     vec![first, next]
 }
 
@@ -241,10 +226,7 @@ fn replaced(chance: &mut Chance, root: &Value, name: &str) -> Vec<Step> {
         meta.remove("resourceVersion");
     }
     let part = *chance.pick(&["", "", "/status"]);
-    vec![
-        look,
-        step(&format!("PUT ${{things}}/{name}{part}"), Some(body)),
-    ]
+    vec![look, step(&format!("PUT ${{things}}/{name}{part}"), Some(body))]
 }
 
 /// Applies a status.
@@ -254,12 +236,10 @@ fn status_applied(chance: &mut Chance, name: &str) -> Step {
         1 => json!({"s": "a", "replicas": 2}),
         _ => json!({"odd": true, "s": 1}),
     };
-    let body = json!({"apiVersion": "${group}/v1", "kind": "Thing", "metadata": {"name": name}, "status": status});
+    let body =
+        json!({"apiVersion": "${group}/v1", "kind": "Thing", "metadata": {"name": name}, "status": status});
     let manager = *chance.pick(&["one", "two"]);
-    let mut step = step(
-        &format!("PATCH ${{things}}/{name}/status?fieldManager={manager}"),
-        Some(body),
-    );
+    let mut step = step(&format!("PATCH ${{things}}/{name}/status?fieldManager={manager}"), Some(body));
     step.headers = BTreeMap::from([("Content-Type".to_owned(), APPLY.to_owned())]);
     step
 }
@@ -285,9 +265,7 @@ fn status(chance: &mut Chance, name: &str) -> Step {
 
 fn scale(chance: &mut Chance, name: &str) -> Vec<Step> {
     let path = format!("${{things}}/{name}/scale");
-    let replicas = chance
-        .pick(&[json!(2), json!(-1), json!(20), json!("2")])
-        .clone();
+    let replicas = chance.pick(&[json!(2), json!(-1), json!(20), json!("2")]).clone();
     match chance.below(3) {
         0 => vec![step(&format!("GET {path}"), None)],
         1 => {
@@ -302,14 +280,8 @@ fn scale(chance: &mut Chance, name: &str) -> Vec<Step> {
 }
 
 fn held(chance: &mut Chance, name: &str) -> Step {
-    let finalizers = chance
-        .pick(&[
-            json!(["example.com/hold"]),
-            json!(null),
-            json!([]),
-            json!(["plain"]),
-        ])
-        .clone();
+    let finalizers =
+        chance.pick(&[json!(["example.com/hold"]), json!(null), json!([]), json!(["plain"])]).clone();
     let body = json!({"metadata": {"finalizers": finalizers}});
     step(&format!("PATCH ${{things}}/{name}"), Some(body))
 }
@@ -338,10 +310,7 @@ fn listed(chance: &mut Chance, version: &Value) -> Vec<Step> {
         10 => "?labelSelector=l+in+(b,c)&limit=1".to_owned(),
         0 => "?labelSelector=l%3Da".to_owned(),
         1 => "?labelSelector=l%21%3Da".to_owned(),
-        2 => format!(
-            "?fieldSelector={field}%3D{}",
-            chance.pick(&["one", "3", "true", ""])
-        ),
+        2 => format!("?fieldSelector={field}%3D{}", chance.pick(&["one", "3", "true", ""])),
         3 => format!("?fieldSelector={field}%21%3Done"),
         4 => "?fieldSelector=metadata.name%3Dx".to_owned(),
         5 => "?limit=2".to_owned(),

@@ -174,8 +174,7 @@ pub(super) fn part(chance: &mut Chance, depth: usize) -> Value {
             json!({"x-kubernetes-int-or-string": true, "anyOf": [{"type": "integer"}, {"type": "string"}], "pattern": "^[0-9]+%$"})
         }
         102 => {
-            let rule =
-                json!({"rule": "self != 'two' && self == oldSelf", "message": "stays as it is"});
+            let rule = json!({"rule": "self != 'two' && self == oldSelf", "message": "stays as it is"});
             json!({"type": "string", "maxLength": 9, "x-kubernetes-validations": [rule]})
         }
         _ => object(chance, depth),

@@ -18,22 +18,16 @@ pub(super) fn value(chance: &mut Chance, schema: &Value) -> Value {
     match schema["type"].as_str() {
         Some("string") => text(chance, schema),
         Some("integer") => (*chance.pick(&[0, 1, 3, 5, 6, -1])).into(),
-        Some("number") => chance
-            .pick(&[json!(0.5), json!(1), json!(0.7), json!(2.0), json!(-1)])
-            .clone(),
+        Some("number") => chance.pick(&[json!(0.5), json!(1), json!(0.7), json!(2.0), json!(-1)]).clone(),
         Some("boolean") => chance.one_in(2).into(),
         Some("array") => list(chance, schema),
         Some("object") => object(chance, schema),
         _ if schema.get("x-kubernetes-int-or-string").is_some() => {
             chance.pick(&[json!(1), json!("1"), json!("50%")]).clone()
         }
-        _ => chance
-            .pick(&[
-                json!({"x": [1, null, {"y": null}]}),
-                json!([1, {"a": 2.0}]),
-                json!("any"),
-            ])
-            .clone(),
+        _ => {
+            chance.pick(&[json!({"x": [1, null, {"y": null}]}), json!([1, {"a": 2.0}]), json!("any")]).clone()
+        }
     }
 }
 
@@ -79,11 +73,7 @@ fn list(chance: &mut Chance, schema: &Value) -> Value {
     let mut items: Vec<Value> = items.collect();
     if schema["x-kubernetes-list-type"] == "map" {
         let keys = ["x", "y", "z", "x"];
-        for (at, item) in items
-            .iter_mut()
-            .enumerate()
-            .filter(|(_, item)| item.is_object())
-        {
+        for (at, item) in items.iter_mut().enumerate().filter(|(_, item)| item.is_object()) {
             // Four keys make duplicates possible but rare.
             item["k"] = keys[at % 4].into();
         }

@@ -229,9 +229,7 @@ fn once<'a>(list: &str, names: impl Iterator<Item = &'a String>) -> Result<(), S
     let mut seen = std::collections::BTreeSet::new();
     for name in names {
         if !seen.insert(name) {
-            return Err(format!(
-                "`{list}` has two entries called \"{name}\": remove one"
-            ));
+            return Err(format!("`{list}` has two entries called \"{name}\": remove one"));
         }
     }
     Ok(())
@@ -241,9 +239,7 @@ fn once<'a>(list: &str, names: impl Iterator<Item = &'a String>) -> Result<(), S
 fn complete(folder: &Path, path: &mut String) -> Result<(), String> {
     if !path.is_empty() && Path::new(path.as_str()).is_relative() {
         let whole = folder.join(path.as_str()).into_os_string();
-        *path = whole
-            .into_string()
-            .map_err(|_| "the path of its folder is not valid UTF-8")?;
+        *path = whole.into_string().map_err(|_| "the path of its folder is not valid UTF-8")?;
     }
     Ok(())
 }
@@ -252,9 +248,7 @@ fn complete(folder: &Path, path: &mut String) -> Result<(), String> {
 fn bytes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
     let mut text = String::deserialize(deserializer)?;
     text.retain(|it| it != '\n' && it != '\r');
-    STANDARD
-        .decode(&text)
-        .map_err(|_| de::Error::custom("expected base64"))
+    STANDARD.decode(&text).map_err(|_| de::Error::custom("expected base64"))
 }
 
 /// Reads a boolean in the words of YAML 1.1, which Go's parser accepts.

@@ -51,9 +51,7 @@ const WORDS: &[&str] = &[
 ];
 
 fn files() -> Run {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.expect("a runtime");
     Box::new(move |input| {
         let Ok(whole) = File::parse(input, Path::new("/folder")) else {
@@ -79,12 +77,7 @@ fn files() -> Run {
 
 #[test]
 fn no_kubeconfig_breaks_the_start() {
-    let target = Target {
-        name: "kubeconfig",
-        share: 1,
-        tokens: WORDS,
-        samples: || texts(FILES),
-        begin: files,
-    };
+    let target =
+        Target { name: "kubeconfig", share: 1, tokens: WORDS, samples: || texts(FILES), begin: files };
     attack(&[target], 2000);
 }

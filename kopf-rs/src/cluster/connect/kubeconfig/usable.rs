@@ -23,10 +23,7 @@ use crate::cluster::server_url::{Login, server_url};
 /// The extension of a cluster that is passed to plugins.
 const FOR_PLUGINS: &str = "client.authentication.k8s.io/exec";
 /// The API versions that plugins may use.
-const VERSIONS: [&str; 2] = [
-    "client.authentication.k8s.io/v1",
-    "client.authentication.k8s.io/v1beta1",
-];
+const VERSIONS: [&str; 2] = ["client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1"];
 
 /// The parts of a context.
 pub(super) struct Chosen<'a> {
@@ -42,8 +39,8 @@ impl Chosen<'_> {
         let of_cluster = |why| format!("cluster \"{}\": {why}", self.cluster_name);
         let of_user = |why| format!("user \"{}\": {why}", self.user_name);
         self.user.check().map_err(of_user)?;
-        let (server, login) = server_url(&self.cluster.server, "http")
-            .map_err(|why| of_cluster(format!("`server`: {why}")))?;
+        let (server, login) =
+            server_url(&self.cluster.server, "http").map_err(|why| of_cluster(format!("`server`: {why}")))?;
         let mut access = Access::to(server);
         let namespace = Some(self.namespace).filter(|it| !it.is_empty()).or(pod);
         if let Some(namespace) = namespace {
@@ -82,18 +79,13 @@ impl Chosen<'_> {
             return bearer(&user.token).map(Authorization::Fixed);
         }
         if !user.username.is_empty() {
-            let login = Login {
-                user: user.username.clone(),
-                password: user.password.clone(),
-            };
+            let login = Login { user: user.username.clone(), password: user.password.clone() };
             let header = basic(&login).ok_or("the username cannot be sent")?;
             return Ok(Authorization::Fixed(header));
         }
         match (provider, plugin) {
             (Some(token), _) => bearer(&token?).map(Authorization::Fixed),
-            (None, Some(plugin)) if !has_identity => {
-                Ok(Authorization::Plugin(Arc::new(Plugin::new(plugin))))
-            }
+            (None, Some(plugin)) if !has_identity => Ok(Authorization::Plugin(Arc::new(Plugin::new(plugin)))),
             _ => Ok(Authorization::None),
         }
     }
@@ -106,10 +98,7 @@ impl Chosen<'_> {
                 VERSIONS.join(" or ")
             ));
         }
-        let variables = exec
-            .env
-            .iter()
-            .map(|it| (it.name.clone(), it.value.clone()));
+        let variables = exec.env.iter().map(|it| (it.name.clone(), it.value.clone()));
         let cluster = exec.provide_cluster_info.then(|| self.cluster.told());
         Ok(PluginConfig {
             command: exec.command.clone(),
@@ -129,8 +118,7 @@ impl Cluster {
             return Ok(ProxyChoice::Environment);
         }
         let url = ProxyUrl::parse(&self.proxy_url);
-        url.map(ProxyChoice::Url)
-            .map_err(|why| format!("`proxy-url`: {why}"))
+        url.map(ProxyChoice::Url).map_err(|why| format!("`proxy-url`: {why}"))
     }
 
     /// Checks for mistakes that are errors with any server.
@@ -138,7 +126,8 @@ impl Cluster {
         let file = &self.certificate_authority;
         if !file.is_empty() && !self.certificate_authority_data.is_empty() {
             return Err(
-                "`certificate-authority` and `certificate-authority-data` are both given; keep one of them".to_owned(),
+                "`certificate-authority` and `certificate-authority-data` are both given; keep one of them"
+                    .to_owned(),
             );
         }
         if file.is_empty() {
@@ -208,29 +197,23 @@ impl User {
         }
         if let Some(exec) = &self.exec {
             if self.auth_provider.is_some() {
-                return Err(
-                    "`auth-provider` and `exec` are both given; keep one of them".to_owned(),
-                );
+                return Err("`auth-provider` and `exec` are both given; keep one of them".to_owned());
             }
             exec.check()?;
         }
-        let is_more =
-            !self.as_uid.is_empty() || !self.as_groups.is_empty() || !self.as_user_extra.is_empty();
+        let is_more = !self.as_uid.is_empty() || !self.as_groups.is_empty() || !self.as_user_extra.is_empty();
         if is_more && self.r#as.is_empty() {
             return Err(
-                "`as-uid`, `as-groups` and `as-user-extra` say more of the user in `as`, which is not given".to_owned(),
+                "`as-uid`, `as-groups` and `as-user-extra` say more of the user in `as`, which is not given"
+                    .to_owned(),
             );
         }
         Ok(())
     }
 
     fn check_certificate(&self) -> Result<(), String> {
-        let both =
-            |name: &str| format!("`{name}` and `{name}-data` are both given; keep one of them");
-        let has_data = (
-            !self.client_certificate_data.is_empty(),
-            !self.client_key_data.is_empty(),
-        );
+        let both = |name: &str| format!("`{name}` and `{name}-data` are both given; keep one of them");
+        let has_data = (!self.client_certificate_data.is_empty(), !self.client_key_data.is_empty());
         if !self.client_certificate.is_empty() && has_data.0 {
             return Err(both("client-certificate"));
         }
@@ -239,7 +222,8 @@ impl User {
         }
         if self.client_key.is_empty() && !has_data.1 {
             return Err(
-                "a client certificate is given without its key; expected `client-key` or `client-key-data`".to_owned(),
+                "a client certificate is given without its key; expected `client-key` or `client-key-data`"
+                    .to_owned(),
             );
         }
         if !self.client_certificate.is_empty() {
@@ -258,11 +242,8 @@ impl User {
             }
             Ok(data.to_vec())
         };
-        let certificate = given(
-            "client-certificate",
-            &self.client_certificate,
-            &self.client_certificate_data,
-        )?;
+        let certificate =
+            given("client-certificate", &self.client_certificate, &self.client_certificate_data)?;
         if self.client_certificate.is_empty() && certificate.is_empty() {
             return Ok(None);
         }
@@ -281,10 +262,7 @@ impl User {
             "" => bearer(&self.token)?,
             token => bearer(token)?,
         };
-        Ok(Authorization::File {
-            path: PathBuf::from(&self.token_file),
-            first,
-        })
+        Ok(Authorization::File { path: PathBuf::from(&self.token_file), first })
     }
 
     fn impersonation(&self) -> Result<Vec<(HeaderName, HeaderValue)>, String> {
@@ -326,10 +304,7 @@ impl Exec {
             return Err("`exec` has no `command`".to_owned());
         }
         if self.api_version.is_empty() {
-            return Err(format!(
-                "`exec` has no `apiVersion`; expected {}",
-                VERSIONS.join(" or ")
-            ));
+            return Err(format!("`exec` has no `apiVersion`; expected {}", VERSIONS.join(" or ")));
         }
         if self.env.iter().any(|it| it.name.is_empty()) {
             return Err("an entry of `exec.env` has no `name`".to_owned());
@@ -362,9 +337,7 @@ fn provided(provider: &AuthProvider) -> Result<Result<String, String>, String> {
         "azure" => Err(format!(
             "the `auth-provider` azure has been removed from Kubernetes clients: {hint}, kubelogin"
         )),
-        name => Err(format!(
-            "the `auth-provider` \"{name}\" is not known: {hint}"
-        )),
+        name => Err(format!("the `auth-provider` \"{name}\" is not known: {hint}")),
     }
 }
 
@@ -378,8 +351,7 @@ fn id_token(provider: &AuthProvider) -> Result<String, String> {
         serde_json::from_slice::<Value>(&claims).ok()
     });
     let expires = claims.and_then(|it| it["exp"].as_f64());
-    let expires =
-        expires.ok_or_else(|| format!("the id-token of oidc is no valid token: {hint}"))?;
+    let expires = expires.ok_or_else(|| format!("the id-token of oidc is no valid token: {hint}"))?;
     let now = Timestamp::now().as_second();
     #[expect(clippy::cast_precision_loss, reason = "seconds are far below 2^53")]
     if expires < now as f64 {
@@ -411,7 +383,5 @@ fn read(field: &str, path: &str) -> Result<Vec<u8>, String> {
 
 fn open(field: &str, path: &str) -> Result<(), String> {
     let opened = std::fs::File::open(Path::new(path));
-    opened
-        .map(drop)
-        .map_err(|error| format!("`{field}`: {path} cannot be read: {error}"))
+    opened.map(drop).map_err(|error| format!("`{field}`: {path} cannot be read: {error}"))
 }

@@ -64,9 +64,7 @@ fn by_key(cause: &Cause) -> Result<Vec<(String, String)>, HandlerError> {
 fn registry() -> [Registry; 2] {
     let labelled = || indexer("by_key", by_key).label("on", PRESENT);
     let names = indexer("names", |cause| ((), cause.name().to_owned()));
-    let both = Registry::new()
-        .index("pods", labelled())
-        .index("pods", names);
+    let both = Registry::new().index("pods", labelled()).index("pods", names);
     // The second version of the kind has no index of names.
     [both, Registry::new().index("pods", labelled())]
 }
@@ -79,11 +77,8 @@ impl History {
         let by_key = typed("by_key").downcast_ref::<Index<_, _>>().cloned();
         let names = typed("names").downcast_ref::<Index<_, _>>().cloned();
         let kind = |at: usize| {
-            let resource = Resource {
-                version: format!("v{at}"),
-                plural: "pods".to_owned(),
-                ..Resource::default()
-            };
+            let resource =
+                Resource { version: format!("v{at}"), plural: "pods".to_owned(), ..Resource::default() };
             let handlers = registries[at].handlers().to_vec();
             Arc::new(ResourceHandlers::new(0, Arc::new(resource), handlers))
         };
@@ -233,11 +228,7 @@ impl History {
         assert_eq!(names, if self.kind == 0 { all } else { Vec::new() });
         assert_eq!(self.objects.unindexed, 0);
         let records = self.objects.records.values();
-        assert!(
-            records
-                .into_iter()
-                .all(|it| it.work.is_none() && it.memo.is_none())
-        );
+        assert!(records.into_iter().all(|it| it.work.is_none() && it.memo.is_none()));
     }
 }
 
@@ -275,10 +266,8 @@ fn raw(object: &Value) -> Raw {
 }
 
 fn effects(run: &mut IndexRun) -> Vec<Effect> {
-    let object = SubjectObject {
-        resource: run.kind.resource.clone(),
-        body: Arc::new(run.raw.body().unwrap()),
-    };
+    let object =
+        SubjectObject { resource: run.kind.resource.clone(), body: Arc::new(run.raw.body().unwrap()) };
     let context = CauseContext::default();
     let look = IndexLook {
         object: &object,
@@ -296,9 +285,7 @@ fn effects(run: &mut IndexRun) -> Vec<Effect> {
         called.map_or(Effect::Clear, |called| {
             let outcome = match call(&called.call).0 {
                 Ok(_) => Outcome::Succeeded(None),
-                Err(error) => Outcome::Arbitrary {
-                    message: error.to_string(),
-                },
+                Err(error) => Outcome::Arbitrary { message: error.to_string() },
             };
             look.ended(called, outcome, attempts, &mut told)
         })
@@ -328,10 +315,7 @@ fn indices_are_what_the_objects_make_whatever_was_told_of_them() {
     };
     for seed in seeds {
         let found = std::panic::catch_unwind(|| history(seed));
-        assert!(
-            found.is_ok(),
-            "history {seed} goes wrong; replay it with KOPF_RS_SEED={seed}"
-        );
+        assert!(found.is_ok(), "history {seed} goes wrong; replay it with KOPF_RS_SEED={seed}");
     }
 }
 
@@ -378,10 +362,7 @@ fn all_that_is_listed_is_waited_for_and_nothing_that_comes_later() {
 
 #[test]
 fn what_cannot_be_listed_is_not_waited_for_for_ever() {
-    let denied = ClusterError::Denied {
-        message: "no".to_owned(),
-        rule: String::new(),
-    };
+    let denied = ClusterError::Denied { message: "no".to_owned(), rule: String::new() };
     let away = ClusterError::Unreachable("away".to_owned());
     let now = Instant::now();
     for (error, patience) in [(denied, Duration::ZERO), (away, PATIENCE)] {
@@ -485,11 +466,7 @@ fn whoever_was_called_before_an_object_is_indexed_is_called_again() {
     objects.is_read(&state(None), reader.clone());
     let run = tell(&mut objects, EventType::Modified, 5);
     end(&mut objects, run);
-    assert_eq!(
-        called(&mut objects),
-        0,
-        "it is gone, but not from the index"
-    );
+    assert_eq!(called(&mut objects), 0, "it is gone, but not from the index");
     tell(&mut objects, EventType::Deleted, 6);
     assert_eq!(called(&mut objects), 1);
     objects.is_read(&state(None), reader.clone());

@@ -48,10 +48,7 @@ fn pushing(found: &Raw) -> Result<Changes, String> {
         let items = wanted[part]["items"].as_array_mut().unwrap();
         items.push(json!("one"));
     }
-    Ok(Changes::Operations {
-        operations: Operations::between(&found, &wanted),
-        wanted,
-    })
+    Ok(Changes::Operations { operations: Operations::between(&found, &wanted), wanted })
 }
 
 fn lists(spec: &Value, status: &Value) -> Value {
@@ -120,11 +117,7 @@ fn the_status_goes_apart_and_first() {
     let with_status = json!({"status": {"x": 1}});
     let kept = |version: &str| Ok(state("u", version, &with_status));
     for (answers, asked, end) in [
-        (
-            vec![at("6"), at("7")],
-            vec!["status 5", "rest 6"],
-            "landed 7",
-        ),
+        (vec![at("6"), at("7")], vec!["status 5", "rest 6"], "landed 7"),
         // Other writers interfere.
         (
             vec![conflict(), at("8"), at("9"), at("10")],
@@ -138,17 +131,9 @@ fn the_status_goes_apart_and_first() {
             "landed 7",
         ),
         // The server reports a conflict although nothing has changed.
-        (
-            vec![conflict(), at("5")],
-            vec!["status 5", READ],
-            "outdated 5",
-        ),
+        (vec![conflict(), at("5")], vec!["status 5", READ], "outdated 5"),
         // The subresource is gone, or the object.
-        (
-            vec![missing(), at("5"), kept("6")],
-            vec!["status 5", READ, "all 5"],
-            "landed 6",
-        ),
+        (vec![missing(), at("5"), kept("6")], vec!["status 5", READ, "all 5"], "landed 6"),
         // The subresource is back by then.
         (
             vec![missing(), at("5"), at("6"), kept("7")],
@@ -162,18 +147,11 @@ fn the_status_goes_apart_and_first() {
             "landed 6",
         ),
         (vec![missing(), missing()], vec!["status 5", READ], "gone"),
-        (
-            vec![conflict(), Ok(state("other", "9", &none))],
-            vec!["status 5", READ],
-            "gone",
-        ),
+        (vec![conflict(), Ok(state("other", "9", &none))], vec!["status 5", READ], "gone"),
         (vec![at("6"), missing()], vec!["status 5", "rest 6"], "gone"),
     ] {
         let found = told(job(), answers);
-        assert_eq!(
-            (found.0, &*found.1),
-            (asked.into_iter().map(str::to_owned).collect(), end)
-        );
+        assert_eq!((found.0, &*found.1), (asked.into_iter().map(str::to_owned).collect(), end));
     }
 }
 
@@ -197,39 +175,17 @@ fn a_status_that_the_server_drops_goes_to_a_subresource_that_may_be_there() {
     let job = || Job::write(&resource, &known, &plan, None).unwrap();
     let at = |version: &str, status: Value| Ok(state("u", version, &json!({"status": status})));
     let dropped = || at("6", json!({"y": 1}));
-    let forbidden = || {
-        Err(ClusterError::Denied {
-            message: "no".into(),
-            rule: "things/status".into(),
-        })
-    };
+    let forbidden = || Err(ClusterError::Denied { message: "no".into(), rule: "things/status".into() });
     for (answers, asked, end) in [
         (vec![at("6", json!({"x": 1}))], vec!["all 5"], "landed 6"),
+        (vec![dropped(), at("7", json!({"x": 1}))], vec!["all 5", "status 6"], "landed 7"),
         (
-            vec![dropped(), at("7", json!({"x": 1}))],
-            vec!["all 5", "status 6"],
-            "landed 7",
-        ),
-        (
-            vec![
-                dropped(),
-                conflict(),
-                at("7", json!({})),
-                at("8", json!({})),
-            ],
+            vec![dropped(), conflict(), at("7", json!({})), at("8", json!({}))],
             vec!["all 5", "status 6", READ, "status 7"],
             "landed 8",
         ),
-        (
-            vec![dropped(), missing()],
-            vec!["all 5", "status 6"],
-            "landed 6",
-        ),
-        (
-            vec![dropped(), forbidden()],
-            vec!["all 5", "status 6"],
-            "landed 6",
-        ),
+        (vec![dropped(), missing()], vec!["all 5", "status 6"], "landed 6"),
+        (vec![dropped(), forbidden()], vec!["all 5", "status 6"], "landed 6"),
     ] {
         let found = told(job(), answers);
         assert_eq!((found.0, &*found.1), (strings(&asked), end));
@@ -240,12 +196,7 @@ fn a_status_that_the_server_drops_goes_to_a_subresource_that_may_be_there() {
     assert_eq!(told(without, vec![dropped()]).0, ["all 5"]);
     let mut with = job();
     with.know_status_path(true);
-    let answers = vec![
-        missing(),
-        at("5", json!({})),
-        dropped(),
-        at("7", json!({"x": 1})),
-    ];
+    let answers = vec![missing(), at("5", json!({})), dropped(), at("7", json!({"x": 1}))];
     let asked = ["status 5", READ, "all 5", "status 6"];
     assert_eq!(told(with, answers).0, asked);
 }
@@ -260,11 +211,7 @@ fn finalizers_are_only_replaced_where_they_are_as_expected() {
     let job = || Job::write(&resource, &known, &plan, Some(&expected)).unwrap();
     let found = told(job(), vec![Ok(state("u", "6", &others))]);
     assert_eq!(found.1, "outdated 6");
-    let answers = vec![
-        Ok(state("u", "6", &ours)),
-        conflict(),
-        Ok(state("u", "7", &others)),
-    ];
+    let answers = vec![Ok(state("u", "6", &ours)), conflict(), Ok(state("u", "7", &others))];
     assert_eq!(told(job(), answers).1, "outdated 7");
     let answers = vec![
         Ok(state("u", "6", &ours)),
@@ -313,11 +260,7 @@ fn what_functions_have_made_counts_once() {
     assert_eq!(told(job_with_finalizers, answers).1, "landed 7");
     // The same while the rest is pending, which would replace finalizers that have changed.
     let job_with_finalizers = Job::write(&resource, &known, &pushing, Some(&expected)).unwrap();
-    let answers = vec![
-        lost(),
-        conflict(),
-        Ok(with(&["f", "other"], "6", lists(&none, &one))),
-    ];
+    let answers = vec![lost(), conflict(), Ok(with(&["f", "other"], "6", lists(&none, &one)))];
     let found = told(job_with_finalizers, answers);
     assert_eq!(found.0, ["status 5", "status 5", READ]);
     assert_eq!(found.1, "outdated 6");
@@ -336,10 +279,7 @@ fn what_functions_have_made_counts_once() {
     };
     assert_eq!(wanted["spec"]["items"], json!(["theirs", "one"]));
     // An equal change by another writer does not count as an own one while every request was answered.
-    let alike = told(
-        job(),
-        vec![conflict(), all_landed(), all_landed(), all_landed()],
-    );
+    let alike = told(job(), vec![conflict(), all_landed(), all_landed(), all_landed()]);
     assert_eq!(alike.0, ["status 5", READ, "status 7", "rest 7"]);
 }
 
@@ -358,11 +298,7 @@ fn what_was_rewritten_of_the_status_is_known_beside_the_rest_of_the_same_write()
         (vec![], &ours, json!({})),
         (vec![conflict(), Ok(at("7", &nothing))], &ours, json!({})),
         // Another writer has changed the spec, which may affect the status.
-        (
-            vec![conflict(), Ok(at("7", &json!({"max": 9})))],
-            &both,
-            json!({"status": {"cpu": "0.5"}}),
-        ),
+        (vec![conflict(), Ok(at("7", &json!({"max": 9})))], &both, json!({"status": {"cpu": "0.5"}})),
     ] {
         let mut shown = Shown::default();
         let mut job = Job::write(&resource, &known, &plan, None).unwrap();
@@ -390,11 +326,7 @@ fn requests(rng: &Rng, resource: &Resource) -> usize {
     let pick = |share: f64| rng.next_f64() < share;
     let next = || {
         version.set(version.get() + u32::from(pick(0.9)));
-        state(
-            "u",
-            &version.get().to_string(),
-            &lists(&json!([]), &json!([])),
-        )
+        state("u", &version.get().to_string(), &lists(&json!([]), &json!([])))
     };
     let known = next();
     let mut job = Job::write(resource, &known, &pushing, None).unwrap();

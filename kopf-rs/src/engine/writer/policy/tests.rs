@@ -3,34 +3,17 @@ use super::*;
 const STATUS: Request = Request::Patch(Part::Status);
 const OBJECT: Request = Request::Patch(Part::Object { with_status: false });
 const LANDED: Answer = Answer::Landed { is_outdated: false };
-const FAILED: Answer = Answer::Failed {
-    retry_after: Duration::ZERO,
-};
-const QUIETLY: Next = Next::Again {
-    at_least: Duration::ZERO,
-    is_told: false,
-};
-const LOUDLY: Next = Next::Again {
-    at_least: Duration::ZERO,
-    is_told: true,
-};
+const FAILED: Answer = Answer::Failed { retry_after: Duration::ZERO };
+const QUIETLY: Next = Next::Again { at_least: Duration::ZERO, is_told: false };
+const LOUDLY: Next = Next::Again { at_least: Duration::ZERO, is_told: true };
 
 #[test]
 fn the_first_table() {
     let first = Tries::default();
-    let late = Tries {
-        failures: 3,
-        denials: 9,
-        ..first
-    };
+    let late = Tries { failures: 3, denials: 9, ..first };
     let outdated = Answer::Landed { is_outdated: true };
-    let throttled = |seconds| Answer::Failed {
-        retry_after: Duration::from_secs(seconds),
-    };
-    let asked = |seconds, is_told| Next::Again {
-        at_least: Duration::from_secs(seconds),
-        is_told,
-    };
+    let throttled = |seconds| Answer::Failed { retry_after: Duration::from_secs(seconds) };
+    let asked = |seconds, is_told| Next::Again { at_least: Duration::from_secs(seconds), is_told };
     for (answer, request, tries, next) in [
         (LANDED, STATUS, first, Next::Done),
         (LANDED, OBJECT, late, Next::Done),
@@ -56,10 +39,7 @@ fn the_first_table() {
 #[test]
 fn the_second_table() {
     let first = Tries::default();
-    let last_rebind = Tries {
-        rebinds: 3,
-        ..first
-    };
+    let last_rebind = Tries { rebinds: 3, ..first };
     for (sight, why, tries, next) in [
         (Sight::OtherObject, Why::Conflict, first, Next::Gone),
         (Sight::OtherObject, Why::NoStatus, first, Next::Gone),
@@ -86,18 +66,10 @@ fn the_second_table() {
 
 #[test]
 fn an_operator_that_is_to_end_or_stops_does_not_wait_for_ever() {
-    let once = |denials| Tries {
-        once: true,
-        denials,
-        ..Tries::default()
-    };
+    let once = |denials| Tries { once: true, denials, ..Tries::default() };
     assert_eq!(after(Answer::Forbidden, OBJECT, &once(3)), QUIETLY);
     assert_eq!(after(Answer::Forbidden, OBJECT, &once(4)), Next::Forbidden);
-    let last = |failures| Tries {
-        patience: Patience::Last,
-        failures,
-        ..Tries::default()
-    };
+    let last = |failures| Tries { patience: Patience::Last, failures, ..Tries::default() };
     assert_eq!(after(FAILED, OBJECT, &last(2)), QUIETLY);
     assert_eq!(after(FAILED, OBJECT, &last(3)), Next::GiveUp);
 }

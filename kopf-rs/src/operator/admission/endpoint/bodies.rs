@@ -72,36 +72,22 @@ struct Holding<B, K> {
 
 impl Rooms {
     pub(super) fn new(bytes: usize) -> Self {
-        Self {
-            conversions: Room::new(bytes / 2),
-            reviews: Room::new(bytes / 2),
-        }
+        Self { conversions: Room::new(bytes / 2), reviews: Room::new(bytes / 2) }
     }
 
     /// Returns the room for requests at this path.
     pub(super) fn of(&self, path: &str) -> &Room {
-        if path.starts_with(PATH) {
-            &self.conversions
-        } else {
-            &self.reviews
-        }
+        if path.starts_with(PATH) { &self.conversions } else { &self.reviews }
     }
 }
 
 impl Room {
     fn new(bytes: usize) -> Self {
-        Self {
-            free: Arc::new(Semaphore::new(bytes)),
-            moving: Arc::default(),
-        }
+        Self { free: Arc::new(Semaphore::new(bytes)), moving: Arc::default() }
     }
 
     /// Reads a whole body. Returns it with its share of the room, which the body itself holds as well.
-    pub(super) async fn whole<B>(
-        &self,
-        headers: &HeaderMap,
-        body: B,
-    ) -> Result<(Bytes, Share), Refused>
+    pub(super) async fn whole<B>(&self, headers: &HeaderMap, body: B) -> Result<(Bytes, Share), Refused>
     where
         B: Body<Data = Bytes>,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -124,16 +110,8 @@ impl Room {
 
     /// Returns an answer that holds the share of its request until it is sent. If that takes long and others need the room, `turned_out` is
     /// cancelled.
-    pub(super) fn answer(
-        &self,
-        bytes: Vec<u8>,
-        share: Share,
-        turned_out: CancellationToken,
-    ) -> Bytes {
-        Bytes::from_owner(Holding {
-            bytes,
-            _kept: (share, self.begin(turned_out)),
-        })
+    pub(super) fn answer(&self, bytes: Vec<u8>, share: Share, turned_out: CancellationToken) -> Bytes {
+        Bytes::from_owner(Holding { bytes, _kept: (share, self.begin(turned_out)) })
     }
 
     /// Reads a body in pieces. Only received bytes take room, not announced ones, so a client that sends nothing excludes no other.
@@ -159,10 +137,7 @@ impl Room {
             }
         }
         let share = Arc::new(share);
-        let held = Holding {
-            bytes: whole,
-            _kept: share.clone(),
-        };
+        let held = Holding { bytes: whole, _kept: share.clone() };
         Ok((Bytes::from_owner(held), share))
     }
 
@@ -266,10 +241,7 @@ mod tests {
             let held = read(rooms.of(full), "12345678").await.unwrap();
             let (status, _) = read(rooms.of(full), "123").await.unwrap_err();
             assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
-            assert_eq!(
-                read(rooms.of(other), "12345678").await.unwrap().0,
-                "12345678"
-            );
+            assert_eq!(read(rooms.of(other), "12345678").await.unwrap().0, "12345678");
             drop(held);
         }
     }

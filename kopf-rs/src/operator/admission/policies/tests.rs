@@ -20,12 +20,15 @@ fn refused(server: &ApiServer, verb: Verb, plural: &str) -> FaultHandle {
 /// Returns an instance without rules, after a former release has written a policy and its binding.
 async fn keeper(server: &ApiServer) -> PolicyKeeper {
     let cluster = Cluster::new(Client::new(server.service(), "default"));
-    let rule = json!({"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]});
-    let policy = json!({"matchConstraints": {"resourceRules": [rule]}, "validations": [{"expression": "true"}]});
+    let rule =
+        json!({"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]});
+    let policy =
+        json!({"matchConstraints": {"resourceRules": [rule]}, "validations": [{"expression": "true"}]});
     let binding = json!({"policyName": "gone.op.kopf.rs", "validationActions": ["Deny"]});
     for (kind, spec) in kinds(None).into_iter().zip([policy, binding]) {
         let metadata = json!({"name": "gone.op.kopf.rs", "labels": {label(DOMAIN): "true"}});
-        let object = json!({"apiVersion": kind.api_version(), "kind": kind.kind, "metadata": metadata, "spec": spec});
+        let object =
+            json!({"apiVersion": kind.api_version(), "kind": kind.kind, "metadata": metadata, "spec": spec});
         cluster.apply_manifest(&object).await.unwrap();
     }
     PolicyKeeper::new(PolicySetup {
@@ -69,10 +72,7 @@ async fn only_an_instance_that_finds_a_policy_needs_the_right_to_list_bindings()
     let mut keeper = keeper(&server).await;
     let _bindings = refused(&server, Verb::List, BINDINGS);
     let denied = keeper.reconcile().await;
-    assert!(matches!(
-        denied,
-        Err(Failure::Retry(ClusterError::Denied { .. }))
-    ));
+    assert!(matches!(denied, Err(Failure::Retry(ClusterError::Denied { .. }))));
     let _policies = refused(&server, Verb::List, POLICIES);
     assert!(keeper.reconcile().await.is_ok());
 }

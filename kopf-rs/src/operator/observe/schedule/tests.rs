@@ -10,10 +10,8 @@ struct Played {
 
 impl Played {
     fn new() -> Self {
-        let mut played = Self {
-            schedule: DiscoverySchedule::new(Duration::from_secs(60), true),
-            start: Instant::now(),
-        };
+        let mut played =
+            Self { schedule: DiscoverySchedule::new(Duration::from_secs(60), true), start: Instant::now() };
         played.on(0, &discovered(&[], true));
         played.on(0, &Event::DefinitionsListing);
         played
@@ -28,9 +26,7 @@ impl Played {
     }
 
     fn on(&mut self, at: u64, event: &Event<'_>) -> Option<u64> {
-        let next = self
-            .schedule
-            .on(event, self.start + Duration::from_millis(at));
+        let next = self.schedule.on(event, self.start + Duration::from_millis(at));
         let next = next?.duration_since(self.start).as_millis();
         Some(next.try_into().expect("a few seconds"))
     }
@@ -42,32 +38,19 @@ impl Played {
 }
 
 fn resource() -> Resource {
-    Resource {
-        group: GROUP.to_owned(),
-        plural: "kopfexamples".to_owned(),
-        ..Resource::default()
-    }
+    Resource { group: GROUP.to_owned(), plural: "kopfexamples".to_owned(), ..Resource::default() }
 }
 
 fn exists() -> Event<'static> {
-    Event::DefinitionExists {
-        name: "kopfexamples.kopf.dev",
-        is_served: false,
-    }
+    Event::DefinitionExists { name: "kopfexamples.kopf.dev", is_served: false }
 }
 
 fn discovered(resources: &[Resource], is_unresolved: bool) -> Event<'_> {
-    Event::Discovered {
-        resources,
-        is_unresolved,
-    }
+    Event::Discovered { resources, is_unresolved }
 }
 
 fn failed(seconds: u64, is_transient: bool) -> Event<'static> {
-    Event::Failed {
-        pause: Duration::from_secs(seconds),
-        is_transient,
-    }
+    Event::Failed { pause: Duration::from_secs(seconds), is_transient }
 }
 
 #[test]
@@ -116,13 +99,8 @@ fn what_is_found_is_confirmed_once() {
 fn a_change_of_what_is_served_is_looked_at_too() {
     let mut played = Played::listed();
     for event in [
-        Event::DefinitionExists {
-            name: "kopfexamples.kopf.dev",
-            is_served: true,
-        },
-        Event::DefinitionDeleted {
-            name: "kopfexamples.kopf.dev",
-        },
+        Event::DefinitionExists { name: "kopfexamples.kopf.dev", is_served: true },
+        Event::DefinitionDeleted { name: "kopfexamples.kopf.dev" },
     ] {
         assert_eq!(played.on(0, &event), Some(100));
         assert_eq!(played.discover(100, &discovered(&[], false)), Some(3100));

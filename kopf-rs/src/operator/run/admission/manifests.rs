@@ -32,26 +32,18 @@ impl CheckedOperator {
                 expression: None,
             },
             // Matching namespaces may be created later, and printed manifests do not follow.
-            Scope::Some(patterns) => PrintedNamespaces {
-                names: None,
-                expression: Some(patterns.expression(NAMESPACE)),
-            },
+            Scope::Some(patterns) => {
+                PrintedNamespaces { names: None, expression: Some(patterns.expression(NAMESPACE)) }
+            }
         };
         let unknown = watch::Sender::new(None).subscribe();
         let setup = self.setup_of_webhooks(&settings, &cluster, unknown);
-        let rules = PrintedRules {
-            rules: &self.rules,
-            domain: &naming::prefix(&self.name),
-        };
+        let rules = PrintedRules { rules: &self.rules, domain: &naming::prefix(&self.name) };
         let printed = printed(&setup, rules, namespaces).await;
         let mut printed = printed.map_err(OperatorError::Admission)?;
         if settings.lease.enabled {
             let (namespace, name) = self.lease(&settings, &cluster);
-            printed.extend(rights(SharedLease {
-                operator: &self.name,
-                namespace: &namespace,
-                name: &name,
-            }));
+            printed.extend(rights(SharedLease { operator: &self.name, namespace: &namespace, name: &name }));
         }
         Ok(printed)
     }
@@ -89,10 +81,11 @@ mod tests {
     async fn converting(versions: &[&str], managed: bool) -> Result<Vec<Value>, OperatorError> {
         let server = ApiServer::new();
         let client = Client::new(server.service(), "default");
-        let schema = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
-        let versions = versions.iter().map(|name| {
-            json!({"name": name, "served": true, "storage": *name == "v1", "schema": schema})
-        });
+        let schema =
+            json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
+        let versions = versions
+            .iter()
+            .map(|name| json!({"name": name, "served": true, "storage": *name == "v1", "schema": schema}));
         let names = json!({"plural": "votes", "singular": "vote", "kind": "Vote"});
         let definition = json!({
             "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
@@ -157,20 +150,12 @@ mod tests {
         let cluster = crate::cluster::Cluster::new(client);
         let create = async |resource: Resource, namespace: Option<&str>, content: &Value| {
             let name = content["metadata"]["name"].as_str().unwrap_or_default();
-            let path = ObjectPath {
-                resource: &resource,
-                namespace,
-                name,
-            };
+            let path = ObjectPath { resource: &resource, namespace, name };
             cluster.create_kept(path, content).await
         };
         for object in &printed {
             let kind = object["kind"].as_str().unwrap();
-            let (group, _) = object["apiVersion"]
-                .as_str()
-                .unwrap()
-                .split_once('/')
-                .unwrap();
+            let (group, _) = object["apiVersion"].as_str().unwrap().split_once('/').unwrap();
             let mut resource = Resource::built_in(group, kind, false);
             resource.plural = resource.plural.replace("policys", "policies");
             create(resource, None, object).await.unwrap();
@@ -178,9 +163,7 @@ mod tests {
         let mut allowed = Vec::new();
         for name in names {
             let namespace = json!({"metadata": {"name": name}});
-            create(Resource::built_in("", "Namespace", false), None, &namespace)
-                .await
-                .unwrap();
+            create(Resource::built_in("", "Namespace", false), None, &namespace).await.unwrap();
             let map = json!({"metadata": {"name": "map"}});
             let resource = Resource::built_in("", "ConfigMap", true);
             allowed.push(create(resource, Some(name), &map).await.is_ok());
@@ -191,22 +174,10 @@ mod tests {
     #[tokio::test]
     async fn printed_policies_are_for_the_namespaces_that_match() {
         for (patterns, inside, outside) in [
-            (
-                &["team-*"][..],
-                &["team-a", "team-9"][..],
-                &["other", "steam-a"][..],
-            ),
+            (&["team-*"][..], &["team-a", "team-9"][..], &["other", "steam-a"][..]),
             (&["a", "b"], &["a", "b"], &["c"]),
-            (
-                &["team-*", "a", "!team-x"],
-                &["team-a", "a"],
-                &["team-x", "b"],
-            ),
-            (
-                &["my-*, !*-pr-*, *-pr-1"],
-                &["my-1", "my-pr-1"],
-                &["my-pr-2", "x-pr-1"],
-            ),
+            (&["team-*", "a", "!team-x"], &["team-a", "a"], &["team-x", "b"]),
+            (&["my-*, !*-pr-*, *-pr-1"], &["my-1", "my-pr-1"], &["my-pr-2", "x-pr-1"]),
             (&["!*-pr-*,*pr-1"], &["x", "x-pr-1"], &["a-pr-2"]),
             (&["a*,!a-x", "b*"], &["a1", "b1"], &["a-x", "c"]),
             (&["!x-*"], &["default-2"], &["x-a"]),
@@ -214,11 +185,7 @@ mod tests {
         ] {
             let names = [inside, outside].concat();
             let expected: Vec<_> = names.iter().map(|it| outside.contains(it)).collect();
-            assert_eq!(
-                allowed(patterns, &names).await,
-                expected,
-                "{patterns:?} {names:?}"
-            );
+            assert_eq!(allowed(patterns, &names).await, expected, "{patterns:?} {names:?}");
         }
     }
 
@@ -235,15 +202,9 @@ mod tests {
             });
             let operator = Operator::new(registry()).name("op").settings(settings);
             let client = Client::new(ApiServer::new().service(), "default");
-            let printed = operator
-                .namespaces(patterns)
-                .manifests(client)
-                .await
-                .unwrap();
+            let printed = operator.namespaces(patterns).manifests(client).await.unwrap();
             let hooks = printed.into_iter().filter(|it| it["webhooks"].is_array());
-            hooks
-                .map(|it| it["webhooks"][0].clone())
-                .collect::<Vec<_>>()
+            hooks.map(|it| it["webhooks"][0].clone()).collect::<Vec<_>>()
         };
         let hooks = printed(&["team-*"]).await;
         assert_eq!(hooks.len(), 2);

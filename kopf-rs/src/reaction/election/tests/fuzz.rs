@@ -45,10 +45,7 @@ fn leases() -> Run {
                 election.watched(lease.clone(), &at(seconds));
                 let is_mine = election.standing(&at(seconds)) == Standing::Holds;
                 assert!(!is_mine || election.term().is_some());
-                assert!(
-                    holder == "me" || !is_mine || is_older(&lease),
-                    "a term that is another's"
-                );
+                assert!(holder == "me" || !is_mine || is_older(&lease), "a term that is another's");
                 exchange(&mut election, at(seconds), |wish| match wish {
                     Wish::Read => Answer::Lease(lease.clone()),
                     Wish::Create(_) | Wish::Replace(_) => stored(seconds + 10)(wish),
@@ -66,19 +63,11 @@ fn leases() -> Run {
 /// Returns true if the version is older than that of the candidate's record, so that it is ignored.
 fn is_older(lease: &Value) -> bool {
     let version = lease["metadata"]["resourceVersion"].as_str();
-    version
-        .and_then(|it| it.parse::<u64>().ok())
-        .is_some_and(|it| it < 4010)
+    version.and_then(|it| it.parse::<u64>().ok()).is_some_and(|it| it < 4010)
 }
 
 #[test]
 fn no_lease_breaks_the_election() {
-    let target = Target {
-        name: "lease",
-        share: 1,
-        tokens: WORDS,
-        samples: || texts(LEASES),
-        begin: leases,
-    };
+    let target = Target { name: "lease", share: 1, tokens: WORDS, samples: || texts(LEASES), begin: leases };
     attack(&[target], 3000);
 }

@@ -77,29 +77,10 @@ struct Write {
 }
 
 enum Message {
-    Request {
-        node: usize,
-        wish: Wish,
-        reply: Option<u64>,
-        token: u64,
-        is_blind: bool,
-    },
-    Reply {
-        node: usize,
-        token: u64,
-        answer: Answer,
-    },
-    Watch {
-        node: usize,
-        process: u64,
-        lease: Value,
-        is_deleted: bool,
-    },
-    Write {
-        object: usize,
-        version: u64,
-        of: usize,
-    },
+    Request { node: usize, wish: Wish, reply: Option<u64>, token: u64, is_blind: bool },
+    Reply { node: usize, token: u64, answer: Answer },
+    Watch { node: usize, process: u64, lease: Value, is_deleted: bool },
+    Write { object: usize, version: u64, of: usize },
 }
 
 struct World {
@@ -186,11 +167,7 @@ impl World {
         };
         let wall = i64::try_from(self.now).unwrap() + it.wall;
         let start: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
-        Moment {
-            mono,
-            boot,
-            wall: start + SignedDuration::from_millis(wall),
-        }
+        Moment { mono, boot, wall: start + SignedDuration::from_millis(wall) }
     }
 
     fn run(mut self) -> Result<(usize, u64), String> {
@@ -274,13 +251,7 @@ impl World {
         {
             lease["spec"]["holderIdentity"] = json!("");
             let wish = Wish::Replace(lease);
-            let request = Message::Request {
-                node,
-                wish,
-                reply: None,
-                token: 0,
-                is_blind: true,
-            };
+            let request = Message::Request { node, wish, reply: None, token: 0, is_blind: true };
             self.mail.push((self.now + 50, request));
             self.restart(node, 2000);
             return;
@@ -300,12 +271,7 @@ impl World {
             (it.mono, it.boot, it.rate)
         };
         let fresh = self.node(node, process);
-        self.nodes[node] = Node {
-            rate,
-            mono,
-            boot,
-            ..fresh
-        };
+        self.nodes[node] = Node { rate, mono, boot, ..fresh };
         self.nodes[node].gone_until = after.max(self.now + pause);
     }
 
@@ -349,58 +315,29 @@ impl World {
                 continue;
             }
             let (process, lease) = (it.process, lease.clone());
-            let event = Message::Watch {
-                node,
-                process,
-                lease,
-                is_deleted,
-            };
+            let event = Message::Watch { node, process, lease, is_deleted };
             self.mail.push((self.now + self.chance.below(200), event));
         }
     }
 
     fn deliver(&mut self) -> Result<(), String> {
         let now = self.now;
-        let (mut due, later): (Vec<_>, Vec<_>) = std::mem::take(&mut self.mail)
-            .into_iter()
-            .partition(|(at, _)| *at <= now);
+        let (mut due, later): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.mail).into_iter().partition(|(at, _)| *at <= now);
         self.mail = later;
         due.sort_by_key(|(at, _)| *at);
         for (_, message) in due {
             match message {
-                Message::Request {
-                    node,
-                    wish,
-                    reply,
-                    token,
-                    is_blind,
-                } => {
+                Message::Request { node, wish, reply, token, is_blind } => {
                     let answer = self.serve(wish, is_blind);
                     if let Some(delay) = reply {
-                        let reply = Message::Reply {
-                            node,
-                            token,
-                            answer,
-                        };
+                        let reply = Message::Reply { node, token, answer };
                         self.mail.push((now + delay, reply));
                     }
                 }
-                Message::Write {
-                    object,
-                    version,
-                    of,
-                } => self.store_object(object, version, of)?,
-                Message::Reply {
-                    node,
-                    token,
-                    answer,
-                } => self.reply(node, token, answer),
-                Message::Watch {
-                    node,
-                    process,
-                    lease,
-                    is_deleted,
-                } => {
+                Message::Write { object, version, of } => self.store_object(object, version, of)?,
+                Message::Reply { node, token, answer } => self.reply(node, token, answer),
+                Message::Watch { node, process, lease, is_deleted } => {
                     self.on_watch(node, process, lease, is_deleted);
                 }
             }
@@ -420,11 +357,7 @@ impl World {
     }
 
     fn reply(&mut self, node: usize, token: u64, answer: Answer) {
-        let message = Message::Reply {
-            node,
-            token,
-            answer,
-        };
+        let message = Message::Reply { node, token, answer };
         let Some(Message::Reply { answer, .. }) = self.postpone(node, message) else {
             return;
         };
@@ -447,12 +380,7 @@ impl World {
     }
 
     fn on_watch(&mut self, node: usize, process: u64, lease: Value, is_deleted: bool) {
-        let message = Message::Watch {
-            node,
-            process,
-            lease,
-            is_deleted,
-        };
+        let message = Message::Watch { node, process, lease, is_deleted };
         let Some(Message::Watch { lease, .. }) = self.postpone(node, message) else {
             return;
         };
@@ -514,11 +442,9 @@ impl World {
         self.send_write(node)?;
         let now = self.moment(node);
         let it = &mut self.nodes[node];
-        let is_late =
-            |(_, _, since): &mut (u64, Sent, Duration)| now.mono >= *since + CLIENT_TIMEOUT;
+        let is_late = |(_, _, since): &mut (u64, Sent, Duration)| now.mono >= *since + CLIENT_TIMEOUT;
         if let Some((_, sent, _)) = it.asking.take_if(is_late) {
-            it.election
-                .answered(&sent, Answer::Failed { retry_after: None }, &now);
+            it.election.answered(&sent, Answer::Failed { retry_after: None }, &now);
         }
         if it.election.has_left() && it.asking.is_none() {
             self.restart(node, 2000);
@@ -557,13 +483,7 @@ impl World {
             return;
         }
         let reply = (!is_lost).then_some(back);
-        let request = Message::Request {
-            node,
-            wish,
-            reply,
-            token,
-            is_blind: false,
-        };
+        let request = Message::Request { node, wish, reply, token, is_blind: false };
         self.mail.push((self.now + there, request));
     }
 
@@ -600,9 +520,8 @@ impl World {
             return Ok(());
         };
         let term = it.election.term();
-        let is_allowed = term.is_some_and(|term| {
-            term.number == write.term.number && term.may_send(write.timeout, &now)
-        });
+        let is_allowed =
+            term.is_some_and(|term| term.number == write.term.number && term.may_send(write.timeout, &now));
         if !is_allowed && self.mutant != Mutant::NoSecondCheck {
             return Ok(());
         }
@@ -623,11 +542,7 @@ impl World {
         let longest = 100 + 19_900 * u64::from(self.chance.below(10) == 0);
         let taken = self.chance.below(longest);
         if taken <= given {
-            let arrives = Message::Write {
-                object: write.object,
-                version: write.version,
-                of,
-            };
+            let arrives = Message::Write { object: write.object, version: write.version, of };
             self.mail.push((sent + taken, arrives));
         }
         Ok(())
@@ -675,10 +590,7 @@ fn never_two_at_work_and_never_nobody_for_long() {
     );
     // Ensures that the histories are diverse.
     let histories = usize::try_from(histories).unwrap();
-    assert!(
-        terms > 2 * histories,
-        "{terms} terms in {histories} histories"
-    );
+    assert!(terms > 2 * histories, "{terms} terms in {histories} histories");
 }
 
 #[test]
