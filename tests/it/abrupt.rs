@@ -328,7 +328,6 @@ fn operator(cluster: &TestCluster, flags: &[&str]) -> Program {
 async fn killed(cluster: &TestCluster, crash: u32) -> String {
     let mut program = operator(cluster, &[]);
     let signal = program.ended().await.signal();
-    program.lines().with_patience(PATIENCE).until_end().await;
     let said = program.lines().all().join("\n");
     assert_eq!(signal, Some(SIGABRT), "crash {crash}:\n{said}");
     said

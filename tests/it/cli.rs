@@ -92,7 +92,6 @@ pub(crate) fn in_shell(script: &str, program: &Command) -> Command {
 pub(crate) async fn ended(command: Command) -> Ended {
     let mut program = Program::start(command, PATIENCE);
     let status = program.ended().await;
-    program.lines().with_patience(PATIENCE).until_end().await;
     Ended { code: status.code(), said: program.lines().all().join("\n") }
 }
 

@@ -105,7 +105,7 @@ impl Program {
         assert!(killed, "kill -s {names:?} {pid} failed");
     }
 
-    /// Waits for its exit, and for all its lines.
+    /// Waits for its exit, kills the children that it left behind, and waits for all its lines.
     ///
     /// # Panics
     /// Panics at the deadline, showing its lines.
@@ -115,6 +115,10 @@ impl Program {
             let patience = self.lines.patience();
             panic!("{} still runs after {patience:?}\n{}", self.title, self.lines.shown());
         };
+        // A child that still runs would keep the output open.
+        #[cfg(unix)]
+        drop(self.guard.take());
+        self.lines.until_end().await;
         ended.unwrap_or_else(|error| panic!("{}: {error}", self.title))
     }
 }
@@ -208,12 +212,23 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn an_exit_is_reported_after_all_lines() {
+        let fifo = std::env::temp_dir().join(format!("kopf-rs-program-{}", std::process::id()));
+        assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+        let mut program = shell(&format!("exec 3> {}; echo last", fifo.display()));
+        // Blocks this thread until the exit, so that nothing can read the line before it.
+        std::fs::read(&fifo).unwrap();
+        std::fs::remove_file(&fifo).unwrap();
+        assert_eq!(program.ended().await.code(), Some(0));
+        assert_eq!(program.lines().all(), ["last"]);
+    }
+
+    #[tokio::test]
     async fn what_is_no_text_hides_no_line() {
         let mut program = shell(r"printf 'a\377b\r\n'; echo after; printf 'the end'");
         let lines = program.lines().clone();
         lines.until("after that", |line| line == "after").await;
         assert_eq!(program.ended().await.code(), Some(0));
-        lines.until_end().await;
         assert_eq!(lines.all(), ["a\u{fffd}b", "after", "the end"]);
     }
 
