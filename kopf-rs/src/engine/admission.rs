@@ -272,7 +272,7 @@ impl<'a> ReviewRun<'a> {
         let handler_of_end = handler.clone();
         match outcome {
             Outcome::Denied { message, .. } => {
-                self.report(&Reviewing::Denied { handler: handler_of_end, message })
+                self.report(&Reviewing::Denied { handler: handler_of_end, message });
             }
             outcome => self.report(&Handling::Attempted { handler: handler_of_end, end: end_of(outcome) }),
         }

@@ -181,7 +181,7 @@ impl Registry {
         match (problem, selector) {
             (None, Ok(selector)) => self.rules.push(Arc::new(DeclaredRule { rule, selector, declared_at })),
             (Some(message), _) | (None, Err(message)) => {
-                self.problems.push(Problem::Rule { id: rule.id, declared_at, message })
+                self.problems.push(Problem::Rule { id: rule.id, declared_at, message });
             }
         }
     }

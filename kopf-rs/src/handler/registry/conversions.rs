@@ -28,7 +28,12 @@ impl Registry {
         match selectors.and_then(|(from, to)| conversion.between(&from, &to)) {
             Ok(function) => self.conversions.push(Arc::new(function)),
             Err(message) => {
-                self.problems.push(Problem::Declaration { attribute: ON_CONVERT, name, declared_at, message })
+                self.problems.push(Problem::Declaration {
+                    attribute: ON_CONVERT,
+                    name,
+                    declared_at,
+                    message,
+                });
             }
         }
         self
