@@ -56,7 +56,6 @@ impl Wish {
 }
 
 /// Returns a schema and values to send for it.
-#[expect(clippy::too_many_lines, reason = "a table")]
 fn field(dice: &mut Dice) -> (Value, Vec<Value>) {
     let port = json!({"type": "object", "properties": {
         "port": {"type": "integer"},

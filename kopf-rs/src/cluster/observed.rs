@@ -116,7 +116,6 @@ mod tests {
     use super::*;
 
     #[test]
-    #[expect(clippy::too_many_lines, reason = "a table")]
     fn requests_about_the_kind_under_review_are_known() {
         let pod = Reviewed {
             resource: Arc::new(Resource::built_in("", "Pod", true)),

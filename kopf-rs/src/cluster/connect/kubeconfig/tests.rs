@@ -66,7 +66,6 @@ fn the_namespace_is_the_one_of_the_context_else_of_the_pod() {
 }
 
 #[test]
-#[expect(clippy::too_many_lines, reason = "a table")]
 fn refusals_name_the_context_the_part_and_the_remedy_and_no_secret() {
     let exec = |more: &str| {
         let version = "apiVersion: client.authentication.k8s.io/v1";
