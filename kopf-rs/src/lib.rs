@@ -135,10 +135,10 @@ pub use crate::operator::definition::register_crd;
 pub use crate::operator::run::{Operator, OperatorError, Report};
 pub use crate::operator::scope::BadPattern;
 pub use crate::operator::selection_map::SelectorMap;
-pub use crate::operator::settings::admission::{Admission, AdmissionServer};
+pub use crate::operator::settings::admission::AdmissionServer;
 pub use crate::operator::settings::{
-    Background, Execution, Health, LeaseSettings, Networking, Peering, Posting, Queueing, Scanning, Settings,
-    StartupSettings, StatusSettings, Watching,
+    Admission, Background, Execution, Health, LeaseSettings, Networking, Peering, Posting, Queueing,
+    Scanning, Settings, StartupSettings, StatusSettings, Watching,
 };
 pub use crate::state::{BadPersistence, Persistence};
 pub use crate::why::explanation::Explanation;

@@ -30,9 +30,8 @@ use crate::operator::admission::managed_object::KeptObject;
 use crate::operator::admission::migration::{MigrationSetup, StorageMigration};
 use crate::operator::admission::publishing::{Published, Publishing, Trust};
 use crate::operator::admission::sharing::Sharing;
-use crate::operator::settings::Settings;
-use crate::operator::settings::admission::{Admission, AdmissionServer};
-use crate::operator::settings::host_name;
+use crate::operator::settings::admission::AdmissionServer;
+use crate::operator::settings::{Admission, Settings, host_name};
 use crate::rt::clock::Clock;
 use crate::state::naming;
 

@@ -5,18 +5,14 @@
 
 #[cfg(feature = "cli")]
 mod file;
-mod nearest;
-mod table;
-mod value;
-mod written;
+mod names;
 
 use std::env;
 use std::ffi::OsString;
 
-use crate::operator::configuration::nearest::nearest;
-use crate::operator::configuration::table::{IN_CODE_ONLY, PREFIX, Setting, TABLE};
-use crate::operator::configuration::written::Written;
-use crate::operator::settings::{Settings, SettingsError};
+use crate::operator::configuration::names::{IN_CODE_ONLY, PREFIX, nearest};
+use crate::operator::settings::written::Written;
+use crate::operator::settings::{Setting, Settings, SettingsError, TABLE};
 
 impl Settings {
     /// Reads settings from the environment: `KOPF_RS_QUEUEING_WORKER_LIMIT=10` sets `queueing.worker_limit`, and so on.
@@ -62,7 +58,7 @@ fn read_variables(
     let mut named: Vec<_> = named.collect();
     named.sort();
     for (name, value) in named {
-        let known = TABLE.iter().find(|setting| setting.variable() == name);
+        let known = TABLE.iter().find(|setting| variable(setting) == name);
         let Some(setting) = known else {
             refuse_near_misses(&name)?;
             continue;
@@ -74,6 +70,11 @@ fn read_variables(
         set.map_err(|why| SettingsError::new(format!("{name}: {why}")))?;
     }
     Ok(())
+}
+
+/// Returns the name of the variable that sets it.
+fn variable(setting: &Setting) -> String {
+    format!("{PREFIX}{}", setting.name.to_uppercase().replace('.', "_"))
 }
 
 /// Returns whether Kubernetes has set this variable: each Pod has such variables for each Service of its namespace, and a Service may be
@@ -98,28 +99,75 @@ fn refuse_near_misses(name: &str) -> Result<(), SettingsError> {
     if name.starts_with(&format!("{PREFIX}PERSISTENCE_")) {
         return Err(SettingsError::new(format!("{name}: {IN_CODE_ONLY}")));
     }
-    let variables: Vec<String> = TABLE.iter().map(Setting::variable).collect();
+    let variables: Vec<String> = TABLE.iter().map(variable).collect();
     let near = nearest(name, variables.iter().map(String::as_str));
-    let is_in_group = TABLE.iter().any(|setting| {
-        let group = format!("{PREFIX}{}_", setting.group().to_uppercase());
-        name.starts_with(&group)
-    });
-    match near {
-        Some(near) => {
-            Err(SettingsError::new(format!("{name}: there is no such setting; did you mean {near}?")))
-        }
-        None if is_in_group => Err(SettingsError::new(format!(
-            "{name}: there is no such setting; docs/settings.md lists them all"
-        ))),
-        None => Ok(()),
-    }
+    let is_in_group = |setting: &Setting| {
+        let group = setting.parts().0.to_uppercase();
+        name.starts_with(&format!("{PREFIX}{group}_"))
+    };
+    let hint = match near {
+        Some(near) => format!("did you mean {near}?"),
+        None if TABLE.iter().any(is_in_group) => "docs/settings.md lists them all".to_owned(),
+        None => return Ok(()),
+    };
+    Err(SettingsError::new(format!("{name}: there is no such setting; {hint}")))
 }
 
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
+    use serde_json::json;
+
     use super::*;
+    use crate::operator::validation::{bounded, zeros};
+
+    const PAGE: &str = include_str!("../../../docs/settings.md");
+
+    #[test]
+    fn every_setting_has_its_line_in_the_documentation() {
+        for Setting { name, .. } in TABLE {
+            assert!(PAGE.contains(&format!("| `{name}` |")), "{name} is not in docs/settings.md");
+        }
+    }
+
+    #[test]
+    fn a_zero_is_accepted_where_the_documentation_gives_it_a_meaning() {
+        let meant = PAGE.split("A 0 that is accepted has this meaning:").nth(1);
+        let meant = meant.and_then(|it| it.split("\n\n").next()).unwrap();
+        let zero = Written::Plain(json!(0));
+        let mut refused_counts = Vec::new();
+        for setting in TABLE {
+            let name = setting.name;
+            let set = setting.set(&mut Settings::default(), &zero);
+            let is_meant = meant.contains(&format!("`{name}`"));
+            assert_eq!(set.is_ok(), is_meant, "{name}: {set:?}");
+            if set.is_err_and(|why| why.contains("at least 1")) {
+                refused_counts.push(name);
+            }
+        }
+        // In code, a count can be 0.
+        let none = Settings::with(|it| {
+            (it.execution.max_workers, it.execution.max_reconciles) = (0, 0);
+            it.queueing.worker_limit = Some(0);
+            it.watching.chunk_size = 0;
+            it.networking.concurrent_writes = 0;
+            it.admission.migration_rate = 0;
+        });
+        assert_eq!(zeros(&none), refused_counts);
+    }
+
+    #[test]
+    fn each_time_that_can_be_set_is_bounded() {
+        let endless = Written::Plain(json!(1e19));
+        let endless_time = format!("{:?}", Duration::from_secs_f64(1e19));
+        let mut settings = Settings::default();
+        let times = TABLE.iter().filter(|it| it.set(&mut settings, &endless).is_ok());
+        assert!(times.count() > 20);
+        let shown = format!("{:#?}", bounded(settings));
+        let endless: Vec<_> = shown.lines().filter(|it| it.contains(&endless_time)).collect();
+        assert_eq!(endless, [""; 0]);
+    }
 
     fn set(variables: &[(&str, &str)]) -> Result<Settings, String> {
         let mut settings = Settings::default();

@@ -13,10 +13,14 @@ use crate::health::board::Bounds;
 use crate::object::lease::LeaseTimes;
 use crate::object::posted_event::Reporter;
 use crate::operator::selection_map::SelectorMap;
-use crate::operator::settings::admission::Admission;
+use crate::operator::settings::admission::AdmissionServer;
+use crate::operator::settings::value::Field;
+use crate::operator::settings::written::Written;
 use crate::state::Persistence;
 
 pub(crate) mod admission;
+mod value;
+pub(super) mod written;
 
 /// All settings of an operator. A program of `kopf_rs::main!()` reads them from several sources, of which later ones take precedence: the
 /// defaults, a file (`--settings`, `Settings::read_file`), the environment ([`Settings::read_environment`]), the flags, and its startup
@@ -59,213 +63,287 @@ pub struct Settings {
     pub persistence: Option<Persistence>,
 }
 
-/// Settings for the coordination of several operators for the same objects: the one with the highest priority handles them, and the others
-/// pause meanwhile.
-///
-/// Each operator announces itself in the status of an object of Kopf's kinds: `ClusterKopfPeering`, or `KopfPeering` in each namespace if it
-/// serves only some namespaces. Kopf operators participate, too. If these kinds do not exist, or no object has the name, an operator runs as
-/// if it were alone.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct Peering {
-    /// Do not participate: no peering object is read or written. Default: `false`.
-    pub standalone: bool,
-    /// The name of the peering object. Default: `default`.
-    pub name: String,
-    /// Pause as long as there is no object of that name. Default: `false`.
-    pub mandatory: bool,
-    /// Operators with a lower priority pause. If priorities are equal, the operator that was started first continues. Default: 0.
-    pub priority: i64,
-    /// The time without a keep-alive after which the other operators consider this one dead, in whole seconds. It writes a keep-alive five to
-    /// ten seconds earlier. Default: 60 seconds.
-    pub lifetime: Duration,
-    /// Write no log lines about keep-alives. Default: `false`.
-    pub stealth: bool,
+/// Declares the groups of settings: each field with its type, its default, and whether it must not be zero. A file and variables can set
+/// every declared field.
+macro_rules! settings {
+    ($($(#[$doc:meta])* $Group:ident as $group:ident {
+        $($(#[$field_doc:meta])* $field:ident: $type:ty = $default:expr $(, $positive:ident)?;)+
+    })+) => {
+        $($(#[$doc])*
+        #[derive(Clone, Debug)]
+        #[non_exhaustive]
+        pub struct $Group {
+            $($(#[$field_doc])* pub $field: $type,)+
+        }
+
+        impl Default for $Group {
+            fn default() -> Self {
+                Self { $($field: $default,)+ }
+            }
+        })+
+
+        /// All settings but `persistence`, which consists of storages and can be set only in code.
+        pub(super) const TABLE: &[Setting] = &[$($(Setting {
+            name: concat!(stringify!($group), ".", stringify!($field)),
+            is_positive: settings!(@ $($positive)?),
+            field: |settings| &mut settings.$group.$field,
+        },)+)+];
+    };
+    (@ positive) => { true };
+    (@) => { false };
 }
 
-/// Settings for the leader election among the operator's instances: only the instance that holds a Lease (`coordination.k8s.io/v1`) is
-/// active, and the others are standbys.
-///
-/// An instance that could not renew the Lease writes nothing more, even after it was frozen. The clocks of instances may differ, but their
-/// speeds must not differ by a tenth. `docs/replicas.md` describes the details.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct LeaseSettings {
-    /// Participate: no handler is called before this instance holds the Lease. Default: `false`.
-    pub enabled: bool,
-    /// The name of the Lease. Default: `None`, for the operator's name.
-    pub name: Option<String>,
-    /// The namespace of the Lease. Default: `None`, for that of the operator's Pod, or that of the kubeconfig's context.
-    pub namespace: Option<String>,
-    /// The time without a renewal after which other instances take the Lease, in whole seconds, at least 5. Default: 15 seconds.
-    pub duration: Duration,
-    /// The time without a renewal after which the holder calls no more handlers. It stops writing after another two fifths of the time
-    /// that remains until `duration`. Less than `duration`. Default: 10 seconds.
-    pub renew_deadline: Duration,
-    /// The interval between renewals, and between checks by standby instances, which notice changes sooner if they may watch the Lease. At
-    /// most half of `renew_deadline`. Default: 2 seconds.
-    pub retry_period: Duration,
-}
+settings! {
+    /// Settings for selecting, retrying and executing handlers.
+    Execution as execution {
+        /// Selects the due handlers of an object that run in one pass. Default: [`Lifecycle::Asap`].
+        lifecycle: Lifecycle = Lifecycle::default();
+        /// The delay after each arbitrary error of a handler without `backoff`. Default: `None`, for a delay that grows from `first_backoff` to
+        /// `longest_backoff`.
+        default_backoff: Option<Duration> = None;
+        /// The delay after the first arbitrary error of a handler without `backoff`. It doubles with every further error, and is randomly up to a
+        /// fifth longer. Default: 1 second.
+        first_backoff: Duration = seconds(1);
+        /// The longest such delay. Default: 60 seconds.
+        longest_backoff: Duration = seconds(60);
+        /// The maximum number of concurrent blocking handlers. Default: the number of processors plus 4, at most 32.
+        max_workers: usize = (processors() + 4).min(32), positive;
+        /// The maximum number of concurrent calls of `#[reconcile]` functions for each kind of objects. Further calls wait: each of them needs
+        /// only the text of its object in memory, while a running call needs about ten times as much. Default: 100.
+        max_reconciles: usize = 100, positive;
+    }
 
-/// Settings for selecting, retrying and executing handlers.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct Execution {
-    /// Selects the due handlers of an object that run in one pass. Default: [`Lifecycle::Asap`].
-    pub lifecycle: Lifecycle,
-    /// The delay after each arbitrary error of a handler without `backoff`. Default: `None`, for a delay that grows from `first_backoff` to
-    /// `longest_backoff`.
-    pub default_backoff: Option<Duration>,
-    /// The delay after the first arbitrary error of a handler without `backoff`. It doubles with every further error, and is randomly up to a
-    /// fifth longer. Default: 1 second.
-    pub first_backoff: Duration,
-    /// The longest such delay. Default: 60 seconds.
-    pub longest_backoff: Duration,
-    /// The maximum number of concurrent blocking handlers. Default: the number of processors plus 4, at most 32.
-    pub max_workers: usize,
-    /// The maximum number of concurrent calls of `#[reconcile]` functions for each kind of objects. Further calls wait: each of them needs
-    /// only the text of its object in memory, while a running call needs about ten times as much. Default: 100.
-    pub max_reconciles: usize,
-}
+    /// Settings for stopping daemons and timers.
+    Background as background {
+        /// The interval of log lines about a daemon that still runs while its object is being deleted, if it has no `cancellation_polling` of its
+        /// own. Default: 60 seconds.
+        cancellation_polling: Duration = seconds(60), positive;
+    }
 
-/// Settings for stopping daemons and timers.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct Background {
-    /// The interval of log lines about a daemon that still runs while its object is being deleted, if it has no `cancellation_polling` of its
-    /// own. Default: 60 seconds.
-    pub cancellation_polling: Duration,
-}
+    /// Settings for the number of objects that are handled concurrently, and for handlers that run while the operator stops.
+    Queueing as queueing {
+        /// The maximum number of objects with running handlers or requests. Default: `None`, for no limit.
+        ///
+        /// While the handlers of an object run, the whole object is in memory, and takes about ten times the size of its JSON text. If handlers
+        /// take long and are called for thousands of objects concurrently, only this setting limits that memory.
+        worker_limit: Option<usize> = None, positive;
+        /// The time for which handlers may continue when the operator stops, before they are cancelled. Default: 2 seconds.
+        exit_timeout: Duration = seconds(2);
+    }
 
-/// Settings for the number of objects that are handled concurrently, and for handlers that run while the operator stops.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct Queueing {
-    /// The maximum number of objects with running handlers or requests. Default: `None`, for no limit.
+    /// Settings for watching resources.
+    Watching as watching {
+        /// The time after which the server ends a watch, which is then renewed; varied at random. Default: 235 seconds.
+        server_timeout: Duration = WatchPace::default().server_timeout, positive;
+        /// The time without any event or bookmark after which a watch is renewed. Default: 70 seconds.
+        inactivity_timeout: Duration = WatchPace::default().inactivity, positive;
+        /// The pause after the first failure of a watch. It doubles with every further failure. Default: 800 milliseconds.
+        reconnect_backoff: Duration = WatchPace::default().backoff.0, positive;
+        /// The longest such pause. Default: 30 seconds.
+        longest_backoff: Duration = WatchPace::default().backoff.1, positive;
+        /// The number of objects per page of a listing, if the server has no streaming lists. Default: 500.
+        chunk_size: u32 = WatchPace::default().page, positive;
+        /// The time after which the operator renews a watch in any case. Default: `None`: only the server ends it.
+        client_timeout: Option<Duration> = WatchPace::default().client_timeout, positive;
+        /// List by streaming, which avoids pages on both sides. Pages are used in any case if a server does not support streaming. Default:
+        /// `true`.
+        initial_streaming: bool = WatchPace::default().streaming;
+        /// Label selectors that are sent to the server, per resource: objects that do not satisfy them are not watched. Default: none.
+        ///
+        /// An object that no longer satisfies its selector is treated as one without handlers: the operator's finalizer is removed, its daemons
+        /// and timers are stopped, and no deletion handler is called. Changes while the operator is down remain unnoticed: the finalizer then
+        /// stays on the object.
+        label_selectors: SelectorMap = SelectorMap::default();
+        /// Field selectors such as `metadata.namespace!=kube-system`, with the same effect.
+        field_selectors: SelectorMap = SelectorMap::default();
+        /// Shard selectors, by which several operators share the objects of a resource; of several for one resource, the first one counts. This
+        /// is an alpha feature of Kubernetes: servers without it ignore the selectors and return all objects. Default: none.
+        shard_selectors: SelectorMap = SelectorMap::default();
+        /// Send the `labels` filters that all handlers of a resource share to the server, provided that all of these are for raw events or
+        /// indices. An object that gets its labels later is then reported as `ADDED`. Default: `true`.
+        label_filters: bool = true;
+    }
+
+    /// Settings for retries and limits of requests.
+    Networking as networking {
+        /// The pause after the first failure of a request. It doubles with every further failure. Default: 250 milliseconds.
+        first_backoff: Duration = Duration::from_millis(250), positive;
+        /// The longest such pause. Default: 30 seconds.
+        longest_backoff: Duration = seconds(30), positive;
+        /// The time limit for the complete response to a request other than a watch. A server gives up after 60 seconds by itself. Default: 65
+        /// seconds.
+        request_timeout: Duration = seconds(65), positive;
+        /// The maximum number of concurrent writes. Default: 16.
+        concurrent_writes: usize = 16, positive;
+    }
+
+    /// Settings for discovering new kinds and namespaces.
+    Scanning as scanning {
+        /// Do not look for new kinds and namespaces: the operator serves only those that exist at its start. Default: `false`.
+        disabled: bool = false;
+        /// The interval of looking for new kinds, if the operator may not watch definitions of custom resources. Default: 60 seconds.
+        interval: Duration = seconds(60), positive;
+    }
+
+    /// Settings for posting Kubernetes Events: those that handlers post through [`Events`](crate::Events), and optionally log lines.
+    Posting as posting {
+        /// Post Events at all. Default: yes.
+        enabled: bool = true;
+        /// Post log lines of change handlers as Events, too: those that they write by `info!` and similar macros, and those about the results of
+        /// their attempts and of the handling of their objects. Default: no.
+        loggers: bool = false;
+        /// The minimum level of posted Events; `Events::event` posts regardless of it. Default: `Info`.
+        level: PostingLevel = PostingLevel::Info;
+        /// The controller name of Events (`reportingController`). `None`: the operator's name.
+        reporting_component: Option<String> = None;
+        /// The instance name of Events (`reportingInstance`). `None`: the name of the host, which is that of the Pod.
+        reporting_instance: Option<String> = None;
+        /// The prefix of the names of Events. Default: `kopf-event-`.
+        event_name_prefix: String = "kopf-event-".to_owned();
+    }
+
+    /// Settings for the operator's conditions in the status of objects.
+    StatusSettings as status {
+        /// Show the outcomes of handlers as conditions of their object: `Ready`, which is true when all change handlers and all `#[reconcile]`
+        /// functions have succeeded, and no daemon or timer has failed since its last success; and `Stalled` if a handler has failed permanently.
+        /// `kubectl wait --for=condition=Ready` then works. Default: no.
+        ///
+        /// While a handler fails, `Ready` is false, its reason is the class of the error (`TemporaryError`, `PermanentError`, `UnexpectedError`,
+        /// `TimedOut`, `RetriesExceeded`) or the problem with a child (`ChildRefused`, `ChildNotOurs`, `ChildConflict`, `ChildKindMissing`), and
+        /// its message contains the errors. A `Ready` condition that a handler sets itself, with a reason of its own, is not changed. Objects of
+        /// built-in kinds get no such conditions. With a status subresource, each change of a condition costs one more request, unless the status
+        /// is written anyway.
+        conditions: bool = false;
+    }
+
+    /// Settings for the coordination of several operators for the same objects: the one with the highest priority handles them, and the others
+    /// pause meanwhile.
     ///
-    /// While the handlers of an object run, the whole object is in memory, and takes about ten times the size of its JSON text. If handlers
-    /// take long and are called for thousands of objects concurrently, only this setting limits that memory.
-    pub worker_limit: Option<usize>,
-    /// The time for which handlers may continue when the operator stops, before they are cancelled. Default: 2 seconds.
-    pub exit_timeout: Duration,
-}
+    /// Each operator announces itself in the status of an object of Kopf's kinds: `ClusterKopfPeering`, or `KopfPeering` in each namespace if it
+    /// serves only some namespaces. Kopf operators participate, too. If these kinds do not exist, or no object has the name, an operator runs as
+    /// if it were alone.
+    Peering as peering {
+        /// Do not participate: no peering object is read or written. Default: `false`.
+        standalone: bool = false;
+        /// The name of the peering object. Default: `default`.
+        name: String = "default".to_owned();
+        /// Pause as long as there is no object of that name. Default: `false`.
+        mandatory: bool = false;
+        /// Operators with a lower priority pause. If priorities are equal, the operator that was started first continues. Default: 0.
+        priority: i64 = 0;
+        /// The time without a keep-alive after which the other operators consider this one dead, in whole seconds. It writes a keep-alive five to
+        /// ten seconds earlier. Default: 60 seconds.
+        lifetime: Duration = seconds(60), positive;
+        /// Write no log lines about keep-alives. Default: `false`.
+        stealth: bool = false;
+    }
 
-/// Settings for watching resources.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct Watching {
-    /// The time after which the server ends a watch, which is then renewed; varied at random. Default: 235 seconds.
-    pub server_timeout: Duration,
-    /// The time without any event or bookmark after which a watch is renewed. Default: 70 seconds.
-    pub inactivity_timeout: Duration,
-    /// The pause after the first failure of a watch. It doubles with every further failure. Default: 800 milliseconds.
-    pub reconnect_backoff: Duration,
-    /// The longest such pause. Default: 30 seconds.
-    pub longest_backoff: Duration,
-    /// The number of objects per page of a listing, if the server has no streaming lists. Default: 500.
-    pub chunk_size: u32,
-    /// The time after which the operator renews a watch in any case. Default: `None`: only the server ends it.
-    pub client_timeout: Option<Duration>,
-    /// List by streaming, which avoids pages on both sides. Pages are used in any case if a server does not support streaming. Default:
-    /// `true`.
-    pub initial_streaming: bool,
-    /// Label selectors that are sent to the server, per resource: objects that do not satisfy them are not watched. Default: none.
+    /// Settings for the leader election among the operator's instances: only the instance that holds a Lease (`coordination.k8s.io/v1`) is
+    /// active, and the others are standbys.
     ///
-    /// An object that no longer satisfies its selector is treated as one without handlers: the operator's finalizer is removed, its daemons
-    /// and timers are stopped, and no deletion handler is called. Changes while the operator is down remain unnoticed: the finalizer then
-    /// stays on the object.
-    pub label_selectors: SelectorMap,
-    /// Field selectors such as `metadata.namespace!=kube-system`, with the same effect.
-    pub field_selectors: SelectorMap,
-    /// Shard selectors, by which several operators share the objects of a resource; of several for one resource, the first one counts. This
-    /// is an alpha feature of Kubernetes: servers without it ignore the selectors and return all objects. Default: none.
-    pub shard_selectors: SelectorMap,
-    /// Send the `labels` filters that all handlers of a resource share to the server, provided that all of these are for raw events or
-    /// indices. An object that gets its labels later is then reported as `ADDED`. Default: `true`.
-    pub label_filters: bool,
+    /// An instance that could not renew the Lease writes nothing more, even after it was frozen. The clocks of instances may differ, but their
+    /// speeds must not differ by a tenth. `docs/replicas.md` describes the details.
+    LeaseSettings as lease {
+        /// Participate: no handler is called before this instance holds the Lease. Default: `false`.
+        enabled: bool = false;
+        /// The name of the Lease. Default: `None`, for the operator's name.
+        name: Option<String> = None;
+        /// The namespace of the Lease. Default: `None`, for that of the operator's Pod, or that of the kubeconfig's context.
+        namespace: Option<String> = None;
+        /// The time without a renewal after which other instances take the Lease, in whole seconds, at least 5. Default: 15 seconds.
+        duration: Duration = seconds(15), positive;
+        /// The time without a renewal after which the holder calls no more handlers. It stops writing after another two fifths of the time
+        /// that remains until `duration`. Less than `duration`. Default: 10 seconds.
+        renew_deadline: Duration = seconds(10), positive;
+        /// The interval between renewals, and between checks by standby instances, which notice changes sooner if they may watch the Lease. At
+        /// most half of `renew_deadline`. Default: 2 seconds.
+        retry_period: Duration = seconds(2), positive;
+    }
+
+    /// Settings for health checks: see [`Operator::liveness`](crate::Operator::liveness).
+    Health as health {
+        /// The time limit for all probes (`#[on_probe]`) together. Default: 5 seconds.
+        probe_timeout: Duration = seconds(5), positive;
+        /// `/livez` fails when the operator's own thread, or all threads of its handlers, are blocked for this time. Default: 10 seconds.
+        beat_timeout: Duration = seconds(10), positive;
+        /// `/readyz` fails when a change of an object waits for this time, because a handler of that object does not end, or because no worker of
+        /// `queueing.worker_limit` is free. Default: 10 minutes.
+        late_after: Duration = seconds(600), positive;
+        /// `/livez` fails when a change of an object waits for this time: Kubernetes then restarts the operator, which interrupts running
+        /// handlers. If handlers may take longer, this time must be longer, too. Changes that wait because the server does not accept the
+        /// operator's writes do not count, because a restart would not help. Default: 1 hour.
+        stuck_after: Duration = seconds(3600), positive;
+        /// Serve `/statusz` for clients on the same machine. Default: `true`.
+        ///
+        /// The containers of a Pod count as one machine. Requests that a proxy among them forwards are refused if they are recognisable: by the
+        /// Pod's own address, by another host name than `localhost`, or by a header such as `X-Forwarded-For`. Disable the endpoint beside a
+        /// proxy that hides all of this.
+        status: bool = true;
+    }
+
+    /// The settings of admission webhooks for admission handlers (`#[on_validate]`, `#[on_mutate]`).
+    Admission as admission {
+        /// The address at which the API server reaches this operator. Default: `None`; an operator with admission handlers then does not start.
+        server: Option<AdmissionServer> = None;
+        /// The address and the port at which the endpoint listens, such as `0.0.0.0:9443`. Default: `None`, for all addresses with the port in
+        /// `server`; with port 9443 for a Service; and with any free port if there is none, or at `127.0.0.1` if the server is `local`.
+        listen: Option<String> = None;
+        /// The name of the `ValidatingWebhookConfiguration` and of the `MutatingWebhookConfiguration` that the operator writes and maintains; the
+        /// names of webhooks end with it. Default: `None`, for configurations that are managed externally.
+        managed: Option<String> = None;
+        /// The name of the Secret that stores the certificates, in the namespace of the Service: all instances of the operator serve the same
+        /// ones. Default: `None`, for `{operator's name}-webhook`. Without a Service, the certificates are kept in memory.
+        secret: Option<String> = None;
+        /// A file with the certificate to serve (PEM), which is renewed externally, for example by cert-manager; read again when it changes.
+        /// Default: `None`, for certificates that the operator creates and renews.
+        certificate_file: Option<String> = None;
+        /// The file with its private key (PEM).
+        key_file: Option<String> = None;
+        /// The file with the trusted authorities (PEM) for the configurations. Default: `None`, for the certificate itself.
+        authority_file: Option<String> = None;
+        /// A file with authorities (PEM). If set, the API server must present a certificate that one of them has signed. Default: `None`.
+        client_authority_file: Option<String> = None;
+        /// The validity period of certificates that the operator creates. A new one is created when a third of it is left. Default: 90 days.
+        certificate_life: Duration = seconds(90 * 24 * 3600), positive;
+        /// The time that API servers may need to notice a change of a configuration: a new certificate is served this long after its authority
+        /// was written. Default: 60 seconds.
+        propagation: Duration = seconds(60);
+        /// The time for which a webhook endpoint in a cluster continues to answer after the operator was asked to stop: `/readyz/webhooks` fails
+        /// immediately, but nodes and API servers need a while to send their requests to other Pods. Default: 5 seconds.
+        shutdown_grace: Duration = seconds(5);
+        /// Rewrite all objects of converted kinds (`#[on_convert]`) unchanged if some may still be stored in a former version, so that the
+        /// version can be removed from the definition. Default: `false`.
+        storage_migration: bool = false;
+        /// The number of objects that are rewritten per second. Default: 20.
+        migration_rate: u32 = 20, positive;
+    }
 }
 
-/// Settings for retries and limits of requests.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct Networking {
-    /// The pause after the first failure of a request. It doubles with every further failure. Default: 250 milliseconds.
-    pub first_backoff: Duration,
-    /// The longest such pause. Default: 30 seconds.
-    pub longest_backoff: Duration,
-    /// The time limit for the complete response to a request other than a watch. A server gives up after 60 seconds by itself. Default: 65
-    /// seconds.
-    pub request_timeout: Duration,
-    /// The maximum number of concurrent writes. Default: 16.
-    pub concurrent_writes: usize,
+/// A setting that a file or a variable may set.
+pub(super) struct Setting {
+    /// `group.field`, as in code.
+    pub(super) name: &'static str,
+    /// True if zero has no meaning: some function would never work, or would repeat without a pause.
+    pub(super) is_positive: bool,
+    pub(super) field: fn(&mut Settings) -> &mut dyn Field,
 }
 
-/// Settings for discovering new kinds and namespaces.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct Scanning {
-    /// Do not look for new kinds and namespaces: the operator serves only those that exist at its start. Default: `false`.
-    pub disabled: bool,
-    /// The interval of looking for new kinds, if the operator may not watch definitions of custom resources. Default: 60 seconds.
-    pub interval: Duration,
-}
+impl Setting {
+    /// Sets it. The error describes the expected value.
+    pub(super) fn set(&self, settings: &mut Settings, written: &Written) -> Result<(), String> {
+        let refused = |expected| format!("`{}` is {written}: {expected}", self.name);
+        let field = (self.field)(settings);
+        field.set(written).map_err(refused)?;
+        if self.is_positive && field.is_zero() {
+            return Err(refused("expected more than 0".to_owned()));
+        }
+        Ok(())
+    }
 
-/// Settings for posting Kubernetes Events: those that handlers post through [`Events`](crate::Events), and optionally log lines.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct Posting {
-    /// Post Events at all. Default: yes.
-    pub enabled: bool,
-    /// Post log lines of change handlers as Events, too: those that they write by `info!` and similar macros, and those about the results of
-    /// their attempts and of the handling of their objects. Default: no.
-    pub loggers: bool,
-    /// The minimum level of posted Events; `Events::event` posts regardless of it. Default: `Info`.
-    pub level: PostingLevel,
-    /// The controller name of Events (`reportingController`). `None`: the operator's name.
-    pub reporting_component: Option<String>,
-    /// The instance name of Events (`reportingInstance`). `None`: the name of the host, which is that of the Pod.
-    pub reporting_instance: Option<String>,
-    /// The prefix of the names of Events. Default: `kopf-event-`.
-    pub event_name_prefix: String,
-}
-
-/// Settings for the operator's conditions in the status of objects.
-#[derive(Clone, Debug, Default)]
-#[non_exhaustive]
-pub struct StatusSettings {
-    /// Show the outcomes of handlers as conditions of their object: `Ready`, which is true when all change handlers and all `#[reconcile]`
-    /// functions have succeeded, and no daemon or timer has failed since its last success; and `Stalled` if a handler has failed permanently.
-    /// `kubectl wait --for=condition=Ready` then works. Default: no.
-    ///
-    /// While a handler fails, `Ready` is false, its reason is the class of the error (`TemporaryError`, `PermanentError`, `UnexpectedError`,
-    /// `TimedOut`, `RetriesExceeded`) or the problem with a child (`ChildRefused`, `ChildNotOurs`, `ChildConflict`, `ChildKindMissing`), and
-    /// its message contains the errors. A `Ready` condition that a handler sets itself, with a reason of its own, is not changed. Objects of
-    /// built-in kinds get no such conditions. With a status subresource, each change of a condition costs one more request, unless the status
-    /// is written anyway.
-    pub conditions: bool,
-}
-
-/// Settings for health checks: see [`Operator::liveness`](crate::Operator::liveness).
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct Health {
-    /// The time limit for all probes (`#[on_probe]`) together. Default: 5 seconds.
-    pub probe_timeout: Duration,
-    /// `/livez` fails when the operator's own thread, or all threads of its handlers, are blocked for this time. Default: 10 seconds.
-    pub beat_timeout: Duration,
-    /// `/readyz` fails when a change of an object waits for this time, because a handler of that object does not end, or because no worker of
-    /// `queueing.worker_limit` is free. Default: 10 minutes.
-    pub late_after: Duration,
-    /// `/livez` fails when a change of an object waits for this time: Kubernetes then restarts the operator, which interrupts running
-    /// handlers. If handlers may take longer, this time must be longer, too. Changes that wait because the server does not accept the
-    /// operator's writes do not count, because a restart would not help. Default: 1 hour.
-    pub stuck_after: Duration,
-    /// Serve `/statusz` for clients on the same machine. Default: `true`.
-    ///
-    /// The containers of a Pod count as one machine. Requests that a proxy among them forwards are refused if they are recognisable: by the
-    /// Pod's own address, by another host name than `localhost`, or by a header such as `X-Forwarded-For`. Disable the endpoint beside a
-    /// proxy that hides all of this.
-    pub status: bool,
+    /// Returns the group and the field.
+    pub(super) fn parts(&self) -> (&'static str, &'static str) {
+        self.name.split_once('.').unwrap_or_default()
+    }
 }
 
 /// The operator's settings for its startup handlers, which may change them: the argument `settings`. Clones share them.
@@ -334,67 +412,19 @@ impl StartupSettings {
     }
 }
 
+const fn seconds(number: u64) -> Duration {
+    Duration::from_secs(number)
+}
+
+fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
 impl Execution {
     /// Returns the first and the longest delay after arbitrary errors.
     pub(super) fn backoff(&self) -> (Duration, Duration) {
         let growing = (self.first_backoff, self.longest_backoff);
         self.default_backoff.map_or(growing, |fixed| (fixed, fixed))
-    }
-}
-
-impl Default for Execution {
-    fn default() -> Self {
-        let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        Self {
-            lifecycle: Lifecycle::default(),
-            default_backoff: None,
-            first_backoff: Duration::from_secs(1),
-            longest_backoff: Duration::from_secs(60),
-            max_workers: (processors + 4).min(32),
-            max_reconciles: 100,
-        }
-    }
-}
-
-impl Default for Background {
-    fn default() -> Self {
-        Self { cancellation_polling: Duration::from_secs(60) }
-    }
-}
-
-impl Default for Queueing {
-    fn default() -> Self {
-        Self { worker_limit: None, exit_timeout: Duration::from_secs(2) }
-    }
-}
-
-impl Default for Watching {
-    fn default() -> Self {
-        let pace = WatchPace::default();
-        Self {
-            server_timeout: pace.server_timeout,
-            inactivity_timeout: pace.inactivity,
-            reconnect_backoff: pace.backoff.0,
-            longest_backoff: pace.backoff.1,
-            chunk_size: pace.page,
-            client_timeout: pace.client_timeout,
-            initial_streaming: pace.streaming,
-            label_selectors: SelectorMap::default(),
-            field_selectors: SelectorMap::default(),
-            shard_selectors: SelectorMap::default(),
-            label_filters: true,
-        }
-    }
-}
-
-impl Default for Networking {
-    fn default() -> Self {
-        Self {
-            first_backoff: Duration::from_millis(250),
-            longest_backoff: Duration::from_secs(30),
-            request_timeout: Duration::from_secs(65),
-            concurrent_writes: 16,
-        }
     }
 }
 
@@ -424,48 +454,9 @@ pub(super) fn host_name() -> Option<String> {
     Some(told.or_else(read)?.trim().to_owned())
 }
 
-impl Default for Peering {
-    fn default() -> Self {
-        Self {
-            standalone: false,
-            name: "default".to_owned(),
-            mandatory: false,
-            priority: 0,
-            lifetime: Duration::from_secs(60),
-            stealth: false,
-        }
-    }
-}
-
 impl LeaseSettings {
     pub(super) fn times(&self) -> LeaseTimes {
         LeaseTimes { duration: self.duration, renew_deadline: self.renew_deadline, retry: self.retry_period }
-    }
-}
-
-impl Default for LeaseSettings {
-    fn default() -> Self {
-        Self {
-            enabled: false,
-            name: None,
-            namespace: None,
-            duration: Duration::from_secs(15),
-            renew_deadline: Duration::from_secs(10),
-            retry_period: Duration::from_secs(2),
-        }
-    }
-}
-
-impl Default for Posting {
-    fn default() -> Self {
-        Self {
-            enabled: true,
-            loggers: false,
-            level: PostingLevel::Info,
-            reporting_component: None,
-            reporting_instance: None,
-            event_name_prefix: "kopf-event-".to_owned(),
-        }
     }
 }
 
@@ -478,24 +469,6 @@ impl Health {
             stuck: self.stuck_after,
             status: self.status,
         }
-    }
-}
-
-impl Default for Health {
-    fn default() -> Self {
-        Self {
-            probe_timeout: Duration::from_secs(5),
-            beat_timeout: Duration::from_secs(10),
-            late_after: Duration::from_secs(600),
-            stuck_after: Duration::from_secs(3600),
-            status: true,
-        }
-    }
-}
-
-impl Default for Scanning {
-    fn default() -> Self {
-        Self { disabled: false, interval: Duration::from_secs(60) }
     }
 }
 

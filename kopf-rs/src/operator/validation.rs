@@ -5,108 +5,28 @@
 use std::time::Duration;
 
 use crate::object::lease::LARGEST;
-use crate::operator::settings::{LeaseSettings, Settings, SettingsError};
+use crate::operator::settings::{LeaseSettings, Setting, Settings, SettingsError, TABLE};
 use crate::state::naming;
 
 /// The minimum duration of a Lease: with a shorter one, a slow response would end the term.
 const SHORTEST: Duration = Duration::from_secs(5);
 
-/// Returns the names of settings that must not be zero but are: otherwise some function would never work, or would repeat without a pause.
+/// Returns the names of settings that must not be zero but are.
 ///
 /// Zero is valid elsewhere: handlers are cancelled at once (`queueing.exit_timeout`), or retried at once (`execution.default_backoff` and
 /// related settings), as in Kopf; API servers are not waited for (`admission.propagation`, `admission.shutdown_grace`).
 pub(super) fn zeros(settings: &Settings) -> Vec<&'static str> {
-    let Settings { execution, queueing, watching, networking, admission, .. } = settings;
-    let counts = [
-        ("execution.max_workers", execution.max_workers == 0),
-        ("execution.max_reconciles", execution.max_reconciles == 0),
-        ("queueing.worker_limit", queueing.worker_limit == Some(0)),
-        ("watching.chunk_size", watching.chunk_size == 0),
-        ("networking.concurrent_writes", networking.concurrent_writes == 0),
-        ("admission.migration_rate", admission.migration_rate == 0),
-    ];
-    let times = times(settings);
-    let times = times.into_iter().map(|(name, time)| (name, time.is_some_and(|it| it.is_zero())));
-    let all = times.chain(counts);
-    all.filter_map(|(name, is_zero)| is_zero.then_some(name)).collect()
+    let mut settings = settings.clone();
+    let is_zero = |it: &&Setting| it.is_positive && (it.field)(&mut settings).is_zero();
+    TABLE.iter().filter(is_zero).map(|it| it.name).collect()
 }
-
-/// The maximum time. Adding to or multiplying the longest [`Duration`] would overflow.
-const FOR_EVER: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 
 /// Returns the settings with times that can be added to any instant.
 pub(super) fn bounded(mut settings: Settings) -> Settings {
-    let Settings {
-        execution,
-        background,
-        queueing,
-        watching,
-        networking,
-        scanning,
-        peering,
-        lease,
-        health,
-        admission,
-        ..
-    } = &mut settings;
-    let times = [
-        execution.default_backoff.as_mut(),
-        Some(&mut execution.first_backoff),
-        Some(&mut execution.longest_backoff),
-        Some(&mut background.cancellation_polling),
-        Some(&mut queueing.exit_timeout),
-        Some(&mut watching.server_timeout),
-        Some(&mut watching.inactivity_timeout),
-        Some(&mut watching.reconnect_backoff),
-        Some(&mut watching.longest_backoff),
-        watching.client_timeout.as_mut(),
-        Some(&mut networking.first_backoff),
-        Some(&mut networking.longest_backoff),
-        Some(&mut networking.request_timeout),
-        Some(&mut scanning.interval),
-        Some(&mut peering.lifetime),
-        Some(&mut lease.duration),
-        Some(&mut lease.renew_deadline),
-        Some(&mut lease.retry_period),
-        Some(&mut health.probe_timeout),
-        Some(&mut health.beat_timeout),
-        Some(&mut health.late_after),
-        Some(&mut health.stuck_after),
-        Some(&mut admission.certificate_life),
-        Some(&mut admission.propagation),
-        Some(&mut admission.shutdown_grace),
-    ];
-    for time in times.into_iter().flatten() {
-        *time = FOR_EVER.min(*time);
+    for setting in TABLE {
+        (setting.field)(&mut settings).bound();
     }
     settings
-}
-
-/// Returns all times that must not be zero, with their names.
-fn times(settings: &Settings) -> Vec<(&'static str, Option<Duration>)> {
-    let Settings { background, watching, networking, scanning, peering, lease, health, admission, .. } =
-        settings;
-    vec![
-        ("background.cancellation_polling", Some(background.cancellation_polling)),
-        ("watching.server_timeout", Some(watching.server_timeout)),
-        ("watching.client_timeout", watching.client_timeout),
-        ("watching.inactivity_timeout", Some(watching.inactivity_timeout)),
-        ("watching.reconnect_backoff", Some(watching.reconnect_backoff)),
-        ("watching.longest_backoff", Some(watching.longest_backoff)),
-        ("networking.first_backoff", Some(networking.first_backoff)),
-        ("networking.longest_backoff", Some(networking.longest_backoff)),
-        ("networking.request_timeout", Some(networking.request_timeout)),
-        ("scanning.interval", Some(scanning.interval)),
-        ("peering.lifetime", Some(peering.lifetime)),
-        ("lease.duration", Some(lease.duration)),
-        ("lease.renew_deadline", Some(lease.renew_deadline)),
-        ("lease.retry_period", Some(lease.retry_period)),
-        ("health.probe_timeout", Some(health.probe_timeout)),
-        ("health.beat_timeout", Some(health.beat_timeout)),
-        ("health.late_after", Some(health.late_after)),
-        ("health.stuck_after", Some(health.stuck_after)),
-        ("admission.certificate_life", Some(admission.certificate_life)),
-    ]
 }
 
 /// Checks the settings.
@@ -220,10 +140,11 @@ mod tests {
             settings.health.beat_timeout = Duration::MAX;
             settings.watching.client_timeout = Some(Duration::MAX);
         }));
-        assert_eq!(endless.health.beat_timeout, FOR_EVER);
-        assert_eq!(endless.watching.client_timeout, Some(FOR_EVER));
+        let century = Duration::from_secs(100 * 365 * 24 * 60 * 60);
+        assert_eq!(endless.health.beat_timeout, century);
+        assert_eq!(endless.watching.client_timeout, Some(century));
         let (usual, default) = (bounded(Settings::default()), Settings::default());
-        assert_eq!(times(&usual), times(&default));
+        assert_eq!(format!("{usual:?}"), format!("{default:?}"));
     }
 
     #[test]
@@ -238,8 +159,8 @@ mod tests {
             settings.watching.client_timeout = Some(Duration::ZERO);
             settings.queueing.worker_limit = Some(0);
         });
-        assert_eq!(zeros(&wrong), ["watching.client_timeout", "queueing.worker_limit"]);
+        assert_eq!(zeros(&wrong), ["queueing.worker_limit", "watching.client_timeout"]);
         let told = check_amounts(&wrong).unwrap_err().to_string();
-        assert_eq!(told, "`watching.client_timeout` is 0: expected more than 0");
+        assert_eq!(told, "`queueing.worker_limit` is 0: expected more than 0");
     }
 }

@@ -7,10 +7,9 @@ use std::path::Path;
 
 use serde_saphyr::{MessageFormatter as _, Spanned, UserMessageFormatter};
 
-use crate::operator::configuration::nearest::nearest;
-use crate::operator::configuration::table::{IN_CODE_ONLY, Setting, TABLE};
-use crate::operator::configuration::written::{Entries, Written};
-use crate::operator::settings::{Settings, SettingsError};
+use crate::operator::configuration::names::{IN_CODE_ONLY, nearest};
+use crate::operator::settings::written::{Entries, Written};
+use crate::operator::settings::{Settings, SettingsError, TABLE};
 
 /// The entries of a map, with the lines of their keys.
 type Lines<T> = Entries<Spanned<String>, T>;
@@ -32,31 +31,25 @@ fn take(settings: &mut Settings, text: &str) -> Result<(), String> {
         format!("{line}: {what}")
     })?;
     for (group, entries) in groups.map(|it| it.0).unwrap_or_default() {
-        let fields = TABLE.iter().filter(|it| it.group() == group.value);
-        let fields: Vec<&str> = fields.map(Setting::field).collect();
         if group.value == "persistence" {
             return Err(format!("{}: {IN_CODE_ONLY}", line_of(&group)));
         }
-        if fields.is_empty() {
-            return Err(unknown(&group, "group of settings", &groups_of_table()));
+        let settings_of = || TABLE.iter().filter(|it| it.parts().0 == group.value);
+        if settings_of().next().is_none() {
+            let mut groups: Vec<_> = TABLE.iter().map(|it| it.parts().0).collect();
+            groups.dedup();
+            return Err(unknown(&group, "group of settings", &groups));
         }
         for (field, value) in entries.map(|it| it.0).unwrap_or_default() {
-            let name = format!("{}.{}", group.value, field.value);
-            let Some(setting) = Setting::named(&name) else {
-                let what = format!("setting in `{}`", group.value);
-                return Err(unknown(&field, &what, &fields));
+            let Some(setting) = settings_of().find(|it| it.parts().1 == field.value) else {
+                let fields: Vec<_> = settings_of().map(|it| it.parts().1).collect();
+                return Err(unknown(&field, &format!("setting in `{}`", group.value), &fields));
             };
             let set = setting.set(settings, &value);
             set.map_err(|why| format!("{}: {why}", line_of(&field)))?;
         }
     }
     Ok(())
-}
-
-fn groups_of_table() -> Vec<&'static str> {
-    let mut groups: Vec<_> = TABLE.iter().map(Setting::group).collect();
-    groups.dedup();
-    groups
 }
 
 /// Describes an unknown name, with the nearest known name, or all of them.

@@ -4,48 +4,8 @@
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
-use std::time::Duration;
 
 use crate::admission::configuration::ClientConfig;
-
-/// The settings of admission webhooks for admission handlers (`#[on_validate]`, `#[on_mutate]`).
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct Admission {
-    /// The address at which the API server reaches this operator. Default: `None`; an operator with admission handlers then does not start.
-    pub server: Option<AdmissionServer>,
-    /// The address and the port at which the endpoint listens, such as `0.0.0.0:9443`. Default: `None`, for all addresses with the port in
-    /// `server`; with port 9443 for a Service; and with any free port if there is none, or at `127.0.0.1` if the server is `local`.
-    pub listen: Option<String>,
-    /// The name of the `ValidatingWebhookConfiguration` and of the `MutatingWebhookConfiguration` that the operator writes and maintains; the
-    /// names of webhooks end with it. Default: `None`, for configurations that are managed externally.
-    pub managed: Option<String>,
-    /// The name of the Secret that stores the certificates, in the namespace of the Service: all instances of the operator serve the same
-    /// ones. Default: `None`, for `{operator's name}-webhook`. Without a Service, the certificates are kept in memory.
-    pub secret: Option<String>,
-    /// A file with the certificate to serve (PEM), which is renewed externally, for example by cert-manager; read again when it changes.
-    /// Default: `None`, for certificates that the operator creates and renews.
-    pub certificate_file: Option<String>,
-    /// The file with its private key (PEM).
-    pub key_file: Option<String>,
-    /// The file with the trusted authorities (PEM) for the configurations. Default: `None`, for the certificate itself.
-    pub authority_file: Option<String>,
-    /// A file with authorities (PEM). If set, the API server must present a certificate that one of them has signed. Default: `None`.
-    pub client_authority_file: Option<String>,
-    /// The validity period of certificates that the operator creates. A new one is created when a third of it is left. Default: 90 days.
-    pub certificate_life: Duration,
-    /// The time that API servers may need to notice a change of a configuration: a new certificate is served this long after its authority
-    /// was written. Default: 60 seconds.
-    pub propagation: Duration,
-    /// The time for which a webhook endpoint in a cluster continues to answer after the operator was asked to stop: `/readyz/webhooks` fails
-    /// immediately, but nodes and API servers need a while to send their requests to other Pods. Default: 5 seconds.
-    pub shutdown_grace: Duration,
-    /// Rewrite all objects of converted kinds (`#[on_convert]`) unchanged if some may still be stored in a former version, so that the
-    /// version can be removed from the definition. Default: `false`.
-    pub storage_migration: bool,
-    /// The number of objects that are rewritten per second. Default: 20.
-    pub migration_rate: u32,
-}
 
 /// The address at which the API server reaches the admission handlers of an operator.
 ///
@@ -259,26 +219,6 @@ impl fmt::Display for AdmissionServer {
             }
             Self::Url(url) => f.write_str(url),
             Self::Service { namespace, name, port } => write!(f, "service:{namespace}/{name}:{port}"),
-        }
-    }
-}
-
-impl Default for Admission {
-    fn default() -> Self {
-        Self {
-            server: None,
-            listen: None,
-            managed: None,
-            secret: None,
-            certificate_file: None,
-            key_file: None,
-            authority_file: None,
-            client_authority_file: None,
-            certificate_life: Duration::from_secs(90 * 24 * 3600),
-            propagation: Duration::from_secs(60),
-            shutdown_grace: Duration::from_secs(5),
-            storage_migration: false,
-            migration_rate: 20,
         }
     }
 }

@@ -13,7 +13,7 @@ use serde_json::Value;
 /// The value of a setting in a file or a variable.
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(untagged)]
-pub(super) enum Written {
+pub(in crate::operator) enum Written {
     Map(Entries<String, Value>),
     Plain(Value),
     /// The text of a variable; the setting decides which type of value it is.
@@ -23,11 +23,11 @@ pub(super) enum Written {
 
 /// The entries of a map in their written order.
 #[derive(Debug)]
-pub(super) struct Entries<K, V>(pub(super) Vec<(K, V)>);
+pub(in crate::operator) struct Entries<K, V>(pub(in crate::operator) Vec<(K, V)>);
 
 impl Written {
     /// Returns the value: of a variable as JSON if it is valid JSON, else as text; of a map in a file without its entries.
-    pub(super) fn value(&self) -> Cow<'_, Value> {
+    pub(in crate::operator) fn value(&self) -> Cow<'_, Value> {
         match self {
             Self::Map(_) => Cow::Owned(Value::Object(serde_json::Map::new())),
             Self::Plain(value) => Cow::Borrowed(value),
@@ -39,7 +39,7 @@ impl Written {
     }
 
     /// Returns the text. For a variable that is its whole value, whatever it looks like.
-    pub(super) fn text(&self) -> Option<&str> {
+    pub(in crate::operator) fn text(&self) -> Option<&str> {
         match self {
             Self::Map(_) => None,
             Self::Plain(value) => value.as_str(),
@@ -48,7 +48,7 @@ impl Written {
     }
 
     /// Returns the entries of a map.
-    pub(super) fn entries(&self) -> Option<Cow<'_, [(String, Value)]>> {
+    pub(in crate::operator) fn entries(&self) -> Option<Cow<'_, [(String, Value)]>> {
         match self {
             Self::Map(Entries(entries)) => Some(Cow::Borrowed(entries)),
             Self::Plain(_) => None,

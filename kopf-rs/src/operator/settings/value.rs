@@ -8,9 +8,9 @@ use serde_json::Value;
 
 use crate::handler::event_sink::PostingLevel;
 use crate::handler::lifecycle::Lifecycle;
-use crate::operator::configuration::written::Written;
 use crate::operator::selection_map::SelectorMap;
 use crate::operator::settings::admission::{AdmissionServer, EXPECTED};
+use crate::operator::settings::written::Written;
 
 /// The type of a setting that a file or a variable can hold.
 pub(super) trait SettingValue: Sized {
@@ -19,13 +19,45 @@ pub(super) trait SettingValue: Sized {
 
     /// Reads the value; `None` if it is not as expected.
     fn read(written: &Written) -> Option<Self>;
+
+    /// Returns whether it is a time or a count of zero.
+    fn is_zero(&self) -> bool {
+        false
+    }
+
+    /// Limits a time, so that it can be added to any instant.
+    fn bound(&mut self) {}
 }
 
-/// Stores a value in its field.
-pub(super) fn put<T: SettingValue>(written: &Written, field: &mut T) -> Result<(), String> {
-    *field = T::read(written).ok_or_else(T::expected)?;
-    Ok(())
+/// The field of a setting, whatever its type.
+pub(in crate::operator) trait Field {
+    /// Stores a value. The error describes the expected values.
+    fn set(&mut self, written: &Written) -> Result<(), String>;
+
+    /// See [`SettingValue::is_zero`].
+    fn is_zero(&self) -> bool;
+
+    /// See [`SettingValue::bound`].
+    fn bound(&mut self);
 }
+
+impl<T: SettingValue> Field for T {
+    fn set(&mut self, written: &Written) -> Result<(), String> {
+        *self = T::read(written).ok_or_else(T::expected)?;
+        Ok(())
+    }
+
+    fn is_zero(&self) -> bool {
+        SettingValue::is_zero(self)
+    }
+
+    fn bound(&mut self) {
+        SettingValue::bound(self);
+    }
+}
+
+/// The maximum time. Adding to or multiplying the longest [`Duration`] would overflow.
+const FOR_EVER: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 
 impl SettingValue for bool {
     fn expected() -> String {
@@ -48,6 +80,10 @@ macro_rules! counts {
             fn read(written: &Written) -> Option<Self> {
                 let count = written.value().as_u64().filter(|count| *count > 0)?;
                 Self::try_from(count).ok()
+            }
+
+            fn is_zero(&self) -> bool {
+                *self == 0
             }
         }
     )+ };
@@ -78,6 +114,14 @@ impl SettingValue for Duration {
             Value::String(text) => time(text),
             _ => None,
         }
+    }
+
+    fn is_zero(&self) -> bool {
+        self.is_zero()
+    }
+
+    fn bound(&mut self) {
+        *self = FOR_EVER.min(*self);
     }
 }
 
@@ -115,6 +159,16 @@ impl<T: SettingValue> SettingValue for Option<T> {
             return Some(None);
         }
         T::read(written).map(Some)
+    }
+
+    fn is_zero(&self) -> bool {
+        self.as_ref().is_some_and(SettingValue::is_zero)
+    }
+
+    fn bound(&mut self) {
+        if let Some(value) = self {
+            SettingValue::bound(value);
+        }
     }
 }
 
@@ -210,9 +264,9 @@ mod tests {
     fn each_type_says_what_it_expects() {
         let mut limit = Some(3_usize);
         let plain = Written::Plain;
-        assert_eq!(put(&plain(json!(null)), &mut limit), Ok(()));
+        assert_eq!(limit.set(&plain(json!(null))), Ok(()));
         assert_eq!(limit, None);
-        let refused = put(&plain(json!(0)), &mut limit);
+        let refused = limit.set(&plain(json!(0)));
         let expected = "expected a whole number, at least 1, or null".to_owned();
         assert_eq!(refused, Err(expected));
         assert_eq!(PostingLevel::read(&plain(json!("WARNING"))), Some(PostingLevel::Warning));

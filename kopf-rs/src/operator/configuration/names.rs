@@ -1,8 +1,13 @@
-//! Suggests the intended name for a misspelt one.
+//! Names of settings in messages: the prefix of variables, and the intended name for a misspelt one.
 
 use strsim::damerau_levenshtein;
 
-use crate::operator::configuration::table::PREFIX;
+/// The prefix of the variables of all settings.
+pub(super) const PREFIX: &str = "KOPF_RS_";
+
+/// The message for settings that neither a file nor a variable can set.
+pub(super) const IN_CODE_ONLY: &str =
+    "`persistence` is set in code only, since it is made of storages (see docs/settings.md)";
 
 /// Returns the known word that is nearest to `word`, if it is near enough.
 pub(super) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
