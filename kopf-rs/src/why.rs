@@ -2,7 +2,6 @@
 //!
 //! Pure, and built on the same functions as a plan. Each line of an explanation names its evidence, and missing
 //! knowledge is stated explicitly. This module must not depend on the source of the evidence.
-//! said. Must not know where evidence is read.
 
 pub(crate) mod events;
 pub(crate) mod exclusion;

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use serde::Serialize;
 use serde_json::{Value, json};
 
 /// The explanation of an object's state, returned by [`Operator::why`](crate::Operator::why). Displays as text for
@@ -20,9 +21,27 @@ pub struct Explanation {
     pub(crate) is_failure: bool,
 }
 
+/// What holds for the object, in a machine-readable word and for people, and what will change it.
+pub(crate) struct Verdict {
+    pub(crate) word: &'static str,
+    pub(crate) summary: String,
+    pub(crate) wakes: Option<String>,
+}
+
+impl Verdict {
+    pub(crate) fn new(word: &'static str, summary: impl Into<String>) -> Self {
+        Self { word, summary: summary.into(), wakes: None }
+    }
+
+    pub(crate) fn until(self, wakes: impl Into<String>) -> Self {
+        Self { wakes: Some(wakes.into()), ..self }
+    }
+}
+
 /// A handler of the object's kind.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct HandlerLine {
+    #[serde(rename = "handler")]
     pub(crate) id: String,
     /// The machine-readable state.
     pub(crate) state: &'static str,
@@ -34,15 +53,22 @@ pub(crate) struct HandlerLine {
 }
 
 /// The calls that a change would cause.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub(crate) struct ChangedCalls {
     pub(crate) called: Vec<String>,
-    /// With the reason for each.
-    pub(crate) not_called: Vec<(String, String)>,
+    pub(crate) not_called: Vec<NotCalled>,
+}
+
+/// A handler that a change would not call, with the reason.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct NotCalled {
+    pub(crate) handler: String,
+    pub(crate) because: String,
 }
 
 /// A known fact, with its source.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct EvidenceLine {
     pub(crate) source: &'static str,
     pub(crate) text: String,
@@ -66,35 +92,15 @@ impl Explanation {
     /// Returns the explanation as JSON.
     #[must_use]
     pub fn to_json(&self) -> Value {
-        let handlers = self.handlers.iter().map(|it| {
-            json!({
-                "handler": it.id,
-                "state": it.state,
-                "because": it.because,
-                "attempts": it.attempts,
-                "error": it.error,
-                "due": it.due,
-            })
-        });
-        let evidence = self.evidence.iter();
-        let evidence = evidence.map(|it| json!({"source": it.source, "text": it.text}));
         json!({
             "object": self.object,
             "verdict": self.verdict,
             "summary": self.summary,
             "wakes": self.wakes,
-            "handlers": handlers.collect::<Vec<_>>(),
-            "ifChanged": self.changed.as_ref().map(ChangedCalls::to_json),
-            "evidence": evidence.collect::<Vec<_>>(),
+            "handlers": self.handlers,
+            "ifChanged": self.changed,
+            "evidence": self.evidence,
         })
-    }
-}
-
-impl ChangedCalls {
-    fn to_json(&self) -> Value {
-        let not_called = self.not_called.iter();
-        let not_called = not_called.map(|(id, why)| json!({"handler": id, "because": why}));
-        json!({"called": self.called, "notCalled": not_called.collect::<Vec<_>>()})
     }
 }
 
@@ -112,8 +118,8 @@ impl fmt::Display for Explanation {
             for id in &changed.called {
                 writeln!(f, "    {id} would be called.")?;
             }
-            for (id, why) in &changed.not_called {
-                writeln!(f, "    {id} would not be called: {why}.")?;
+            for NotCalled { handler, because } in &changed.not_called {
+                writeln!(f, "    {handler} would not be called: {because}.")?;
             }
         }
         for EvidenceLine { source, text } in &self.evidence {

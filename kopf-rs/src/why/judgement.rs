@@ -11,7 +11,7 @@ use crate::object::essence::is_secret;
 use crate::object::resource::Resource;
 use crate::reaction::explain::{Explained, ExplainedHandler};
 use crate::why::exclusion::exclusion;
-use crate::why::explanation::{ChangedCalls, EvidenceLine, Explanation, HandlerLine};
+use crate::why::explanation::{ChangedCalls, EvidenceLine, Explanation, HandlerLine, NotCalled, Verdict};
 use crate::why::running::{self, activity, obstacle};
 use crate::why::writers::LastWrite;
 
@@ -37,16 +37,6 @@ pub(crate) struct Evidence<'a> {
     pub(crate) events: Result<Vec<String>, String>,
     pub(crate) is_kopf: bool,
     pub(crate) now: Timestamp,
-}
-
-struct Verdict {
-    word: &'static str,
-    summary: String,
-    wakes: Option<String>,
-}
-
-fn verdict(word: &'static str, summary: impl Into<String>, wakes: Option<String>) -> Verdict {
-    Verdict { word, summary: summary.into(), wakes }
 }
 
 /// Reaches a verdict.
@@ -84,24 +74,24 @@ fn name_of(evidence: &Evidence<'_>) -> String {
 fn find(evidence: &Evidence<'_>) -> Verdict {
     let explained = &evidence.explained;
     if evidence.handlers.is_empty() {
-        return verdict("unhandled", "no handler is for objects of its kind", None);
+        return Verdict::new("unhandled", "no handler is for objects of its kind");
     }
     if !evidence.is_in_scope {
         let summary = "its namespace is none of those that the operator serves";
-        return verdict("out-of-scope", summary, None);
+        return Verdict::new("out-of-scope", summary);
     }
     if let Ok(peers) = &evidence.peers
         && !peers.is_empty()
     {
         let summary = format!("the operator is paused for {}", peers.join(", "));
-        let wakes = "the end of that operator, or of its lifetime in the peering".to_owned();
-        return verdict("paused", summary, Some(wakes));
+        let wakes = "the end of that operator, or of its lifetime in the peering";
+        return Verdict::new("paused", summary).until(wakes);
     }
     let running = evidence.running.as_ref().and_then(|it| it.as_ref().ok());
     let namespace = evidence.body.namespace();
     let obstacle = running.and_then(|it| obstacle(it, evidence.resource, namespace));
     if let Some(found) = obstacle.or_else(|| running.and_then(activity)) {
-        return verdict(found.word, found.summary, found.wakes);
+        return found;
     }
     if evidence.body.is_deleting() {
         return of_deletion(evidence);
@@ -114,19 +104,19 @@ fn find(evidence: &Evidence<'_>) -> Verdict {
         && selected.any(|it| it.record.as_ref().is_none_or(|record| !record.is_final()))
     {
         let summary = format!("its handlers are to be called now, for {reason}");
-        let wakes = "the running operator, at its next look; none may be running".to_owned();
-        return verdict("due", summary, Some(wakes));
+        let wakes = "the running operator, at its next look; none may be running";
+        return Verdict::new("due", summary).until(wakes);
     }
     if explained.handlers.iter().any(|it| it.applies) {
         return unchanged(evidence);
     }
     if explained.handlers.is_empty() {
         let summary = "only daemons, timers, reconcile functions or handlers of events are for its kind";
-        return verdict("watched", summary, None);
+        return Verdict::new("watched", summary);
     }
     let summary = "the filters of all handlers of changes keep it away";
-    let wakes = "a change of what the filters look at".to_owned();
-    verdict("excluded", summary, Some(wakes))
+    let wakes = "a change of what the filters look at";
+    Verdict::new("excluded", summary).until(wakes)
 }
 
 fn unchanged(evidence: &Evidence<'_>) -> Verdict {
@@ -134,17 +124,16 @@ fn unchanged(evidence: &Evidence<'_>) -> Verdict {
         let record = it.record.as_ref();
         record.is_some_and(|record| record.failure)
     });
-    let wakes =
-        Some("a change of what counts: not of its status, nor of what operators keep on it".to_owned());
+    let wakes = "a change of what counts: not of its status, nor of what operators keep on it";
     if let Some(failed) = failed {
         let id = &failed.handler.id;
-        return verdict("failed", format!("{id} has failed for good"), wakes);
+        return Verdict::new("failed", format!("{id} has failed for good")).until(wakes);
     }
     let summary = match &evidence.last_write {
         Some(write) => format!("nothing that counts has changed since it was handled; {write}"),
         None => "nothing that counts has changed since it was handled".to_owned(),
     };
-    verdict("unchanged", summary, wakes)
+    Verdict::new("unchanged", summary).until(wakes)
 }
 
 /// Returns the handler with the earliest next attempt.
@@ -159,7 +148,7 @@ fn first_waiting(evidence: &Evidence<'_>) -> Option<Verdict> {
     let error = record.message.as_deref().unwrap_or("an error without words");
     let summary = format!("{id} waits for its next attempt after {} that failed: {error}", record.retries);
     let wakes = format!("the time, in {seconds} seconds ({due}), or a change of the object");
-    Some(verdict("waiting", summary, Some(wakes)))
+    Some(Verdict::new("waiting", summary).until(wakes))
 }
 
 fn of_deletion(evidence: &Evidence<'_>) -> Verdict {
@@ -169,7 +158,7 @@ fn of_deletion(evidence: &Evidence<'_>) -> Verdict {
     if evidence.explained.has_finalizer {
         if let Some(waiting) = first_waiting(evidence) {
             let summary = format!("its deletion waits: {}", waiting.summary);
-            return verdict("deleting", summary, waiting.wakes);
+            return Verdict { word: "deleting", summary, ..waiting };
         }
         let mut handlers = evidence.explained.handlers.iter();
         let left =
@@ -178,17 +167,17 @@ fn of_deletion(evidence: &Evidence<'_>) -> Verdict {
             Some(left) => format!("its deletion waits for {}", left.handler.id),
             None => "its deletion waits for the operator, which is to take its finalizer off, or for daemons that are to end".to_owned(),
         };
-        return verdict("deleting", summary, None);
+        return Verdict::new("deleting", summary);
     }
     if strangers.is_empty() {
-        return verdict("deleting", "it is about to be gone", None);
+        return Verdict::new("deleting", "it is about to be gone");
     }
     let summary = format!(
         "its deletion waits for others, and not for this operator: the finalizers {} are on it",
         strangers.join(", ")
     );
-    let wakes = "whoever has put them on, and takes them off".to_owned();
-    verdict("deleting", summary, Some(wakes))
+    let wakes = "whoever has put them on, and takes them off";
+    Verdict::new("deleting", summary).until(wakes)
 }
 
 fn line(evidence: &Evidence<'_>, of: &ExplainedHandler, body: &Body) -> HandlerLine {
@@ -259,14 +248,14 @@ fn others(handler: &Arc<Handler>, body: &Body) -> Option<HandlerLine> {
 fn calls(explained: &Explained, body: &Body) -> ChangedCalls {
     let mut calls = ChangedCalls::default();
     for of in &explained.handlers {
-        let id = of.handler.id.to_string();
+        let handler = of.handler.id.to_string();
         if of.is_selected {
-            calls.called.push(id);
-        } else if of.applies {
-            calls.not_called.push((id, unconcerned(explained, of)));
-        } else {
-            calls.not_called.push((id, exclusion(&of.handler, body).to_string()));
+            calls.called.push(handler);
+            continue;
         }
+        let because =
+            if of.applies { unconcerned(explained, of) } else { exclusion(&of.handler, body).to_string() };
+        calls.not_called.push(NotCalled { handler, because });
     }
     calls
 }
@@ -283,8 +272,7 @@ fn known(evidence: &Evidence<'_>) -> Vec<EvidenceLine> {
     match &evidence.peers {
         Ok(peers) if peers.is_empty() => {}
         Ok(peers) => {
-            let text = format!("at work instead: {}", peers.join(", "));
-            lines.push(said("peering", text));
+            lines.push(said("peering", format!("at work instead: {}", peers.join(", "))));
         }
         Err(why) => lines.push(said("peering", format!("unknown, because {why}"))),
     }
@@ -304,8 +292,7 @@ fn known(evidence: &Evidence<'_>) -> Vec<EvidenceLine> {
         }
     }
     if evidence.changed.is_some() {
-        let text = "defaults of the schema and webhooks are not applied to it";
-        lines.push(said("change", text));
+        lines.push(said("change", "defaults of the schema and webhooks are not applied to it"));
     }
     lines
 }
@@ -318,26 +305,21 @@ fn said(source: &'static str, text: impl Into<String>) -> EvidenceLine {
 fn of_object(evidence: &Evidence<'_>, lines: &mut Vec<EvidenceLine>) {
     let (body, explained) = (evidence.body, &evidence.explained);
     if let Some(generation) = body.metadata()["generation"].as_i64() {
-        let text = format!("its generation is {generation}");
-        lines.push(said("object", text));
+        lines.push(said("object", format!("its generation is {generation}")));
     }
     let finalizers: Vec<_> = body.finalizers().collect();
     if !finalizers.is_empty() {
-        let text = format!("its finalizers are {}", finalizers.join(", "));
-        lines.push(said("object", text));
+        lines.push(said("object", format!("its finalizers are {}", finalizers.join(", "))));
     }
     if let Some(reason) = explained.reason {
-        let text = format!("against what was handled last it is a case of {reason}");
-        lines.push(said("last handled", text));
+        lines.push(said("last handled", format!("against what was handled last it is a case of {reason}")));
     }
     if explained.old_is_unknown {
-        let text = "only a digest is left of what was handled last";
-        lines.push(said("last handled", text));
+        lines.push(said("last handled", "only a digest is left of what was handled last"));
     } else if !explained.diff.is_empty() && !is_secret(body) {
         let fields = explained.diff.iter().map(|item| item.field.to_string());
         let fields: Vec<_> = fields.collect();
-        let text = format!("since then, these have changed: {}", fields.join(", "));
-        lines.push(said("last handled", text));
+        lines.push(said("last handled", format!("since then, these have changed: {}", fields.join(", "))));
     }
     for (id, record) in &explained.subhandlers {
         let state = match (record.success, record.failure) {

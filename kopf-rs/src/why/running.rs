@@ -5,28 +5,17 @@
 use serde_json::Value;
 
 use crate::object::resource::Resource;
-
-/// An obstacle to handling the object, or the operator's current activity for it.
-pub(crate) struct OperatorState {
-    /// A machine-readable word.
-    pub(crate) word: &'static str,
-    pub(crate) summary: String,
-    pub(crate) wakes: Option<String>,
-}
-
-fn state(word: &'static str, summary: String, wakes: &str) -> OperatorState {
-    OperatorState { word, summary, wakes: Some(wakes.to_owned()) }
-}
+use crate::why::explanation::Verdict;
 
 /// Returns the obstacle that keeps the operator from handling the object, regardless of the object's state.
-pub(crate) fn obstacle(said: &Value, resource: &Resource, namespace: Option<&str>) -> Option<OperatorState> {
+pub(crate) fn obstacle(said: &Value, resource: &Resource, namespace: Option<&str>) -> Option<Verdict> {
     if let Some(nobody) = lack_of_a_holder(&said["lease"]) {
         return Some(nobody);
     }
     if said["paused"] == true {
         let summary = "the running operator is paused".to_owned();
         let wakes = "the end of the operator that is at work instead, or of its lifetime in the peering";
-        return Some(state("paused", summary, wakes));
+        return Some(Verdict::new("paused", summary).until(wakes));
     }
     let name = resource.to_string();
     let is_ours = |watch: &&Value| {
@@ -37,12 +26,12 @@ pub(crate) fn obstacle(said: &Value, resource: &Resource, namespace: Option<&str
     let down = watches.find(|it| is_ours(it) && it["error"].is_string())?;
     let error = down["error"].as_str().unwrap_or_default();
     let summary = format!("the running operator cannot watch {name}: {error}");
-    Some(state("unwatched", summary, "its watch, which it tries again"))
+    Some(Verdict::new("unwatched", summary).until("its watch, which it tries again"))
 }
 
 /// Reports that no instance holds the shared Lease. If another instance holds it, that one is active, which is no
 /// obstacle.
-fn lack_of_a_holder(lease: &Value) -> Option<OperatorState> {
+fn lack_of_a_holder(lease: &Value) -> Option<Verdict> {
     let has_holder = lease["holder"].as_str().is_some_and(|it| !it.is_empty());
     if !lease.is_object() || lease["atWork"] == true || has_holder {
         return None;
@@ -53,16 +42,16 @@ fn lack_of_a_holder(lease: &Value) -> Option<OperatorState> {
         summary = format!("{summary}; {trouble}");
     }
     let wakes = "an instance that takes the Lease";
-    Some(state("no-holder", summary, wakes))
+    Some(Verdict::new("no-holder", summary).until(wakes))
 }
 
 /// Returns the operator's current activity for the object.
-pub(crate) fn activity(said: &Value) -> Option<OperatorState> {
+pub(crate) fn activity(said: &Value) -> Option<Verdict> {
     let mut calls = said["handlersInFlight"].as_array().into_iter().flatten();
     if let Some(call) = calls.next() {
         let handler = call["handler"].as_str().unwrap_or_default();
         let summary = format!("{handler} runs, for {} now", seconds(&call["seconds"]));
-        return Some(state("running", summary, "the end of that call"));
+        return Some(Verdict::new("running", summary).until("the end of that call"));
     }
     if said["waitsSeconds"].is_number() {
         let waits = seconds(&said["waitsSeconds"]);
@@ -72,7 +61,7 @@ pub(crate) fn activity(said: &Value) -> Option<OperatorState> {
         } else {
             "a place among the objects that are worked on"
         };
-        return Some(state("queued", summary, wakes));
+        return Some(Verdict::new("queued", summary).until(wakes));
     }
     None
 }
