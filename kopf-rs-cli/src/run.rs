@@ -123,7 +123,7 @@ fn build_runner(sources: &[Source], run: &Run, what: &str) -> Result<(PathBuf, P
     let features = &run.build.features;
     let runner = Runner::new(sources, &around.target, around.inherited, &kopf, features);
     runner.write()?;
-    if run.flags.verbosity.verbose || run.flags.verbosity.debug {
+    if run.flags.log.verbose || run.flags.log.debug {
         eprintln!("Building {what} in {}", runner.folder.display());
     }
     let built = Build {

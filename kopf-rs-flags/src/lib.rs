@@ -46,12 +46,9 @@ pub struct Flags {
     /// Explains an object instead of running.
     #[command(flatten)]
     pub why: WhyFlags,
-    /// Selects the verbosity of the log.
+    /// Selects the verbosity of the log, and the format of its lines.
     #[command(flatten)]
-    pub verbosity: Verbosity,
-    /// Selects the format of log lines.
-    #[command(flatten)]
-    pub lines: LineFlags,
+    pub log: LogFlags,
 }
 
 /// `-A`, `-n`.
@@ -67,16 +64,24 @@ pub struct ScopeFlags {
     pub namespaces: Vec<String>,
 }
 
-/// Where the cluster is.
+/// `--kubeconfig`, `--context`.
 #[derive(Args, Clone, Debug, Default)]
-#[command(next_help_heading = "Cluster")]
-pub struct ClusterFlags {
+pub struct ConnectionFlags {
     /// Use this kubeconfig file instead of $KUBECONFIG, ~/.kube/config or the Pod's service account
     #[arg(long, value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
     /// Use this context of the kubeconfig instead of its current one
     #[arg(long, value_name = "NAME")]
     pub context: Option<String>,
+}
+
+/// Where the cluster is.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Cluster")]
+pub struct ClusterFlags {
+    /// Selects the connection.
+    #[command(flatten)]
+    pub connection: ConnectionFlags,
     /// Start an empty API server in this process, on 127.0.0.1, and print how kubectl reaches it
     #[arg(long, value_name = "PORT", num_args = 0..=1, require_equals = true, default_missing_value = "0",
           conflicts_with_all = ["kubeconfig", "context"])]
@@ -233,10 +238,10 @@ pub enum Output {
     Json,
 }
 
-/// `-v`, `-d`, `-q`.
-#[derive(Args, Clone, Copy, Debug, Default)]
+/// `-v`, `-d`, `-q`, `--log-format` and its siblings.
+#[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Logging (to stderr)")]
-pub struct Verbosity {
+pub struct LogFlags {
     /// Log what the operator does in detail
     #[arg(short, long, env = "KOPF_RUN_VERBOSE", value_parser = BoolishValueParser::new(), hide_env_values = true)]
     pub verbose: bool,
@@ -246,12 +251,6 @@ pub struct Verbosity {
     /// Log warnings and errors only
     #[arg(short, long, env = "KOPF_RUN_QUIET", value_parser = BoolishValueParser::new(), hide_env_values = true)]
     pub quiet: bool,
-}
-
-/// The shape of log lines.
-#[derive(Args, Clone, Debug, Default)]
-#[command(next_help_heading = "Logging (to stderr)")]
-pub struct LineFlags {
     /// The shape of log lines
     #[arg(
         long,
@@ -414,9 +413,9 @@ fn time(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_secs(seconds))
 }
 
-// === impl LineFlags ===
+// === impl LogFlags ===
 
-impl LineFlags {
+impl LogFlags {
     /// Returns whether lines start with the object's name.
     #[must_use]
     pub fn prefixed(&self) -> bool {
@@ -527,7 +526,7 @@ mod tests {
 
     #[test]
     fn prefix_follows_the_format_unless_said() {
-        let prefixed = |args: &[&str]| parse(args).unwrap().lines.prefixed();
+        let prefixed = |args: &[&str]| parse(args).unwrap().log.prefixed();
         assert!(prefixed(&[]));
         assert!(!prefixed(&["--log-format", "JSON"]));
         assert!(prefixed(&["--log-format", "json", "--log-prefix"]));

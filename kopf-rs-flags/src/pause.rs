@@ -1,11 +1,10 @@
 //! The flags of `kopf-rs freeze` and `kopf-rs resume`: Kopf's commands of these names.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
-use crate::{LineFlags, Verbosity, time};
+use crate::{ConnectionFlags, LogFlags, time};
 
 /// The priority of `--dev`, as in Kopf.
 pub(crate) const DEV: i64 = 666;
@@ -65,18 +64,12 @@ pub struct Who {
     /// Who asks: `resume` takes back only what `freeze` has asked for under the same name (default: `$POD_ID`, else user@host)
     #[arg(short = 'i', long, value_name = "NAME")]
     pub id: Option<String>,
-    /// Use this kubeconfig file instead of $KUBECONFIG, ~/.kube/config or the Pod's service account
-    #[arg(long, value_name = "FILE")]
-    pub kubeconfig: Option<PathBuf>,
-    /// Use this context of the kubeconfig instead of its current one
-    #[arg(long, value_name = "NAME")]
-    pub context: Option<String>,
-    /// Selects the verbosity of the log.
+    /// Selects the connection.
     #[command(flatten)]
-    pub verbosity: Verbosity,
-    /// Selects the format of log lines.
+    pub connection: ConnectionFlags,
+    /// Selects the verbosity of the log, and the format of its lines.
     #[command(flatten)]
-    pub lines: LineFlags,
+    pub log: LogFlags,
 }
 
 // === impl Freeze ===

@@ -2,9 +2,9 @@
 
 use clap::{Parser, Subcommand};
 
+use crate::LogFlags;
 use crate::pause::Pause;
 use crate::webhooks::Webhooks;
-use crate::{LineFlags, Verbosity};
 
 /// One of these commands, with what belongs to it.
 #[derive(Clone, Debug, Parser)]
@@ -28,10 +28,10 @@ pub enum Task {
 impl Task {
     /// Returns the verbosity and the format of the log.
     #[must_use]
-    pub fn logging(&self) -> (Verbosity, &LineFlags) {
+    pub fn logging(&self) -> &LogFlags {
         match self {
-            Self::Pause(pause) => (pause.who().verbosity, &pause.who().lines),
-            Self::Webhooks(webhooks) => (webhooks.clean().verbosity, &webhooks.clean().lines),
+            Self::Pause(pause) => &pause.who().log,
+            Self::Webhooks(webhooks) => &webhooks.clean().log,
         }
     }
 }

@@ -1,10 +1,8 @@
 //! The flags of `kopf-rs webhooks`.
 
-use std::path::PathBuf;
-
 use clap::{Args, Subcommand};
 
-use crate::{LineFlags, Verbosity};
+use crate::{ConnectionFlags, LogFlags};
 
 /// `webhooks`
 #[derive(Args, Clone, Debug)]
@@ -30,18 +28,12 @@ pub struct Clean {
     /// Say what would be removed, and remove nothing
     #[arg(long)]
     pub dry_run: bool,
-    /// Use this kubeconfig file instead of $KUBECONFIG, ~/.kube/config or the Pod's service account
-    #[arg(long, value_name = "FILE")]
-    pub kubeconfig: Option<PathBuf>,
-    /// Use this context of the kubeconfig instead of its current one
-    #[arg(long, value_name = "NAME")]
-    pub context: Option<String>,
-    /// Selects the verbosity of the log.
+    /// Selects the connection.
     #[command(flatten)]
-    pub verbosity: Verbosity,
-    /// Selects the format of log lines.
+    pub connection: ConnectionFlags,
+    /// Selects the verbosity of the log, and the format of its lines.
     #[command(flatten)]
-    pub lines: LineFlags,
+    pub log: LogFlags,
 }
 
 impl Webhooks {

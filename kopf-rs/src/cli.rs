@@ -5,6 +5,7 @@
 //! handled; 2 if flags, handlers or the objects to apply are invalid, before anything starts; 130 and 143 after a
 //! second SIGINT or SIGTERM. Logs go to standard error. This module must not depend on the internals of an operator.
 
+mod connecting;
 pub(crate) mod embedded;
 pub(crate) mod lines;
 mod manifests;
@@ -26,16 +27,18 @@ use std::time::Duration;
 
 use clap::{Args, Command, FromArgMatches, Parser};
 use futures_util::FutureExt;
+use futures_util::future::LocalBoxFuture;
 use kopf_rs_flags::task::{Task, TaskCommand};
 use kopf_rs_flags::{ClusterFlags, Flags, LogFormat, PeeringFlags, Scope};
 use serde_json::json;
 use tokio::runtime::Builder;
 use tracing_subscriber::layer::Identity;
 
+use crate::cli::connecting::{checked_connection, complete};
 use crate::cli::embedded::{Embedded, RUN_FOLDER};
 use crate::cli::manifests::{Manifest, ManifestError};
 use crate::cli::signals::FirstSignal;
-use crate::cluster::connect::{self, ConnectOptions, Connection};
+use crate::cluster::connect::Connection;
 use crate::cluster::{Client, Cluster};
 use crate::handler::registry::{Registry, RegistryError};
 use crate::operator::crash_notes_path::{EndNote, NotesAt};
@@ -142,13 +145,21 @@ macro_rules! __kopf_allocator {
 /// `main`.
 #[must_use]
 pub fn main() -> ExitCode {
-    start(None, "operator", env!("CARGO_PKG_VERSION"), async |it| Ok(it))
+    start(None, "operator", env!("CARGO_PKG_VERSION"), Box::new(unchanged))
 }
 
 /// Runs an operator with this name and version, as [`main!`](crate::main) does.
 #[must_use]
 pub fn run(name: &'static str, version: &'static str) -> ExitCode {
-    start(Some(name), name, version, async |it| Ok(it))
+    start(Some(name), name, version, Box::new(unchanged))
+}
+
+/// Equips an operator with values for its handlers, before it starts. A boxed function, because each generic caller would contain the
+/// code of the whole operator once more.
+type Equip<'a> = Box<dyn FnOnce(Operator) -> LocalBoxFuture<'a, Result<Operator, Box<dyn Error>>> + 'a>;
+
+fn unchanged(operator: Operator) -> LocalBoxFuture<'static, Result<Operator, Box<dyn Error>>> {
+    std::future::ready(Ok(operator)).boxed_local()
 }
 
 /// Called by [`main!`](crate::main), which also sets the allocator, and registers values for the handlers.
@@ -159,10 +170,11 @@ pub fn run_program(
     version: &'static str,
     equip: impl AsyncFnOnce(Operator) -> Result<Operator, Box<dyn Error>>,
 ) -> ExitCode {
-    start(Some(name), name, version, async |operator: Operator| {
+    let equip = |operator: Operator| {
         let operator = if cfg!(feature = "mimalloc") { operator.on_mimalloc() } else { operator };
-        equip(operator).await
-    })
+        equip(operator).boxed_local()
+    };
+    start(Some(name), name, version, Box::new(equip))
 }
 
 /// Runs a task that needs no handlers: asks running operators to pause or resume (`kopf-rs freeze` and
@@ -174,8 +186,8 @@ pub fn run_program(
 #[must_use]
 pub fn do_task() -> ExitCode {
     let task = TaskCommand::parse().task;
-    let (verbosity, lines) = task.logging();
-    lines::install(verbosity, lines, None::<Identity>);
+    let log = task.logging();
+    lines::install(log, None::<Identity>);
     let done = match &task {
         Task::Pause(pause) => pause::run(pause),
         Task::Webhooks(webhooks) => webhooks::clean(webhooks.clean()),
@@ -183,18 +195,13 @@ pub fn do_task() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            complain(error.as_ref(), lines.log_format);
+            complain(error.as_ref(), log.log_format);
             code_of(error.as_ref())
         }
     }
 }
 
-fn start(
-    name: Option<&str>,
-    title: &'static str,
-    version: &'static str,
-    equip: impl AsyncFnOnce(Operator) -> Result<Operator, Box<dyn Error>>,
-) -> ExitCode {
+fn start(name: Option<&str>, title: &'static str, version: &'static str, equip: Equip<'_>) -> ExitCode {
     let mut command = command(title, version);
     let matches = command.clone().get_matches();
     let parsed = Flags::from_arg_matches(&matches).and_then(|flags| {
@@ -206,7 +213,7 @@ fn start(
     log_and_trace(service, &flags, || {
         let ended = serve(name, &flags, scope, equip);
         ended.unwrap_or_else(|error| {
-            complain(error.as_ref(), flags.lines.log_format);
+            complain(error.as_ref(), flags.log.log_format);
             code_of(error.as_ref())
         })
     })
@@ -216,11 +223,11 @@ fn serve(
     name: Option<&str>,
     flags: &Flags,
     scope: Scope,
-    equip: impl AsyncFnOnce(Operator) -> Result<Operator, Box<dyn Error>>,
+    equip: Equip<'_>,
 ) -> Result<ExitCode, Box<dyn Error>> {
     let operator = operator(name, flags, scope)?;
     if let Some(object) = &flags.why.why {
-        return why::explain(operator, object, flags, connect(&flags.cluster));
+        return why::explain(operator, object, flags);
     }
     if flags.cluster.manifests {
         return print_manifests(operator, &flags.cluster);
@@ -233,7 +240,7 @@ fn serve(
 fn log_and_trace(service: &str, flags: &Flags, run: impl FnOnce() -> ExitCode) -> ExitCode {
     let (traces, trouble) = traces::Traces::begin(service);
     let layer = traces.as_ref().map(traces::Traces::layer);
-    lines::install(flags.verbosity, &flags.lines, layer);
+    lines::install(&flags.log, layer);
     if let Some(trouble) = trouble {
         tracing::warn!("{trouble}");
     }
@@ -247,7 +254,7 @@ fn log_and_trace(service: &str, flags: &Flags, run: impl FnOnce() -> ExitCode) -
 /// Runs `run` with logging.
 #[cfg(not(feature = "otel"))]
 fn log_and_trace(_: &str, flags: &Flags, run: impl FnOnce() -> ExitCode) -> ExitCode {
-    lines::install(flags.verbosity, &flags.lines, None::<Identity>);
+    lines::install(&flags.log, None::<Identity>);
     run()
 }
 
@@ -296,11 +303,7 @@ fn code_of(error: &(dyn Error + 'static)) -> ExitCode {
 }
 
 /// Reports errors that need no cluster before connecting to one.
-fn session(
-    operator: Operator,
-    flags: &ClusterFlags,
-    equip: impl AsyncFnOnce(Operator) -> Result<Operator, Box<dyn Error>>,
-) -> Result<ExitCode, Box<dyn Error>> {
+fn session(operator: Operator, flags: &ClusterFlags, equip: Equip<'_>) -> Result<ExitCode, Box<dyn Error>> {
     let manifests = manifests::read(&flags.apply)?;
     let note = EndNote::default();
     let end = End::watch(flags, note.clone())?;
@@ -320,7 +323,7 @@ fn session(
     };
     operator.check_state()?;
     let (operator, definitions) = applying(operator, &manifests);
-    let is_told_where = flags.kubeconfig.is_some() || flags.context.is_some();
+    let is_told_where = flags.connection.kubeconfig.is_some() || flags.connection.context.is_some();
     let logs_in = operator.has_login_handlers() && !is_told_where && flags.embedded.is_none();
     let ended = runtime.block_on(async {
         if logs_in {
@@ -337,7 +340,7 @@ fn session(
             let (client, operator) = if let Some(server) = &embedded {
                 (server.client(), operator)
             } else {
-                let Connection { client, server } = connect(flags).await?;
+                let Connection { client, server } = checked_connection(&flags.connection).await?;
                 (client, operator.notes(notes_for(server, note)))
             };
             apply(&client, &definitions).await?;
@@ -480,10 +483,9 @@ fn with_metrics(_: Operator, _: &str) -> Result<Operator, Box<dyn Error>> {
 
 /// Prints the manifests as JSON, which kubectl accepts.
 fn print_manifests(operator: Operator, flags: &ClusterFlags) -> Result<ExitCode, Box<dyn Error>> {
-    let runtime = Builder::new_current_thread().enable_all().build()?;
-    let items = runtime.block_on(async {
-        let Connection { client, .. } = connect(flags).await?;
-        Ok::<_, Box<dyn Error>>(operator.manifests(client).await?)
+    let items = complete(async {
+        let Connection { client, .. } = checked_connection(&flags.connection).await?;
+        Ok(operator.manifests(client).await?)
     })?;
     if items.is_empty() {
         tracing::warn!(
@@ -493,15 +495,6 @@ fn print_manifests(operator: Operator, flags: &ClusterFlags) -> Result<ExitCode,
     let list = json!({"apiVersion": "v1", "kind": "List", "items": items});
     std::io::stdout().write_all(format!("{list:#}\n").as_bytes())?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// Connects and sends a first request, so that connection errors are reported before anything starts.
-async fn connect(flags: &ClusterFlags) -> Result<Connection, Box<dyn Error>> {
-    let options = ConnectOptions { kubeconfig: flags.kubeconfig.clone(), context: flags.context.clone() };
-    let connection = connect::connect(&options).await?;
-    let version = Cluster::new(connection.client.clone()).check().await?;
-    tracing::debug!("The cluster runs Kubernetes {version}.");
-    Ok(connection)
 }
 
 /// Returns where to store notes about crashes. They belong to one server, because the objects that cause a crash

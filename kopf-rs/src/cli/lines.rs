@@ -8,7 +8,7 @@ use std::fmt::{self, Write as _};
 use std::io::Write as _;
 
 use jiff::{Timestamp, Zoned};
-use kopf_rs_flags::{LineFlags, LogFormat, Verbosity};
+use kopf_rs_flags::{LogFlags, LogFormat};
 use serde_json::{Map, Value};
 use tracing::field::{Field, Visit};
 use tracing::level_filters::LevelFilter;
@@ -52,11 +52,7 @@ struct Fields {
 }
 
 /// Installs the logging, unless a subscriber exists already. `traces` is an additional layer for spans.
-pub(crate) fn install(
-    verbosity: Verbosity,
-    flags: &LineFlags,
-    traces: Option<impl Layer<Registry> + Send + Sync>,
-) {
+pub(crate) fn install(flags: &LogFlags, traces: Option<impl Layer<Registry> + Send + Sync>) {
     let lines = Lines {
         shape: Shape {
             format: flags.log_format,
@@ -67,7 +63,7 @@ pub(crate) fn install(
         write: Box::new(to_stderr),
     };
     let variable = std::env::var("RUST_LOG").ok();
-    let (targets, trouble) = chosen(variable.as_deref(), verbosity);
+    let (targets, trouble) = chosen(variable.as_deref(), flags);
     // Fails only if a subscriber exists already, which is then the user's choice.
     let levels = Levels { targets, spans: traces.is_some() };
     let _ = tracing_subscriber::registry().with(traces).with(levels).with(lines).try_init();
@@ -83,8 +79,8 @@ pub(crate) fn without_times(write: impl Fn(&str) + Send + Sync + 'static) -> imp
         shape: Shape { format: LogFormat::Full, prefixed: true, refkey: String::new(), timed: false },
         write: Box::new(write),
     };
-    let verbose = Verbosity { verbose: true, ..Verbosity::default() };
-    let levels = Levels { targets: targets(verbose), spans: false };
+    let verbose = LogFlags { verbose: true, ..LogFlags::default() };
+    let levels = Levels { targets: targets(&verbose), spans: false };
     tracing_subscriber::registry().with(levels).with(lines)
 }
 
@@ -136,14 +132,14 @@ fn to_stderr(line: &str) {
 }
 
 /// What the variable `RUST_LOG` chooses, else the flags; and why the variable does not count.
-fn chosen(variable: Option<&str>, verbosity: Verbosity) -> (Targets, Option<String>) {
+fn chosen(variable: Option<&str>, flags: &LogFlags) -> (Targets, Option<String>) {
     let Some(text) = variable else {
-        return (targets(verbosity), None);
+        return (targets(flags), None);
     };
     match text.parse() {
         Ok(chosen) => (chosen, None),
         Err(error) => (
-            targets(verbosity),
+            targets(flags),
             Some(format!(
                 "RUST_LOG={text:?} is ignored: {error}. Expected levels or targets with levels, such as `debug` or `kopf_rs=debug,kube=info`."
             )),
@@ -151,16 +147,16 @@ fn chosen(variable: Option<&str>, verbosity: Verbosity) -> (Targets, Option<Stri
     }
 }
 
-fn targets(verbosity: Verbosity) -> Targets {
-    let (ours, theirs) = match verbosity {
-        Verbosity { debug: true, .. } => (LevelFilter::DEBUG, LevelFilter::DEBUG),
-        Verbosity { verbose: true, .. } => (LevelFilter::DEBUG, LevelFilter::WARN),
-        Verbosity { quiet: true, .. } => (LevelFilter::WARN, LevelFilter::WARN),
+fn targets(flags: &LogFlags) -> Targets {
+    let (ours, theirs) = match flags {
+        LogFlags { debug: true, .. } => (LevelFilter::DEBUG, LevelFilter::DEBUG),
+        LogFlags { verbose: true, .. } => (LevelFilter::DEBUG, LevelFilter::WARN),
+        LogFlags { quiet: true, .. } => (LevelFilter::WARN, LevelFilter::WARN),
         _ => (LevelFilter::INFO, LevelFilter::WARN),
     };
     let libraries = LIBRARIES.map(|library| (library, theirs));
     // Repeats on each connection a warning that is already logged at startup.
-    let per_connection = if verbosity.debug { theirs } else { LevelFilter::ERROR };
+    let per_connection = if flags.debug { theirs } else { LevelFilter::ERROR };
     Targets::new()
         .with_default(ours)
         .with_targets(libraries)
@@ -506,29 +502,29 @@ mod tests {
 
     #[test]
     fn a_variable_that_cannot_be_read_is_told_and_the_flags_count() {
-        let verbose = Verbosity { verbose: true, ..Verbosity::default() };
-        assert_eq!(chosen(None, verbose), (targets(verbose), None));
-        let (ours, trouble) = chosen(Some("my=info"), verbose);
+        let verbose = LogFlags { verbose: true, ..LogFlags::default() };
+        assert_eq!(chosen(None, &verbose), (targets(&verbose), None));
+        let (ours, trouble) = chosen(Some("my=info"), &verbose);
         assert_eq!((ours.to_string(), trouble), ("my=info".to_owned(), None));
-        let (flags, trouble) = chosen(Some("my=loud"), verbose);
-        assert_eq!(flags, targets(verbose));
+        let (flags, trouble) = chosen(Some("my=loud"), &verbose);
+        assert_eq!(flags, targets(&verbose));
         let trouble = trouble.unwrap();
         assert!(trouble.starts_with("RUST_LOG=\"my=loud\" is ignored: "), "{trouble}");
     }
 
     #[test]
     fn verbosity_chooses_levels() {
-        let level = |verbosity, target| {
-            let targets = targets(verbosity);
+        let level = |flags: &LogFlags, target| {
+            let targets = targets(flags);
             [Level::DEBUG, Level::INFO, Level::WARN]
                 .into_iter()
                 .find(|level| targets.would_enable(target, level))
         };
-        let verbose = Verbosity { verbose: true, quiet: true, ..Verbosity::default() };
-        let quiet = Verbosity { quiet: true, ..Verbosity::default() };
-        assert_eq!(level(Verbosity::default(), "my"), Some(Level::INFO));
-        assert_eq!(level(verbose, "my"), Some(Level::DEBUG));
-        assert_eq!(level(verbose, "kube_client::client"), Some(Level::WARN));
-        assert_eq!(level(quiet, "my"), Some(Level::WARN));
+        let verbose = LogFlags { verbose: true, quiet: true, ..LogFlags::default() };
+        let quiet = LogFlags { quiet: true, ..LogFlags::default() };
+        assert_eq!(level(&LogFlags::default(), "my"), Some(Level::INFO));
+        assert_eq!(level(&verbose, "my"), Some(Level::DEBUG));
+        assert_eq!(level(&verbose, "kube_client::client"), Some(Level::WARN));
+        assert_eq!(level(&quiet, "my"), Some(Level::WARN));
     }
 }

@@ -4,10 +4,9 @@ use std::error::Error;
 
 use jiff::Timestamp;
 use kopf_rs_flags::pause::{Pause, Who};
-use tokio::runtime::Builder;
 
+use crate::cli::connecting::{complete, connection};
 use crate::cluster::Cluster;
-use crate::cluster::connect::{self, ConnectOptions};
 use crate::operator::identity::person;
 use crate::operator::pausing::{Asked, PeeringQuestion};
 use crate::operator::scope::{Patterns, Scope};
@@ -34,12 +33,9 @@ fn question(pause: &Pause) -> Result<PeeringQuestion, Box<dyn Error>> {
 }
 
 fn ask(question: &PeeringQuestion, who: &Who) -> Result<(), Box<dyn Error>> {
-    let options = ConnectOptions { kubeconfig: who.kubeconfig.clone(), context: who.context.clone() };
-    let runtime = Builder::new_current_thread().enable_all().build()?;
-    let (asked, missing) = runtime.block_on(async {
-        let connection = connect::connect(&options).await?;
-        let cluster = Cluster::new(connection.client);
-        Ok::<_, Box<dyn Error>>(question.ask(&cluster, Timestamp::now()).await?)
+    let (asked, missing) = complete(async {
+        let cluster = Cluster::new(connection(&who.connection).await?.client);
+        Ok(question.ask(&cluster, Timestamp::now()).await?)
     })?;
     for asked in &asked {
         tell(question, asked);

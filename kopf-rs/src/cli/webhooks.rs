@@ -4,20 +4,16 @@ use std::collections::BTreeSet;
 use std::error::Error;
 
 use kopf_rs_flags::webhooks::Clean;
-use tokio::runtime::Builder;
 
+use crate::cli::connecting::{complete, connection};
 use crate::cluster::Cluster;
-use crate::cluster::connect::{self, ConnectOptions};
 use crate::operator::admission::cleaning::{Cleaning, Remains};
 
 /// Removes the configuration, and logs the removed objects.
 pub(super) fn clean(clean: &Clean) -> Result<(), Box<dyn Error>> {
     let cleaning = Cleaning::of(&clean.name)?;
-    let options = ConnectOptions { kubeconfig: clean.kubeconfig.clone(), context: clean.context.clone() };
-    let runtime = Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(async {
-        let connection = connect::connect(&options).await?;
-        let cluster = Cluster::new(connection.client);
+    complete(async {
+        let cluster = Cluster::new(connection(&clean.connection).await?.client);
         let (found, mut failures) = cleaning.find(&cluster).await;
         tell_of_instances(&clean.name, &found);
         if found.is_empty() && failures.is_empty() {
