@@ -60,23 +60,13 @@ pub(crate) fn do_task(args: &[OsString]) -> Result<ExitCode, Box<dyn Error>> {
     let folder = PathBuf::from(".");
     let kopf = own_kopf();
     let around = alone(&folder, &kopf);
-    let runner = Runner::of_tasks(&around.target, around.inherited, &kopf);
-    runner.write()?;
+    let runner = Runner::of_tasks(&around.target, around.inherited.clone(), &kopf);
     if !around.target.join("debug").join(&runner.name).is_file() {
         eprintln!(
             "Building what speaks with the cluster: this takes some minutes where no operator was built yet, once."
         );
     }
-    let built = Build {
-        what: "what speaks with the cluster",
-        manifest: &runner.folder.join("Cargo.toml"),
-        program: &runner.name,
-        folder: &around.folder,
-        target: &around.target,
-        args: Vec::new(),
-        stand_ins: Vec::new(),
-    }
-    .run()?;
+    let built = build(&runner, "what speaks with the cluster", &around, Vec::new())?;
     let mut command = Command::new(built);
     command.args(args);
     become_program(command)
@@ -121,22 +111,31 @@ fn build_runner(sources: &[Source], run: &Run, what: &str) -> Result<(PathBuf, P
         }
     }
     let features = &run.build.features;
-    let runner = Runner::new(sources, &around.target, around.inherited, &kopf, features);
-    runner.write()?;
+    let runner = Runner::new(sources, &around.target, around.inherited.clone(), &kopf, features);
     if run.flags.log.verbose || run.flags.log.debug {
         eprintln!("Building {what} in {}", runner.folder.display());
     }
-    let built = Build {
+    Ok((build(&runner, what, &around, build_args(run))?, runner.folder))
+}
+
+/// Writes the generated crate, and builds it.
+fn build(
+    runner: &Runner,
+    what: &str,
+    around: &Surroundings,
+    args: Vec<OsString>,
+) -> Result<PathBuf, Box<dyn Error>> {
+    runner.write()?;
+    let build = Build {
         what,
         manifest: &runner.folder.join("Cargo.toml"),
         program: &runner.name,
         folder: &around.folder,
         target: &around.target,
-        args: build_args(run),
+        args,
         stand_ins: runner.stand_ins.clone(),
-    }
-    .run()?;
-    Ok((built, runner.folder))
+    };
+    Ok(build.run()?)
 }
 
 /// Returns the one version of kopf-rs that all parts are linked with.

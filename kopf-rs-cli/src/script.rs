@@ -21,25 +21,10 @@ pub(crate) struct Script {
     pub(crate) manifest: Table,
 }
 
-/// Why a file cannot be made a package.
+/// Why a file cannot be made a package. The text begins with the file.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum ScriptError {
-    #[error("{} cannot be read: {error}", .file.display())]
-    Unreadable { file: PathBuf, error: std::io::Error },
-    #[error(
-        "{}:{line}: the manifest is not valid TOML: {message}\n  \
-         expected what Cargo.toml has, such as\n    [dependencies]\n    serde = \"1\"",
-        .file.display()
-    )]
-    NoToml { file: PathBuf, line: usize, message: String },
-    #[error(
-        "{}: `{name}` is no name of a package (`package.name` in the manifest of the file)\n  expected letters, digits, `-` and `_`, such as `my-operator`",
-        .file.display()
-    )]
-    Name { file: PathBuf, name: String },
-    #[error("{}:{line}: the manifest that begins here has no end: expected a line `{fence}`", .file.display())]
-    Open { file: PathBuf, line: usize, fence: String },
-}
+#[error("{0}")]
+pub(crate) struct ScriptError(String);
 
 /// The text of the manifest, and its location.
 #[derive(Debug, PartialEq)]
@@ -59,17 +44,22 @@ type Unended = (usize, String);
 impl Script {
     /// Reads `file`; errors name it as the user typed it, `shown`.
     pub(crate) fn read(file: &Path, shown: &Path) -> Result<Self, ScriptError> {
-        let text = std::fs::read_to_string(file)
-            .map_err(|error| ScriptError::Unreadable { file: shown.to_owned(), error })?;
-        let block =
-            find(&text).map_err(|(line, fence)| ScriptError::Open { file: shown.to_owned(), line, fence })?;
+        let refused = |problem: String| ScriptError(format!("{}{problem}", shown.display()));
+        let text =
+            std::fs::read_to_string(file).map_err(|error| refused(format!(" cannot be read: {error}")))?;
+        let block = find(&text).map_err(|(line, fence)| {
+            refused(format!(":{line}: the manifest that begins here has no end: expected a line `{fence}`"))
+        })?;
         let Some(block) = block else {
             return Ok(Self::new(file, None, Table::new()));
         };
-        let manifest: Table = toml::from_str(&block.text).map_err(|error| ScriptError::NoToml {
-            file: shown.to_owned(),
-            line: block.line + line_of(&block.text, error.span().map_or(0, |span| span.start)),
-            message: error.message().to_owned(),
+        let manifest: Table = toml::from_str(&block.text).map_err(|error| {
+            let line = block.line + line_of(&block.text, error.span().map_or(0, |span| span.start));
+            let message = error.message();
+            refused(format!(
+                ":{line}: the manifest is not valid TOML: {message}\n  \
+                 expected what Cargo.toml has, such as\n    [dependencies]\n    serde = \"1\""
+            ))
         })?;
         let base = file.parent().unwrap_or(Path::new("/"));
         let copy = block.blank.map(|lines| blanked(&text, &lines));
@@ -78,8 +68,10 @@ impl Script {
         let name = script.name();
         let is_of_a_name = |letter: char| letter.is_alphanumeric() || matches!(letter, '-' | '_');
         if name.is_empty() || !name.chars().all(is_of_a_name) {
-            let file = shown.to_owned();
-            return Err(ScriptError::Name { file, name });
+            return Err(refused(format!(
+                ": `{name}` is no name of a package (`package.name` in the manifest of the file)\n  \
+                 expected letters, digits, `-` and `_`, such as `my-operator`"
+            )));
         }
         Ok(script)
     }

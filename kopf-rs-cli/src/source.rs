@@ -1,6 +1,7 @@
 //! Classifies a PATH: a crate with a library of handlers, a program, or a single file.
 
 use std::ffi::OsString;
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
 use crate::cargo::{self, CargoError};
@@ -36,33 +37,9 @@ pub(crate) struct Program {
 /// Why a PATH cannot be run.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SourceError {
-    #[error("{} does not exist\n  expected the folder of a crate, or a single .rs file", .0.display())]
-    Absent(PathBuf),
-    #[error("{} is neither the folder of a crate nor a .rs file", .0.display())]
-    Strange(PathBuf),
-    #[error("{} has no Cargo.toml{}", .0.display(), instead(.0))]
-    NoManifest(PathBuf),
-    #[error(
-        "{}: package `{package}` has neither a library nor a program whose main is `kopf_rs::main!()`\n  \
-         put the annotated functions into src/lib.rs, or the line `kopf_rs::main!();` in the place of `fn main` into src/main.rs",
-        .path.display()
-    )]
-    Neither { path: PathBuf, package: String },
-    #[error(
-        "{}: package `{package}` does not depend on kopf-rs, so it cannot have handlers\n  run in that folder: cargo add kopf-rs",
-        .path.display()
-    )]
-    NoKopf { path: PathBuf, package: String },
-    #[error(
-        "{}: package `{package}` has several programs whose main is `kopf_rs::main!()`: {}\n  \
-         choose one in its Cargo.toml: [package] default-run = \"NAME\"",
-        .path.display(), .programs.join(", ")
-    )]
-    Several { path: PathBuf, package: String, programs: Vec<String> },
-    #[error("{} is a workspace of several packages: choose one with --package NAME\n  its packages: {}", .path.display(), .packages.join(", "))]
-    Virtual { path: PathBuf, packages: Vec<String> },
-    #[error("{} has no package `{package}`\n  its packages: {}", .path.display(), .packages.join(", "))]
-    NoPackage { path: PathBuf, package: String, packages: Vec<String> },
+    /// The PATH is not what it should be. The text begins with it.
+    #[error("{0}")]
+    Unfit(String),
     #[error(transparent)]
     Cargo(#[from] CargoError),
     #[error(transparent)]
@@ -74,9 +51,14 @@ impl SourceError {
     pub(crate) fn is_wrong_usage(&self) -> bool {
         match self {
             Self::Cargo(error) => error.is_wrong_usage(),
-            _ => true,
+            Self::Unfit(_) | Self::Script(_) => true,
         }
     }
+}
+
+/// Returns the error about `path`: `problem` follows it.
+fn unfit(path: &Path, problem: impl Display) -> SourceError {
+    SourceError::Unfit(format!("{}{problem}", path.display()))
 }
 
 impl Source {
@@ -86,7 +68,9 @@ impl Source {
         package: Option<&str>,
         cargo_args: &[OsString],
     ) -> Result<Self, SourceError> {
-        let real = path.canonicalize().map_err(|_| SourceError::Absent(path.to_owned()))?;
+        let real = path.canonicalize().map_err(|_| {
+            unfit(path, " does not exist\n  expected the folder of a crate, or a single .rs file")
+        })?;
         if real.is_file() && real.extension().is_some_and(|ending| ending == "rs") {
             return Ok(Self::Script(Script::read(&real, path)?));
         }
@@ -95,10 +79,10 @@ impl Source {
         } else if real.is_dir() {
             real.join("Cargo.toml")
         } else {
-            return Err(SourceError::Strange(path.to_owned()));
+            return Err(unfit(path, " is neither the folder of a crate nor a .rs file"));
         };
         if !manifest.is_file() {
-            return Err(SourceError::NoManifest(path.to_owned()));
+            return Err(unfit(path, format_args!(" has no Cargo.toml{}", instead(path))));
         }
         let workspace = cargo::metadata(&manifest, cargo_args)?;
         let package = choose(&workspace, &manifest, package, path)?.clone();
@@ -122,52 +106,66 @@ fn choose<'a>(
     wanted: Option<&str>,
     path: &Path,
 ) -> Result<&'a Package, SourceError> {
-    let names = || {
-        let names = workspace.packages.iter();
-        names.map(|package| package.name.clone()).collect()
+    let find = |is_meant: &dyn Fn(&Package) -> bool, problem: &str| {
+        let found = workspace.packages.iter().find(|it| is_meant(it));
+        found.ok_or_else(|| {
+            let names: Vec<_> = workspace.packages.iter().map(|it| &*it.name).collect();
+            unfit(path, format_args!(" {problem}\n  its packages: {}", names.join(", ")))
+        })
     };
-    let mut packages = workspace.packages.iter();
     match wanted {
-        Some(name) => packages.find(|package| package.name == name).ok_or_else(|| SourceError::NoPackage {
-            path: path.to_owned(),
-            package: name.to_owned(),
-            packages: names(),
-        }),
-        None => packages
-            .find(|package| package.manifest_path == manifest)
-            .ok_or_else(|| SourceError::Virtual { path: path.to_owned(), packages: names() }),
+        Some(name) => find(&|it| it.name == name, &format!("has no package `{name}`")),
+        None => find(
+            &|it| it.manifest_path == manifest,
+            "is a workspace of several packages: choose one with --package NAME",
+        ),
     }
 }
 
 /// Uses a program with `kopf_rs::main!` as it is; otherwise links the library into a generated program.
 fn of_package(package: Package, workspace: Workspace, path: &Path) -> Result<Source, SourceError> {
-    let (path, name) = (path.to_owned(), package.name.clone());
-    if let Some(target) = program_of(&package, &path)? {
+    let name = &package.name;
+    if let Some(target) = program_of(&package, path)? {
         return Ok(Source::Program(Program { package, workspace, target }));
     }
     if package.library().is_none() {
-        return Err(SourceError::Neither { path, package: name });
+        return Err(unfit(
+            path,
+            format_args!(
+                ": package `{name}` has neither a library nor a program whose main is `kopf_rs::main!()`\n  \
+                 put the annotated functions into src/lib.rs, or the line `kopf_rs::main!();` in the place of `fn main` into src/main.rs"
+            ),
+        ));
     }
     let Some(kopf) = package.dependency("kopf-rs").cloned() else {
-        return Err(SourceError::NoKopf { path, package: name });
+        return Err(unfit(
+            path,
+            format_args!(
+                ": package `{name}` does not depend on kopf-rs, so it cannot have handlers\n  run in that folder: cargo add kopf-rs"
+            ),
+        ));
     };
     Ok(Source::Library(Library { package, workspace, kopf }))
 }
 
 fn program_of(package: &Package, path: &Path) -> Result<Option<String>, SourceError> {
     let operators = package.programs().filter(|target| is_operator(target));
-    let operators: Vec<String> = operators.map(|target| target.name.clone()).collect();
-    let default = package.default_run.as_ref();
+    let operators: Vec<&str> = operators.map(|target| &*target.name).collect();
+    let default = package.default_run.as_deref();
     match operators.as_slice() {
         [] => Ok(None),
-        [only] => Ok(Some(only.clone())),
+        [only] => Ok(Some((*only).to_owned())),
         several => match default.filter(|name| several.contains(name)) {
-            Some(name) => Ok(Some(name.clone())),
-            None => Err(SourceError::Several {
-                path: path.to_owned(),
-                package: package.name.clone(),
-                programs: operators,
-            }),
+            Some(name) => Ok(Some(name.to_owned())),
+            None => Err(unfit(
+                path,
+                format_args!(
+                    ": package `{}` has several programs whose main is `kopf_rs::main!()`: {}\n  \
+                     choose one in its Cargo.toml: [package] default-run = \"NAME\"",
+                    package.name,
+                    several.join(", ")
+                ),
+            )),
         },
     }
 }

@@ -241,6 +241,7 @@ pub enum Output {
 /// `-v`, `-d`, `-q`, `--log-format` and its siblings.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Logging (to stderr)")]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub struct LogFlags {
     /// Log what the operator does in detail
     #[arg(short, long, env = "KOPF_RUN_VERBOSE", value_parser = BoolishValueParser::new(), hide_env_values = true)]
