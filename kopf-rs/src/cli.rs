@@ -325,7 +325,8 @@ fn session(operator: Operator, flags: &ClusterFlags, equip: Equip<'_>) -> Result
     let (operator, definitions) = applying(operator, &manifests);
     let is_told_where = flags.connection.kubeconfig.is_some() || flags.connection.context.is_some();
     let logs_in = operator.has_login_handlers() && !is_told_where && flags.embedded.is_none();
-    let ended = runtime.block_on(async {
+    // Boxed, because each of tokio's ways to run it would contain the code of the whole operator.
+    let ended = async {
         if logs_in {
             let server = "where login handlers say".to_owned();
             let operator = operator.notes(notes_for(server, note));
@@ -351,7 +352,9 @@ fn session(operator: Operator, flags: &ClusterFlags, equip: Equip<'_>) -> Result
             () = end.came() => return Ok(Report::default()),
         };
         Ok(operator.run(client, end.came()).await?)
-    });
+    }
+    .boxed_local();
+    let ended = runtime.block_on(ended);
     // A handler that never returns must not block the exit of the process.
     handlers.shutdown_background();
     runtime.shutdown_background();

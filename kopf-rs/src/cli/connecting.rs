@@ -4,6 +4,7 @@
 
 use std::error::Error;
 
+use futures_util::FutureExt;
 use kopf_rs_flags::ConnectionFlags;
 use tokio::runtime::Builder;
 
@@ -23,9 +24,9 @@ pub(super) async fn connection(flags: &ConnectionFlags) -> Result<Connection, Bo
     Ok(connect::connect(&ConnectOptions { kubeconfig, context }).await?)
 }
 
-/// Runs a task to its end, on a runtime of its own.
+/// Runs a task to its end, on a runtime of its own. The task is boxed, because each of tokio's ways to run it would contain its code.
 pub(super) fn complete<T>(
     task: impl Future<Output = Result<T, Box<dyn Error>>>,
 ) -> Result<T, Box<dyn Error>> {
-    Builder::new_current_thread().enable_all().build()?.block_on(task)
+    Builder::new_current_thread().enable_all().build()?.block_on(task.boxed_local())
 }
