@@ -344,18 +344,7 @@ fn observed(given: &Arc<Extensions>, own: &OwnRequests) -> Arc<Extensions> {
 
 /// Converts an outcome for the log. Reviews never retry, so the fate is always "stopped".
 fn end_of(outcome: Outcome) -> AttemptEnd {
-    let fate = Fate::Stopped;
-    match outcome {
-        Outcome::Succeeded(_) => AttemptEnd::Succeeded,
-        Outcome::Permanent { message, child } => AttemptEnd::Permanent { message, child },
-        Outcome::Denied { message, .. } => AttemptEnd::permanent(message),
-        Outcome::Temporary { message, child, .. } => AttemptEnd::Temporary { message, fate, child },
-        Outcome::Arbitrary { message } | Outcome::Panicked { message } => {
-            AttemptEnd::Arbitrary { message, fate }
-        }
-        Outcome::TimedOut { after } => AttemptEnd::TimedOut { after },
-        Outcome::Waiting => AttemptEnd::permanent(WAITING.to_owned()),
-    }
+    AttemptEnd::of(outcome, |_| Fate::Stopped).unwrap_or_else(|| AttemptEnd::permanent(WAITING.to_owned()))
 }
 
 #[cfg(test)]

@@ -107,26 +107,12 @@ impl PlannedCalls {
         let outcome = called?;
         *patch = changed;
         let handler = cause.handler.clone();
-        let end = match outcome {
-            Outcome::Succeeded(result) => {
-                if let Some(result) = result {
-                    patch.put(&["status", &handler.id], result);
-                }
-                AttemptEnd::Succeeded
-            }
-            Outcome::Temporary { message, child, .. } => {
-                AttemptEnd::Temporary { message, fate: Fate::Ignored, child }
-            }
-            Outcome::Permanent { message, child } => AttemptEnd::Permanent { message, child },
-            Outcome::Denied { message, .. } => AttemptEnd::permanent(message),
-            Outcome::Arbitrary { message } | Outcome::Panicked { message } => {
-                AttemptEnd::Arbitrary { message, fate: Fate::Ignored }
-            }
-            Outcome::TimedOut { after } => AttemptEnd::TimedOut { after },
-            Outcome::Waiting => {
-                self.report_handling(&Handling::WaitsForSubhandlers { handler });
-                return Ok(());
-            }
+        if let Outcome::Succeeded(Some(result)) = &outcome {
+            patch.put(&["status", &handler.id], result.clone());
+        }
+        let Some(end) = AttemptEnd::of(outcome, |_| Fate::Ignored) else {
+            self.report_handling(&Handling::WaitsForSubhandlers { handler });
+            return Ok(());
         };
         self.report_handling(&Handling::Attempted { handler, end });
         Ok(())

@@ -35,6 +35,14 @@ impl Outcome {
         Self::Permanent { message: message.into(), child: None }
     }
 
+    /// Takes the result of a success, unless it is null.
+    pub(crate) fn take_result(&mut self) -> Option<Value> {
+        match self {
+            Self::Succeeded(result) => result.take().filter(|it| !it.is_null()),
+            _ => None,
+        }
+    }
+
     /// Returns the handler's message for a failure.
     pub(crate) fn message(&self) -> Option<&str> {
         match self {

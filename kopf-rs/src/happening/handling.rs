@@ -8,6 +8,7 @@ use kopf_rs_schedule::HandlerKind;
 
 use crate::handler::child_trouble::ChildTrouble;
 use crate::handler::definition::Handler;
+use crate::handler::outcome::Outcome;
 use crate::handler::stopped::StopReason;
 use crate::handler::subject::Reason;
 use crate::happening::meter::Meter;
@@ -253,6 +254,24 @@ fn of_cycle(cycle: Reason, reason: &'static str) -> ObjectEvent<'static> {
 }
 
 impl AttemptEnd {
+    /// Returns the end of an attempt with this outcome; `None` while its sub-handlers are unfinished. `fate` determines what follows
+    /// a failure that may be retried, from the delay that the handler has requested, if any.
+    pub(crate) fn of(outcome: Outcome, fate: impl FnOnce(Option<Duration>) -> Fate) -> Option<Self> {
+        Some(match outcome {
+            Outcome::Succeeded(_) => Self::Succeeded,
+            Outcome::Temporary { message, delay, child } => {
+                Self::Temporary { message, fate: fate(Some(delay)), child }
+            }
+            Outcome::Permanent { message, child } => Self::Permanent { message, child },
+            Outcome::Denied { message, .. } => Self::permanent(message),
+            Outcome::Arbitrary { message } | Outcome::Panicked { message } => {
+                Self::Arbitrary { message, fate: fate(None) }
+            }
+            Outcome::TimedOut { after } => Self::TimedOut { after },
+            Outcome::Waiting => return None,
+        })
+    }
+
     /// Returns a permanent failure that is not about a child.
     pub(crate) fn permanent(message: String) -> Self {
         Self::Permanent { message, child: None }

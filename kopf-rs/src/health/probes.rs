@@ -126,28 +126,13 @@ impl Prober {
 }
 
 /// Evaluates an outcome: a probe is not retried within a request.
-fn judged(handler: &Handler, outcome: Outcome) -> (Option<Value>, AttemptEnd) {
-    let end = match outcome {
-        Outcome::Succeeded(result) => {
-            return (result.filter(|it| !it.is_null()), AttemptEnd::Succeeded);
-        }
-        Outcome::Arbitrary { .. } | Outcome::Panicked { .. } | Outcome::Waiting
-            if handler.errors() == ErrorsMode::Ignored =>
-        {
-            AttemptEnd::Succeeded
-        }
-        Outcome::Arbitrary { message } | Outcome::Panicked { message } => {
-            AttemptEnd::Arbitrary { message, fate: Fate::Stopped }
-        }
-        Outcome::Temporary { message, delay, child } => {
-            AttemptEnd::Temporary { message, fate: Fate::Retried { delay }, child }
-        }
-        Outcome::Permanent { message, child } => AttemptEnd::Permanent { message, child },
-        Outcome::Denied { message, .. } => AttemptEnd::permanent(message),
-        Outcome::TimedOut { after } => AttemptEnd::TimedOut { after },
-        Outcome::Waiting => {
-            AttemptEnd::permanent("it waits for sub-handlers, and activities have none".to_owned())
-        }
-    };
-    (None, end)
+fn judged(handler: &Handler, mut outcome: Outcome) -> (Option<Value>, AttemptEnd) {
+    let result = outcome.take_result();
+    let is_error = matches!(outcome, Outcome::Arbitrary { .. } | Outcome::Panicked { .. } | Outcome::Waiting);
+    if is_error && handler.errors() == ErrorsMode::Ignored {
+        return (None, AttemptEnd::Succeeded);
+    }
+    let end = AttemptEnd::of(outcome, |delay| delay.map_or(Fate::Stopped, |delay| Fate::Retried { delay }));
+    let waits = "it waits for sub-handlers, and activities have none";
+    (result, end.unwrap_or_else(|| AttemptEnd::permanent(waits.to_owned())))
 }

@@ -509,31 +509,16 @@ fn ended_by_deletion(handler: &Arc<Handler>, message: &str) -> Handling {
 }
 
 /// Evaluates the outcome of a call that was to end and is not repeated, or `None` for a cancelled one. Returns the result.
-fn judge_the_last(call: &HandlerCall, outcome: Option<Outcome>, told: &mut Vec<Handling>) -> Option<Value> {
+fn judge_the_last(call: &HandlerCall, mut outcome: Option<Outcome>, told: &mut Vec<Handling>) -> Option<Value> {
     let handler = &call.handler;
     if let Some(message) = outcome.as_ref().and_then(|it| error_of_deleted(call, it)) {
         told.push(ended_by_deletion(handler, message));
         return None;
     }
-    let fate = Fate::Stopped;
-    let mut result = None;
-    let end = match outcome {
-        Some(Outcome::Succeeded(given)) => {
-            result = given.filter(|it| !it.is_null());
-            AttemptEnd::Succeeded
-        }
-        Some(Outcome::Temporary { message, child, .. }) => AttemptEnd::Temporary { message, fate, child },
-        Some(Outcome::Permanent { message, child }) => AttemptEnd::Permanent { message, child },
-        Some(Outcome::Denied { message, .. }) => AttemptEnd::permanent(message),
-        Some(Outcome::Arbitrary { message } | Outcome::Panicked { message }) => {
-            AttemptEnd::Arbitrary { message, fate }
-        }
-        Some(Outcome::TimedOut { after }) => AttemptEnd::TimedOut { after },
-        None | Some(Outcome::Waiting) => {
-            let handler = handler.clone();
-            told.push(Handling::CutOff { handler });
-            return None;
-        }
+    let result = outcome.as_mut().and_then(Outcome::take_result);
+    let Some(end) = outcome.and_then(|it| AttemptEnd::of(it, |_| Fate::Stopped)) else {
+        told.push(Handling::CutOff { handler: handler.clone() });
+        return None;
     };
     let of_attempt = handler.clone();
     told.push(Handling::Attempted { handler: of_attempt, end });

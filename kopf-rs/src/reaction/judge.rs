@@ -40,26 +40,15 @@ impl Judge {
         &self,
         handler: &Arc<Handler>,
         record: &mut Record,
-        outcome: Outcome,
+        mut outcome: Outcome,
         told: &mut Vec<Handling>,
     ) -> Option<Value> {
-        let mut result = None;
-        let end = match outcome {
-            Outcome::Succeeded(given) => {
-                result = given.filter(|it| !it.is_null());
-                AttemptEnd::Succeeded
-            }
-            Outcome::Temporary { message, delay, child } => {
-                AttemptEnd::Temporary { message, fate: self.look_ahead(handler, record, delay), child }
-            }
-            Outcome::Permanent { message, child } => AttemptEnd::Permanent { message, child },
-            Outcome::Denied { message, .. } => AttemptEnd::permanent(message),
-            Outcome::Arbitrary { message } | Outcome::Panicked { message } => {
-                AttemptEnd::Arbitrary { message, fate: self.fate(handler, record) }
-            }
-            Outcome::Waiting => return None,
-            Outcome::TimedOut { after } => AttemptEnd::TimedOut { after },
+        let result = outcome.take_result();
+        let fate = |delay| match delay {
+            Some(delay) => self.look_ahead(handler, record, delay),
+            None => self.fate(handler, record),
         };
+        let end = AttemptEnd::of(outcome, fate)?;
         self.enter(handler, record, end, told);
         result
     }
