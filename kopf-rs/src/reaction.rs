@@ -1,8 +1,8 @@
 //! The core: decides which handlers to call now, and what to change afterwards. Pure functions from data to data.
 //!
 //! `plan` derives the facts, decides by one table and selects the due calls; `settle` turns their outcomes into
-//! effects. Read the modules in this order: `input` and `memory` (the inputs), `progress_table`, `facts`, `decision`,
-//! `cycle`, `plan`, `judge`, `settle`. This module must not depend on tokio, `kube`, or the code that executes the
+//! effects. Read the modules in this order: `input` and `memory` (the inputs), `progress_table`, `comparison`, `plan`,
+//! `cycle`, `judge`, `settle`. This module must not depend on tokio, `kube`, or the code that executes the
 //! effects.
 //!
 //! # The guarantee
@@ -65,41 +65,26 @@
 
 pub(crate) mod background;
 pub(crate) mod background_plan;
-mod carry_over;
 pub(crate) mod children;
-mod clock_skew;
 pub(crate) mod comparison;
 pub(crate) mod contested_children;
 pub(crate) mod cycle;
-pub(crate) mod decision;
 pub(crate) mod election;
-mod error_class;
 pub(crate) mod event_series;
 pub(crate) mod explain;
-pub(crate) mod facts;
 pub(crate) mod fast_path;
-pub(crate) mod handler_progress;
 pub(crate) mod indexing;
 pub(crate) mod input;
 pub(crate) mod judge;
-pub(crate) mod limits;
 pub(crate) mod memory;
-mod moment;
 mod outcome_conditions;
-mod own_changes;
 pub(crate) mod owned;
 pub(crate) mod peering;
 pub(crate) mod plan;
-pub(crate) mod planned;
 pub(crate) mod progress_table;
 mod reconciling;
 pub(crate) mod settle;
-pub(crate) mod shutdown_stages;
-pub(crate) mod standing;
 pub(crate) mod subhandlers;
-pub(crate) mod suspension;
-mod target;
-mod turn;
 pub(crate) mod unstable_children;
 
 #[cfg(test)]

@@ -36,6 +36,20 @@ use crate::reaction::judge::Judge;
 use crate::reaction::settle::deliver;
 
 impl Worker {
+    /// Plans for daemons and timers, and executes the plan. Returns whether a handler has failed without a call, or when to requeue the
+    /// object if there is no plan.
+    pub(super) fn run_background_plan(&mut self, state: &Snapshot, is_free: bool) -> Result<bool, Due> {
+        let planned = self.background_plan(state, is_free);
+        let (mut planned, body) = planned.map_err(|why| self.without_plan(&why))?;
+        let has_failed = !planned.failed.is_empty();
+        self.report_all(std::mem::take(&mut planned.told));
+        for handler in &planned.suspended {
+            self.context.tell_suspended(handler, false);
+        }
+        self.run_in_background(planned, &body, state);
+        Ok(has_failed)
+    }
+
     /// Executes the plan for the daemons and timers of the object in `state`, which `body` holds as a tree. If no call may start any more,
     /// it does not remember the plan either.
     pub(super) fn run_in_background(&mut self, planned: BackgroundPlan, body: &Arc<Body>, state: &Snapshot) {
@@ -88,7 +102,7 @@ impl Worker {
                 call.live.set_text(state.raw.clone());
             }
             if waits {
-                background.memory.hold_reconcilers();
+                background.memory.hold_reconcilers(true);
             }
         }
         self.schedule_background(SOON);
@@ -224,7 +238,7 @@ impl Worker {
     /// Lets level-triggered handlers run, which come after the handlers of changes.
     pub(super) fn release_reconcilers(&mut self) {
         if let Some(background) = self.memory.background_mut() {
-            background.memory.release_reconcilers();
+            background.memory.hold_reconcilers(false);
         }
         self.schedule_background(Duration::ZERO);
     }
@@ -278,7 +292,7 @@ impl Worker {
         let shared = self.context.shared.clone();
         let now = shared.setup.clock.now();
         let judge = Judge { now, backoff: shared.setup.policy.backoff, random: shared.rng().next_f64() };
-        let times = Times { now, wall_ahead: shared.wall.ahead(), ask: ask_pause };
+        let times = Times { judge, wall_ahead: shared.wall.ahead(), ask: ask_pause };
         let background = self.memory.background_mut()?;
         if !background.ends(number) {
             return None;
@@ -292,7 +306,7 @@ impl Worker {
             let _ = guarded(|| {
                 memory.wanted(call, patch, &shared.setup.persistence, &mut told);
             });
-            memory.returned(call, outcome, (judge, times), &mut told)
+            memory.returned(call, outcome, times, &mut told)
         });
         let ended = judged.unwrap_or_default();
         for handling in told {

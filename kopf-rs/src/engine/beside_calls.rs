@@ -172,19 +172,8 @@ impl Worker {
     /// Plans for daemons and timers with the newest state, and returns the version of that state.
     pub(super) fn plan_for_background(&mut self) -> Version {
         let state = self.newest();
-        match self.background_plan(&state) {
-            Ok((planned, told, body)) => {
-                self.report_all(told);
-                for handler in &planned.suspended {
-                    self.context.tell_suspended(handler, false);
-                }
-                self.run_in_background(planned, &body, &state);
-            }
-            Err(why) => {
-                if let Due::Paused(at) = self.without_plan(&why) {
-                    self.look_at_background_at(at);
-                }
-            }
+        if let Err(Due::Paused(at)) = self.run_background_plan(&state, false) {
+            self.look_at_background_at(at);
         }
         Version::of(&state.raw.facts().resource_version)
     }

@@ -23,7 +23,7 @@ use crate::handler::logger::Logger;
 use crate::happening::Happening;
 use crate::happening::calls::AbruptEnd;
 use crate::object::reference::Reference;
-use crate::reaction::suspension::Suspension;
+use crate::reaction::input::Suspension;
 
 /// The value of [`WorkerContext`]'s term if there is no Lease and hence no terms.
 const NO_TERM: u64 = u64::MAX;

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::happening::calls::Called;
 use crate::object::reference::Reference;
-use crate::reaction::suspension::Suspension;
+use crate::reaction::input::Suspension;
 
 /// The noted calls.
 #[derive(Debug, Default, PartialEq, Eq)]

@@ -20,7 +20,7 @@ use crate::handler::definition::{Handler, HandlerCall};
 use crate::handler::logger::Logger;
 use crate::happening::calls::{AbruptEnd, Called, UserCode};
 use crate::object::reference::Reference;
-use crate::reaction::suspension::{Suspension, state_for};
+use crate::reaction::input::{Suspension, state_for};
 use crate::rt::locked_file::{LockedFile, Opened};
 use crate::state::Persistence;
 

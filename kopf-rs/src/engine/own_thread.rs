@@ -15,7 +15,7 @@ use crate::object::body::Body;
 use crate::object::lazy_json::Outline;
 use crate::object::raw::Raw;
 use crate::object::reference::Reference;
-use crate::reaction::suspension::state_for_functions;
+use crate::reaction::input::state_for_functions;
 use crate::state::Persistence;
 
 /// Returns the user code that a plan may run.

@@ -16,7 +16,7 @@ use crate::handler::outcome::Outcome;
 use crate::happening::handling::{AttemptEnd, Fate, Handling};
 use crate::object::patch::Patch;
 use crate::object::reference::Reference;
-use crate::reaction::planned::Plan;
+use crate::reaction::plan::Plan;
 use crate::reaction::settle::Attempted;
 
 /// Makes the calls of plans for one object.

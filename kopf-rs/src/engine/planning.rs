@@ -22,8 +22,7 @@ use crate::object::patch::Patch;
 use crate::object::raw::Raw;
 use crate::reaction::background_plan::BackgroundPlan;
 use crate::reaction::input::Input;
-use crate::reaction::plan::{plan, plan_background};
-use crate::reaction::planned::Plan;
+use crate::reaction::plan::{Plan, plan, plan_background};
 use crate::reaction::settle::{Attempted, Effects, settle};
 
 /// Why there is no plan.
@@ -71,14 +70,13 @@ impl Worker {
         Ok(plan)
     }
 
-    /// Returns the plan for daemons and timers of the object in this state, the lines to report, and the state as a tree.
+    /// Returns the plan for daemons and timers of the object in this state, and the state as a tree. Reconcilers are called only if `is_free`.
     pub(super) fn background_plan(
         &self,
         state: &Snapshot,
-    ) -> Result<(BackgroundPlan, Vec<Handling>, Arc<Body>), NoPlan> {
-        let look = Look::at(&state.raw, &state.kind);
-        let ((planned, told), body) = self.decide(&look, plan_background)?;
-        Ok((planned, told, body))
+        is_free: bool,
+    ) -> Result<(BackgroundPlan, Arc<Body>), NoPlan> {
+        self.decide(&Look::at(&state.raw, &state.kind), |input| plan_background(input, is_free))
     }
 
     /// Makes a decision about the object in a state. Returns it together with the state as a tree.

@@ -32,8 +32,8 @@ use crate::object::event::EventType;
 use crate::object::lazy_json::Outline;
 use crate::object::patch::Patch;
 use crate::object::raw::Raw;
-use crate::reaction::limits::since;
-use crate::reaction::planned::Plan;
+use crate::reaction::judge::since;
+use crate::reaction::plan::Plan;
 use crate::reaction::settle::Effects;
 use crate::rt::backoff::Backoff;
 

@@ -3,6 +3,7 @@
 //! Kept only in this process. Guarantees that no handler is called while it runs, and that a slow call of a timer delays the next one. Must
 //! not know the object or how handlers are called.
 
+use std::num::NonZeroI64;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,11 +18,7 @@ use crate::handler::stopped::{StopReason, Stopped};
 use crate::handler::subject::Subject;
 use crate::handler::timing::{AskPause, Timing};
 use crate::happening::handling::{AttemptEnd, Fate, Handling};
-use crate::reaction::error_class::class_of;
-use crate::reaction::judge::Judge;
-use crate::reaction::limits::since;
-use crate::reaction::moment::Moment;
-use crate::reaction::shutdown_stages::Exiting;
+use crate::reaction::judge::{Judge, class_of, since};
 use crate::state::progress::Record;
 
 /// The memory of an object's daemons and timers.
@@ -46,7 +43,7 @@ pub(super) struct BackgroundRun {
 }
 
 /// The attempts of one call.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Attempts {
     /// The number of failed attempts.
     pub(super) failed: u32,
@@ -79,6 +76,10 @@ pub(super) enum AttemptsEnd {
     GaveUp,
 }
 
+/// A time with microsecond precision, rounded down. Thousands of handlers are idle, and an optional time takes eight bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Moment(NonZeroI64);
+
 /// A running call.
 #[derive(Clone, Debug)]
 pub(super) struct Running {
@@ -87,6 +88,31 @@ pub(super) struct Running {
     pub(super) exiting: Option<Exiting>,
     /// For reconcilers: the changes since the call began.
     pub(super) dirty: Dirty,
+}
+
+/// The progress of ending a call.
+#[derive(Clone, Debug)]
+pub(super) struct Exiting {
+    pub(super) since: Timestamp,
+    /// The reasons that were signalled.
+    pub(super) reason: StopReason,
+    /// The time of the next check.
+    pub(super) next: Option<Timestamp>,
+    /// True if the engine performs the stages: the object was not watched for a while, or the operator ends.
+    pub(super) is_left_to_engine: bool,
+}
+
+/// The stages of ending a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// It may end by itself until this long after the first signal.
+    Signalled(Duration),
+    /// It is cancelled, and waited for until this long after the first signal.
+    Cancelled(Duration),
+    /// It is not waited for any more.
+    Abandoned,
+    /// It is never cancelled.
+    Awaited,
 }
 
 /// The changes since the last call of a reconciler began.
@@ -118,11 +144,11 @@ pub(super) enum Phase {
     },
 }
 
-/// The clocks, and the function that evaluates users' delays.
+/// The clocks, the rules for outcomes, and the function that evaluates users' delays.
 #[derive(Clone, Copy)]
 pub(crate) struct Times {
-    /// A monotonic time.
-    pub(crate) now: Timestamp,
+    /// With a monotonic time.
+    pub(crate) judge: Judge,
     /// The lead of the wall clock over that time.
     pub(crate) wall_ahead: SignedDuration,
     pub(crate) ask: AskPause,
@@ -157,12 +183,8 @@ pub(crate) fn is_reconcile(handler: &Handler) -> bool {
     handler.kind == HandlerKind::Reconcile
 }
 
-pub(super) fn timing(handler: &Handler) -> Option<&Timing> {
-    handler.timing.as_ref()
-}
-
 pub(super) fn schedule(handler: &Handler) -> Option<&Schedule> {
-    timing(handler)?.schedule.as_ref()
+    handler.timing.as_ref()?.schedule.as_ref()
 }
 
 /// Returns the next run after `time`, both by the wall clock.
@@ -210,7 +232,7 @@ impl BackgroundMemory {
                 let at = later(at.time(), -wall_ahead);
                 Some(self.not_before(run, at))
             }
-            Phase::Runs(running) => running.exiting.as_ref()?.next_look(),
+            Phase::Runs(running) => running.exiting.as_ref()?.next,
             Phase::AwaitsChange | Phase::Ended { .. } => None,
         };
         self.runs.iter().filter_map(due).min()
@@ -247,7 +269,7 @@ impl BackgroundMemory {
 
     /// Returns the time of the call for a handler that waits until `at`, considering its idle time.
     pub(super) fn not_before(&self, run: &BackgroundRun, at: Timestamp) -> Timestamp {
-        let idle = timing(&run.handler).and_then(|timing| timing.idle);
+        let idle = run.handler.timing.as_ref().and_then(|timing| timing.idle);
         idle.map_or(at, |idle| at.max(after(self.changed.time(), idle)))
     }
 }
@@ -261,7 +283,26 @@ impl Attempts {
 
 impl Running {
     fn is_abandoned(&self) -> bool {
-        self.exiting.as_ref().is_some_and(Exiting::is_abandoned)
+        self.exiting.as_ref().is_some_and(|it| it.reason.contains(StopReason::DAEMON_ABANDONED))
+    }
+}
+
+impl Exiting {
+    pub(super) fn begun(now: Timestamp) -> Self {
+        Self { since: now, reason: StopReason::NONE, next: None, is_left_to_engine: false }
+    }
+}
+
+/// Returns the stage of ending a call at this age of the first signal.
+pub(crate) fn stage(timing: Option<&Timing>, age: Duration) -> Stage {
+    let backoff = timing.and_then(|it| it.cancellation_backoff);
+    let timeout = timing.and_then(|it| it.cancellation_timeout);
+    let end = timeout.map(|it| it.saturating_add(backoff.unwrap_or_default()));
+    match (backoff, end) {
+        (Some(backoff), _) if age < backoff => Stage::Signalled(backoff),
+        (_, Some(end)) if age < end => Stage::Cancelled(end),
+        (_, Some(_)) => Stage::Abandoned,
+        (_, None) => Stage::Awaited,
     }
 }
 
@@ -289,20 +330,11 @@ impl BackgroundRun {
 
     /// Records an attempt, and returns the time of the first one.
     pub(super) fn attempted(&mut self, now: Timestamp) -> Timestamp {
-        let (own_changes, at_once) = (self.own_changes(), self.asks_at_once());
-        let own_essence = self.attempts.as_ref().map_or(0, |it| it.own_essence);
-        self.attempts.take_if(|it| it.end.is_some());
-        let attempts = self.attempts.get_or_insert_with(|| {
-            Box::new(Attempts {
-                failed: 0,
-                started: now,
-                end: None,
-                own_changes,
-                own_essence,
-                at_once,
-                error: None,
-            })
-        });
+        let is_first = self.counted().is_none();
+        let attempts = self.attempts.get_or_insert_default();
+        if is_first {
+            **attempts = Attempts { failed: 0, started: now, end: None, error: None, ..**attempts };
+        }
         attempts.started
     }
 
@@ -330,7 +362,7 @@ impl BackgroundRun {
             (None, Some(idle)) => idle,
             (None, None) => WITHOUT_AN_INTERVAL,
         };
-        Some(after(times.now, pause.max(SHORTEST_INTERVAL)))
+        Some(after(times.judge.now, pause.max(SHORTEST_INTERVAL)))
     }
 
     /// Returns the phase in which it waits until `at`, by the wall clock if it has a schedule.
@@ -345,7 +377,7 @@ impl BackgroundRun {
 impl Times {
     /// Returns the time of the wall clock.
     pub(super) fn wall(&self) -> Timestamp {
-        later(self.now, self.wall_ahead)
+        later(self.judge.now, self.wall_ahead)
     }
 }
 
@@ -380,28 +412,40 @@ impl BackgroundMemory {
         &mut self,
         call: &HandlerCall,
         outcome: Option<Outcome>,
-        (judge, times): (Judge, Times),
+        times: Times,
         told: &mut Vec<Handling>,
     ) -> Option<Returned> {
-        let handler = &call.handler;
-        let mut runs = self.runs.iter();
-        let place = runs.position(|run| is_same(&run.handler, handler))?;
-        let Phase::Runs(running) = &self.runs[place].phase else {
+        let place = self.runs.iter().position(|run| is_same(&run.handler, &call.handler))?;
+        let run = &mut self.runs[place];
+        let Phase::Runs(running) = &run.phase else {
             return None;
         };
+        let began = running.since.time();
         let has_changed = self.changed > running.since;
-        let ran = self.runs[place].ran_since(running.since.time(), times);
+        let is_last = running.exiting.is_some() || is_stopped_by_operator(call);
+        // The begin of the series of attempts, if a later process needs it.
+        let ran = schedule(&run.handler).map(|_| later(run.started().unwrap_or(began), times.wall_ahead));
+        let error = outcome.as_ref().and_then(|it| error_of_deleted(call, it));
+        let is_deleted = error.is_some();
+        if let Some(message) = error {
+            told.push(Handling::EndedByDeletion { handler: call.handler.clone(), message });
+        }
         match outcome {
-            Some(outcome) if running.exiting.is_none() && !is_stopped_by_operator(call) => {
-                let run = &mut self.runs[place];
-                Some(run.judged(call, outcome, (judge, times, has_changed), told))
+            Some(_) if !is_last && is_deleted => {
+                run.is_deleted_meanwhile(times.judge);
+                Some(Returned::default())
+            }
+            Some(outcome) if !is_last => {
+                let (returned, is_final) = run.judged(call, outcome, (began, has_changed), times, told);
+                Some(Returned { ran: ran.filter(|_| is_final), ..returned })
             }
             last => {
                 let mut runs = std::mem::take(&mut self.runs).into_vec();
                 runs.swap_remove(place);
                 self.runs = runs.into();
                 let ran = ran.filter(|_| matches!(last, Some(Outcome::Succeeded(_))));
-                Some(Returned { result: judge_the_last(call, last, told), failed: false, is_over: true, ran })
+                let result = if is_deleted { None } else { judge_the_last(&call.handler, last, told) };
+                Some(Returned { result, failed: false, is_over: true, ran })
             }
         }
     }
@@ -414,7 +458,12 @@ impl BackgroundMemory {
         for run in &mut runs {
             if let Phase::Runs(running) = &mut run.phase {
                 let exiting = running.exiting.get_or_insert_with(|| Exiting::begun(now));
-                exiting.leave_to_engine(reason);
+                *exiting = Exiting {
+                    reason: exiting.reason | reason,
+                    next: None,
+                    is_left_to_engine: true,
+                    ..exiting.clone()
+                };
             }
         }
         self.runs = runs.into();
@@ -429,40 +478,27 @@ fn is_stopped_by_operator(call: &HandlerCall) -> bool {
 }
 
 impl BackgroundRun {
-    /// Returns the start time, by the wall clock, of the series of attempts whose last one began at `since`, if a later process needs it.
-    fn ran_since(&self, since: Timestamp, times: Times) -> Option<Timestamp> {
-        schedule(&self.handler)?;
-        Some(later(self.started().unwrap_or(since), times.wall_ahead))
-    }
-
-    /// Handles the end of a call that has ended by itself.
+    /// Handles the end of a call that has ended by itself. Also returns whether its series of attempts has ended.
     fn judged(
         &mut self,
         call: &HandlerCall,
         outcome: Outcome,
-        (judge, times, has_changed): (Judge, Times, bool),
+        (began, has_changed): (Timestamp, bool),
+        times: Times,
         told: &mut Vec<Handling>,
-    ) -> Returned {
-        let Phase::Runs(running) = &self.phase else {
-            return Returned::default();
-        };
-        let since = running.since.time();
-        let ran = self.ran_since(since, times);
-        if let Some(message) = error_of_deleted(call, &outcome) {
-            self.is_deleted_meanwhile(judge);
-            told.push(ended_by_deletion(&call.handler, message));
-            return Returned::default();
-        }
+    ) -> (Returned, bool) {
+        let judge = times.judge;
         let mut record = self.record(judge.now);
         let result = judge.attempted(&call.handler, &mut record, outcome, told);
         self.note_error(&record, told);
+        let returned = Returned { result, failed: record.failure, ..Returned::default() };
         if is_reconcile(&self.handler) {
             self.reconciled(call, &record, judge, told);
-            return Returned { result, failed: record.failure, ..Returned::default() };
+            return (returned, false);
         }
         self.phase = if record.success {
             self.attempts = None;
-            let next = next_tick(call, (since, times), has_changed, told);
+            let next = next_tick(call, (began, has_changed), times, told);
             next.unwrap_or(Phase::Ended { revives: None })
         } else if !record.failure {
             if let Some(attempts) = &mut self.attempts {
@@ -482,18 +518,17 @@ impl BackgroundRun {
         if is_over {
             told.push(exited(&call.handler, false));
         }
-        Returned { result, failed: record.failure, is_over, ran: ran.filter(|_| record.is_final()) }
+        (Returned { is_over, ..returned }, record.is_final())
     }
 }
 
 pub(super) fn exited(handler: &Arc<Handler>, requested: bool) -> Handling {
-    let handler = handler.clone();
-    Handling::Exited { handler, requested }
+    Handling::Exited { handler: handler.clone(), requested }
 }
 
 /// Returns the error of a reconciler whose object was marked for deletion meanwhile. The error is then meaningless, because the reconciler's
 /// goal cannot be reached any more.
-fn error_of_deleted<'a>(call: &HandlerCall, outcome: &'a Outcome) -> Option<&'a str> {
+fn error_of_deleted(call: &HandlerCall, outcome: &Outcome) -> Option<String> {
     let Subject::Background(subject) = &call.subject else {
         return None;
     };
@@ -501,27 +536,21 @@ fn error_of_deleted<'a>(call: &HandlerCall, outcome: &'a Outcome) -> Option<&'a 
         return None;
     };
     let is_deleted = is_reconcile(&call.handler) && subject.live.body().is_deleting();
-    is_deleted.then_some(message)
-}
-
-fn ended_by_deletion(handler: &Arc<Handler>, message: &str) -> Handling {
-    Handling::EndedByDeletion { handler: handler.clone(), message: message.to_owned() }
+    is_deleted.then(|| message.clone())
 }
 
 /// Evaluates the outcome of a call that was to end and is not repeated, or `None` for a cancelled one. Returns the result.
-fn judge_the_last(call: &HandlerCall, mut outcome: Option<Outcome>, told: &mut Vec<Handling>) -> Option<Value> {
-    let handler = &call.handler;
-    if let Some(message) = outcome.as_ref().and_then(|it| error_of_deleted(call, it)) {
-        told.push(ended_by_deletion(handler, message));
-        return None;
-    }
+fn judge_the_last(
+    handler: &Arc<Handler>,
+    mut outcome: Option<Outcome>,
+    told: &mut Vec<Handling>,
+) -> Option<Value> {
     let result = outcome.as_mut().and_then(Outcome::take_result);
     let Some(end) = outcome.and_then(|it| AttemptEnd::of(it, |_| Fate::Stopped)) else {
         told.push(Handling::CutOff { handler: handler.clone() });
         return None;
     };
-    let of_attempt = handler.clone();
-    told.push(Handling::Attempted { handler: of_attempt, end });
+    told.push(Handling::Attempted { handler: handler.clone(), end });
     told.push(exited(handler, true));
     result
 }
@@ -529,8 +558,8 @@ fn judge_the_last(call: &HandlerCall, mut outcome: Option<Outcome>, told: &mut V
 /// Returns the next call of a timer after a success, or `None` for a daemon and for a timer without further calls.
 fn next_tick(
     call: &HandlerCall,
-    (began, times): (Timestamp, Times),
-    has_changed: bool,
+    (began, has_changed): (Timestamp, bool),
+    times: Times,
     told: &mut Vec<Handling>,
 ) -> Option<Phase> {
     let timing = call.handler.timing.as_ref()?;
@@ -541,16 +570,14 @@ fn next_tick(
         let next = next_run(schedule, times.wall());
         return Some(Phase::Scheduled(next.into()));
     }
-    let Times { now, ask, .. } = times;
+    let now = times.judge.now;
     let Some(interval) = &timing.interval else {
         timing.idle?;
         return Some(if has_changed { Phase::Waits(now.into()) } else { Phase::AwaitsChange });
     };
-    let answer = ask(interval, &call.cause);
-    let mut interval = asked((&call.handler, "interval"), answer, told);
+    let mut interval = asked((&call.handler, "interval"), (times.ask)(interval, &call.cause), told);
     if interval.is_zero() {
-        let handler = call.handler.clone();
-        told.push(Handling::ZeroInterval { handler, instead: SHORTEST_INTERVAL });
+        told.push(Handling::ZeroInterval { handler: call.handler.clone(), instead: SHORTEST_INTERVAL });
         interval = SHORTEST_INTERVAL;
     }
     let next = if timing.sharp { on_the_grid(began, interval, now) } else { after(now, interval) };
@@ -572,4 +599,48 @@ pub(super) fn after(time: Timestamp, pause: Duration) -> Timestamp {
 /// Shifts a time by a positive or negative duration.
 pub(super) fn later(time: Timestamp, by: SignedDuration) -> Timestamp {
     time.checked_add(by).unwrap_or(Timestamp::MAX)
+}
+
+// === times ===
+
+/// The replacement for zero.
+const FIRST: NonZeroI64 = match NonZeroI64::new(1) {
+    Some(one) => one,
+    None => NonZeroI64::MAX,
+};
+
+impl Moment {
+    pub(super) fn time(self) -> Timestamp {
+        Timestamp::from_microsecond(self.0.get()).unwrap_or(Timestamp::MAX)
+    }
+}
+
+impl From<Timestamp> for Moment {
+    fn from(time: Timestamp) -> Self {
+        // The beginning of 1970 becomes a microsecond later.
+        Self(NonZeroI64::new(time.as_microsecond()).unwrap_or(FIRST))
+    }
+}
+
+impl Default for Moment {
+    fn default() -> Self {
+        Timestamp::default().into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_kept_to_the_microsecond() {
+        for text in ["2026-01-01T00:00:00.123456Z", "1969-12-31T23:59:59Z"] {
+            let time: Timestamp = text.parse().unwrap();
+            assert_eq!(Moment::from(time).time(), time);
+        }
+        assert_eq!(Moment::default().time().as_microsecond(), 1);
+        let last = Moment::from(Timestamp::MAX).time();
+        assert!(last <= Timestamp::MAX && last > Timestamp::UNIX_EPOCH);
+        assert_eq!(size_of::<Option<Moment>>(), 8);
+    }
 }

@@ -1,6 +1,7 @@
 //! Plans the daemons and timers of an object: which it should have now, which to call, and which to end.
 //!
-//! Evaluates their filters once per plan. Must not know how handlers are called or cancelled, nor the object's other handlers.
+//! A call is ended stage by stage: a stop signal, a grace period, cancellation, and finally abandoning it. Evaluates the filters of daemons
+//! and timers once per plan. Must not know how handlers are called or cancelled, nor the object's other handlers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,20 +17,15 @@ use crate::handler::live::Live;
 use crate::handler::stopped::{StopReason, Stopped};
 use crate::handler::subject::{BackgroundSubject, Subject};
 use crate::handler::timing::{Pause, Timing};
-use crate::happening::handling::Handling;
+use crate::happening::handling::{Exit, Handling};
 use crate::object::patch::Patch;
 use crate::reaction::background::{
-    BackgroundMemory, BackgroundRun, Dirty, Phase, Running, after, asked, exited, is_reconcile, is_same,
-    later, next_run, schedule, timing,
+    BackgroundMemory, BackgroundRun, Dirty, Exiting, Moment, Phase, Running, Stage, after, asked, exited,
+    is_reconcile, is_same, later, next_run, schedule, stage,
 };
 use crate::reaction::comparison::{first_attempt, object};
-use crate::reaction::input::Input;
-use crate::reaction::judge::{Judge, next_random};
-use crate::reaction::limits::Exhausted;
-use crate::reaction::limits::since;
-use crate::reaction::moment::Moment;
-use crate::reaction::shutdown_stages::{Exiting, Look, Order};
-use crate::reaction::standing::Standing;
+use crate::reaction::input::{Input, Standing};
+use crate::reaction::judge::{Exhausted, Judge, next_random, since};
 
 /// The plan for daemons and timers.
 #[derive(Debug, Default)]
@@ -43,13 +39,7 @@ pub(crate) struct BackgroundPlan {
     pub(crate) failed: Vec<Arc<Handler>>,
     /// The data that a later process needs about new timers with a schedule.
     pub(crate) patch: Patch,
-}
-
-impl BackgroundPlan {
-    /// Returns true if the object has or had daemons or timers.
-    pub(super) fn is_any(&self) -> bool {
-        !self.memory.is_empty()
-    }
+    pub(crate) told: Vec<Handling>,
 }
 
 /// One step of the plan.
@@ -67,154 +57,95 @@ pub(crate) enum Step {
 const LONGEST_SPREAD: Duration = Duration::from_secs(60);
 const A_DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
+/// A daemon that is never cancelled is first reported after this long, or after its polling interval if that is shorter.
+const FIRST_LOOK: Duration = Duration::from_secs(10);
+
 /// The state of planning an object's daemons and timers.
-struct Looking<'a, 'b> {
+struct Planning<'a> {
     input: &'a Input<'a>,
     /// The subject for filters and for functions that return durations.
     subject: Subject,
     lives: bool,
     random: f64,
-    memory: BackgroundMemory,
-    steps: Vec<Step>,
-    failed: Vec<Arc<Handler>>,
-    patch: Patch,
-    told: &'b mut Vec<Handling>,
+    plan: BackgroundPlan,
 }
 
 /// Plans the daemons and timers that the object should have now. `lives` is false for an object that is marked for deletion.
-pub(super) fn background(input: &Input<'_>, lives: bool, told: &mut Vec<Handling>) -> BackgroundPlan {
+pub(super) fn background(input: &Input<'_>, lives: bool) -> BackgroundPlan {
     let none = BackgroundMemory::default();
     let memory = input.background.unwrap_or(&none);
-    let handlers = input.handlers.iter().filter(|it| it.timing.is_some());
-    let handlers: Vec<_> = handlers.collect();
+    let handlers: Vec<_> = input.handlers.iter().filter(|it| it.timing.is_some()).collect();
     if handlers.is_empty() && memory.is_empty() {
         return BackgroundPlan::default();
     }
-    let essence = essence(input, &handlers);
+    let fields = handlers.iter().filter_map(|it| it.field());
+    let essence = input.persistence.essence_of(input.body, fields).fingerprint();
     let has_changed = memory.essence != essence;
-    let mut looking = Looking {
-        memory: BackgroundMemory {
-            runs: Box::default(),
-            essence,
-            changed: if has_changed { input.now.into() } else { memory.changed },
-            reconcilers_wait: true,
-        },
-        ..Looking::new(input, lives, told)
+    let mut planning = Planning::new(input, lives, BackgroundPlan::default());
+    planning.plan.memory = BackgroundMemory {
+        runs: Box::default(),
+        essence,
+        changed: if has_changed { input.now.into() } else { memory.changed },
+        reconcilers_wait: true,
     };
-    let suspended = looking.look(memory, &handlers, has_changed);
-    looking.planned(suspended)
+    planning.plan_all(memory, &handlers, has_changed);
+    planning.plan
 }
 
 /// Adds the calls of due reconcilers, after everything that takes precedence is done.
-pub(super) fn reconcile(input: &Input<'_>, plan: &mut BackgroundPlan, told: &mut Vec<Handling>) {
+pub(super) fn reconcile(input: &Input<'_>, plan: &mut BackgroundPlan) {
     if !plan.memory.has_reconcilers() {
         return;
     }
-    let planned = std::mem::take(plan);
-    let mut looking = Looking {
-        memory: planned.memory,
-        steps: planned.steps,
-        failed: planned.failed,
-        patch: planned.patch,
-        ..Looking::new(input, true, told)
-    };
-    looking.memory.release_reconcilers();
-    let runs = std::mem::take(&mut looking.memory.runs).into_vec();
-    let runs = runs.into_iter().map(|run| looking.called_if_due(run));
-    let runs: Vec<_> = runs.collect();
-    looking.memory.runs = runs.into();
-    *plan = looking.planned(planned.suspended);
+    let mut planning = Planning::new(input, true, std::mem::take(plan));
+    planning.plan.memory.hold_reconcilers(false);
+    let runs = std::mem::take(&mut planning.plan.memory.runs).into_vec();
+    let runs: Vec<_> = runs.into_iter().map(|run| planning.called_if_due(run)).collect();
+    planning.plan.memory.runs = runs.into();
+    *plan = planning.plan;
 }
 
-/// Returns the fingerprint of the essence, including the fields of daemons and timers.
-fn essence(input: &Input<'_>, handlers: &[&Arc<Handler>]) -> u64 {
-    let fields = handlers.iter().filter_map(|it| it.field());
-    let essence = input.persistence.essence_of(input.body, fields);
-    essence.fingerprint()
-}
-
-impl<'a, 'b> Looking<'a, 'b> {
-    fn new(input: &'a Input<'a>, lives: bool, told: &'b mut Vec<Handling>) -> Self {
-        Self {
-            input,
-            subject: Subject::Background(BackgroundSubject {
-                again: AgainCell::default(),
-                object: object(input),
-                live: Live::of(input.body.clone()),
-                stopped: Stopped::unset(None),
-            }),
-            lives,
-            random: input.random,
-            memory: BackgroundMemory::default(),
-            steps: Vec::new(),
-            failed: Vec::new(),
-            patch: Patch::new(),
-            told,
-        }
-    }
-
-    fn planned(self, suspended: Vec<Arc<Handler>>) -> BackgroundPlan {
-        BackgroundPlan {
-            memory: self.memory,
-            steps: self.steps,
-            suspended,
-            failed: self.failed,
-            patch: self.patch,
-        }
+impl<'a> Planning<'a> {
+    fn new(input: &'a Input<'a>, lives: bool, plan: BackgroundPlan) -> Self {
+        let subject = Subject::Background(BackgroundSubject {
+            again: AgainCell::default(),
+            object: object(input),
+            live: Live::of(input.body.clone()),
+            stopped: Stopped::unset(None),
+        });
+        Self { input, subject, lives, random: input.random, plan }
     }
 }
 
-impl Looking<'_, '_> {
-    fn look(
-        &mut self,
-        memory: &BackgroundMemory,
-        handlers: &[&Arc<Handler>],
-        has_changed: bool,
-    ) -> Vec<Arc<Handler>> {
-        let mut suspended = Vec::new();
+impl Planning<'_> {
+    fn plan_all(&mut self, memory: &BackgroundMemory, handlers: &[&Arc<Handler>], has_changed: bool) {
         let mut left: Vec<BackgroundRun> = memory.runs.to_vec();
         let mut runs = Vec::with_capacity(left.len());
         for (at, handler) in handlers.iter().enumerate() {
-            let is_known = |other: &&&Arc<Handler>| is_same(other, handler);
-            if handlers[..at].iter().any(|it| is_known(&it)) {
+            if handlers[..at].iter().any(|it| is_same(it, handler)) {
                 continue;
             }
-            let mut wanted = handlers[at..].iter().filter(is_known);
-            let wanted = wanted.find(|it| self.lives && self.lets_through(it));
-            let standing = wanted.map(|handler| self.input.standing(handler));
-            let wanted = match (wanted, standing) {
-                (Some(handler), Some(Standing::Suspended)) => {
-                    suspended.push(Arc::clone(handler));
-                    None
-                }
-                (wanted, _) => wanted,
-            };
+            // If a function has several attributes, the first one that matches the object determines the calls.
+            let mut declared = handlers[at..].iter().filter(|it| is_same(it, handler));
+            let mut wanted = declared.find(|it| self.lives && self.lets_through(it)).copied();
+            if let Some(handler) = wanted
+                && self.input.standing(handler) == Standing::Suspended
+            {
+                self.plan.suspended.push(Arc::clone(handler));
+                wanted = None;
+            }
             let known = left.iter().position(|run| is_same(&run.handler, handler));
-            let known = known.map(|at| left.swap_remove(at));
-            let run = match (known, wanted) {
-                (Some(run), _) => {
-                    let mut run = self.go_on(run, wanted.is_some(), has_changed);
-                    // If a function has several attributes, the first one that matches the object determines the further calls.
-                    if let (Some(run), Some(handler)) = (&mut run, wanted)
-                        && !matches!(run.phase, Phase::Runs(_))
-                    {
-                        run.handler = Arc::clone(handler);
-                    }
-                    run
-                }
-                (None, Some(handler)) => Some(self.begun(handler)),
-                (None, None) => None,
+            let run = match known.map(|at| left.swap_remove(at)) {
+                Some(run) => self.go_on(run, wanted, has_changed),
+                None => wanted.map(|handler| self.begun(handler)),
             };
-            let run = run.map(|run| self.called_if_due(run));
-            runs.extend(run);
+            runs.extend(run.map(|run| self.called_if_due(run)));
         }
         // These handlers are no longer declared.
         for run in left {
-            let run = self.go_on(run, false, has_changed);
-            runs.extend(run);
+            runs.extend(self.go_on(run, None, has_changed));
         }
-        self.memory.runs = runs.into();
-        suspended
+        self.plan.memory.runs = runs.into();
     }
 
     fn lets_through(&self, handler: &Arc<Handler>) -> bool {
@@ -240,7 +171,7 @@ impl Looking<'_, '_> {
         let phase = if let Some(schedule) = schedule(handler) {
             self.first_run(handler, schedule)
         } else {
-            let delay = timing(handler).map(|timing| self.delay(handler, timing));
+            let delay = handler.timing.as_ref().map(|timing| self.delay(handler, timing));
             Phase::Waits(after(self.input.now, delay.unwrap_or_default()).into())
         };
         BackgroundRun { handler: handler.clone(), phase, attempts: None }
@@ -269,13 +200,9 @@ impl Looking<'_, '_> {
     fn first_run(&mut self, handler: &Arc<Handler>, schedule: &Schedule) -> Phase {
         let Input { now, persistence, body, policy, .. } = *self.input;
         let wall = self.input.times().wall();
-        let noted = if self.input.seen.is_new_to_background() {
-            persistence.last_run(&handler.id, body)
-        } else {
-            None
-        };
-        let Some(noted) = noted else {
-            persistence.note_run(&handler.id, wall, body, &mut self.patch);
+        let is_new = self.input.seen.is_new_to_background();
+        let Some(noted) = persistence.last_run(&handler.id, body).filter(|_| is_new) else {
+            persistence.note_run(&handler.id, wall, body, &mut self.plan.patch);
             return Phase::Scheduled(next_run(schedule, wall).into());
         };
         // The clock may have been set back.
@@ -283,9 +210,8 @@ impl Looking<'_, '_> {
         if first > wall {
             return Phase::Scheduled(first.into());
         }
-        let missed =
-            Handling::MissedRuns { handler: handler.clone(), first, more: next_run(schedule, first) <= wall };
-        self.told.push(missed);
+        let more = next_run(schedule, first) <= wall;
+        self.plan.told.push(Handling::MissedRuns { handler: handler.clone(), first, more });
         let spread =
             if policy.spreads_first_calls { self.random_part(LONGEST_SPREAD) } else { Duration::ZERO };
         Phase::Waits(after(now, spread).into())
@@ -326,31 +252,34 @@ impl Looking<'_, '_> {
     fn ask(&mut self, whose: (&Arc<Handler>, &'static str), pause: &Pause) -> Duration {
         let cause = self.cause(whose.0).cause;
         let answer = (self.input.ask_pause)(pause, &cause);
-        asked(whose, answer, self.told)
+        asked(whose, answer, &mut self.plan.told)
     }
 
-    /// Continues a handler in its phase; `None` if it ends without another call.
-    fn go_on(&mut self, mut run: BackgroundRun, is_wanted: bool, has_changed: bool) -> Option<BackgroundRun> {
+    /// Continues a handler in its phase; `None` if it ends without another call. `wanted` is its declaration that matches the object.
+    fn go_on(
+        &mut self,
+        mut run: BackgroundRun,
+        wanted: Option<&Arc<Handler>>,
+        has_changed: bool,
+    ) -> Option<BackgroundRun> {
         let now = self.input.now;
-        if has_changed && is_wanted && is_reconcile(&run.handler) {
-            run.object_changed(self.input.event.is_some(), self.memory.essence, now);
+        if has_changed && wanted.is_some() && is_reconcile(&run.handler) {
+            run.object_changed(self.input.event.is_some(), self.plan.memory.essence, now);
         }
         match &mut run.phase {
             Phase::Runs(running) => {
-                if !is_wanted || running.exiting.is_some() {
+                if wanted.is_none() || running.exiting.is_some() {
                     let exiting = running.exiting.get_or_insert_with(|| Exiting::begun(now));
-                    let reason = self.reason(is_wanted);
-                    self.exit(&run.handler, exiting, reason);
+                    self.exit(&run.handler, exiting, wanted.is_some());
                 }
+                return Some(run);
             }
             Phase::Ended { revives } => {
                 if let Some(at) = *revives
                     && has_changed
                     && self.lives
                 {
-                    if !is_wanted {
-                        return None;
-                    }
+                    wanted?;
                     let wall = self.input.times().wall();
                     let next = match (schedule(&run.handler), at.time()) {
                         (Some(schedule), at) if at <= wall => next_run(schedule, wall),
@@ -361,9 +290,9 @@ impl Looking<'_, '_> {
                     run.attempts = None;
                 }
             }
-            Phase::Waits(_) | Phase::Scheduled(_) | Phase::AwaitsChange if !is_wanted => {
+            Phase::Waits(_) | Phase::Scheduled(_) | Phase::AwaitsChange if wanted.is_none() => {
                 if run.failed_attempts() > 0 {
-                    self.told.push(exited(&run.handler, true));
+                    self.plan.told.push(exited(&run.handler, true));
                 }
                 return None;
             }
@@ -371,33 +300,60 @@ impl Looking<'_, '_> {
             Phase::Scheduled(at) => *at = self.scheduled(&run.handler, at.time()).into(),
             Phase::Waits(_) | Phase::AwaitsChange => {}
         }
+        if let Some(handler) = wanted {
+            run.handler = handler.clone();
+        }
         Some(run)
     }
 
-    /// Returns the reason why an unwanted handler is to end, or no new reason if it is wanted again.
-    fn reason(&self, is_wanted: bool) -> StopReason {
-        match (self.lives, is_wanted) {
+    /// Performs the next stage of ending the call, if it is due. A call that is to end does so even if its handler is wanted again.
+    fn exit(&mut self, handler: &Arc<Handler>, exiting: &mut Exiting, is_wanted: bool) {
+        let reason = match (self.lives, is_wanted) {
             (false, _) => StopReason::RESOURCE_DELETED,
             (true, false) => StopReason::FILTERS_MISMATCH,
             (true, true) => StopReason::NONE,
+        };
+        self.signal(handler, exiting, reason, Exit::Told { reason });
+        if exiting.is_left_to_engine {
+            return;
         }
+        let now = self.input.now;
+        let age = since(exiting.since, now);
+        let (reason, exit, until) = match stage(handler.timing.as_ref(), age) {
+            Stage::Signalled(until) => (StopReason::DAEMON_SIGNALLED, Exit::Signalled, Some(until)),
+            Stage::Cancelled(until) => (StopReason::DAEMON_CANCELLED, Exit::Cancelled, Some(until)),
+            Stage::Abandoned => (StopReason::DAEMON_ABANDONED, Exit::Abandoned, None),
+            Stage::Awaited => {
+                let polling = handler.timing.as_ref().and_then(|it| it.cancellation_polling);
+                let next = polling.unwrap_or(self.input.policy.cancellation_polling);
+                if exiting.next.is_some_and(|at| at <= now) {
+                    self.tell_exit(handler, Exit::Awaited { age, next, deletion: !self.lives });
+                    exiting.next = now.checked_add(next).ok();
+                } else if exiting.next.is_none() {
+                    exiting.next = now.checked_add(next.min(FIRST_LOOK)).ok();
+                }
+                return;
+            }
+        };
+        exiting.next = until.and_then(|age| exiting.since.checked_add(age).ok());
+        self.signal(handler, exiting, reason, exit);
     }
 
-    /// Performs the next stage of ending the call, if it is due.
-    fn exit(&mut self, handler: &Arc<Handler>, exiting: &mut Exiting, reason: StopReason) {
-        let polling = self.input.policy.cancellation_polling;
-        let look = Look { now: self.input.now, polling, is_waited_for: !self.lives };
-        for order in exiting.look(timing(handler), reason, look) {
-            let handler = handler.clone();
-            match order {
-                Order::Signal(reason) => self.steps.push(Step::Signal { handler, reason }),
-                Order::Cancel => self.steps.push(Step::Cancel { handler }),
-                Order::Tell(exit) => {
-                    let exits = Handling::Exits { handler, exit };
-                    self.told.push(exits);
-                }
-            }
+    /// Signals and reports a stage of ending a call, unless that was done.
+    fn signal(&mut self, handler: &Arc<Handler>, exiting: &mut Exiting, reason: StopReason, exit: Exit) {
+        if exiting.reason.contains(reason) {
+            return;
         }
+        exiting.reason = exiting.reason | reason;
+        self.plan.steps.push(Step::Signal { handler: handler.clone(), reason });
+        if matches!(exit, Exit::Cancelled | Exit::Abandoned) {
+            self.plan.steps.push(Step::Cancel { handler: handler.clone() });
+        }
+        self.tell_exit(handler, exit);
+    }
+
+    fn tell_exit(&mut self, handler: &Arc<Handler>, exit: Exit) {
+        self.plan.told.push(Handling::Exits { handler: handler.clone(), exit });
     }
 
     /// Calls the handler if it is due.
@@ -407,13 +363,13 @@ impl Looking<'_, '_> {
             Phase::Scheduled(at) => later(at.time(), -self.input.wall_ahead),
             _ => return run,
         };
-        if self.memory.holds_reconcilers_back(&run) {
+        if self.plan.memory.holds_reconcilers_back(&run) {
             return run;
         }
         let now = self.input.now;
         // The next attempt must see the changes that a former attempt has requested.
         let is_to_be_written = self.input.seen.wanted_in_background().is_some();
-        if self.memory.not_before(&run, at) > now || is_to_be_written {
+        if self.plan.memory.not_before(&run, at) > now || is_to_be_written {
             return run;
         }
         if let Some(next) = self.next_after_others(&run) {
@@ -422,32 +378,26 @@ impl Looking<'_, '_> {
         }
         let mut record = run.record(now);
         if let Some(exhausted) = Exhausted::of(&run.handler, &record, now) {
-            let judge = Judge { now, backoff: self.input.policy.backoff, random: self.random };
-            judge.exhausted(&run.handler, &mut record, exhausted, self.told);
-            run.note_error(&record, self.told);
-            self.failed.push(run.handler.clone());
+            let judge = Judge { random: self.random, ..self.input.times().judge };
+            let told = &mut self.plan.told;
+            judge.exhausted(&run.handler, &mut record, exhausted, told);
+            run.note_error(&record, told);
+            self.plan.failed.push(run.handler.clone());
             if is_reconcile(&run.handler) {
                 run.give_up(judge);
                 return run;
             }
             let cause = self.cause(&run.handler).cause;
-            let revives = run.revives(&cause, self.input.times(), self.told);
+            let revives = run.revives(&cause, self.input.times(), &mut self.plan.told);
             run.phase = Phase::Ended { revives: revives.map(Moment::from) };
-            self.told.push(exited(&run.handler, false));
+            self.plan.told.push(exited(&run.handler, false));
             return run;
         }
         let started = run.attempted(now);
         let retry = run.failed_attempts();
-        self.steps.push(Step::Call {
-            handler: run.handler.clone(),
-            attempt: Attempt {
-                retry,
-                is_first: retry == 0,
-                started,
-                runtime: since(started, now),
-                key: None,
-            },
-        });
+        let attempt =
+            Attempt { retry, is_first: retry == 0, started, runtime: since(started, now), key: None };
+        self.plan.steps.push(Step::Call { handler: run.handler.clone(), attempt });
         run.phase = Phase::Runs(Box::new(Running { since: now.into(), exiting: None, dirty: Dirty::Clean }));
         run
     }

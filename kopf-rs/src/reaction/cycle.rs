@@ -1,6 +1,7 @@
-//! A handling cycle in progress: its handlers with their records, and the due ones among them.
+//! A handling cycle in progress: its handlers with their records, the due ones among them, and the marks that it leaves.
 //!
-//! Merges the records of the object and of memory with the selected handlers. Must not know outcomes.
+//! Merges the records of the object and of memory with the selected handlers. The rules for members of a cycle apply to handlers and to the
+//! sub-handlers of one parent. Must not know outcomes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,17 +9,26 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use crate::handler::definition::Handler;
-use crate::handler::lifecycle::Lifecycle;
+use crate::handler::lifecycle::{DueHandler, Lifecycle};
 use crate::handler::subject::Reason;
 use crate::happening::handling::Handling;
+use crate::object::body::Body;
 use crate::reaction::comparison::Comparison;
-use crate::reaction::decision::Mode;
-use crate::reaction::handler_progress::{Declared, Member, Openness};
-use crate::reaction::input::Input;
+use crate::reaction::input::{Input, Standing};
+use crate::reaction::judge::Exhausted;
 use crate::reaction::progress_table::Ledger;
-use crate::reaction::standing::Standing;
-use crate::reaction::turn::Turn;
-use crate::state::progress::Record;
+use crate::state::progress::{Record, micros};
+
+/// The writes that are permitted while handlers are called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mode {
+    /// All writes.
+    Persisted,
+    /// Best effort for a terminating object without the finalizer: no records are written.
+    Terminating,
+    /// Best effort for an object that no longer exists: no writes are possible, and there is no later attempt.
+    Gone,
+}
 
 /// The facts about a cycle that `settle` needs.
 #[derive(Clone, Debug)]
@@ -204,6 +214,32 @@ impl Cycle {
         picked.map(|place| &self.members[place]).collect()
     }
 
+    /// Returns the marks: records that outlive the cycle, because the last attempt has seen another state than the one stored as
+    /// last-handled (point 2 of the guarantee in `reaction`). Handlers that have seen the newest state need not be called for it; all others are
+    /// to be called again.
+    pub(super) fn marks(&self, now: Timestamp) -> Vec<(Arc<str>, Record)> {
+        let ledger = &self.ledger;
+        let mut marks = self.left_behind.clone();
+        for member in self.members.iter().filter(|member| member.recurs) {
+            let (id, record, field) = (&member.handler.id, &member.record, member.handler.field());
+            let saw_target = |it: &Record| it.saw_known(&self.comparison.target.essence, field);
+            if ledger.all(record, saw_target) {
+                continue;
+            }
+            let saw_newest = |it: &Record| it.saw(&self.comparison.newest, field);
+            if ledger.all(record, saw_newest) {
+                marks.push((id.clone(), record.as_mark()));
+                continue;
+            }
+            marks.push((id.clone(), record.again(None, now)));
+            // Sub-handlers that have seen the newest state are done with it, too.
+            let done = ledger.below(record);
+            let done = done.filter(|(_, it)| it.is_final() && ledger.all(it, saw_newest));
+            marks.extend(done.map(|(id, it)| (id.clone(), it.as_mark())));
+        }
+        marks
+    }
+
     /// Enters the records of members into the ledger.
     pub(super) fn enter_members(&mut self) {
         for member in &self.members {
@@ -234,4 +270,184 @@ pub(super) fn supersession(reason: Reason, ledger: &Ledger) -> Vec<Handling> {
         left,
     };
     ended.into_iter().map(superseded).collect()
+}
+
+// === members ===
+
+/// One handler of the cycle.
+#[derive(Clone, Debug)]
+pub(super) struct Member {
+    pub(super) handler: Arc<Handler>,
+    pub(super) record: Record,
+    /// True if the handler also reacts to later changes, so that the state seen by its last attempt matters.
+    pub(super) recurs: bool,
+    /// True if the object must stay until the handler is done.
+    pub(super) holds: bool,
+    /// True if the handler is for resuming only, and is owed one successful run regardless of changes.
+    pub(super) only_resumes: bool,
+    /// The limit that was reached: the handler then fails without a call.
+    pub(super) exhausted: Option<Exhausted>,
+    pub(super) standing: Standing,
+    /// The change since its own last attempt, if that is the one that it gets.
+    pub(super) own: Option<Arc<Comparison>>,
+}
+
+/// Which handlers may still be attempted, as far as a deletion restricts that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Openness {
+    /// All handlers.
+    All,
+    /// Handlers that block the deletion are left. Meanwhile, optional deletion handlers are retried, and all others are called once.
+    Held,
+    /// No handler blocks the deletion any more: all others get one last call.
+    LastChance,
+}
+
+/// The combined purpose of the selected declarations of one id.
+#[derive(Clone, Copy, Debug)]
+struct Declared {
+    /// Only resuming.
+    pub(super) only_resumes: bool,
+    /// The object must stay until the handler has seen its deletion.
+    pub(super) holds: bool,
+    /// Deletions, whether or not they block it.
+    pub(super) sees_deletions: bool,
+}
+
+/// Returns the time when the first unfinished handler is due.
+pub(super) fn next_due<'a>(records: impl Iterator<Item = &'a Record>, now: Timestamp) -> Option<Timestamp> {
+    let left = records.filter(|record| !record.is_final());
+    left.map(|record| record.delayed.unwrap_or(now)).min()
+}
+
+impl Declared {
+    pub(super) fn of(id: &str, selected: &[Arc<Handler>]) -> Self {
+        let declarations = || selected.iter().filter(|it| *it.id == *id);
+        let holds = declarations().any(|it| it.needs_finalizer());
+        Self {
+            only_resumes: declarations().all(|it| it.is_for_resuming()),
+            holds,
+            sees_deletions: holds || declarations().any(|it| it.is_optional_deletion()),
+        }
+    }
+}
+
+impl Member {
+    /// Returns true if attempts are left.
+    pub(super) fn is_open(&self, openness: Openness) -> bool {
+        let is_open = match openness {
+            Openness::All => true,
+            Openness::Held => !self.had_its_chance() || self.handler.is_optional_deletion(),
+            Openness::LastChance => !self.had_its_chance(),
+        };
+        is_open && !self.record.is_final()
+    }
+
+    /// Returns true if a deletion no longer waits for the handler.
+    pub(super) fn had_its_chance(&self) -> bool {
+        !self.holds && (self.record.was_called() || self.is_suspended())
+    }
+
+    pub(super) fn is_suspended(&self) -> bool {
+        self.standing == Standing::Suspended
+    }
+
+    /// Returns the limit that was reached, if any.
+    pub(super) fn limit_reached(&self, now: Timestamp) -> Option<Exhausted> {
+        if self.standing != Standing::Released {
+            return Exhausted::of(&self.handler, &self.record, now);
+        }
+        let mut record = self.record.clone();
+        record.started = micros(now);
+        Exhausted::of(&self.handler, &record, now)
+    }
+
+    /// Begins an attempt.
+    pub(super) fn begin(&mut self, now: Timestamp) {
+        if self.standing == Standing::Released {
+            self.record.started = micros(now);
+        }
+        // The keys of its attempts contain the time in the record, which must stay the same after a crash.
+        if !self.handler.is_keyed {
+            self.record.begin(now);
+        }
+    }
+}
+
+// === rules for all members ===
+
+/// The facts that all members share.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Turn {
+    pub(super) reason: Reason,
+    /// True if records with this reason belong to this cycle, regardless of the states that they have seen.
+    pub(super) goes_on: bool,
+    pub(super) openness: Openness,
+    /// True if the object is gone, so that there is no later attempt.
+    pub(super) is_last: bool,
+    pub(super) now: Timestamp,
+}
+
+impl Turn {
+    /// Returns a record of former passes in the form for this cycle. A result from before the cycle that is based on another state does not
+    /// count, unless its handler is for resuming only.
+    pub(super) fn continued(
+        &self,
+        record: Record,
+        only_resumes: bool,
+        saw_newest: impl FnOnce(&Record) -> bool,
+    ) -> Record {
+        let is_of_this =
+            record.purpose == Some(self.reason) && (self.goes_on || self.reason == Reason::Delete);
+        let stands = only_resumes || is_of_this;
+        let is_owed = record.is_owed || record.is_mark();
+        let record = if record.is_final() && !stands && !saw_newest(&record) {
+            record.again(None, self.now)
+        } else {
+            record
+        };
+        Record { purpose: Some(self.reason), is_owed, ..record }
+    }
+
+    /// Detects members that have reached their limits, and returns the positions of those to call now.
+    pub(super) fn pick(
+        &self,
+        members: &mut [(usize, &mut Member)],
+        lifecycle: &Lifecycle,
+        body: &Body,
+        random: f64,
+    ) -> Vec<usize> {
+        let mut open = Vec::new();
+        for (at, (_, member)) in members.iter_mut().enumerate() {
+            if self.is_due(member) {
+                member.exhausted = member.limit_reached(self.now);
+                open.extend(member.exhausted.is_none().then_some(at));
+            }
+        }
+        // Retries that the deletion does not wait for must not delay other handlers.
+        let is_waited_for = |at: &usize| !members[*at].1.had_its_chance();
+        if self.openness == Openness::Held && open.iter().any(is_waited_for) {
+            open.retain(is_waited_for);
+        }
+        let candidates: Vec<_> = open.iter().map(|at| due(members[*at].1)).collect();
+        let picked = lifecycle.pick(body, &candidates, random);
+        let picked: Vec<usize> = picked.into_iter().map(|it| open[it]).collect();
+        let begin = |at: usize| {
+            let (place, member) = &mut members[at];
+            member.begin(self.now);
+            *place
+        };
+        picked.into_iter().map(begin).collect()
+    }
+
+    /// Returns true if the member may be called now. For a gone object, delays are ignored.
+    fn is_due(&self, member: &Member) -> bool {
+        let is_time = member.record.is_due(self.now) || self.is_last;
+        !member.is_suspended() && member.is_open(self.openness) && is_time
+    }
+}
+
+/// Returns a member in the form for lifecycles.
+fn due(member: &Member) -> DueHandler<'_> {
+    DueHandler::new(&member.handler.id, member.record.retries)
 }

@@ -8,10 +8,8 @@ use std::sync::Arc;
 use crate::handler::definition::Handler;
 use crate::handler::subject::Reason;
 use crate::object::diff::Diff;
-use crate::reaction::comparison::Candidate;
-use crate::reaction::facts::{Life, observe};
 use crate::reaction::input::Input;
-use crate::reaction::progress_table::Ledger;
+use crate::reaction::plan::{Life, observe};
 use crate::state::progress::Record;
 
 /// The facts.
@@ -48,42 +46,28 @@ pub(crate) fn explain(input: &Input<'_>) -> Explained {
         facts.life,
         Life::Living { has_finalizer: true } | Life::Terminating { has_finalizer: true }
     );
-    let Some(change) = facts.change else {
-        return Explained {
-            reason: None,
-            has_finalizer,
-            diff: Arc::default(),
-            old_is_unknown: false,
-            handlers: Vec::new(),
-            subhandlers: BTreeMap::new(),
-        };
-    };
     let (reason, initial) = (facts.reason, input.seen.is_initial());
-    let ledger: &Ledger = &change.ledger;
-    let handlers = change.candidates.iter().map(|candidate| {
+    let handlers = facts.candidates.iter().map(|candidate| {
         let handler = candidate.handler.clone();
         let is_for = |reason| handler.is_for(reason, initial);
         ExplainedHandler {
-            record: ledger.record(&handler.id).cloned(),
+            record: facts.ledger.record(&handler.id).cloned(),
             applies: candidate.applies,
             is_for_reason: reason.is_some_and(is_for),
             is_selected: reason.is_some_and(|it| candidate.is_selected(it, initial)),
             handler,
         }
     });
+    let is_declared = |id: &Arc<str>| facts.candidates.iter().any(|it| it.handler.id == *id);
+    let mut subhandlers = facts.ledger.records();
+    subhandlers.retain(|id, _| !is_declared(id));
+    let comparison = facts.comparison.as_ref();
     Explained {
         reason,
         has_finalizer,
-        diff: change.comparison.diff.clone(),
-        old_is_unknown: change.comparison.unknown,
-        subhandlers: subhandlers(ledger, &change.candidates),
+        diff: comparison.map(|it| it.diff.clone()).unwrap_or_default(),
+        old_is_unknown: comparison.is_some_and(|it| it.unknown),
         handlers: handlers.collect(),
+        subhandlers,
     }
-}
-
-fn subhandlers(ledger: &Ledger, candidates: &[Candidate]) -> BTreeMap<Arc<str>, Record> {
-    let is_declared = |id: &Arc<str>| candidates.iter().any(|it| it.handler.id == *id);
-    let mut records = ledger.records();
-    records.retain(|id, _| !is_declared(id));
-    records
 }

@@ -19,8 +19,7 @@ use crate::handler::index::erased::{EntriesSink, NewEntries};
 use crate::handler::outcome::Outcome;
 use crate::handler::subject::{IndexSubject, Subject, SubjectObject};
 use crate::happening::handling::Handling;
-use crate::reaction::judge::Judge;
-use crate::reaction::limits::{Exhausted, attempt};
+use crate::reaction::judge::{Exhausted, Judge, attempt};
 use crate::state::progress::Record;
 
 /// The effect on the object's entries in an index.

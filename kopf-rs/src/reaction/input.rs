@@ -1,4 +1,6 @@
 //! The input of a plan.
+//!
+//! Must not know how crashes are detected.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,9 +15,8 @@ use crate::object::body::Body;
 use crate::object::event::EventType;
 use crate::object::resource::Resource;
 use crate::reaction::background::{BackgroundMemory, Times};
+use crate::reaction::judge::Judge;
 use crate::reaction::memory::ObjectMemory;
-use crate::reaction::standing::Standing;
-use crate::reaction::suspension::{Suspension, state_for};
 use crate::state::Persistence;
 
 /// The input of a plan.
@@ -50,6 +51,17 @@ pub(crate) struct Input<'a> {
     pub(crate) random: f64,
 }
 
+/// The permission to call a handler for the current object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Standing {
+    Callable,
+    /// Its attempts have keys, and the object lacks the record from which they are derived.
+    AwaitsRecord,
+    Suspended,
+    /// It was suspended, and the object has changed since: its timeout restarts.
+    Released,
+}
+
 /// The operator's settings for picking and retrying handlers.
 #[derive(Clone, Debug)]
 pub(crate) struct Policy {
@@ -67,7 +79,8 @@ pub(crate) struct Policy {
 impl Input<'_> {
     /// Returns the clocks for daemons and timers.
     pub(super) fn times(&self) -> Times {
-        Times { now: self.now, wall_ahead: self.wall_ahead, ask: self.ask_pause }
+        let judge = Judge { now: self.now, backoff: self.policy.backoff, random: self.random };
+        Times { judge, wall_ahead: self.wall_ahead, ask: self.ask_pause }
     }
 
     /// Returns whether the handler may be called for the current object.
@@ -92,4 +105,25 @@ impl Default for Policy {
             spreads_first_calls: true,
         }
     }
+}
+
+/// One handler that is suspended for one object, because each call of it has ended the process, while the object is in `state`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Suspension {
+    /// The handler's id.
+    pub(crate) handler: Arc<str>,
+    pub(crate) state: String,
+}
+
+/// Returns a digest of the object's state that may have crashed functions on the operator's own thread, without calling any users' storages.
+/// Deletion is excluded, because the same functions run for it.
+pub(crate) fn state_for_functions(persistence: &Persistence, body: &Body) -> String {
+    persistence.plain_essence_of(body).digest().to_owned()
+}
+
+/// Returns a digest of the object's state that may have crashed a handler: its essence, and whether it is being deleted.
+pub(crate) fn state_for(persistence: &Persistence, handler: &Handler, body: &Body) -> String {
+    let essence = persistence.essence_of(body, handler.field());
+    let deletion = if body.is_deleting() { "-deleting" } else { "" };
+    format!("{}{deletion}", essence.digest())
 }

@@ -1,6 +1,6 @@
-//! Evaluates the outcome of an attempt by the outcome table (rows 6 and 14 of `docs/coming-from-kopf.md`).
+//! The limits of attempts, and the outcome table (rows 6 and 14 of `docs/coming-from-kopf.md`).
 //!
-//! Must not know other handlers or the writes.
+//! Must not know other handlers, the cycle of a handler, or the writes.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -9,11 +9,12 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::Value;
 
+use crate::handler::cause::Attempt;
+use crate::handler::child_trouble::ChildTrouble;
 use crate::handler::definition::Handler;
 use crate::handler::options::ErrorsMode;
 use crate::handler::outcome::Outcome;
 use crate::happening::handling::{AttemptEnd, Fate, Handling};
-use crate::reaction::limits::{Exhausted, since};
 use crate::state::progress::{Record, micros, shortened};
 
 /// The maximum length of messages, which are stored on the object. Longer ones are shortened in the middle.
@@ -22,6 +23,42 @@ const LONGEST_MESSAGE: usize = 4096;
 /// Derives the random number for the next attempt: a plan has only one, and steps of the golden ratio spread the derived ones.
 pub(super) fn next_random(random: f64) -> f64 {
     (random + 0.618).fract()
+}
+
+/// The limit that was reached.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Exhausted {
+    Timeout(Duration),
+    Retries(u32),
+}
+
+impl Exhausted {
+    /// Returns the limit that `handler` has reached, if any. A timeout cannot expire before the first attempt.
+    pub(crate) fn of(handler: &Handler, record: &Record, now: Timestamp) -> Option<Self> {
+        let runtime = since(record.started, now);
+        let is_over = |timeout| record.was_called() && runtime >= timeout;
+        if handler.retry.timeout.is_some_and(is_over) {
+            return Some(Self::Timeout(runtime));
+        }
+        let limit = handler.retry.retries?;
+        (record.retries >= limit).then_some(Self::Retries(limit))
+    }
+}
+
+/// Returns the attempt information for a handler.
+pub(crate) fn attempt(record: &Record, now: Timestamp) -> Attempt {
+    Attempt {
+        retry: record.retries,
+        is_first: !record.was_called(),
+        started: record.started,
+        runtime: since(record.started, now),
+        key: None,
+    }
+}
+
+/// Returns the time from `then` to `now`, or zero if the clock was set back.
+pub(crate) fn since(then: Timestamp, now: Timestamp) -> Duration {
+    Duration::try_from(now.duration_since(then)).unwrap_or_default()
 }
 
 /// Evaluates attempts made at one time.
@@ -164,4 +201,35 @@ pub(super) fn bare<'a>(handler: &Handler, message: &'a str) -> &'a str {
 
 fn later(now: Timestamp, delay: Duration) -> Timestamp {
     now.checked_add(delay).map_or(Timestamp::MAX, micros)
+}
+
+// === the classes of errors, as used in conditions ===
+
+pub(super) const TEMPORARY: &str = "TemporaryError";
+pub(super) const PERMANENT: &str = "PermanentError";
+pub(super) const UNEXPECTED: &str = "UnexpectedError";
+pub(super) const TIMED_OUT: &str = "TimedOut";
+pub(super) const RETRIES_EXCEEDED: &str = "RetriesExceeded";
+
+/// Returns the class of the error of a failed attempt.
+pub(super) fn class_of(handling: &Handling) -> Option<&'static str> {
+    let Handling::Attempted { end, .. } = handling else {
+        return None;
+    };
+    let of_fate = |fate: &Fate, plain: &'static str| match fate {
+        Fate::Ignored => None,
+        Fate::Retried { .. } | Fate::Stopped => Some(plain),
+        Fate::WouldTimeOut(_) => Some(TIMED_OUT),
+        Fate::WouldExceed(_) => Some(RETRIES_EXCEEDED),
+    };
+    match end {
+        AttemptEnd::Succeeded => None,
+        AttemptEnd::Temporary { fate, child, .. } => {
+            of_fate(fate, child.map_or(TEMPORARY, ChildTrouble::reason))
+        }
+        AttemptEnd::Permanent { child, .. } => Some(child.map_or(PERMANENT, ChildTrouble::reason)),
+        AttemptEnd::Arbitrary { fate, .. } => of_fate(fate, UNEXPECTED),
+        AttemptEnd::TimedOut { .. } => Some(TIMED_OUT),
+        AttemptEnd::RetriesExceeded { .. } => Some(RETRIES_EXCEEDED),
+    }
 }

@@ -16,8 +16,8 @@ use crate::object::conditions::{ConditionEdit, ConditionStatus, StatusEdits, Wan
 use crate::object::patch::Patch;
 use crate::reaction::background::{AttemptsEnd, BackgroundMemory, BackgroundRun, Phase, is_reconcile};
 use crate::reaction::cycle::Cycle;
-use crate::reaction::error_class::{PERMANENT, RETRIES_EXCEEDED, TEMPORARY, TIMED_OUT, UNEXPECTED, class_of};
 use crate::reaction::input::Input;
+use crate::reaction::judge::{PERMANENT, RETRIES_EXCEEDED, TEMPORARY, TIMED_OUT, UNEXPECTED, class_of};
 use crate::state::progress::Record;
 
 const READY: &str = "Ready";

@@ -1,22 +1,28 @@
 //! Decides when a reconciler is called: which changes make an object dirty, and what follows a call.
 //!
 //! A reconciler gets the current object, never the change. Changes therefore need not be counted: those during a call cause one more call,
-//! and those between attempts join the next attempt. Must not know the object or how handlers are called.
+//! and those between attempts join the next attempt. Calls that repeatedly change the state which triggers them are reported and delayed
+//! increasingly. Must not know how handlers are called or how changes are written.
 
 use std::time::Duration;
 
 use jiff::Timestamp;
+use serde_json::Value;
 
 use crate::handler::definition::HandlerCall;
 use crate::handler::subject::Subject;
 use crate::happening::handling::Handling;
+use crate::object::body::Body;
+use crate::object::diff::Diff;
+use crate::object::patch::{Patch, apply};
+use crate::object::path::FieldPath;
 use crate::object::resource::Resource;
 use crate::reaction::background::{
     Attempts, AttemptsEnd, BackgroundMemory, BackgroundRun, Dirty, Phase, SHORTEST_INTERVAL, after,
-    is_reconcile, timing,
+    is_reconcile, is_same,
 };
 use crate::reaction::judge::Judge;
-use crate::reaction::own_changes::FIRST_PAUSE;
+use crate::state::Persistence;
 use crate::state::progress::Record;
 
 /// After this many failures, changes of children wait for the next attempt, because a frequently changing child would otherwise drive the
@@ -24,6 +30,10 @@ use crate::state::progress::Record;
 const PATIENT: u32 = 3;
 /// The jitter of a resync as a part of its interval, so that objects which were listed together spread out.
 const SPREAD: f64 = 0.1;
+/// The number of consecutive calls of this kind without a delay, as for other handlers (row 30 of `docs/coming-from-kopf.md`).
+const FREE: u8 = 20;
+const FIRST_PAUSE: Duration = Duration::from_millis(500);
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 impl BackgroundMemory {
     /// Records a change of a child or of a referenced object.
@@ -47,14 +57,58 @@ impl BackgroundMemory {
         self.reconcilers_wait && is_reconcile(&run.handler)
     }
 
-    /// Puts reconcilers on hold.
-    pub(crate) fn hold_reconcilers(&mut self) {
-        self.reconcilers_wait = true;
+    /// Puts reconcilers on hold, or ends the hold.
+    pub(crate) fn hold_reconcilers(&mut self, is_held: bool) {
+        self.reconcilers_wait = is_held;
     }
 
-    /// Ends the hold.
-    pub(crate) fn release_reconcilers(&mut self) {
-        self.reconcilers_wait = false;
+    /// Examines the changes that a call has requested, before it is evaluated. Counts calls of a reconciler whose changes trigger it again.
+    pub(crate) fn wanted(
+        &mut self,
+        call: &HandlerCall,
+        patch: &Patch,
+        persistence: &Persistence,
+        told: &mut Vec<Handling>,
+    ) {
+        if !is_reconcile(&call.handler) {
+            return;
+        }
+        let own = self.own_change(call.body(), patch, persistence);
+        let mut runs = self.runs.iter_mut();
+        let run = runs.find(|run| is_same(&run.handler, &call.handler));
+        let Some(attempts) = run.and_then(|run| run.attempts.as_mut()) else {
+            return;
+        };
+        let Some((field, essence)) = own else {
+            attempts.own_changes = 0;
+            return;
+        };
+        attempts.own_essence = essence;
+        attempts.own_changes = attempts.own_changes.saturating_add(1);
+        if attempts.own_changes == FREE {
+            told.push(Handling::ChangesItself { handler: call.handler.clone(), times: FREE, field });
+        }
+    }
+
+    /// Returns the first field in which the patch changes the triggering state, and the fingerprint of the requested essence.
+    fn own_change(&self, body: &Body, patch: &Patch, persistence: &Persistence) -> Option<(FieldPath, u64)> {
+        let fields = || self.runs.iter().filter_map(|run| run.handler.field());
+        let is_status = |field: &FieldPath| field.parts().first().is_some_and(|it| it == "status");
+        let is_of_status = patch.functions().is_empty()
+            && patch.as_value().as_object().is_none_or(|it| it.keys().all(|key| key == "status"));
+        if is_of_status && !fields().any(is_status) {
+            return None;
+        }
+        let mut wanted = Value::clone(body);
+        apply(&mut wanted, patch.as_value());
+        for function in patch.functions() {
+            function.to(&mut wanted);
+        }
+        let before = persistence.essence_of(body, fields());
+        let after = persistence.essence_of(&Body::new(wanted), fields());
+        let diff = Diff::between(Some(before.value()), Some(after.value()));
+        let first = diff.iter().next()?;
+        Some((first.field.clone(), after.fingerprint()))
     }
 }
 
@@ -139,19 +193,25 @@ impl BackgroundRun {
         told: &mut Vec<Handling>,
     ) -> Option<Timestamp> {
         let at_once = pause.is_some_and(|pause| pause.is_zero());
-        if at_once && !self.asks_at_once() {
+        let was_told = self.attempts.as_mut().is_some_and(|it| std::mem::replace(&mut it.at_once, at_once));
+        if at_once && !was_told {
             told.push(Handling::AgainAtOnce { handler: self.handler.clone(), instead: SHORTEST_INTERVAL });
-        }
-        if let Some(attempts) = &mut self.attempts {
-            attempts.at_once = at_once;
         }
         let pause = if at_once { Some(SHORTEST_INTERVAL) } else { pause };
         pause.map(|pause| after(now, pause))
     }
 
-    /// Returns true if the handler has requested an immediate repetition, which was reported.
-    pub(super) fn asks_at_once(&self) -> bool {
-        self.attempts.as_ref().is_some_and(|it| it.at_once)
+    /// Returns the number of consecutive calls that have changed their triggering state.
+    pub(super) fn own_changes(&self) -> u8 {
+        self.attempts.as_ref().map_or(0, |it| it.own_changes)
+    }
+
+    /// Returns the delay before a call that its own change has triggered.
+    pub(super) fn own_pause(&self) -> Duration {
+        let Some(over) = self.own_changes().checked_sub(FREE) else {
+            return Duration::ZERO;
+        };
+        (FIRST_PAUSE * 2_u32.pow(u32::from(over).min(7))).min(LONGEST_PAUSE)
     }
 
     /// Ignores the result of a call, because the object is to be deleted.
@@ -168,26 +228,17 @@ impl BackgroundRun {
 
     /// Resets the failures, and drops the state if it is empty.
     pub(super) fn end_attempts(&mut self, end: AttemptsEnd, now: Timestamp) {
-        let own_changes = self.own_changes();
-        let own_essence = self.attempts.as_ref().map_or(0, |it| it.own_essence);
-        let at_once = end == AttemptsEnd::Succeeded && self.asks_at_once();
-        let error = self.attempts.take().and_then(|it| it.error);
-        let is_worth_it = end == AttemptsEnd::GaveUp || own_changes > 0 || at_once;
-        self.attempts = is_worth_it.then(|| {
-            Box::new(Attempts {
-                failed: 0,
-                started: now,
-                end: Some(end),
-                own_changes,
-                own_essence,
-                at_once,
-                error: error.filter(|_| end == AttemptsEnd::GaveUp),
-            })
-        });
+        let gave_up = end == AttemptsEnd::GaveUp;
+        let mut attempts = self.attempts.take().unwrap_or_default();
+        let at_once = attempts.at_once && !gave_up;
+        let error = attempts.error.take().filter(|_| gave_up);
+        let is_worth_it = gave_up || attempts.own_changes > 0 || at_once;
+        *attempts = Attempts { failed: 0, started: now, end: Some(end), at_once, error, ..*attempts };
+        self.attempts = is_worth_it.then_some(attempts);
     }
 
     fn next_resync(&self, judge: Judge) -> Timestamp {
-        let resync = timing(&self.handler).and_then(|timing| timing.resync);
+        let resync = self.handler.timing.as_ref().and_then(|timing| timing.resync);
         let resync = resync.unwrap_or(Duration::MAX);
         let factor = 1.0 - SPREAD + 2.0 * SPREAD * judge.random.clamp(0.0, 1.0);
         let spread = Duration::try_from_secs_f64(resync.as_secs_f64() * factor);

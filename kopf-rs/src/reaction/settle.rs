@@ -15,13 +15,10 @@ use crate::handler::subject::Reason;
 use crate::happening::handling::Handling;
 use crate::object::body::Body;
 use crate::object::patch::Patch;
-use crate::reaction::carry_over::marks;
-use crate::reaction::cycle::Cycle;
-use crate::reaction::decision::{Decision, Mode};
-use crate::reaction::handler_progress::next_due;
+use crate::reaction::cycle::{Cycle, Mode, next_due};
 use crate::reaction::judge::{Judge, next_random};
 use crate::reaction::memory::{Drift, InProgress, ObjectMemory, Ongoing};
-use crate::reaction::planned::{Plan, PlanContext};
+use crate::reaction::plan::{Decision, Plan};
 use crate::reaction::progress_table::{Ledger, SubhandlerRecord};
 use crate::reaction::subhandlers::refer;
 use crate::state::changes::{Changes, TargetChange, Written};
@@ -65,44 +62,36 @@ pub(crate) struct Effects {
 }
 
 /// Converts outcomes to effects. `attempted` are calls of [`Plan::changing`]; `patch` contains the changes of all called handlers.
-pub(crate) fn settle(plan: Plan, attempted: Vec<Attempted>, patch: Patch, now: Timestamp) -> Effects {
-    let mut context = plan.context;
-    let kept = context.seen.in_progress.as_mut();
+pub(crate) fn settle(mut plan: Plan, attempted: Vec<Attempted>, patch: Patch, now: Timestamp) -> Effects {
+    let kept = plan.seen.in_progress.as_mut();
     let kept = kept.map(|it| (it.patch.take(), it.in_background.take()));
     let (mut wanted, wanted_in_background) = kept.unwrap_or_default();
     wanted.absorb(patch);
+    let (cycle, left) = (plan.cycle.take(), std::mem::take(&mut plan.left));
     let settling = Settling {
         effects: Effects {
             patch: Patch::new(),
-            body: context.body.clone(),
+            body: plan.body.clone(),
             called: attempted.iter().map(|it| it.id.clone()).collect(),
             expected_finalizers: None,
             wake_at: None,
             told: Vec::new(),
             failed: Vec::new(),
             concluded: false,
-            seen: context.seen.clone(),
+            seen: plan.seen.clone(),
             // Every branch sets it.
             seen_if_refused: ObjectMemory::default(),
         },
-        context,
+        plan,
         wanted,
         wanted_in_background,
         now,
     };
-    match (plan.decision, plan.cycle) {
+    match (settling.plan.decision, cycle) {
         (Decision::Handle { .. }, Some(cycle)) => settling.cycle(*cycle, attempted),
-        (Decision::AddFinalizer, _) => settling.change_finalizer(finalizer::add, &plan.left),
-        (Decision::RemoveFinalizer, _) => settling.change_finalizer(finalizer::remove, &plan.left),
-        (Decision::Purge, _) => settling.purge_all(plan.left),
-        (Decision::Forget, _) => settling.forget(),
-        (
-            Decision::Nothing
-            | Decision::AwaitDeletionHandlers
-            | Decision::AwaitBackground
-            | Decision::Handle { .. },
-            _,
-        ) => settling.wait(&plan.left),
+        (Decision::AddFinalizer, _) => settling.change_finalizer(finalizer::add, &left),
+        (Decision::RemoveFinalizer, _) => settling.change_finalizer(finalizer::remove, &left),
+        _ => settling.wait(left),
     }
 }
 
@@ -110,7 +99,7 @@ pub(crate) fn settle(plan: Plan, attempted: Vec<Attempted>, patch: Patch, now: T
 type EditFinalizers = fn(&Body, &str, &mut Patch) -> Vec<String>;
 
 struct Settling {
-    context: PlanContext,
+    plan: Plan,
     /// The changes that handlers want, from this pass and from earlier ones that could not be written.
     wanted: Patch,
     /// The changes that daemons and timers want.
@@ -130,27 +119,41 @@ impl Settling {
         Cow::Owned(all)
     }
 
-    /// Keeps the memory, and writes outstanding changes.
-    fn wait(mut self, left: &Ledger) -> Effects {
+    /// Settles a pass without a cycle: writes outstanding changes, and keeps the memory. Only the last-handled state outlives a purge and the
+    /// object itself.
+    fn wait(mut self, mut left: Ledger) -> Effects {
         // The filters exclude all handlers that would reconsider their children.
         self.effects.seen.drift = Drift::default();
         self.show_background();
-        let patch = self.write_unwritten(left);
+        let decision = self.plan.decision;
+        let patch = match decision {
+            Decision::Purge => {
+                left.close([]);
+                let (persistence, body) = (&self.plan.persistence, &self.plan.body);
+                let written = persistence.remove_progress(left.removed(), &self.all_wanted(), body);
+                self.tell_troubles(written).patch
+            }
+            Decision::Forget => self.all_wanted().into_owned(),
+            _ => self.write_unwritten(&left),
+        };
         self.hold(None);
-        let in_progress = self.effects.seen.in_progress.take();
-        self.effects.seen.in_progress = in_progress.and_then(|it| it.boxed());
+        let mut in_progress = self.effects.seen.in_progress.take().map(|it| *it).unwrap_or_default();
+        if matches!(decision, Decision::Purge | Decision::Forget) {
+            in_progress = InProgress { last: in_progress.last, ..InProgress::default() };
+        }
+        self.remember(in_progress);
         self.finish(patch)
     }
 
     /// Returns a patch with the handlers' changes and with outcomes of a cycle that cannot continue, because another process must find these
     /// while the object lives.
     fn write_unwritten(&mut self, left: &Ledger) -> Patch {
-        let keeps_targets = self.context.persistence.progress.keeps_targets();
+        let keeps_targets = self.plan.persistence.progress.keeps_targets();
         let stored = left.only_in_memory(keeps_targets);
-        if stored.is_empty() || self.context.body.is_deleting() {
+        if stored.is_empty() || self.plan.body.is_deleting() {
             return self.all_wanted().into_owned();
         }
-        let ongoing = self.context.seen.ongoing();
+        let ongoing = self.plan.seen.ongoing();
         let ongoing = ongoing.filter(|it| it.reason != Reason::Resume);
         let target = ongoing.and_then(|it| it.target.clone());
         let changes = Changes {
@@ -161,32 +164,9 @@ impl Settling {
         self.write(&changes).patch
     }
 
-    /// Drops the memory except for the last-handled state.
-    fn forget(mut self) -> Effects {
-        let last = self.context.seen.in_progress.as_ref();
-        self.remember(InProgress {
-            last: last.and_then(|in_progress| in_progress.last.clone()),
-            ..InProgress::default()
-        });
-        self.wait(&Ledger::default())
-    }
-
-    fn purge_all(mut self, mut stale: Ledger) -> Effects {
-        stale.close([]);
-        self.effects.seen.drift = Drift::default();
-        self.show_background();
-        let (persistence, body) = (&self.context.persistence, &self.context.body);
-        let written = persistence.remove_progress(stale.removed(), &self.all_wanted(), body);
-        let patch = self.tell_troubles(written).patch;
-        self.hold(None);
-        let last = self.take_last();
-        self.remember(InProgress { last, ..InProgress::default() });
-        self.finish(patch)
-    }
-
     fn change_finalizer(mut self, edit: EditFinalizers, left: &Ledger) -> Effects {
         let mut patch = self.write_unwritten(left);
-        let (body, name) = (&self.context.body, &self.context.persistence.finalizer);
+        let (body, name) = (&self.plan.body, &self.plan.persistence.finalizer);
         self.effects.expected_finalizers = Some(edit(body, name, &mut patch));
         let stays = !body.is_deleting() || !finalizer::is_alone(body, name);
         self.effects.wake_at = stays.then_some(self.now);
@@ -195,8 +175,8 @@ impl Settling {
     }
 
     fn cycle(mut self, mut cycle: Cycle, attempted: Vec<Attempted>) -> Effects {
-        if self.context.seen.ongoing().is_none() {
-            self.context.seen.drift.begin();
+        if self.plan.seen.ongoing().is_none() {
+            self.plan.seen.drift.begin();
             self.effects.seen.drift.begin();
         }
         self.judge(&mut cycle, attempted);
@@ -215,13 +195,13 @@ impl Settling {
             return self.best_effort_deletion(&cycle, over);
         }
         // The outcomes stay on the object until it is released, so that no handler is called again for its deletion.
-        let is_held = cycle.reason == Reason::Delete && self.context.is_held_in_background;
+        let is_held = cycle.reason == Reason::Delete && self.plan.is_held_in_background;
         if over && !is_held { self.conclude(cycle) } else { self.proceed(&cycle) }
     }
 
     /// Enters outcomes into records, and results into the patch.
     fn judge(&mut self, cycle: &mut Cycle, attempted: Vec<Attempted>) {
-        let mut judge = Judge { now: self.now, backoff: self.context.backoff, random: self.context.random };
+        let mut judge = Judge { now: self.now, backoff: self.plan.backoff, random: self.plan.random };
         for Attempted { id, outcome, subhandlers } in attempted {
             let Some(member) = cycle.members.iter_mut().find(|it| it.handler.id == id) else {
                 continue;
@@ -269,19 +249,19 @@ impl Settling {
 
     /// Shows the outcomes of handlers as conditions; without a cycle, those of background handlers.
     fn show_outcomes(&mut self, cycle: Option<&Cycle>) {
-        let Some(outcomes) = &self.context.outcomes else {
+        let Some(outcomes) = &self.plan.outcomes else {
             return;
         };
         let edits = {
             let wanted = self.all_wanted();
-            outcomes.after(cycle, &self.effects.told, (&*self.context.body, &*wanted))
+            outcomes.after(cycle, &self.effects.told, (&*self.plan.body, &*wanted))
         };
         self.wanted.edit_status(edits);
     }
 
     /// Shows the outcomes of background handlers if no change handler is called.
     fn show_background(&mut self) {
-        if !self.context.gone && !self.context.body.is_deleting() {
+        if !self.plan.gone && !self.plan.body.is_deleting() {
             self.show_outcomes(None);
         }
     }
@@ -300,23 +280,20 @@ impl Settling {
     }
 
     fn announce(&mut self, cycle: &Cycle) {
-        let in_progress = self.context.seen.in_progress.as_ref();
-        let told = in_progress.and_then(|in_progress| in_progress.announced);
-        if cycle.members.is_empty() || told == Some(cycle.reason) {
+        let in_progress = self.plan.seen.in_progress.as_ref();
+        if cycle.members.is_empty() || in_progress.is_some_and(|it| it.announced == Some(cycle.reason)) {
             return;
         }
         let succeeded = cycle.members.iter().filter(|it| it.record.success).count();
         let failed = cycle.members.len() - succeeded;
         let undone = cycle.members.iter().filter(|it| !it.record.is_final());
-        let undone = undone.map(|it| it.handler.clone());
-        let undone = undone.map(|handler| Handling::LeftUndone { handler });
-        self.effects.told.extend(undone);
+        self.effects.told.extend(undone.map(|it| Handling::LeftUndone { handler: it.handler.clone() }));
         self.effects.told.push(Handling::Processed { reason: cycle.reason, succeeded, failed });
     }
 
     /// Computes the memory for a refused write, which keeps everything.
     fn hold(&mut self, cycle: Option<&Cycle>) {
-        let mut seen = self.context.seen.clone();
+        let mut seen = self.plan.seen.clone();
         let mut in_progress = seen.in_progress.take().map(|in_progress| *in_progress).unwrap_or_default();
         in_progress.patch = self.wanted.clone();
         in_progress.in_background = self.wanted_in_background.clone();
@@ -376,10 +353,10 @@ impl Settling {
 
     /// Completes the cycle: stores the last-handled state, cleans up, and releases the object.
     fn conclude(mut self, mut cycle: Cycle) -> Effects {
-        let (body, name) = (&self.context.body, &self.context.persistence.finalizer);
+        let (body, name) = (&self.plan.body, &self.plan.persistence.finalizer);
         let deletes = cycle.reason == Reason::Delete;
-        let marks = if deletes { Vec::new() } else { marks(&cycle, self.now) };
-        let keeps_marks = self.context.persistence.progress.keeps_targets();
+        let marks = if deletes { Vec::new() } else { cycle.marks(self.now) };
+        let keeps_marks = self.plan.persistence.progress.keeps_targets();
         let on_object = marks.iter().filter(|_| keeps_marks).cloned();
         cycle.ledger.close(on_object);
         let comparison = &cycle.comparison;
@@ -397,7 +374,7 @@ impl Settling {
         let mut written = self.write(&changes);
         if deletes {
             self.effects.told.push(Handling::FinalizerReleased);
-            let (body, name) = (&self.context.body, &self.context.persistence.finalizer);
+            let (body, name) = (&self.plan.body, &self.plan.persistence.finalizer);
             let expected = finalizer::remove(body, name, &mut written.patch);
             self.effects.expected_finalizers = Some(expected);
             self.effects.seen.deletion_was_handled = true;
@@ -424,13 +401,13 @@ impl Settling {
     }
 
     fn wake_at(&self, cycle: &Cycle) -> Option<Timestamp> {
-        let called = cycle.callable(self.context.is_held_in_background);
+        let called = cycle.callable(self.plan.is_held_in_background);
         next_due(called.map(|it| &it.record), self.now)
     }
 
     /// Writes the changes into a patch, in addition to the changes of handlers.
     fn write(&mut self, changes: &Changes<'_>) -> Written {
-        let (persistence, body) = (&self.context.persistence, &self.context.body);
+        let (persistence, body) = (&self.plan.persistence, &self.plan.body);
         let written = persistence.write(changes, &self.all_wanted(), body);
         self.tell_troubles(written)
     }
@@ -443,12 +420,12 @@ impl Settling {
 
     /// Returns true if the object holds the records completely.
     fn is_reliable(&self, written: &Written) -> bool {
-        written.keeps_records && self.context.persistence.progress.keeps_targets()
+        written.keeps_records && self.plan.persistence.progress.keeps_targets()
     }
 
     /// Takes the last-handled essence if it exists only in memory.
     fn take_last(&mut self) -> Option<KnownEssence> {
-        let in_progress = self.context.seen.in_progress.take();
+        let in_progress = self.plan.seen.in_progress.take();
         in_progress.and_then(|in_progress| in_progress.last)
     }
 
@@ -470,7 +447,7 @@ impl Settling {
     /// Builds the final patch. The handlers' changes stay complete, because only the sender knows which of them the object already has.
     fn finish(mut self, patch: Patch) -> Effects {
         const FINALIZERS: [&str; 2] = ["metadata", "finalizers"];
-        if self.context.gone {
+        if self.plan.gone {
             self.effects.expected_finalizers = None;
             return self.effects;
         }
@@ -481,7 +458,7 @@ impl Settling {
         if let (Some(_), Some(list)) = (all.get(&FINALIZERS), list) {
             all.put(&FINALIZERS, list);
         }
-        all.absorb(patch.effective(&self.context.body));
+        all.absorb(patch.effective(&self.plan.body));
         all.edit_status(self.all_wanted().status_edits().clone());
         self.effects.patch = all;
         self.effects

@@ -9,25 +9,21 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::handler::definition::Handler;
-use crate::handler::definition::HandlerCall;
+use crate::handler::definition::{Handler, HandlerCall};
 use crate::handler::filter::Former;
 use crate::handler::lifecycle::Lifecycle;
 use crate::handler::options::Callback;
 use crate::handler::outcome::Outcome;
-use crate::handler::subject::ChangeSubject;
-use crate::handler::subject::Reason;
-use crate::handler::subject::Subject;
+use crate::handler::subject::{ChangeSubject, Reason, Subject};
 use crate::happening::handling::Handling;
 use crate::object::body::Body;
 use crate::object::diff::same;
 use crate::object::essence::Sight;
 use crate::reaction::comparison::{PassedTarget, is_concerned};
-use crate::reaction::handler_progress::{Member, Openness, next_due};
-use crate::reaction::judge::{Judge, bare, next_random};
+use crate::reaction::cycle::{Member, Openness, Turn, next_due};
+use crate::reaction::input::Standing;
+use crate::reaction::judge::{Judge, attempt, bare, next_random};
 use crate::reaction::progress_table::{Records, Row, SubhandlerRecord};
-use crate::reaction::standing::Standing;
-use crate::reaction::turn::Turn;
 use crate::state::Persistence;
 use crate::state::progress::Record;
 
@@ -290,7 +286,7 @@ impl SubhandlerPlan {
             other => other.clone(),
         };
         let context = parent.context.clone();
-        HandlerCall::new(member.handler.clone(), context, member.attempt(now), subject)
+        HandlerCall::new(member.handler.clone(), context, attempt(&member.record, now), subject)
     }
 }
 

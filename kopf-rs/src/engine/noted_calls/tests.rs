@@ -5,7 +5,7 @@ use crate::handler::registry::Registry;
 use crate::handler::registry::callback::handler;
 use crate::handler::testing::{cause, myapp};
 use crate::happening::calls::Stage;
-use crate::reaction::suspension::state_for;
+use crate::reaction::input::state_for;
 
 /// A notes file of one test, which several processes open one after the other.
 struct Place(PathBuf);

@@ -5,7 +5,7 @@ use tracing::Span;
 
 use crate::engine::worker::Worker;
 use crate::happening::spans;
-use crate::reaction::planned::Plan;
+use crate::reaction::plan::Plan;
 
 impl Worker {
     /// Notes that a state which arrived at this time is being handled.

@@ -15,7 +15,7 @@ use crate::handler::stopped::StopReason;
 use crate::handler::timing::{Pause, pause};
 use crate::object::body::Body;
 use crate::object::event::EventType;
-use crate::reaction::shutdown_stages::{Stage, stage};
+use crate::reaction::background::{Stage, stage};
 
 fn world_of(kind: HandlerKind, options: impl FnOnce(&mut Options)) -> World {
     World::new(vec![declared(kind, "x", options)])

@@ -68,9 +68,8 @@ impl World {
             patch.merge(wanted.clone());
         }
         self.background.wanted(&call, &patch, &self.persistence, &mut told);
-        let times =
-            Times { now: self.now, wall_ahead: self.wall_ahead, ask: |pause, cause| Ok(pause.length(cause)) };
-        let returned = self.background.returned(&call, outcome, (judge, times), &mut told);
+        let times = Times { judge, wall_ahead: self.wall_ahead, ask: |pause, cause| Ok(pause.length(cause)) };
+        let returned = self.background.returned(&call, outcome, times, &mut told);
         self.hear(&told);
         let returned = returned.unwrap();
         if let Some(result) = returned.result {

@@ -9,9 +9,9 @@ use crate::handler::definition::Handler;
 use crate::handler::subject::Reason;
 use crate::object::essence::Essence;
 use crate::reaction::comparison::{Candidate, Children, Comparison};
-use crate::reaction::decision::{Decision, Mode, decide};
-use crate::reaction::facts::{ChangeFacts, Facts, Life};
+use crate::reaction::cycle::Mode;
 use crate::reaction::memory::Target;
+use crate::reaction::plan::{Decision, Facts, Life, decide};
 use crate::reaction::progress_table::Ledger;
 use crate::state::diffbase::KnownEssence;
 
@@ -123,16 +123,12 @@ impl Case {
             })
         };
         let candidates = handlers.iter().zip(self.handlers).filter_map(candidate);
-        let candidates: Vec<_> = candidates.collect();
-        let change = (!candidates.is_empty()).then(|| ChangeFacts {
-            comparison: comparison.clone(),
-            ledger: Ledger::default(),
-            candidates,
-        });
         Facts {
             life: self.life,
             reason: self.reason,
-            change,
+            comparison: Some(comparison.clone()),
+            ledger: Ledger::default(),
+            candidates: candidates.collect(),
             withheld: self.withheld.then(|| "w".into()).into_iter().collect(),
             finalizer_is_contested: self.finalizer_is_contested,
             deletion_was_handled: self.deletion_was_handled,

@@ -17,8 +17,7 @@ use crate::object::body::Body;
 use crate::object::essence::Essence;
 use crate::object::event::EventType;
 use crate::object::patch::Patch;
-use crate::reaction::decision::Decision;
-use crate::reaction::planned::Plan;
+use crate::reaction::plan::{Decision, Plan};
 use crate::reaction::settle::{Attempted, Effects, settle};
 use crate::reaction::subhandlers::Progress;
 

@@ -8,7 +8,7 @@ use serde_json::json;
 use super::world::{World, handlers, with};
 use crate::object::body::Body;
 use crate::object::event::EventType;
-use crate::reaction::suspension::{Suspension, state_for};
+use crate::reaction::input::{Suspension, state_for};
 
 /// Suspends the handler for the object's current state.
 fn suspend(world: &mut World, id: &str) {

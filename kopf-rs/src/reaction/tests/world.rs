@@ -27,13 +27,11 @@ use crate::object::resource::Resource;
 use crate::object::selector::Selector;
 use crate::reaction::background::BackgroundMemory;
 use crate::reaction::fast_path::FastPath;
-use crate::reaction::input::{Input, Policy};
+use crate::reaction::input::{Input, Policy, Suspension};
 use crate::reaction::memory::ObjectMemory;
-use crate::reaction::plan::plan;
-use crate::reaction::planned::Plan;
+use crate::reaction::plan::{Plan, plan};
 use crate::reaction::settle::{Attempted, Effects, settle};
 use crate::reaction::subhandlers::{Progress, SubhandlerPlan};
-use crate::reaction::suspension::Suspension;
 use crate::state::Persistence;
 
 pub(super) const FINALIZER: &str = "op.kopf.rs/finalizer";
