@@ -20,6 +20,7 @@ scenarios! {
     an_idle_timer_without_an_interval_is_called_once_after_each_change [memory];
     errors_take_the_place_of_the_schedule [memory];
     a_timer_that_changes_its_object_delays_no_handler [memory];
+    a_due_timer_asks_no_filter_of_change_handlers [memory];
     a_permanent_error_ends_a_timer_until_its_object_is_changed [memory];
     a_timer_without_a_schedule_is_called_once;
     a_timer_at_rest_holds_up_no_deletion;
@@ -80,6 +81,29 @@ async fn a_timer_is_called_again_and_again(cluster: TestCluster) {
     working.stop().await;
     test.line("Timer 't' succeeded.").await;
     test.assert_writes("a", 2).await;
+}
+
+/// A due timer needs no plan for change handlers: their filters are evaluated only for changes of the object.
+async fn a_due_timer_asks_no_filter_of_change_handlers(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let asked = Arc::new(AtomicUsize::new(0));
+    let count = asked.clone();
+    let update = test.noting("u").when(move |_| {
+        count.fetch_add(1, Ordering::Relaxed);
+        true
+    });
+    let timer = test.noting("t").interval(1);
+    let registry = Registry::new().timer(test.selector(), timer).on_update(test.selector(), update);
+    let working = test.start(registry);
+    test.create("a", json!({})).await;
+    test.calls.until(3).await;
+    let before = asked.load(Ordering::Relaxed);
+    assert!(before > 0);
+    test.calls.until(8).await;
+    assert_eq!(asked.load(Ordering::Relaxed), before);
+    test.patch("a", json!({"spec": {"size": 1}})).await;
+    test.line("Handler 'u' succeeded.").await;
+    working.stop().await;
 }
 
 async fn an_interval_counts_from_the_end_of_a_call(cluster: TestCluster) {

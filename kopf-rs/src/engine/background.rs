@@ -36,6 +36,20 @@ use crate::reaction::judge::Judge;
 use crate::reaction::settle::deliver;
 
 impl Worker {
+    /// Serves daemons and timers that are due, because the object is as it was planned for. Returns when to requeue the object: now if their
+    /// plan requires a write.
+    pub(super) fn serve_due_background(&mut self) -> Due {
+        let was_held = self.memory.is_held_in_background(true);
+        match self.run_background_plan(&self.origin(), true) {
+            Err(due) => due,
+            Ok(has_failed) => {
+                let is_held = self.memory.is_held_in_background(true);
+                let is_to_be_written = self.memory.seen.wanted_in_background().is_some();
+                if has_failed || is_to_be_written || is_held != was_held { Due::Now } else { Due::Never }
+            }
+        }
+    }
+
     /// Plans for daemons and timers, and executes the plan. Returns whether a handler has failed without a call, or when to requeue the
     /// object if there is no plan.
     pub(super) fn run_background_plan(&mut self, state: &Snapshot, is_free: bool) -> Result<bool, Due> {

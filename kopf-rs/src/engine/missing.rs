@@ -15,6 +15,7 @@ use crate::engine::writer::job::Written;
 use crate::engine::writer::policy::Patience;
 use crate::happening::working::Working;
 use crate::object::event::EventType;
+use crate::object::lazy_json::Outline;
 use crate::object::patch::Patch;
 use crate::reaction::settle::Effects;
 
@@ -38,6 +39,23 @@ impl Worker {
     pub(super) async fn look_for_it(&mut self, event: Option<EventType>) -> Due {
         let look = self.look(Patience::Endless).await;
         self.go_on_after(look, event).await
+    }
+
+    /// Reads the object because daemons or timers are due, and serves only these if it is unchanged. Returns when to requeue it.
+    pub(super) async fn look_for_due_background(&mut self) -> Due {
+        let known = self.memory.version.clone();
+        let awaits_change =
+            self.memory.seen.awaits_change() && !self.unwritten_outcome && !self.kind.has_left;
+        let look = self.look(Patience::Endless).await;
+        let is_unchanged = awaits_change
+            && look == Look::Found
+            && known != Version::Unknown
+            && known == self.memory.version
+            && Outline::of(&self.raw).is_some_and(|it| !it.is_deleting());
+        if is_unchanged && self.context.is_indexed().await {
+            return self.serve_due_background();
+        }
+        self.go_on_after(look, None).await
     }
 
     /// Reads the object because, although its state is an old one, other handlers or another API version apply to it from now on.

@@ -371,6 +371,9 @@ impl Worker {
             Turn::Message(Message::Returned(calls)) => self.returned(calls),
             Turn::Message(Message::ChildrenChanged(children)) => self.children_changed(&children),
             Turn::Background => self.due = self.background_alone().await,
+            Turn::Message(Message::Due(_)) if self.missing.is_none() && self.outdated => {
+                self.due = self.look_for_due_background().await;
+            }
             Turn::Message(Message::Due(_)) | Turn::Again => {
                 self.due = match self.missing.take() {
                     Some(missing) => self.look_for_it(missing.event).await,

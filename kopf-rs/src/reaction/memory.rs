@@ -107,6 +107,10 @@ impl ObjectMemory {
     pub(crate) fn is_unfinished(&self) -> bool {
         self.in_progress.is_some() || self.drift.is_any()
     }
+    /// Returns true if the object has been planned for and nothing is left to do without a change, except for daemons and timers.
+    pub(crate) fn awaits_change(&self) -> bool {
+        self.background == Background::Planned && !self.is_unfinished()
+    }
     /// Returns true if requested changes of handlers still have to be written.
     pub(crate) fn wants(&self) -> bool {
         self.in_progress.as_ref().is_some_and(|it| !it.patch.is_empty())

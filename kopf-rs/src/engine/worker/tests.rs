@@ -252,8 +252,10 @@ async fn no_call_begins_after_the_term_although_nobody_has_noticed_its_end() {
         let working = tokio::spawn(async move {
             work(shared.clone(), start).await;
             // As the engine does for an object at rest.
-            for start in shared.queue.due().await {
-                work(shared.clone(), start).await;
+            loop {
+                for start in shared.queue.due().await {
+                    work(shared.clone(), start).await;
+                }
             }
         });
         let patience = Duration::from_secs(5);
