@@ -11,7 +11,8 @@ use crate::cluster::error::ClusterError;
 use crate::engine::mailbox::Pending;
 use crate::engine::memory::{Missing, Version};
 use crate::engine::worker::{Due, Worker};
-use crate::engine::writer::job::Written;
+use crate::engine::write::run_with_permit;
+use crate::engine::writer::job::{Job, Written};
 use crate::engine::writer::policy::Patience;
 use crate::happening::working::Working;
 use crate::object::event::EventType;
@@ -213,15 +214,16 @@ impl Worker {
     }
 
     async fn look(&mut self, patience: Patience) -> Look {
-        let kind = self.kind.clone();
         self.missing = None;
-        match self.read(&kind, patience).await {
-            Written::Outdated(Ok(raw)) => {
+        let mut job = Job::read(&self.kind.resource, &self.raw);
+        job.set_patience(patience);
+        match run_with_permit(&mut self.writer, &mut self.context, job).await {
+            Written::Read(Ok(raw)) => {
                 self.trouble.absences.reset();
-                self.know_answer(raw);
+                self.know_reply(raw);
                 Look::Found
             }
-            Written::Outdated(Err(error)) => {
+            Written::Read(Err(error)) => {
                 self.tell_unreadable(&error);
                 Look::Unreadable
             }

@@ -12,7 +12,6 @@ use crate::cluster::pruned::PrunedPaths;
 use crate::engine::context::WorkerContext;
 use crate::engine::mailbox::{Mailbox, Pending};
 use crate::engine::memory::{Memory, SelfTriggered, Version};
-use crate::engine::resource_handlers::ResourceHandlers;
 use crate::engine::rewritten::Rewritten;
 use crate::engine::transform::{Transformer, added_by_functions};
 use crate::engine::turns::TurnPermit;
@@ -116,7 +115,7 @@ impl Worker {
                 self.unwritten_outcome = true;
                 Due::Now
             }
-            Written::Void | Written::Landed(_) | Written::Refused(_) => Due::Never,
+            Written::Void | Written::Landed(_) | Written::Refused(_) | Written::Read(_) => Due::Never,
         }
     }
 
@@ -338,17 +337,6 @@ impl Worker {
         self.context.report(&Patching::GivenUp { error: text });
     }
 
-    /// Reads the present object, as one of `kind`.
-    pub(super) async fn read(&mut self, kind: &ResourceHandlers, patience: Patience) -> Written {
-        let mut job = Job::read(&kind.resource, &self.raw);
-        job.set_patience(patience);
-        let written = run_with_permit(&mut self.writer, &mut self.context, job).await;
-        if matches!(written, Written::Outdated(Ok(_))) {
-            self.memory.recent.answered = Some(Instant::now());
-        }
-        written
-    }
-
     /// Plans again for another state that the server has. Returns when to do so.
     async fn plan_anew(&mut self, found: Result<Raw, ClusterError>) -> Due {
         if !self.writer.pause_before_plan(&mut self.context).await || self.has_news() {
@@ -519,7 +507,11 @@ fn believed(memory: &Memory, definitions: u64) -> Option<&Rewritten> {
 }
 
 /// Executes a job. Releases the cycle permit if that takes long, since others wait for it.
-async fn run_with_permit(writer: &mut Writer, context: &mut WorkerContext, job: Job<'_>) -> Written {
+pub(super) async fn run_with_permit(
+    writer: &mut Writer,
+    context: &mut WorkerContext,
+    job: Job<'_>,
+) -> Written {
     let turn = context.turn();
     let written = writer.run_job(context, job);
     turn.held_for(TurnPermit::WRITE, written).await

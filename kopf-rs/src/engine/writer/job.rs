@@ -23,6 +23,8 @@ pub(crate) enum Written {
     Gone { is_certain: bool },
     /// The server has another state: this one, unless it cannot be read.
     Outdated(Result<Raw, ClusterError>),
+    /// The object was only read: its present state, unless it cannot be read.
+    Read(Result<Raw, ClusterError>),
     /// The content was refused, and would be again.
     Refused(String),
     /// RBAC forbids the write, and the operator runs with `once`.
@@ -107,7 +109,7 @@ impl<'a> Job<'a> {
         })
     }
 
-    /// Creates a read of the present object, which ends with [`Written::Outdated`].
+    /// Creates a read of the present object, which ends with [`Written::Read`].
     pub(crate) fn read(resource: &'a Resource, state: &Raw) -> Self {
         Self {
             resource,
@@ -254,7 +256,7 @@ impl<'a> Job<'a> {
                 self.renew()
             }
             Next::Gone => Step::End(Written::Gone { is_certain: true }),
-            _ => Step::End(Written::Outdated(Ok(found))),
+            _ => Step::End(self.to_plan(Ok(found))),
         }
     }
 
@@ -282,7 +284,7 @@ impl<'a> Job<'a> {
                 is_certain: matches!(error, ClusterError::OtherObject(_))
                     || error.says_gone(&self.state.facts().name),
             }),
-            Next::PlanAnew => Step::End(Written::Outdated(Err(error))),
+            Next::PlanAnew => Step::End(self.to_plan(Err(error))),
             Next::Forbidden => Step::End(Written::Forbidden(error)),
             Next::Refused => Step::End(match error {
                 ClusterError::Invalid(message) => Written::Refused(message),
@@ -290,6 +292,11 @@ impl<'a> Job<'a> {
             }),
             _ => Step::End(Written::GivenUp(error)),
         }
+    }
+
+    /// Returns the end of a job whose caller plans for the state that was found.
+    fn to_plan(&self, found: Result<Raw, ClusterError>) -> Written {
+        if self.is_for_reading() { Written::Read(found) } else { Written::Outdated(found) }
     }
 
     /// Processes the reply to this part.

@@ -92,7 +92,7 @@ fn told(mut job: Job<'_>, answers: Vec<Reply>) -> (Vec<String>, String) {
             Step::End(written) => {
                 let end = match written {
                     Written::Gone { .. } => "gone".to_owned(),
-                    Written::Outdated(Ok(raw)) => {
+                    Written::Outdated(Ok(raw)) | Written::Read(Ok(raw)) => {
                         format!("outdated {}", raw.facts().resource_version)
                     }
                     written => format!("{written:?}"),
