@@ -24,13 +24,11 @@ use crate::object::body::Body;
 use crate::object::essence::{Essence, Marks, Secrets};
 use crate::object::lazy_json::Outline;
 use crate::object::path::FieldPath;
-use crate::state::diffbase::{AnnotatedEssence, EssenceStore};
 pub(crate) use crate::state::error::{Damaged, NotKept};
 use crate::state::kopf::annotations::AnnotationsDiffBaseStorage;
 use crate::state::kopf::multi::SmartProgressStorage;
 use crate::state::naming::Annotations;
-use crate::state::progress::{AnnotatedProgress, ProgressStore};
-use crate::state::storage::{DiffBaseStorage, Guarded, ProgressStorage};
+use crate::state::storage::{DiffBaseStorage, EssenceStore, ProgressStorage, ProgressStore};
 
 /// Configures where an operator stores its state on objects.
 ///
@@ -45,11 +43,9 @@ use crate::state::storage::{DiffBaseStorage, Guarded, ProgressStorage};
 pub struct Persistence {
     /// The finalizer, such as `my-operator.kopf.rs/finalizer`.
     pub(crate) finalizer: Arc<str>,
-    pub(crate) progress: Arc<dyn ProgressStore>,
-    pub(crate) essence: Arc<dyn EssenceStore>,
+    pub(crate) progress: ProgressStore,
+    pub(crate) essence: EssenceStore,
     marks: Arc<Marks>,
-    /// The annotations, if all state is stored in them.
-    plain: Option<Annotations>,
     /// Stores the last run of each timer, regardless of the storages for other state.
     runs: Annotations,
     /// The common prefix of all annotations; `None` if storages choose the names.
@@ -69,11 +65,10 @@ impl Persistence {
         let annotations = Annotations::under(&prefix);
         Self {
             finalizer: format!("{prefix}/finalizer").into(),
-            plain: Some(annotations.clone()),
             runs: annotations.clone(),
             prefix: Some(prefix.as_str().into()),
-            progress: Arc::new(AnnotatedProgress::new(annotations.clone())),
-            essence: Arc::new(AnnotatedEssence::new(annotations)),
+            progress: ProgressStore::Annotations(annotations.clone()),
+            essence: EssenceStore::Annotations(annotations),
             marks: Arc::new(Marks::new(prefix)),
         }
     }
@@ -89,11 +84,10 @@ impl Persistence {
     pub fn kopf() -> Self {
         Self {
             finalizer: kopf::FINALIZER.into(),
-            plain: None,
             runs: Annotations::under(kopf::PREFIX),
             prefix: Some(kopf::PREFIX.into()),
-            progress: Arc::new(guarded_progress(SmartProgressStorage::default())),
-            essence: Arc::new(guarded_essence(AnnotationsDiffBaseStorage::default())),
+            progress: ProgressStore::Users(Arc::new(SmartProgressStorage::default())),
+            essence: EssenceStore::Users(Arc::new(AnnotationsDiffBaseStorage::default())),
             marks: Arc::new(Marks::new(kopf::PREFIX).seeing(Secrets::Plain)),
         }
     }
@@ -107,13 +101,13 @@ impl Persistence {
     /// Stores the progress of handlers in this storage.
     #[must_use]
     pub fn progress(self, storage: impl ProgressStorage + 'static) -> Self {
-        Self { progress: Arc::new(guarded_progress(storage)), plain: None, prefix: None, ..self }
+        Self { progress: ProgressStore::Users(Arc::new(storage)), prefix: None, ..self }
     }
 
     /// Stores the last-handled configuration in this storage.
     #[must_use]
     pub fn diff_base(self, storage: impl DiffBaseStorage + 'static) -> Self {
-        Self { essence: Arc::new(guarded_essence(storage)), plain: None, prefix: None, ..self }
+        Self { essence: EssenceStore::Users(Arc::new(storage)), prefix: None, ..self }
     }
 
     /// Rejects names that the API server would not accept; the error describes the accepted names.
@@ -156,23 +150,23 @@ impl Persistence {
         Essence::of(body, [], &self.marks, |_| {})
     }
 
+    /// Returns the annotations, if all state is stored in them.
+    fn plain(&self) -> Option<&Annotations> {
+        match (&self.progress, &self.essence) {
+            (ProgressStore::Annotations(annotations), EssenceStore::Annotations(_)) => Some(annotations),
+            _ => None,
+        }
+    }
+
     /// Returns whether the object's text shows that it is unchanged since it was last handled, and carries no
     /// progress.
     pub(crate) fn is_handled(&self, outline: &Outline<'_>) -> bool {
-        let Some(plain) = &self.plain else {
+        let Some(plain) = self.plain() else {
             return false;
         };
         !outline.annotations().any(|it| plain.is_record(it))
             && outline.has_essence(&plain.last_handled(), &self.marks)
     }
-}
-
-fn guarded_progress(storage: impl ProgressStorage + 'static) -> Guarded<dyn ProgressStorage> {
-    Guarded(Arc::new(storage))
-}
-
-fn guarded_essence(storage: impl DiffBaseStorage + 'static) -> Guarded<dyn DiffBaseStorage> {
-    Guarded(Arc::new(storage))
 }
 
 impl std::fmt::Debug for Persistence {

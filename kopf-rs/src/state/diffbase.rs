@@ -12,11 +12,7 @@ use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 use serde_json::Value;
 
-use crate::object::body::Body;
 use crate::object::essence::Essence;
-use crate::object::patch::Patch;
-use crate::state::error::{Damaged, NotKept};
-use crate::state::naming::Annotations;
 
 /// The minimum size for compression.
 const COMPRESSED_FROM: usize = 16 * 1024;
@@ -45,22 +41,6 @@ pub(crate) enum Kept {
     Digest { bytes: usize },
 }
 
-/// Stores the last-handled essence on the object.
-pub(crate) trait EssenceStore: Send + Sync {
-    /// Returns the essence that the object carries.
-    fn fetch(&self, body: &Body) -> Result<Option<KnownEssence>, Damaged>;
-    /// Writes `last` into `patch`, in the best form that fits.
-    fn store(&self, last: &KnownEssence, body: &Body, patch: &mut Patch) -> Result<Kept, NotKept>;
-    /// Returns true if the store can hold a digest in place of an essence.
-    fn takes_digests(&self) -> bool;
-    /// Removes the values of this store from an essence.
-    fn clear(&self, essence: &mut Value);
-    /// Fails with the expected form if a server would refuse the values of this store.
-    fn check(&self) -> Result<(), String> {
-        Ok(())
-    }
-}
-
 impl KnownEssence {
     pub(crate) fn digest(&self) -> &str {
         match self {
@@ -86,42 +66,6 @@ impl KnownEssence {
             Self::Digest(digest) => self.digest() == digest,
         }
     }
-}
-
-/// Stores the essence in one annotation.
-#[derive(Debug)]
-pub(crate) struct AnnotatedEssence {
-    annotations: Annotations,
-}
-
-impl AnnotatedEssence {
-    pub(crate) fn new(annotations: Annotations) -> Self {
-        Self { annotations }
-    }
-}
-
-impl EssenceStore for AnnotatedEssence {
-    fn fetch(&self, body: &Body) -> Result<Option<KnownEssence>, Damaged> {
-        let annotation = self.annotations.of_essence(body);
-        let Some(value) = body.annotation_map().get(&annotation) else {
-            return Ok(None);
-        };
-        match decode(value.as_str().unwrap_or_default().trim()) {
-            Ok(last) => Ok(Some(last)),
-            Err(why) => Err(Damaged { place: format!("annotation {annotation}"), why }),
-        }
-    }
-    fn store(&self, last: &KnownEssence, body: &Body, patch: &mut Patch) -> Result<Kept, NotKept> {
-        let (text, kept) = encode(last);
-        let annotation = self.annotations.of_essence(body);
-        self.annotations.put(&annotation, text, body, patch);
-        Ok(kept)
-    }
-    fn takes_digests(&self) -> bool {
-        true
-    }
-    /// Essences never contain our annotations.
-    fn clear(&self, _: &mut Value) {}
 }
 
 pub(super) fn encode(known: &KnownEssence) -> (String, Kept) {
@@ -180,9 +124,13 @@ pub(crate) mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::object::body::Body;
+    use crate::object::patch::Patch;
+    use crate::state::naming::Annotations;
+    use crate::state::storage::EssenceStore;
 
     fn roundtrip(value: &Value) -> (String, Kept, KnownEssence) {
-        let store = AnnotatedEssence::new(Annotations::under("p"));
+        let store = EssenceStore::Annotations(Annotations::under("p"));
         let mut patch = Patch::new();
         let last = KnownEssence::Whole(Essence::from(value.clone()));
         let kept = store.store(&last, &Body::new(json!({})), &mut patch).unwrap();

@@ -4,6 +4,7 @@
 //! slashes and dots share one name in Kopf; here the likeliest of them gets that name. (Ids with angle brackets still share names with those
 //! with underscores, which is harmless, because function names contain no angle brackets.) Must not know the values under the names.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use base64::Engine as _;
@@ -41,30 +42,19 @@ impl Annotations {
     }
     /// Returns the annotation for a handler's record.
     pub(crate) fn of_handler(&self, id: &str, body: &Body) -> String {
-        if is_copy_of_deployment(body) {
-            return self.full(&handler_name(&format!("{id}{OF_COPY}")));
-        }
-        self.full(&handler_name(id))
+        self.full(&handler_name(&own(id, body)))
     }
     /// Returns the annotation in which earlier versions kept that record, if it differs. It may also be that of another handler.
     pub(crate) fn former_of_handler(&self, id: &str, body: &Body) -> Option<String> {
-        let marked = is_copy_of_deployment(body).then(|| format!("{id}{OF_COPY}"));
-        let former = former_name(marked.as_deref().unwrap_or(id))?;
-        Some(self.full(&former))
+        Some(self.full(&former_name(&own(id, body))?))
     }
     /// Returns the annotation for the last-handled essence.
     pub(crate) fn of_essence(&self, body: &Body) -> String {
-        if is_copy_of_deployment(body) {
-            return self.full(&format!("{LAST_HANDLED}{OF_COPY}"));
-        }
-        self.last_handled()
+        self.full(&own(LAST_HANDLED, body))
     }
     /// Returns the annotation for the target of the current cycle.
     pub(crate) fn of_target(&self, body: &Body) -> String {
-        if is_copy_of_deployment(body) {
-            return self.full(&format!("{TARGET}{OF_COPY}"));
-        }
-        self.full(TARGET)
+        self.full(&own(TARGET, body))
     }
     /// Returns the annotation for the last run of a timer with a schedule.
     pub(crate) fn of_last_run(&self, id: &str, body: &Body) -> String {
@@ -215,15 +205,14 @@ fn is_plain(character: char) -> bool {
     character.is_ascii_alphanumeric()
 }
 
-/// Returns true for a `ReplicaSet` of a Deployment. Deployments copy their annotations to their `ReplicaSets`, which therefore need names of
-/// their own.
-pub(crate) fn is_copy_of_deployment(body: &Body) -> bool {
-    body["kind"] == "ReplicaSet"
-        && body.metadata()["ownerReferences"]
-            .as_array()
-            .into_iter()
-            .flatten()
-            .any(|owner| owner["kind"] == "Deployment")
+/// Returns the name for this object. Deployments copy their annotations to their `ReplicaSets`, which therefore need names of their own.
+pub(crate) fn own<'a>(name: &'a str, body: &Body) -> Cow<'a, str> {
+    let mut owners = body.metadata()["ownerReferences"].as_array().into_iter().flatten();
+    if body["kind"] == "ReplicaSet" && owners.any(|owner| owner["kind"] == "Deployment") {
+        format!("{name}{OF_COPY}").into()
+    } else {
+        name.into()
+    }
 }
 
 #[cfg(test)]

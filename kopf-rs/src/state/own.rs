@@ -47,7 +47,7 @@ impl Persistence {
         self.progress.clear(&mut rest);
         without(object, Some(&rest), &mut Vec::new(), &mut own);
         // A storage for essences may clear more than its own values: fields that users have chosen to ignore.
-        if self.plain.is_none() {
+        if self.plain().is_none() {
             let (last, body) = (Essence::from(json!({})), Body::new(object.clone()));
             let mut stored = Patch::new();
             let store = &self.essence;

@@ -11,13 +11,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::handler::subject::Reason;
-use crate::object::body::Body;
 use crate::object::essence::{Essence, Sight};
-use crate::object::patch::Patch;
 use crate::object::path::FieldPath;
-use crate::state::diffbase::{KnownEssence, decode, encode};
-use crate::state::error::{Damaged, NotKept, StorageError};
-use crate::state::naming::{Annotations, is_ambiguous};
+use crate::state::diffbase::KnownEssence;
+use crate::state::error::StorageError;
+use crate::state::naming::is_ambiguous;
 
 /// One handler's progress within one cycle. Times have microsecond precision, as on the object.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,43 +36,6 @@ pub struct Record {
     pub(crate) target: Option<Sight>,
     /// The handler must be called regardless of changes, because the stored last-handled state is not the state that it has seen.
     pub(crate) is_owed: bool,
-}
-
-/// Stores progress records on the object.
-pub(crate) trait ProgressStore: Send + Sync {
-    /// Returns the record of handler `id`, if the object has one.
-    fn fetch(&self, id: &str, body: &Body) -> Result<Option<Record>, Damaged>;
-    /// Writes the record of handler `id` into `patch`.
-    fn store(&self, id: &str, record: &Record, body: &Body, patch: &mut Patch) -> Result<(), NotKept>;
-    /// Removes the record of handler `id` from the object or from `patch`.
-    fn purge(&self, id: &str, body: &Body, patch: &mut Patch) -> Result<(), NotKept>;
-    /// Returns true if records are restored completely, including their targets. Otherwise memory must hold the records of a cycle.
-    fn keeps_targets(&self) -> bool;
-    /// Returns the target of the current cycle, if the object has it.
-    fn fetch_target(&self, body: &Body) -> Result<Option<KnownEssence>, Damaged> {
-        let _ = body;
-        Ok(None)
-    }
-    /// Writes the target of the current cycle into `patch`, if the store has a place for it.
-    fn store_target(&self, target: &KnownEssence, body: &Body, patch: &mut Patch) {
-        let _ = (target, body, patch);
-    }
-    /// Removes the target from the object or from `patch`.
-    fn purge_target(&self, body: &Body, patch: &mut Patch) {
-        let _ = (body, patch);
-    }
-    /// Removes the values of this store from an essence.
-    fn clear(&self, essence: &mut Value);
-    /// Fails with the expected form if a server would refuse the values of this store.
-    fn check(&self) -> Result<(), String> {
-        Ok(())
-    }
-}
-
-/// Stores each record in one annotation.
-#[derive(Debug)]
-pub(crate) struct AnnotatedProgress {
-    annotations: Annotations,
 }
 
 /// The stored form of a record.
@@ -273,74 +234,16 @@ impl Record {
     }
 }
 
-impl AnnotatedProgress {
-    pub(crate) fn new(annotations: Annotations) -> Self {
-        Self { annotations }
-    }
-
-    /// Returns the object's annotation from an earlier version and its text, unless it belongs to another handler.
-    fn former<'a>(&self, id: &str, body: &'a Body) -> Option<(String, &'a str)> {
-        let annotation = self.annotations.former_of_handler(id, body)?;
-        let text = body.annotation_map().get(&annotation)?.as_str()?;
-        let stored: Stored = serde_json::from_str(text).ok()?;
-        let is_its_own = stored.id.is_none_or(|owner| owner == id);
-        is_its_own.then_some((annotation, text))
-    }
+/// Returns the text of an annotation for the record of handler `id`.
+pub(super) fn annotated(record: &Record, id: &str) -> String {
+    let stored = Stored { id: is_ambiguous(id).then(|| id.to_owned()), ..record.stored() };
+    serde_json::to_string(&stored).unwrap_or_default()
 }
 
-impl ProgressStore for AnnotatedProgress {
-    fn fetch(&self, id: &str, body: &Body) -> Result<Option<Record>, Damaged> {
-        let annotation = self.annotations.of_handler(id, body);
-        let (annotation, text) = match body.annotation_map().get(&annotation) {
-            Some(value) => (annotation, value.as_str().unwrap_or_default()),
-            None => match self.former(id, body) {
-                Some(former) => former,
-                None => return Ok(None),
-            },
-        };
-        match Record::from_json(text) {
-            Ok(record) => Ok(Some(record)),
-            Err(why) => Err(Damaged { place: format!("annotation {annotation}"), why }),
-        }
-    }
-    fn store(&self, id: &str, record: &Record, body: &Body, patch: &mut Patch) -> Result<(), NotKept> {
-        let annotation = self.annotations.of_handler(id, body);
-        let stored = Stored { id: is_ambiguous(id).then(|| id.to_owned()), ..record.stored() };
-        let text = serde_json::to_string(&stored).unwrap_or_default();
-        self.annotations.put(&annotation, text, body, patch);
-        Ok(())
-    }
-    fn purge(&self, id: &str, body: &Body, patch: &mut Patch) -> Result<(), NotKept> {
-        Annotations::remove(&self.annotations.of_handler(id, body), body, patch);
-        if let Some((former, _)) = self.former(id, body) {
-            let at = ["metadata", "annotations", former.as_str()];
-            // A value in the patch is the record of the handler that owns the name.
-            if patch.get(&at).is_none() {
-                patch.put(&at, Value::Null);
-            }
-        }
-        Ok(())
-    }
-    fn keeps_targets(&self) -> bool {
-        true
-    }
-    fn fetch_target(&self, body: &Body) -> Result<Option<KnownEssence>, Damaged> {
-        let annotation = self.annotations.of_target(body);
-        let Some(value) = body.annotation_map().get(&annotation) else {
-            return Ok(None);
-        };
-        let known = decode(value.as_str().unwrap_or_default().trim());
-        known.map(Some).map_err(|why| Damaged { place: format!("annotation {annotation}"), why })
-    }
-    fn store_target(&self, target: &KnownEssence, body: &Body, patch: &mut Patch) {
-        let annotation = self.annotations.of_target(body);
-        self.annotations.put(&annotation, encode(target).0, body, patch);
-    }
-    fn purge_target(&self, body: &Body, patch: &mut Patch) {
-        Annotations::remove(&self.annotations.of_target(body), body, patch);
-    }
-    /// Essences never contain our annotations.
-    fn clear(&self, _: &mut Value) {}
+/// Returns true if the text of an annotation is a record that may be that of handler `id`.
+pub(super) fn may_be_of(id: &str, text: &str) -> bool {
+    let stored = serde_json::from_str::<Stored>(text);
+    stored.is_ok_and(|it| it.id.is_none_or(|owner| owner == id))
 }
 
 /// Returns `text`, or its beginning and its end.
@@ -387,7 +290,10 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::object::patch::apply;
+    use crate::object::body::Body;
+    use crate::object::patch::{Patch, apply};
+    use crate::state::naming::Annotations;
+    use crate::state::storage::ProgressStore;
 
     const KOPFS: &str = r#"{"started":"2026-11-21T04:02:54.519710+00:00","delayed":"2026-11-21T04:03:54.519710+00:00","purpose":"create","retries":1,"success":false,"failure":false,"message":"not yet"}"#;
 
@@ -432,7 +338,7 @@ mod tests {
     }
 
     /// Returns the object after the records of these handlers were stored, with one patch each.
-    fn carrying(store: &AnnotatedProgress, ids: &[(&str, u32)]) -> Body {
+    fn carrying(store: &ProgressStore, ids: &[(&str, u32)]) -> Body {
         let mut body = json!({"metadata": {}});
         for (id, retries) in ids {
             let mut record = Record::from_json(KOPFS).unwrap();
@@ -445,13 +351,13 @@ mod tests {
         Body::new(body)
     }
 
-    fn retries(store: &AnnotatedProgress, id: &str, body: &Body) -> Option<u32> {
+    fn retries(store: &ProgressStore, id: &str, body: &Body) -> Option<u32> {
         store.fetch(id, body).unwrap().map(|record| record.retries)
     }
 
     #[test]
     fn ids_that_look_alike_have_records_of_their_own() {
-        let store = AnnotatedProgress::new(Annotations::under("p"));
+        let store = ProgressStore::Annotations(Annotations::under("p"));
         let alike = ["a/b.c", "a/b/c", "a.b.c", "a.b/c"];
         for id in alike {
             let body = carrying(&store, &[(id, 7)]);
@@ -474,7 +380,7 @@ mod tests {
 
     #[test]
     fn records_under_names_of_earlier_versions_are_read_and_removed() {
-        let store = AnnotatedProgress::new(Annotations::under("p"));
+        let store = ProgressStore::Annotations(Annotations::under("p"));
         let object = json!({"metadata": {"annotations": {"p/a.b": KOPFS, "p/c.d.e": KOPFS}}});
         let body = Body::new(object.clone());
         for id in ["a.b", "a/b", "c/d/e", "c.d.e"] {
@@ -504,7 +410,7 @@ mod tests {
 
     #[test]
     fn damage_is_named() {
-        let store = AnnotatedProgress::new(Annotations::under("p"));
+        let store = ProgressStore::Annotations(Annotations::under("p"));
         let body = |value| Body::new(json!({"metadata": {"annotations": {"p/f": value}}}));
         assert_eq!(store.fetch("g", &body(json!("x"))), Ok(None));
         for value in [json!("x"), json!(7), json!(null)] {

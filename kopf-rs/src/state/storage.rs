@@ -1,4 +1,4 @@
-//! Storages written by users, and the guard around them.
+//! The places where state is stored: our annotations, or storages written by users, and the guard around these.
 //!
 //! A storage is pure: it reads from the body and writes into a patch. If it fails or panics, the operator reports an error and uses its
 //! memory meanwhile. Must not know which values are stored when.
@@ -12,10 +12,11 @@ use crate::handler::outcome::panic_text;
 use crate::object::body::Body;
 use crate::object::essence::Essence;
 use crate::object::patch::Patch;
-use crate::state::diffbase::{EssenceStore, Kept, KnownEssence};
+use crate::state::diffbase::{Kept, KnownEssence, decode, encode};
 pub use crate::state::error::StorageError;
 use crate::state::error::{Damaged, NotKept};
-use crate::state::progress::{ProgressStore, Record};
+use crate::state::naming::Annotations;
+use crate::state::progress::{Record, annotated, may_be_of};
 
 /// Keeps the progress of handlers on objects: Kopf's `ProgressStorage`. Implement it to keep records where you want them.
 ///
@@ -115,65 +116,186 @@ pub trait DiffBaseStorage: Send + Sync {
 /// The progress of a handler as storages keep it.
 pub type ProgressRecord = Record;
 
-/// Wraps a user's storage to catch its panics.
-pub(super) struct Guarded<S: ?Sized>(pub(super) Arc<S>);
+/// Stores progress records: each in an annotation, or in a user's storage, whose panics are caught.
+#[derive(Clone)]
+pub(crate) enum ProgressStore {
+    Annotations(Annotations),
+    Users(Arc<dyn ProgressStorage>),
+}
 
-impl ProgressStore for Guarded<dyn ProgressStorage> {
-    fn fetch(&self, id: &str, body: &Body) -> Result<Option<Record>, Damaged> {
-        let found = guarded(|| self.0.fetch(id, body))
-            .map_err(|why| Damaged { place: format!("the stored progress of '{id}'"), why })?;
-        // The cycle's target is not stored, so a record's target could not be compared and would only indicate that the object has changed.
-        Ok(found.map(|record| Record { target: None, ..record }))
+/// Stores the last-handled essence: in an annotation, or in a user's storage, whose panics are caught.
+#[derive(Clone)]
+pub(crate) enum EssenceStore {
+    Annotations(Annotations),
+    Users(Arc<dyn DiffBaseStorage>),
+}
+
+impl ProgressStore {
+    /// Returns the record of handler `id`, if the object has one.
+    pub(crate) fn fetch(&self, id: &str, body: &Body) -> Result<Option<Record>, Damaged> {
+        let annotations = match self {
+            Self::Annotations(annotations) => annotations,
+            Self::Users(storage) => {
+                let found = guarded(|| storage.fetch(id, body))
+                    .map_err(|why| Damaged { place: format!("the stored progress of '{id}'"), why })?;
+                // The cycle's target is not stored, so a record's target could not be compared and would only indicate that the object has
+                // changed.
+                return Ok(found.map(|record| Record { target: None, ..record }));
+            }
+        };
+        let annotation = annotations.of_handler(id, body);
+        let found = body.annotation_map().get(&annotation);
+        let found = found.map(|value| (annotation, value.as_str().unwrap_or_default()));
+        let Some((annotation, text)) = found.or_else(|| former(annotations, id, body)) else {
+            return Ok(None);
+        };
+        let record = Record::from_json(text);
+        record.map(Some).map_err(|why| Damaged { place: format!("annotation {annotation}"), why })
     }
-    fn store(&self, id: &str, record: &Record, body: &Body, patch: &mut Patch) -> Result<(), NotKept> {
-        let mut own = Patch::new();
-        guarded(|| self.0.store(id, record, body, &mut own))
-            .map_err(|why| NotKept { what: format!("the progress of '{id}'"), why })?;
-        patch.absorb(own);
+    /// Writes the record of handler `id` into `patch`.
+    pub(crate) fn store(
+        &self,
+        id: &str,
+        record: &Record,
+        body: &Body,
+        patch: &mut Patch,
+    ) -> Result<(), NotKept> {
+        match self {
+            Self::Annotations(annotations) => {
+                let annotation = annotations.of_handler(id, body);
+                annotations.put(&annotation, annotated(record, id), body, patch);
+            }
+            Self::Users(storage) => {
+                let mut own = Patch::new();
+                guarded(|| storage.store(id, record, body, &mut own))
+                    .map_err(|why| NotKept { what: format!("the progress of '{id}'"), why })?;
+                patch.absorb(own);
+            }
+        }
         Ok(())
     }
-    fn purge(&self, id: &str, body: &Body, patch: &mut Patch) -> Result<(), NotKept> {
-        guarded(|| self.0.purge(id, body, patch))
-            .map_err(|why| NotKept { what: format!("the removal of the progress of '{id}'"), why })
+    /// Removes the record of handler `id` from the object or from `patch`.
+    pub(crate) fn purge(&self, id: &str, body: &Body, patch: &mut Patch) -> Result<(), NotKept> {
+        let annotations = match self {
+            Self::Annotations(annotations) => annotations,
+            Self::Users(storage) => {
+                return guarded(|| storage.purge(id, body, patch))
+                    .map_err(|why| NotKept { what: format!("the removal of the progress of '{id}'"), why });
+            }
+        };
+        Annotations::remove(&annotations.of_handler(id, body), body, patch);
+        if let Some((former, _)) = former(annotations, id, body) {
+            let at = ["metadata", "annotations", former.as_str()];
+            // A value in the patch is the record of the handler that owns the name.
+            if patch.get(&at).is_none() {
+                patch.put(&at, Value::Null);
+            }
+        }
+        Ok(())
     }
-    fn keeps_targets(&self) -> bool {
-        false
+    /// Returns true if records are restored completely, including their targets. Otherwise memory must hold the records of a cycle.
+    pub(crate) fn keeps_targets(&self) -> bool {
+        matches!(self, Self::Annotations(_))
     }
-    fn clear(&self, essence: &mut Value) {
-        cleared(essence, |essence| self.0.clear(essence));
+    /// Returns the target of the current cycle, if the object has it.
+    pub(crate) fn fetch_target(&self, body: &Body) -> Result<Option<KnownEssence>, Damaged> {
+        match self {
+            Self::Annotations(annotations) => essence_in(&annotations.of_target(body), body),
+            Self::Users(_) => Ok(None),
+        }
     }
-    fn check(&self) -> Result<(), String> {
-        guarded(|| self.0.check())
+    /// Writes the target of the current cycle into `patch`, if the store has a place for it.
+    pub(crate) fn store_target(&self, target: &KnownEssence, body: &Body, patch: &mut Patch) {
+        if let Self::Annotations(annotations) = self {
+            annotations.put(&annotations.of_target(body), encode(target).0, body, patch);
+        }
+    }
+    /// Removes the target from the object or from `patch`.
+    pub(crate) fn purge_target(&self, body: &Body, patch: &mut Patch) {
+        if let Self::Annotations(annotations) = self {
+            Annotations::remove(&annotations.of_target(body), body, patch);
+        }
+    }
+    /// Removes the values of this store from an essence, which never contains our annotations.
+    pub(crate) fn clear(&self, essence: &mut Value) {
+        if let Self::Users(storage) = self {
+            cleared(essence, |essence| storage.clear(essence));
+        }
+    }
+    /// Fails with the expected form if a server would refuse the values of this store.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        match self {
+            Self::Annotations(_) => Ok(()),
+            Self::Users(storage) => guarded(|| storage.check()),
+        }
     }
 }
 
-impl EssenceStore for Guarded<dyn DiffBaseStorage> {
-    fn fetch(&self, body: &Body) -> Result<Option<KnownEssence>, Damaged> {
+impl EssenceStore {
+    /// Returns the essence that the object carries.
+    pub(crate) fn fetch(&self, body: &Body) -> Result<Option<KnownEssence>, Damaged> {
+        let storage = match self {
+            Self::Annotations(annotations) => return essence_in(&annotations.of_essence(body), body),
+            Self::Users(storage) => storage,
+        };
         let damaged = |why| Damaged { place: "the last-handled configuration".to_owned(), why };
-        match guarded(|| self.0.fetch(body)).map_err(damaged)? {
+        match guarded(|| storage.fetch(body)).map_err(damaged)? {
             Some(essence) if !essence.is_object() => Err(damaged("expected a JSON object".into())),
             essence => Ok(essence.map(|it| KnownEssence::Whole(Essence::from(it)))),
         }
     }
-    fn store(&self, last: &KnownEssence, body: &Body, patch: &mut Patch) -> Result<Kept, NotKept> {
+    /// Writes `last` into `patch`, in the best form that fits.
+    pub(crate) fn store(&self, last: &KnownEssence, body: &Body, patch: &mut Patch) -> Result<Kept, NotKept> {
+        let storage = match self {
+            Self::Annotations(annotations) => {
+                let (text, kept) = encode(last);
+                annotations.put(&annotations.of_essence(body), text, body, patch);
+                return Ok(kept);
+            }
+            Self::Users(storage) => storage,
+        };
         let not_kept = |why| NotKept { what: "the last-handled configuration".to_owned(), why };
         let KnownEssence::Whole(essence) = last else {
             return Err(not_kept("only its digest is known".to_owned()));
         };
         let mut own = Patch::new();
-        guarded(|| self.0.store(essence.value(), body, &mut own)).map_err(not_kept)?;
+        guarded(|| storage.store(essence.value(), body, &mut own)).map_err(not_kept)?;
         patch.absorb(own);
         Ok(Kept::Whole)
     }
-    fn takes_digests(&self) -> bool {
-        false
+    /// Returns true if the store can hold a digest in place of an essence.
+    pub(crate) fn takes_digests(&self) -> bool {
+        matches!(self, Self::Annotations(_))
     }
-    fn clear(&self, essence: &mut Value) {
-        cleared(essence, |essence| self.0.clear(essence));
+    /// Removes the values of this store from an essence, which never contains our annotations.
+    pub(crate) fn clear(&self, essence: &mut Value) {
+        if let Self::Users(storage) = self {
+            cleared(essence, |essence| storage.clear(essence));
+        }
     }
-    fn check(&self) -> Result<(), String> {
-        guarded(|| self.0.check())
+    /// Fails with the expected form if a server would refuse the values of this store.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        match self {
+            Self::Annotations(_) => Ok(()),
+            Self::Users(storage) => guarded(|| storage.check()),
+        }
     }
+}
+
+/// Returns the object's annotation from an earlier version and its text, unless it belongs to another handler.
+fn former<'a>(annotations: &Annotations, id: &str, body: &'a Body) -> Option<(String, &'a str)> {
+    let annotation = annotations.former_of_handler(id, body)?;
+    let text = body.annotation_map().get(&annotation)?.as_str()?;
+    may_be_of(id, text).then_some((annotation, text))
+}
+
+/// Returns the essence in an annotation, if the object has it.
+fn essence_in(annotation: &str, body: &Body) -> Result<Option<KnownEssence>, Damaged> {
+    let Some(value) = body.annotation_map().get(annotation) else {
+        return Ok(None);
+    };
+    let known = decode(value.as_str().unwrap_or_default().trim());
+    known.map(Some).map_err(|why| Damaged { place: format!("annotation {annotation}"), why })
 }
 
 /// Returns the result of user code, or the reason why there is none.
@@ -241,7 +363,7 @@ mod tests {
 
     #[test]
     fn failures_and_panics_are_told_and_leave_nothing_half_done() {
-        let progress = Guarded::<dyn ProgressStorage>(Arc::new(Bad));
+        let progress = ProgressStore::Users(Arc::new(Bad));
         let (body, mut patch) = (Body::new(json!({})), Patch::new());
         let fetched = progress.fetch("f", &body).unwrap_err();
         assert_eq!(fetched.to_string(), "the stored progress of 'f' cannot be read (no connection)");
@@ -257,7 +379,7 @@ mod tests {
         progress.clear(&mut essence);
         assert_eq!(essence, json!({"spec": 1}));
 
-        let diffbase = Guarded::<dyn DiffBaseStorage>(Arc::new(Bad));
+        let diffbase = EssenceStore::Users(Arc::new(Bad));
         assert!(diffbase.fetch(&body).is_err());
         let last = KnownEssence::Whole(Essence::from(json!({})));
         assert!(diffbase.store(&last, &body, &mut patch).is_err());

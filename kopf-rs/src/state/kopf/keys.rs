@@ -5,7 +5,7 @@
 
 use crate::object::body::Body;
 use crate::object::patch::Patch;
-use crate::state::naming::{handler_name, is_copy_of_deployment, is_valid_name, is_valid_prefix, suffix};
+use crate::state::naming::{Annotations, handler_name, is_valid_name, is_valid_prefix, own, suffix};
 use crate::state::storage::StorageError;
 use serde_json::Value;
 
@@ -39,13 +39,7 @@ impl Keys {
 
     /// Returns all names for `key`, that of the second version first.
     pub(crate) fn of(&self, key: &str, body: &Body) -> Vec<String> {
-        let marked;
-        let key = if is_copy_of_deployment(body) {
-            marked = format!("{key}-ofDRS");
-            &marked
-        } else {
-            key
-        };
+        let key = &*own(key, body);
         let second = self.valid(key, self.second(key));
         let mut keys = vec![second];
         if self.v1 {
@@ -80,12 +74,7 @@ impl Keys {
     /// Removes an annotation from the object or from the patch, under all its names.
     pub(crate) fn remove(&self, key: &str, body: &Body, patch: &mut Patch) {
         for name in self.of(key, body) {
-            let at = ["metadata", "annotations", name.as_str()];
-            if body.annotation_map().contains_key(&name) {
-                patch.put(&at, Value::Null);
-            } else {
-                patch.unset(&at);
-            }
+            Annotations::remove(&name, body, patch);
         }
     }
 
