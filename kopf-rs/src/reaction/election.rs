@@ -229,9 +229,13 @@ impl Election {
 
     /// Returns the number of changes of the holder, according to the Lease.
     pub(crate) fn transitions(&self) -> u64 {
+        self.seen().map_or(0, |it| it.record.transitions)
+    }
+
+    fn seen(&self) -> Option<&Seen> {
         match &self.view {
-            View::There(seen) => seen.record.transitions,
-            View::Unknown | View::Absent { .. } => 0,
+            View::There(seen) => Some(seen),
+            View::Unknown | View::Absent { .. } => None,
         }
     }
 
@@ -371,31 +375,21 @@ impl Election {
     /// Returns true if newer information has arrived since the request was sent. An older state in a response to a later request is valid:
     /// the server was restored from a backup.
     fn is_overtaken(&self, sent: &Sent, lease: &Value) -> bool {
-        let View::There(seen) = &self.view else {
-            return false;
-        };
-        seen.told.mono > sent.at.mono && self.is_older(lease)
+        self.seen().is_some_and(|it| it.told.mono > sent.at.mono) && self.is_older(lease)
     }
 
     fn is_older(&self, lease: &Value) -> bool {
-        let View::There(seen) = &self.view else {
-            return false;
-        };
-        let number = |of: &Value| of["metadata"]["resourceVersion"].as_str()?.parse().ok();
-        let versions: [Option<u64>; 2] = [number(lease), number(&seen.lease)];
-        matches!(versions, [Some(new), Some(known)] if new < known)
+        let number = |of: &Value| of["metadata"]["resourceVersion"].as_str()?.parse::<u64>().ok();
+        let known = self.seen().and_then(|it| number(&it.lease));
+        number(lease).zip(known).is_some_and(|(new, known)| new < known)
     }
 
     fn look_at(&mut self, lease: Value, now: &Moment, is_read: bool) {
         let record = LeaseRecord::of(&lease);
-        let same = match &self.view {
-            View::There(seen) if seen.lease["spec"] == lease["spec"] => Some(seen),
-            _ => None,
-        };
+        let same = self.seen().filter(|it| it.lease["spec"] == lease["spec"]);
         let changed = same.map_or(*now, |it| it.changed);
         let wait = same.map_or_else(|| self.wait_after(&record), |it| it.wait);
-        let former = same.and_then(|it| it.read);
-        let read = is_read.then_some(*now).or(former);
+        let read = if is_read { Some(*now) } else { same.and_then(|it| it.read) };
         self.claim(&record);
         self.view = View::There(Box::new(Seen { lease, record, wait, changed, read, told: *now }));
     }
@@ -434,14 +428,13 @@ impl Election {
     fn is_gone(&mut self, now: &Moment) {
         self.mine = None;
         let wait = match &self.view {
-            View::Absent { .. } => {
-                self.schedule(now);
-                return;
-            }
+            View::Absent { wait, .. } => *wait,
             View::Unknown => None,
             View::There(seen) => Some(seen.wait),
         };
-        self.view = View::Absent { since: *now, wait };
+        if !matches!(self.view, View::Absent { .. }) {
+            self.view = View::Absent { since: *now, wait };
+        }
         self.schedule(now);
     }
 
@@ -498,36 +491,35 @@ impl Election {
     // === requests ===
 
     fn read(now: &Moment) -> (Wish, Sent) {
-        let sent = Sent { at: *now, written: None, is_release: false };
-        (Wish::Read, sent)
+        (Wish::Read, Sent { at: *now, written: None, is_release: false })
     }
 
     /// Builds a request that acquires or renews the Lease.
     fn write(&mut self, lease: Option<Value>, now: &Moment, is_first: bool) -> (Wish, Sent) {
         let renewed = self.stamp_to_write(now);
-        let acquired = match &self.mine {
-            Some(mine) => mine.acquired.clone(),
-            None => renewed.clone(),
-        };
+        let acquired = self.mine.as_ref().map_or_else(|| renewed.clone(), |it| it.acquired.clone());
         let written = Written { acquired: acquired.clone(), renewed: renewed.clone(), at: *now, is_first };
         if self.unanswered.len() >= UNANSWERED {
             self.unanswered.remove(0);
         }
         self.unanswered.push(written.clone());
-        let former = lease.as_ref().map(LeaseRecord::of).unwrap_or_default();
-        let is_another = lease.is_some() && former.holder != self.own.identity;
-        let is_new = lease.is_none();
-        let mut lease = lease.unwrap_or_else(|| self.new_lease());
+        let wish = if lease.is_some() { Wish::Replace } else { Wish::Create };
+        let former = lease.as_ref().map(LeaseRecord::of);
+        let transitions = former.map_or(0, |it| it.transitions + u64::from(it.holder != self.own.identity));
+        let new = || json!({"metadata": {"name": self.own.name, "namespace": self.own.namespace}});
+        let mut lease = lease.unwrap_or_else(new);
         complete(&mut lease);
         let spec = &mut lease["spec"];
         spec["holderIdentity"] = json!(self.own.identity);
         spec["leaseDurationSeconds"] = json!(self.own.times.duration.as_secs());
         spec["acquireTime"] = json!(acquired);
         spec["renewTime"] = json!(renewed);
-        spec["leaseTransitions"] = json!((former.transitions + u64::from(is_another)).min(LARGEST));
-        self.label(&mut lease);
-        let sent = Sent { at: *now, written: Some(written), is_release: false };
-        if is_new { (Wish::Create(lease), sent) } else { (Wish::Replace(lease), sent) }
+        spec["leaseTransitions"] = json!(transitions.min(LARGEST));
+        // A Lease without an owner belongs to this operator from now on.
+        let labels = &mut lease["metadata"]["labels"];
+        make_object(labels);
+        labels[OPERATOR] = json!(self.own.operator);
+        (wish(lease), Sent { at: *now, written: Some(written), is_release: false })
     }
 
     /// Returns the time for a record. Times never repeat.
@@ -541,20 +533,6 @@ impl Election {
         written(at)
     }
 
-    fn new_lease(&self) -> Value {
-        json!({
-            "metadata": {"name": self.own.name, "namespace": self.own.namespace},
-            "spec": {},
-        })
-    }
-
-    /// Labels a Lease without an owner as belonging to this operator.
-    fn label(&self, lease: &mut Value) {
-        let labels = &mut lease["metadata"]["labels"];
-        make_object(labels);
-        labels[OPERATOR] = json!(self.own.operator);
-    }
-
     fn release(seen: &Seen, now: &Moment) -> (Wish, Sent) {
         let mut lease = seen.lease.clone();
         complete(&mut lease);
@@ -562,8 +540,7 @@ impl Election {
         // client-go treats a duration of zero as missing, so releases use one second.
         lease["spec"]["leaseDurationSeconds"] = json!(1);
         lease["spec"]["renewTime"] = json!(written(now.wall));
-        let sent = Sent { at: *now, written: None, is_release: true };
-        (Wish::Replace(lease), sent)
+        (Wish::Replace(lease), Sent { at: *now, written: None, is_release: true })
     }
 }
 
