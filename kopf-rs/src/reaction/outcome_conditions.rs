@@ -5,7 +5,6 @@
 
 use std::sync::Arc;
 
-use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::handler::child_trouble::ChildTrouble;
@@ -40,15 +39,10 @@ pub(super) struct OutcomeConditions {
     generation: Option<i64>,
     /// The ids of change handlers.
     changing: Vec<Arc<str>>,
-    background: BackgroundOutcomes,
-}
-
-/// The outcomes of everything that runs in the background for the object.
-#[derive(Clone, Debug, Default)]
-struct BackgroundOutcomes {
-    is_any: bool,
+    has_background: bool,
     /// True if all reconcilers have succeeded for the current object.
     is_settled: bool,
+    /// The daemons, timers and reconcilers that fail.
     failing: Vec<Failing>,
 }
 
@@ -63,9 +57,10 @@ struct Failing {
     class: Option<&'static str>,
 }
 
-impl BackgroundOutcomes {
-    fn of(memory: &BackgroundMemory, now: Timestamp) -> Self {
-        let failing = memory.runs.iter().filter_map(|run| {
+impl OutcomeConditions {
+    /// Returns `None` for built-in resources, whose conditions belong to others.
+    pub(super) fn of(input: &Input<'_>, background: &BackgroundMemory) -> Option<Self> {
+        let failing = |run: &BackgroundRun| {
             let attempts = run.attempts.as_ref()?;
             let error = attempts.error.as_ref()?;
             let is_ended = matches!(run.phase, Phase::Ended { .. });
@@ -75,28 +70,18 @@ impl BackgroundOutcomes {
                 for_good: is_ended || attempts.end == Some(AttemptsEnd::GaveUp),
                 class: Some(error.class),
             })
-        });
+        };
         let is_settled = |run: &BackgroundRun| match &run.phase {
-            Phase::Waits(at) => at.time() > now && run.failed_attempts() == 0,
+            Phase::Waits(at) => at.time() > input.now && run.failed_attempts() == 0,
             _ => false,
         };
-        let mut runs = memory.runs.iter();
-        Self {
-            is_any: !memory.is_empty(),
-            is_settled: runs.all(|run| !is_reconcile(&run.handler) || is_settled(run)),
-            failing: failing.collect(),
-        }
-    }
-}
-
-impl OutcomeConditions {
-    /// Returns `None` for built-in resources, whose conditions belong to others.
-    pub(super) fn of(input: &Input<'_>, background: &BackgroundMemory) -> Option<Self> {
         let changing = input.handlers.iter().filter(|it| it.is_for_changes());
         input.resource.is_custom().then(|| Self {
             generation: input.resource.generation_of(input.body),
             changing: changing.map(|it| it.id.clone()).collect(),
-            background: BackgroundOutcomes::of(background, input.now),
+            has_background: !background.is_empty(),
+            is_settled: background.runs.iter().all(|run| !is_reconcile(&run.handler) || is_settled(run)),
+            failing: background.runs.iter().filter_map(failing).collect(),
         })
     }
 
@@ -112,7 +97,7 @@ impl OutcomeConditions {
         let stored = stored(body, READY);
         let mut failing = cycle.map(failing).unwrap_or_default();
         let changes_fail = !failing.is_empty();
-        failing.extend(self.background.failing.iter().cloned());
+        failing.extend(self.failing.iter().cloned());
         // Handlers that are not retried come first.
         failing.sort_by_key(|it| !it.for_good);
         let is_stalled = failing.iter().any(|it| it.for_good);
@@ -128,7 +113,7 @@ impl OutcomeConditions {
             (ConditionStatus::False, reason.unwrap_or(UNEXPECTED), message)
         } else if !self.can_be_ready(cycle, stored) {
             return edits;
-        } else if self.background.is_settled {
+        } else if self.is_settled {
             (ConditionStatus::True, SUCCEEDED, String::new())
         } else if cycle.is_some() && stands {
             (ConditionStatus::Unknown, RECONCILING, String::new())
@@ -155,7 +140,7 @@ impl OutcomeConditions {
     /// Returns true if the object is in the state that its handlers want, provided that none is failing.
     fn can_be_ready(&self, cycle: Option<&Cycle>, stored: Option<&Value>) -> bool {
         let Some(cycle) = cycle else {
-            return self.background.is_any && !self.has_failed_before(stored);
+            return self.has_background && !self.has_failed_before(stored);
         };
         let is_true = |it: &Value| it["status"] == "True";
         // Some changes call no handler: the condition then stays as it was.
