@@ -23,7 +23,7 @@ use kopf_rs_schedule::HandlerKind;
 use crate::handler::callee::Callee;
 use crate::handler::cause::{Attempt, Cause, CauseContext, Param};
 use crate::handler::event_sink::OperatorSink;
-use crate::handler::filter::Filters;
+use crate::handler::filter::{Filters, Former, When};
 use crate::handler::index::erased::IndexType;
 use crate::handler::location::DeclaredAt;
 use crate::handler::named_panic::named;
@@ -34,6 +34,7 @@ use crate::handler::subject::{Activity, Reason, Subject};
 use crate::handler::target::{TargetKind, target_kinds};
 use crate::handler::timing::{Timing, schedule};
 use crate::handler::webhook::{AdmissionKind, Webhook};
+use crate::object::body::Body;
 use crate::object::path::FieldPath;
 use crate::object::resource::Resource;
 use crate::object::selector::{Selector, SelectorError};
@@ -297,6 +298,16 @@ impl Handler {
     pub(crate) fn filtered<T>(&self, ask: impl FnOnce(&Filters) -> T) -> T {
         let name = || format!("a filter of '{}'", self.id);
         named(name, || ask(&self.filters))
+    }
+
+    /// Returns whether its filters match the object as it is, regardless of changes. `ask` calls the user's function, if there is one.
+    pub(crate) fn accepts(&self, body: &Body, ask: impl FnOnce(&When) -> bool) -> bool {
+        let field = self.field();
+        let value = field.and_then(|field| field.resolve(body));
+        self.filtered(|filters| {
+            filters.accept_object(body, field, Former::Known(value), value)
+                && filters.when.as_ref().is_none_or(ask)
+        })
     }
 
     /// Returns whether its filters contain user functions.

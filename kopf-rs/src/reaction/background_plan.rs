@@ -12,7 +12,6 @@ use kopf_rs_schedule::Schedule;
 use crate::handler::again::AgainCell;
 use crate::handler::cause::Attempt;
 use crate::handler::definition::{Handler, HandlerCall};
-use crate::handler::filter::Former;
 use crate::handler::live::Live;
 use crate::handler::stopped::{StopReason, Stopped};
 use crate::handler::subject::{BackgroundSubject, Subject};
@@ -127,7 +126,8 @@ impl Planning<'_> {
             }
             // If a function has several attributes, the first one that matches the object determines the calls.
             let mut declared = handlers[at..].iter().filter(|it| is_same(it, handler));
-            let mut wanted = declared.find(|it| self.lives && self.lets_through(it)).copied();
+            let matches = |it: &Arc<Handler>| it.accepts(self.input.body, |when| when(&self.cause(it)));
+            let mut wanted = declared.find(|it| self.lives && matches(it)).copied();
             if let Some(handler) = wanted
                 && self.input.standing(handler) == Standing::Suspended
             {
@@ -146,15 +146,6 @@ impl Planning<'_> {
             runs.extend(self.go_on(run, None, has_changed));
         }
         self.plan.memory.runs = runs.into();
-    }
-
-    fn lets_through(&self, handler: &Arc<Handler>) -> bool {
-        let (body, field) = (self.input.body, handler.field());
-        let value = field.and_then(|field| field.resolve(body));
-        handler.filtered(|filters| {
-            filters.accept_object(body, field, Former::Known(value), value)
-                && filters.when.as_ref().is_none_or(|when| when(&self.cause(handler)))
-        })
     }
 
     fn cause(&self, handler: &Arc<Handler>) -> HandlerCall {

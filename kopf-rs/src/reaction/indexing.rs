@@ -14,7 +14,6 @@ use std::sync::Arc;
 
 use crate::handler::cause::{Attempt, CauseContext};
 use crate::handler::definition::{Handler, HandlerCall};
-use crate::handler::filter::Former;
 use crate::handler::index::erased::{EntriesSink, NewEntries};
 use crate::handler::outcome::Outcome;
 use crate::handler::subject::{IndexSubject, Subject, SubjectObject};
@@ -61,7 +60,8 @@ impl IndexLook<'_> {
         let now = self.judge.now;
         let begun = Record::begun(now);
         let mut calls = functions.iter().map(|it| self.made(it, attempt(&begun, now)));
-        let mut chosen = calls.find(|it| self.lets_through(&it.call))?;
+        let mut chosen =
+            calls.find(|it| it.call.handler.accepts(&self.object.body, |when| when(&it.call)))?;
         let Some(record) = &mut attempts.0 else {
             return Some(chosen);
         };
@@ -82,15 +82,6 @@ impl IndexLook<'_> {
         let subject = Subject::Index(IndexSubject { object: self.object.clone(), entries: entries.clone() });
         let call = HandlerCall::new(handler.clone(), self.context.clone(), attempt, subject);
         IndexCall { call, entries }
-    }
-
-    fn lets_through(&self, call: &HandlerCall) -> bool {
-        let (body, field) = (&self.object.body, call.handler.field());
-        let value = field.and_then(|field| field.resolve(body));
-        call.handler.filtered(|filters| {
-            filters.accept_object(body, field, Former::Known(value), value)
-                && filters.when.as_ref().is_none_or(|when| when(call))
-        })
     }
 
     /// Handles the end of a call.

@@ -10,7 +10,6 @@ use serde_json::json;
 
 use crate::handler::cause::AttemptKey;
 use crate::handler::definition::{Handler, HandlerCall};
-use crate::handler::filter::Former;
 use crate::handler::lifecycle::Lifecycle;
 use crate::handler::subject::{EventSubject, Reason, Subject};
 use crate::happening::handling::Handling;
@@ -459,14 +458,7 @@ fn watching(input: &Input<'_>) -> Vec<HandlerCall> {
         let context = input.surroundings.clone();
         HandlerCall::new(handler.clone(), context, first_attempt(input), subject)
     };
-    let wants = |call: &HandlerCall| {
-        let field = call.handler.field();
-        let value = field.and_then(|field| field.resolve(input.body));
-        call.handler.filtered(|filters| {
-            filters.accept_object(input.body, field, Former::Known(value), value)
-                && filters.when.as_ref().is_none_or(|when| when(call))
-        })
-    };
+    let wants = |call: &HandlerCall| call.handler.accepts(input.body, |when| when(call));
     let handlers = input.handlers.iter().filter(|it| it.is_for_events());
     handlers.map(call).filter(wants).collect()
 }

@@ -19,6 +19,7 @@ use crate::happening::handling::Handling;
 use crate::object::body::Body;
 use crate::object::diff::same;
 use crate::object::essence::Sight;
+use crate::object::path::FieldPath;
 use crate::reaction::comparison::{PassedTarget, is_concerned};
 use crate::reaction::cycle::{Member, Openness, Turn, next_due};
 use crate::reaction::input::Standing;
@@ -301,16 +302,18 @@ pub(super) fn refer<'a>(record: &mut Record, ids: impl Iterator<Item = &'a str>)
 /// matches any filter.
 fn accepts(parent: &HandlerCall, child: &Handler, any_old: bool) -> bool {
     let field = child.field();
-    let at = |side: Option<&'_ Value>| match (side, field) {
-        (Some(side), Some(field)) => field.resolve(side).cloned(),
-        (side, _) => side.cloned(),
-    };
-    let (old, new) = (at(parent.old()), at(parent.new()));
-    let (old, new) = (old.as_ref(), new.as_ref());
+    let (old, new) = (at(field, parent.old()), at(field, parent.new()));
     let former = if any_old { Former::Unknown } else { Former::Known(old) };
     child.filtered(|filters| {
         filters.accept_object(parent.body(), field, former, new)
             && (field.is_none() || is_concerned(child, former, new))
             && filters.when.as_ref().is_none_or(|when| when(parent))
     })
+}
+
+fn at<'a>(field: Option<&FieldPath>, side: Option<&'a Value>) -> Option<&'a Value> {
+    match field {
+        Some(field) => field.resolve(side?),
+        None => side,
+    }
 }

@@ -230,14 +230,8 @@ fn others(handler: &Arc<Handler>, body: &Body) -> Option<HandlerLine> {
     if handler.is_for_changes() {
         return None;
     }
-    let filters = &handler.filters;
-    let applies = filters.when.is_none() && {
-        let field = handler.field();
-        let value = field.and_then(|field| field.resolve(body));
-        let former = crate::handler::filter::Former::Known(value);
-        handler.filtered(|filters| filters.accept_object(body, field, former, value))
-    };
-    let (state, because) = match (applies, &filters.when) {
+    let applies = handler.accepts(body, |_| false);
+    let (state, because) = match (applies, &handler.filters.when) {
         (true, _) => ("for it", "its filters let the object pass".to_owned()),
         (false, Some(_)) => ("unknown", "it depends on its function `when`".to_owned()),
         (false, None) => ("excluded", exclusion(handler, body).to_string()),
