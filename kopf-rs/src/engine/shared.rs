@@ -47,7 +47,7 @@ use crate::object::lazy_json::Outline;
 use crate::object::patch::Patch;
 use crate::object::raw::Raw;
 use crate::object::reference::Reference;
-use crate::reaction::fast_path::FastPath;
+use crate::reaction::fast_path::is_already_handled;
 use crate::reaction::input::Policy;
 use crate::rt::clock::{Clock, WallClock};
 use crate::rt::gate::Gate;
@@ -171,16 +171,7 @@ impl Shared {
 
     /// Returns whether this state of an object leaves nothing to do for handlers of changes.
     pub(crate) fn is_already_handled(&self, kind: &ResourceHandlers, memory: &Memory, raw: &Raw) -> bool {
-        self.fast_path(kind, memory).is_already_handled(raw)
-    }
-
-    fn fast_path<'a>(&'a self, kind: &'a ResourceHandlers, memory: &'a Memory) -> FastPath<'a> {
-        FastPath {
-            handlers: &kind.handlers,
-            persistence: &self.setup.persistence,
-            resource: &kind.resource,
-            seen: &memory.seen,
-        }
+        is_already_handled(raw, &kind.resource, &kind.handlers, &memory.seen, &self.setup.persistence)
     }
 
     /// Returns whether another call may begin for an object that has a worker.

@@ -1,7 +1,7 @@
 //! The fast path: recognises from the text, without a tree, that a state requires no action. This holds for most incoming states.
 //!
 //! Own writes return as responses and as watch events, a start lists handled objects, and other clients write statuses. Guarantees that
-//! [`FastPath::is_already_handled`] is false whenever `plan` would find an action or something to remember; the reverse is not guaranteed.
+//! [`is_already_handled`] is false whenever `plan` would find an action or something to remember; the reverse is not guaranteed.
 
 use std::sync::Arc;
 
@@ -13,57 +13,50 @@ use crate::object::resource::Resource;
 use crate::reaction::memory::ObjectMemory;
 use crate::state::Persistence;
 
-/// The facts besides the state that determine its meaning.
-pub(crate) struct FastPath<'a> {
-    pub(crate) handlers: &'a [Arc<Handler>],
-    pub(crate) persistence: &'a Persistence,
-    pub(crate) resource: &'a Resource,
-    pub(crate) seen: &'a ObjectMemory,
+/// Returns true if the state requires no call of change handlers, no write, and no change of the memory.
+pub(crate) fn is_already_handled(
+    raw: &Raw,
+    resource: &Resource,
+    handlers: &[Arc<Handler>],
+    seen: &ObjectMemory,
+    persistence: &Persistence,
+) -> bool {
+    // Secrets would require digests, and a `ReplicaSet` has its Deployment's annotations.
+    let special = matches!(resource.kind.as_str(), "Secret" | "ReplicaSet");
+    if special || seen.is_unfinished() {
+        return false;
+    }
+    let (Some(outline), Some(held)) = (&Outline::of(raw), is_held(handlers, seen)) else {
+        return false;
+    };
+    !outline.is_deleting()
+        && outline.has_finalizer(&persistence.finalizer) == held
+        && persistence.is_handled(outline)
 }
 
-impl FastPath<'_> {
-    /// Returns true if the state requires no call of change handlers, no write, and no change of the memory.
-    pub(crate) fn is_already_handled(&self, raw: &Raw) -> bool {
-        let Some(outline) = &Outline::of(raw) else {
-            return false;
-        };
-        // Secrets would require digests, and a `ReplicaSet` has its Deployment's annotations.
-        let special = matches!(self.resource.kind.as_str(), "Secret" | "ReplicaSet");
-        if special || self.seen.in_progress.is_some() || self.seen.drift.is_any() {
-            return false;
+/// Returns whether a handled object has the finalizer; `None` if that, or the essence, depends on more than the object's text.
+fn is_held(handlers: &[Arc<Handler>], seen: &ObjectMemory) -> Option<bool> {
+    let mut held = false;
+    for handler in handlers {
+        if handler.field().is_some_and(is_extra) || is_at_start(handler) && seen.is_initial() {
+            return None;
         }
-        let Some(held) = self.held() else {
-            return false;
-        };
-        !outline.is_deleting()
-            && outline.has_finalizer(&self.persistence.finalizer) == held
-            && self.persistence.is_handled(outline)
-    }
-
-    /// Returns whether a handled object has the finalizer; `None` if that, or the essence, depends on more than the object's text.
-    fn held(&self) -> Option<bool> {
-        let mut held = false;
-        for handler in self.handlers {
-            if handler.field().is_some_and(is_extra) || is_at_start(handler) && self.seen.is_initial() {
+        // Daemons and timers depend on the last planned state, which may differ from the last-handled one.
+        if handler.timing.is_some() {
+            return None;
+        }
+        if handler.needs_finalizer() {
+            let filters = &handler.filters;
+            let filtered = handler.field().is_some()
+                || filters.when.is_some()
+                || !(filters.labels.is_empty() && filters.annotations.is_empty());
+            if filtered {
                 return None;
             }
-            // Daemons and timers depend on the last planned state, which may differ from the last-handled one.
-            if handler.timing.is_some() {
-                return None;
-            }
-            if handler.needs_finalizer() {
-                let filters = &handler.filters;
-                let filtered = handler.field().is_some()
-                    || filters.when.is_some()
-                    || !(filters.labels.is_empty() && filters.annotations.is_empty());
-                if filtered {
-                    return None;
-                }
-                held = true;
-            }
+            held = true;
         }
-        Some(held)
     }
+    Some(held)
 }
 
 /// Returns true if the handler is called at the start of the operator.

@@ -26,7 +26,7 @@ use crate::object::raw::Raw;
 use crate::object::resource::Resource;
 use crate::object::selector::Selector;
 use crate::reaction::background::BackgroundMemory;
-use crate::reaction::fast_path::FastPath;
+use crate::reaction::fast_path::is_already_handled;
 use crate::reaction::input::{Input, Policy, Suspension};
 use crate::reaction::memory::ObjectMemory;
 use crate::reaction::plan::{Plan, plan};
@@ -328,13 +328,9 @@ impl World {
 
     /// Evaluates the engine's fast path.
     fn is_already_handled(&self, body: &Body) -> bool {
-        let fast_path = FastPath {
-            handlers: &self.handlers,
-            persistence: &self.persistence,
-            resource: &Resource::default(),
-            seen: self.seen.as_ref().unwrap(),
-        };
-        fast_path.is_already_handled(&Raw::parse(&body.to_string()).unwrap())
+        let raw = Raw::parse(&body.to_string()).unwrap();
+        let seen = self.seen.as_ref().unwrap();
+        is_already_handled(&raw, &Resource::default(), &self.handlers, seen, &self.persistence)
     }
 
     pub(super) fn act(&mut self, plan: Plan) -> Effects {
