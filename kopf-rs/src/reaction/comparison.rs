@@ -27,15 +27,12 @@ pub(super) struct Comparison {
     last: Option<KnownEssence>,
     /// The last-handled state as handlers see it.
     old: Option<Arc<Value>>,
-    /// True if only a digest of the last-handled state is left.
-    pub(super) unknown: bool,
     pub(super) target: Target,
     pub(super) newest: Essence,
     /// The difference to the current object, as handlers see it.
     pub(super) diff: Arc<Diff>,
     /// True if the target is to be stored as last-handled at the end.
     pub(super) changed: bool,
-    created: bool,
     /// For a deletion: the comparison for handlers that have handled the target of the cycle which the deletion has ended.
     handled: Option<Box<Comparison>>,
 }
@@ -74,7 +71,6 @@ pub(super) enum Children {
 
 impl Comparison {
     pub(super) fn new(last: Option<KnownEssence>, target: Target, newest: Essence) -> Self {
-        let created = last.is_none();
         let is_target = |last: &KnownEssence| last.is_same(&target.essence);
         let changed = !last.as_ref().is_some_and(is_target);
         // A digest is replaced by the full state if it matches the target or the current object.
@@ -82,22 +78,14 @@ impl Comparison {
             let KnownEssence::Digest(digest) = &last else {
                 return last;
             };
-            let target = match &target.essence {
-                KnownEssence::Whole(essence) => Some(essence),
-                KnownEssence::Digest(_) => None,
-            };
-            let mut known = target.into_iter().chain([&newest]);
+            let mut known = target.essence.whole().into_iter().chain([&newest]);
             let known = known.find(|essence| digest == essence.digest());
             known.cloned().map_or(last, KnownEssence::Whole)
         };
         let last = last.map(recognised);
-        let (old, unknown) = match &last {
-            None => (None, false),
-            Some(KnownEssence::Whole(essence)) => (Some(newest.shown_of(essence)), false),
-            Some(KnownEssence::Digest(_)) => (None, true),
-        };
+        let old = last.as_ref().and_then(KnownEssence::whole).map(|essence| newest.shown_of(essence));
         let diff = Diff::between(old.as_deref(), Some(newest.shown()));
-        Self { changed, diff: Arc::new(diff), old, unknown, target, newest, last, created, handled: None }
+        Self { changed, diff: Arc::new(diff), old, target, newest, last, handled: None }
     }
 
     /// Extends the comparison for a deletion.
@@ -124,6 +112,11 @@ impl Comparison {
         since_target.unwrap_or(self)
     }
 
+    /// Returns true if only a digest of the last-handled state is left.
+    pub(super) fn is_old_unknown(&self) -> bool {
+        matches!(self.last, Some(KnownEssence::Digest(_)))
+    }
+
     /// Returns true if the object has changed since the cycle began.
     pub(super) fn target_is_superseded(&self) -> bool {
         !self.target.essence.is(&self.newest)
@@ -131,9 +124,7 @@ impl Comparison {
 
     /// Returns the comparison at the time when the target was fixed, if the full target is known.
     fn at_target(&self) -> Option<Self> {
-        let KnownEssence::Whole(target) = self.target.essence.clone() else {
-            return None;
-        };
+        let target = self.target.essence.whole()?.clone();
         let (last, newest) = (self.last.clone(), target.shown_as_in(&self.newest));
         Some(Self::new(last, self.target.clone(), newest))
     }
@@ -155,7 +146,7 @@ impl Comparison {
     pub(super) fn reason(&self, deleting: bool, marked: bool, initial: bool) -> Option<Reason> {
         if deleting {
             Some(Reason::Delete)
-        } else if self.created {
+        } else if self.last.is_none() {
             Some(Reason::Create)
         } else if self.changed || self.target_is_superseded() || marked {
             Some(Reason::Update)
@@ -184,7 +175,7 @@ impl Comparison {
     }
 
     fn former(&self, field: Option<&FieldPath>) -> Former<'_> {
-        if self.unknown {
+        if self.is_old_unknown() {
             return Former::Unknown;
         }
         let old = self.old.as_deref();
@@ -267,15 +258,8 @@ impl Comparison {
 
     /// Returns the comparison with the state that was `seen` at `field`, which may no longer be known.
     fn since(&self, seen: &Sight, field: Option<&FieldPath>) -> Self {
-        let target = match &self.target.essence {
-            KnownEssence::Whole(target) => Some(target),
-            KnownEssence::Digest(_) => None,
-        };
-        let whole = match &self.last {
-            Some(KnownEssence::Whole(last)) => Some(last),
-            _ => None,
-        };
-        let mut known = target.into_iter().chain(whole).chain([&self.newest]);
+        let last = self.last.as_ref().and_then(KnownEssence::whole);
+        let mut known = self.target.essence.whole().into_iter().chain(last).chain([&self.newest]);
         let known = known.find(|it| seen.is_of(it, field)).cloned();
         let last = known.or_else(|| Some(self.newest.but_for(field, seen.value()?)));
         let last = last.map_or_else(|| KnownEssence::Digest(seen.digest().into_owned()), KnownEssence::Whole);

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use crate::handler::definition::Handler;
 use crate::handler::subject::Reason;
 use crate::object::diff::Diff;
+use crate::reaction::comparison::Comparison;
 use crate::reaction::input::Input;
 use crate::reaction::plan::{Life, observe};
 use crate::state::progress::Record;
@@ -59,15 +60,14 @@ pub(crate) fn explain(input: &Input<'_>) -> Explained {
         }
     });
     let is_declared = |id: &Arc<str>| facts.candidates.iter().any(|it| it.handler.id == *id);
-    let mut subhandlers = facts.ledger.records();
-    subhandlers.retain(|id, _| !is_declared(id));
+    let subhandlers = facts.ledger.iter().filter(|(id, _)| !is_declared(id));
     let comparison = facts.comparison.as_ref();
     Explained {
         reason,
         has_finalizer,
         diff: comparison.map(|it| it.diff.clone()).unwrap_or_default(),
-        old_is_unknown: comparison.is_some_and(|it| it.unknown),
+        old_is_unknown: comparison.is_some_and(Comparison::is_old_unknown),
         handlers: handlers.collect(),
-        subhandlers,
+        subhandlers: subhandlers.map(|(id, record)| (id.clone(), record.clone())).collect(),
     }
 }

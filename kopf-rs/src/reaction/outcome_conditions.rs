@@ -168,9 +168,7 @@ impl OutcomeConditions {
 
 /// Returns the failing handlers and sub-handlers of the cycle.
 fn failing(cycle: &Cycle) -> Vec<Failing> {
-    let records = cycle.ledger.records();
-    let of_cycle = records.iter();
-    let of_cycle = of_cycle.filter(|(_, it)| it.purpose == Some(cycle.reason));
+    let of_cycle = cycle.ledger.iter().filter(|(_, it)| it.purpose == Some(cycle.reason));
     let is_failing = |it: &Record| it.failure || (!it.success && it.message.is_some());
     let failing = of_cycle.filter(|(_, record)| is_failing(record));
     let failing = failing.map(|(id, record)| Failing {

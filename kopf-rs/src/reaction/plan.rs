@@ -400,7 +400,7 @@ fn handle(input: &Input<'_>, (reason, mode): (Reason, Mode), facts: Facts, plan:
     let selected: Vec<_> = selected.map(|it| it.handler.clone()).collect();
     let body = redact::body(input.body);
     plan.told.push(Handling::InProgress { reason, body });
-    let is_known = reason != Reason::Create && !comparison.unknown;
+    let is_known = reason != Reason::Create && !comparison.is_old_unknown();
     if is_known && !comparison.diff.is_empty() {
         let diff = redact::diff(&comparison.diff, input.body);
         plan.told.push(Handling::Differs { reason, diff });
@@ -414,7 +414,7 @@ fn handle(input: &Input<'_>, (reason, mode): (Reason, Mode), facts: Facts, plan:
     for member in &mut cycle.members {
         let candidate = candidates.iter().find(|it| Arc::ptr_eq(&it.handler, &member.handler));
         member.own = candidate.and_then(|it| it.own.clone());
-        if member.own.as_ref().is_some_and(|own| own.unknown) && !member.record.is_final() {
+        if member.own.as_ref().is_some_and(|own| own.is_old_unknown()) && !member.record.is_final() {
             plan.told.push(Handling::FormerTooLarge { id: member.handler.id.clone() });
         }
     }
@@ -499,7 +499,7 @@ impl Plan {
             only_resumes: member.only_resumes,
             difference: if member.record.is_owed {
                 Difference::Missed
-            } else if comparison.unknown {
+            } else if comparison.is_old_unknown() {
                 Difference::Unknown
             } else {
                 Difference::Known

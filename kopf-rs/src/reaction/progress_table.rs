@@ -259,8 +259,12 @@ impl Ledger {
 
     /// Returns all desired records.
     pub(super) fn records(&self) -> BTreeMap<Arc<str>, Record> {
-        let rows = self.0.iter();
-        rows.filter_map(|(id, row)| Some((id.clone(), row.record.clone()?))).collect()
+        self.iter().map(|(id, record)| (id.clone(), record.clone())).collect()
+    }
+
+    /// Iterates over all desired records.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&Arc<str>, &Record)> {
+        self.0.iter().filter_map(|(id, row)| Some((id, row.record.as_ref()?)))
     }
 
     /// Returns the records of a cycle that exist only in memory. `keeps_targets`: the object stores records completely.

@@ -48,6 +48,13 @@ impl KnownEssence {
             Self::Digest(digest) => digest,
         }
     }
+    /// Returns the complete essence, if it is known.
+    pub(crate) fn whole(&self) -> Option<&Essence> {
+        match self {
+            Self::Whole(essence) => Some(essence),
+            Self::Digest(_) => None,
+        }
+    }
     /// Returns only the digest.
     pub(crate) fn reduced(&self) -> Self {
         Self::Digest(self.digest().to_owned())
