@@ -24,6 +24,10 @@ msrv:
 semver:
     ./test semver
 
+# The API server's own tests, if its folder changed
+apiserver:
+    ./test apiserver
+
 # What each object costs, and the size of a program, against their limits
 costs:
     ./test costs

@@ -7,12 +7,12 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
+pub use kopf_rs_apiserver_bench::API_VERSION;
 use kopf_rs_tests::RealServer;
 use kube::Client;
 use kube::config::{Config, KubeConfigOptions, Kubeconfig};
 use serde_json::{Value, json};
 
-pub const API_VERSION: &str = "bench.kopf.rs/v1";
 /// The deadline for a server to serve a new kind, or to apply a new permission.
 const SETTLED_WITHIN: Duration = Duration::from_secs(60);
 

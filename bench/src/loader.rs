@@ -5,13 +5,11 @@ use std::time::Instant;
 
 use anyhow::{Context as _, Result};
 use futures::{StreamExt as _, TryStreamExt as _};
+pub use kopf_rs_apiserver_bench::object;
 use kube::Client;
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use crate::bench_cluster::{API_VERSION, post};
-
-/// The size of the text in every object, which makes one to two kilobytes of JSON in total.
-const TEXT_BYTES: usize = 1_200;
+use crate::bench_cluster::post;
 
 /// The times at which the server acknowledged the objects.
 #[derive(Debug)]
@@ -21,24 +19,6 @@ pub struct Created {
     /// After the last response.
     pub ended: Instant,
     pub acknowledged: HashMap<String, Instant>,
-}
-
-/// Returns an object of the measured kind that no operator has handled.
-pub fn object(name: &str, number: usize) -> Value {
-    let words = ["lorem", "ipsum", "\"dolor\"", "sit", "amét", "consectetur"];
-    let mut text = String::with_capacity(TEXT_BYTES + 16);
-    for at in number.. {
-        if text.len() >= TEXT_BYTES {
-            break;
-        }
-        text.push_str(words[at % words.len()]);
-        text.push(' ');
-    }
-    json!({
-        "apiVersion": API_VERSION, "kind": "BenchObj",
-        "metadata": {"name": name},
-        "spec": {"n": number, "text": text},
-    })
 }
 
 /// Creates all objects, `concurrency` at a time.

@@ -20,13 +20,12 @@ mod peers;
 mod report;
 mod reviews;
 mod samples;
-mod servers;
 mod start;
-mod usage;
 mod webapps;
 
 use anyhow::{Context as _, Result};
 use clap::Parser as _;
+use kopf_rs_apiserver_bench::usage;
 
 use contender::Contender;
 use options::{Only, Options, Scenario};
@@ -35,9 +34,6 @@ use samples::Samples;
 #[tokio::main]
 async fn main() -> Result<()> {
     let options = Options::parse();
-    if options.only_measures(Only::Apiserver) {
-        return servers::run(&options).await;
-    }
     if options.only_measures(Only::Failures) {
         return failures::run(&options).await;
     }

@@ -29,8 +29,6 @@ pub enum Only {
     Floor,
     RawFloor,
     Kopf,
-    /// The API server in the process beside the real one: nothing else runs then.
-    Apiserver,
     /// What a burst of failures leaves in our memory: nothing else runs then.
     Failures,
     /// What timers and daemons cost, ours and Kopf's: nothing else runs then.
@@ -57,9 +55,6 @@ pub struct Options {
     /// Handled objects on which an operator starts.
     #[arg(long, default_value_t = 20_000, value_parser = positive)]
     pub start: usize,
-    /// Objects in the API servers that are compared.
-    #[arg(long, default_value_t = 10_000, value_parser = positive)]
-    pub stored: usize,
     /// Objects whose handlers fail.
     #[arg(long, default_value_t = 5_000, value_parser = positive)]
     pub failing: usize,
@@ -150,8 +145,7 @@ mod tests {
         assert!(some.runs(Scenario::Creates) && !some.runs(Scenario::Start));
         assert_eq!(some.contenders(), [Contender::Ours, Contender::Floor]);
         assert_eq!(options(&["--only", "start"]).contenders(), Contender::ALL);
-        assert!(options(&["--only", "apiserver"]).only_measures(Only::Apiserver));
-        assert!(!options(&[]).only_measures(Only::Apiserver));
+        assert!(!options(&[]).only_measures(Only::Background));
         assert!(options(&["--only", "background,ours"]).only_measures(Only::Background));
     }
 }

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+pub use kopf_rs_apiserver_bench::{median, spread};
+
 use crate::contender::Contender;
 use crate::options::{Options, Scenario};
 use crate::samples::Samples;
@@ -163,17 +165,6 @@ fn ratios(ours: &BTreeMap<usize, f64>, theirs: &BTreeMap<usize, f64>) -> Vec<f64
     pairs.filter(|ratio| ratio.is_finite()).collect()
 }
 
-pub fn spread(mut ratios: Vec<f64>) -> String {
-    ratios.sort_unstable_by(f64::total_cmp);
-    match (median(ratios.clone()), ratios.first(), ratios.last()) {
-        (Some(middle), Some(low), Some(high)) if ratios.len() > 1 => {
-            format!("{middle:.2} ({low:.2}-{high:.2})")
-        }
-        (Some(only), ..) => format!("{only:.2}"),
-        (None, ..) => "-".to_owned(),
-    }
-}
-
 fn verdict(samples: &Samples, goal: &Goal) -> String {
     let values = |contender| samples.values(goal.scenario, contender, goal.measure);
     let Some(ratio) = median(ratios(&values(Contender::Ours), &values(goal.peer))) else {
@@ -186,30 +177,14 @@ fn verdict(samples: &Samples, goal: &Goal) -> String {
     format!("{ratio:.2}, {}", if reached { "reached" } else { "NOT reached" })
 }
 
-pub fn median(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_unstable_by(f64::total_cmp);
-    let upper = *values.get(values.len() / 2)?;
-    let lower = values[(values.len() - 1) / 2];
-    Some(f64::midpoint(lower, upper))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_median_of_an_even_number_lies_between() {
-        assert_eq!(median(vec![3.0, 1.0, 2.0]), Some(2.0));
-        assert_eq!(median(vec![4.0, 1.0, 2.0, 3.0]), Some(2.5));
-        assert_eq!(median(Vec::new()), None);
-    }
 
     #[test]
     fn ratios_pair_rounds_and_skip_failed_ones() {
         let ours = BTreeMap::from([(1, 2.0), (2, 3.0), (3, 9.0)]);
         let theirs = BTreeMap::from([(1, 4.0), (3, 3.0)]);
         assert_eq!(ratios(&ours, &theirs), [0.5, 3.0]);
-        assert_eq!(spread(vec![0.5, 3.0]), "1.75 (0.50-3.00)");
-        assert_eq!(spread(Vec::new()), "-");
     }
 }

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
+use kopf_rs_apiserver_bench::connection::{Connection, Place};
 use rustls::CipherSuite;
 use rustls::crypto::ring;
 use serde_json::{Map, json};
@@ -21,7 +22,6 @@ use crate::operator::{Operator, free_port};
 use crate::options::Options;
 use crate::peers::{self, Goal, Peer as _, Row, in_turn, keep, prepared, raw};
 use crate::samples::{Run, log_of, real};
-use crate::servers::connection::{Connection, Place};
 use asked::{Asked, Sort, reviews};
 use server::{Certificate, Server};
 

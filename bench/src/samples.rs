@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
+pub use kopf_rs_apiserver_bench::real;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
@@ -124,12 +125,6 @@ impl Samples {
         let ours = self.all.iter().filter(|one| one.scenario == scenario && one.contender == contender);
         ours.filter_map(|one| Some((one.round, *one.run.measures.get(measure)?))).collect()
     }
-}
-
-/// Converts a count into a divisor.
-#[expect(clippy::cast_precision_loss, reason = "objects, requests and bytes of files stay far below 2^52")]
-pub fn real(many: usize) -> f64 {
-    many as f64
 }
 
 /// Returns the file for the output of an operator.

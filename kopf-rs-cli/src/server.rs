@@ -41,7 +41,7 @@ fn program() -> Result<PathBuf, Box<dyn Error>> {
         return Ok(beside);
     }
     match checkout() {
-        Some(checkout) => Ok(build(&checkout)?),
+        Some(workspace) => Ok(build(&workspace)?),
         None => installed(),
     }
 }
@@ -60,25 +60,25 @@ fn say(text: &str) {
     let _said = writeln!(std::io::stderr(), "{text}");
 }
 
-/// Returns the checkout that this program was built from, if it still exists.
+/// Returns the server's workspace in the checkout that this program was built from, if it still exists.
 fn checkout() -> Option<PathBuf> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent()?;
-    let there = root.join(NAME).join("Cargo.toml").is_file() && root.join("Cargo.toml").is_file();
-    there.then(|| root.to_owned())
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("apiserver");
+    let there = ["Cargo.toml", "server/Cargo.toml"];
+    let there = there.iter().all(|file| workspace.join(file).is_file());
+    there.then_some(workspace)
 }
 
-/// Builds the server like this program, with the features of the whole workspace, so that an existing build is
-/// reused.
-fn build(checkout: &Path) -> Result<PathBuf, cargo::CargoError> {
+/// Builds the server with the features of its whole workspace, so that an existing build is reused.
+fn build(workspace: &Path) -> Result<PathBuf, cargo::CargoError> {
     let target = env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
     let target = target.and_then(|target| std::path::absolute(target).ok());
-    let target = target.unwrap_or_else(|| checkout.join("target"));
+    let target = target.unwrap_or_else(|| workspace.with_file_name("target"));
     let profile = if cfg!(debug_assertions) { "debug" } else { "release" };
     if !target.join(profile).join(file_name()).is_file() {
         say(&format!(
             "Building {NAME}, which is a separate program: this takes some minutes, once. To have it beside this program: cargo install \
              --path {} --features program",
-            checkout.join(NAME).display()
+            workspace.join("server").display()
         ));
     }
     let mut args: Vec<OsString> =
@@ -86,9 +86,9 @@ fn build(checkout: &Path) -> Result<PathBuf, cargo::CargoError> {
     args.extend((!cfg!(debug_assertions)).then(|| "--release".into()));
     Build {
         what: NAME,
-        manifest: &checkout.join("Cargo.toml"),
+        manifest: &workspace.join("Cargo.toml"),
         program: NAME,
-        folder: checkout,
+        folder: workspace,
         target: &target,
         args,
         stand_ins: Vec::new(),

@@ -1,4 +1,5 @@
-//! The dependencies of the workspace: licences, sources and duplicate versions as in `deny.toml`, and the declared minimum Rust version.
+//! The dependencies of both workspaces, the framework's and the API server's: licences, sources and duplicate versions as in `deny.toml`, and
+//! the declared minimum Rust version.
 //!
 //! This is the part of `cargo deny` that needs no network; it takes a second instead of minutes of building. Each rule is tested with a bad
 //! input, too.
@@ -6,6 +7,7 @@
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 
 use serde::Deserialize;
@@ -55,7 +57,7 @@ struct Package {
     name: String,
     version: String,
     license: Option<String>,
-    /// `None` for packages of this workspace.
+    /// `None` for packages of this repository.
     source: Option<String>,
     rust_version: Option<String>,
 }
@@ -71,10 +73,18 @@ fn rules() -> Rules {
     toml::from_str(&text).expect("deny.toml is valid")
 }
 
+/// Returns the packages of both workspaces, each version once. A version that only one of them has counts as a duplicate, too.
 fn packages() -> Vec<Package> {
+    let all = ["", "apiserver"].map(|folder| packages_of(&root().join(folder)));
+    let named = all.into_iter().flatten().map(|it| (named(&it), it));
+    let once: BTreeMap<String, Package> = named.collect();
+    once.into_values().collect()
+}
+
+fn packages_of(workspace: &Path) -> Vec<Package> {
     let output = Command::new(env!("CARGO"))
         .args(["metadata", "--format-version=1", "--all-features", "--locked"])
-        .current_dir(root())
+        .current_dir(workspace)
         .output()
         .expect("cargo starts");
     let said = String::from_utf8_lossy(&output.stderr);
@@ -145,7 +155,7 @@ fn is_version(version: &str, wanted: &str) -> bool {
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
-/// Returns the packages that need a newer Rust than this workspace declares.
+/// Returns the packages that need a newer Rust than those of this repository declare.
 fn too_new(packages: &[Package]) -> Vec<String> {
     let numbers = |version: &str| {
         let parts = version.split('.').map(|part| part.parse().unwrap_or(0));
@@ -164,7 +174,7 @@ fn too_new(packages: &[Package]) -> Vec<String> {
         .collect()
 }
 
-// === the workspace ===
+// === the workspaces ===
 
 #[test]
 fn dependencies_are_as_deny_toml_allows() {

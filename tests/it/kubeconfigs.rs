@@ -14,7 +14,7 @@ use std::process::{Command, Output, Stdio};
 use kopf_rs_tests::{Digest, Mode, Recorded, Tool, ToolError, kubernetes_version, say, skipped, tool};
 use serde::{Deserialize, Serialize};
 
-use crate::cli::operator;
+use crate::cli::{operator, root};
 use case::Case;
 use servers::Servers;
 
@@ -23,7 +23,7 @@ const SOURCES: &[&str] = &[
     "tests/kubeconfigs",
     "tests/it/kubeconfigs",
     "tests/it/kubeconfigs.rs",
-    "tests/cluster/kubernetes/go.mod",
+    "apiserver/tests/cluster/kubernetes/go.mod",
 ];
 /// The variables that configure proxies.
 const VARIABLES: [&str; 8] = [
@@ -89,8 +89,8 @@ fn compare(name: &str, least: usize) {
 
 fn of_kubectl(name: &str, file: &str, cases: &[Case], servers: &Servers) -> Option<Vec<Done>> {
     let by = format!("kubectl {}", kubernetes_version());
-    let recorded = Recorded::of("kubeconfigs", &by, SOURCES);
-    let asked = Digest::new().and_files(&[file]);
+    let recorded = Recorded::of(root(), "kubeconfigs", &by, SOURCES);
+    let asked = Digest::new().and_files(root(), &[file]);
     let asked = asked.expect("the cases are readable");
     let read = || -> Vec<Done> {
         let done = recorded.read(name, asked);

@@ -113,8 +113,10 @@ fn everything() -> &'static [Source] {
             "kopf-rs-macros",
             "kopf-rs-schedule",
             "kopf-rs-cli",
-            "kopf-rs-apiserver",
-            "kopf-rs-fuzz",
+            "apiserver/server",
+            "apiserver/fuzz",
+            "apiserver/tests/src",
+            "apiserver/tests/it",
             "examples",
             "tests/src",
             "tests/it",
@@ -199,10 +201,12 @@ fn tests_and_examples_use_public_names_only() {
 
 #[test]
 fn the_api_server_does_not_know_the_framework() {
-    let mut sources = Source::read(repository(), &["kopf-rs-apiserver"]);
-    let manifest = "kopf-rs-apiserver/Cargo.toml";
-    let text = std::fs::read_to_string(repository().join(manifest)).expect("the crate has a manifest");
-    sources.push(Source::new(manifest, &text));
+    let mut sources = Source::read(repository(), &["apiserver"]);
+    for package in ["server", "fuzz", "tests", "bench"] {
+        let manifest = format!("apiserver/{package}/Cargo.toml");
+        let text = std::fs::read_to_string(repository().join(&manifest));
+        sources.push(Source::new(&manifest, &text.expect("there is a manifest")));
+    }
     complain(&framework_named_by_server(&sources));
 }
 

@@ -4,11 +4,10 @@
 
 use std::time::Duration;
 
+use kopf_rs_apiserver_tests::{RealServer, skipped};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::lines::{Lines, subscriber};
-use crate::real::RealServer;
-use crate::skip::skipped;
 use crate::test_cluster::TestCluster;
 
 /// The API server of a scenario.
@@ -43,12 +42,6 @@ impl Server {
             })
             .build()
     }
-}
-
-/// Returns a multi-threaded runtime under real time, for tests without a scenario.
-#[must_use]
-pub fn runtime() -> Runtime {
-    Builder::new_multi_thread().enable_all().build().expect("a runtime can be built")
 }
 
 /// Runs a scenario named `test` on a fresh cluster; the log events of all its code go to [`TestCluster::lines`].

@@ -13,13 +13,12 @@ use std::process::Output;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use kopf_rs_apiserver_tests::{RealServer, kubectl, skipped};
 use serde_json::{Value, json};
 
 use crate::lines::Lines;
 use crate::play::Server;
-use crate::real::{RealServer, kubectl};
 use crate::resource::{Resource, documents, group_roots, listed, root_of};
-use crate::skip::skipped;
 pub use asked::Asked;
 use start::Backend;
 

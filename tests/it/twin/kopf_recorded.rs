@@ -6,21 +6,24 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use kopf_rs_tests::{Digest, Mode, Package, RealServer, Recorded, kubernetes_version, python_for, skipped};
+use kopf_rs_tests::{
+    Digest, Mode, Package, RealServer, Recorded, kubernetes_version, python_for, requirements, skipped,
+};
 use serde::{Deserialize, Serialize};
 
 use super::scenario::{Aspect, Scenario};
 use super::shown::Shown;
 use super::side::Who;
 use super::{Half, halves};
+use crate::cli::root;
 
 /// The files that affect Kopf's half, besides the scenarios.
 const SOURCES: &[&str] = &[
     "tests/twin/operator.py",
     "tests/it/twin",
     "tests/it/twin.rs",
-    "tests/python/kopf.txt",
-    "tests/cluster/kubernetes/go.mod",
+    "apiserver/tests/python/kopf.txt",
+    "apiserver/tests/cluster/kubernetes/go.mod",
 ];
 
 /// The result of a scenario under Kopf.
@@ -35,7 +38,7 @@ struct Entry {
 pub(crate) fn under_kopf(group: &str, scenarios: &[Scenario], all: bool) -> Option<Vec<Half>> {
     let files: BTreeSet<&str> = scenarios.iter().map(|it| it.file.as_str()).collect();
     let files: Vec<&str> = files.into_iter().collect();
-    let recorded = Recorded::of(group, &by(), &[SOURCES, files.as_slice()].concat());
+    let recorded = Recorded::of(root(), group, &by(), &[SOURCES, files.as_slice()].concat());
     let mode = recorded.mode();
     let known = |file: &str| recorded.read::<Entry>(&stem(file), asked(file));
     if mode == Mode::Recorded {
@@ -88,8 +91,7 @@ pub(crate) fn whole_files(wanted: impl Fn(&Scenario) -> bool, mut scenarios: Vec
 }
 
 fn by() -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("python/kopf.txt");
-    let kopf = std::fs::read_to_string(path).expect("Kopf's version is pinned");
+    let kopf = std::fs::read_to_string(requirements(Package::Kopf)).expect("Kopf's version is pinned");
     format!("{} on kube-apiserver {}", kopf.trim(), kubernetes_version())
 }
 
@@ -99,7 +101,7 @@ fn stem(file: &str) -> String {
 }
 
 fn asked(file: &str) -> Digest {
-    let digest = Digest::new().and_files(&[file, "tests/twin/operator.py"]);
+    let digest = Digest::new().and_files(root(), &[file, "tests/twin/operator.py"]);
     digest.expect("the scenarios are readable")
 }
 

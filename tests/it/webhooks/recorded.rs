@@ -1,7 +1,6 @@
 //! Recorded requests of a real API server to webhooks: handlers must get the contents of each review.
 
 use std::collections::BTreeSet;
-use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use kopf_rs::{Context, Operation, Registry, handler};
@@ -11,6 +10,7 @@ use serde_json::{Value, json};
 
 use super::client::Asker;
 use super::{VALIDATING, configured, start};
+use crate::cli::root;
 use crate::operating::TestOperator;
 
 scenarios! {
@@ -19,12 +19,12 @@ scenarios! {
 
 /// Returns the requests that `/echo` has denied with the request as its message, without uids and other generated values.
 fn recorded() -> Vec<Value> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("conformance");
-    let scripts = Script::read_all(&folder);
+    let workspace = root().join("apiserver");
+    let scripts = Script::read_all(&workspace.join("tests/conformance"));
     let script = scripts.iter().find(|it| it.name == "webhooks");
     let asked = script.expect("it is there").asked();
     let by = format!("kube-apiserver {}", kubernetes_version());
-    let told = Recorded::of("corpus", &by, &[]).read::<Told>("webhooks", asked);
+    let told = Recorded::of(&workspace, "corpus", &by, &[]).read::<Told>("webhooks", asked);
     let told = told.unwrap_or_else(|why| panic!("{why}"));
     let answers = told.iter().flat_map(|it| &it.answers);
     let messages = answers.filter_map(|it| it.body["message"].as_str());

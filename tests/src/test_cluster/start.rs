@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use http::HeaderValue;
 use http::header::USER_AGENT;
 use kopf_rs_apiserver::{ApiServer, User};
+use kopf_rs_apiserver_tests::{RealServer, Served};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde_json::json;
 use tower::ServiceExt as _;
@@ -14,8 +15,6 @@ use tower::ServiceExt as _;
 use super::TestCluster;
 use crate::lines::Lines;
 use crate::play::Server;
-use crate::real::RealServer;
-use crate::served::Served;
 
 /// The server behind a cluster, which the cluster keeps alive.
 #[derive(Debug)]
