@@ -14,10 +14,10 @@ mod context;
 pub(crate) mod conversion;
 mod crash_notes;
 pub(crate) mod failures;
+pub(crate) mod follower;
 mod index_looks;
 pub(crate) mod indexing;
 pub(crate) mod invoke;
-pub(crate) mod key;
 pub(crate) mod last_errors;
 mod last_writes;
 mod lost_outcomes;
@@ -28,6 +28,7 @@ mod missing;
 pub(crate) mod noted_calls;
 pub(crate) mod overdue;
 mod own_thread;
+pub(crate) mod owners;
 mod planned_calls;
 mod planning;
 pub(crate) mod posting;
@@ -63,9 +64,9 @@ use tokio_util::sync::DropGuard;
 use crate::cluster::watch::WatchEvent;
 use crate::engine::calls_in_flight::{CallInFlight, CallsInFlight};
 use crate::engine::failures::Failure;
+use crate::engine::follower::{EngineWatch, Follower};
 use crate::engine::indexing::late_readers::{IndexReader, IndexedVersion};
 use crate::engine::indexing::objects::facts::IndexFacts;
-use crate::engine::key::Key;
 use crate::engine::last_errors::{LastError, LastErrors};
 use crate::engine::memory::{Memory, Version};
 use crate::engine::queue::facts::{ObjectFacts, QueueFacts};
@@ -75,12 +76,11 @@ use crate::engine::resource_handlers::ResourceHandlers;
 use crate::engine::running_calls::RunningCall;
 use crate::engine::shared::{Setup, Shared};
 use crate::engine::targets::Surroundings;
-use crate::handler::definition::Handler;
 use crate::handler::stopped::StopReason;
 use crate::happening::working::Working;
 use crate::object::collection::Collection;
+use crate::object::key::Key;
 use crate::object::raw::Raw;
-use crate::object::resource::Resource;
 use crate::rt::flow::Flow;
 
 /// Handles the objects of an operator. Clones share all state.
@@ -89,42 +89,89 @@ pub(crate) struct Engine(Arc<Shared>);
 
 impl Engine {
     pub(crate) fn new(setup: Setup) -> Self {
-        let children = setup.children.clone();
-        let shared = Arc::new(Shared::new(setup, start_worker));
+        let shared = Arc::new(Shared::new(setup));
+        let (queue, ended) = (shared.queue.clone(), shared.ended.clone());
         let weak = Arc::downgrade(&shared);
-        children.wakes(move |news, kind| {
-            if let Some(shared) = weak.upgrade() {
-                shared.tell_owner(news, kind);
+        tokio::spawn(ended.run_until_cancelled_owned(async move {
+            loop {
+                queue.ready().await;
+                weak.upgrade().iter().for_each(start_workers);
             }
-        });
+        }));
         Self(shared)
     }
 
-    /// Registers a watch that is about to start and that may replace another watch.
+    /// Registers a watch that is about to start and that may replace another watch. Workers keep the objects of the replaced watch.
     ///
     /// The returned [`Flow`] lets a listing wait until the queue has room for it. With indices, the flow never holds a listing back:
     /// handlers wait for the complete listing, so holding it back would be a deadlock.
-    pub(crate) fn open(
-        &self,
-        stream: StreamId,
-        kind: Arc<ResourceHandlers>,
-        replaces: Option<StreamId>,
-    ) -> Flow {
-        self.0.indexing.open(stream, &kind, replaces);
-        let flow = self.0.queue.open(stream, kind, replaces);
-        if self.index_facts().is_empty() { flow } else { Flow::default() }
+    pub(crate) fn open(&self, watch: &EngineWatch, replaces: Option<&EngineWatch>) -> Flow {
+        match replaces {
+            // Its objects are taken over below.
+            Some(former) if former.is_of_workers() => former.end(),
+            Some(former) => self.close(former, false),
+            None => {}
+        }
+        let of = &watch.collection;
+        match &watch.follower {
+            Follower::Children { is_read } => self.0.setup.children.open(of, *is_read),
+            Follower::Targets(handlers) => self.0.targets.open(of, handlers.clone()),
+            Follower::Workers(kind) => {
+                let replaces = replaces.map(|it| it.stream);
+                self.0.indexing.open(watch.stream, kind, replaces);
+                let flow = self.0.queue.open(watch.stream, kind.clone(), replaces);
+                if self.index_facts().is_empty() {
+                    return flow;
+                }
+            }
+        }
+        Flow::default()
     }
 
-    /// Processes one event of a watch. Never blocks.
-    pub(crate) fn feed(&self, stream: StreamId, event: WatchEvent) {
-        if self.0.gate.is_open() {
-            self.0.index_event(stream, &event);
-            let quiet =
-                |kind: &ResourceHandlers, memory: &mut Memory, raw: &Raw| self.0.may_rest(kind, memory, raw);
-            let queue = &self.0.queue;
-            let gone = queue.feed(stream, event, quiet, |start| start_worker(&self.0, start));
-            for key in gone {
-                self.0.indexing.forget(&key);
+    /// Processes one event of a watch, unless the watch was closed or replaced. Never blocks.
+    pub(crate) fn feed(&self, watch: &EngineWatch, event: WatchEvent) {
+        let Some(_feeding) = watch.feeding() else {
+            return;
+        };
+        let of = &watch.collection;
+        match &watch.follower {
+            Follower::Children { .. } => self.0.setup.children.on_event(of, &event),
+            Follower::Targets(_) => self.on_target(of, &event),
+            Follower::Workers(_) => {
+                let is_listed = matches!(event, WatchEvent::Synced(_));
+                if self.0.gate.is_open() {
+                    self.feed_workers(watch.stream, event);
+                }
+                if is_listed {
+                    self.forget_crashes(of);
+                }
+            }
+        }
+    }
+
+    fn feed_workers(&self, stream: StreamId, event: WatchEvent) {
+        self.0.index_event(stream, &event);
+        let quiet =
+            |kind: &ResourceHandlers, memory: &mut Memory, raw: &Raw| self.0.may_rest(kind, memory, raw);
+        for key in self.0.queue.feed(stream, event, quiet) {
+            self.0.indexing.forget(&key);
+        }
+    }
+
+    /// Ends a watch. The objects may still exist, but the operator no longer observes them. For a pause, indexed objects are kept until the
+    /// replacing watch has listed.
+    pub(crate) fn close(&self, watch: &EngineWatch, is_paused: bool) {
+        watch.end();
+        match &watch.follower {
+            Follower::Children { .. } => self.0.setup.children.close(&watch.collection),
+            Follower::Targets(_) => self.0.targets.close(&watch.collection),
+            Follower::Workers(_) => {
+                let queue = &self.0.queue;
+                queue.close(watch.stream);
+                if !is_paused {
+                    let has_worker = |key: &Key| queue.peek(key, |_| ()).is_some();
+                    self.0.indexing.close(watch.stream, has_worker);
+                }
             }
         }
     }
@@ -132,26 +179,22 @@ impl Engine {
     /// Enters standby because another instance leads: cuts off calls of handlers and ends daemons and timers as for a pause. Watches and
     /// indices continue.
     pub(crate) fn stand_by(&self) {
-        for start in self.0.queue.stand_by() {
-            start_worker(&self.0, start);
-        }
+        self.0.queue.stand_by();
         self.0.end_term();
     }
 
     /// Leaves standby because this instance leads from now on.
     pub(crate) fn take_over(&self) {
         self.0.setup.children.begin_term();
-        for start in self.0.queue.take_over() {
-            start_worker(&self.0, start);
-        }
+        self.0.queue.take_over();
     }
 
-    /// Notes that the listing of a resource is complete, for one namespace or for all. Removes the crash notes of objects that the listing
-    /// lacks, so that their handlers are no longer suspected.
-    pub(crate) fn listed(&self, resource: &Resource, namespace: Option<&str>) {
+    /// Removes the crash notes of objects that the complete listing of a collection lacks, so that their handlers are no longer suspected.
+    fn forget_crashes(&self, of: &Collection) {
         let Some(notes) = &self.0.setup.notes else {
             return;
         };
+        let (resource, namespace) = (&of.resource, of.namespace.as_deref());
         notes.all_deleted(|object| {
             let is_of_resource = object.kind == resource.kind && object.group() == resource.group;
             let is_of_listing = namespace.is_none() || object.namespace.as_deref() == namespace;
@@ -164,23 +207,7 @@ impl Engine {
         self.0.setup.children.label()
     }
 
-    /// Registers a watch of children; call it before the watch starts. With `is_read`, handlers read the children, so their owners are woken
-    /// by every change and not only by changes to fields that they applied.
-    pub(crate) fn open_children(&self, of: &Collection, is_read: bool) {
-        self.0.setup.children.open(of, is_read);
-    }
-
-    /// Forgets a watch of children that has ended.
-    pub(crate) fn close_children(&self, of: &Collection) {
-        self.0.setup.children.close(of);
-    }
-
-    /// Processes one event of a watch of children. Never blocks.
-    pub(crate) fn on_child(&self, of: &Collection, event: &WatchEvent) {
-        self.0.setup.children.on_event(of, event);
-    }
-
-    /// Pauses the operator. Objects of watches that [`Engine::suspend`] ends count as paused, since they will be watched again.
+    /// Pauses the operator. Objects of watches that are closed for it count as paused, since they will be watched again.
     pub(crate) fn pause(&self) {
         self.0.setup.children.pause(true);
         self.0.queue.pause();
@@ -192,25 +219,7 @@ impl Engine {
         self.0.queue.resume();
     }
 
-    /// Ends a watch for a pause: stops daemons and timers, and keeps indexed objects until the replacing watch has listed.
-    pub(crate) fn suspend(&self, stream: StreamId) {
-        for start in self.0.queue.close(stream) {
-            start_worker(&self.0, start);
-        }
-    }
-
-    /// Registers a watch of objects that these handlers refer to; call it before the watch starts.
-    pub(crate) fn open_targets(&self, of: &Collection, handlers: Vec<Arc<Handler>>) {
-        self.0.targets.open(of, handlers);
-    }
-
-    /// Forgets a watch of referred objects that has ended.
-    pub(crate) fn close_targets(&self, of: &Collection) {
-        self.0.targets.close(of);
-    }
-
-    /// Processes one event of a watch of referred objects. Never blocks.
-    pub(crate) fn on_target(&self, of: &Collection, event: &WatchEvent) {
+    fn on_target(&self, of: &Collection, event: &WatchEvent) {
         let with = Surroundings { clock: self.0.setup.clock, extensions: &self.0.setup.extensions };
         let told = match event {
             WatchEvent::Object(event, raw) => Some(IndexedVersion::of(*event, raw, &of.resource)),
@@ -218,18 +227,7 @@ impl Engine {
         };
         for (handler, names) in self.0.targets.on_event(of, event, &with) {
             let reader = IndexReader::Concerned { handler, names };
-            self.0.call_reader(reader, &of.resource, told.as_ref());
-        }
-    }
-
-    /// Ends a watch for a reason other than a pause. The objects may still exist, but the operator no longer observes them.
-    pub(crate) fn close(&self, stream: StreamId) {
-        let queue = &self.0.queue;
-        let started = queue.close(stream);
-        let has_worker = |key: &Key| queue.peek(key, |_| ()).is_some();
-        self.0.indexing.close(stream, has_worker);
-        for start in started {
-            start_worker(&self.0, start);
+            self.0.owners.call_reader(reader, &of.resource, told.as_ref());
         }
     }
 
@@ -243,13 +241,9 @@ impl Engine {
         spare_pages::give_back_after_bursts(&self.0.queue).await
     }
 
-    /// Starts the workers of idle objects whose timers or retries are due.
+    /// Wakes idle objects whose timers or retries are due.
     pub(crate) async fn look_after_timers(&self) -> Infallible {
-        loop {
-            for start in self.0.queue.due().await {
-                start_worker(&self.0, start);
-            }
-        }
+        self.0.queue.wake_due().await
     }
 
     /// Watches for jumps of the wall clock, by an administrator or by a suspended machine, because timers with a schedule follow the wall
@@ -258,9 +252,7 @@ impl Engine {
         loop {
             self.0.setup.clock.wait_for_the_wall().await;
             if self.0.wall.has_moved(self.0.setup.clock) {
-                for start in self.0.queue.look_at_schedules() {
-                    start_worker(&self.0, start);
-                }
+                self.0.queue.look_at_schedules();
             }
         }
     }
@@ -295,6 +287,7 @@ impl Engine {
         let ends = async {
             // Calls first: workers write the outcomes of the calls.
             self.0.calls.wait().await;
+            start_workers(&self.0);
             self.0.tasks.wait().await;
         };
         let mut ends = pin!(ends);
@@ -360,6 +353,12 @@ impl Engine {
     /// Returns the work that was given up at the end, one line of text for each item.
     pub(crate) fn gave_up(&self) -> Vec<String> {
         self.0.gave_up()
+    }
+}
+
+fn start_workers(shared: &Arc<Shared>) {
+    for start in shared.queue.take_starts() {
+        start_worker(shared, start);
     }
 }
 

@@ -11,6 +11,7 @@ pub(crate) mod essence;
 pub(crate) mod event;
 pub(crate) mod hierarchy;
 pub(crate) mod inconsistency;
+pub(crate) mod key;
 pub(crate) mod label_selector;
 pub(crate) mod labels;
 pub(crate) mod lazy_json;

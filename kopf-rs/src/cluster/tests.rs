@@ -1,6 +1,6 @@
 //! Tests the whole module against the API server in the process: after any fault, the watcher's view of the objects is correct in the end.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,6 +15,7 @@ use crate::cluster::watch::{WatchEvent, WatchPace, Watched};
 use crate::cluster::write::{Changes, Part, PatchRequest};
 use crate::cluster::{Client, Cluster};
 use crate::object::event::EventType;
+use crate::object::key::Key;
 use crate::object::patch::Patch;
 use crate::object::raw::{Facts, Raw};
 use crate::object::resource::Resource;
@@ -66,30 +67,26 @@ async fn create(cluster: &Cluster, resource: &Resource, name: &str) -> Raw {
 
 /// The objects that the listener of a watch believes to exist: name and version.
 #[derive(Debug, Default)]
-struct Picture {
-    objects: BTreeMap<String, String>,
-    listed: Option<BTreeSet<String>>,
-}
+struct Picture(BTreeMap<Key, (String, String)>);
 
 impl Picture {
     fn take(&mut self, event: WatchEvent) {
         match event {
-            WatchEvent::Listing(_) => self.listed = Some(BTreeSet::new()),
-            WatchEvent::Object(EventType::Deleted, raw) => {
-                self.objects.remove(&raw.facts().name);
-            }
-            WatchEvent::Object(_, raw) => {
+            WatchEvent::Object(event, raw) => {
                 let facts = raw.facts();
-                if let Some(listed) = &mut self.listed {
-                    listed.insert(facts.name.clone());
+                let key = Key::of_uid(&facts.uid);
+                self.0.remove(&key);
+                if event != EventType::Deleted {
+                    let state = (facts.name.clone(), facts.resource_version.clone());
+                    self.0.insert(key, state);
                 }
-                self.objects.insert(facts.name.clone(), facts.resource_version.clone());
             }
-            WatchEvent::Synced => {
-                let listed = self.listed.take().unwrap();
-                self.objects.retain(|name, _| listed.contains(name));
-            }
-            WatchEvent::Trouble(_) | WatchEvent::Resumed | WatchEvent::Silent | WatchEvent::Bookmark => {}
+            WatchEvent::Synced(listed) => self.0.retain(|key, _| listed.contains(key)),
+            WatchEvent::Listing(_)
+            | WatchEvent::Trouble(_)
+            | WatchEvent::Resumed
+            | WatchEvent::Silent
+            | WatchEvent::Bookmark => {}
         }
     }
 }
@@ -166,7 +163,8 @@ async fn survives(what: &str, fault: Fault) {
     }
     let truth = truth(&cluster, &resource, &["a", "b", "c"]).await;
     assert_eq!(armed.hits(), 1, "{what}");
-    assert_eq!(picture.objects, truth, "{what}");
+    let seen: BTreeMap<_, _> = picture.0.into_values().collect();
+    assert_eq!(seen, truth, "{what}");
     assert_eq!(truth.len(), 2);
 }
 
@@ -240,7 +238,7 @@ async fn two_watches_of_the_same_server_live_apart() {
     let _ = timeout(Duration::from_secs(60), both).await;
     assert!(fault.hits() > 3);
     assert_eq!(told, 1, "the trouble, once");
-    assert_eq!(picture.objects.len(), 1);
+    assert_eq!(picture.0.len(), 1);
 }
 
 #[tokio::test(start_paused = true)]

@@ -3,6 +3,7 @@
 //! Guarantees that no change is lost silently: a stream that cannot be resumed or parsed leads to a new listing. Never retries without a
 //! pause. Must not know the consumer.
 
+use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::mem::{Discriminant, discriminant};
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use crate::cluster::error::{Asked, ClusterError};
 use crate::cluster::request::{Call, escaped};
 use crate::object::collection::Collection;
 use crate::object::event::EventType;
+use crate::object::key::Key;
 use crate::object::raw::{NotAnObject, Raw};
 use crate::object::resource::Resource;
 use crate::rt::backoff::Backoff;
@@ -94,8 +96,8 @@ pub(crate) enum WatchEvent {
     Listing(Instant),
     /// An object that was listed, added, modified or deleted.
     Object(EventType, Raw),
-    /// The listing is complete.
-    Synced,
+    /// The listing is complete. It has shown these objects: others no longer exist, unless the follower knows of them from a later write.
+    Synced(BTreeSet<Key>),
     /// The watch fails and retries by itself. Reported once, not on every attempt.
     Trouble(ClusterError),
     /// The watch works again.
@@ -104,6 +106,27 @@ pub(crate) enum WatchEvent {
     Bookmark,
     /// The stream was silent for too long and is renewed.
     Silent,
+}
+
+/// Collects the objects that listings show, for all followers of a watch.
+#[derive(Debug, Default)]
+pub(crate) struct Listings(Option<BTreeSet<Key>>);
+
+impl Listings {
+    /// Notes the object of an event while a listing runs, and adds the noted objects to the end of the listing.
+    pub(crate) fn complete(&mut self, of: &Resource, mut event: WatchEvent) -> WatchEvent {
+        match &mut event {
+            WatchEvent::Listing(_) => self.0 = Some(BTreeSet::new()),
+            WatchEvent::Object(_, raw) => {
+                if let Some(shown) = &mut self.0 {
+                    shown.insert(Key::of(of, raw.facts()));
+                }
+            }
+            WatchEvent::Synced(shown) => *shown = self.0.take().unwrap_or_default(),
+            WatchEvent::Trouble(_) | WatchEvent::Resumed | WatchEvent::Bookmark | WatchEvent::Silent => {}
+        }
+        event
+    }
 }
 
 impl Watched {
@@ -127,11 +150,6 @@ impl Watched {
     /// Delivers the objects in this form.
     pub(crate) fn told_as(self, form: ObjectForm) -> Self {
         Self { form, ..self }
-    }
-
-    /// Delivers the objects into this flow.
-    pub(crate) fn into_flow(self, flow: Flow) -> Self {
-        Self { flow, ..self }
     }
 
     /// Returns the parser for objects.
@@ -187,7 +205,10 @@ impl Cluster {
         watched: &Watched,
         sink: &mut (dyn FnMut(WatchEvent) + Send),
     ) -> Infallible {
-        let mut attempts = Watcher::new(self, watched, sink);
+        let mut listings = Listings::default();
+        let of = &watched.collection.resource;
+        let mut sink = |event| sink(listings.complete(of, event));
+        let mut attempts = Watcher::new(self, watched, &mut sink);
         loop {
             let end = attempts.attempt().await;
             let unanswered = matches!(end, End::Failed(ClusterError::Unreachable(_)));

@@ -29,7 +29,6 @@ use crate::handler::subject::{BackgroundSubject, Subject, SubjectObject};
 use crate::happening::calls::UserCode;
 use crate::object::body::Body;
 use crate::object::patch::Patch;
-use crate::object::resource::Resource;
 use crate::reaction::background::{Returned, Times, is_reconcile};
 use crate::reaction::background_plan::{BackgroundPlan, Step};
 use crate::reaction::judge::Judge;
@@ -375,13 +374,6 @@ impl Worker {
 }
 
 impl Shared {
-    /// Wakes the owner of a child that has changed or is gone. Does nothing if the owner is unknown.
-    pub(super) fn child_changed(self: &Arc<Self>, owner_uid: &str, kind: &Arc<Resource>) {
-        if let Some(start) = self.queue.child_changed(owner_uid, kind) {
-            (self.start_worker)(self, start);
-        }
-    }
-
     fn spawn_call(&self, call: impl Future<Output = ()> + Send + 'static) {
         let ended = self.ended.clone();
         // Boxed because `select!` would store the future twice.

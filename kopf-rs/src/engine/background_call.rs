@@ -10,7 +10,6 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use kopf_rs_schedule::HandlerKind;
 
-use crate::engine::key::Key;
 use crate::engine::mailbox::{Message, ReturnedCall, Snapshot};
 use crate::engine::noted_calls::Noting;
 use crate::engine::overdue::told_while_running;
@@ -21,6 +20,7 @@ use crate::engine::shared::Shared;
 use crate::handler::definition::HandlerCall;
 use crate::handler::outcome::{Outcome, panic_text};
 use crate::happening::calls::CallHappening;
+use crate::object::key::Key;
 use crate::object::patch::Patch;
 use crate::object::raw::Raw;
 use crate::object::reference::Reference;
@@ -57,10 +57,7 @@ impl BackgroundCall {
         let Some(raw) = known else { return };
         let returned =
             ReturnedCall { number: call.number, call: cause, outcome, patch, origin: Snapshot { raw, kind } };
-        let letter = Message::Returned(vec![returned]);
-        if let Some(start) = shared.queue.post(&key, letter) {
-            (shared.start_worker)(&shared, start);
-        }
+        shared.queue.post(&key, Message::Returned(vec![returned]));
     }
 
     /// Returns the outcome of the call; `None` if the call was cut off.

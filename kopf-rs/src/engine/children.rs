@@ -16,7 +16,7 @@ mod watched;
 use std::fmt;
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -29,6 +29,7 @@ use crate::cluster::watch::WatchEvent;
 use crate::engine::children::directory::Directory;
 use crate::engine::children::task::{Target, Task};
 use crate::engine::children::watched::WatchedChildren;
+use crate::engine::owners::{OwnerNews, Owners};
 use crate::handler::child_requests::{
     ChildContext, ChildError, ChildFuture, ChildReply, ChildRequests, ChildWish, OperatorChildren,
 };
@@ -55,27 +56,14 @@ pub(crate) struct ChildApplier {
     home: OnceLock<Handle>,
     directory: Arc<Directory>,
     watched: Arc<WatchedChildren>,
-    /// Wakes an owner for a child of a kind. Set by the engine.
-    wake: OnceLock<Wake>,
+    /// The owners to wake. Set by the engine.
+    owners: OnceLock<Weak<Owners>>,
     /// The origin of all durations in this module.
     begun: Instant,
     /// When discovery last searched for an unknown kind.
     looked: Mutex<Option<Instant>>,
     /// Another operator is active.
     is_paused: AtomicBool,
-}
-
-/// Wakes an owner for a child of this kind.
-type Wake = Box<dyn Fn(OwnerNews, &Arc<Resource>) + Send + Sync>;
-
-/// A message for an owner.
-pub(super) enum OwnerNews {
-    /// A child has changed.
-    Changed(ChildNews),
-    /// The operator itself has written a child. No call is needed, but indices of its kind may still hold the former state.
-    Written(ChildNews),
-    /// Some children may be left over.
-    LeftOver(String),
 }
 
 /// Marks a write of a child as in flight until it is dropped.
@@ -99,7 +87,7 @@ impl ChildApplier {
             home: OnceLock::new(),
             directory: Arc::new(Directory::new(watched.clone())),
             watched,
-            wake: OnceLock::new(),
+            owners: OnceLock::new(),
             begun: Instant::now(),
             looked: Mutex::default(),
             is_paused: AtomicBool::new(false),
@@ -161,10 +149,10 @@ impl ChildApplier {
         format!("{}=true", self.marks.label())
     }
 
-    /// Sets the function that wakes owners.
-    pub(super) fn wakes(&self, wake: impl Fn(OwnerNews, &Arc<Resource>) + Send + Sync + 'static) {
+    /// Wakes these owners from now on.
+    pub(super) fn wakes(&self, owners: &Arc<Owners>) {
         // Set once, since there is one engine.
-        drop(self.wake.set(Box::new(wake)));
+        drop(self.owners.set(Arc::downgrade(owners)));
     }
 
     /// Registers a watch of children; call it before the watch begins.
@@ -180,7 +168,7 @@ impl ChildApplier {
     /// Processes one event of a watch of children, and wakes the owners concerned.
     pub(super) fn on_event(&self, of: &Collection, event: &WatchEvent) {
         let (mut news, with_more) = self.watched.on_event(of, event, &self.marks);
-        if matches!(event, WatchEvent::Synced) {
+        if matches!(event, WatchEvent::Synced(_)) {
             let is_there = |uid: &str, applied: &AppliedState| self.watched.shows(of, uid, applied);
             let changed = self.directory.changed(of, is_there).into_iter();
             news.extend(
@@ -203,8 +191,8 @@ impl ChildApplier {
     }
 
     fn tell_one(&self, news: OwnerNews, kind: &Arc<Resource>) {
-        if let Some(wake) = self.wake.get() {
-            wake(news, kind);
+        if let Some(owners) = self.owners.get().and_then(Weak::upgrade) {
+            owners.tell(news, kind);
         }
     }
 

@@ -12,7 +12,6 @@ use std::time::Duration;
 use tokio::sync::{Notify, OwnedSemaphorePermit};
 use tokio::time::Instant;
 
-use crate::engine::key::Key;
 use crate::engine::mailbox::Mailbox;
 use crate::engine::noted_calls::QuarantinePermit;
 use crate::engine::shared::Shared;
@@ -22,6 +21,7 @@ use crate::handler::event_sink::OperatorSink;
 use crate::handler::logger::Logger;
 use crate::happening::Happening;
 use crate::happening::calls::AbruptEnd;
+use crate::object::key::Key;
 use crate::object::reference::Reference;
 use crate::reaction::input::Suspension;
 

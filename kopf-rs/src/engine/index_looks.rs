@@ -12,12 +12,8 @@ use tokio::time::Instant;
 
 use crate::cluster::watch::WatchEvent;
 use crate::engine::attempt::attempt;
-use crate::engine::children::OwnerNews;
-use crate::engine::indexing::late_readers::{IndexReader, IndexedVersion};
 use crate::engine::indexing::objects::IndexRun;
 use crate::engine::invoke::{Cancelled, guarded, invoke_at_once};
-use crate::engine::key::Key;
-use crate::engine::memory::Version;
 use crate::engine::queue::StreamId;
 use crate::engine::report::{about, report};
 use crate::engine::resource_handlers::{IndexFunctions, ResourceHandlers};
@@ -30,13 +26,12 @@ use crate::handler::outcome::Outcome;
 use crate::handler::subject::SubjectObject;
 use crate::happening::calls::UserCode;
 use crate::happening::handling::Handling;
+use crate::object::key::Key;
 use crate::object::patch::Patch;
 use crate::object::raw::Raw;
 use crate::object::reference::Reference;
-use crate::object::resource::Resource;
 use crate::reaction::indexing::{Effect, IndexAttempts, IndexLook};
 use crate::reaction::judge::Judge;
-use crate::reaction::owned::ChildNews;
 
 /// The time limit of a call, unless the function has a longer `timeout` of its own. Handlers of the object wait for its index functions, so
 /// a call must not take for ever.
@@ -48,7 +43,7 @@ impl Shared {
         let now = Instant::now();
         let run = self.indexing.change(|objects| objects.on_event(stream, event, now));
         self.index(run);
-        self.call_late_readers();
+        self.owners.call_late_readers();
     }
 
     /// Processes the state of an object from the answer to a read or a write.
@@ -59,54 +54,7 @@ impl Shared {
         let now = Instant::now();
         let run = self.indexing.change(|objects| objects.answered(key, raw, now));
         self.index(run);
-        self.call_late_readers();
-    }
-
-    /// Wakes the owner of a child.
-    pub(super) fn tell_owner(self: &Arc<Self>, news: OwnerNews, kind: &Arc<Resource>) {
-        let (ChildNews { owner, child }, calls) = match news {
-            OwnerNews::Changed(news) => (news, true),
-            OwnerNews::Written(news) => (news, false),
-            OwnerNews::LeftOver(owner) => return self.child_changed(&owner, kind),
-        };
-        let state = IndexedVersion {
-            key: Key::of_uid(&child.uid),
-            version: child.version.as_deref().map(Version::of),
-        };
-        let reader = IndexReader::Owner(owner);
-        if calls {
-            self.call_reader(reader, kind, Some(&state));
-        } else {
-            self.indexing.is_read(&state, (reader, kind.clone()));
-        }
-    }
-
-    /// Calls a handler for a state of an object, and once more after the indices of its kind have that state.
-    pub(super) fn call_reader(
-        self: &Arc<Self>,
-        reader: IndexReader,
-        kind: &Arc<Resource>,
-        state: Option<&IndexedVersion>,
-    ) {
-        // Registered first, so that a call which begins before the index has the state is followed by another one.
-        if let Some(state) = state {
-            self.indexing.is_read(state, (reader.clone(), kind.clone()));
-        }
-        match reader {
-            IndexReader::Owner(owner) => self.child_changed(&owner, kind),
-            IndexReader::Concerned { handler, names } => {
-                for start in self.queue.target_changed(&handler, &names, kind) {
-                    (self.start_worker)(self, start);
-                }
-            }
-        }
-    }
-
-    /// Calls the handlers again that ran before the indices had the state they were called for.
-    fn call_late_readers(self: &Arc<Self>) {
-        for (reader, kind) in self.indexing.take_late_readers() {
-            self.call_reader(reader, &kind, None);
-        }
+        self.owners.call_late_readers();
     }
 
     fn index(self: &Arc<Self>, mut next: Option<IndexRun>) {
@@ -138,7 +86,7 @@ impl Shared {
                     };
                     turn.give_back();
                     next = shared.indexing.change(|objects| objects.ended(run, effects));
-                    shared.call_late_readers();
+                    shared.owners.call_late_readers();
                 }
             };
             // Boxed because `select!` would store the future twice.

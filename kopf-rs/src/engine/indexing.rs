@@ -18,7 +18,6 @@ use tokio_util::sync::CancellationToken;
 use crate::engine::indexing::late_readers::{IndexedVersion, LateReader};
 use crate::engine::indexing::objects::facts::IndexFacts;
 use crate::engine::indexing::objects::{IndexedObjects, Readiness};
-use crate::engine::key::Key;
 use crate::engine::queue::StreamId;
 use crate::engine::report::report_of_operator;
 use crate::engine::resource_handlers::ResourceHandlers;
@@ -26,6 +25,7 @@ use crate::engine::turns::Turns;
 use crate::handler::index::erased::Indices;
 use crate::handler::memo::Memo;
 use crate::happening::serving::Serving;
+use crate::object::key::Key;
 
 /// The indices and their contents.
 pub(crate) struct Indexing {

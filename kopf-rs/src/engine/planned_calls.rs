@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use crate::engine::context::WorkerContext;
 use crate::engine::invoke::Cancelled;
-use crate::engine::key::Key;
 use crate::engine::noted_calls::Noting;
 use crate::engine::shared::Shared;
 use crate::engine::subhandler_run::SubhandlerRun;
@@ -14,6 +13,7 @@ use crate::handler::definition::HandlerCall;
 use crate::handler::logger::Logger;
 use crate::handler::outcome::Outcome;
 use crate::happening::handling::{AttemptEnd, Fate, Handling};
+use crate::object::key::Key;
 use crate::object::patch::Patch;
 use crate::object::reference::Reference;
 use crate::reaction::plan::Plan;

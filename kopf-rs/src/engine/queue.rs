@@ -1,24 +1,26 @@
 //! Keeps one mailbox for each object, and a worker for each object with messages.
 //!
 //! Watches feed the queue without waiting. An idle object is an entry in a map; an object with work has a worker, and a uid never has two.
+//! The queue itself asks for workers, so a message and the request for its worker are one step, and no wake-up is lost.
 //! An entry belongs to the stream that reported the object last; a stream that replaces another one takes over its entries. Guarantees that
 //! an object counts as deleted only if the server reports that or if a complete listing of its stream lacks it; when a stream closes, its objects
 //! are no longer watched and are forgotten. Must not know what workers do with a state.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::convert::Infallible;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::cluster::watch::WatchEvent;
-use crate::engine::key::{Key, full_name};
 use crate::engine::mailbox::{ChangedChildren, Mailbox, Message, Pending, ReturnedCall, Snapshot};
 use crate::engine::memory::{Memory, Version};
 use crate::engine::resource_handlers::ResourceHandlers;
 use crate::engine::timers::Timers;
 use crate::object::event::EventType;
+use crate::object::key::{Key, full_name};
 use crate::object::raw::Raw;
 use crate::object::resource::Resource;
 use crate::rt::flow::Flow;
@@ -68,12 +70,14 @@ struct State {
     busy: usize,
     /// The number of events received.
     events: u64,
+    /// The workers to start.
+    starts: Vec<WorkerStart>,
+    /// Notified whenever there are some.
+    ready: Arc<Notify>,
 }
 
 struct Slot {
     stream: StreamId,
-    /// The number of the listing that last contained the object or preceded its last event.
-    mark: u32,
     /// `namespace/name`, or `/name`: enough to synthesize a deletion.
     name: Box<str>,
     work: Work,
@@ -102,7 +106,6 @@ struct Busy {
 
 struct Stream {
     kind: Arc<ResourceHandlers>,
-    mark: u32,
     /// When the listing was requested.
     asked: Instant,
     synced: bool,
@@ -128,7 +131,6 @@ impl Queue {
             let slots = state.slots.values_mut();
             for slot in slots.filter(|slot| slot.stream == former) {
                 slot.stream = stream;
-                slot.mark = Stream::UNLISTED;
                 match &mut slot.work {
                     _ if !changed => {}
                     Work::Resting(memory) => memory.version = Version::Unknown,
@@ -142,14 +144,13 @@ impl Queue {
         flow
     }
 
-    /// Processes one event of a watch while the watch is open. Never blocks. Passes workers to be started to `start`, but starts none for a
-    /// state of an idle object that `quiet` accepts. Returns the objects that are gone and that had no worker to be notified.
+    /// Processes one event of a watch while the watch is open. Never blocks. Starts no worker for a state of an idle object that `quiet`
+    /// accepts. Returns the objects that are gone and that had no worker to be notified.
     pub(crate) fn feed(
         &self,
         stream: StreamId,
         event: WatchEvent,
         quiet: impl Fn(&ResourceHandlers, &mut Memory, &Raw) -> bool,
-        mut start: impl FnMut(WorkerStart),
     ) -> Vec<Key> {
         let mut state = self.lock();
         let Some(found) = state.streams.get_mut(&stream) else {
@@ -157,7 +158,7 @@ impl Queue {
         };
         match event {
             WatchEvent::Object(event, raw) => {
-                let worker = state.object(stream, event, raw, quiet);
+                state.object(stream, event, raw, quiet);
                 state.events += 1;
                 let is_hundredth = state.events.is_multiple_of(100);
                 let gone = std::mem::take(&mut state.gone);
@@ -165,21 +166,15 @@ impl Queue {
                 if is_hundredth {
                     self.many.notify_one();
                 }
-                worker.into_iter().for_each(start);
                 return gone;
             }
-            WatchEvent::Listing(asked) => {
-                found.mark += 1;
-                found.asked = asked;
-            }
-            WatchEvent::Synced => {
+            WatchEvent::Listing(asked) => found.asked = asked,
+            WatchEvent::Synced(listed) => {
                 found.synced = true;
                 found.troubled = false;
-                let mark = found.mark;
-                let deleted = state.conclude(stream, mark);
+                state.conclude(stream, &listed);
                 let gone = std::mem::take(&mut state.gone);
                 drop(state);
-                deleted.into_iter().for_each(&mut start);
                 self.changed.notify_waiters();
                 return gone;
             }
@@ -214,70 +209,49 @@ impl Queue {
         state.is_paused || state.standby.is_some()
     }
 
-    /// Ends a watch: forgets its idle objects and notifies its workers. Returns workers for idle objects whose daemons and timers are
-    /// running.
-    pub(crate) fn close(&self, stream: StreamId) -> Vec<WorkerStart> {
-        let mut started = Vec::new();
+    /// Ends a watch: forgets its idle objects, except for those whose daemons and timers are running, and notifies its workers.
+    pub(crate) fn close(&self, stream: StreamId) {
         let mut state = self.lock();
-        let kind = state.streams.remove(&stream).map(|it| it.kind);
-        if let Some(kind) = kind {
+        if state.streams.contains_key(&stream) {
             for key in state.forget_those_at_rest(stream) {
                 // The worker reads the end of the watch first; the other message only names the object.
-                let slot = state.slots.get(&key).filter(|slot| slot.is_at_rest());
-                let origin = slot.and_then(|slot| slot.origin(&key, &kind));
-                let due = origin.map(Message::Due);
-                started.extend(due.and_then(|due| state.deliver(&key, due)));
+                if state.slots.get(&key).is_some_and(Slot::is_at_rest) {
+                    state.wake(&key, Message::Due);
+                }
                 state.deliver(&key, Message::Unwatched);
                 let is_paused = state.is_paused;
                 if let Some(busy) = state.busy_slot(&key) {
                     busy.is_paused |= is_paused;
                 }
             }
+            state.streams.remove(&stream);
         }
         drop(state);
         self.changed.notify_waiters();
-        started
     }
 
-    /// Posts a message for an object. Returns a worker if one has to be started. The message is lost if the object is unknown.
-    pub(crate) fn post(&self, key: &Key, mut letter: Message) -> Option<WorkerStart> {
+    /// Posts a message for an object. The message is lost if the object is unknown.
+    pub(crate) fn post(&self, key: &Key, mut letter: Message) {
         let mut state = self.lock();
         if let Some(kind) = state.kind_of(key) {
             letter.is_seen_by(kind);
         }
-        state.deliver(key, letter)
+        state.deliver(key, letter);
     }
 
-    /// Notes that a child of the object has changed. Returns a worker if one has to be started. The message is lost if the object is unknown.
-    pub(crate) fn child_changed(&self, owner_uid: &str, kind: &Arc<Resource>) -> Option<WorkerStart> {
-        let key = Key::of_uid(owner_uid);
-        let mut state = self.lock();
-        let children = ChangedChildren { kinds: vec![kind.clone()], origin: state.origin(&key)? };
-        state.deliver(&key, Message::ChildrenChanged(Box::new(children)))
+    /// Notes that a child of the object has changed. The message is lost if the object is unknown.
+    pub(crate) fn child_changed(&self, owner_uid: &str, kind: &Arc<Resource>) {
+        self.lock().child_changed(&Key::of_uid(owner_uid), kind);
     }
 
     /// Notes that an object that a handler refers to has changed, which concerns the handler's objects of these names (`namespace/name`).
-    /// Returns the workers to start.
-    pub(crate) fn target_changed(
-        &self,
-        handler: &str,
-        names: &BTreeSet<Box<str>>,
-        kind: &Arc<Resource>,
-    ) -> Vec<WorkerStart> {
+    pub(crate) fn target_changed(&self, handler: &str, names: &BTreeSet<Box<str>>, kind: &Arc<Resource>) {
         let mut state = self.lock();
-        let State { slots, streams, .. } = &*state;
-        let is_handled = |slot: &Slot| {
-            let stream = streams.get(&slot.stream);
-            stream.is_some_and(|it| it.kind.handlers.iter().any(|it| *it.id == *handler))
-        };
-        let concerned = slots.iter();
-        let concerned = concerned.filter(|(_, it)| names.contains(&it.name) && is_handled(it));
-        let concerned: Vec<Key> = concerned.map(|(key, _)| key.clone()).collect();
-        let tell = |key: Key| {
-            let children = ChangedChildren { kinds: vec![kind.clone()], origin: state.origin(&key)? };
-            state.deliver(&key, Message::ChildrenChanged(Box::new(children)))
-        };
-        concerned.into_iter().filter_map(tell).collect()
+        let is_handled = |it: &ResourceHandlers| it.handlers.iter().any(|it| *it.id == *handler);
+        let concerned = |slot: &Slot, kind: &ResourceHandlers| names.contains(&slot.name) && is_handled(kind);
+        for key in state.keys_of(concerned) {
+            state.child_changed(&key, kind);
+        }
     }
 
     /// Takes the ended calls of daemons and timers.
@@ -287,8 +261,19 @@ impl Queue {
         mailbox.map(Mailbox::take_returned).unwrap_or_default()
     }
 
-    /// Waits until idle objects are due. Returns the workers to start.
-    pub(crate) async fn due(&self) -> Vec<WorkerStart> {
+    /// Waits until there are workers to start. Cancel-safe.
+    pub(crate) async fn ready(&self) {
+        let ready = self.lock().ready.clone();
+        ready.notified().await;
+    }
+
+    /// Takes the workers to start.
+    pub(crate) fn take_starts(&self) -> Vec<WorkerStart> {
+        std::mem::take(&mut self.lock().starts)
+    }
+
+    /// Wakes idle objects whenever they are due.
+    pub(crate) async fn wake_due(&self) -> Infallible {
         loop {
             let first = self.lock().timers.first();
             let is_due = async {
@@ -300,23 +285,19 @@ impl Queue {
             tokio::select! {
                 biased;
                 () = self.sooner.notified() => {}
-                () = is_due => return self.lock().due(Instant::now()),
+                () = is_due => self.lock().wake_due(Instant::now()),
             }
         }
     }
 
-    /// Wakes all objects that may have timers with a schedule. Returns the workers to start.
-    pub(crate) fn look_at_schedules(&self) -> Vec<WorkerStart> {
+    /// Wakes all objects that may have timers with a schedule.
+    pub(crate) fn look_at_schedules(&self) {
         let mut state = self.lock();
-        let State { slots, streams, .. } = &*state;
-        let may_be_due = |slot: &Slot| {
-            let stream = streams.get(&slot.stream);
-            let is_due = !slot.is_at_rest() || slot.due().is_some();
-            is_due && stream.is_some_and(|it| it.kind.has_schedules())
+        let may_be_due = |slot: &Slot, kind: &ResourceHandlers| {
+            (!slot.is_at_rest() || slot.due().is_some()) && kind.has_schedules()
         };
-        let those = slots.iter().filter(|(_, slot)| may_be_due(slot));
-        let those: Vec<Key> = those.map(|(key, _)| key.clone()).collect();
-        state.look_at(those)
+        let those = state.keys_of(may_be_due);
+        state.look_at(those);
     }
 
     /// Takes the next message for the object.
@@ -499,18 +480,19 @@ impl State {
         event: EventType,
         raw: Raw,
         quiet: impl Fn(&ResourceHandlers, &mut Memory, &Raw) -> bool,
-    ) -> Option<WorkerStart> {
-        let found = self.streams.get(&stream)?;
+    ) {
+        let Some(found) = self.streams.get(&stream) else {
+            return;
+        };
         let facts = raw.facts();
         let key = Key::of(&found.kind.resource, facts);
         let remembered = self.paused.remove(&key);
         let was_paused = remembered.is_some();
         let slot = match self.slots.entry(key.clone()) {
             Entry::Occupied(slot) => slot.into_mut(),
-            Entry::Vacant(_) if found.kind.is_only_indexed() => return None,
+            Entry::Vacant(_) if found.kind.is_only_indexed() => return,
             Entry::Vacant(vacant) => vacant.insert(Slot {
                 stream,
-                mark: found.mark,
                 name: full_name(facts.namespace.as_deref(), &facts.name),
                 work: Work::Resting(remembered.unwrap_or_else(|| {
                     // Objects that exist when this instance takes over are resumed, as at a start.
@@ -519,7 +501,7 @@ impl State {
                 })),
             }),
         };
-        (slot.stream, slot.mark) = (stream, found.mark);
+        slot.stream = stream;
         let begins_anew = slot.is_shown(event) && self.standby.is_none();
         let state = Pending {
             event,
@@ -535,7 +517,7 @@ impl State {
             && state.kind.watching.is_empty()
         {
             if state.is_known_to(memory) {
-                return None;
+                return;
             }
             let is_new = event == EventType::Added || was_paused;
             if !is_new && quiet(&state.kind, memory, &state.raw) {
@@ -543,23 +525,47 @@ impl State {
                 if let Some(noted) = &mut self.standby {
                     noted.remove(&key);
                 }
-                return None;
+                return;
             }
         }
-        let started = self.deliver(&key, Message::State(state));
+        self.deliver(&key, Message::State(state));
         if begins_anew {
-            let origin = self.origin(&key)?;
-            self.deliver(&key, Message::TakenOver(origin));
+            self.wake(&key, Message::TakenOver);
         }
-        started
     }
 
-    /// Posts a message. Returns a worker if one has to be started. The message is lost if the object is unknown.
-    fn deliver(&mut self, key: &Key, letter: Message) -> Option<WorkerStart> {
-        let letter = self.unless_standing_by(key, letter)?;
-        let worker = self.slots.get_mut(key)?.post(key, letter)?;
-        self.busy += 1;
-        Some(worker)
+    /// Posts a message, and asks for a worker if the object has none. The message is lost if the object is unknown.
+    fn deliver(&mut self, key: &Key, letter: Message) {
+        let letter = self.unless_standing_by(key, letter);
+        let slot = self.slots.get_mut(key);
+        let start = slot.zip(letter).and_then(|(slot, letter)| slot.post(key, letter));
+        if let Some(start) = start {
+            self.busy += 1;
+            self.starts.push(start);
+            self.ready.notify_one();
+        }
+    }
+
+    fn child_changed(&mut self, key: &Key, kind: &Arc<Resource>) {
+        let kinds = vec![kind.clone()];
+        self.wake(key, |origin| Message::ChildrenChanged(Box::new(ChangedChildren { kinds, origin })));
+    }
+
+    /// Posts a message that holds only the object's name.
+    fn wake(&mut self, key: &Key, message: impl FnOnce(Snapshot) -> Message) {
+        if let Some(origin) = self.origin(key) {
+            self.deliver(key, message(origin));
+        }
+    }
+
+    /// Returns the objects of open streams that meet the condition.
+    fn keys_of(&self, is_meant: impl Fn(&Slot, &ResourceHandlers) -> bool) -> Vec<Key> {
+        let is_meant = |slot: &Slot| {
+            let stream = self.streams.get(&slot.stream);
+            stream.is_some_and(|it| is_meant(slot, &it.kind))
+        };
+        let meant = self.slots.iter().filter(|(_, slot)| is_meant(slot));
+        meant.map(|(key, _)| key.clone()).collect()
     }
 
     /// Returns the present handlers of the object.
@@ -573,10 +579,10 @@ impl State {
         self.slots.get(key)?.origin(key, self.kind_of(key)?)
     }
 
-    /// Wakes these objects. Returns the workers to start.
-    fn look_at(&mut self, keys: Vec<Key>) -> Vec<WorkerStart> {
-        let look = |key: Key| self.deliver(&key, Message::Due(self.origin(&key)?));
-        keys.into_iter().filter_map(look).collect()
+    fn look_at(&mut self, keys: Vec<Key>) {
+        for key in keys {
+            self.wake(&key, Message::Due);
+        }
     }
 
     /// Forgets the idle objects of a stream, except for those with running calls. Returns the other objects of the stream.
@@ -602,19 +608,16 @@ impl State {
         others
     }
 
-    /// Deletes the objects of a stream that its complete listing `mark` lacks. Returns the workers to start.
-    fn conclude(&mut self, stream: StreamId, mark: u32) -> Vec<WorkerStart> {
-        let Some(kind) = self.streams.get(&stream).map(|found| found.kind.clone()) else {
-            return Vec::new();
-        };
-        let is_missing = |slot: &Slot| slot.stream == stream && slot.mark != mark;
-        let missing = self.slots.iter().filter(|(_, slot)| is_missing(slot));
-        let missing: Vec<Key> = missing.map(|(key, _)| key.clone()).collect();
-        let end = |key: Key| {
-            let deletion = self.slots.get(&key)?.deletion(&key, &kind)?;
-            self.deliver(&key, Message::State(deletion))
-        };
-        missing.into_iter().filter_map(end).collect()
+    /// Deletes the objects of a stream that its complete listing lacks.
+    fn conclude(&mut self, stream: StreamId, listed: &BTreeSet<Key>) {
+        let mut missing = self.keys_of(|slot, _| slot.stream == stream);
+        missing.retain(|key| !listed.contains(key));
+        for key in missing {
+            let slot = self.slots.get(&key).zip(self.kind_of(&key));
+            if let Some(deletion) = slot.and_then(|(slot, kind)| slot.deletion(&key, kind)) {
+                self.deliver(&key, Message::State(deletion));
+            }
+        }
     }
 
     /// Schedules an idle object. Returns whether it is due earlier than all others.
@@ -623,14 +626,14 @@ impl State {
         timers.insert(due, key.clone(), |due, key| slots.get(key).is_some_and(|slot| slot.due() == Some(due)))
     }
 
-    /// Returns workers for the idle objects that are due.
-    fn due(&mut self, now: Instant) -> Vec<WorkerStart> {
+    /// Wakes the idle objects that are due.
+    fn wake_due(&mut self, now: Instant) {
         let mut keys = Vec::new();
         while let Some((due, key)) = self.timers.pop(now) {
             let slot = self.slots.get(&key);
             keys.extend(slot.filter(|slot| slot.due() == Some(due)).map(|_| key));
         }
-        self.look_at(keys)
+        self.look_at(keys);
     }
 
     fn remove(&mut self, key: &Key) {
@@ -646,18 +649,8 @@ impl State {
 // === impl Stream ===
 
 impl Stream {
-    /// The mark of objects that no listing of this stream has named yet.
-    const UNLISTED: u32 = 0;
-
     fn new(kind: Arc<ResourceHandlers>) -> Self {
-        Self {
-            kind,
-            mark: Self::UNLISTED,
-            asked: Instant::now(),
-            synced: false,
-            troubled: false,
-            flow: Flow::default(),
-        }
+        Self { kind, asked: Instant::now(), synced: false, troubled: false, flow: Flow::default() }
     }
 }
 

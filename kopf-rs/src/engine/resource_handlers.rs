@@ -126,15 +126,13 @@ impl ResourceHandlers {
         all.any(|handler| !handler.is_blocking())
     }
 
-    /// Returns whether nothing that a watch depends on has changed. Ignores the verbs of the resource: discovery lists fewer of them while
-    /// the definition is being deleted, and the remaining objects must stay watched.
+    /// Returns whether nothing that a watch depends on has changed.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         let same = |these: &[Arc<Handler>], those: &[Arc<Handler>]| {
             let mut pairs = these.iter().zip(those);
             these.len() == those.len() && pairs.all(|(this, that)| Arc::ptr_eq(this, that))
         };
-        let without_verbs = |resource: &Resource| Resource { verbs: Vec::new(), ..resource.clone() };
-        without_verbs(&self.resource) == without_verbs(&other.resource)
+        self.resource.is_same_kind(&other.resource)
             && same(&self.handlers, &other.handlers)
             && same(&self.withheld, &other.withheld)
             && (self.is_selected, self.has_left) == (other.is_selected, other.has_left)

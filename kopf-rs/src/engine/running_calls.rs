@@ -10,7 +10,6 @@ use std::time::Duration;
 use kopf_rs_schedule::HandlerKind;
 use tokio_util::sync::CancellationToken;
 
-use crate::engine::key::Key;
 use crate::engine::reconcile_slots::Slot;
 use crate::engine::report::report;
 use crate::handler::definition::Handler;
@@ -18,6 +17,7 @@ use crate::handler::live::Live;
 use crate::handler::logger::Logger;
 use crate::handler::stopped::{StopReason, Stopped};
 use crate::happening::handling::{Exit, Handling};
+use crate::object::key::Key;
 use crate::reaction::background::is_same;
 
 /// One call of a daemon or timer.

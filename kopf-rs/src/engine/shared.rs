@@ -18,14 +18,14 @@ use crate::engine::children::ChildApplier;
 use crate::engine::failures::Failures;
 use crate::engine::indexing::Indexing;
 use crate::engine::invoke::{Cancelled, Invoker};
-use crate::engine::key::Key;
 use crate::engine::last_errors::LastErrors;
 use crate::engine::lost_outcomes::LostOutcomes;
 use crate::engine::mailbox::Mailbox;
 use crate::engine::memory::Memory;
 use crate::engine::memory::Version;
 use crate::engine::noted_calls::NotedCalls;
-use crate::engine::queue::{Queue, WorkerStart};
+use crate::engine::owners::Owners;
+use crate::engine::queue::Queue;
 use crate::engine::reconcile_slots::ReconcileSlots;
 use crate::engine::report::{report, report_about};
 use crate::engine::resource_handlers::ResourceHandlers;
@@ -43,6 +43,7 @@ use crate::happening::Happening;
 use crate::happening::handling::Handling;
 use crate::happening::meter::SharedMeter;
 use crate::happening::operating::Leasing;
+use crate::object::key::Key;
 use crate::object::lazy_json::Outline;
 use crate::object::patch::Patch;
 use crate::object::raw::Raw;
@@ -100,9 +101,10 @@ pub(crate) struct Limits {
 /// State that every worker can reach.
 pub(crate) struct Shared {
     pub(crate) setup: Setup,
-    pub(crate) queue: Queue,
+    pub(crate) queue: Arc<Queue>,
     pub(crate) invoker: Invoker,
-    pub(super) indexing: Indexing,
+    pub(super) indexing: Arc<Indexing>,
+    pub(super) owners: Arc<Owners>,
     /// Closed when the operator stops: no new cycles, no retries, no sleeping.
     pub(crate) gate: Gate,
     /// The present offset of the wall clock from the steady one.
@@ -120,8 +122,6 @@ pub(crate) struct Shared {
     pub(super) calls: TaskTracker,
     /// The engine's own runtime, on which all workers run.
     pub(super) home: Handle,
-    /// Starts a worker.
-    pub(super) start_worker: fn(&Arc<Shared>, WorkerStart),
     /// Aborts everything.
     pub(super) ended: CancellationToken,
     /// Cancelled when another instance may lead, which cuts off the calls begun before.
@@ -135,13 +135,17 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(super) fn new(setup: Setup, start_worker: fn(&Arc<Self>, WorkerStart)) -> Self {
+    pub(super) fn new(setup: Setup) -> Self {
         let limits = &setup.limits;
         let indices = setup.extensions.get::<Indices>();
         let indices = indices.map(|it| Indices::clone(&it)).unwrap_or_default();
+        let owners = Owners::new(Indexing::new(indices, setup.memo.clone()));
+        let owners = Arc::new(owners);
+        setup.children.wakes(&owners);
         Self {
-            indexing: Indexing::new(indices, setup.memo.clone()),
-            queue: Queue::default(),
+            indexing: owners.indexing.clone(),
+            queue: owners.queue.clone(),
+            owners,
             invoker: Invoker::new(setup.clock, limits.blocking, setup.handlers.clone())
                 .metered(setup.meter.clone()),
             gate: Gate::default(),
@@ -154,7 +158,6 @@ impl Shared {
             running: RunningCalls::default(),
             calls: TaskTracker::new(),
             home: Handle::current(),
-            start_worker,
             ended: CancellationToken::new(),
             term_over: Mutex::default(),
             failures: Failures::new(setup.once),

@@ -7,7 +7,6 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::engine::invoke::{Cancelled, guarded, outcome};
-use crate::engine::key::Key;
 use crate::engine::own_thread::of_group;
 use crate::engine::report::report;
 use crate::engine::shared::Shared;
@@ -18,6 +17,7 @@ use crate::handler::logger::Logger;
 use crate::handler::outcome::Outcome;
 use crate::handler::subhandlers::{Group, GroupFuture, RunGroup, Subhandlers, Unfinished};
 use crate::happening::handling::Handling;
+use crate::object::key::Key;
 use crate::object::patch::Patch;
 use crate::object::reference::Reference;
 use crate::reaction::progress_table::SubhandlerRecord;

@@ -18,6 +18,7 @@ use crate::handler::subject::{EventSubject, Subject, SubjectObject};
 use crate::happening::serving::Serving;
 use crate::object::collection::Collection;
 use crate::object::event::EventType;
+use crate::object::key::Key;
 use crate::object::raw::Raw;
 use crate::rt::clock::Clock;
 
@@ -29,10 +30,8 @@ pub(super) struct Targets(Mutex<HashMap<String, OfCollection>>);
 #[derive(Debug, Default)]
 struct OfCollection {
     handlers: Vec<Arc<Handler>>,
-    /// The objects that concern any other object, by uid.
-    objects: HashMap<String, Known>,
-    /// The uids that the current listing has shown so far.
-    listed: Option<BTreeSet<String>>,
+    /// The objects that concern any other object.
+    objects: HashMap<Key, Known>,
     /// The handlers whose functions have panicked, which is reported once.
     told: BTreeSet<Arc<str>>,
 }
@@ -77,9 +76,8 @@ impl Targets {
             return Concerned::new();
         };
         match event {
-            WatchEvent::Listing(_) => found.listed = Some(BTreeSet::new()),
             WatchEvent::Object(event, raw) => return found.seen(of, *event, raw, with),
-            WatchEvent::Synced => return found.synced(),
+            WatchEvent::Synced(listed) => return found.synced(listed),
             _ => {}
         }
         Concerned::new()
@@ -89,7 +87,8 @@ impl Targets {
 impl OfCollection {
     fn seen(&mut self, of: &Collection, event: EventType, raw: &Raw, with: &Surroundings<'_>) -> Concerned {
         let facts = raw.facts();
-        let former = self.objects.remove(&facts.uid);
+        let key = Key::of(&of.resource, facts);
+        let former = self.objects.remove(&key);
         let concerned = self.concerned(of, event, raw, with);
         let concerned = concerned.unwrap_or_else(|| {
             // The functions cannot run for an unreadable state, so the former result holds.
@@ -106,24 +105,18 @@ impl OfCollection {
             known.extend(names.iter().cloned());
         }
         if event != EventType::Deleted && !concerned.is_empty() {
-            if let Some(listed) = &mut self.listed {
-                listed.insert(facts.uid.clone());
-            }
             let version = facts.resource_version.clone();
             let known = Known { version, concerned };
-            self.objects.insert(facts.uid.clone(), known);
+            self.objects.insert(key, known);
         }
         if is_news { woken } else { Concerned::new() }
     }
 
     /// Ends a listing: objects that it lacks are gone. Returns the objects that this concerns.
-    fn synced(&mut self) -> Concerned {
+    fn synced(&mut self, listed: &BTreeSet<Key>) -> Concerned {
         let mut woken = Concerned::new();
-        let Some(listed) = self.listed.take() else {
-            return woken;
-        };
-        self.objects.retain(|uid, known| {
-            let is_there = listed.contains(uid);
+        self.objects.retain(|key, known| {
+            let is_there = listed.contains(key);
             if !is_there {
                 for (handler, names) in std::mem::take(&mut known.concerned) {
                     woken.entry(handler).or_default().extend(names);
@@ -235,7 +228,9 @@ mod tests {
         let listing = || WatchEvent::Listing(Instant::now());
         assert!(tell(&listing()).is_empty());
         assert_eq!(tell(&object(Listed, 1, "a")), ["ns/a"], "it may have been called before");
-        assert!(tell(&WatchEvent::Synced).is_empty());
+        let synced =
+            |listed: &[&str]| WatchEvent::Synced(listed.iter().map(|uid| Key::of_uid(uid)).collect());
+        assert!(tell(&synced(&["c"])).is_empty());
         assert_eq!(tell(&object(Modified, 2, "b")), ["ns/a", "ns/b"]);
         assert_eq!(tell(&object(Modified, 3, "panic")), ["ns/b"]);
         assert_eq!(tell(&object(Modified, 4, "")), ["ns/b"]);
@@ -244,9 +239,9 @@ mod tests {
         assert_eq!(tell(&object(Added, 7, "a")), ["ns/a"]);
         tell(&listing());
         assert!(tell(&object(Listed, 7, "a")).is_empty(), "the same state");
-        tell(&WatchEvent::Synced);
+        tell(&synced(&["c"]));
         tell(&listing());
-        assert_eq!(tell(&WatchEvent::Synced), ["ns/a"], "gone meanwhile");
+        assert_eq!(tell(&synced(&[])), ["ns/a"], "gone meanwhile");
         targets.close(&of);
         assert!(tell(&object(Added, 8, "a")).is_empty());
     }

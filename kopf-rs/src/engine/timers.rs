@@ -8,7 +8,7 @@ use std::collections::BinaryHeap;
 
 use tokio::time::Instant;
 
-use crate::engine::key::Key;
+use crate::object::key::Key;
 
 /// Objects by the time at which they are due, and outdated entries.
 #[derive(Debug, Default)]

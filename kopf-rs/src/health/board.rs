@@ -303,7 +303,7 @@ impl WatchCounts {
             WatchEvent::Listing(_) => self.listings += 1,
             WatchEvent::Trouble(_) => self.failures += 1,
             WatchEvent::Silent => self.silences += 1,
-            WatchEvent::Synced | WatchEvent::Resumed => {}
+            WatchEvent::Synced(_) | WatchEvent::Resumed => {}
         }
     }
 
@@ -351,7 +351,7 @@ impl WatchFacts {
                 return;
             }
             WatchEvent::Bookmark => self.has_bookmarks = true,
-            WatchEvent::Synced => self.listing = Listing::Complete,
+            WatchEvent::Synced(_) => self.listing = Listing::Complete,
             WatchEvent::Resumed => self.trouble = None,
             WatchEvent::Trouble(error) => {
                 self.trouble = Some(Trouble { reason: reason(error), error: error.to_string() });

@@ -62,6 +62,13 @@ impl Resource {
         }
     }
 
+    /// Returns whether nothing that a watch depends on differs. Ignores the verbs: discovery lists fewer of them while the definition is being
+    /// deleted, and the remaining objects must stay watched.
+    pub(crate) fn is_same_kind(&self, other: &Self) -> bool {
+        let without_verbs = |resource: &Self| Self { verbs: Vec::new(), ..resource.clone() };
+        without_verbs(self) == without_verbs(other)
+    }
+
     /// Returns `plural.group`, Kubernetes' name of a resource regardless of its version.
     pub(crate) fn group_resource(&self) -> String {
         match self.identity() {

@@ -26,15 +26,6 @@ const CALM: Duration = Duration::from_secs(60);
 
 /// Watches for ever. `outage` outlives this watch: a watch of the same collection that replaces it continues the outage.
 pub(crate) async fn follow(
-    cluster: Cluster,
-    watched: Watched,
-    outage: OutageGuard,
-    sink: impl FnMut(WatchEvent) + Send,
-) {
-    follow_for(Purpose::Handlers, cluster, watched, outage, sink).await;
-}
-
-async fn follow_for(
     purpose: Purpose,
     cluster: Cluster,
     watched: Watched,
@@ -81,24 +72,14 @@ pub(crate) fn follow_in_task(
     watched: Watched,
     sink: impl FnMut(WatchEvent) + Send + 'static,
 ) -> AbortOnDropHandle<()> {
-    spawn(Purpose::Handlers, cluster, watched, sink)
+    let outage = membership(cluster);
+    let following = follow(Purpose::Handlers, cluster.clone(), watched, outage, sink);
+    AbortOnDropHandle::new(tokio::spawn(following))
 }
 
 /// Returns the link of a watch to outages. A watch that ends during an outage reports nothing, because no object has waited for it.
 pub(super) fn membership(cluster: &Cluster) -> OutageGuard {
     OutageGuard::new(cluster.outages().clone(), |_| ())
-}
-
-/// Spawns a watch for any purpose.
-pub(super) fn spawn(
-    purpose: Purpose,
-    cluster: &Cluster,
-    watched: Watched,
-    sink: impl FnMut(WatchEvent) + Send + 'static,
-) -> AbortOnDropHandle<()> {
-    let outage = membership(cluster);
-    let following = follow_for(purpose, cluster.clone(), watched, outage, sink);
-    AbortOnDropHandle::new(tokio::spawn(following))
 }
 
 /// The health of a watch, judged by its events.
@@ -131,7 +112,7 @@ impl Health {
             }
             WatchEvent::Resumed => self.recovered(),
             // A watch that replaces a failing one does not know that it has resumed anything.
-            WatchEvent::Synced if !self.is_in_trouble => {
+            WatchEvent::Synced(_) if !self.is_in_trouble => {
                 let is_of_former = self.was_in_trouble;
                 self.recovered();
                 return is_of_former;
@@ -140,7 +121,10 @@ impl Health {
                 let what = collection.clone();
                 report_of_operator(&Watching::Silent { what });
             }
-            WatchEvent::Synced | WatchEvent::Listing(_) | WatchEvent::Object(..) | WatchEvent::Bookmark => {}
+            WatchEvent::Synced(_)
+            | WatchEvent::Listing(_)
+            | WatchEvent::Object(..)
+            | WatchEvent::Bookmark => {}
         }
         false
     }

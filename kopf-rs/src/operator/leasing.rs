@@ -158,21 +158,15 @@ impl Keeper {
         let watched = Watched::new(leases(), Some(namespace.clone()), pace);
         let watched = watched.selecting(Selection::named(name));
         let (tell, news) = unbounded_channel();
-        let mut is_listed = false;
         let watch = follow_in_task(&self.setup.cluster, watched, move |event| {
             let news = match event {
-                WatchEvent::Listing(_) => {
-                    is_listed = false;
-                    None
-                }
-                WatchEvent::Object(event, raw) => {
-                    is_listed = true;
-                    whole(&raw).map(|lease| News::Lease(lease, event))
-                }
-                WatchEvent::Synced => (!is_listed).then_some(News::Unlisted),
-                WatchEvent::Trouble(_) | WatchEvent::Resumed | WatchEvent::Bookmark | WatchEvent::Silent => {
-                    None
-                }
+                WatchEvent::Object(event, raw) => whole(&raw).map(|lease| News::Lease(lease, event)),
+                WatchEvent::Synced(listed) => listed.is_empty().then_some(News::Unlisted),
+                WatchEvent::Listing(_)
+                | WatchEvent::Trouble(_)
+                | WatchEvent::Resumed
+                | WatchEvent::Bookmark
+                | WatchEvent::Silent => None,
             };
             // Fails only if the keeper is gone, and then this watch is about to end.
             drop(news.map(|news| tell.send(news)));

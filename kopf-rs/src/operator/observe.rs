@@ -1,39 +1,35 @@
-//! Keeps track of resources and namespaces, and keeps a watch for each one to serve while the cluster changes.
+//! Keeps track of resources and namespaces, and wants a watch for each one to serve while the cluster changes.
 //!
-//! Guarantees that a resource that is missing at first, disappears or comes back is followed, that objects stay with their workers when
-//! their resource is served in another version, and that each failure is attributed to its own watch. Must not know what the engine does
-//! with objects.
+//! Guarantees that a resource that is missing at first, disappears or comes back is followed, and that objects stay with their workers when
+//! their resource is served in another version. Must not know what the engine does with objects.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap};
 use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::watch;
 use tokio::time::Instant;
-use tokio_util::task::AbortOnDropHandle;
 
 use crate::cluster::Cluster;
 use crate::cluster::error::ClusterError;
-use crate::cluster::watch::{Selection, WatchEvent, WatchPace, Watched};
+use crate::cluster::watch::{WatchEvent, WatchPace};
 use crate::engine::Engine;
-use crate::engine::queue::StreamId;
+use crate::engine::follower::Follower;
 use crate::engine::report::report_of_operator;
 use crate::engine::resource_handlers::ResourceHandlers;
 use crate::handler::definition::Handler;
 use crate::happening::serving::{Purpose, Serving};
-use crate::health::board::{Board, WatchOnBoard};
-use crate::object::collection::Collection;
+use crate::health::board::Board;
 use crate::object::event::EventType;
 use crate::object::resource::Resource;
 use crate::operator::admission::managed::Found;
-use crate::operator::follow::{follow, membership, spawn};
+use crate::operator::follow::membership;
 use crate::operator::leasing::Role;
 use crate::operator::matching::{ServedResource, match_handlers};
-use crate::operator::report::{report_resumed, report_stopped};
+use crate::operator::report::report_resumed;
 use crate::operator::scope::Scope;
 use crate::operator::selection::selection;
 use crate::operator::settings::Settings;
@@ -52,14 +48,15 @@ mod schedule;
 mod tests;
 mod turns;
 mod unserved;
+mod watch_set;
 
-use children::{ChildWatches, OwnedKinds, WatchWith};
-
-use backbone::{Namespaces, custom_resource_definitions, generation, namespaces, places};
+use backbone::{Namespaces, custom_resource_definitions, generation, namespaces};
+use children::owned_kinds;
 use leading::Leading;
 use peering::{PeeringSetup, Peerings};
 use schedule::{DiscoverySchedule, Event, is_served};
 use unserved::Unserved;
+use watch_set::{Wanted, WatchMessage, WatchSet};
 
 /// The parts that the observer needs.
 pub(crate) struct ObserverSetup {
@@ -84,22 +81,13 @@ pub(crate) struct ObserverSetup {
 /// Keeps the watches up to date. Dropping it ends them all.
 pub(crate) struct Observer {
     setup: ObserverSetup,
-    pace: WatchPace,
     /// The result of the last discovery.
     resources: Vec<Resource>,
     ids: HashMap<[String; 2], u32>,
-    watches: BTreeMap<WatchKey, Watch>,
-    children: ChildWatches,
+    watches: WatchSet,
     peerings: Peerings,
     is_paused: bool,
     leading: Leading,
-    /// The streams of watches that were ended for a pause.
-    suspended: BTreeMap<WatchKey, StreamId>,
-    /// The watches of deleted namespaces, with the time at which they end.
-    ending: VecDeque<(Instant, WatchKey, Watch)>,
-    /// The watches of namespaces and definitions.
-    own_watches: Vec<AbortOnDropHandle<()>>,
-    next_stream: StreamId,
     namespaces: Namespaces,
     schedule: DiscoverySchedule,
     discovery: Discovery,
@@ -108,29 +96,6 @@ pub(crate) struct Observer {
     unserved: Unserved,
     /// The names of the served resources.
     served: BTreeSet<String>,
-    tell: UnboundedSender<News>,
-    news: UnboundedReceiver<News>,
-}
-
-/// The time for which the watch of a deleted namespace stays open. The server may report the deletion of its objects later than that of the
-/// namespace, and they have to count as deleted, not just as no longer watched.
-const GRACE: Duration = Duration::from_secs(5);
-
-/// A resource in any version, and its scope: one namespace, or the whole cluster.
-type WatchKey = (u32, Option<String>);
-
-/// A watch to keep: its handlers, and the selection of its objects.
-type WantedWatch = (Arc<ResourceHandlers>, Selection);
-
-struct Watch {
-    stream: StreamId,
-    kind: Arc<ResourceHandlers>,
-    collection: Arc<Collection>,
-    outage: OutageGuard,
-    /// The present failure of the watch.
-    trouble: Option<ClusterError>,
-    _on_board: Option<WatchOnBoard>,
-    _task: AbortOnDropHandle<()>,
 }
 
 /// Runs discovery concurrently with all other work.
@@ -143,19 +108,10 @@ struct Discovery {
 
 type Discovered = Result<Vec<Resource>, ClusterError>;
 
-/// A report of a watch to the observer.
-enum News {
-    Definitions(WatchEvent),
-    Namespaces(WatchEvent),
-    /// The watch at a place has failed or recovered; the stream distinguishes it from earlier watches at that place.
-    Health(WatchKey, StreamId, Option<ClusterError>),
-}
-
 impl Observer {
     pub(crate) fn new(setup: ObserverSetup) -> Self {
         let (watching, scanning) = (&setup.settings.watching, &setup.settings.scanning);
         let networking = &setup.settings.networking;
-        let (tell, news) = unbounded_channel();
         let pace = WatchPace {
             inactivity: watching.inactivity_timeout,
             server_timeout: watching.server_timeout,
@@ -169,20 +125,13 @@ impl Observer {
                 own: setup.peer.clone(),
                 settings: setup.settings.peering.clone(),
                 cluster: setup.cluster.clone(),
-                pace: pace.clone(),
                 clock: setup.clock,
             }),
             is_paused: false,
             leading: Leading::new(setup.role.clone(), &setup.engine),
-            suspended: BTreeMap::new(),
-            pace,
+            watches: WatchSet::new(setup.engine.clone(), setup.cluster.clone(), pace, setup.board.clone()),
             resources: Vec::new(),
             ids: HashMap::new(),
-            watches: BTreeMap::new(),
-            children: ChildWatches::default(),
-            ending: VecDeque::new(),
-            own_watches: Vec::new(),
-            next_stream: 0,
             namespaces: Namespaces::new(&setup.scope, scanning.disabled),
             schedule: DiscoverySchedule::new(scanning.interval, !scanning.disabled),
             discovery: Discovery {
@@ -195,8 +144,6 @@ impl Observer {
             served: BTreeSet::new(),
             unserved: Unserved::default(),
             setup,
-            tell,
-            news,
         }
     }
 
@@ -204,7 +151,6 @@ impl Observer {
     /// refused.
     pub(crate) async fn run(&mut self, once: bool) -> Result<Vec<String>, ClusterError> {
         self.discover_at_first().await?;
-        self.watch_backbone();
         self.take_in_discovered();
         loop {
             let engine = self.setup.engine.clone();
@@ -214,11 +160,10 @@ impl Observer {
             let may_settle = once && self.is_complete() && self.is_at_work();
             tokio::select! {
                 biased;
-                Some(news) = self.news.recv() => self.on_news(news),
+                message = self.watches.next() => self.on_message(message),
                 event = self.discovery.event() => self.on_discovery(event),
                 () = self.peerings.changed() => self.look_at_peers(),
                 role = self.leading.changed() => self.on_role(role),
-                Some(()) = end_of_grace(&self.ending) => self.end_first(),
                 () = engine.settled(), if may_settle => return Ok(self.report_of_unserved()),
             }
         }
@@ -241,14 +186,20 @@ impl Observer {
         }
     }
 
-    fn watch_backbone(&mut self) {
-        if self.namespaces.are_watched() {
-            self.watch_for_self(namespaces(), Purpose::Operator, News::Namespaces);
-        }
-        if !self.setup.settings.scanning.disabled {
-            let purpose = self.purpose_of_definitions();
-            self.watch_for_self(custom_resource_definitions(), purpose, News::Definitions);
-        }
+    /// Returns the watches of namespaces and definitions.
+    fn backbone(&self) -> impl Iterator<Item = Wanted> {
+        let is_by_namespace = self.namespaces.some().is_some();
+        let namespaces = is_by_namespace.then(|| (namespaces(), Purpose::Operator));
+        let definitions = (custom_resource_definitions(), self.purpose_of_definitions());
+        let both = namespaces.into_iter().chain([definitions]);
+        let both = both.filter(move |_| !self.setup.settings.scanning.disabled);
+        both.map(move |(resource, purpose)| Wanted {
+            follower: None,
+            purpose,
+            // Namespaces and definitions are never sharded, so all of them are watched if the function fails.
+            selection: selection(&self.setup.settings.watching, &resource, &[]).unwrap_or_default(),
+            resource: Arc::new(resource),
+        })
     }
 
     fn purpose_of_definitions(&self) -> Purpose {
@@ -261,38 +212,25 @@ impl Observer {
         }
     }
 
-    fn watch_for_self(&mut self, resource: Resource, purpose: Purpose, news: fn(WatchEvent) -> News) {
-        let tell = self.tell.clone();
-        // Namespaces and definitions are never sharded, so all of them are watched if the function fails.
-        let selection = selection(&self.setup.settings.watching, &resource, &[]);
-        let selection = selection.unwrap_or_default();
-        let watched = Watched::new(Arc::new(resource), None, self.pace.clone());
-        let watched = watched.selecting(selection);
-        let task = spawn(purpose, &self.setup.cluster, watched, move |event| {
-            // Fails only if the observer is gone, and then this task is about to end.
-            let _ = tell.send(news(event));
-        });
-        self.own_watches.push(task);
-    }
-
-    fn on_news(&mut self, news: News) {
-        match news {
-            News::Health(place, stream, trouble) => self.on_health(&place, stream, trouble),
-            News::Definitions(event) => self.on_definitions(&event),
-            News::Namespaces(event) => {
+    fn on_message(&mut self, message: WatchMessage) {
+        let Some((collection, is_of_engine, event)) = self.watches.accept(message) else {
+            return;
+        };
+        match collection.resource.kind.as_str() {
+            _ if is_of_engine => {
+                if matches!(event, WatchEvent::Trouble(ClusterError::NotFound(_))) {
+                    self.schedule(&Event::ResourceMissing);
+                }
+            }
+            "Namespace" => {
                 if self.namespaces.on_event(event) {
                     self.reconcile();
                 }
             }
-        }
-    }
-
-    fn on_health(&mut self, place: &WatchKey, stream: StreamId, trouble: Option<ClusterError>) {
-        let watch = self.watches.get_mut(place);
-        if let Some(watch) = watch.filter(|watch| watch.stream == stream) {
-            watch.trouble = trouble;
-            if watch.is_missing() {
-                self.schedule(&Event::ResourceMissing);
+            "CustomResourceDefinition" => self.on_definitions(&event),
+            _ => {
+                self.peerings.watched(&collection, event);
+                self.look_at_peers();
             }
         }
     }
@@ -320,7 +258,7 @@ impl Observer {
                 self.setup.cluster.forget_pruned(name, has_changed);
                 self.schedule(&Event::DefinitionExists { name, is_served });
             }
-            WatchEvent::Synced => self.schedule(&Event::DefinitionsListed),
+            WatchEvent::Synced(_) => self.schedule(&Event::DefinitionsListed),
             WatchEvent::Trouble(ClusterError::Denied { .. } | ClusterError::NotFound(_)) => {
                 let interval = self.setup.settings.scanning.interval;
                 let is_needed = self.purpose_of_definitions() != Purpose::Spare;
@@ -372,12 +310,13 @@ impl Observer {
         self.peerings.tell_pause();
     }
 
-    fn pause_for_peers(&mut self) {
+    /// Pauses or resumes according to the peers. Returns the watches of peering objects.
+    fn pause_for_peers(&mut self) -> Vec<Wanted> {
         let namespaces = self.namespaces.some();
         let are_known = self.namespaces.are_known();
         let leads = self.leading.leads();
         // A standby instance is no peer: all instances of an operator share one record.
-        self.peerings.reconcile((&self.resources, leads), namespaces, are_known);
+        let watches = self.peerings.reconcile((&self.resources, leads), namespaces, are_known);
         let is_paused = leads && self.peerings.is_paused();
         match (self.is_paused, is_paused) {
             (false, true) => self.setup.engine.pause(),
@@ -388,6 +327,7 @@ impl Observer {
         if let Some(board) = &self.setup.board {
             board.pauses(is_paused);
         }
+        watches
     }
 
     /// Ends all watches. Returns the peerings, which the caller leaves after the last write.
@@ -403,10 +343,8 @@ impl Observer {
 
     /// Returns one line for each resource that has handlers but is not served or cannot be watched.
     fn report_of_unserved(&self) -> Vec<String> {
-        let troubled = self.watches.values().filter_map(|watch| {
-            let error = watch.trouble.as_ref()?;
-            Some(format!("{} cannot be watched: {error}", watch.collection))
-        });
+        let troubled = self.watches.troubles();
+        let troubled = troubled.map(|(of, error)| format!("{of} cannot be watched: {error}"));
         let mut unserved: Vec<_> = self.unserved.lines().cloned().chain(troubled).collect();
         unserved.sort();
         unserved
@@ -415,99 +353,30 @@ impl Observer {
     /// Starts and stops watches until they are the wanted ones. Returns whether some handlers are for resources that are not served or
     /// ambiguous.
     fn reconcile(&mut self) -> bool {
-        self.pause_for_peers();
+        let mut wanted = self.pause_for_peers();
+        wanted.extend(self.backbone());
         let unknown = self.setup.cluster.unknown_versions();
         let mut matched = match_handlers(&self.setup.handlers, &self.resources, &unknown);
         let watching = &self.setup.settings.watching;
         matched.drop_unselected(|served| selection(watching, &served.resource, &[]));
-        let owned = OwnedKinds::of(&self.setup.handlers, &self.resources);
-        matched.unresolved_too(&owned.missing);
+        let label = self.setup.engine.label_of_children();
+        let (owned, missing) = owned_kinds(&self.setup.handlers, &self.resources, &label);
+        wanted.extend(owned);
+        matched.unresolved_too(&missing);
         matched.unresolved_too(&self.never_asked());
-        self.children.reconcile(
-            owned,
-            &WatchWith {
-                engine: &self.setup.engine,
-                cluster: &self.setup.cluster,
-                pace: &self.pace,
-                namespaces: self.namespaces.some(),
-                board: self.setup.board.as_ref(),
-            },
-        );
         self.tell_found();
         self.tell_served(&matched.resources);
         if let Some(board) = &self.setup.board {
             board.discovered(&matched.unserved, self.namespaces.are_known());
         }
         self.unserved.replace(matched.unserved);
-        let wanted = if self.is_paused {
-            // The objects of deleted namespaces are not handled during the pause either.
-            for (_, place, watch) in self.ending.drain(..) {
-                self.watches.insert(place, watch);
-            }
-            BTreeMap::new()
-        } else {
-            self.wanted(matched.resources)
-        };
-        let places = self.watches.keys();
-        let unwanted = places.filter(|it| !wanted.contains_key(*it));
-        for place in unwanted.cloned().collect::<Vec<_>>() {
-            self.end(place);
-        }
-        for (place, (kind, selection)) in wanted {
-            match self.watches.remove(&place) {
-                Some(watch) if watch.kind.is_same(&kind) && !watch.is_missing() => {
-                    self.watches.insert(place, watch);
-                }
-                former => {
-                    let former = former.or_else(|| self.take_ending(&place));
-                    self.start(place, (kind, selection), former);
-                }
-            }
-        }
         if !self.is_paused {
-            for stream in std::mem::take(&mut self.suspended).into_values() {
-                self.setup.engine.close(stream);
-            }
+            wanted.extend(self.of_workers(matched.resources));
         }
+        let namespaces = self.namespaces.some();
+        self.watches.reconcile(wanted, namespaces, self.is_paused);
         self.peerings.tell_pause();
         matched.is_unresolved
-    }
-
-    /// Ends a watch: at once, or a little later if its namespace is deleted.
-    fn end(&mut self, place: WatchKey) {
-        let Some(watch) = self.watches.remove(&place) else {
-            return;
-        };
-        if self.is_paused {
-            report_stopped(&watch.collection);
-            self.setup.engine.suspend(watch.stream);
-            self.suspended.insert(place, watch.stream);
-            return;
-        }
-        let is_gone = |name: &str| !self.namespaces.some().is_some_and(|it| it.contains(name));
-        if place.1.as_deref().is_some_and(is_gone) {
-            let end = Instant::now() + GRACE;
-            self.ending.push_back((end, place, watch));
-        } else {
-            self.stop(&watch);
-        }
-    }
-
-    fn end_first(&mut self) {
-        if let Some((_, _, watch)) = self.ending.pop_front() {
-            self.stop(&watch);
-        }
-    }
-
-    /// Takes the watch at a place whose namespace exists again before the watch was ended.
-    fn take_ending(&mut self, place: &WatchKey) -> Option<Watch> {
-        let found = self.ending.iter().position(|(_, it, _)| it == place)?;
-        self.ending.remove(found).map(|(_, _, watch)| watch)
-    }
-
-    fn stop(&self, watch: &Watch) {
-        report_stopped(&watch.collection);
-        self.setup.engine.close(watch.stream);
     }
 
     /// Returns the kinds of admission handlers that are not served. A function may select nothing, so functions do not count.
@@ -543,24 +412,25 @@ impl Observer {
         }
     }
 
-    fn wanted(&mut self, resources: Vec<ServedResource>) -> BTreeMap<WatchKey, WantedWatch> {
-        let mut wanted = BTreeMap::new();
-        for served in resources {
-            let id = self.id(&served.resource);
+    /// Returns the watches of objects with handlers.
+    fn of_workers(&mut self, resources: Vec<ServedResource>) -> Vec<Wanted> {
+        let wanted = |served: ServedResource| {
             let watching = &self.setup.settings.watching;
             let handlers = [&*served.handlers, &*served.withheld].concat();
-            let Ok(selection) = selection(watching, &served.resource, &handlers) else {
-                continue;
-            };
-            let places = places(&served.resource, self.namespaces.some());
-            let kind = ResourceHandlers::new(id, Arc::new(served.resource), served.handlers);
+            let selection = selection(watching, &served.resource, &handlers).ok()?;
+            let id = self.id(&served.resource);
+            let resource = Arc::new(served.resource);
+            let kind = ResourceHandlers::new(id, resource.clone(), served.handlers);
             let kind = kind.withholding(served.withheld);
             let kind = Arc::new(kind.selected(selection.may_be_left()));
-            let watch = (kind, selection);
-            let places = places.into_iter();
-            wanted.extend(places.map(|namespace| ((id, namespace), watch.clone())));
-        }
-        wanted
+            Some(Wanted {
+                follower: Some(Follower::Workers(kind)),
+                purpose: Purpose::Handlers,
+                resource,
+                selection,
+            })
+        };
+        resources.into_iter().filter_map(wanted).collect()
     }
 
     /// Returns a number that is the same for all versions of a resource.
@@ -569,69 +439,6 @@ impl Observer {
         let (group, plural) = resource.identity();
         let name = [group, plural].map(str::to_owned);
         *self.ids.entry(name).or_insert(next)
-    }
-
-    /// Starts a watch, which takes over the objects of the former one at that place.
-    fn start(&mut self, place: WatchKey, wanted: WantedWatch, former: Option<Watch>) {
-        let (kind, selection) = wanted;
-        let stream = self.next_stream;
-        self.next_stream += 1;
-        let (engine, cluster) = (self.setup.engine.clone(), self.setup.cluster.clone());
-        let suspended = self.suspended.remove(&place);
-        let replaces = former.as_ref().map(|former| former.stream).or(suspended);
-        let flow = engine.open(stream, kind.clone(), replaces);
-        let outage = former.map_or_else(|| membership(&cluster), |former| former.outage);
-        let watched = Watched::new(kind.resource.clone(), place.1.clone(), self.pace.clone());
-        let watched = watched.selecting(selection).into_flow(flow);
-        let collection = watched.collection.clone();
-        let on_board =
-            self.setup.board.as_ref().map(|board| board.watch(collection.clone(), self.pace.inactivity));
-        let health = on_board.as_ref().map(WatchOnBoard::teller);
-        let (tell, here) = (self.tell.clone(), place.clone());
-        let resource = kind.resource.clone();
-        let following = follow(cluster, watched, outage.clone(), move |event| {
-            if let Some(health) = &health {
-                health.on_event(&event);
-            }
-            let trouble = match &event {
-                WatchEvent::Trouble(error) => Some(Some(error.clone())),
-                WatchEvent::Resumed => Some(None),
-                _ => None,
-            };
-            if let Some(trouble) = trouble {
-                // Fails only if the observer is gone, and then this task is about to end.
-                let _ = tell.send(News::Health(here.clone(), stream, trouble));
-            }
-            let is_listed = matches!(event, WatchEvent::Synced);
-            engine.feed(stream, event);
-            if is_listed {
-                engine.listed(&resource, here.1.as_deref());
-            }
-        });
-        let watch = Watch {
-            stream,
-            kind,
-            collection,
-            outage,
-            trouble: None,
-            _on_board: on_board,
-            _task: AbortOnDropHandle::new(tokio::spawn(following)),
-        };
-        self.watches.insert(place, watch);
-    }
-}
-
-/// Waits for the end of the first of these watches; `None` if there is none. Cancel-safe.
-async fn end_of_grace(ending: &VecDeque<(Instant, WatchKey, Watch)>) -> Option<()> {
-    let (end, _, _) = ending.front()?;
-    tokio::time::sleep_until(*end).await;
-    Some(())
-}
-
-impl Watch {
-    /// Returns whether the resource was not found at the last request.
-    fn is_missing(&self) -> bool {
-        matches!(self.trouble, Some(ClusterError::NotFound(_)))
     }
 }
 

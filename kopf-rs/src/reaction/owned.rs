@@ -16,6 +16,7 @@ use serde_json::Value;
 
 use crate::object::child::ChildSight;
 use crate::object::event::EventType;
+use crate::object::key::Key;
 use crate::reaction::children::AppliedFacts;
 
 /// The maximum number of own applies per child that are remembered until the watch shows them. While a watch fails, there may be arbitrarily
@@ -31,8 +32,6 @@ pub(crate) struct OwnedObjects {
     by_owner: HashMap<String, BTreeSet<String>>,
     /// The uids of children that the operator has released, until the watch shows that.
     gone: BTreeSet<String>,
-    /// The uids seen by the current listing.
-    listed: Option<BTreeSet<String>>,
     /// The number of started listings.
     listings: u32,
     /// True after a complete listing.
@@ -60,8 +59,8 @@ struct Seen {
     own: Vec<String>,
     /// True if the state is known from a response and not from the watch yet, and its writer is unknown.
     is_untold: bool,
-    /// The number of started listings at that time.
-    listings: u32,
+    /// The number of listings that had started before the last own apply: such a listing may lack the object.
+    applied_after: u32,
     /// The object is at least as new as the beginning of this term.
     term: u32,
 }
@@ -109,7 +108,15 @@ impl AppliedState {
 
 impl Seen {
     fn of(sight: ChildSight, term: u32) -> Self {
-        Self { sight, applied: None, is_doubted: false, own: Vec::new(), is_untold: false, listings: 0, term }
+        Self {
+            sight,
+            applied: None,
+            is_doubted: false,
+            own: Vec::new(),
+            is_untold: false,
+            applied_after: 0,
+            term,
+        }
     }
 }
 
@@ -125,7 +132,6 @@ impl OwnedObjects {
 
     /// Begins a listing.
     pub(crate) fn listing(&mut self) {
-        self.listed = Some(BTreeSet::new());
         self.listings += 1;
         self.listed_in = self.term;
     }
@@ -135,16 +141,16 @@ impl OwnedObjects {
         self.term += 1;
     }
 
-    /// Completes a listing, and returns notifications about children that it lacks.
-    pub(crate) fn synced(&mut self) -> Vec<ChildNews> {
+    /// Completes a listing of these objects, and returns notifications about children that it lacks.
+    pub(crate) fn synced(&mut self, listed: &BTreeSet<Key>) -> Vec<ChildNews> {
         self.was_listed = true;
-        let Some(listed) = self.listed.take() else {
-            return Vec::new();
-        };
         self.complete_in = Some(self.listed_in);
-        self.gone.retain(|uid| listed.contains(uid));
-        let uids = self.objects.keys();
-        let lacking: Vec<String> = uids.filter(|uid| !listed.contains(*uid)).cloned().collect();
+        let is_listed = |uid: &str| listed.contains(&Key::of_uid(uid));
+        self.gone.retain(|uid| is_listed(uid));
+        let lacking = self.objects.iter();
+        let lacking = lacking.filter(|(_, seen)| seen.applied_after < self.listings);
+        let lacking = lacking.filter(|(uid, _)| !is_listed(uid));
+        let lacking: Vec<String> = lacking.map(|(uid, _)| uid.clone()).collect();
         let mut woken = BTreeSet::new();
         for uid in lacking {
             let former = self.take(&uid);
@@ -163,9 +169,6 @@ impl OwnedObjects {
         if event == EventType::Deleted {
             return self.left(&sight);
         }
-        if let Some(listed) = &mut self.listed {
-            listed.insert(sight.uid.clone());
-        }
         if self.gone.contains(&sight.uid) {
             return Vec::new();
         }
@@ -180,7 +183,7 @@ impl OwnedObjects {
         known.own.retain(|own| order(own, &sight.version) == Ordering::Greater);
         // A foreign write that preceded an own one, whose response arrived first.
         let is_older = order(&sight.version, &known.sight.version) == Ordering::Less;
-        if is_older && event == EventType::Listed && known.listings < self.listings {
+        if is_older && event == EventType::Listed && known.applied_after < self.listings {
             // The listing has begun later: the server was restored from a backup, and later writes are lost.
             let woken = both(Some(&known), &sight);
             self.put(Seen { applied: known.applied, is_doubted: true, ..Seen::of(sight, self.listed_in) });
@@ -232,14 +235,11 @@ impl OwnedObjects {
     }
 
     fn is_applied(&mut self, sight: ChildSight, changed: bool) {
-        if let Some(listed) = &mut self.listed {
-            listed.insert(sight.uid.clone());
-        }
         self.gone.remove(&sight.uid);
         let applied = Some(sight.state.clone());
         let known = match self.take(&sight.uid) {
             Some(known) if order(&sight.version, &known.sight.version) == Ordering::Less => {
-                self.put(Seen { applied, term: self.term, ..known });
+                self.put(Seen { applied, applied_after: self.listings, term: self.term, ..known });
                 return;
             }
             known => known,
@@ -249,7 +249,13 @@ impl OwnedObjects {
         let is_untold = !changed && !known.as_ref().is_some_and(is_told);
         own.extend(known.into_iter().flat_map(|seen| seen.own));
         own.truncate(OWN);
-        self.put(Seen { applied, own, is_untold, ..Seen::of(sight, self.term) });
+        self.put(Seen {
+            applied,
+            applied_after: self.listings,
+            own,
+            is_untold,
+            ..Seen::of(sight, self.term)
+        });
     }
 
     /// Records that the operator has deleted or released a child, which the watch may still show for a while. Returns notifications for
@@ -291,7 +297,6 @@ impl OwnedObjects {
             let children = self.by_owner.entry(owner).or_default();
             children.insert(uid.clone());
         }
-        seen.listings = self.listings;
         self.objects.insert(uid, seen);
     }
 

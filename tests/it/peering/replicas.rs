@@ -67,7 +67,14 @@ async fn beside_kopf(cluster: TestCluster, priority: i64, told: &str) {
     test.create("zero", json!({})).await;
     said(&program, "Kopf has seen zero.").await;
     let mut replicas = three(&test, priority);
-    said(&program, told).await;
+    // Kopf reports this before it pauses its watches.
+    let lines = program.lines();
+    let has_paused = |_: &str| {
+        let all = lines.all();
+        let mut since = all.iter().skip_while(|it| !it.contains(told));
+        since.any(|it| it.contains("Pausing the watch-stream"))
+    };
+    lines.until("about a paused watch", has_paused).await;
     for name in ["one", "two", "three"] {
         test.create(name, json!({})).await;
         let id = handler_of(&test, name).await;

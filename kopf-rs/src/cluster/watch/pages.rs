@@ -1,5 +1,6 @@
 //! Lists by pages, for servers without streaming lists. A page is parsed item by item, never as a whole tree.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use serde::Deserialize;
@@ -50,7 +51,7 @@ impl<'a> Watcher<'a> {
                     self.advance(&version);
                     // The next listing may try streaming again.
                     self.unfinished = self.unfinished.min(PATIENCE - 1);
-                    (self.sink)(WatchEvent::Synced);
+                    (self.sink)(WatchEvent::Synced(BTreeSet::new()));
                     if self.version.is_none() {
                         let what = "a listing has no resourceVersion, so no watch can follow it";
                         return End::Garbled(format!("{what}; listing again and again"));

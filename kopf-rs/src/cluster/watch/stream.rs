@@ -1,5 +1,6 @@
 //! One watch stream, from the request to its end, including the initial list if a listing is due.
 
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
@@ -137,7 +138,7 @@ impl Watcher<'_> {
         } else if initial_events_end {
             self.advance(version);
             self.unfinished = 0;
-            (self.sink)(WatchEvent::Synced);
+            (self.sink)(WatchEvent::Synced(BTreeSet::new()));
             self.recover();
         }
     }

@@ -43,7 +43,7 @@ fn words(event: &WatchEvent) -> String {
             let facts = raw.facts();
             format!("{kind:?} {} {}", facts.name, facts.resource_version)
         }
-        WatchEvent::Synced => "synced".into(),
+        WatchEvent::Synced(_) => "synced".into(),
         WatchEvent::Trouble(error) => format!("trouble: {error}"),
         WatchEvent::Resumed => "resumed".into(),
         WatchEvent::Silent => "silent".into(),
@@ -175,6 +175,35 @@ async fn an_expired_page_starts_the_listing_over_and_in_the_end_in_one_piece() {
         ["listing", "Listed a 1", "listing", "Listed a 1", "listing", "Listed a 1", "Listed b 2", "synced"]
     );
     assert_eq!(fake.lines()[5], "GET /apis/kopf.dev/v1/kopfexamples");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_listing_names_only_the_objects_that_it_has_shown() {
+    let broken = line("ADDED", "a", 3) + &line("ADDED", "b", 4);
+    let whole = [
+        line("ADDED", "b", 4),
+        line("ADDED", "c", 5),
+        line("DELETED", "c", 6),
+        format!("{END}\n"),
+        line("ADDED", "d", 7),
+        error(410, "too old resource version"),
+    ];
+    let again = line("ADDED", "e", 8) + END + "\n";
+    let fake = Fake::new([
+        Answer::parts([text(broken), Part::Break]),
+        Answer::new(200, whole.concat()),
+        Answer::live(&again),
+    ]);
+    let mut named = Vec::new();
+    let mut sink = |event| {
+        if let WatchEvent::Synced(listed) = event {
+            named.push(listed.iter().map(Key::uid).collect::<Vec<_>>());
+        }
+    };
+    let (cluster, watched) = (fake.cluster(), watched());
+    let watch = cluster.watch(&watched, &mut sink);
+    let _ = tokio::time::timeout(Duration::from_secs(10), watch).await;
+    assert_eq!(named, [vec!["u-b", "u-c"], vec!["u-e"]]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -355,7 +384,7 @@ async fn a_forbidden_watch_names_the_rule_and_goes_on() {
     let mut synced = false;
     let mut sink = |event| match event {
         WatchEvent::Trouble(ClusterError::Denied { rule, .. }) => rules.push(rule),
-        WatchEvent::Synced => synced = true,
+        WatchEvent::Synced(_) => synced = true,
         _ => {}
     };
     let (cluster, watched) = (fake.cluster(), watched());
@@ -510,7 +539,8 @@ async fn a_listing_waits_for_whoever_takes_its_objects_in() {
         let mut waiting = Some(flow.load(MUCH));
         let mut told = Vec::new();
         let mut sink = |event| told.push((words(&event), Instant::now()));
-        let (cluster, watched) = (fake.cluster(), watched().into_flow(flow.clone()));
+        let watched = Watched { flow: flow.clone(), ..watched() };
+        let cluster = fake.cluster();
         let started = Instant::now();
         let takes_in = async {
             tokio::time::sleep(Duration::from_millis(500)).await;

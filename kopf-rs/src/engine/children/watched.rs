@@ -177,9 +177,9 @@ impl WatchedChildren {
                     None => news = objects.seen(*event, sight),
                 }
             }
-            WatchEvent::Synced => {
+            WatchEvent::Synced(listed) => {
                 objects.trouble(false);
-                news = objects.synced();
+                news = objects.synced(listed);
                 with_more = state.listed(&kind);
             }
             WatchEvent::Trouble(_) => objects.trouble(true),
@@ -366,6 +366,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::object::key::Key;
     use crate::object::raw::Raw;
 
     fn marks() -> ChildMarks {
@@ -377,6 +378,28 @@ mod tests {
             resource: Arc::new(Resource { kind: "ConfigMap".to_owned(), ..Resource::default() }),
             namespace: None,
         }
+    }
+
+    fn child() -> ChildName {
+        ChildName {
+            group: String::new(),
+            kind: "ConfigMap".to_owned(),
+            namespace: Some("ns".to_owned()),
+            name: "c".to_owned(),
+        }
+    }
+
+    fn metadata(uid: &str) -> Value {
+        json!({"metadata": {"uid": uid, "name": "c", "namespace": "ns", "resourceVersion": "7", "ownerReferences": [{"uid": "o"}]}})
+    }
+
+    fn object(event: EventType, uid: &str) -> WatchEvent {
+        let raw = Raw::parse_whole(&metadata(uid).to_string()).unwrap();
+        WatchEvent::Object(event, raw)
+    }
+
+    fn synced(listed: &[&str]) -> WatchEvent {
+        WatchEvent::Synced(listed.iter().map(|uid| Key::of_uid(uid)).collect())
     }
 
     /// Each set that waits costs time whenever a kind is listed.
@@ -403,10 +426,29 @@ mod tests {
             watched.on_event(&of, &listing, &marks);
             let added = WatchEvent::Object(EventType::Added, child.clone());
             watched.on_event(&of, &added, &marks);
-            let (_, with_more) = watched.on_event(&of, &WatchEvent::Synced, &marks);
+            let (_, with_more) = watched.on_event(&of, &synced(&["c"]), &marks);
             let expected: &[&str] = if is_gone { &[] } else { &["o"] };
             assert_eq!(with_more, expected);
         }
+    }
+
+    #[test]
+    fn a_child_that_is_listed_while_it_is_written_is_not_gone() {
+        let (marks, of) = (marks(), config_maps());
+        let watched = WatchedChildren::default();
+        let tell = |event: &WatchEvent| watched.on_event(&of, event, &marks).0;
+        watched.open(&of, false);
+        for is_written in [false, true] {
+            if is_written {
+                watched.begin(&child());
+            }
+            tell(&WatchEvent::Listing(tokio::time::Instant::now()));
+            assert!(tell(&object(EventType::Listed, "own")).is_empty());
+            assert!(tell(&synced(&["own"])).is_empty());
+            let known = watched.known(&child(), "own", None);
+            assert_eq!(known, Known::There { is_intact: false });
+        }
+        assert!(watched.end(&child()).is_empty());
     }
 
     #[test]
@@ -416,18 +458,9 @@ mod tests {
         let tell = |event: &WatchEvent| watched.on_event(&of, event, &marks).0;
         watched.open(&of, false);
         tell(&WatchEvent::Listing(tokio::time::Instant::now()));
-        tell(&WatchEvent::Synced);
-        let metadata = |uid: &str| json!({"metadata": {"uid": uid, "name": "c", "namespace": "ns", "resourceVersion": "7", "ownerReferences": [{"uid": "o"}]}});
-        let child = ChildName {
-            group: String::new(),
-            kind: "ConfigMap".to_owned(),
-            namespace: Some("ns".to_owned()),
-            name: "c".to_owned(),
-        };
-        let added = |uid: &str| {
-            let raw = Raw::parse_whole(&metadata(uid).to_string()).unwrap();
-            WatchEvent::Object(EventType::Added, raw)
-        };
+        tell(&synced(&[]));
+        let child = child();
+        let added = |uid| object(EventType::Added, uid);
         watched.begin(&child);
         assert!(tell(&added("own")).is_empty());
         let sight = ChildSight::of(&metadata("own"), &marks);

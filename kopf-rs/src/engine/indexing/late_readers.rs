@@ -6,9 +6,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::engine::key::Key;
 use crate::engine::memory::Version;
 use crate::object::event::EventType;
+use crate::object::key::Key;
 use crate::object::raw::Raw;
 use crate::object::resource::Resource;
 

@@ -5,7 +5,7 @@
 //! object is examined at a time, then the newest one. Pure data: no clock, no waiting. Guarantees that the indices always converge to the
 //! newest states, whatever the order of events and of the ends of calls. Must not know how functions are called.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,7 +16,6 @@ use crate::cluster::error::ClusterError;
 use crate::cluster::watch::WatchEvent;
 use crate::engine::indexing::late_readers::{IndexedVersion, LateReader, LateReaders, is_in, is_same};
 use crate::engine::indexing::leftovers::Leftovers;
-use crate::engine::key::Key;
 use crate::engine::memory::Version;
 use crate::engine::queue::StreamId;
 use crate::engine::resource_handlers::{IndexFunctions, ResourceHandlers};
@@ -25,6 +24,7 @@ use crate::handler::index::table::Contribution;
 use crate::handler::memo::Memo;
 use crate::happening::serving::MissingIndex;
 use crate::object::event::EventType;
+use crate::object::key::Key;
 use crate::object::raw::Raw;
 use crate::reaction::indexing::{Effect, IndexAttempts};
 
@@ -56,7 +56,6 @@ pub(crate) struct IndexedObjects {
 /// A watch of an indexed kind.
 struct Stream {
     kind: Arc<ResourceHandlers>,
-    mark: u32,
     asked: Option<Instant>,
     synced: bool,
     /// The error of a watch that cannot continue, and the time since which it lasts.
@@ -68,8 +67,6 @@ struct Record {
     /// A number that no other object has.
     object: u64,
     stream: StreamId,
-    /// The number of the listing that last contained the object or preceded its last event.
-    mark: u32,
     /// The newest known version.
     version: Version,
     /// When the server last answered a read or a write of the object.
@@ -167,7 +164,7 @@ impl IndexedObjects {
         if let Some((former, was)) = former {
             let records = self.records.values_mut();
             for record in records.filter(|it| it.stream == former) {
-                (record.stream, record.mark) = (stream, 0);
+                record.stream = stream;
                 record.move_to(kind, &was.kind, &self.indices, &mut self.leftovers);
             }
         }
@@ -214,14 +211,10 @@ impl IndexedObjects {
                 self.delete(key);
             }
             WatchEvent::Object(event, raw) => return self.arrived(stream, *event, raw),
-            WatchEvent::Listing(asked) => {
-                found.mark += 1;
-                found.asked = Some(*asked);
-            }
-            WatchEvent::Synced => {
+            WatchEvent::Listing(asked) => found.asked = Some(*asked),
+            WatchEvent::Synced(listed) => {
                 (found.synced, found.trouble) = (true, None);
-                let mark = found.mark;
-                self.conclude(stream, mark);
+                self.conclude(stream, listed);
             }
             WatchEvent::Resumed => found.trouble = None,
             WatchEvent::Trouble(error) => {
@@ -234,8 +227,10 @@ impl IndexedObjects {
     }
 
     /// Deletes the objects that a complete listing lacks.
-    fn conclude(&mut self, stream: StreamId, mark: u32) {
-        for key in self.keys_of(|record| record.stream == stream && record.mark != mark) {
+    fn conclude(&mut self, stream: StreamId, listed: &BTreeSet<Key>) {
+        let mut missing = self.keys_of(|record| record.stream == stream);
+        missing.retain(|key| !listed.contains(key));
+        for key in missing {
             self.delete(key);
         }
         if let Some(found) = self.streams.get(&stream) {
@@ -267,7 +262,7 @@ impl IndexedObjects {
 
     fn arrived(&mut self, stream: StreamId, event: EventType, raw: &Raw) -> Option<IndexRun> {
         let found = self.streams.get(&stream)?;
-        let (kind, mark) = (found.kind.clone(), found.mark);
+        let kind = found.kind.clone();
         let listing = found.asked.filter(|_| event == EventType::Listed);
         let key = Key::of(&kind.resource, raw.facts());
         let version = Version::of(&raw.facts().resource_version);
@@ -287,7 +282,6 @@ impl IndexedObjects {
             }
             record.stream = stream;
         }
-        record.mark = mark;
         if record.knows(&version, listing) {
             return None;
         }
@@ -471,7 +465,7 @@ impl IndexedObjects {
 
 impl Stream {
     fn new(kind: Arc<ResourceHandlers>) -> Self {
-        Self { kind, mark: 0, asked: None, synced: false, trouble: None }
+        Self { kind, asked: None, synced: false, trouble: None }
     }
 }
 
@@ -487,7 +481,6 @@ impl Record {
         Self {
             object,
             stream,
-            mark: 0,
             version: Version::Unknown,
             answered: None,
             indexed: kind.indexers.iter().map(|_| Indexed::default()).collect(),

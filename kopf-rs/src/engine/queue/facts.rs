@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::engine::key::Key;
 use crate::engine::memory::Version;
 use crate::engine::queue::{Queue, Slot, State, StreamId, Work};
+use crate::object::key::Key;
 
 /// The contents of the queue.
 #[derive(Clone, Debug, Default)]

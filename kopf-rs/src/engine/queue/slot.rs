@@ -7,11 +7,11 @@ use std::sync::Arc;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::engine::key::Key;
 use crate::engine::mailbox::{Mailbox, Message, Pending, Snapshot};
 use crate::engine::queue::{Busy, Slot, Work, WorkerStart};
 use crate::engine::resource_handlers::ResourceHandlers;
 use crate::object::event::EventType;
+use crate::object::key::Key;
 use crate::object::raw::Raw;
 use crate::rt::flow::Load;
 

@@ -5,18 +5,19 @@
 
 use std::collections::BTreeSet;
 
-use crate::engine::key::Key;
 use crate::engine::mailbox::Message;
 use crate::engine::memory::Memory;
-use crate::engine::queue::{Queue, Slot, State, Work, WorkerStart};
+use crate::engine::queue::{Queue, Slot, State, Work};
+use crate::engine::resource_handlers::ResourceHandlers;
+use crate::object::key::Key;
 
 impl Queue {
-    /// Enters standby: running work ends, no work starts, and objects that need attention are recorded. Returns workers for idle objects
-    /// whose daemons and timers are running.
-    pub(crate) fn stand_by(&self) -> Vec<WorkerStart> {
+    /// Enters standby: running work ends, which includes daemons and timers of idle objects, no work starts, and objects that need attention
+    /// are recorded.
+    pub(crate) fn stand_by(&self) {
         let mut state = self.lock();
         if state.standby.is_some() {
-            return Vec::new();
+            return;
         }
         let mut noted = BTreeSet::new();
         let mut others = Vec::new();
@@ -34,18 +35,16 @@ impl Queue {
                 }
             }
         }
-        let mut started = Vec::new();
         for key in others {
             let resting = state.slots.get(&key).is_some_and(Slot::is_at_rest);
-            let origin = state.origin(&key).filter(|_| resting);
-            let due = origin.map(Message::Due);
-            started.extend(due.and_then(|due| state.deliver(&key, due)));
+            if resting {
+                state.wake(&key, Message::Due);
+            }
             state.deliver(&key, Message::Unwatched);
         }
         state.standby = Some(noted);
         drop(state);
         self.changed.notify_waiters();
-        started
     }
 
     /// Notes that the watch no longer shows the object and has reported that, so that a takeover does not read it. Does nothing
@@ -64,26 +63,21 @@ impl Queue {
         self.lock().standby.is_some()
     }
 
-    /// Leaves standby. Returns workers for the recorded objects, and for all objects whose handlers are called at a start, because a new
-    /// term counts as one. Leaves out objects that are gone, since reading them would be retried for ever.
-    pub(crate) fn take_over(&self) -> Vec<WorkerStart> {
+    /// Leaves standby: wakes the recorded objects, and all objects whose handlers are called at a start, because a new term counts as one.
+    /// Leaves out objects that are gone, since reading them would be retried for ever.
+    pub(crate) fn take_over(&self) {
         let mut state = self.lock();
         let Some(noted) = state.standby.take() else {
-            return Vec::new();
+            return;
         };
-        let State { slots, streams, .. } = &*state;
-        let acts_at_a_start = |slot: &Slot| {
-            let stream = streams.get(&slot.stream);
-            stream.is_some_and(|it| it.kind.acts_at_a_start())
-        };
-        let those = slots.iter().filter(|(_, slot)| !slot.is_gone());
-        let those = those.filter(|(key, slot)| noted.contains(*key) || acts_at_a_start(slot));
-        let those: Vec<Key> = those.map(|(key, _)| key.clone()).collect();
-        let look = |key: Key| {
-            let origin = state.origin(&key)?;
-            state.deliver(&key, Message::TakenOver(origin))
-        };
-        those.into_iter().filter_map(look).collect()
+        let acts = |slot: &Slot, kind: &ResourceHandlers| !slot.is_gone() && kind.acts_at_a_start();
+        let mut those = BTreeSet::from_iter(state.keys_of(acts));
+        those.extend(noted);
+        for key in those {
+            if state.slots.get(&key).is_some_and(|slot| !slot.is_gone()) {
+                state.wake(&key, Message::TakenOver);
+            }
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Tests the guarantees of the queue on literal events.
 
 use super::*;
+use crate::cluster::watch::Listings;
 use crate::engine::running_calls::RunningCalls;
 use crate::handler::live::Live;
 use crate::handler::logger::Logger;
@@ -31,6 +32,7 @@ fn never(_: &ResourceHandlers, _: &mut Memory, _: &Raw) -> bool {
 /// A queue with one stream, 0, and the workers that it has asked for.
 struct Fed {
     queue: Queue,
+    listings: Listings,
     started: Vec<WorkerStart>,
 }
 
@@ -38,17 +40,24 @@ impl Fed {
     fn new() -> Self {
         let queue = Queue::default();
         queue.open(0, ResourceHandlers::of_pods(), None);
-        Self { queue, started: Vec::new() }
+        Self { queue, listings: Listings::default(), started: Vec::new() }
+    }
+    /// Returns the workers that the queue has asked for and that no test has taken.
+    fn started(&mut self) -> &mut Vec<WorkerStart> {
+        self.started.append(&mut self.queue.take_starts());
+        &mut self.started
     }
     fn feed(&mut self, event: WatchEvent) {
-        self.queue.feed(0, event, never, |start| self.started.push(start));
+        let kind = ResourceHandlers::of_pods();
+        let event = self.listings.complete(&kind.resource, event);
+        self.queue.feed(0, event, never);
     }
     fn object(&mut self, event: EventType, name: &str, uid: &str, version: u32) {
         self.feed(WatchEvent::Object(event, raw(name, uid, version)));
     }
     /// Lets the one requested worker take its message, handle `version` and become idle.
     fn work(&mut self, version: &str) -> Pending {
-        let mut started = self.started.pop().unwrap();
+        let mut started = self.started().pop().unwrap();
         let Some(Message::State(state)) = self.queue.take(&started.key) else {
             panic!("no state waits");
         };
@@ -63,7 +72,7 @@ async fn the_newest_state_wins_and_the_first_type_stays() {
     let mut fed = Fed::new();
     fed.object(EventType::Added, "a", UID, 1);
     fed.object(EventType::Modified, "a", UID, 2);
-    assert_eq!(fed.started.len(), 1);
+    assert_eq!(fed.started().len(), 1);
     let state = fed.work("2");
     assert_eq!(state.event, EventType::Added);
     assert_eq!(state.raw.facts().resource_version, "2");
@@ -85,9 +94,9 @@ async fn known_states_wake_nobody() {
     fed.work("5");
     fed.object(EventType::Modified, "a", UID, 4);
     fed.object(EventType::Listed, "a", UID, 5);
-    assert!(fed.started.is_empty());
+    assert!(fed.started().is_empty());
     fed.object(EventType::Modified, "a", UID, 6);
-    assert_eq!(fed.started.len(), 1);
+    assert_eq!(fed.started().len(), 1);
 }
 
 #[tokio::test]
@@ -98,11 +107,11 @@ async fn what_a_listing_does_not_name_is_deleted() {
         fed.object(EventType::Listed, name, uid, 1);
         fed.work("1");
     }
-    fed.feed(WatchEvent::Synced);
-    assert!(fed.started.is_empty());
+    fed.feed(WatchEvent::Synced(BTreeSet::new()));
+    assert!(fed.started().is_empty());
     fed.feed(WatchEvent::Listing(Instant::now()));
     fed.object(EventType::Listed, "b", "no-uuid", 1);
-    fed.feed(WatchEvent::Synced);
+    fed.feed(WatchEvent::Synced(BTreeSet::new()));
     let state = fed.work("1");
     assert_eq!(state.event, EventType::Deleted);
     let facts = state.raw.facts();
@@ -117,13 +126,11 @@ async fn a_stream_that_replaces_another_takes_its_objects_over() {
     fed.work("1");
     fed.queue.open(1, ResourceHandlers::of_pods(), Some(0));
     fed.object(EventType::Modified, "a", UID, 2);
-    assert!(fed.started.is_empty(), "a closed stream is not listened to");
-    let mut started = Vec::new();
-    fed.queue.feed(1, WatchEvent::Listing(Instant::now()), never, |h| {
-        started.push(h);
-    });
-    fed.queue.feed(1, WatchEvent::Synced, never, |h| started.push(h));
-    assert_eq!(started.len(), 1);
+    assert!(fed.started().is_empty(), "a closed stream is not listened to");
+    let listing = WatchEvent::Listing(Instant::now());
+    fed.queue.feed(1, listing, never);
+    fed.queue.feed(1, WatchEvent::Synced(BTreeSet::new()), never);
+    assert_eq!(fed.started().len(), 1);
 }
 
 #[tokio::test]
@@ -132,7 +139,7 @@ async fn settled_means_synced_and_at_rest() {
     let settled = |fed: &Fed| fed.queue.lock().is_settled();
     assert!(!settled(&fed));
     fed.object(EventType::Listed, "a", UID, 1);
-    fed.feed(WatchEvent::Synced);
+    fed.feed(WatchEvent::Synced(BTreeSet::new()));
     assert!(!settled(&fed));
     fed.work("1");
     assert!(settled(&fed));
@@ -149,13 +156,14 @@ async fn a_quiet_state_is_remembered_without_a_worker() {
     let mut fed = Fed::new();
     let always = |_: &ResourceHandlers, _: &mut Memory, _: &Raw| true;
     let listed = WatchEvent::Object(EventType::Listed, raw("a", UID, 2));
-    fed.queue.feed(0, listed, always, |_| panic!("a worker is started"));
+    fed.queue.feed(0, listed, always);
+    assert!(fed.started().is_empty());
     assert_eq!(fed.queue.busy(), 0);
     fed.object(EventType::Modified, "a", UID, 2);
-    assert!(fed.started.is_empty(), "an echo of what is known");
+    assert!(fed.started().is_empty(), "an echo of what is known");
     let deleted = WatchEvent::Object(EventType::Deleted, raw("a", UID, 3));
-    fed.queue.feed(0, deleted, always, |started| fed.started.push(started));
-    assert_eq!(fed.started.len(), 1);
+    fed.queue.feed(0, deleted, always);
+    assert_eq!(fed.started().len(), 1);
 }
 
 #[tokio::test]
@@ -164,10 +172,10 @@ async fn what_is_not_watched_any_more_is_forgotten_and_not_deleted() {
     fed.object(EventType::Added, "rests", UID, 1);
     fed.work("1");
     fed.object(EventType::Added, "works", "no-uuid", 1);
-    let working = fed.started.pop().unwrap();
+    let working = fed.started().pop().unwrap();
     fed.queue.take(&working.key).unwrap();
     fed.queue.close(0);
-    assert!(fed.started.is_empty(), "nobody is to be called");
+    assert!(fed.started().is_empty(), "nobody is to be called");
     assert!(!fed.queue.is_deleted(&working.key));
     assert_eq!(fed.queue.lock().slots.len(), 1);
     let letter = fed.queue.take(&working.key);
@@ -181,12 +189,12 @@ async fn what_is_not_watched_any_more_is_forgotten_and_not_deleted() {
 async fn a_watch_that_comes_back_before_the_worker_has_ended_starts_no_second_one() {
     let mut fed = Fed::new();
     fed.object(EventType::Added, "a", UID, 1);
-    let working = fed.started.pop().unwrap();
+    let working = fed.started().pop().unwrap();
     fed.queue.take(&working.key).unwrap();
     fed.queue.close(0);
     fed.queue.open(0, ResourceHandlers::of_pods(), None);
     fed.object(EventType::Listed, "a", UID, 2);
-    assert!(fed.started.is_empty(), "it has a worker");
+    assert!(fed.started().is_empty(), "it has a worker");
     assert!(matches!(fed.queue.take(&working.key), Some(Message::State(_))));
     // The same while the worker forgets an object whose watch has ended.
     fed.queue.close(0);
@@ -194,7 +202,7 @@ async fn a_watch_that_comes_back_before_the_worker_has_ended_starts_no_second_on
     fed.queue.open(0, ResourceHandlers::of_pods(), None);
     fed.object(EventType::Listed, "a", UID, 3);
     assert!(fed.queue.remove(&working.key).is_some(), "it goes on");
-    assert!(fed.started.is_empty());
+    assert!(fed.started().is_empty());
     assert_eq!(fed.queue.busy(), 1);
 }
 
@@ -205,8 +213,8 @@ async fn a_state_that_comes_while_a_concluded_deletion_is_handled_is_handled_nex
     fed.object(EventType::Listed, "a", UID, 1);
     fed.work("1");
     fed.feed(WatchEvent::Listing(Instant::now()));
-    fed.feed(WatchEvent::Synced);
-    let working = fed.started.pop().unwrap();
+    fed.feed(WatchEvent::Synced(BTreeSet::new()));
+    let working = fed.started().pop().unwrap();
     let Some(Message::State(deletion)) = fed.queue.take(&working.key) else {
         panic!("no deletion waits");
     };
@@ -222,17 +230,17 @@ async fn an_object_whose_deletion_is_being_handled_is_not_deleted_again() {
     fed.object(EventType::Added, "a", UID, 1);
     fed.work("1");
     fed.object(EventType::Deleted, "a", UID, 2);
-    let working = fed.started.pop().unwrap();
+    let working = fed.started().pop().unwrap();
     assert!(fed.queue.take(&working.key).is_some());
     fed.queue.open(1, ResourceHandlers::of_pods(), Some(0));
-    for event in [WatchEvent::Listing(Instant::now()), WatchEvent::Synced] {
-        fed.queue.feed(1, event, never, |start| fed.started.push(start));
+    for event in [WatchEvent::Listing(Instant::now()), WatchEvent::Synced(BTreeSet::new())] {
+        fed.queue.feed(1, event, never);
     }
     assert!(fed.queue.take(&working.key).is_none(), "deleted again");
     fed.queue.close(1);
     assert!(fed.queue.take(&working.key).is_none(), "its end is cut short");
     assert!(fed.queue.remove(&working.key).is_none());
-    assert!(fed.started.is_empty());
+    assert!(fed.started().is_empty());
     assert_eq!(fed.queue.busy(), 0);
 }
 
@@ -243,7 +251,7 @@ async fn another_version_of_a_kind_is_the_same_object_and_looked_at_anew() {
     fed.work("5");
     fed.queue.open(1, newer(), Some(0));
     let listed = WatchEvent::Object(EventType::Listed, raw("a", UID, 5));
-    fed.queue.feed(1, listed, never, |start| fed.started.push(start));
+    fed.queue.feed(1, listed, never);
     let state = fed.work("5");
     assert_eq!(state.kind.resource.version, "v2");
     assert_eq!(fed.queue.lock().slots.len(), 1);
@@ -253,15 +261,15 @@ async fn another_version_of_a_kind_is_the_same_object_and_looked_at_anew() {
 async fn an_object_whose_worker_rests_after_another_version_took_over_is_looked_at_anew() {
     let mut fed = Fed::new();
     fed.object(EventType::Listed, "a", UID, 5);
-    let mut working = fed.started.pop().unwrap();
+    let mut working = fed.started().pop().unwrap();
     fed.queue.take(&working.key).unwrap();
     fed.queue.open(1, newer(), Some(0));
     working.memory.version = Version::of("5");
     assert!(fed.queue.rest(&working.key, working.memory).is_none());
     for due in [1, 0] {
         let listed = WatchEvent::Object(EventType::Listed, raw("a", UID, 5));
-        fed.queue.feed(1, listed, never, |start| fed.started.push(start));
-        assert_eq!(fed.started.len(), due);
+        fed.queue.feed(1, listed, never);
+        assert_eq!(fed.started().len(), due);
         if due == 1 {
             assert_eq!(fed.work("5").kind.resource.version, "v2");
         }
@@ -272,7 +280,7 @@ async fn an_object_whose_worker_rests_after_another_version_took_over_is_looked_
 async fn a_worker_that_ends_after_it_has_put_its_object_to_rest_is_counted_once() {
     let mut fed = Fed::new();
     fed.object(EventType::Added, "a", UID, 1);
-    let working = fed.started.pop().unwrap();
+    let working = fed.started().pop().unwrap();
     fed.queue.take(&working.key).unwrap();
     assert!(fed.queue.rest(&working.key, working.memory).is_none());
     fed.queue.drop_worker(&working.key);
@@ -308,7 +316,7 @@ async fn what_was_not_listed_since_a_pause_is_remembered_over_the_next_one() {
     fed.feed(WatchEvent::Listing(Instant::now()));
     assert_eq!(pause(&fed), 1, "the listing was not complete");
     fed.feed(WatchEvent::Listing(Instant::now()));
-    fed.feed(WatchEvent::Synced);
+    fed.feed(WatchEvent::Synced(BTreeSet::new()));
     assert_eq!(pause(&fed), 0, "the object is gone");
 }
 
@@ -317,14 +325,17 @@ async fn what_was_not_listed_since_a_pause_is_remembered_over_the_next_one() {
 async fn nothing_is_kept_of_an_object_whose_watch_is_closed_while_another_instance_works() {
     let mut fed = Fed::new();
     fed.object(EventType::Added, "a", UID, 1);
-    let start = fed.started.pop().unwrap();
-    assert!(fed.queue.stand_by().is_empty());
-    assert!(fed.queue.close(0).is_empty());
+    let start = fed.started().pop().unwrap();
+    fed.queue.stand_by();
+    assert!(fed.started().is_empty());
+    fed.queue.close(0);
+    assert!(fed.started().is_empty());
     let letter = fed.queue.take(&start.key);
     assert!(matches!(letter, Some(Message::Unwatched)), "{letter:?}");
     assert!(fed.queue.forget(&start.key, start.memory).is_none());
     assert!(!fed.queue.knows(UID));
-    assert!(fed.queue.take_over().is_empty());
+    fed.queue.take_over();
+    assert!(fed.started().is_empty());
 }
 
 /// Checks that the object is dropped if the watch no longer shows it, because the next leader would read it again for ever.
@@ -335,9 +346,10 @@ async fn an_absence_that_was_told_before_another_instance_works_is_not_forgotten
         fed.queue.open(0, resumed(true), None);
         fed.object(EventType::Added, "a", UID, 1);
         fed.object(EventType::Deleted, "a", UID, 2);
-        let start = fed.started.pop().unwrap();
+        let start = fed.started().pop().unwrap();
         fed.queue.take(&start.key).unwrap();
-        assert!(fed.queue.stand_by().is_empty());
+        fed.queue.stand_by();
+        assert!(fed.started().is_empty());
         fed.queue.mark_out_of_sight(&start.key);
         if comes_back {
             fed.object(EventType::Added, "a", UID, 3);
@@ -355,6 +367,54 @@ fn resumed(is_selected: bool) -> Arc<ResourceHandlers> {
     Arc::new(kind.selected(is_selected))
 }
 
+/// A change and the request for its worker are one step, so no wake-up is lost, and the second one finds the worker.
+#[tokio::test]
+async fn whatever_concerns_an_object_at_rest_asks_for_one_worker() {
+    let pods = || ResourceHandlers::of_pods().resource.clone();
+    let modified = |fed: &Fed| {
+        let event = WatchEvent::Object(EventType::Modified, raw("a", UID, 2));
+        fed.queue.feed(0, event, never);
+    };
+    let unlisted = |fed: &Fed| {
+        for event in [WatchEvent::Listing(Instant::now()), WatchEvent::Synced(BTreeSet::new())] {
+            fed.queue.feed(0, event, never);
+        }
+    };
+    let of_target = |fed: &Fed| {
+        let names = BTreeSet::from(["ns/a".into()]);
+        fed.queue.target_changed("r", &names, &pods());
+    };
+    let taken_over = |fed: &Fed| {
+        fed.queue.stand_by();
+        fed.queue.take_over();
+    };
+    let changes: [&dyn Fn(&Fed); 5] =
+        [&modified, &unlisted, &|fed| fed.queue.child_changed(UID, &pods()), &of_target, &taken_over];
+    for (number, change) in changes.into_iter().enumerate() {
+        let mut fed = Fed::new();
+        fed.queue.open(0, resumed(true), None);
+        fed.object(EventType::Added, "a", UID, 1);
+        fed.work("1");
+        change(&fed);
+        change(&fed);
+        assert_eq!(fed.started().len(), 1, "{number}");
+        assert!(fed.queue.take(&Key::of_uid(UID)).is_some(), "{number}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_is_due_asks_for_its_worker() {
+    let mut fed = Fed::new();
+    fed.object(EventType::Added, "a", UID, 1);
+    let mut start = fed.started().pop().unwrap();
+    fed.queue.take(&start.key).unwrap();
+    let due = Instant::now() + std::time::Duration::from_secs(1);
+    start.memory.background_or_default().due = Some(due);
+    assert!(fed.queue.rest(&start.key, start.memory).is_none());
+    let waking = tokio::time::timeout_at(due, fed.queue.wake_due());
+    assert!(waking.await.is_err() && fed.started().len() == 1);
+}
+
 /// A new term counts as a start, and no watch reports the deletion again.
 #[tokio::test]
 async fn what_is_gone_when_a_term_begins_is_not_looked_for() {
@@ -369,7 +429,7 @@ async fn what_is_gone_when_a_term_begins_is_not_looked_for() {
         let mut fed = Fed::new();
         fed.queue.open(0, resumed(is_selected), None);
         fed.object(EventType::Added, "a", UID, 1);
-        let start = fed.started.pop().unwrap();
+        let start = fed.started().pop().unwrap();
         fed.queue.take(&start.key).unwrap();
         if !matches!(told, Told::Meanwhile) {
             fed.object(EventType::Deleted, "a", UID, 2);
@@ -377,11 +437,13 @@ async fn what_is_gone_when_a_term_begins_is_not_looked_for() {
         if matches!(told, Told::Taken) {
             fed.queue.take(&start.key).unwrap();
         }
-        assert!(fed.queue.stand_by().is_empty());
+        fed.queue.stand_by();
+        assert!(fed.started().is_empty());
         if matches!(told, Told::Meanwhile) {
             fed.object(EventType::Deleted, "a", UID, 2);
         }
-        assert!(fed.queue.take_over().is_empty());
+        fed.queue.take_over();
+        assert!(fed.started().is_empty());
         if matches!(told, Told::Taken) {
             // The fate of the object was not determined.
             fed.queue.mark_out_of_sight(&start.key);
@@ -401,11 +463,13 @@ async fn what_is_shown_again_before_a_term_begins_is_taken_over() {
     fed.queue.open(0, resumed(true), None);
     fed.object(EventType::Added, "a", UID, 1);
     fed.object(EventType::Deleted, "a", UID, 2);
-    let start = fed.started.pop().unwrap();
+    let start = fed.started().pop().unwrap();
     fed.queue.take(&start.key).unwrap();
-    assert!(fed.queue.stand_by().is_empty());
+    fed.queue.stand_by();
+    assert!(fed.started().is_empty());
     fed.object(EventType::Added, "a", UID, 3);
-    assert!(fed.queue.take_over().is_empty(), "it has a worker");
+    fed.queue.take_over();
+    assert!(fed.started().is_empty(), "it has a worker");
     fed.queue.mark_out_of_sight(&start.key);
     let letter = fed.queue.take(&start.key);
     assert!(matches!(letter, Some(Message::Unwatched)), "{letter:?}");
@@ -417,7 +481,8 @@ async fn what_is_shown_again_before_a_term_begins_is_taken_over() {
 #[tokio::test]
 async fn nothing_is_noted_for_the_next_term_of_what_is_not_watched_any_more() {
     let mut fed = Fed::new();
-    assert!(fed.queue.stand_by().is_empty());
+    fed.queue.stand_by();
+    assert!(fed.started().is_empty());
     fed.object(EventType::Added, "a", UID, 1);
     let noted = |fed: &Fed| fed.queue.lock().standby.as_ref().map(BTreeSet::len);
     assert_eq!(noted(&fed), Some(1));
@@ -433,7 +498,7 @@ async fn a_worker_that_is_busy_through_a_whole_pause_begins_anew() {
     for (is_paused, rests) in [(false, false), (true, false), (false, true), (true, true)] {
         let mut fed = Fed::new();
         fed.object(EventType::Added, "a", UID, 1);
-        let mut start = fed.started.pop().unwrap();
+        let mut start = fed.started().pop().unwrap();
         fed.queue.take(&start.key).unwrap();
         if rests {
             let call = RunningCalls::default().begin(
@@ -448,8 +513,8 @@ async fn a_worker_that_is_busy_through_a_whole_pause_begins_anew() {
         if is_paused {
             fed.queue.pause();
         }
-        let ending = fed.queue.close(0);
-        assert_eq!(ending.len(), usize::from(rests));
+        fed.queue.close(0);
+        assert_eq!(fed.started().drain(..).count(), usize::from(rests));
         fed.queue.resume();
         fed.queue.open(0, ResourceHandlers::of_pods(), None);
         for begins_anew in [is_paused, false] {
@@ -458,6 +523,6 @@ async fn a_worker_that_is_busy_through_a_whole_pause_begins_anew() {
             let is_start = matches!(letter, Some(Message::TakenOver(_)));
             assert_eq!(is_start, begins_anew, "rests: {rests}: {letter:?}");
         }
-        assert!(fed.started.is_empty());
+        assert!(fed.started().is_empty());
     }
 }

@@ -9,14 +9,18 @@ use crate::cluster::fence::Fence;
 use crate::cluster::watch::WatchEvent;
 use crate::engine::Engine;
 use crate::engine::children::ChildApplier;
+use crate::engine::follower::{EngineWatch, Follower};
 use crate::engine::mailbox::ReturnedCall;
+use crate::engine::owners::OwnerNews;
 use crate::engine::shared::{Limits, Setup};
+use crate::engine::targets::Surroundings;
 use crate::handler::extensions::Extensions;
 use crate::handler::live::Live;
 use crate::handler::registry::Registry;
 use crate::handler::registry::callback::handler;
 use crate::handler::stopped::Stopped;
 use crate::handler::testing;
+use crate::object::collection::Collection;
 use crate::object::lease::{LeaseTimes, Term};
 use crate::object::resource::Resource;
 use crate::reaction::input::Policy;
@@ -65,7 +69,11 @@ fn setup() -> Setup {
 
 /// Returns the state of an engine that starts no workers.
 fn shared() -> Arc<Shared> {
-    Arc::new(Shared::new(setup(), |_, _| {}))
+    Arc::new(Shared::new(setup()))
+}
+
+fn never(_: &ResourceHandlers, _: &mut Memory, _: &Raw) -> bool {
+    false
 }
 
 const POD: &str =
@@ -83,6 +91,40 @@ fn kind() -> Arc<ResourceHandlers> {
         ..Resource::default()
     };
     Arc::new(ResourceHandlers::new(0, Arc::new(resource), Vec::new()))
+}
+
+/// A watch runs as a task of its own, so some of its events may come late.
+#[tokio::test(start_paused = true)]
+async fn an_event_of_a_watch_that_is_over_concerns_nobody() {
+    let engine = Engine::new(setup());
+    let reconciler = handler("r", |_| async { Ok(()) });
+    let reconciler = reconciler.watches("pods", |_| Some("owner".to_owned()));
+    let registry = Registry::new().reconcile("kopfexamples", reconciler);
+    let of = Arc::new(Collection { resource: kind().resource.clone(), namespace: None });
+    let watch = |stream| {
+        let follower = Follower::Targets(registry.handlers().to_vec());
+        EngineWatch::new(stream, of.clone(), follower)
+    };
+    let object = || WatchEvent::Object(EventType::Added, pod());
+    let synced = || WatchEvent::Synced(BTreeSet::new());
+    let concerned = || {
+        let with = Surroundings { clock: Clock::start(), extensions: &Arc::default() };
+        engine.0.targets.on_event(&of, &synced(), &with).len()
+    };
+    let watches = [watch(0), watch(1), watch(2)];
+    engine.open(&watches[0], None);
+    engine.feed(&watches[0], object());
+    assert_eq!(concerned(), 1);
+    engine.open(&watches[1], Some(&watches[0]));
+    engine.feed(&watches[0], object());
+    assert_eq!(concerned(), 0, "it was replaced");
+    engine.feed(&watches[1], object());
+    engine.close(&watches[1], false);
+    engine.open(&watches[2], None);
+    engine.feed(&watches[1], object());
+    assert_eq!(concerned(), 0, "it was closed");
+    engine.feed(&watches[2], object());
+    assert_eq!(concerned(), 1);
 }
 
 /// Returns the end of a daemon's call for the object `raw`.
@@ -104,18 +146,18 @@ async fn what_comes_in_once_the_object_rests_is_left_to_its_next_worker() {
     let (shared, kind) = (shared(), kind());
     shared.queue.open(0, kind.clone(), None);
     let raw = pod();
-    let mut started = Vec::new();
     let event = WatchEvent::Object(EventType::Added, raw.clone());
     let queue = &shared.queue;
-    queue.feed(0, event, |_, _, _| false, |start| started.push(start));
-    let start = started.pop().unwrap();
+    queue.feed(0, event, never);
+    let start = queue.take_starts().pop().unwrap();
     let key = start.key.clone();
     let origin = Snapshot { raw: raw.clone(), kind: kind.clone() };
     let mut worker = Worker::new(shared.clone(), start, (origin, true));
     loop {
         let next = worker.next().await;
         if matches!(next, Next::Released) {
-            assert!(queue.post(&key, returned(raw.clone(), &kind)).is_some());
+            queue.post(&key, returned(raw.clone(), &kind));
+            assert_eq!(queue.take_starts().len(), 1);
         }
         if !worker.go_on(next).await {
             break;
@@ -135,14 +177,16 @@ fn a_worker_runs_where_its_engine_does_whoever_wakes_its_object() {
     let kind = kind();
     let engine = home.block_on(async {
         let engine = Engine::new(setup());
-        engine.open(0, kind.clone(), None);
+        engine.0.queue.open(0, kind.clone(), None);
         let listed = WatchEvent::Object(EventType::Listed, pod());
         let queue = &engine.0.queue;
-        queue.feed(0, listed, |_, _, _| true, |_| panic!("it rests"));
+        queue.feed(0, listed, |_, _, _| true);
+        assert_eq!(queue.busy(), 0, "it rests");
         engine
     });
     let elsewhere = runtime();
-    elsewhere.block_on(async { engine.0.child_changed("u", &kind.resource) });
+    let news = OwnerNews::LeftOver("u".to_owned());
+    elsewhere.block_on(async { engine.0.owners.tell(news, &kind.resource) });
     drop(elsewhere);
     assert_eq!(engine.0.queue.busy(), 1);
     home.block_on(async {
@@ -158,11 +202,10 @@ fn a_worker_runs_where_its_engine_does_whoever_wakes_its_object() {
 async fn what_runs_ends_stage_by_stage_where_the_watch_is_closed_before_the_worker_begins() {
     let (shared, kind) = (shared(), kind());
     shared.queue.open(0, kind.clone(), None);
-    let mut started = Vec::new();
     let event = WatchEvent::Object(EventType::Added, pod());
     let queue = &shared.queue;
-    queue.feed(0, event, |_, _, _| false, |start| started.push(start));
-    let mut start = started.pop().unwrap();
+    queue.feed(0, event, never);
+    let mut start = queue.take_starts().pop().unwrap();
     let daemon = handler("d", |_| async { Ok(()) }).cancellation_backoff(5);
     let registry = Registry::new().daemon("pods", daemon);
     let stopped = Stopped::new();
@@ -173,7 +216,8 @@ async fn what_runs_ends_stage_by_stage_where_the_watch_is_closed_before_the_work
         None,
     );
     start.memory.background_or_default().begins(call.clone());
-    assert!(queue.close(0).is_empty());
+    queue.close(0);
+    assert!(queue.take_starts().is_empty());
     let working = tokio::spawn(work(shared.clone(), start));
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert!(stopped.is_set(), "it is told");
@@ -202,14 +246,13 @@ async fn a_worker_that_could_not_begin_belongs_to_the_term_in_which_it_was_start
     let mut setup = setup();
     setup.cluster = setup.cluster.fenced(Some(fence.clone()));
     setup.limits.workers = Some(1);
-    let shared = Arc::new(Shared::new(setup, |_, _| {}));
+    let shared = Arc::new(Shared::new(setup));
     let _taken = shared.place().await;
     let queue = &shared.queue;
     queue.open(0, kind(), None);
-    let mut started = Vec::new();
     let event = WatchEvent::Object(EventType::Added, pod());
-    queue.feed(0, event, |_, _, _| false, |start| started.push(start));
-    let WorkerStart { key, wake, .. } = started.pop().unwrap();
+    queue.feed(0, event, never);
+    let WorkerStart { key, wake, .. } = queue.take_starts().pop().unwrap();
     grant(&fence, 1);
     let about = Arc::new(about(&kind().resource, pod().facts()));
     let mut context = WorkerContext::new(shared.clone(), key, about, wake);
@@ -237,32 +280,36 @@ async fn no_call_begins_after_the_term_although_nobody_has_noticed_its_end() {
         let fence = Fence::closed(setup.clock, None);
         let answers = (0..9).map(|_| Answer::new(200, POD));
         setup.cluster = Fake::new(answers).cluster().fenced(Some(fence.clone()));
-        let shared = Arc::new(Shared::new(setup, |_, _| {}));
+        let shared = Arc::new(Shared::new(setup));
         let handlers = registry.handlers().to_vec();
         let id = handlers[0].id.clone();
         let kind = Arc::new(ResourceHandlers::new(0, kind().resource.clone(), handlers));
         shared.queue.open(0, kind, None);
-        let mut started = Vec::new();
         let event = WatchEvent::Object(EventType::Added, pod());
-        let start = |start| started.push(start);
-        shared.queue.feed(0, event, |_, _, _| false, start);
+        shared.queue.feed(0, event, never);
         grant(&fence, 1);
         tokio::time::advance(Duration::from_secs(11)).await;
-        let start = started.pop().unwrap();
+        let start = shared.queue.take_starts().pop().unwrap();
         let working = tokio::spawn(async move {
-            work(shared.clone(), start).await;
-            // As the engine does for an object at rest.
-            loop {
-                for start in shared.queue.due().await {
-                    work(shared.clone(), start).await;
+            // As the engine does, also for an object at rest.
+            let mut starts = vec![start];
+            let woken = async {
+                loop {
+                    for start in starts.drain(..) {
+                        work(shared.clone(), start).await;
+                    }
+                    shared.queue.ready().await;
+                    starts = shared.queue.take_starts();
                 }
-            }
+            };
+            tokio::join!(shared.queue.wake_due(), woken)
         });
         let patience = Duration::from_secs(5);
         let waited = tokio::time::timeout(patience, called.notified()).await;
         assert!(waited.is_err(), "{id} is called after the term");
         grant(&fence, 1);
-        let waited = tokio::time::timeout(patience, called.notified()).await;
+        // The pauses between refused reads of the object have grown meanwhile.
+        let waited = tokio::time::timeout(LONG, called.notified()).await;
         assert!(waited.is_ok(), "{id} is not called in the renewed term");
         working.abort();
     }
@@ -274,7 +321,7 @@ async fn an_object_that_must_not_be_read_is_handled_after_a_pause_as_the_watch_s
     let mut setup = setup();
     let refusals = (0..20).map(|_| Answer::refusal(403, "no"));
     setup.cluster = Fake::new(refusals).cluster();
-    let shared = Arc::new(Shared::new(setup, |_, _| {}));
+    let shared = Arc::new(Shared::new(setup));
     let called = Arc::new(Notify::new());
     let calls = called.clone();
     let creation = handler("c", move |_| {
@@ -286,10 +333,9 @@ async fn an_object_that_must_not_be_read_is_handled_after_a_pause_as_the_watch_s
     let kind = Arc::new(ResourceHandlers::new(0, kind().resource.clone(), handlers));
     let queue = &shared.queue;
     queue.open(0, kind.clone(), None);
-    let mut started = Vec::new();
     let event = WatchEvent::Object(EventType::Added, pod());
-    queue.feed(0, event, |_, _, _| false, |start| started.push(start));
-    let mut start = started.pop().unwrap();
+    queue.feed(0, event, never);
+    let mut start = queue.take_starts().pop().unwrap();
     // A handler waits for its next attempt.
     assert!(queue.take(&start.key).is_some());
     start.memory.version = Version::of("1");
@@ -298,7 +344,8 @@ async fn an_object_that_must_not_be_read_is_handled_after_a_pause_as_the_watch_s
     queue.resume();
     queue.open(0, kind, None);
     let event = WatchEvent::Object(EventType::Listed, pod());
-    queue.feed(0, event, |_, _, _| false, |_| panic!("it has a worker"));
+    queue.feed(0, event, never);
+    assert!(queue.take_starts().is_empty(), "it has a worker");
     let working = tokio::spawn(work(shared.clone(), start));
     let waited = tokio::time::timeout(LONG, called.notified()).await;
     assert!(waited.is_ok(), "it stands still");

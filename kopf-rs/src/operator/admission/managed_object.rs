@@ -165,7 +165,7 @@ fn wake(cluster: &Cluster, watched: Watched) -> Touched {
     let task = follow_in_task(cluster, watched, move |event| match event {
         WatchEvent::Object(..) => wake.notify_one(),
         // An object that a listing lacks was deleted without an event.
-        WatchEvent::Synced => {
+        WatchEvent::Synced(_) => {
             works.store(true, Ordering::Relaxed);
             wake.notify_one();
         }

@@ -44,12 +44,12 @@ async fn a_watch_that_panics_is_started_again() {
         told.push(match event {
             WatchEvent::Listing(_) => "listing",
             WatchEvent::Object(..) => "object",
-            WatchEvent::Synced => "synced",
+            WatchEvent::Synced(_) => "synced",
             _ => "other",
         });
     });
     let outage = OutageGuard::new(Outages::default(), |_| ());
-    let following = follow(fake.cluster(), watched(), outage, sink);
+    let following = follow(Purpose::Handlers, fake.cluster(), watched(), outage, sink);
     let _ = tokio::time::timeout(Duration::from_secs(30), following).await;
     let told = told.lock().unwrap_or_else(PoisonError::into_inner).clone();
     assert_eq!(told, ["listing", "listing", "object", "synced"]);
@@ -63,7 +63,7 @@ async fn a_watch_that_lists_without_a_version_is_not_well_again() {
     let streaming = Answer::refusal(422, "sendInitialEvents is forbidden");
     let fake = Fake::new([streaming, page(), page(), page()]);
     let outage = OutageGuard::new(Outages::default(), |_| ());
-    let following = follow(fake.cluster(), watched(), outage.clone(), |_| ());
+    let following = follow(Purpose::Handlers, fake.cluster(), watched(), outage.clone(), |_| ());
     let _ = tokio::time::timeout(Duration::from_secs(60), following).await;
     assert!(fake.seen().len() > 3);
     let leaving = outage.leave();
@@ -81,12 +81,12 @@ async fn a_watch_that_panics_in_trouble_is_well_again_once_it_has_listed() {
         told.push(match event {
             WatchEvent::Trouble(_) => "trouble",
             WatchEvent::Resumed => "resumed",
-            WatchEvent::Synced => "synced",
+            WatchEvent::Synced(_) => "synced",
             _ => return,
         });
     });
     let outage = OutageGuard::new(Outages::default(), |_| ());
-    let following = follow(fake.cluster(), watched(), outage.clone(), sink);
+    let following = follow(Purpose::Handlers, fake.cluster(), watched(), outage.clone(), sink);
     let _ = tokio::time::timeout(Duration::from_secs(60), following).await;
     let told = told.lock().unwrap_or_else(PoisonError::into_inner).clone();
     assert_eq!(outage.leave(), Leaving::NotInOutage, "{told:?}");

@@ -46,10 +46,6 @@ impl Namespaces {
         namespaces
     }
 
-    pub(super) fn are_watched(&self) -> bool {
-        self.patterns.is_some() && self.state != State::Assumed
-    }
-
     pub(super) fn are_known(&self) -> bool {
         self.patterns.is_none() || matches!(self.state, State::Known | State::Assumed)
     }
@@ -69,7 +65,7 @@ impl Namespaces {
                 }
                 false
             }
-            WatchEvent::Synced => {
+            WatchEvent::Synced(_) => {
                 let listed = std::mem::take(&mut self.listing);
                 let first = self.state != State::Known;
                 self.state = State::Known;

@@ -1,4 +1,4 @@
-//! Watches the operator's peering objects, writes its record to them at intervals, and decides from the records of other operators if this
+//! Follows the operator's peering objects, writes its record to them at intervals, and decides from the records of other operators if this
 //! one is paused.
 //!
 //! Guarantees that the operator handles nothing before it has written its record and read those of the others, and that an unreachable
@@ -15,16 +15,17 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::cluster::Cluster;
 use crate::cluster::error::ClusterError;
-use crate::cluster::watch::{Selection, WatchEvent, WatchPace, Watched};
+use crate::cluster::watch::{Selection, WatchEvent};
 use crate::engine::memory::Version;
 use crate::engine::report::report_of_operator;
 use crate::happening::operating::Peering as Happened;
+use crate::happening::serving::Purpose;
 use crate::object::collection::Collection;
 use crate::object::event::EventType;
 use crate::object::raw::Raw;
 use crate::object::resource::Resource;
-use crate::operator::follow::follow_in_task;
 use crate::operator::observe::backbone::places;
+use crate::operator::observe::watch_set::Wanted;
 use crate::operator::settings::Peering;
 use crate::reaction::peering::{OwnPeer, Peers, Verdict, is_peering, without};
 use crate::rt::backoff::Backoff;
@@ -59,7 +60,6 @@ pub(crate) struct PeeringSetup {
     pub(crate) own: Option<OwnPeer>,
     pub(crate) settings: Peering,
     pub(crate) cluster: Cluster,
-    pub(crate) pace: WatchPace,
     pub(crate) clock: Clock,
 }
 
@@ -71,8 +71,6 @@ struct PeeringWatch {
     stream: u32,
     collection: Arc<Collection>,
     found: Found,
-    /// The current listing contains it.
-    is_listed: bool,
     /// The time when the current listing was requested.
     listing: Option<Instant>,
     /// The time when the answer to a write contained the newest known state.
@@ -88,7 +86,6 @@ struct PeeringWatch {
     /// The watch does not receive events.
     watch_down: bool,
     cleaning: Cleaning,
-    _watch: AbortOnDropHandle<()>,
     _keeper: AbortOnDropHandle<()>,
 }
 
@@ -115,7 +112,7 @@ enum Told {
     Awaited,
 }
 
-/// An event at a place.
+/// A report of the task that writes at a place.
 pub(crate) struct PeeringNews {
     place: PeeringPlace,
     stream: u32,
@@ -123,7 +120,6 @@ pub(crate) struct PeeringNews {
 }
 
 enum PeerEvent {
-    Watched(WatchEvent),
     /// A record was sent; the server has answered at this time.
     Sent(Result<Raw, ClusterError>, Instant),
     /// The server forbids the removal of records of dead peers.
@@ -157,31 +153,33 @@ impl Peerings {
         }
     }
 
-    /// Takes part in all peerings of the operator if this instance leads: those in `namespaces` only, which are complete if `are_known`.
+    /// Takes part in all peerings of the operator if this instance leads: those in `namespaces` only, which are complete if `are_known`. Returns
+    /// the watches to keep.
     pub(super) fn reconcile(
         &mut self,
         (resources, leads): (&[Resource], bool),
         namespaces: Option<&BTreeSet<String>>,
         are_known: bool,
-    ) {
+    ) -> Vec<Wanted> {
         let Some(own) = self.setup.own.clone() else {
-            return;
+            return Vec::new();
         };
         self.are_places_known = are_known;
         // A new term counts as a start: other operators may have begun meanwhile, so their records are read before anything is handled.
         self.has_begun &= leads;
+        let resources = resources.iter();
+        let resources = resources.filter(|it| leads && is_peering(it, namespaces.is_none()));
+        let resources: Vec<_> = resources.cloned().map(Arc::new).collect();
         let mut wanted = BTreeMap::new();
-        let is_peering = |it: &&Resource| is_peering(it, namespaces.is_none());
-        for resource in resources.iter().filter(|it| leads && is_peering(it)) {
-            let resource = Arc::new(resource.clone());
-            let group = &resource.group;
-            for namespace in places(&resource, namespaces) {
-                wanted.insert((group.clone(), namespace), resource.clone());
+        for resource in &resources {
+            for namespace in places(resource, namespaces) {
+                let place = (resource.group.clone(), namespace);
+                wanted.entry(place).or_insert_with(|| resource.clone());
             }
         }
         self.places.retain(|place, watch| {
             let resource = wanted.get(place);
-            resource.is_some_and(|it| **it == *watch.collection.resource)
+            resource.is_some_and(|it| it.is_same_kind(&watch.collection.resource))
         });
         for (place, resource) in wanted {
             if !self.places.contains_key(&place) {
@@ -189,31 +187,31 @@ impl Peerings {
                 self.places.insert(place, watch);
             }
         }
+        let watch = |resource| Wanted {
+            follower: None,
+            purpose: Purpose::Handlers,
+            resource,
+            selection: Selection::named(&self.setup.settings.name),
+        };
+        resources.into_iter().map(watch).collect()
     }
 
     fn start(&mut self, own: &OwnPeer, place: PeeringPlace, resource: Arc<Resource>) -> PeeringWatch {
         let stream = self.next_stream;
         self.next_stream += 1;
-        let PeeringSetup { settings, cluster, pace, clock, .. } = &self.setup;
-        let watched = Watched::new(resource, place.1.clone(), pace.clone());
-        let watched = watched.selecting(Selection::named(&settings.name));
-        let collection = watched.collection.clone();
+        let collection = Arc::new(Collection { resource, namespace: place.1.clone() });
         let tell = self.tell.clone();
         let told = move |what| {
             // Fails only if the receiver is gone, and then this task is about to end.
             let place = place.clone();
             drop(tell.send(PeeringNews { place, stream, what }));
         };
-        let tell_event = told.clone();
-        let watch = follow_in_task(cluster, watched, move |event| {
-            tell_event(PeerEvent::Watched(event));
-        });
         let (orders, ordered) = unbounded_channel();
         let keeper = Keeper {
             own: own.clone(),
-            settings: settings.clone(),
-            cluster: cluster.clone(),
-            clock: *clock,
+            settings: self.setup.settings.clone(),
+            cluster: self.setup.cluster.clone(),
+            clock: self.setup.clock,
             collection: collection.clone(),
             is_refused: false,
         };
@@ -221,7 +219,6 @@ impl Peerings {
             stream,
             collection,
             found: Found::Unknown,
-            is_listed: false,
             listing: None,
             answered: None,
             version: String::new(),
@@ -231,7 +228,6 @@ impl Peerings {
             cleaned: (Vec::new(), String::new()),
             watch_down: false,
             cleaning: Cleaning::Allowed,
-            _watch: watch,
             _keeper: AbortOnDropHandle::new(tokio::spawn(keeper.keep(ordered, told))),
         }
     }
@@ -269,6 +265,32 @@ impl Peerings {
         expiries.min()
     }
 
+    /// Processes an event of the watch of a peering object.
+    pub(super) fn watched(&mut self, of: &Collection, event: WatchEvent) {
+        let place = (of.resource.group.clone(), of.namespace.clone());
+        let (own, clock) = (&self.setup.own, self.setup.clock);
+        let (Some(watch), Some(own)) = (self.places.get_mut(&place), own) else {
+            return;
+        };
+        match event {
+            WatchEvent::Object(EventType::Deleted, _) => watch.found = Found::Absent,
+            WatchEvent::Object(event, raw) => {
+                let listing = watch.listing.filter(|_| event == EventType::Listed);
+                watch.look_at(&raw, listing, own, clock);
+            }
+            WatchEvent::Synced(listed) => {
+                watch.watch_down = false;
+                if listed.is_empty() {
+                    watch.found = Found::Absent;
+                }
+            }
+            WatchEvent::Resumed => watch.watch_down = false,
+            WatchEvent::Trouble(_) => watch.watch_down = true,
+            WatchEvent::Listing(asked) => watch.listing = Some(asked),
+            WatchEvent::Bookmark | WatchEvent::Silent => {}
+        }
+    }
+
     fn take_in(&mut self, news: PeeringNews) {
         let PeeringNews { place, stream, what } = news;
         let (own, clock) = (&self.setup.own, self.setup.clock);
@@ -276,38 +298,19 @@ impl Peerings {
         let (Some(watch), Some(own)) = (watch.filter(|it| it.stream == stream), own) else {
             return;
         };
-        match &what {
-            PeerEvent::Watched(WatchEvent::Trouble(_)) => watch.watch_down = true,
-            PeerEvent::Watched(WatchEvent::Resumed | WatchEvent::Synced) => {
-                watch.watch_down = false;
-            }
-            PeerEvent::Watched(_) | PeerEvent::Sent(..) | PeerEvent::CleaningRefused => {}
-        }
         match what {
-            PeerEvent::Watched(WatchEvent::Listing(asked)) => {
-                (watch.is_listed, watch.listing) = (false, Some(asked));
-            }
-            PeerEvent::Watched(WatchEvent::Synced) if !watch.is_listed => {
-                watch.found = Found::Absent;
-            }
-            PeerEvent::Watched(WatchEvent::Object(EventType::Deleted, _))
-            | PeerEvent::Sent(Err(ClusterError::NotFound(_)), _) => watch.found = Found::Absent,
-            PeerEvent::Watched(WatchEvent::Object(event, raw)) => {
-                watch.is_listed = true;
-                let listing = watch.listing.filter(|_| event == EventType::Listed);
-                watch.look_at(&raw, listing, own, clock);
-            }
             PeerEvent::Sent(Ok(raw), at) => {
                 if watch.look_at(&raw, None, own, clock) {
                     watch.answered = Some(at);
                 }
             }
+            PeerEvent::Sent(Err(ClusterError::NotFound(_)), _) => watch.found = Found::Absent,
             // The operator works as if there were no peering, and reports that.
             PeerEvent::Sent(Err(error), _) if !error.is_transient() && watch.found == Found::Unknown => {
                 watch.found = Found::Absent;
             }
+            PeerEvent::Sent(Err(_), _) => {}
             PeerEvent::CleaningRefused => watch.cleaning = Cleaning::Refused,
-            PeerEvent::Watched(_) | PeerEvent::Sent(Err(_), _) => {}
         }
     }
 
@@ -545,6 +548,7 @@ mod tests {
 
     use super::*;
     use crate::cluster::fake::Fake;
+    use crate::object::key::Key;
     use crate::operator::settings::Settings;
     use crate::reaction::peering::plural;
 
@@ -562,7 +566,6 @@ mod tests {
             }),
             settings: Settings::default().peering,
             cluster: Fake::new([]).cluster(),
-            pace: WatchPace::default(),
             clock,
         });
         let resource = Resource {
@@ -583,36 +586,49 @@ mod tests {
         Raw::parse(&text).unwrap()
     }
 
+    enum Event {
+        Watched(WatchEvent),
+        Sent(Raw, Instant),
+    }
+
     impl Peerings {
-        fn take_in_all(&mut self, events: impl IntoIterator<Item = PeerEvent>) {
+        fn take_in_all(&mut self, events: impl IntoIterator<Item = Event>) {
             let (place, watch) = self.places.first_key_value().unwrap();
             let (place, stream) = (place.clone(), watch.stream);
-            for what in events {
-                let place = place.clone();
-                self.take_in(PeeringNews { place, stream, what });
+            let collection = watch.collection.clone();
+            for event in events {
+                match event {
+                    Event::Watched(event) => self.watched(&collection, event),
+                    Event::Sent(raw, at) => self.take_in(PeeringNews {
+                        place: place.clone(),
+                        stream,
+                        what: PeerEvent::Sent(Ok(raw), at),
+                    }),
+                }
             }
         }
     }
 
     /// Returns the begin of a listing, some time after anything before.
-    async fn listing() -> PeerEvent {
+    async fn listing() -> Event {
         advance(Duration::from_millis(1)).await;
-        PeerEvent::Watched(WatchEvent::Listing(Instant::now()))
+        Event::Watched(WatchEvent::Listing(Instant::now()))
     }
 
-    fn listed(version: u32, priority: u32) -> PeerEvent {
+    fn listed(version: u32, priority: u32) -> Event {
         let raw = object(version, priority);
-        PeerEvent::Watched(WatchEvent::Object(EventType::Listed, raw))
+        Event::Watched(WatchEvent::Object(EventType::Listed, raw))
     }
 
-    fn synced() -> PeerEvent {
-        PeerEvent::Watched(WatchEvent::Synced)
+    fn synced() -> Event {
+        let shown = BTreeSet::from([Key::of_uid("default")]);
+        Event::Watched(WatchEvent::Synced(shown))
     }
 
     /// Returns the answer to a heartbeat, some time after anything before.
-    async fn sent(version: u32, priority: u32) -> PeerEvent {
+    async fn sent(version: u32, priority: u32) -> Event {
         advance(Duration::from_millis(1)).await;
-        PeerEvent::Sent(Ok(object(version, priority)), Instant::now())
+        Event::Sent(object(version, priority), Instant::now())
     }
 
     /// Versions go back, and the operator would otherwise ignore its peers until they exceed the former one.

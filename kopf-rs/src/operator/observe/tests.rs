@@ -8,12 +8,16 @@ use crate::operator::run::{CheckedOperator, Operator};
 /// Returns an observer with a handler for widgets, on a server that never answers.
 fn observer(fake: &Fake) -> Observer {
     let registry = Registry::new().on_create("widgets", handler("fn", |_| async { Ok(()) }));
+    parts(fake, registry).1
+}
+
+pub(super) fn parts(fake: &Fake, registry: Registry) -> (Engine, Observer) {
     let operator = CheckedOperator::new(Operator::new(registry), "test".to_owned(), fake.client());
     let operator = operator.expect("a good operator");
     let settings = Settings::default();
     let cluster = operator.cluster(&settings);
     let found = tokio::sync::watch::Sender::new(None);
-    operator.parts(settings, cluster, found, None).1
+    operator.parts(settings, cluster, found, None)
 }
 
 fn widgets(version: &str) -> Resource {
@@ -34,11 +38,8 @@ impl Observer {
         self.reconcile();
     }
 
-    /// Returns the place and the stream of the only watch.
-    fn only(&self) -> (WatchKey, StreamId) {
-        assert_eq!(self.watches.len(), 1);
-        let (place, watch) = self.watches.first_key_value().expect("a watch");
-        (place.clone(), watch.stream)
+    fn has_trouble(&self) -> bool {
+        self.watches.troubles().next().is_some()
     }
 }
 
@@ -46,34 +47,38 @@ impl Observer {
 async fn news_of_a_former_watch_do_not_concern_its_successor() {
     let mut observer = observer(&Fake::new([]));
     observer.serve(vec![widgets("v1")]);
-    let (place, former) = observer.only();
-    let missing = || Some(ClusterError::NotFound("no such resource".to_owned().into()));
-    observer.on_news(News::Health(place.clone(), former, missing()));
-    assert!(observer.watches[&place].is_missing());
+    let (key, former, _) = observer.watches.only();
+    let missing = || {
+        let missing = ClusterError::NotFound("no such resource".to_owned().into());
+        (key.clone(), former, WatchEvent::Trouble(missing))
+    };
+    observer.on_message(missing());
+    assert!(observer.has_trouble());
     observer.serve(vec![widgets("v1")]);
-    let (same, successor) = observer.only();
-    assert!(same == place && successor != former);
-    observer.on_news(News::Health(place.clone(), former, missing()));
-    assert!(!observer.watches[&place].is_missing());
+    let (same, successor, _) = observer.watches.only();
+    assert!(same == key && successor != former);
+    observer.on_message(missing());
+    assert!(!observer.has_trouble());
 }
 
 #[tokio::test(start_paused = true)]
 async fn another_version_of_a_resource_is_watched_at_the_same_place() {
     let mut observer = observer(&Fake::new([]));
     observer.serve(vec![widgets("v1")]);
-    let (place, former) = observer.only();
+    let (key, former, _) = observer.watches.only();
     observer.serve(vec![widgets("v2")]);
-    let (same, successor) = observer.only();
-    assert_eq!(same, place);
+    let (same, successor, version) = observer.watches.only();
+    assert_eq!(same, key);
     assert_ne!(successor, former);
-    assert_eq!(observer.watches[&place].kind.resource.version, "v2");
+    assert_eq!(version, "v2");
     observer.serve(vec![widgets("v2")]);
-    assert_eq!(observer.only().1, successor, "nothing has changed");
+    assert_eq!(observer.watches.only().1, successor, "nothing has changed");
 }
 
 #[tokio::test(start_paused = true)]
 async fn stopped_watches_leave_nothing_behind() {
     let mut observer = observer(&Fake::new([]));
+    observer.serve(Vec::new());
     let tasks = tokio::runtime::Handle::current().metrics();
     let before = tasks.num_alive_tasks();
     for _ in 0..100 {
@@ -82,7 +87,6 @@ async fn stopped_watches_leave_nothing_behind() {
         observer.serve(Vec::new());
     }
     tokio::time::sleep(Duration::from_millis(10)).await;
-    assert!(observer.watches.is_empty());
     assert_eq!(tasks.num_alive_tasks(), before);
 }
 
@@ -94,9 +98,10 @@ async fn what_cannot_be_served_is_told_as_long_as_it_is_so() {
     assert_eq!(observer.report_of_unserved(), [unresolved]);
     observer.serve(vec![widgets("v1")]);
     assert!(observer.report_of_unserved().is_empty());
-    let (place, stream) = observer.only();
+    let (key, stream, _) = observer.watches.only();
     let forbidden = ClusterError::Denied { message: "no".to_owned(), rule: String::new() };
-    observer.on_news(News::Health(place, stream, Some(forbidden)));
+    let event = WatchEvent::Trouble(forbidden);
+    observer.on_message((key, stream, event));
     let told = "widgets.v1.a.io cluster-wide cannot be watched: forbidden: no";
     assert_eq!(observer.report_of_unserved(), [told]);
 }
@@ -112,7 +117,7 @@ async fn only_another_generation_of_a_definition_is_a_new_schema() {
     let [first, second] = ["widgets.a.io", "others.a.io"];
     let (one, two) = (r#","generation":1"#, r#","generation":2"#);
     observer.on_definitions(&WatchEvent::Object(EventType::Listed, definition(first, one)));
-    observer.on_definitions(&WatchEvent::Synced);
+    observer.on_definitions(&WatchEvent::Synced(BTreeSet::new()));
     for (event, name, generation, is_news) in [
         // A heartbeat.
         (EventType::Modified, first, one, false),

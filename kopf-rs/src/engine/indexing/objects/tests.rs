@@ -11,6 +11,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::cluster::watch::Listings;
 use crate::engine::indexing::late_readers::IndexReader;
 use crate::handler::cause::{Cause, CauseContext};
 use crate::handler::error::{HandlerError, PermanentError};
@@ -121,11 +122,14 @@ impl History {
     fn list(&mut self) {
         self.server.events.clear();
         self.now += Duration::from_millis(1);
-        self.tell(&WatchEvent::Listing(self.now));
-        for object in self.server.objects.clone().into_values() {
-            self.tell(&WatchEvent::Object(EventType::Listed, raw(&object)));
+        let objects = self.server.objects.clone().into_values();
+        let objects = objects.map(|object| WatchEvent::Object(EventType::Listed, raw(&object)));
+        let begin = [WatchEvent::Listing(self.now)].into_iter();
+        let of = self.kinds[self.kind].resource.clone();
+        let mut listings = Listings::default();
+        for event in begin.chain(objects).chain([WatchEvent::Synced(BTreeSet::new())]) {
+            self.tell(&listings.complete(&of, event));
         }
-        self.tell(&WatchEvent::Synced);
     }
 
     fn deliver(&mut self) -> bool {
@@ -348,7 +352,8 @@ fn all_that_is_listed_is_waited_for_and_nothing_that_comes_later() {
     objects.on_event(1, &WatchEvent::Listing(now), now);
     let listed = WatchEvent::Object(EventType::Listed, object("a", 1));
     let mut run = objects.on_event(1, &listed, now).unwrap();
-    objects.on_event(1, &WatchEvent::Synced, now);
+    let shown = BTreeSet::from([Key::of(&kind.resource, object("a", 1).facts())]);
+    objects.on_event(1, &WatchEvent::Synced(shown), now);
     assert_eq!(objects.readiness(now), Readiness::Wait(None), "not indexed");
     let effects = effects(&mut run);
     assert!(objects.ended(run, effects).is_none());
@@ -379,7 +384,7 @@ fn what_cannot_be_listed_is_not_waited_for_for_ever() {
         };
         let missing: Vec<_> = missing.iter().map(|it| &*it.index).collect();
         assert_eq!(missing, ["by_key", "names"]);
-        objects.on_event(1, &WatchEvent::Synced, now);
+        objects.on_event(1, &WatchEvent::Synced(BTreeSet::new()), now);
         assert_eq!(objects.readiness(now), Readiness::Ready(Vec::new()));
     }
     let (mut objects, _) = bare();
@@ -473,6 +478,6 @@ fn whoever_was_called_before_an_object_is_indexed_is_called_again() {
     assert_eq!(called(&mut objects), 0, "nothing is missing");
     objects.is_read(&state(Some(7)), reader);
     objects.on_event(1, &WatchEvent::Listing(Instant::now()), Instant::now());
-    objects.on_event(1, &WatchEvent::Synced, Instant::now());
+    objects.on_event(1, &WatchEvent::Synced(BTreeSet::new()), Instant::now());
     assert_eq!(called(&mut objects), 1, "it has gone in a gap");
 }

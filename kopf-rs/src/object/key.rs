@@ -6,7 +6,7 @@ use crate::object::raw::Facts;
 use crate::object::resource::Resource;
 
 /// Identifies an object by its uid, whatever API version it is seen in.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Key {
     /// A uid that is a UUID, as on every real server: 16 bytes.
     Uuid([u8; 16]),
