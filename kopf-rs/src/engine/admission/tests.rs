@@ -324,6 +324,8 @@ impl Meter for Reviews {
 #[tokio::test(start_paused = true)]
 async fn a_denial_is_told_as_no_failure_and_counted_with_its_code() {
     let lines = Lines::default();
+    // With a single subscriber, threads without one would switch off the events that they register first.
+    let _second = tracing::Dispatch::new(lines.clone());
     let _captured = tracing::subscriber::set_default(lines.clone());
     let denying =
         handler("h", |_| async { HandlerResult::Err(AdmissionError::new("too large").code(422).into()) });

@@ -358,6 +358,8 @@ mod tests {
         let server = ApiServer::new();
         let _forbidden = server.fault(Fault::answer(403).plural("customresourcedefinitions"));
         let lines = Lines::default();
+        // With a single subscriber, threads without one would switch off the events that they register first.
+        let _second = tracing::Dispatch::new(lines.clone());
         let _captured = tracing::subscriber::set_default(lines.clone());
         let migration = migrating(&server);
         let (cluster, backoff) = (migration.setup.cluster.clone(), migration.setup.backoff);
