@@ -150,7 +150,6 @@ impl Patch {
     ///
     /// The object comes without `metadata.managedFields`. A function that panics is skipped and logged. Functions cannot change or remove the
     /// operator's own annotations and its finalizer.
-    /// remove the operator's own annotations and its finalizer.
     pub fn transform(&mut self, function: impl Fn(&mut Value) + Send + Sync + 'static) {
         self.functions.push(Transformation { function: Arc::new(function), handler: None });
     }
