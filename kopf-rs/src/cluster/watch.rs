@@ -113,7 +113,8 @@ pub(crate) enum WatchEvent {
 pub(crate) struct Listings(Option<BTreeSet<Key>>);
 
 impl Listings {
-    /// Notes the object of an event while a listing runs, and adds the noted objects to the end of the listing.
+    /// Notes the object of an event while a listing runs, and adds the noted objects to the end of the listing. The end of no listing is a mere
+    /// bookmark.
     pub(crate) fn complete(&mut self, of: &Resource, mut event: WatchEvent) -> WatchEvent {
         match &mut event {
             WatchEvent::Listing(_) => self.0 = Some(BTreeSet::new()),
@@ -122,7 +123,10 @@ impl Listings {
                     shown.insert(Key::of(of, raw.facts()));
                 }
             }
-            WatchEvent::Synced(shown) => *shown = self.0.take().unwrap_or_default(),
+            WatchEvent::Synced(shown) => match self.0.take() {
+                Some(all) => *shown = all,
+                None => event = WatchEvent::Bookmark,
+            },
             WatchEvent::Trouble(_) | WatchEvent::Resumed | WatchEvent::Bookmark | WatchEvent::Silent => {}
         }
         event

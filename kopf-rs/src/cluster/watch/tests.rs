@@ -177,6 +177,20 @@ async fn an_expired_page_starts_the_listing_over_and_in_the_end_in_one_piece() {
     assert_eq!(fake.lines()[5], "GET /apis/kopf.dev/v1/kopfexamples");
 }
 
+/// Returns the uids that the ends of listings name within ten seconds.
+async fn named_by_listings(fake: &Fake) -> Vec<Vec<String>> {
+    let mut named = Vec::new();
+    let mut sink = |event| {
+        if let WatchEvent::Synced(listed) = event {
+            named.push(listed.iter().map(|key| key.uid().to_owned()).collect());
+        }
+    };
+    let (cluster, watched) = (fake.cluster(), watched());
+    let watch = cluster.watch(&watched, &mut sink);
+    let _ = tokio::time::timeout(Duration::from_secs(10), watch).await;
+    named
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_listing_names_only_the_objects_that_it_has_shown() {
     let broken = line("ADDED", "a", 3) + &line("ADDED", "b", 4);
@@ -194,16 +208,15 @@ async fn a_listing_names_only_the_objects_that_it_has_shown() {
         Answer::new(200, whole.concat()),
         Answer::live(&again),
     ]);
-    let mut named = Vec::new();
-    let mut sink = |event| {
-        if let WatchEvent::Synced(listed) = event {
-            named.push(listed.iter().map(Key::uid).collect::<Vec<_>>());
-        }
-    };
-    let (cluster, watched) = (fake.cluster(), watched());
-    let watch = cluster.watch(&watched, &mut sink);
-    let _ = tokio::time::timeout(Duration::from_secs(10), watch).await;
-    assert_eq!(named, [vec!["u-b", "u-c"], vec!["u-e"]]);
+    assert_eq!(named_by_listings(&fake).await, [vec!["u-b", "u-c"], vec!["u-e"]]);
+}
+
+/// Otherwise, all objects would count as deleted.
+#[tokio::test(start_paused = true)]
+async fn a_listing_that_ends_twice_names_its_objects_once() {
+    let end = END.replace(r#""5""#, r#""""#) + "\n";
+    let fake = Fake::new([Answer::live(&(line("ADDED", "a", 3) + &end + &end))]);
+    assert_eq!(named_by_listings(&fake).await, [["u-a"]]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -138,6 +138,7 @@ async fn settled_means_synced_and_at_rest() {
     let mut fed = Fed::new();
     let settled = |fed: &Fed| fed.queue.lock().is_settled();
     assert!(!settled(&fed));
+    fed.feed(WatchEvent::Listing(Instant::now()));
     fed.object(EventType::Listed, "a", UID, 1);
     fed.feed(WatchEvent::Synced(BTreeSet::new()));
     assert!(!settled(&fed));
