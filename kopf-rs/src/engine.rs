@@ -357,9 +357,7 @@ impl Engine {
 }
 
 fn start_workers(shared: &Arc<Shared>) {
-    for start in shared.queue.take_starts() {
-        start_worker(shared, start);
-    }
+    shared.queue.start_workers(|start| start_worker(shared, start));
 }
 
 fn start_worker(shared: &Arc<Shared>, start: WorkerStart) {

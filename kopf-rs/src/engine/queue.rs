@@ -267,9 +267,16 @@ impl Queue {
         ready.notified().await;
     }
 
-    /// Takes the workers to start.
+    /// Starts the requested workers, with the queue locked, so that whoever finds none to start finds them running.
+    pub(crate) fn start_workers(&self, start: impl FnMut(WorkerStart)) {
+        self.lock().starts.drain(..).for_each(start);
+    }
+
+    #[cfg(test)]
     pub(crate) fn take_starts(&self) -> Vec<WorkerStart> {
-        std::mem::take(&mut self.lock().starts)
+        let mut starts = Vec::new();
+        self.start_workers(|start| starts.push(start));
+        starts
     }
 
     /// Wakes idle objects whenever they are due.

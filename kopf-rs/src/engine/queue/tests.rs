@@ -147,6 +147,19 @@ async fn settled_means_synced_and_at_rest() {
     fed.queue.settled().await;
 }
 
+/// Otherwise, the operator could end between the two, and lose the message of the worker.
+#[test]
+fn a_worker_to_start_is_never_out_of_sight() {
+    let mut fed = Fed::new();
+    fed.object(EventType::Added, "a", UID, 1);
+    let mut started = 0;
+    fed.queue.start_workers(|_| {
+        started += 1;
+        assert!(fed.queue.state.try_lock().is_err(), "others can look between");
+    });
+    assert_eq!(started, 1);
+}
+
 #[test]
 fn an_object_at_rest_is_small() {
     assert!(size_of::<Key>() + size_of::<Slot>() <= 120, "{}", size_of::<Slot>());
