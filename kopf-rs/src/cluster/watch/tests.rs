@@ -182,7 +182,7 @@ async fn named_by_listings(fake: &Fake) -> Vec<Vec<String>> {
     let mut named = Vec::new();
     let mut sink = |event| {
         if let WatchEvent::Synced(listed) = event {
-            named.push(listed.iter().map(|key| key.uid().to_owned()).collect());
+            named.push(listed.iter().map(Key::uid).collect());
         }
     };
     let (cluster, watched) = (fake.cluster(), watched());
