@@ -3,7 +3,6 @@
 //! Guarantees that no change is lost silently: a stream that cannot be resumed or parsed leads to a new listing. Never retries without a
 //! pause. Must not know the consumer.
 
-use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::mem::{Discriminant, discriminant};
 use std::sync::Arc;
@@ -16,7 +15,7 @@ use crate::cluster::error::{Asked, ClusterError};
 use crate::cluster::request::{Call, escaped};
 use crate::object::collection::Collection;
 use crate::object::event::EventType;
-use crate::object::key::Key;
+use crate::object::key::{Key, KeySet};
 use crate::object::raw::{NotAnObject, Raw};
 use crate::object::resource::Resource;
 use crate::rt::backoff::Backoff;
@@ -97,7 +96,7 @@ pub(crate) enum WatchEvent {
     /// An object that was listed, added, modified or deleted.
     Object(EventType, Raw),
     /// The listing is complete. It has shown these objects: others no longer exist, unless the follower knows of them from a later write.
-    Synced(BTreeSet<Key>),
+    Synced(KeySet),
     /// The watch fails and retries by itself. Reported once, not on every attempt.
     Trouble(ClusterError),
     /// The watch works again.
@@ -110,21 +109,24 @@ pub(crate) enum WatchEvent {
 
 /// Collects the objects that listings show, for all followers of a watch.
 #[derive(Debug, Default)]
-pub(crate) struct Listings(Option<BTreeSet<Key>>);
+pub(crate) struct Listings(Option<KeySet>);
 
 impl Listings {
     /// Notes the object of an event while a listing runs, and adds the noted objects to the end of the listing. The end of no listing is a mere
     /// bookmark.
     pub(crate) fn complete(&mut self, of: &Resource, mut event: WatchEvent) -> WatchEvent {
         match &mut event {
-            WatchEvent::Listing(_) => self.0 = Some(BTreeSet::new()),
+            WatchEvent::Listing(_) => self.0 = Some(KeySet::default()),
             WatchEvent::Object(_, raw) => {
                 if let Some(shown) = &mut self.0 {
-                    shown.insert(Key::of(of, raw.facts()));
+                    shown.add(&Key::of(of, raw.facts()));
                 }
             }
             WatchEvent::Synced(shown) => match self.0.take() {
-                Some(all) => *shown = all,
+                Some(mut all) => {
+                    all.sort();
+                    *shown = all;
+                }
                 None => event = WatchEvent::Bookmark,
             },
             WatchEvent::Trouble(_) | WatchEvent::Resumed | WatchEvent::Bookmark | WatchEvent::Silent => {}

@@ -20,7 +20,7 @@ use crate::engine::memory::{Memory, Version};
 use crate::engine::resource_handlers::ResourceHandlers;
 use crate::engine::timers::Timers;
 use crate::object::event::EventType;
-use crate::object::key::{Key, full_name};
+use crate::object::key::{Key, KeySet, full_name};
 use crate::object::raw::Raw;
 use crate::object::resource::Resource;
 use crate::rt::flow::Flow;
@@ -269,7 +269,8 @@ impl Queue {
 
     /// Starts the requested workers, with the queue locked, so that whoever finds none to start finds them running.
     pub(crate) fn start_workers(&self, start: impl FnMut(WorkerStart)) {
-        self.lock().starts.drain(..).for_each(start);
+        let mut state = self.lock();
+        std::mem::take(&mut state.starts).into_iter().for_each(start);
     }
 
     #[cfg(test)]
@@ -616,7 +617,7 @@ impl State {
     }
 
     /// Deletes the objects of a stream that its complete listing lacks.
-    fn conclude(&mut self, stream: StreamId, listed: &BTreeSet<Key>) {
+    fn conclude(&mut self, stream: StreamId, listed: &KeySet) {
         let mut missing = self.keys_of(|slot, _| slot.stream == stream);
         missing.retain(|key| !listed.contains(key));
         for key in missing {

@@ -18,7 +18,7 @@ use crate::handler::subject::{EventSubject, Subject, SubjectObject};
 use crate::happening::serving::Serving;
 use crate::object::collection::Collection;
 use crate::object::event::EventType;
-use crate::object::key::Key;
+use crate::object::key::{Key, KeySet};
 use crate::object::raw::Raw;
 use crate::rt::clock::Clock;
 
@@ -113,7 +113,7 @@ impl OfCollection {
     }
 
     /// Ends a listing: objects that it lacks are gone. Returns the objects that this concerns.
-    fn synced(&mut self, listed: &BTreeSet<Key>) -> Concerned {
+    fn synced(&mut self, listed: &KeySet) -> Concerned {
         let mut woken = Concerned::new();
         self.objects.retain(|key, known| {
             let is_there = listed.contains(key);

@@ -50,10 +50,11 @@ pub(crate) async fn work(shared: Arc<Shared>, mut start: WorkerStart) {
         if let Some(newest) = shared.queue.peek(&start.key, newest).flatten() {
             let mut worker = Worker::new(shared, start, newest);
             loop {
-                let next = worker.next().await;
                 // Boxed because a worker that waits for its next cycle must be small.
-                if !Box::pin(worker.go_on(next)).await {
-                    return;
+                match worker.next().await {
+                    Next::Turn(turn) => Box::pin(worker.turn(turn)).await,
+                    Next::Stop => return Box::pin(worker.stop()).await,
+                    Next::Released => return,
                 }
             }
         }
@@ -257,19 +258,6 @@ impl Worker {
             self.due = Due::Now;
         }
         Some(())
-    }
-
-    /// Does the next work. Returns `false` after the last one.
-    async fn go_on(&mut self, next: Next) -> bool {
-        match next {
-            Next::Turn(turn) => {
-                self.turn(turn).await;
-                return true;
-            }
-            Next::Stop => self.stop().await,
-            Next::Released => {}
-        }
-        false
     }
 
     /// Sleeps until `at` or until a message arrives. If daemons or timers are due earlier, returns a step that serves only them.

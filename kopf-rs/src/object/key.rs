@@ -1,6 +1,7 @@
 //! Identifies an object. Keys are small, because every known object has one.
 
 use std::fmt::Write as _;
+use std::hash::{BuildHasher as _, RandomState};
 
 use crate::object::raw::Facts;
 use crate::object::resource::Resource;
@@ -56,21 +57,63 @@ impl Key {
 
     /// Accepts only the canonical form, so that formatting the key restores the text.
     fn parse(text: &str) -> Option<Self> {
-        let canonical = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f' | b'-');
-        if text.len() != 36 || !text.bytes().all(canonical) {
+        let mut digits = text.bytes();
+        let mut bytes = [0; 16];
+        for (at, byte) in bytes.iter_mut().enumerate() {
+            if matches!(at, 4 | 6 | 8 | 10) && digits.next()? != b'-' {
+                return None;
+            }
+            *byte = digit(digits.next()?)? << 4 | digit(digits.next()?)?;
+        }
+        if digits.next().is_some() {
             return None;
         }
-        let mut bytes = [0; 16];
-        let mut digits = text.split('-');
-        let mut filled = 0;
-        for length in [8, 4, 4, 4, 12] {
-            let group = digits.next().filter(|group| group.len() == length)?;
-            for at in (0..length).step_by(2) {
-                bytes[filled] = u8::from_str_radix(group.get(at..at + 2)?, 16).ok()?;
-                filled += 1;
-            }
-        }
         Some(Self::Uuid(bytes))
+    }
+}
+
+/// Returns the value of a hexadecimal digit in small letters.
+fn digit(byte: u8) -> Option<u8> {
+    match byte {
+        b'0'..=b'9' => Some(byte - b'0'),
+        b'a'..=b'f' => Some(byte - b'a' + 10),
+        _ => None,
+    }
+}
+
+/// The keys of many objects, as random digests of eight bytes each: a listing may name hundreds of thousands.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct KeySet {
+    hasher: RandomState,
+    /// Sorted, since the last call of `sort`.
+    digests: Vec<u64>,
+}
+
+impl KeySet {
+    /// Adds a key, which is contained after the next call of `sort`.
+    pub(crate) fn add(&mut self, key: &Key) {
+        self.digests.push(self.hasher.hash_one(key));
+    }
+
+    pub(crate) fn sort(&mut self) {
+        self.digests.sort_unstable();
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.digests.is_empty()
+    }
+
+    pub(crate) fn contains(&self, key: &Key) -> bool {
+        self.digests.binary_search(&self.hasher.hash_one(key)).is_ok()
+    }
+}
+
+impl FromIterator<Key> for KeySet {
+    fn from_iter<I: IntoIterator<Item = Key>>(keys: I) -> Self {
+        let mut set = Self::default();
+        keys.into_iter().for_each(|key| set.add(&key));
+        set.sort();
+        set
     }
 }
 
@@ -95,7 +138,9 @@ mod tests {
 
     #[test]
     fn uids_are_small_and_read_back_unharmed() {
-        for uid in [UID, "no-uuid", "0F8B6C9E-1D2A-4B3C-9D4E-5F60718293A4", ""] {
+        let long = format!("{UID}0");
+        let (short, apart) = (&UID[1..], UID.replacen('-', "0", 1));
+        for uid in [UID, "no-uuid", "0F8B6C9E-1D2A-4B3C-9D4E-5F60718293A4", "", &long, short, &apart] {
             assert_eq!(key(uid).uid(), uid);
             assert_eq!(Key::of_uid(uid) == key(uid), !uid.is_empty(), "{uid}");
         }
@@ -105,6 +150,13 @@ mod tests {
     fn keys_of_uuids_take_no_memory_elsewhere() {
         assert!(matches!(key(UID), Key::Uuid(_)));
         assert!(size_of::<Key>() <= 24);
+    }
+
+    #[test]
+    fn a_set_contains_the_keys_that_were_added_in_any_order() {
+        let set: KeySet = (0..100).rev().map(|it| Key::of_uid(&it.to_string())).collect();
+        let contained = (0..200).filter(|it| set.contains(&Key::of_uid(&it.to_string())));
+        assert_eq!(contained.count(), 100);
     }
 
     #[test]

@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use crate::object::child::ChildSight;
 use crate::object::event::EventType;
-use crate::object::key::Key;
+use crate::object::key::{Key, KeySet};
 use crate::reaction::children::AppliedFacts;
 
 /// The maximum number of own applies per child that are remembered until the watch shows them. While a watch fails, there may be arbitrarily
@@ -142,7 +142,7 @@ impl OwnedObjects {
     }
 
     /// Completes a listing of these objects, and returns notifications about children that it lacks.
-    pub(crate) fn synced(&mut self, listed: &BTreeSet<Key>) -> Vec<ChildNews> {
+    pub(crate) fn synced(&mut self, listed: &KeySet) -> Vec<ChildNews> {
         self.was_listed = true;
         self.complete_in = Some(self.listed_in);
         let is_listed = |uid: &str| listed.contains(&Key::of_uid(uid));

@@ -160,16 +160,11 @@ async fn dies(test: &TestOperator, server: &str, death: &str) -> bool {
             }
         }
     };
-    let ended = tokio::select! {
-        ended = program.ended() => Some(ended),
-        () = all_are_written => None,
-    };
-    let ended = if let Some(ended) = ended {
-        ended
-    } else {
-        program.signal("TERM").await;
-        program.ended().await
-    };
+    tokio::select! {
+        () = lines.until_end() => {}
+        () = all_are_written => program.signal("TERM").await,
+    }
+    let ended = program.ended().await;
     let is_killed = ended.signal() == Some(9);
     assert!(is_killed || ended.success(), "{death}: {ended}\n{}", lines.all().join("\n"));
     is_killed

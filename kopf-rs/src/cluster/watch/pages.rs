@@ -1,6 +1,5 @@
 //! Lists by pages, for servers without streaming lists. A page is parsed item by item, never as a whole tree.
 
-use std::collections::BTreeSet;
 use std::fmt;
 
 use serde::Deserialize;
@@ -12,6 +11,7 @@ use crate::cluster::error::ClusterError;
 use crate::cluster::request::{Call, escaped};
 use crate::cluster::watch::{End, METADATA_LIST, ObjectForm, PATIENCE, WatchEvent, Watched, Watcher};
 use crate::object::event::EventType;
+use crate::object::key::KeySet;
 use crate::object::raw::Raw;
 
 impl<'a> Watcher<'a> {
@@ -51,7 +51,7 @@ impl<'a> Watcher<'a> {
                     self.advance(&version);
                     // The next listing may try streaming again.
                     self.unfinished = self.unfinished.min(PATIENCE - 1);
-                    (self.sink)(WatchEvent::Synced(BTreeSet::new()));
+                    (self.sink)(WatchEvent::Synced(KeySet::default()));
                     if self.version.is_none() {
                         let what = "a listing has no resourceVersion, so no watch can follow it";
                         return End::Garbled(format!("{what}; listing again and again"));

@@ -1,6 +1,5 @@
 //! One watch stream, from the request to its end, including the initial list if a listing is due.
 
-use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
@@ -12,6 +11,7 @@ use crate::cluster::error::{ClusterError, Status};
 use crate::cluster::watch::line::{Line, Lines};
 use crate::cluster::watch::{CALM, End, PATIENCE, WatchEvent, Watcher};
 use crate::object::event::EventType;
+use crate::object::key::KeySet;
 
 /// The time limit for the response headers. The server sends them at once, long before the first event.
 const ANSWER: Duration = Duration::from_secs(30);
@@ -138,7 +138,7 @@ impl Watcher<'_> {
         } else if initial_events_end {
             self.advance(version);
             self.unfinished = 0;
-            (self.sink)(WatchEvent::Synced(BTreeSet::new()));
+            (self.sink)(WatchEvent::Synced(KeySet::default()));
             self.recover();
         }
     }

@@ -5,7 +5,7 @@
 //! object is examined at a time, then the newest one. Pure data: no clock, no waiting. Guarantees that the indices always converge to the
 //! newest states, whatever the order of events and of the ends of calls. Must not know how functions are called.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ use crate::handler::index::table::Contribution;
 use crate::handler::memo::Memo;
 use crate::happening::serving::MissingIndex;
 use crate::object::event::EventType;
-use crate::object::key::Key;
+use crate::object::key::{Key, KeySet};
 use crate::object::raw::Raw;
 use crate::reaction::indexing::{Effect, IndexAttempts};
 
@@ -227,7 +227,7 @@ impl IndexedObjects {
     }
 
     /// Deletes the objects that a complete listing lacks.
-    fn conclude(&mut self, stream: StreamId, listed: &BTreeSet<Key>) {
+    fn conclude(&mut self, stream: StreamId, listed: &KeySet) {
         let mut missing = self.keys_of(|record| record.stream == stream);
         missing.retain(|key| !listed.contains(key));
         for key in missing {

@@ -8,6 +8,7 @@ use crate::handler::logger::Logger;
 use crate::handler::registry::Registry;
 use crate::handler::registry::callback::handler;
 use crate::handler::stopped::Stopped;
+use crate::object::key::KeySet;
 use crate::object::resource::Resource;
 
 const UID: &str = "0f8b6c9e-1d2a-4b3c-9d4e-5f60718293a4";
@@ -107,11 +108,11 @@ async fn what_a_listing_does_not_name_is_deleted() {
         fed.object(EventType::Listed, name, uid, 1);
         fed.work("1");
     }
-    fed.feed(WatchEvent::Synced(BTreeSet::new()));
+    fed.feed(WatchEvent::Synced(KeySet::default()));
     assert!(fed.started().is_empty());
     fed.feed(WatchEvent::Listing(Instant::now()));
     fed.object(EventType::Listed, "b", "no-uuid", 1);
-    fed.feed(WatchEvent::Synced(BTreeSet::new()));
+    fed.feed(WatchEvent::Synced(KeySet::default()));
     let state = fed.work("1");
     assert_eq!(state.event, EventType::Deleted);
     let facts = state.raw.facts();
@@ -129,7 +130,7 @@ async fn a_stream_that_replaces_another_takes_its_objects_over() {
     assert!(fed.started().is_empty(), "a closed stream is not listened to");
     let listing = WatchEvent::Listing(Instant::now());
     fed.queue.feed(1, listing, never);
-    fed.queue.feed(1, WatchEvent::Synced(BTreeSet::new()), never);
+    fed.queue.feed(1, WatchEvent::Synced(KeySet::default()), never);
     assert_eq!(fed.started().len(), 1);
 }
 
@@ -140,7 +141,7 @@ async fn settled_means_synced_and_at_rest() {
     assert!(!settled(&fed));
     fed.feed(WatchEvent::Listing(Instant::now()));
     fed.object(EventType::Listed, "a", UID, 1);
-    fed.feed(WatchEvent::Synced(BTreeSet::new()));
+    fed.feed(WatchEvent::Synced(KeySet::default()));
     assert!(!settled(&fed));
     fed.work("1");
     assert!(settled(&fed));
@@ -162,7 +163,7 @@ fn a_worker_to_start_is_never_out_of_sight() {
 
 #[test]
 fn an_object_at_rest_is_small() {
-    assert!(size_of::<Key>() + size_of::<Slot>() <= 120, "{}", size_of::<Slot>());
+    assert!(size_of::<Key>() + size_of::<Slot>() <= 96, "{}", size_of::<Slot>());
 }
 
 #[tokio::test]
@@ -227,7 +228,7 @@ async fn a_state_that_comes_while_a_concluded_deletion_is_handled_is_handled_nex
     fed.object(EventType::Listed, "a", UID, 1);
     fed.work("1");
     fed.feed(WatchEvent::Listing(Instant::now()));
-    fed.feed(WatchEvent::Synced(BTreeSet::new()));
+    fed.feed(WatchEvent::Synced(KeySet::default()));
     let working = fed.started().pop().unwrap();
     let Some(Message::State(deletion)) = fed.queue.take(&working.key) else {
         panic!("no deletion waits");
@@ -247,7 +248,7 @@ async fn an_object_whose_deletion_is_being_handled_is_not_deleted_again() {
     let working = fed.started().pop().unwrap();
     assert!(fed.queue.take(&working.key).is_some());
     fed.queue.open(1, ResourceHandlers::of_pods(), Some(0));
-    for event in [WatchEvent::Listing(Instant::now()), WatchEvent::Synced(BTreeSet::new())] {
+    for event in [WatchEvent::Listing(Instant::now()), WatchEvent::Synced(KeySet::default())] {
         fed.queue.feed(1, event, never);
     }
     assert!(fed.queue.take(&working.key).is_none(), "deleted again");
@@ -330,7 +331,7 @@ async fn what_was_not_listed_since_a_pause_is_remembered_over_the_next_one() {
     fed.feed(WatchEvent::Listing(Instant::now()));
     assert_eq!(pause(&fed), 1, "the listing was not complete");
     fed.feed(WatchEvent::Listing(Instant::now()));
-    fed.feed(WatchEvent::Synced(BTreeSet::new()));
+    fed.feed(WatchEvent::Synced(KeySet::default()));
     assert_eq!(pause(&fed), 0, "the object is gone");
 }
 
@@ -390,7 +391,7 @@ async fn whatever_concerns_an_object_at_rest_asks_for_one_worker() {
         fed.queue.feed(0, event, never);
     };
     let unlisted = |fed: &Fed| {
-        for event in [WatchEvent::Listing(Instant::now()), WatchEvent::Synced(BTreeSet::new())] {
+        for event in [WatchEvent::Listing(Instant::now()), WatchEvent::Synced(KeySet::default())] {
             fed.queue.feed(0, event, never);
         }
     };

@@ -21,6 +21,7 @@ use crate::handler::registry::callback::handler;
 use crate::handler::stopped::Stopped;
 use crate::handler::testing;
 use crate::object::collection::Collection;
+use crate::object::key::KeySet;
 use crate::object::lease::{LeaseTimes, Term};
 use crate::object::resource::Resource;
 use crate::reaction::input::Policy;
@@ -106,7 +107,7 @@ async fn an_event_of_a_watch_that_is_over_concerns_nobody() {
         EngineWatch::new(stream, of.clone(), follower)
     };
     let object = || WatchEvent::Object(EventType::Added, pod());
-    let synced = || WatchEvent::Synced(BTreeSet::new());
+    let synced = || WatchEvent::Synced(KeySet::default());
     let concerned = || {
         let with = Surroundings { clock: Clock::start(), extensions: &Arc::default() };
         engine.0.targets.on_event(&of, &synced(), &with).len()
@@ -154,15 +155,15 @@ async fn what_comes_in_once_the_object_rests_is_left_to_its_next_worker() {
     let origin = Snapshot { raw: raw.clone(), kind: kind.clone() };
     let mut worker = Worker::new(shared.clone(), start, (origin, true));
     loop {
-        let next = worker.next().await;
-        if matches!(next, Next::Released) {
-            queue.post(&key, returned(raw.clone(), &kind));
-            assert_eq!(queue.take_starts().len(), 1);
-        }
-        if !worker.go_on(next).await {
-            break;
+        match worker.next().await {
+            Next::Turn(turn) => worker.turn(turn).await,
+            Next::Stop => panic!("nobody has stopped the operator"),
+            Next::Released => break,
         }
     }
+    queue.post(&key, returned(raw, &kind));
+    assert_eq!(queue.take_starts().len(), 1);
+    drop(worker);
     assert_eq!(queue.take_returned(&key).len(), 1);
 }
 

@@ -548,7 +548,7 @@ mod tests {
 
     use super::*;
     use crate::cluster::fake::Fake;
-    use crate::object::key::Key;
+    use crate::object::key::{Key, KeySet};
     use crate::operator::settings::Settings;
     use crate::reaction::peering::plural;
 
@@ -621,7 +621,7 @@ mod tests {
     }
 
     fn synced() -> Event {
-        let shown = BTreeSet::from([Key::of_uid("default")]);
+        let shown = KeySet::from_iter([Key::of_uid("default")]);
         Event::Watched(WatchEvent::Synced(shown))
     }
 

@@ -2,6 +2,7 @@ use super::*;
 use crate::cluster::fake::Fake;
 use crate::handler::registry::Registry;
 use crate::handler::registry::callback::handler;
+use crate::object::key::KeySet;
 use crate::object::raw::Raw;
 use crate::operator::run::{CheckedOperator, Operator};
 
@@ -117,7 +118,7 @@ async fn only_another_generation_of_a_definition_is_a_new_schema() {
     let [first, second] = ["widgets.a.io", "others.a.io"];
     let (one, two) = (r#","generation":1"#, r#","generation":2"#);
     observer.on_definitions(&WatchEvent::Object(EventType::Listed, definition(first, one)));
-    observer.on_definitions(&WatchEvent::Synced(BTreeSet::new()));
+    observer.on_definitions(&WatchEvent::Synced(KeySet::default()));
     for (event, name, generation, is_news) in [
         // A heartbeat.
         (EventType::Modified, first, one, false),

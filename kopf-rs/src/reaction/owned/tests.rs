@@ -1,4 +1,5 @@
 use super::*;
+use crate::object::key::KeySet;
 
 /// Returns the notified owners.
 fn told(news: &[ChildNews]) -> Vec<&str> {
@@ -6,8 +7,8 @@ fn told(news: &[ChildNews]) -> Vec<&str> {
 }
 
 /// Returns a listing of the child.
-fn shown() -> BTreeSet<Key> {
-    BTreeSet::from([Key::of_uid("c")])
+fn shown() -> KeySet {
+    KeySet::from_iter([Key::of_uid("c")])
 }
 
 fn sight(version: &str, state: &str, owner: &str) -> ChildSight {
@@ -93,7 +94,7 @@ fn a_watch_in_trouble_does_not_let_memory_grow() {
 fn a_listing_of_a_restored_server_counts_although_its_versions_are_older() {
     let mut owned = OwnedObjects::new(true);
     owned.listing();
-    owned.synced(&BTreeSet::new());
+    owned.synced(&KeySet::default());
     owned.replied(sight("70", "b", "o"), true);
     // A pending listing may be older than the write.
     owned.listing();
@@ -134,13 +135,13 @@ fn what_a_listing_lacks_is_gone() {
     let mut made = sight("9", "a", "p");
     made.uid = "d".to_owned();
     owned.replied(made, true);
-    assert_eq!(told(&owned.synced(&BTreeSet::new())), ["o"]);
+    assert_eq!(told(&owned.synced(&KeySet::default())), ["o"]);
     assert!(owned.get("c").is_none() && owned.get("d").is_some());
     // An event from before the listing may be late, but only own writes are newer than the listing.
     let mut owned = settled();
     owned.listing();
     owned.seen(EventType::Modified, sight("6", "a", "o"));
-    assert_eq!(told(&owned.synced(&BTreeSet::new())), ["o"]);
+    assert_eq!(told(&owned.synced(&KeySet::default())), ["o"]);
     assert!(owned.get("c").is_none());
 }
 
@@ -266,7 +267,7 @@ fn what_was_heard_before_another_instance_was_at_work_is_not_known() {
     let read = |owned: &OwnedObjects| owned.body("o", None, "child");
     let mut owned = OwnedObjects::new(true);
     owned.listing();
-    owned.synced(&BTreeSet::new());
+    owned.synced(&KeySet::default());
     assert_eq!(read(&owned), KnownBody::Absent);
     owned.replied(sight("5", "b", "o"), true);
     owned.begin_term();

@@ -22,6 +22,7 @@ use crate::handler::outcome::Outcome;
 use crate::handler::registry::Registry;
 use crate::handler::subject::SubjectObject;
 use crate::handler::testing::call;
+use crate::object::key::KeySet;
 use crate::object::resource::Resource;
 use crate::reaction::indexing::IndexLook;
 use crate::reaction::judge::Judge;
@@ -127,7 +128,7 @@ impl History {
         let begin = [WatchEvent::Listing(self.now)].into_iter();
         let of = self.kinds[self.kind].resource.clone();
         let mut listings = Listings::default();
-        for event in begin.chain(objects).chain([WatchEvent::Synced(BTreeSet::new())]) {
+        for event in begin.chain(objects).chain([WatchEvent::Synced(KeySet::default())]) {
             self.tell(&listings.complete(&of, event));
         }
     }
@@ -352,7 +353,7 @@ fn all_that_is_listed_is_waited_for_and_nothing_that_comes_later() {
     objects.on_event(1, &WatchEvent::Listing(now), now);
     let listed = WatchEvent::Object(EventType::Listed, object("a", 1));
     let mut run = objects.on_event(1, &listed, now).unwrap();
-    let shown = BTreeSet::from([Key::of(&kind.resource, object("a", 1).facts())]);
+    let shown = KeySet::from_iter([Key::of(&kind.resource, object("a", 1).facts())]);
     objects.on_event(1, &WatchEvent::Synced(shown), now);
     assert_eq!(objects.readiness(now), Readiness::Wait(None), "not indexed");
     let effects = effects(&mut run);
@@ -384,7 +385,7 @@ fn what_cannot_be_listed_is_not_waited_for_for_ever() {
         };
         let missing: Vec<_> = missing.iter().map(|it| &*it.index).collect();
         assert_eq!(missing, ["by_key", "names"]);
-        objects.on_event(1, &WatchEvent::Synced(BTreeSet::new()), now);
+        objects.on_event(1, &WatchEvent::Synced(KeySet::default()), now);
         assert_eq!(objects.readiness(now), Readiness::Ready(Vec::new()));
     }
     let (mut objects, _) = bare();
@@ -478,6 +479,6 @@ fn whoever_was_called_before_an_object_is_indexed_is_called_again() {
     assert_eq!(called(&mut objects), 0, "nothing is missing");
     objects.is_read(&state(Some(7)), reader);
     objects.on_event(1, &WatchEvent::Listing(Instant::now()), Instant::now());
-    objects.on_event(1, &WatchEvent::Synced(BTreeSet::new()), Instant::now());
+    objects.on_event(1, &WatchEvent::Synced(KeySet::default()), Instant::now());
     assert_eq!(called(&mut objects), 1, "it has gone in a gap");
 }
