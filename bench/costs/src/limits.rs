@@ -12,8 +12,8 @@ use anyhow::{Context as _, Result, bail, ensure};
 use crate::scenario::Scenario;
 use crate::sizes::size;
 
-/// The number of objects for the counts of allocations.
-const MANY: u32 = 1000;
+/// The number of objects for the counts of allocations: far from the powers of two near which tables grow, which would hide the peak.
+const MANY: u32 = 1500;
 /// The number of objects for the counts of instructions, which take fifty times as long.
 const SOME: u32 = 150;
 /// If a figure falls below this share of its limit, the limit must be lowered.
