@@ -14,5 +14,15 @@ use std::borrow::Cow;
 /// The labels of one series.
 pub(crate) type Series = Vec<(&'static str, Cow<'static, str>)>;
 
+/// Creates the labels of one series: `name = value` writes any value, `name: word` borrows a constant.
+macro_rules! labels {
+    (@value = $value:expr) => { std::borrow::Cow::Owned($value.to_string()) };
+    (@value : $word:expr) => { std::borrow::Cow::Borrowed($word) };
+    ($($label:ident $kind:tt $value:expr),+) => {
+        vec![$((stringify!($label), $crate::metrics::labels!(@value $kind $value))),+]
+    };
+}
+pub(crate) use labels;
+
 /// Replaces label values beyond the limit.
 pub(crate) const OTHER: &str = "__other__";

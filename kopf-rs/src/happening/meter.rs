@@ -67,6 +67,18 @@ pub(crate) enum WhyLeftOut {
     Stop,
 }
 
+impl WhyLeftOut {
+    /// Returns the word for metrics.
+    #[cfg(feature = "metrics")]
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::QueueFull => "queue_full",
+            Self::TooMany => "too_many",
+            Self::Stop => "stop",
+        }
+    }
+}
+
 /// The end of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CallEnd {
@@ -81,6 +93,17 @@ pub(crate) enum CallEnd {
 }
 
 impl CallEnd {
+    #[cfg(feature = "metrics")]
+    pub(crate) const ALL: [Self; 7] = [
+        Self::Success,
+        Self::Temporary,
+        Self::Permanent,
+        Self::Error,
+        Self::Timeout,
+        Self::Cancelled,
+        Self::Denied,
+    ];
+
     /// Returns the word for metrics and traces.
     pub(crate) fn word(self) -> &'static str {
         match self {

@@ -3,7 +3,6 @@
 //! Uses no other runtime, so that an operator with a blocked main thread can still be scraped. Serves one scrape at a time, and briefly
 //! caches facts that require an iteration over all objects.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,19 +10,18 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use kopf_rs_schedule::HandlerKind;
-use prometheus_client::registry::Unit;
-use tokio::runtime::Handle;
+use tokio::runtime::{Handle, RuntimeMetrics};
 use tokio::time::Instant;
 
 use crate::health::board::{Board, LeaseFacts, Listing, Phase, WatchFacts};
 use crate::health::checks::Facts;
 use crate::health::process::Process;
 use crate::health::responder::look;
-use crate::metrics::Series;
 use crate::metrics::counted::Counted;
 use crate::metrics::exposition::Format;
+use crate::metrics::labels;
 use crate::metrics::own::Metrics;
-use crate::metrics::reading::{Reading, Readings};
+use crate::metrics::reading::Readings;
 use crate::rt::clock::Clock;
 
 /// Facts are cached for this long.
@@ -105,98 +103,56 @@ impl Scraper {
 
     fn read_operator(&self, readings: &mut Readings, seen: &Seen) {
         let facts = &seen.facts;
-        let mut build = Reading::gauge("kopf_rs_build_info", "What this program is.");
-        build.put(
-            vec![
-                ("version", env!("CARGO_PKG_VERSION").into()),
-                ("operator", self.setup.operator.clone().into()),
-            ],
-            1.0,
-        );
-        readings.add(build);
+        let operator = &self.setup.operator;
+        let build = labels![version: env!("CARGO_PKG_VERSION"), operator = operator];
+        readings.add("kopf_rs_build_info", "What this program is.", [(build, 1.0)]);
         let holds = facts.lease.as_ref().is_none_or(LeaseFacts::is_held);
         let is_active = facts.phase == Phase::Serving && !facts.is_paused && holds;
         let help = "1 where the operator may call handlers now: it serves, is not paused, and holds the Lease if it shares one.";
-        readings.add(Reading::gauge("kopf_rs_active", help).of(one_if(is_active)));
+        readings.add_value("kopf_rs_active", help, one_if(is_active));
         let help = "1 where the operator is paused for another one, or for want of a peering.";
-        readings.add(Reading::gauge("kopf_rs_peering_paused", help).of(one_if(facts.is_paused)));
+        readings.add_value("kopf_rs_peering_paused", help, one_if(facts.is_paused));
     }
 
     fn read_handlers(&self, readings: &mut Readings, seen: &Seen, now: WallTime) {
-        let help = "Calls of handlers that run now.";
-        let mut running = Reading::gauge("kopf_rs_handler_running", help);
+        let running = self.setup.counted.running();
+        let counts = running.iter().map(|(id, calls)| (labels![handler = id], f64::from(calls.count)));
+        readings.add("kopf_rs_handler_running", "Calls of handlers that run now.", counts);
         let help = "When the oldest call that runs now has begun; 0 where none runs.";
-        let name = "kopf_rs_handler_oldest_start_timestamp";
-        let mut oldest = Reading::gauge(name, help).in_unit(Unit::Seconds);
-        for (handler, calls) in self.setup.counted.running() {
-            running.put(of_handler(&handler), f64::from(calls.count));
-            oldest.put(of_handler(&handler), now.of(calls.oldest));
-        }
-        readings.add(running);
-        readings.add(oldest);
-        let kinds = [
-            ("kopf_rs_daemons", "Daemons that run now.", &seen.daemons),
-            ("kopf_rs_timers", "Calls of timers and of reconcile functions that run now.", &seen.timers),
-        ];
-        for (name, help, calls) in kinds {
-            let mut reading = Reading::gauge(name, help);
-            for (handler, count) in calls {
-                reading.put(of_handler(handler), f64::from(*count));
-            }
-            readings.add(reading);
-        }
-        let mut entries = Reading::gauge("kopf_rs_index_entries", "Keys of indices.");
-        for index in &seen.facts.indices {
-            let labels = vec![("index", Cow::Owned(index.index.to_string()))];
-            entries.put(labels, amount(index.keys));
-        }
-        readings.add(entries);
+        let oldest = running.iter().map(|(id, calls)| (labels![handler = id], now.of(calls.oldest)));
+        readings.add("kopf_rs_handler_oldest_start_timestamp_seconds", help, oldest);
+        let of_kind = |calls: &BTreeMap<Arc<str>, u32>| -> Vec<_> {
+            calls.iter().map(|(id, count)| (labels![handler = id], f64::from(*count))).collect()
+        };
+        readings.add("kopf_rs_daemons", "Daemons that run now.", of_kind(&seen.daemons));
+        let help = "Calls of timers and of reconcile functions that run now.";
+        readings.add("kopf_rs_timers", help, of_kind(&seen.timers));
+        let indices = seen.facts.indices.iter();
+        let keys = indices.map(|it| (labels![index = it.index], amount(it.keys)));
+        readings.add("kopf_rs_index_entries", "Keys of indices.", keys);
     }
 
     fn read_process(&self, readings: &mut Readings) {
         let process = Process::read();
-        let gauges = [
-            ("process_resident_memory", Unit::Bytes, "Resident memory.", process.resident),
-            ("process_virtual_memory", Unit::Bytes, "Virtual memory.", process.virtually),
-            (
-                "process_start_time",
-                Unit::Seconds,
-                "When the process has begun, since the epoch.",
-                process.begun,
-            ),
-        ];
-        for (name, unit, help, value) in gauges {
-            if let Some(value) = value {
-                readings.add(Reading::gauge(name, help).in_unit(unit).of(value));
-            }
-        }
-        if let Some(seconds) = process.processors {
-            let help = "Time of processors that the process has had.";
-            let reading = Reading::counter("process_cpu", help).in_unit(Unit::Seconds);
-            readings.add(reading.of(seconds));
-        }
-        let files = [
-            ("process_open_fds", "Open files.", process.files),
-            ("process_max_fds", "Files that may be open.", process.most_files),
-        ];
-        for (name, help, value) in files {
-            if let Some(value) = value {
-                readings.add(Reading::gauge(name, help).of(value));
-            }
-        }
-        let mut workers = Reading::gauge("tokio_workers", "Threads of a runtime.");
-        let mut tasks = Reading::gauge("tokio_alive_tasks", "Tasks of a runtime.");
+        readings.add_value("process_resident_memory_bytes", "Resident memory.", process.resident);
+        readings.add_value("process_virtual_memory_bytes", "Virtual memory.", process.virtually);
+        let help = "When the process has begun, since the epoch.";
+        readings.add_value("process_start_time_seconds", help, process.begun);
+        let help = "Time of processors that the process has had.";
+        readings.add_value("process_cpu_seconds_total", help, process.processors);
+        readings.add_value("process_open_fds", "Open files.", process.files);
+        readings.add_value("process_max_fds", "Files that may be open.", process.most_files);
+        let of_runtimes = |value: fn(&RuntimeMetrics) -> usize| -> Vec<_> {
+            let runtimes = self.setup.runtimes.iter();
+            let value = |runtime: &Handle| amount(value(&runtime.metrics()));
+            runtimes.map(|(name, runtime)| (labels![runtime: *name], value(runtime))).collect()
+        };
+        readings.add("tokio_workers", "Threads of a runtime.", of_runtimes(RuntimeMetrics::num_workers));
+        let tasks = of_runtimes(RuntimeMetrics::num_alive_tasks);
+        readings.add("tokio_alive_tasks", "Tasks of a runtime.", tasks);
         let help = "Tasks that wait for a thread of a runtime, and for none in particular.";
-        let mut waiting = Reading::gauge("tokio_global_queue_depth", help);
-        for (name, runtime) in &self.setup.runtimes {
-            let (labels, runtime) = (vec![("runtime", Cow::Borrowed(*name))], runtime.metrics());
-            workers.put(labels.clone(), amount(runtime.num_workers()));
-            tasks.put(labels.clone(), amount(runtime.num_alive_tasks()));
-            waiting.put(labels, amount(runtime.global_queue_depth()));
-        }
-        readings.add(workers);
-        readings.add(tasks);
-        readings.add(waiting);
+        let waiting = of_runtimes(RuntimeMetrics::global_queue_depth);
+        readings.add("tokio_global_queue_depth", help, waiting);
     }
 }
 
@@ -213,20 +169,13 @@ impl fmt::Debug for Seen {
 }
 
 fn read_lease(readings: &mut Readings, lease: &LeaseFacts, now: WallTime) {
-    let of_lease = || vec![("lease", Cow::Owned(lease.lease.clone()))];
+    let of_lease = |value| [(labels![lease = lease.lease], value)];
     let help = "1 where this instance is the one at work: it holds the Lease, in time.";
-    let mut at_work = Reading::gauge("kopf_rs_lease_held", help);
-    at_work.put(of_lease(), one_if(lease.is_held()));
+    readings.add("kopf_rs_lease_held", help, of_lease(one_if(lease.is_held())));
     let help = "Times that this instance has taken the Lease.";
-    let mut taken = Reading::counter("kopf_rs_lease_transitions", help);
-    taken.put(of_lease(), total(lease.terms));
+    readings.add("kopf_rs_lease_transitions_total", help, of_lease(total(lease.terms)));
     let help = "When this instance has last taken or renewed the Lease; 0 where it has not.";
-    let name = "kopf_rs_lease_last_renew_timestamp";
-    let mut renewed = Reading::gauge(name, help).in_unit(Unit::Seconds);
-    renewed.put(of_lease(), now.of(lease.renewed));
-    for reading in [at_work, taken, renewed] {
-        readings.add(reading);
-    }
+    readings.add("kopf_rs_lease_last_renew_timestamp_seconds", help, of_lease(now.of(lease.renewed)));
 }
 
 fn read_watches(readings: &mut Readings, facts: &Facts, now: WallTime) {
@@ -237,77 +186,55 @@ fn read_watches(readings: &mut Readings, facts: &Facts, now: WallTime) {
         *is_up &= goes_on(watch);
         *heard = (*heard).min(watch.heard);
     }
+    let up = kinds.iter().map(|(name, (is_up, _))| (labels![resource = name], one_if(*is_up)));
     let help = "1 where all watches of the resource go on, and all objects were listed.";
-    let mut up = Reading::gauge("kopf_rs_watch_up", help);
+    readings.add("kopf_rs_watch_up", help, up);
+    let heard = kinds.iter().map(|(name, (_, heard))| (labels![resource = name], now.of(Some(*heard))));
     let help = "When the quietest watch of the resource was heard last, bookmarks included.";
-    let name = "kopf_rs_watch_last_activity_timestamp";
-    let mut heard_last = Reading::gauge(name, help).in_unit(Unit::Seconds);
-    for (name, (is_up, heard)) in kinds {
-        up.put(of_resource(&name), one_if(is_up));
-        heard_last.put(of_resource(&name), now.of(Some(heard)));
-    }
-    readings.add(up);
-    readings.add(heard_last);
-    let help = "What watches have told, by type; LISTED is what listings have shown.";
-    let mut events = Reading::counter("kopf_rs_watch_events", help);
-    let mut listings = Reading::counter("kopf_rs_watch_listings", "Listings that have begun.");
-    let help = "Times that a watch could not go on, or was renewed because nothing has come.";
-    let mut restarts = Reading::counter("kopf_rs_watch_restarts", help);
-    for (name, counts) in &facts.counts {
-        let with = |key: &'static str, value: &'static str| {
-            let mut labels = of_resource(name);
-            labels.push((key, value.into()));
-            labels
-        };
-        for (kind, count) in [
+    readings.add("kopf_rs_watch_last_activity_timestamp_seconds", help, heard);
+    let events = facts.counts.iter().flat_map(|(name, counts)| {
+        let types = [
             ("LISTED", counts.listed),
             ("ADDED", counts.added),
             ("MODIFIED", counts.modified),
             ("DELETED", counts.deleted),
             ("BOOKMARK", counts.bookmarks),
-        ] {
-            events.put(with("type", kind), total(count));
-        }
-        listings.put(of_resource(name), total(counts.listings));
-        restarts.put(with("reason", "failure"), total(counts.failures));
-        restarts.put(with("reason", "silence"), total(counts.silences));
-    }
-    readings.add(events);
-    readings.add(listings);
-    readings.add(restarts);
+        ];
+        types.map(|(kind, count)| (labels![resource = name, type: kind], total(count)))
+    });
+    let help = "What watches have told, by type; LISTED is what listings have shown.";
+    readings.add("kopf_rs_watch_events_total", help, events);
+    let listings = facts.counts.iter();
+    let listings = listings.map(|(name, counts)| (labels![resource = name], total(counts.listings)));
+    readings.add("kopf_rs_watch_listings_total", "Listings that have begun.", listings);
+    let restarts = facts.counts.iter().flat_map(|(name, counts)| {
+        let reasons = [("failure", counts.failures), ("silence", counts.silences)];
+        reasons.map(|(reason, count)| (labels![resource = name, reason: reason], total(count)))
+    });
+    let help = "Times that a watch could not go on, or was renewed because nothing has come.";
+    readings.add("kopf_rs_watch_restarts_total", help, restarts);
 }
 
 fn read_queue(readings: &mut Readings, facts: &Facts, now: WallTime) {
     let queue = &facts.queue;
-    let help = "Objects that the operator knows.";
-    let mut objects = Reading::gauge("kopf_rs_objects", help);
-    for name in facts.counts.keys() {
+    let objects = facts.counts.keys().map(|name| {
         let count = queue.kinds.get(name).copied().unwrap_or_default();
-        objects.put(of_resource(name), amount(count));
-    }
-    readings.add(objects);
+        (labels![resource = name], amount(count))
+    });
+    readings.add("kopf_rs_objects", "Objects that the operator knows.", objects);
     let help = "Objects of which a state waits to be looked at.";
-    readings.add(Reading::gauge("kopf_rs_queue_depth", help).of(amount(queue.waiting)));
+    readings.add_value("kopf_rs_queue_depth", help, amount(queue.waiting));
     let help = "Objects that are worked on, or wait for the next attempt.";
-    readings.add(Reading::gauge("kopf_rs_objects_busy", help).of(amount(queue.busy)));
+    readings.add_value("kopf_rs_objects_busy", help, amount(queue.busy));
     let help = "Objects at rest that will be due: their timers, and reconcile functions.";
-    readings.add(Reading::gauge("kopf_rs_wakeups_pending", help).of(amount(queue.timers)));
+    readings.add_value("kopf_rs_wakeups_pending", help, amount(queue.timers));
     let help = "Since when the state waits that has waited for longest; 0 where none waits.";
-    let oldest = Reading::gauge("kopf_rs_queue_oldest_timestamp", help).in_unit(Unit::Seconds);
     let since = queue.oldest.as_ref().map(|oldest| oldest.since);
-    readings.add(oldest.of(now.of(since)));
+    readings.add_value("kopf_rs_queue_oldest_timestamp_seconds", help, now.of(since));
 }
 
 fn goes_on(watch: &WatchFacts) -> bool {
     watch.trouble.is_none() && !watch.is_silent && watch.listing == Listing::Complete
-}
-
-fn of_resource(name: &str) -> Series {
-    vec![("resource", Cow::Owned(name.to_owned()))]
-}
-
-fn of_handler(id: &Arc<str>) -> Series {
-    vec![("handler", Cow::Owned(id.to_string()))]
 }
 
 fn one_if(is_so: bool) -> f64 {

@@ -3,21 +3,20 @@
 //! Each label combination that is known at startup exists from then on with the value 0, so that the first failure
 //! shows as an increase.
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::family::{Family, MetricConstructor};
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 use tokio::time::Instant;
 
 use crate::happening::meter::{CallEnd, Meter, WhyLeftOut};
-use crate::metrics::{OTHER, Series};
+use crate::metrics::{OTHER, Series, labels};
 use crate::object::resource::Resource;
 
 /// A handler as metrics know it from startup: its id, and all reasons of its calls.
@@ -29,35 +28,67 @@ pub(crate) struct DeclaredHandler {
     pub(crate) is_webhook: bool,
 }
 
+type Counters = Family<Series, Counter>;
+type Histograms = Family<Series, Histogram, fn() -> Histogram>;
+
+/// Declares the metrics, in the order of the output.
+macro_rules! metrics {
+    (@register $registry:ident, $name:literal, $help:literal, $metric:expr) => {
+        $registry.register($name, $help, $metric)
+    };
+    (@register $registry:ident, $name:literal, $help:literal, $metric:expr, $unit:expr) => {
+        $registry.register_with_unit($name, $help, $unit, $metric)
+    };
+    ($($field:ident: $type:ty = $new:expr, $name:literal $(in $unit:expr)?, $help:literal;)+) => {
+        #[derive(Debug)]
+        struct Figures { $($field: $type),+ }
+
+        impl Figures {
+            fn registered(registry: &mut Registry) -> Self {
+                $(
+                    let $field: $type = $new;
+                    metrics!(@register registry, $name, $help, $field.clone() $(, $unit)?);
+                )+
+                Self { $($field),+ }
+            }
+        }
+    };
+}
+
+metrics! {
+    attempts: Counters = Family::default(), "handler_attempts", "Attempts of handlers that have ended";
+    durations: Histograms = histograms(), "handler_duration" in SECONDS, "How long attempts of handlers take";
+    retries: Counters = Family::default(), "handler_retries", "Attempts that have failed and will be repeated";
+    failures: Counters = Family::default(), "handler_failures", "Handlers that have failed for good for an object";
+    queue_wait: Histogram = histogram(), "queue_wait" in SECONDS, "How long states of objects wait until they are looked at";
+    handling: Histograms = histograms(), "handling_latency" in SECONDS,
+        "From the first sight of a change of an object until all its handlers are done";
+    panics: Counter = Counter::default(), "panics", "Panics of the framework itself, which are defects";
+    patches: Counters = Family::default(), "patches", "Patches of objects, by what has come of them";
+    requests: Counters = Family::default(), "api_requests", "Requests to the API server, by the code of the answer";
+    request_durations: Histograms = histograms(), "api_request_duration" in SECONDS,
+        "How long the API server takes until it begins to answer, watches aside";
+    requests_in_flight: Gauge = Gauge::default(), "api_inflight", "Requests to which the API server has not begun to answer";
+    throttled: Counter<f64, AtomicU64> = Counter::default(), "api_throttled" in SECONDS,
+        "For how long in all the API server has asked to be left alone";
+    reviews: Counters = Family::default(), "webhook_requests", "Reviews of requests that were answered";
+    review_durations: Histograms = histograms(), "webhook_duration" in SECONDS, "How long reviews of requests take";
+    events_posted: Counter = Counter::default(), "events_posted", "Kubernetes Events that were posted";
+    events_dropped: Counters = Family::default(), "events_dropped", "Kubernetes Events that were left out";
+    lease_renewals: Histograms = histograms(), "lease_renew_duration" in SECONDS,
+        "How long it takes to take the Lease, or to renew it";
+    fenced: Counters = Family::default(), "fence_refusals", "Requests that were not sent, since the term of this instance may be over";
+}
+
 /// All counted metrics.
 #[derive(Debug)]
 pub(crate) struct Counted {
     registry: Registry,
+    figures: Figures,
     declared: Vec<DeclaredHandler>,
     handlers: BTreeSet<Arc<str>>,
     calls: Mutex<Calls>,
-    attempts: Counters,
-    durations: Histograms,
-    retries: Counters,
-    failures: Counters,
-    queue_wait: Histogram,
-    handling: Histograms,
-    patches: Counters,
-    requests: Counters,
-    request_durations: Histograms,
-    requests_in_flight: Gauge,
-    throttled: Counter<f64, AtomicU64>,
-    reviews: Counters,
-    review_durations: Histograms,
-    events_posted: Counter,
-    events_dropped: Counters,
-    lease_renewals: Histograms,
-    fenced: Counters,
-    panics: Counter,
 }
-
-type Counters = Family<Series, Counter>;
-type Histograms = Family<Series, Histogram, fn() -> Histogram>;
 
 /// Calls that have started and not ended.
 #[derive(Debug, Default)]
@@ -73,20 +104,12 @@ pub(crate) struct RunningCalls {
     pub(crate) oldest: Option<Instant>,
 }
 
-/// Bucket limits from 5 milliseconds to 5 minutes.
-const BUCKETS: [f64; 14] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0];
-
-/// The possible results of writing an object.
-const RESULTS: [&str; 6] = ["ok", "conflict", "invalid", "denied", "gone", "failed"];
-
-const VERBS: [&str; 7] = ["get", "list", "watch", "create", "update", "patch", "delete"];
-
-const DROPPED: [&str; 3] = ["queue_full", "too_many", "stop"];
-
-/// The points at which a request is held back without leadership.
-const FENCED: [&str; 2] = ["start", "send"];
+const SECONDS: Unit = Unit::Seconds;
 
 fn histogram() -> Histogram {
+    /// From 5 milliseconds to 5 minutes.
+    const BUCKETS: [f64; 14] =
+        [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0];
     Histogram::new(BUCKETS)
 }
 
@@ -94,178 +117,59 @@ fn histograms() -> Histograms {
     Family::new_with_constructor(histogram)
 }
 
-fn series<const N: usize>(labels: [(&'static str, Cow<'static, str>); N]) -> Series {
-    labels.into()
+/// Creates a series with its initial value.
+fn begin<M, C: MetricConstructor<M>>(family: &Family<Series, M, C>, labels: &Series) {
+    drop(family.get_or_create(labels));
 }
 
 impl Counted {
     pub(crate) fn new(declared: &[DeclaredHandler]) -> Self {
-        let mut counted = Self {
-            registry: Registry::with_prefix("kopf_rs"),
+        let mut registry = Registry::with_prefix("kopf_rs");
+        let counted = Self {
+            figures: Figures::registered(&mut registry),
+            registry,
             declared: declared.to_vec(),
             handlers: declared.iter().map(|it| it.id.clone()).collect(),
             calls: Mutex::default(),
-            attempts: Counters::default(),
-            durations: histograms(),
-            retries: Counters::default(),
-            failures: Counters::default(),
-            queue_wait: histogram(),
-            handling: histograms(),
-            patches: Counters::default(),
-            requests: Counters::default(),
-            request_durations: histograms(),
-            requests_in_flight: Gauge::default(),
-            throttled: Counter::default(),
-            reviews: Counters::default(),
-            review_durations: histograms(),
-            events_posted: Counter::default(),
-            events_dropped: Counters::default(),
-            lease_renewals: histograms(),
-            fenced: Counters::default(),
-            panics: Counter::default(),
         };
-        counted.register_work();
-        counted.register_requests();
-        counted.register_lease();
-        counted.begin_at_zero(declared);
+        counted.begin_at_zero();
         counted
     }
 
-    fn register_work(&mut self) {
-        let registry = &mut self.registry;
-        registry.register("handler_attempts", "Attempts of handlers that have ended", self.attempts.clone());
-        registry.register_with_unit(
-            "handler_duration",
-            "How long attempts of handlers take",
-            Unit::Seconds,
-            self.durations.clone(),
-        );
-        registry.register(
-            "handler_retries",
-            "Attempts that have failed and will be repeated",
-            self.retries.clone(),
-        );
-        registry.register(
-            "handler_failures",
-            "Handlers that have failed for good for an object",
-            self.failures.clone(),
-        );
-        registry.register_with_unit(
-            "queue_wait",
-            "How long states of objects wait until they are looked at",
-            Unit::Seconds,
-            self.queue_wait.clone(),
-        );
-        registry.register_with_unit(
-            "handling_latency",
-            "From the first sight of a change of an object until all its handlers are done",
-            Unit::Seconds,
-            self.handling.clone(),
-        );
-        registry.register("panics", "Panics of the framework itself, which are defects", self.panics.clone());
-    }
-
-    fn register_requests(&mut self) {
-        let registry = &mut self.registry;
-        registry.register("patches", "Patches of objects, by what has come of them", self.patches.clone());
-        registry.register(
-            "api_requests",
-            "Requests to the API server, by the code of the answer",
-            self.requests.clone(),
-        );
-        registry.register_with_unit(
-            "api_request_duration",
-            "How long the API server takes until it begins to answer, watches aside",
-            Unit::Seconds,
-            self.request_durations.clone(),
-        );
-        registry.register(
-            "api_inflight",
-            "Requests to which the API server has not begun to answer",
-            self.requests_in_flight.clone(),
-        );
-        registry.register_with_unit(
-            "api_throttled",
-            "For how long in all the API server has asked to be left alone",
-            Unit::Seconds,
-            self.throttled.clone(),
-        );
-        registry.register("webhook_requests", "Reviews of requests that were answered", self.reviews.clone());
-        registry.register_with_unit(
-            "webhook_duration",
-            "How long reviews of requests take",
-            Unit::Seconds,
-            self.review_durations.clone(),
-        );
-        registry.register("events_posted", "Kubernetes Events that were posted", self.events_posted.clone());
-        registry.register(
-            "events_dropped",
-            "Kubernetes Events that were left out",
-            self.events_dropped.clone(),
-        );
-    }
-
-    fn register_lease(&mut self) {
-        self.registry.register_with_unit(
-            "lease_renew_duration",
-            "How long it takes to take the Lease, or to renew it",
-            Unit::Seconds,
-            self.lease_renewals.clone(),
-        );
-        self.registry.register(
-            "fence_refusals",
-            "Requests that were not sent, since the term of this instance may be over",
-            self.fenced.clone(),
-        );
-    }
-
-    fn begin_at_zero(&self, declared: &[DeclaredHandler]) {
-        let ends = [
-            CallEnd::Success,
-            CallEnd::Temporary,
-            CallEnd::Permanent,
-            CallEnd::Error,
-            CallEnd::Timeout,
-            CallEnd::Cancelled,
-        ];
-        for handler in declared.iter().filter(|it| !it.reasons.is_empty()) {
+    fn begin_at_zero(&self) {
+        let figures = &self.figures;
+        for handler in self.declared.iter().filter(|it| !it.reasons.is_empty()) {
+            let id = &handler.id;
             for reason in &handler.reasons {
-                let denied = handler.is_webhook.then_some(CallEnd::Denied);
-                for end in ends.into_iter().chain(denied) {
-                    let labels = attempt_labels(&handler.id, reason, end);
-                    drop(self.attempts.get_or_create(&labels));
+                let ends = CallEnd::ALL.into_iter();
+                for end in ends.filter(|end| handler.is_webhook || *end != CallEnd::Denied) {
+                    begin(&figures.attempts, &labels![handler = id, reason: reason, outcome: end.word()]);
                 }
             }
-            let labels = handler_label(&handler.id);
-            drop(self.durations.get_or_create(&labels));
-            drop(self.retries.get_or_create(&labels));
-            drop(self.failures.get_or_create(&labels));
+            begin(&figures.durations, &labels![handler = id]);
+            begin(&figures.retries, &labels![handler = id]);
+            begin(&figures.failures, &labels![handler = id]);
             if handler.is_webhook {
-                let labels = webhook_label(&handler.id);
-                drop(self.review_durations.get_or_create(&labels));
-                for (allowed, code) in [(true, 200), (false, 422), (false, 500)] {
-                    let labels = review_labels(&handler.id, allowed, code);
-                    drop(self.reviews.get_or_create(&labels));
+                begin(&figures.review_durations, &labels![webhook = id]);
+                for (allowed, code) in [("true", "200"), ("false", "422"), ("false", "500")] {
+                    begin(&figures.reviews, &labels![webhook = id, allowed: allowed, code: code]);
                 }
             }
         }
-        for verb in VERBS.into_iter().filter(|verb| *verb != "watch") {
-            drop(self.request_durations.get_or_create(&verb_label(verb)));
+        for verb in ["get", "list", "create", "update", "patch", "delete"] {
+            begin(&figures.request_durations, &labels![verb: verb]);
         }
-        for reason in DROPPED {
-            let labels = series([("reason", reason.into())]);
-            drop(self.events_dropped.get_or_create(&labels));
+        for why in [WhyLeftOut::QueueFull, WhyLeftOut::TooMany, WhyLeftOut::Stop] {
+            begin(&figures.events_dropped, &labels![reason: why.word()]);
         }
     }
 
     /// Initializes the metrics of a resource with 0 when it is served.
     pub(crate) fn serves(&self, resource: &Resource) {
         let name = resource.group_resource();
-        let labels = series([("resource", name.clone().into())]);
-        drop(self.handling.get_or_create(&labels));
-        for result in RESULTS {
-            let labels = patch_labels(&name, "", result);
-            drop(self.patches.get_or_create(&labels));
+        begin(&self.figures.handling, &labels![resource = &name]);
+        for result in ["ok", "conflict", "invalid", "denied", "gone", "failed"] {
+            begin(&self.figures.patches, &labels![resource = &name, subresource: "", result: result]);
         }
     }
 
@@ -326,37 +230,31 @@ impl Counted {
             return;
         };
         let Some(end) = end else { return };
-        let labels = attempt_labels(&handler, reason, end);
-        self.attempts.get_or_create(&labels).inc();
+        let labels = labels![handler = handler, reason: reason, outcome: end.word()];
+        self.figures.attempts.get_or_create(&labels).inc();
         let took = now.saturating_duration_since(since);
-        let durations = self.durations.get_or_create(&handler_label(&handler));
+        let durations = self.figures.durations.get_or_create(&labels![handler = handler]);
         durations.observe(took.as_secs_f64());
     }
 }
 
 impl Meter for Counted {
     fn handler_retries(&self, handler: &str) {
-        let labels = handler_label(&self.counted_as(handler));
-        self.retries.get_or_create(&labels).inc();
+        let handler = self.counted_as(handler);
+        self.figures.retries.get_or_create(&labels![handler = handler]).inc();
     }
 
     fn handler_fails(&self, handler: &str) {
-        let labels = handler_label(&self.counted_as(handler));
-        self.failures.get_or_create(&labels).inc();
+        let handler = self.counted_as(handler);
+        self.figures.failures.get_or_create(&labels![handler = handler]).inc();
     }
 
     fn events_dropped(&self, events: u64, why: WhyLeftOut) {
-        let reason = match why {
-            WhyLeftOut::QueueFull => DROPPED[0],
-            WhyLeftOut::TooMany => DROPPED[1],
-            WhyLeftOut::Stop => DROPPED[2],
-        };
-        let labels = series([("reason", reason.into())]);
-        self.events_dropped.get_or_create(&labels).inc_by(events);
+        self.figures.events_dropped.get_or_create(&labels![reason: why.word()]).inc_by(events);
     }
 
     fn worker_panicked(&self) {
-        self.panics.inc();
+        self.figures.panics.inc();
     }
 
     fn call_begins(&self, handler: &str) -> u64 {
@@ -368,25 +266,24 @@ impl Meter for Counted {
     }
 
     fn state_taken(&self, waited: Duration) {
-        self.queue_wait.observe(waited.as_secs_f64());
+        self.figures.queue_wait.observe(waited.as_secs_f64());
     }
 
     fn change_handled(&self, resource: &Resource, took: Duration) {
-        let labels = series([("resource", resource.group_resource().into())]);
-        let latency = self.handling.get_or_create(&labels);
-        latency.observe(took.as_secs_f64());
+        let labels = labels![resource = resource.group_resource()];
+        self.figures.handling.get_or_create(&labels).observe(took.as_secs_f64());
     }
 
     fn review_ends(&self, handler: &str, allowed: bool, code: u16, took: Duration) {
         let handler = self.counted_as(handler);
-        let labels = review_labels(&handler, allowed, code);
-        self.reviews.get_or_create(&labels).inc();
-        let durations = self.review_durations.get_or_create(&webhook_label(&handler));
+        let labels = labels![webhook = handler, allowed = allowed, code = code];
+        self.figures.reviews.get_or_create(&labels).inc();
+        let durations = self.figures.review_durations.get_or_create(&labels![webhook = handler]);
         durations.observe(took.as_secs_f64());
     }
 
     fn request_begins(&self) {
-        self.requests_in_flight.inc();
+        self.figures.requests_in_flight.inc();
     }
 
     fn request_ends(
@@ -396,94 +293,50 @@ impl Meter for Counted {
         code: Option<u16>,
         took: Duration,
     ) {
-        self.requests_in_flight.dec();
+        let figures = &self.figures;
+        figures.requests_in_flight.dec();
         let resource = resource.map_or_else(String::new, Resource::group_resource);
         let subresource = subresource.unwrap_or_default();
         if verb == "patch" {
-            let labels = patch_labels(&resource, subresource, result_of(code));
-            self.patches.get_or_create(&labels).inc();
+            let result = result_of(code);
+            let labels = labels![resource = resource, subresource = subresource, result: result];
+            figures.patches.get_or_create(&labels).inc();
         }
         let resource = match subresource {
             "" => resource,
             sub => format!("{resource}/{sub}"),
         };
-        let code = code.map_or_else(|| "none".into(), |code| Cow::Owned(code.to_string()));
-        let labels = series([("verb", verb.into()), ("resource", resource.into()), ("code", code)]);
-        self.requests.get_or_create(&labels).inc();
+        let code = code.map_or_else(|| "none".to_owned(), |code| code.to_string());
+        figures.requests.get_or_create(&labels![verb: verb, resource = resource, code = code]).inc();
         if verb != "watch" {
-            let durations = self.request_durations.get_or_create(&verb_label(verb));
+            let durations = figures.request_durations.get_or_create(&labels![verb: verb]);
             durations.observe(took.as_secs_f64());
         }
     }
 
     fn throttled(&self, pause: Duration) {
-        self.throttled.inc_by(pause.as_secs_f64());
+        self.figures.throttled.inc_by(pause.as_secs_f64());
     }
 
     fn event_posted(&self) {
-        self.events_posted.inc();
+        self.figures.events_posted.inc();
     }
 
     fn leased(&self, lease: &str) {
-        drop(self.lease_renewals.get_or_create(&lease_label(lease)));
-        for point in FENCED {
-            drop(self.fenced.get_or_create(&point_label(point)));
+        begin(&self.figures.lease_renewals, &labels![lease = lease]);
+        for point in ["start", "send"] {
+            begin(&self.figures.fenced, &labels![point: point]);
         }
     }
 
     fn lease_renewed(&self, lease: &str, took: Duration) {
-        let renewals = self.lease_renewals.get_or_create(&lease_label(lease));
+        let renewals = self.figures.lease_renewals.get_or_create(&labels![lease = lease]);
         renewals.observe(took.as_secs_f64());
     }
 
     fn fenced(&self, point: &'static str) {
-        self.fenced.get_or_create(&point_label(point)).inc();
+        self.figures.fenced.get_or_create(&labels![point: point]).inc();
     }
-}
-
-fn attempt_labels(handler: &Arc<str>, reason: &'static str, end: CallEnd) -> Series {
-    series([
-        ("handler", handler.to_string().into()),
-        ("reason", reason.into()),
-        ("outcome", end.word().into()),
-    ])
-}
-
-fn handler_label(handler: &Arc<str>) -> Series {
-    series([("handler", handler.to_string().into())])
-}
-
-fn webhook_label(handler: &Arc<str>) -> Series {
-    series([("webhook", handler.to_string().into())])
-}
-
-fn review_labels(handler: &Arc<str>, allowed: bool, code: u16) -> Series {
-    let allowed = if allowed { "true" } else { "false" };
-    series([
-        ("webhook", handler.to_string().into()),
-        ("allowed", allowed.into()),
-        ("code", code.to_string().into()),
-    ])
-}
-
-fn patch_labels(resource: &str, subresource: &str, result: &'static str) -> Series {
-    series([
-        ("resource", resource.to_owned().into()),
-        ("subresource", subresource.to_owned().into()),
-        ("result", result.into()),
-    ])
-}
-
-fn verb_label(verb: &'static str) -> Series {
-    series([("verb", verb.into())])
-}
-
-fn lease_label(lease: &str) -> Series {
-    series([("lease", lease.to_owned().into())])
-}
-
-fn point_label(point: &'static str) -> Series {
-    series([("point", point.into())])
 }
 
 fn result_of(code: Option<u16>) -> &'static str {

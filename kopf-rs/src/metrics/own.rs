@@ -2,6 +2,7 @@
 //!
 //! Any number of label values makes only a bounded number of series.
 
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::AtomicU64;
@@ -11,7 +12,7 @@ use prometheus_client::metrics::counter::Counter as CounterSeries;
 use prometheus_client::metrics::family::{Family, MetricConstructor};
 use prometheus_client::metrics::gauge::Gauge as GaugeSeries;
 use prometheus_client::metrics::histogram::Histogram as HistogramSeries;
-use prometheus_client::registry::Registry;
+use prometheus_client::registry::{Metric, Registry};
 
 use crate::metrics::OTHER;
 
@@ -39,15 +40,15 @@ use crate::metrics::OTHER;
 pub struct Metrics(Arc<Mutex<Figures>>);
 
 /// A value that only increases, such as "orders made". See [`Metrics::counter`].
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Counter<const N: usize>(Bounded<N, CounterSeries>);
 
 /// A value that increases and decreases, such as "free places". See [`Metrics::gauge`].
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Gauge<const N: usize>(Bounded<N, GaugeSeries<f64, AtomicU64>>);
 
 /// A distribution of values, such as "seconds per order". See [`Metrics::histogram`].
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Histogram<const N: usize>(Bounded<N, HistogramSeries, Buckets>);
 
 /// The error for a metric that cannot be created.
@@ -75,15 +76,9 @@ struct Figures {
 #[derive(Debug)]
 struct Known {
     labels: Vec<&'static str>,
-    figure: Figure,
+    /// A `Family`, whose parameters are those of its kind.
+    family: Box<dyn Any + Send>,
     added: Arc<Mutex<usize>>,
-}
-
-#[derive(Clone, Debug)]
-enum Figure {
-    Counter(Family<Labels, CounterSeries>),
-    Gauge(Family<Labels, GaugeSeries<f64, AtomicU64>>),
-    Histogram(Family<Labels, HistogramSeries, Buckets>),
 }
 
 type Labels = Vec<(&'static str, String)>;
@@ -126,12 +121,7 @@ impl Metrics {
         labels: [&'static str; N],
     ) -> Result<Counter<N>, MetricError> {
         let name = name.strip_suffix("_total").unwrap_or(name);
-        let figure = || Figure::Counter(Family::default());
-        self.figure(name, help, labels, figure, |figure| match figure {
-            Figure::Counter(family) => Some(family),
-            _ => None,
-        })
-        .map(Counter)
+        self.family(name, help, labels, Family::default).map(Counter)
     }
 
     /// Returns the gauge with this name and these labels.
@@ -144,12 +134,7 @@ impl Metrics {
         help: &str,
         labels: [&'static str; N],
     ) -> Result<Gauge<N>, MetricError> {
-        let figure = || Figure::Gauge(Family::default());
-        self.figure(name, help, labels, figure, |figure| match figure {
-            Figure::Gauge(family) => Some(family),
-            _ => None,
-        })
-        .map(Gauge)
+        self.family(name, help, labels, Family::default).map(Gauge)
     }
 
     /// Returns the histogram with this name and these labels; `buckets` are the upper limits of its buckets in
@@ -169,38 +154,39 @@ impl Metrics {
             let problem = format!("its buckets are {buckets:?}: expected numbers that ascend");
             return Err(refused(name, problem));
         }
-        let figure = || Figure::Histogram(Family::new_with_constructor(Buckets(buckets.into())));
-        self.figure(name, help, labels, figure, |figure| match figure {
-            Figure::Histogram(family) => Some(family),
-            _ => None,
-        })
-        .map(Histogram)
+        self.family(name, help, labels, || Family::new_with_constructor(Buckets(buckets.into())))
+            .map(Histogram)
     }
 
-    fn figure<const N: usize, M, C>(
+    fn family<const N: usize, M, C>(
         &self,
         name: &str,
         help: &str,
         labels: [&'static str; N],
-        new: impl FnOnce() -> Figure,
-        of_kind: impl FnOnce(Figure) -> Option<Family<Labels, M, C>>,
-    ) -> Result<Bounded<N, M, C>, MetricError> {
+        new: impl FnOnce() -> Family<Labels, M, C>,
+    ) -> Result<Bounded<N, M, C>, MetricError>
+    where
+        Family<Labels, M, C>: Metric + Clone,
+    {
         let mut figures = self.figures();
         if !figures.known.contains_key(name) {
             check(name, help, &labels)?;
-            figures.add(name, help, labels.to_vec(), new());
+            let family = new();
+            figures.registry.register(name, help.trim_end_matches('.').replace('\n', " "), family.clone());
+            let known = Known { labels: labels.to_vec(), family: Box::new(family), added: Arc::default() };
+            figures.known.insert(name.to_owned(), known);
         }
         let known = &figures.known[name];
         if known.labels != labels {
             let problem = format!("it is there with the labels {:?}", known.labels);
             return Err(refused(name, problem));
         }
+        let family: Option<&Family<Labels, M, C>> = known.family.downcast_ref();
         let other = || refused(name, "it is there as a metric of another type".to_owned());
-        let family = of_kind(known.figure.clone()).ok_or_else(other)?;
         let overflow = vec![("family", name.to_owned())];
         Ok(Bounded {
             labels,
-            family,
+            family: family.ok_or_else(other)?.clone(),
             added: known.added.clone(),
             overflow: figures.overflow.get_or_create_owned(&overflow),
         })
@@ -226,19 +212,6 @@ impl Default for Figures {
             overflow.clone(),
         );
         Self { registry, known: BTreeMap::new(), overflow }
-    }
-}
-
-impl Figures {
-    fn add(&mut self, name: &str, help: &str, labels: Vec<&'static str>, figure: Figure) {
-        let help = help.trim_end_matches('.').replace('\n', " ");
-        match &figure {
-            Figure::Counter(family) => self.registry.register(name, help, family.clone()),
-            Figure::Gauge(family) => self.registry.register(name, help, family.clone()),
-            Figure::Histogram(family) => self.registry.register(name, help, family.clone()),
-        }
-        let known = Known { labels, figure, added: Arc::default() };
-        self.known.insert(name.to_owned(), known);
     }
 }
 
@@ -296,17 +269,11 @@ impl<const N: usize> Histogram<N> {
     }
 }
 
-macro_rules! shown {
-    ($($figure:ident)+) => {$(
-        impl<const N: usize> fmt::Debug for $figure<N> {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.debug_tuple(stringify!($figure)).field(&self.0.labels).finish()
-            }
-        }
-    )+};
+impl<const N: usize, M, C> fmt::Debug for Bounded<N, M, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.labels.fmt(f)
+    }
 }
-
-shown!(Counter Gauge Histogram);
 
 fn refused(name: &str, problem: String) -> MetricError {
     MetricError { name: name.to_owned(), problem }

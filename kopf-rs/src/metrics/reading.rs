@@ -5,57 +5,45 @@
 use std::fmt;
 
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
+use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
 
 use crate::metrics::Series;
 
-/// One metric with all its series.
-#[derive(Debug)]
-pub(crate) struct Reading {
-    name: &'static str,
-    help: &'static str,
-    unit: Option<Unit>,
-    is_counter: bool,
-    series: Vec<(Series, f64)>,
-}
-
 /// A set of metrics that were read at the same time.
 #[derive(Debug, Default)]
 pub(crate) struct Readings(Vec<Reading>);
 
-impl Reading {
-    /// Creates a gauge. `name` includes the unit.
-    pub(crate) fn gauge(name: &'static str, help: &'static str) -> Self {
-        Self { name, help, unit: None, is_counter: false, series: Vec::new() }
-    }
-
-    /// Creates a counter, whose name the output extends by `_total`.
-    pub(crate) fn counter(name: &'static str, help: &'static str) -> Self {
-        Self { is_counter: true, ..Self::gauge(name, help) }
-    }
-
-    /// Sets the unit, which the output appends to the name.
-    pub(crate) fn in_unit(mut self, unit: Unit) -> Self {
-        self.unit = Some(unit);
-        self
-    }
-
-    pub(crate) fn put(&mut self, labels: Series, value: f64) {
-        self.series.push((labels, value));
-    }
-
-    /// Adds one series without labels.
-    pub(crate) fn of(mut self, value: f64) -> Self {
-        self.put(Series::new(), value);
-        self
-    }
+/// One metric with all its series.
+#[derive(Debug)]
+struct Reading {
+    name: &'static str,
+    help: &'static str,
+    series: Vec<(Series, f64)>,
 }
 
 impl Readings {
-    pub(crate) fn add(&mut self, reading: Reading) {
-        self.0.push(reading);
+    /// Adds a metric with its name in the output: that of a counter ends with `_total`, that of any other metric is a gauge's.
+    pub(crate) fn add(
+        &mut self,
+        name: &'static str,
+        help: &'static str,
+        series: impl IntoIterator<Item = (Series, f64)>,
+    ) {
+        self.0.push(Reading { name, help, series: series.into_iter().collect() });
+    }
+
+    /// Adds a metric with one series without labels, if there is a value.
+    pub(crate) fn add_value(
+        &mut self,
+        name: &'static str,
+        help: &'static str,
+        value: impl Into<Option<f64>>,
+    ) {
+        if let Some(value) = value.into() {
+            self.add(name, help, [(Series::new(), value)]);
+        }
     }
 
     /// Converts the metrics into a registry for encoding.
@@ -68,16 +56,23 @@ impl Readings {
 
 impl Collector for Readings {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        for reading in &self.0 {
-            let kind = if reading.is_counter { MetricType::Counter } else { MetricType::Gauge };
-            let unit = reading.unit.as_ref();
-            let mut metric = encoder.encode_descriptor(reading.name, reading.help, unit, kind)?;
-            for (labels, value) in &reading.series {
+        for Reading { name, help, series } in &self.0 {
+            // The encoder appends these parts again.
+            let (name, kind) = match name.strip_suffix("_total") {
+                Some(name) => (name, MetricType::Counter),
+                None => (*name, MetricType::Gauge),
+            };
+            let (name, unit) = [("_seconds", Unit::Seconds), ("_bytes", Unit::Bytes)]
+                .into_iter()
+                .find_map(|(end, unit)| Some((name.strip_suffix(end)?, Some(unit))))
+                .unwrap_or((name, None));
+            let mut metric = encoder.encode_descriptor(name, help, unit.as_ref(), kind)?;
+            for (labels, value) in series {
                 // Without labels, the output has no braces.
                 if labels.is_empty() {
-                    encode(&mut metric, reading.is_counter, *value)?;
+                    encode(&mut metric, kind, *value)?;
                 } else {
-                    encode(&mut metric.encode_family(labels)?, reading.is_counter, *value)?;
+                    encode(&mut metric.encode_family(labels)?, kind, *value)?;
                 }
             }
         }
@@ -85,14 +80,9 @@ impl Collector for Readings {
     }
 }
 
-fn encode(
-    metric: &mut prometheus_client::encoding::MetricEncoder<'_>,
-    is_counter: bool,
-    value: f64,
-) -> fmt::Result {
-    if is_counter {
-        metric.encode_counter::<NoLabelSet, _, f64>(&value, None)
-    } else {
-        metric.encode_gauge(&value)
+fn encode(metric: &mut MetricEncoder<'_>, kind: MetricType, value: f64) -> fmt::Result {
+    match kind {
+        MetricType::Counter => metric.encode_counter::<NoLabelSet, _, f64>(&value, None),
+        _ => metric.encode_gauge(&value),
     }
 }
