@@ -135,6 +135,10 @@ impl Address {
         }
     }
 
+    pub(crate) fn noun(&self) -> &'static str {
+        self.noun
+    }
+
     /// Returns the address with the actual port if the system has chosen it.
     pub(crate) fn chosen(&self, sockets: &[TcpListener]) -> Self {
         let chosen = sockets.first().and_then(|it| it.local_addr().ok());

@@ -3,9 +3,10 @@
 //! Must not know the meaning of the facts for health checks.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
+use serde::Serialize;
 use tokio::time::Instant;
 
 use crate::cluster::error::ClusterError;
@@ -23,27 +24,32 @@ pub(crate) struct Known {
     /// The operator's name.
     pub(crate) name: String,
     pub(crate) begun: Instant,
+    pub(crate) operator: OperatorFacts,
+    pub(crate) engine: Option<Engine>,
+    /// Open watches; others are removed when the next one is added.
+    watches: Vec<Weak<Mutex<WatchFacts>>>,
+    /// The counts of all watches, also ended ones, by resource (`plural.group`).
+    counts: BTreeMap<String, Arc<Mutex<WatchCounts>>>,
+}
+
+/// The facts about the operator itself, which its parts keep current.
+#[derive(Clone, Debug)]
+pub(crate) struct OperatorFacts {
     pub(crate) bounds: Bounds,
     pub(crate) phase: Phase,
     pub(crate) reviews: Reviews,
-    /// The state of the policies for validation rules; `None` if there are no rules or it is still unknown.
-    pub(crate) rules: Option<RuleFacts>,
+    /// The reason why the policies for validation rules are not enforced; `None` if there are no rules or it is still unknown.
+    pub(crate) rules: Option<Result<(), String>>,
     /// True while other operators with a higher priority work in its place.
     pub(crate) is_paused: bool,
     /// The Lease that the operator's instances share, if any.
     pub(crate) lease: Option<LeaseFacts>,
-    pub(crate) engine: Option<Engine>,
     /// True once discovery has completed.
     pub(crate) discovered: bool,
     /// True once the namespaces are known.
     pub(crate) knows_namespaces: bool,
     /// The handlers' resources that are not served, with the reasons.
     pub(crate) unserved: Vec<(String, &'static str)>,
-    /// The watches by number. Numbers are never reused.
-    watches: BTreeMap<u64, Arc<Mutex<WatchFacts>>>,
-    next_watch: u64,
-    /// The counts of ended watches by resource.
-    past: BTreeMap<String, WatchCounts>,
 }
 
 /// The facts about the Lease that the instances of an operator share.
@@ -112,13 +118,6 @@ pub(crate) enum Reviews {
     SentElsewhere,
 }
 
-/// The facts about validation rules.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct RuleFacts {
-    /// The reason why they are not enforced.
-    pub(crate) trouble: Option<String>,
-}
-
 /// The facts about one watch.
 #[derive(Clone, Debug)]
 pub(crate) struct WatchFacts {
@@ -133,11 +132,10 @@ pub(crate) struct WatchFacts {
     pub(crate) is_silent: bool,
     pub(crate) listing: Listing,
     pub(crate) trouble: Option<Trouble>,
-    pub(crate) counts: WatchCounts,
 }
 
 /// The counted events of watches.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct WatchCounts {
     pub(crate) listed: u64,
     pub(crate) added: u64,
@@ -167,16 +165,11 @@ pub(crate) struct Trouble {
     pub(crate) error: String,
 }
 
-/// A watch's entry on the board. Dropping it removes the entry.
+/// A watch's entry on the board, to which its events are reported. Dropping it removes the entry.
 pub(crate) struct WatchOnBoard {
-    board: Board,
-    number: u64,
     facts: Arc<Mutex<WatchFacts>>,
+    counts: Arc<Mutex<WatchCounts>>,
 }
-
-/// Reports the events of a watch to the board.
-#[derive(Clone)]
-pub(crate) struct WatchTeller(Arc<Mutex<WatchFacts>>);
 
 // === impl Board ===
 
@@ -185,68 +178,70 @@ impl Board {
         Self(Arc::new(Mutex::new(Known {
             name: name.to_owned(),
             begun: Instant::now(),
-            bounds,
-            phase: Phase::Starting,
-            reviews: Reviews::SentElsewhere,
-            rules: None,
-            is_paused: false,
-            lease: None,
+            operator: OperatorFacts {
+                bounds,
+                phase: Phase::Starting,
+                reviews: Reviews::SentElsewhere,
+                rules: None,
+                is_paused: false,
+                lease: None,
+                discovered: false,
+                knows_namespaces: false,
+                unserved: Vec::new(),
+            },
             engine: None,
-            discovered: false,
-            knows_namespaces: false,
-            unserved: Vec::new(),
-            watches: BTreeMap::new(),
-            past: BTreeMap::new(),
-            next_watch: 0,
+            watches: Vec::new(),
+            counts: BTreeMap::new(),
         })))
     }
 
     /// Records that the operator has started to serve.
     pub(crate) fn serves(&self, engine: Engine, bounds: Bounds) {
         let mut known = self.known();
-        known.phase = Phase::Serving;
+        known.operator.phase = Phase::Serving;
         known.engine = Some(engine);
-        known.bounds = bounds;
+        known.operator.bounds = bounds;
     }
 
     /// Records that the endpoint for admission webhooks is available or not needed.
     pub(crate) fn answers_reviews(&self) {
-        self.known().reviews = Reviews::Answered;
+        self.known().operator.reviews = Reviews::Answered;
     }
 
     /// Records that the policies of validation rules are written, or the reason why not.
     pub(crate) fn enforces_rules(&self, trouble: Option<String>) {
-        self.known().rules = Some(RuleFacts { trouble });
+        self.known().operator.rules = Some(trouble.map_or(Ok(()), Err));
     }
 
     /// Records that no new work starts. Reviews are still answered, but should be sent to other instances.
     pub(crate) fn stops(&self) {
         let mut known = self.known();
-        known.reviews = Reviews::SentElsewhere;
-        known.phase = Phase::Stopping;
+        known.operator.reviews = Reviews::SentElsewhere;
+        known.operator.phase = Phase::Stopping;
         known.engine = None;
     }
 
     /// Records whether other operators with a higher priority work in its place.
     pub(crate) fn pauses(&self, is_paused: bool) {
-        self.known().is_paused = is_paused;
+        self.known().operator.is_paused = is_paused;
     }
 
     /// Records the state of the Lease.
     pub(crate) fn leases(&self, lease: LeaseFacts) {
-        self.known().lease = Some(lease);
+        self.known().operator.lease = Some(lease);
     }
 
     /// Records the result of discovery.
     pub(crate) fn discovered(&self, unserved: &[Serving], knows_namespaces: bool) {
         let mut known = self.known();
-        known.discovered = true;
-        known.knows_namespaces = knows_namespaces;
-        known.unserved = unserved.iter().flat_map(not_served).collect();
+        known.operator.discovered = true;
+        known.operator.knows_namespaces = knows_namespaces;
+        known.operator.unserved = unserved.iter().flat_map(not_served).collect();
     }
 
     /// Adds a watch before its start. Its streams end after a silence of `inactivity`.
     pub(crate) fn watch(&self, collection: Arc<Collection>, inactivity: Duration) -> WatchOnBoard {
+        let resource = collection.resource.group_resource();
         let facts = Arc::new(Mutex::new(WatchFacts {
             collection,
             deadline: inactivity,
@@ -255,18 +250,16 @@ impl Board {
             is_silent: false,
             listing: Listing::Incomplete,
             trouble: None,
-            counts: WatchCounts::default(),
         }));
         let mut known = self.known();
-        let number = known.next_watch;
-        known.next_watch += 1;
-        known.watches.insert(number, facts.clone());
-        drop(known);
-        WatchOnBoard { board: self.clone(), number, facts }
+        known.watches.retain(|watch| watch.strong_count() > 0);
+        known.watches.push(Arc::downgrade(&facts));
+        let counts = known.counts.entry(resource).or_default().clone();
+        WatchOnBoard { facts, counts }
     }
 
     pub(crate) fn bounds(&self) -> Bounds {
-        self.known().bounds
+        self.known().operator.bounds
     }
 
     pub(crate) fn known(&self) -> MutexGuard<'_, Known> {
@@ -276,19 +269,14 @@ impl Board {
 
 impl Known {
     pub(crate) fn watches(&self) -> Vec<WatchFacts> {
-        let watches = self.watches.values();
-        watches.map(|facts| locked(facts).clone()).collect()
+        let watches = self.watches.iter().filter_map(Weak::upgrade);
+        watches.map(|facts| locked(&facts).clone()).collect()
     }
 
-    /// Returns the counts of all watches by resource (`plural.group`).
+    /// Returns the counts of all watches by resource.
     pub(crate) fn counts(&self) -> BTreeMap<String, WatchCounts> {
-        let mut counts = self.past.clone();
-        for watch in self.watches.values() {
-            let facts = locked(watch);
-            let name = facts.collection.resource.group_resource();
-            counts.entry(name).or_default().add(facts.counts);
-        }
-        counts
+        let counts = self.counts.iter();
+        counts.map(|(resource, counts)| (resource.clone(), *locked(counts))).collect()
     }
 }
 
@@ -306,45 +294,18 @@ impl WatchCounts {
             WatchEvent::Synced(_) | WatchEvent::Resumed => {}
         }
     }
-
-    fn add(&mut self, more: Self) {
-        self.listed += more.listed;
-        self.added += more.added;
-        self.modified += more.modified;
-        self.deleted += more.deleted;
-        self.bookmarks += more.bookmarks;
-        self.listings += more.listings;
-        self.failures += more.failures;
-        self.silences += more.silences;
-    }
 }
 
 impl WatchOnBoard {
-    pub(crate) fn teller(&self) -> WatchTeller {
-        WatchTeller(self.facts.clone())
-    }
-}
-
-impl Drop for WatchOnBoard {
-    fn drop(&mut self) {
-        let mut known = self.board.known();
-        known.watches.remove(&self.number);
-        let facts = locked(&self.facts);
-        let name = facts.collection.resource.group_resource();
-        known.past.entry(name).or_default().add(facts.counts);
-    }
-}
-
-impl WatchTeller {
     /// Records an event of the watch.
     pub(crate) fn on_event(&self, event: &WatchEvent) {
-        locked(&self.0).on_event(event, Instant::now());
+        locked(&self.counts).on_event(event);
+        locked(&self.facts).on_event(event, Instant::now());
     }
 }
 
 impl WatchFacts {
     fn on_event(&mut self, event: &WatchEvent, now: Instant) {
-        self.counts.on_event(event);
         match event {
             WatchEvent::Silent if self.has_bookmarks => {
                 self.is_silent = true;
@@ -363,8 +324,8 @@ impl WatchFacts {
     }
 }
 
-fn locked(facts: &Mutex<WatchFacts>) -> MutexGuard<'_, WatchFacts> {
-    facts.lock().unwrap_or_else(PoisonError::into_inner)
+fn locked<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Returns a short description of the error without names.

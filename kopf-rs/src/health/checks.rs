@@ -12,21 +12,13 @@ use crate::engine::calls_in_flight::CallInFlight;
 use crate::engine::indexing::objects::facts::{IndexFacts, IndexLack};
 use crate::engine::queue::facts::{QueueFacts, Waiting};
 use crate::health::board::{
-    Bounds, LeaseFacts, Listing, Phase, Reviews, RuleFacts, WatchCounts, WatchFacts, reason,
+    LeaseFacts, Listing, OperatorFacts, Phase, Reviews, WatchCounts, WatchFacts, reason,
 };
 
 /// All facts at one time.
 #[derive(Clone, Debug)]
 pub(crate) struct Facts {
-    pub(crate) bounds: Bounds,
-    pub(crate) phase: Phase,
-    pub(crate) reviews: Reviews,
-    pub(crate) rules: Option<RuleFacts>,
-    pub(crate) is_paused: bool,
-    pub(crate) lease: Option<LeaseFacts>,
-    pub(crate) discovered: bool,
-    pub(crate) knows_namespaces: bool,
-    pub(crate) unserved: Vec<(String, &'static str)>,
+    pub(crate) operator: OperatorFacts,
     pub(crate) watches: Vec<WatchFacts>,
     /// The counts of all watches by resource.
     pub(crate) counts: BTreeMap<String, WatchCounts>,
@@ -72,9 +64,12 @@ impl Facts {
     pub(crate) fn live(&self, now: Instant) -> Vec<Check> {
         let mut checks = vec![
             Check::new("watches", self.stale_watch(now)),
-            Check::new("queue", self.waits_beyond(self.queue.stuck.as_ref(), self.bounds.stuck, now)),
+            Check::new(
+                "queue",
+                self.waits_beyond(self.queue.stuck.as_ref(), self.operator.bounds.stuck, now),
+            ),
         ];
-        if let Some(lease) = &self.lease {
+        if let Some(lease) = &self.operator.lease {
             checks.push(Check::new("lease", lease.is_left_alone(now)));
         }
         checks
@@ -83,34 +78,34 @@ impl Facts {
     /// Returns the checks for readiness.
     pub(crate) fn ready(&self, now: Instant) -> Vec<Check> {
         let unless = |is_well: bool, trouble: &str| (!is_well).then(|| trouble.to_owned());
-        let is_starting = self.phase == Phase::Starting;
+        let is_starting = self.operator.phase == Phase::Starting;
         let mut checks = vec![
             Check::new("startup", unless(!is_starting, "startup handlers are called")),
-            Check::new("shutdown", unless(self.phase != Phase::Stopping, "the operator stops")),
+            Check::new("shutdown", unless(self.operator.phase != Phase::Stopping, "the operator stops")),
         ];
-        if self.phase != Phase::Serving {
+        if self.operator.phase != Phase::Serving {
             return checks;
         }
-        if let Some(lease) = &self.lease {
+        if let Some(lease) = &self.operator.lease {
             let lacks = lease.lacks.as_ref();
             let lacks = lacks.map(|why| format!("handlers cannot be called: {why}"));
             checks.push(Check::new("lease", lacks));
         }
-        let discovery = unless(self.discovered, "the cluster has not said what it serves");
+        let discovery = unless(self.operator.discovered, "the cluster has not said what it serves");
         checks.push(Check::new("discovery", discovery));
-        if self.discovered {
-            let namespaces = unless(self.knows_namespaces, "namespaces are listed");
+        if self.operator.discovered {
+            let namespaces = unless(self.operator.knows_namespaces, "namespaces are listed");
             checks.push(Check::new("namespaces", namespaces));
         }
         checks.extend(self.kinds());
-        if let Some(rules) = &self.rules {
-            let trouble = rules.trouble.as_ref();
+        if let Some(rules) = &self.operator.rules {
+            let trouble = rules.as_ref().err();
             let trouble = trouble.map(|why| format!("validation rules are not enforced: {why}"));
             checks.push(Check::new("rules", trouble));
         }
         let indices = self.indices.iter().map(IndexFacts::check);
         checks.extend(indices);
-        let late = self.waits_beyond(self.queue.oldest.as_ref(), self.bounds.late, now);
+        let late = self.waits_beyond(self.queue.oldest.as_ref(), self.operator.bounds.late, now);
         checks.push(Check::new("queue", late));
         checks
     }
@@ -118,8 +113,8 @@ impl Facts {
     /// Returns the check for the Service's endpoint. It must depend on nothing else: to list objects of a converted kind, the API server
     /// calls this endpoint, so an endpoint that waits for the listing would deadlock.
     pub(crate) fn webhooks(&self) -> Vec<Check> {
-        let trouble = match self.phase {
-            _ if self.reviews == Reviews::Answered => None,
+        let trouble = match self.operator.phase {
+            _ if self.operator.reviews == Reviews::Answered => None,
             Phase::Stopping => Some("the operator stops, and others are to be asked"),
             Phase::Starting | Phase::Serving => Some("the endpoint is not there yet"),
         };
@@ -146,7 +141,7 @@ impl Facts {
                 Check::new(format!("kind/{kind}"), trouble)
             })
             .collect();
-        for (kind, why) in &self.unserved {
+        for (kind, why) in &self.operator.unserved {
             checks.push(Check::new(format!("kind/{kind}"), Some((*why).to_owned())));
         }
         checks

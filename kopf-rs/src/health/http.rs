@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::future::{BoxFuture, join_all};
+use futures_util::future::{BoxFuture, join, join_all};
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use http::{Request, Response, StatusCode};
 use http_body_util::Full;
@@ -18,10 +18,11 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpStream;
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::Builder;
 use tokio_util::sync::CancellationToken;
 use tracing::dispatcher;
 
+use crate::health::address::Address;
 use crate::rt::places::{Place, Places};
 
 /// The maximum number of connections. A further one replaces the longest-silent one.
@@ -41,10 +42,8 @@ pub(crate) struct Listener {
 /// The addresses of a connection: the client's and the server's.
 pub(super) type Ends = [Option<SocketAddr>; 2];
 
-/// A handler of requests.
-pub(super) trait Answers: Send + Sync + 'static {
-    fn answer(self: Arc<Self>, request: Request<Incoming>, ends: Ends) -> BoxFuture<'static, Reply>;
-}
+/// Answers requests.
+pub(super) type Answers = dyn Fn(Request<Incoming>, Ends) -> BoxFuture<'static, Reply> + Send + Sync;
 
 /// A response.
 pub(super) struct Reply {
@@ -54,23 +53,33 @@ pub(super) struct Reply {
 }
 
 impl Listener {
-    /// Serves on a thread with that name until the listener is dropped. The error names the endpoint that could not be served.
+    /// Listens at `address`, and serves on a thread with that name until the listener is dropped. `beside` runs on the same thread. The
+    /// error describes the problem and the remedy.
     pub(super) fn start(
-        what: &str,
+        address: &Address,
         name: &str,
-        serve: impl FnOnce(&Runtime, &CancellationToken) + Send + 'static,
-    ) -> Result<Self, String> {
-        let failed = |error| format!("{what} cannot be served: {error}");
+        answers: Box<Answers>,
+        beside: impl Future<Output = ()> + Send + 'static,
+    ) -> Result<(Self, Address), String> {
+        let failed = |error| format!("the {} endpoint {address} cannot be served: {error}", address.noun());
+        let sockets = address.bind()?;
+        let chosen = address.chosen(&sockets);
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(failed)?;
         let stop = CancellationToken::new();
         let until = stop.clone();
         let lines = dispatcher::get_default(Clone::clone);
         let thread = std::thread::Builder::new().name(name.to_owned());
-        let thread = thread.spawn(move || {
-            dispatcher::with_default(&lines, || serve(&runtime, &until));
-        });
-        Ok(Self { stop, thread: Some(thread.map_err(failed)?) })
+        let serving = async move {
+            tokio::select! {
+                biased;
+                () = until.cancelled() => {}
+                _ = join(beside, accept_all(sockets, answers.into())) => {}
+            }
+        };
+        let thread = thread.spawn(move || dispatcher::with_default(&lines, || runtime.block_on(serving)));
+        let listener = Self { stop, thread: Some(thread.map_err(failed)?) };
+        Ok((listener, chosen))
     }
 }
 
@@ -85,25 +94,25 @@ impl Drop for Listener {
 }
 
 /// Accepts and serves connections forever.
-pub(super) async fn accept_all(sockets: Vec<std::net::TcpListener>, server: Arc<impl Answers>) {
+async fn accept_all(sockets: Vec<std::net::TcpListener>, answers: Arc<Answers>) {
     let places = Places::new(CONNECTIONS);
     let sockets = sockets.into_iter().filter_map(|socket| {
         let socket = tokio::net::TcpListener::from_std(socket).ok()?;
-        Some(accept(socket, places.clone(), server.clone()))
+        Some(accept(socket, places.clone(), answers.clone()))
     });
     join_all(sockets).await;
 }
 
-async fn accept(socket: tokio::net::TcpListener, places: Places, server: Arc<impl Answers>) {
+async fn accept(socket: tokio::net::TcpListener, places: Places, answers: Arc<Answers>) {
     loop {
         // The usual reason is a lack of file descriptors, some of which are freed after a while.
         let Ok((stream, peer)) = socket.accept().await else {
             tokio::time::sleep(Duration::from_millis(100)).await;
             continue;
         };
-        let (server, place) = (server.clone(), Arc::new(places.take().await));
+        let (answers, place) = (answers.clone(), Arc::new(places.take().await));
         tokio::spawn(async move {
-            let conversation = serve_connection(stream, peer, (server, &place));
+            let conversation = serve_connection(stream, peer, (&*answers, &place));
             tokio::select! {
                 _ = tokio::time::timeout(CONNECTION, conversation) => {}
                 () = place.lost() => {}
@@ -113,16 +122,12 @@ async fn accept(socket: tokio::net::TcpListener, places: Places, server: Arc<imp
 }
 
 /// Serves one request, because kubelets open a connection for each.
-async fn serve_connection(
-    stream: TcpStream,
-    peer: SocketAddr,
-    (server, place): (Arc<impl Answers>, &Arc<Place>),
-) {
+async fn serve_connection(stream: TcpStream, peer: SocketAddr, (answers, place): (&Answers, &Arc<Place>)) {
     let ends = [Some(peer), stream.local_addr().ok()];
     let service = service_fn(|request: Request<Incoming>| {
-        let (server, working) = (server.clone(), place.work());
+        let (reply, working) = (answers(request, ends), place.work());
         async move {
-            let reply = server.answer(request, ends).await;
+            let reply = reply.await;
             drop(working);
             Ok::<_, Infallible>(reply.response())
         }

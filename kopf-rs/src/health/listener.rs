@@ -3,18 +3,17 @@
 //! Guarantees limits for clients: on connections, on request heads, and on time. Must not know the criteria for health.
 
 use std::collections::BTreeSet;
-use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::FutureExt;
-use futures_util::future::{BoxFuture, join};
+use futures_util::future::{OptionFuture, join};
 use http::header::{HOST, HeaderName};
 use http::uri::Authority;
 use http::{HeaderMap, Method, Request, StatusCode};
 use hyper::body::Incoming;
-use tokio::runtime::{Handle, Runtime};
+use tokio::runtime::Handle;
 use tokio::sync::oneshot;
-use tokio_util::sync::CancellationToken;
 
 use crate::engine::report::report_of_operator;
 use crate::happening::operating::Health;
@@ -23,11 +22,11 @@ use crate::health::address::Address;
 use crate::health::address::METRICS;
 use crate::health::board::Board;
 use crate::health::checks::{Check, Query, answer, seconds};
-use crate::health::http::{Answers, Ends, Listener, Reply, accept_all};
+use crate::health::http::{Ends, Listener, Reply};
 #[cfg(feature = "metrics")]
 use crate::health::metrics_endpoint::scraped;
 use crate::health::pulse::{Pulse, Stuck};
-use crate::health::responder::{Ask, Desk};
+use crate::health::responder::{Desk, Responder};
 #[cfg(feature = "metrics")]
 use crate::health::scrape::Scraper;
 
@@ -44,60 +43,32 @@ pub(crate) struct Asked {
 
 /// Starts to listen. The error describes the problem and the remedy.
 pub(crate) fn listen(address: &Address, asked: Asked) -> Result<Listener, String> {
-    let what = format!("the liveness endpoint {address}");
-    let sockets = address.bind()?;
-    let url = address.chosen(&sockets).to_string();
-    let path = address.path.clone();
-    let listener = Listener::start(&what, "kopf-health", move |runtime, stop| {
-        serve(runtime, sockets, path, asked, stop);
-    })?;
-    report_of_operator(&Health::Served { what: "health status", url });
-    Ok(listener)
-}
-
-fn serve(runtime: &Runtime, sockets: Vec<TcpListener>, path: String, asked: Asked, stop: &CancellationToken) {
-    let Asked {
-        desk,
-        board,
-        handlers,
-        #[cfg(feature = "metrics")]
-        metrics,
-    } = asked;
-    let beat = desk.clone();
+    let beat = asked.desk.clone();
     let (pulse, beating) = Pulse::new(move |answer| beat.beat(answer));
-    let of_handlers = handlers.map(|runtime| {
+    let of_handlers = asked.handlers.map(|runtime| {
         Pulse::new(move |answer: oneshot::Sender<()>| {
             drop(runtime.spawn(async move { answer.send(()) }));
         })
     });
     let (handlers, handlers_beat) = of_handlers.unzip();
     let server = Arc::new(Server {
-        path,
-        desk,
-        board,
+        path: address.path.clone(),
+        desk: asked.desk,
+        board: asked.board,
         pulse,
         handlers,
         failing: Mutex::new(BTreeSet::from([READYZ, WEBHOOKS].map(str::to_owned))),
         #[cfg(feature = "metrics")]
-        metrics,
+        metrics: asked.metrics,
     });
-    runtime.block_on(async {
-        let beating = async {
-            let of_handlers = async {
-                if let Some(beating) = handlers_beat {
-                    beating.await;
-                }
-            };
-            join(beating, of_handlers).await;
-            std::future::pending::<()>().await;
-        };
-        tokio::select! {
-            biased;
-            () = stop.cancelled() => {}
-            () = beating => {}
-            () = accept_all(sockets, server) => {}
-        }
-    });
+    let answer = move |request, ends| {
+        let server = server.clone();
+        async move { server.reply(&request, ends).await }.boxed()
+    };
+    let beating = join(beating, OptionFuture::from(handlers_beat)).map(|_| ());
+    let (listener, chosen) = Listener::start(address, "kopf-health", Box::new(answer), beating)?;
+    report_of_operator(&Health::Served { what: "health status", url: chosen.to_string() });
+    Ok(listener)
 }
 
 const LIVEZ: &str = "/livez";
@@ -118,12 +89,6 @@ struct Server {
     metrics: Option<Arc<Scraper>>,
 }
 
-impl Answers for Server {
-    fn answer(self: Arc<Self>, request: Request<Incoming>, ends: Ends) -> BoxFuture<'static, Reply> {
-        async move { self.reply(&request, ends).await }.boxed()
-    }
-}
-
 impl Server {
     async fn reply(&self, request: &Request<Incoming>, ends: Ends) -> Reply {
         #[cfg(feature = "metrics")]
@@ -137,9 +102,9 @@ impl Server {
         }
         let asked = Query::parse(request.uri().query().unwrap_or_default());
         match request.uri().path() {
-            LIVEZ => self.checked(LIVEZ, &self.asked(Ask::Live).await, &asked),
-            READYZ => self.checked(READYZ, &self.asked(Ask::Ready).await, &asked),
-            WEBHOOKS => self.checked(WEBHOOKS, &self.asked(Ask::Webhooks).await, &asked),
+            LIVEZ => self.checked(LIVEZ, &self.asked(Responder::live).await, &asked),
+            READYZ => self.checked(READYZ, &self.asked(Responder::ready).await, &asked),
+            WEBHOOKS => self.checked(WEBHOOKS, &self.asked(Responder::webhooks).await, &asked),
             STATUSZ if is_from_here(request.headers(), ends) => self.status(asked.uid()).await,
             STATUSZ => forbidden("for this machine only: use kubectl port-forward"),
             path if path == self.path => self.probe(&asked).await,
@@ -148,9 +113,9 @@ impl Server {
     }
 
     /// Returns the checks from the operator's runtime, and checks that the runtimes respond.
-    async fn asked(&self, ask: fn(oneshot::Sender<Vec<Check>>) -> Ask) -> Vec<Check> {
+    async fn asked(&self, checks_of: fn(&mut Responder) -> Vec<Check>) -> Vec<Check> {
         let mut checks = Vec::new();
-        let (runtime, more) = match self.ask(ask).await {
+        let (runtime, more) = match self.answered(self.desk.ask(checks_of)).await {
             Ok(more) => (None, more),
             Err(trouble) => (Some(trouble), Vec::new()),
         };
@@ -169,14 +134,15 @@ impl Server {
             return forbidden("switched off by `health.status`");
         }
         let uid = uid.map(str::to_owned);
-        match self.ask(|answer| Ask::Status(uid, answer)).await {
+        let status = self.desk.ask(move |responder| responder.status(uid.as_deref()));
+        match self.answered(status).await {
             Ok(status) => Reply::json(format!("{status:#}\n")),
             Err(trouble) => Reply::text(StatusCode::INTERNAL_SERVER_ERROR, format!("{trouble}\n")),
         }
     }
 
     async fn probe(&self, asked: &Query) -> Reply {
-        let probed = match self.ask(Ask::Probes).await {
+        let probed = match self.answered(self.desk.probes()).await {
             Ok(Some(probed)) => probed,
             Ok(None) => {
                 let text = "startup handlers are called\n";
@@ -223,16 +189,10 @@ impl Server {
         }
     }
 
-    async fn ask<T>(&self, ask: impl FnOnce(oneshot::Sender<T>) -> Ask) -> Result<T, String> {
-        let (answer, answered) = oneshot::channel();
-        let asked = async {
-            self.desk.ask(ask(answer)).await;
-            answered.await
-        };
-        let bound = self.board.bounds().beat;
-        match self.pulse.unless_stuck(bound, asked).await {
-            Ok(Ok(answer)) => Ok(answer),
-            Ok(Err(_)) => Err("the operator has ended".to_owned()),
+    /// Waits for an answer of the responder, or returns the problem of the operator's runtime.
+    async fn answered<T>(&self, answer: impl Future<Output = Option<T>>) -> Result<T, String> {
+        match self.pulse.unless_stuck(self.board.bounds().beat, answer).await {
+            Ok(answer) => answer.ok_or_else(|| "the operator has ended".to_owned()),
             Err(stuck) => Err(format!("the operator's own thread is blocked: {}", words(stuck))),
         }
     }

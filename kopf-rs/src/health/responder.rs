@@ -26,17 +26,11 @@ const SEEN: Duration = Duration::from_secs(1);
 /// The maximum number of queued requests; further clients wait.
 const WAITING: usize = 16;
 
-/// A request, with the channel for the response.
-pub(super) enum Ask {
-    Live(oneshot::Sender<Vec<Check>>),
-    Ready(oneshot::Sender<Vec<Check>>),
-    /// Asks if reviews should be sent to this instance.
-    Webhooks(oneshot::Sender<Vec<Check>>),
-    /// The status of the operator, or of the object with this uid.
-    Status(Option<String>, oneshot::Sender<Value>),
-    /// `None` while startup handlers run, because probes may need their results.
-    Probes(oneshot::Sender<Option<Arc<Probed>>>),
-}
+/// A request: a function that the responder calls.
+type Ask = Box<dyn FnOnce(&mut Responder) + Send>;
+
+/// The results of all probes; `None` while startup handlers run, because probes may need their results.
+pub(super) type AllProbed = Option<Arc<Probed>>;
 
 /// The channel for requests. Clones use the same responder.
 #[derive(Clone)]
@@ -55,14 +49,28 @@ pub(crate) struct Responder {
     /// `None` while it collects.
     prober: Option<Prober>,
     collecting: Option<BoxFuture<'static, (Prober, Probed)>>,
-    waiting: Vec<oneshot::Sender<Option<Arc<Probed>>>>,
+    waiting: Vec<oneshot::Sender<AllProbed>>,
     probed: Option<(Instant, Arc<Probed>)>,
 }
 
 impl Desk {
-    /// Sends a request. If the responder is gone, no response follows.
-    pub(super) async fn ask(&self, ask: Ask) {
-        let _ = self.asks.send(ask).await;
+    /// Returns what the function returns for the responder; `None` if the responder is gone.
+    pub(super) async fn ask<T: Send + 'static>(
+        &self,
+        function: impl FnOnce(&mut Responder) -> T + Send + 'static,
+    ) -> Option<T> {
+        let (answer, answered) = oneshot::channel();
+        // The client may be gone already.
+        let ask: Ask = Box::new(move |responder| drop(answer.send(function(responder))));
+        self.asks.send(ask).await.ok()?;
+        answered.await.ok()
+    }
+
+    /// Returns the results of all probes; `None` if the responder is gone.
+    pub(super) async fn probes(&self) -> Option<AllProbed> {
+        let (answer, answered) = oneshot::channel();
+        self.ask(|responder| responder.probe(answer)).await?;
+        answered.await.ok()
     }
 
     /// Checks that the runtime is running. The next message is sent after this one is answered.
@@ -101,7 +109,7 @@ impl Responder {
                 biased;
                 Some(beat) = self.beats.recv() => drop(beat.send(())),
                 ask = self.asks.recv() => match ask {
-                    Some(ask) => self.answer(ask),
+                    Some(ask) => ask(&mut self),
                     None => return,
                 },
                 (prober, found) = collected => self.collected(prober, found),
@@ -109,29 +117,34 @@ impl Responder {
         }
     }
 
-    /// Answers a request. The client may be gone already.
-    fn answer(&mut self, ask: Ask) {
+    pub(super) fn live(&mut self) -> Vec<Check> {
         let now = Instant::now();
-        match ask {
-            Ask::Live(answer) => drop(answer.send(self.facts(now).live(now))),
-            Ask::Ready(answer) => drop(answer.send(self.facts(now).ready(now))),
-            // The webhooks check bypasses the cache, because each second counts after SIGTERM.
-            Ask::Webhooks(answer) => drop(answer.send(look(&self.board).webhooks())),
-            Ask::Status(uid, answer) => {
-                let board = self.board.clone();
-                let facts = self.facts(now);
-                let known = board.known();
-                drop(answer.send(match uid {
-                    Some(uid) => status_of(&known, facts, &uid, now),
-                    None => status(&known, facts, now),
-                }));
-            }
-            Ask::Probes(answer) => self.probe(answer),
+        self.facts(now).live(now)
+    }
+
+    pub(super) fn ready(&mut self) -> Vec<Check> {
+        let now = Instant::now();
+        self.facts(now).ready(now)
+    }
+
+    /// Returns the check whether reviews should be sent to this instance. It bypasses the cache, because each second counts after SIGTERM.
+    pub(super) fn webhooks(&mut self) -> Vec<Check> {
+        look(&self.board).webhooks()
+    }
+
+    /// Returns the status of the operator, or of the object with this uid.
+    pub(super) fn status(&mut self, uid: Option<&str>) -> Value {
+        let (now, board) = (Instant::now(), self.board.clone());
+        let facts = self.facts(now);
+        let known = board.known();
+        match uid {
+            Some(uid) => status_of(&known, facts, uid, now),
+            None => status(&known, facts, now),
         }
     }
 
-    fn probe(&mut self, answer: oneshot::Sender<Option<Arc<Probed>>>) {
-        if self.board.known().phase == Phase::Starting {
+    fn probe(&mut self, answer: oneshot::Sender<AllProbed>) {
+        if self.board.known().operator.phase == Phase::Starting {
             drop(answer.send(None));
             return;
         }
@@ -181,15 +194,7 @@ pub(super) fn look(board: &Board) -> Facts {
     let engine = known.engine.as_ref();
     let calls = engine.map(Engine::calls_in_flight).unwrap_or_default();
     Facts {
-        bounds: known.bounds,
-        phase: known.phase,
-        reviews: known.reviews,
-        rules: known.rules.clone(),
-        is_paused: known.is_paused,
-        lease: known.lease.clone(),
-        discovered: known.discovered,
-        knows_namespaces: known.knows_namespaces,
-        unserved: known.unserved.clone(),
+        operator: known.operator.clone(),
         watches: known.watches(),
         counts: known.counts(),
         indices: engine.map(Engine::index_facts).unwrap_or_default(),

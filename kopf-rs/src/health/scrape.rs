@@ -70,7 +70,7 @@ impl Scraper {
         let now = WallTime::now();
         let mut readings = Readings::default();
         self.read_operator(&mut readings, &seen);
-        if let Some(lease) = &seen.facts.lease {
+        if let Some(lease) = &seen.facts.operator.lease {
             read_lease(&mut readings, lease, now);
         }
         read_watches(&mut readings, &seen.facts, now);
@@ -106,12 +106,12 @@ impl Scraper {
         let operator = &self.setup.operator;
         let build = labels![version: env!("CARGO_PKG_VERSION"), operator = operator];
         readings.add("kopf_rs_build_info", "What this program is.", [(build, 1.0)]);
-        let holds = facts.lease.as_ref().is_none_or(LeaseFacts::is_held);
-        let is_active = facts.phase == Phase::Serving && !facts.is_paused && holds;
+        let holds = facts.operator.lease.as_ref().is_none_or(LeaseFacts::is_held);
+        let is_active = facts.operator.phase == Phase::Serving && !facts.operator.is_paused && holds;
         let help = "1 where the operator may call handlers now: it serves, is not paused, and holds the Lease if it shares one.";
         readings.add_value("kopf_rs_active", help, one_if(is_active));
         let help = "1 where the operator is paused for another one, or for want of a peering.";
-        readings.add_value("kopf_rs_peering_paused", help, one_if(facts.is_paused));
+        readings.add_value("kopf_rs_peering_paused", help, one_if(facts.operator.is_paused));
     }
 
     fn read_handlers(&self, readings: &mut Readings, seen: &Seen, now: WallTime) {

@@ -18,33 +18,27 @@ pub(super) fn status(known: &Known, facts: &Facts, now: Instant) -> Value {
     json!({
         "operator": known.name,
         "version": env!("CARGO_PKG_VERSION"),
-        "phase": match known.phase {
+        "phase": match known.operator.phase {
             Phase::Starting => "starting",
             Phase::Serving => "serving",
             Phase::Stopping => "stopping",
         },
-        "paused": facts.is_paused,
-        "lease": facts.lease.as_ref().map(|it| lease(it, now)),
+        "paused": facts.operator.is_paused,
+        "lease": facts.operator.lease.as_ref().map(|it| lease(it, now)),
         "uptimeSeconds": since(known.begun, now),
         "live": checks(&facts.live(now)),
         "ready": checks(&facts.ready(now)),
         "watches": facts.watches.iter().map(|it| watch(it, now)).collect::<Vec<_>>(),
-        "watched": facts.counts.iter().map(|(resource, counts)| json!({
-            "resource": resource,
-            "objects": facts.queue.kinds.get(resource).copied().unwrap_or_default(),
-            "listed": counts.listed,
-            "added": counts.added,
-            "modified": counts.modified,
-            "deleted": counts.deleted,
-            "bookmarks": counts.bookmarks,
-            "listings": counts.listings,
-            "failures": counts.failures,
-            "silences": counts.silences,
-        })).collect::<Vec<_>>(),
+        "watched": facts.counts.iter().map(|(resource, counts)| {
+            let mut watched = json!(counts);
+            watched["resource"] = json!(resource);
+            watched["objects"] = json!(facts.queue.kinds.get(resource).copied().unwrap_or_default());
+            watched
+        }).collect::<Vec<_>>(),
         "indices": facts.indices.iter()
             .map(|index| json!({"index": index.index, "keys": index.keys, "filled": index.lack.is_none()}))
             .collect::<Vec<_>>(),
-        "unserved": facts.unserved.iter()
+        "unserved": facts.operator.unserved.iter()
             .map(|(resource, why)| json!({"resource": resource, "reason": why}))
             .collect::<Vec<_>>(),
         "queue": queue(&facts.queue, now),
@@ -88,8 +82,8 @@ pub(super) fn status_of(known: &Known, facts: &Facts, uid: &str, now: Instant) -
         "operator": known.name,
         "uid": uid,
         "isKnown": of_object.is_some(),
-        "paused": facts.is_paused,
-        "lease": facts.lease.as_ref().map(|it| lease(it, now)),
+        "paused": facts.operator.is_paused,
+        "lease": facts.operator.lease.as_ref().map(|it| lease(it, now)),
         "resource": of_object.as_ref().map(|it| &it.object.resource),
         "object": name,
         "watches": facts.watches.iter().map(|it| watch(it, now)).collect::<Vec<_>>(),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::*;
 use crate::engine::memory::Version;
 use crate::engine::queue::facts::QueuedObject;
-use crate::health::board::Trouble;
+use crate::health::board::{Bounds, Trouble};
 use crate::object::collection::Collection;
 use crate::object::resource::Resource;
 
@@ -27,27 +27,28 @@ fn watch(namespace: &str, heard: Instant) -> WatchFacts {
         is_silent: false,
         listing: Listing::Complete,
         trouble: None,
-        counts: WatchCounts::default(),
     }
 }
 
 fn facts(watches: Vec<WatchFacts>) -> Facts {
     Facts {
-        bounds: Bounds {
-            probes: Duration::from_secs(5),
-            beat: Duration::from_secs(10),
-            late: Duration::from_secs(600),
-            stuck: Duration::from_secs(3600),
-            status: true,
+        operator: OperatorFacts {
+            bounds: Bounds {
+                probes: Duration::from_secs(5),
+                beat: Duration::from_secs(10),
+                late: Duration::from_secs(600),
+                stuck: Duration::from_secs(3600),
+                status: true,
+            },
+            phase: Phase::Serving,
+            reviews: Reviews::SentElsewhere,
+            rules: None,
+            is_paused: false,
+            lease: None,
+            discovered: true,
+            knows_namespaces: true,
+            unserved: Vec::new(),
         },
-        phase: Phase::Serving,
-        reviews: Reviews::SentElsewhere,
-        rules: None,
-        is_paused: false,
-        lease: None,
-        discovered: true,
-        knows_namespaces: true,
-        unserved: Vec::new(),
         watches,
         counts: BTreeMap::new(),
         indices: Vec::new(),
@@ -93,15 +94,15 @@ async fn what_keeps_a_kind_from_being_ready_is_said() {
     facts.watches[0].is_silent = true;
     assert_eq!(failing(&facts.ready(now)), ["kind/myapps.v1: silent"]);
     facts.watches.clear();
-    facts.unserved = vec![("gadgets".to_owned(), "not served")];
+    facts.operator.unserved = vec![("gadgets".to_owned(), "not served")];
     assert_eq!(failing(&facts.ready(now)), ["kind/gadgets: not served"]);
-    facts.discovered = false;
-    facts.unserved.clear();
+    facts.operator.discovered = false;
+    facts.operator.unserved.clear();
     assert_eq!(failing(&facts.ready(now)), ["discovery: the cluster has not said what it serves"]);
-    facts.phase = Phase::Starting;
+    facts.operator.phase = Phase::Starting;
     let startup = ["startup: startup handlers are called"];
     assert_eq!(failing(&facts.ready(now)), startup);
-    facts.phase = Phase::Stopping;
+    facts.operator.phase = Phase::Stopping;
     assert_eq!(failing(&facts.ready(now)), ["shutdown: the operator stops"]);
     assert_eq!(failing(&facts.live(now)), Vec::<String>::new());
 }
@@ -153,7 +154,7 @@ async fn a_lease_that_nobody_keeps_is_no_life() {
     let began = Instant::now();
     let of = |beat| {
         let mut facts = facts(Vec::new());
-        facts.lease = Some(LeaseFacts {
+        facts.operator.lease = Some(LeaseFacts {
             lease: "team/op".to_owned(),
             identity: "pod_a".to_owned(),
             state: "lapsed",
@@ -180,11 +181,11 @@ async fn a_lease_that_nobody_keeps_is_no_life() {
 #[test]
 fn an_endpoint_for_webhooks_is_ready_whatever_keeps_the_operator_from_its_work() {
     let mut facts = facts(Vec::new());
-    facts.unserved = vec![("pods".to_owned(), "forbidden")];
+    facts.operator.unserved = vec![("pods".to_owned(), "forbidden")];
     assert_eq!(failing(&facts.webhooks()), ["webhooks: the endpoint is not there yet"]);
-    facts.reviews = Reviews::Answered;
+    facts.operator.reviews = Reviews::Answered;
     assert!(!failing(&facts.ready(Instant::now())).is_empty());
     assert!(failing(&facts.webhooks()).is_empty());
-    (facts.phase, facts.reviews) = (Phase::Stopping, Reviews::SentElsewhere);
+    (facts.operator.phase, facts.operator.reviews) = (Phase::Stopping, Reviews::SentElsewhere);
     assert_eq!(failing(&facts.webhooks()).len(), 1);
 }

@@ -19,7 +19,7 @@ use crate::engine::Engine;
 use crate::engine::follower::{EngineWatch, Follower};
 use crate::engine::queue::StreamId;
 use crate::happening::serving::Purpose;
-use crate::health::board::{Board, WatchOnBoard, WatchTeller};
+use crate::health::board::{Board, WatchOnBoard};
 use crate::object::collection::Collection;
 use crate::object::resource::Resource;
 use crate::operator::follow::{follow, membership};
@@ -70,7 +70,6 @@ struct OpenWatch {
     outage: OutageGuard,
     /// The present failure of a watch of workers.
     trouble: Option<ClusterError>,
-    _on_board: Option<WatchOnBoard>,
     _task: AbortOnDropHandle<()>,
 }
 
@@ -224,16 +223,15 @@ impl WatchSet {
         let watched = Watched::new(wanted.resource, key.1.clone(), self.pace.clone());
         let mut watched = watched.selecting(wanted.selection);
         let collection = watched.collection.clone();
-        let (mut of_engine, mut on_board) = (None, None);
+        let (mut of_engine, mut health) = (None, None);
         if let Some(follower) = wanted.follower {
             watched.form = follower.form(&collection.resource);
             let watch = EngineWatch::new(stream, collection.clone(), follower);
             watched.flow = self.engine.open(&watch, replaces.as_ref());
             let board = self.board.as_ref();
-            on_board = board.map(|it| it.watch(collection.clone(), self.pace.inactivity));
+            health = board.map(|it| it.watch(collection.clone(), self.pace.inactivity));
             of_engine = Some(watch);
         }
-        let health = on_board.as_ref().map(WatchOnBoard::teller);
         let sink = self.sink((key.clone(), stream), of_engine.clone(), health);
         let cluster = self.cluster.clone();
         let following = follow(wanted.purpose, cluster, watched, outage.clone(), sink);
@@ -243,7 +241,6 @@ impl WatchSet {
             of_engine,
             outage,
             trouble: None,
-            _on_board: on_board,
             _task: AbortOnDropHandle::new(tokio::spawn(following)),
         };
         self.open.insert(key, watch);
@@ -255,7 +252,7 @@ impl WatchSet {
         &self,
         (key, stream): (WatchKey, StreamId),
         of_engine: Option<EngineWatch>,
-        health: Option<WatchTeller>,
+        health: Option<WatchOnBoard>,
     ) -> impl Fn(WatchEvent) + Send + use<> {
         let (engine, sender) = (self.engine.clone(), self.sender.clone());
         // Fails only if the observer is gone, and then this task is about to end.

@@ -104,7 +104,7 @@ impl CheckedOperator {
         }));
         let liveness = self.endpoints.liveness.as_ref();
         if liveness.is_some_and(|it| it.is_at(&figures.address)) {
-            metrics_endpoint::told(figures.address.to_string());
+            metrics_endpoint::report_served(&figures.address);
             return Ok((Vec::new(), Some(scraper)));
         }
         let listener = metrics_endpoint::listen(&figures.address, scraper);
