@@ -23,16 +23,28 @@ pub enum PostingLevel {
     Error,
 }
 
+/// The filters for Events.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PostingGates {
+    /// The lowest level.
+    pub(crate) level: PostingLevel,
+    /// True if log lines are posted, too.
+    pub(crate) lines: bool,
+}
+
 /// Takes Events without ever blocking.
 pub(crate) trait EventSink: fmt::Debug + Send + Sync {
-    /// Returns whether the operator posts Events at all.
-    fn is_enabled(&self) -> bool;
-    /// Returns whether the operator posts Events of this level.
-    fn takes(&self, level: PostingLevel) -> bool;
-    /// Returns whether the operator also posts log lines.
-    fn takes_lines(&self) -> bool;
+    /// Returns which Events the operator posts; `None` if none.
+    fn gates(&self) -> Option<PostingGates>;
     /// Queues an Event for posting.
     fn post(&self, event: PostedEvent);
+}
+
+impl dyn EventSink {
+    /// Returns whether the operator posts Events of this level.
+    pub(crate) fn takes(&self, level: PostingLevel) -> bool {
+        self.gates().is_some_and(|gates| level >= gates.level)
+    }
 }
 
 /// The operator's sink, registered among the values that handlers ask for by type.

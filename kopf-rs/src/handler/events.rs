@@ -134,7 +134,7 @@ impl Events {
 
     /// Posts an Event of this kind, regardless of the configured level.
     pub fn event(&self, kind: EventKind, reason: &str, message: impl AsRef<str>) {
-        let Some(sink) = self.sink.as_ref().filter(|it| it.is_enabled()) else {
+        let Some(sink) = self.sink.as_ref().filter(|it| it.gates().is_some()) else {
             return;
         };
         let action = self.action.as_deref().unwrap_or_default();

@@ -66,7 +66,7 @@ impl Logger {
     }
     /// Also posts the lines as Events if the operator posts log lines.
     pub(crate) fn posting_to(mut self, sink: Option<&OperatorSink>) -> Self {
-        let sink = sink.filter(|sink| sink.0.takes_lines());
+        let sink = sink.filter(|sink| sink.0.gates().is_some_and(|gates| gates.lines));
         self.posting =
             sink.map(|sink| LinePosting { sink: sink.0.clone(), action: None, resource_version: None });
         self

@@ -57,7 +57,7 @@ pub(crate) trait Meter: fmt::Debug + Send + Sync {
 pub(crate) type SharedMeter = Option<Arc<dyn Meter>>;
 
 /// Why Events were dropped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum WhyLeftOut {
     /// The operator produces more than the server accepts.
     QueueFull,

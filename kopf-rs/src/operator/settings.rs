@@ -6,8 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::cluster::watch::WatchPace;
-use crate::engine::posting::queue::PostingGates;
-use crate::handler::event_sink::PostingLevel;
+use crate::handler::event_sink::{PostingGates, PostingLevel};
 use crate::handler::lifecycle::Lifecycle;
 use crate::health::board::Bounds;
 use crate::object::lease::LeaseTimes;

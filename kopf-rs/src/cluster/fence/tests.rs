@@ -51,14 +51,14 @@ async fn a_write_needs_a_term_and_gives_the_server_no_more_time_than_that_has() 
     let (client, seen) = server(Duration::ZERO);
     let (cluster, fence) = fenced(client);
     let event = json!({"note": "n"});
-    let refused = cluster.post_event("ns", &event).await.unwrap_err();
+    let refused = cluster.send_event("ns", None, &event).await.unwrap_err();
     assert!(matches!(refused, ClusterError::Fenced), "{refused:?}");
     fence.set(Some(term(1, &fence)));
-    cluster.post_event("ns", &event).await.unwrap();
+    cluster.send_event("ns", None, &event).await.unwrap();
     tokio::time::sleep(Duration::from_secs(7)).await;
-    cluster.post_event("ns", &event).await.unwrap();
+    cluster.send_event("ns", None, &event).await.unwrap();
     tokio::time::sleep(Duration::from_secs(3)).await;
-    let late = cluster.post_event("ns", &event).await.unwrap_err();
+    let late = cluster.send_event("ns", None, &event).await.unwrap_err();
     assert!(late.is_transient(), "{late:?}");
     let path = "/apis/events.k8s.io/v1/namespaces/ns/events?fieldManager=kopf-rs";
     let expected =
@@ -81,7 +81,7 @@ async fn what_has_waited_for_its_connection_is_sent_only_if_the_term_still_holds
             }
         };
         let event = json!({});
-        let (answer, ()) = tokio::join!(cluster.post_event("ns", &event), renewed);
+        let (answer, ()) = tokio::join!(cluster.send_event("ns", None, &event), renewed);
         assert_eq!(answer.is_ok(), is_sent, "{number:?}: {answer:?}");
         assert_eq!(seen.lock().unwrap().len(), usize::from(is_sent), "{number:?}");
         let is_void = matches!(answer, Err(ClusterError::Fenced));

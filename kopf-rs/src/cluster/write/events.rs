@@ -23,23 +23,28 @@ static EVENTS: LazyLock<Resource> = LazyLock::new(|| Resource {
 });
 
 impl Cluster {
-    /// Creates an Event. An existing Event of that name counts as success: names are generated, so it stems from an attempt whose response
-    /// was lost.
-    pub(crate) async fn post_event(&self, namespace: &str, event: &Value) -> Result<(), ClusterError> {
-        match self.send_event(Method::POST, (namespace, None), event).await {
-            Err(ClusterError::Conflict(_)) => Ok(()),
-            done => done,
-        }
-    }
-
-    /// Merges a patch into an Event.
-    pub(crate) async fn patch_event(
+    /// Creates an Event, or merges a patch into the one with that name. An existing Event counts as created: names are generated, so it stems
+    /// from an attempt whose response was lost.
+    pub(crate) async fn send_event(
         &self,
         namespace: &str,
-        name: &str,
-        patch: &Value,
+        name: Option<&str>,
+        body: &Value,
     ) -> Result<(), ClusterError> {
-        self.send_event(Method::PATCH, (namespace, Some(name)), patch).await
+        let (method, content) = match name {
+            Some(_) => (Method::PATCH, MERGE),
+            None => (Method::POST, "application/json"),
+        };
+        let call = Call::with(
+            method,
+            self.owned(EVENTS.path(Some(namespace), name, None)),
+            (content, body),
+            Asked::of(&EVENTS, Some(namespace), &["create", "patch"]),
+        );
+        match self.exchange_in_turn(&call).await {
+            Err(ClusterError::Conflict(_)) if name.is_none() => Ok(()),
+            sent => sent.map(drop),
+        }
     }
 
     /// Returns the Events about the object with that uid. Events about cluster-scoped objects are in the namespace `default`.
@@ -57,22 +62,6 @@ impl Cluster {
         let list: Value = serde_json::from_slice(&reply)
             .map_err(|error| ClusterError::Invalid(format!("the reply is no list: {error}")))?;
         Ok(list["items"].as_array().cloned().unwrap_or_default())
-    }
-
-    async fn send_event(
-        &self,
-        method: Method,
-        (namespace, name): (&str, Option<&str>),
-        body: &Value,
-    ) -> Result<(), ClusterError> {
-        let content = if name.is_some() { MERGE } else { "application/json" };
-        let call = Call::with(
-            method,
-            self.owned(EVENTS.path(Some(namespace), name, None)),
-            (content, body),
-            Asked::of(&EVENTS, Some(namespace), &["create", "patch"]),
-        );
-        self.exchange_in_turn(&call).await.map(drop)
     }
 }
 
@@ -94,10 +83,10 @@ mod tests {
         ]);
         let cluster = fake.cluster();
         let event = json!({"note": "n"});
-        assert!(cluster.post_event("ns", &event).await.is_ok());
-        assert!(cluster.post_event("ns", &event).await.is_ok());
-        assert!(cluster.patch_event("ns", "e", &event).await.is_ok());
-        let refused = cluster.post_event("ns", &event).await;
+        assert!(cluster.send_event("ns", None, &event).await.is_ok());
+        assert!(cluster.send_event("ns", None, &event).await.is_ok());
+        assert!(cluster.send_event("ns", Some("e"), &event).await.is_ok());
+        let refused = cluster.send_event("ns", None, &event).await;
         let Err(ClusterError::Denied { rule, .. }) = refused else {
             panic!("{refused:?}");
         };

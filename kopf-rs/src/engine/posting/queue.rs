@@ -2,15 +2,20 @@
 //!
 //! Guarantees that posting never waits, and that memory stays within the limits. Must not know requests.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
+use futures_util::future::OptionFuture;
 use jiff::Timestamp;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use crate::handler::event_sink::{EventSink, PostingLevel};
+use crate::engine::report::report_of_operator;
+use crate::handler::event_sink::{EventSink, PostingGates};
+use crate::happening::Happening as _;
+use crate::happening::meter::{SharedMeter, WhyLeftOut};
+use crate::happening::operating::Posting;
 use crate::object::posted_event::PostedEvent;
 use crate::reaction::event_series::{EventSeries, SeriesUpdate, Verdict};
 use crate::rt::clock::Clock;
@@ -19,13 +24,6 @@ use crate::rt::clock::Clock;
 const QUEUE: usize = 1_000;
 /// The minimum interval between two reports of dropped Events.
 const TELLING: Duration = Duration::from_secs(60);
-
-/// The filters for Events.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct PostingGates {
-    pub(crate) level: PostingLevel,
-    pub(crate) lines: bool,
-}
 
 /// The queue between handlers and the posting task.
 #[derive(Debug)]
@@ -36,6 +34,7 @@ pub(crate) struct EventQueue {
     state: Mutex<State>,
     woken: Notify,
     closing: CancellationToken,
+    meter: SharedMeter,
 }
 
 #[derive(Debug, Default)]
@@ -43,40 +42,22 @@ struct State {
     waiting: VecDeque<PostedEvent>,
     is_posting: bool,
     series: EventSeries,
-    left_out: LeftOut,
+    /// The number of Events dropped since the last report.
+    left_out: BTreeMap<WhyLeftOut, u64>,
     /// When dropped Events were last reported.
     told: Option<Timestamp>,
 }
 
-/// The number of Events dropped since the last report.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct LeftOut {
-    pub(super) queue_full: u64,
-    pub(super) too_many: u64,
-}
-
-/// The next step of the posting task.
+/// The next work of the posting task.
 #[derive(Debug, PartialEq)]
-pub(super) enum PostingStep {
+pub(super) enum PostingWork {
     Post(PostedEvent),
     Count(SeriesUpdate),
-    Tell(LeftOut),
-    /// Wait until this time, or until an Event arrives.
-    Wait(Option<Timestamp>),
-    End,
 }
 
 impl EventSink for EventQueue {
-    fn is_enabled(&self) -> bool {
-        self.gates.get().is_some()
-    }
-
-    fn takes(&self, level: PostingLevel) -> bool {
-        self.gates.get().is_some_and(|gates| level >= gates.level)
-    }
-
-    fn takes_lines(&self) -> bool {
-        self.gates.get().is_some_and(|gates| gates.lines)
+    fn gates(&self) -> Option<PostingGates> {
+        self.gates.get().copied()
     }
 
     fn post(&self, event: PostedEvent) {
@@ -88,11 +69,11 @@ impl EventSink for EventQueue {
         match state.series.observe(&event, now) {
             Verdict::Post if state.waiting.len() >= QUEUE => {
                 state.series.forget(event.key());
-                state.left_out.queue_full += 1;
+                *state.left_out.entry(WhyLeftOut::QueueFull).or_default() += 1;
             }
             Verdict::Post => state.waiting.push_back(event),
             Verdict::Counted => {}
-            Verdict::TooMany => state.left_out.too_many += 1,
+            Verdict::TooMany => *state.left_out.entry(WhyLeftOut::TooMany).or_default() += 1,
         }
         drop(state);
         self.woken.notify_one();
@@ -100,13 +81,14 @@ impl EventSink for EventQueue {
 }
 
 impl EventQueue {
-    pub(super) fn new(clock: Clock) -> Self {
+    pub(super) fn new(clock: Clock, meter: SharedMeter) -> Self {
         Self {
             clock,
             gates: OnceLock::new(),
             state: Mutex::default(),
             woken: Notify::new(),
             closing: CancellationToken::new(),
+            meter,
         }
     }
 
@@ -124,44 +106,51 @@ impl EventQueue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the next step. The call implies that the former step is done.
-    pub(super) fn next(&self) -> PostingStep {
-        let (now, is_end) = (self.clock.now(), self.closing.is_cancelled());
-        let mut state = self.lock();
-        let event = state.waiting.pop_front();
-        state.is_posting = event.is_some();
-        if let Some(event) = event {
-            return PostingStep::Post(event);
+    /// Waits for the next work; `None` at the end. The call implies that the former work is done. Reports dropped Events in between.
+    pub(super) async fn next(&self) -> Option<PostingWork> {
+        loop {
+            let (left_out, until) = {
+                let (now, is_end) = (self.clock.now(), self.closing.is_cancelled());
+                let mut state = self.lock();
+                let event = state.waiting.pop_front();
+                state.is_posting = event.is_some();
+                if let Some(event) = event {
+                    return Some(PostingWork::Post(event));
+                }
+                if let Some(update) = state.series.due(now, is_end) {
+                    return Some(PostingWork::Count(update));
+                }
+                let again = state.told.and_then(|told| told.checked_add(TELLING).ok());
+                let again = again.filter(|at| !is_end && *at > now);
+                let left_out = match again {
+                    None if !state.left_out.is_empty() => {
+                        state.told = Some(now);
+                        std::mem::take(&mut state.left_out)
+                    }
+                    _ => BTreeMap::new(),
+                };
+                if is_end && left_out.is_empty() {
+                    return None;
+                }
+                let again = again.filter(|_| !state.left_out.is_empty());
+                (left_out, state.series.next_due().into_iter().chain(again).min())
+            };
+            if left_out.is_empty() {
+                self.wait(until).await;
+            }
+            for (why, events) in left_out {
+                self.report_left_out(events, why);
+            }
         }
-        if let Some(update) = state.series.due(now, is_end) {
-            return PostingStep::Count(update);
-        }
-        let some_are_left_out = state.left_out != LeftOut::default();
-        let again = state.told.and_then(|told| told.checked_add(TELLING).ok());
-        if some_are_left_out && (is_end || again.is_none_or(|at| at <= now)) {
-            state.told = Some(now);
-            return PostingStep::Tell(std::mem::take(&mut state.left_out));
-        }
-        if is_end {
-            return PostingStep::End;
-        }
-        let telling = again.filter(|_| some_are_left_out);
-        PostingStep::Wait(state.series.next_due().into_iter().chain(telling).min())
     }
 
-    /// Waits until there may be another step.
-    pub(super) async fn wait(&self, until: Option<Timestamp>) {
-        let due = async {
-            match until {
-                Some(at) => tokio::time::sleep_until(self.clock.instant(at)).await,
-                None => std::future::pending().await,
-            }
-        };
+    async fn wait(&self, until: Option<Timestamp>) {
+        let due = until.map(|at| tokio::time::sleep_until(self.clock.instant(at)));
         tokio::select! {
             biased;
             () = self.closing.cancelled() => {}
             () = self.woken.notified() => {}
-            () = due => {}
+            Some(()) = OptionFuture::from(due) => {}
         }
     }
 
@@ -178,6 +167,9 @@ impl EventQueue {
 
     /// Notes that the server has the Event, under this name.
     pub(super) fn posted(&self, event: &PostedEvent, name: &str) {
+        if let Some(meter) = &self.meter {
+            meter.event_posted();
+        }
         self.lock().series.posted(event.key(), name);
     }
 
@@ -195,5 +187,13 @@ impl EventQueue {
         let state = self.lock();
         let left = state.waiting.len() + usize::from(state.is_posting);
         u64::try_from(left).unwrap_or(u64::MAX)
+    }
+
+    pub(super) fn report_left_out(&self, events: u64, why: WhyLeftOut) {
+        let left_out = Posting::LeftOut { events, why };
+        if let Some(meter) = &self.meter {
+            left_out.count(&**meter);
+        }
+        report_of_operator(&left_out);
     }
 }

@@ -152,6 +152,6 @@ async fn the_queue_is_bounded_and_events_about_events_are_left_out() {
 async fn nothing_is_taken_where_events_are_off() {
     let posting = EventPosting::new(Clock::start(), None);
     let sink = posting.sink().0;
-    assert!(!sink.is_enabled() && !sink.takes(PostingLevel::Error) && !sink.takes_lines());
+    assert!(sink.gates().is_none() && !sink.takes(PostingLevel::Error));
     posting.finish(Duration::from_secs(2)).await;
 }

@@ -3,6 +3,7 @@ use std::sync::Mutex;
 use serde_json::json;
 
 use super::*;
+use crate::handler::event_sink::PostingGates;
 
 /// A sink that records the posted Events.
 #[derive(Debug)]
@@ -14,14 +15,8 @@ struct Noting {
 }
 
 impl EventSink for Noting {
-    fn is_enabled(&self) -> bool {
-        self.is_enabled
-    }
-    fn takes(&self, level: PostingLevel) -> bool {
-        self.is_enabled && level >= self.level
-    }
-    fn takes_lines(&self) -> bool {
-        self.is_enabled && self.lines
+    fn gates(&self) -> Option<PostingGates> {
+        self.is_enabled.then_some(PostingGates { level: self.level, lines: self.lines })
     }
     fn post(&self, event: PostedEvent) {
         self.posted.lock().unwrap().push(event);

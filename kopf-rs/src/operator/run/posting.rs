@@ -1,7 +1,7 @@
 //! Starts to post the Kubernetes Events of an operator's handlers.
 
 use crate::cluster::Cluster;
-use crate::engine::posting::poster::PosterSetup;
+use crate::engine::posting::PosterSetup;
 use crate::operator::run::CheckedOperator;
 use crate::operator::settings::Settings;
 
