@@ -191,11 +191,8 @@ impl Engine {
 
     /// Removes the crash notes of objects that the complete listing of a collection lacks, so that their handlers are no longer suspected.
     fn forget_crashes(&self, of: &Collection) {
-        let Some(notes) = &self.0.setup.notes else {
-            return;
-        };
         let (resource, namespace) = (&of.resource, of.namespace.as_deref());
-        notes.all_deleted(|object| {
+        self.0.setup.notes.all_deleted(|object| {
             let is_of_resource = object.kind == resource.kind && object.group() == resource.group;
             let is_of_listing = namespace.is_none() || object.namespace.as_deref() == namespace;
             is_of_resource && is_of_listing && !self.0.queue.knows(&object.uid)

@@ -314,7 +314,7 @@ impl Worker {
         let memory = &mut background.memory;
         let filters = self.kind.filters.clone().map(UserCode::Filters);
         let code = filters.into_iter().collect();
-        let judged = watched(code, self.context.logger(), &self.context.about.uid, || {
+        let judged = watched(code, self.context.logger(), || {
             // Panics in functions of the patch are reported when the patch is written.
             let _ = guarded(|| {
                 memory.wanted(call, patch, &shared.setup.persistence, &mut told);

@@ -11,7 +11,6 @@ use futures_util::FutureExt as _;
 use kopf_rs_schedule::HandlerKind;
 
 use crate::engine::mailbox::{Message, ReturnedCall, Snapshot};
-use crate::engine::noted_calls::Noting;
 use crate::engine::overdue::told_while_running;
 use crate::engine::report::report;
 use crate::engine::resource_handlers::ResourceHandlers;
@@ -66,8 +65,7 @@ impl BackgroundCall {
         let handler = cause.handler.clone();
         report(cause.logger(), &CallHappening::Invoked { handler });
         let setup = &shared.setup;
-        let book = setup.notes.as_ref();
-        let call_note = book.map(|it| it.begin(cause, about, &setup.persistence));
+        let noted = setup.notes.begin(cause, about, &setup.persistence);
         let returns_soon = cause.handler.kind != HandlerKind::Daemon;
         let outcome = {
             // Boxed because thousands of daemons may run, and a future that is moved into another one is stored twice.
@@ -77,17 +75,17 @@ impl BackgroundCall {
             if returns_soon {
                 let told = told_while_running(cause, setup.clock, || false, invoked);
                 let called = unless(abandoned, Box::pin(told)).await;
-                end(call_note, called.is_some());
+                noted.end(called.is_some());
                 called
             } else {
                 let mut abandoned = pin!(abandoned);
                 let soon = unless(&mut abandoned, &mut invoked);
                 if let Ok(called) = Box::pin(tokio::time::timeout(SUSPICIOUS, soon)).await {
-                    end(call_note, called.is_some());
+                    noted.end(called.is_some());
                     called
                 } else {
                     // A daemon may run without a limit, so its duration is not reported.
-                    end(call_note, true);
+                    noted.end(true);
                     unless(abandoned, invoked).await
                 }
             }
@@ -103,12 +101,6 @@ async fn unless<T>(abandoned: impl Future<Output = ()>, called: impl Future<Outp
         biased;
         called = called => Some(called),
         () = abandoned => None,
-    }
-}
-
-fn end(note: Option<Noting<'_>>, has_returned: bool) {
-    if let Some(note) = note {
-        note.end(has_returned);
     }
 }
 

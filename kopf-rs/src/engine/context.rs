@@ -91,16 +91,14 @@ impl WorkerContext {
         // Pinned here because a future that is moved into another one is stored twice, and a waiting worker must be small.
         let mut ready = pin!(async {
             shared.indexing.indexed(key).await;
-            if let (None, Some(notes)) = (&*suspect, &shared.setup.notes) {
-                *suspect = notes.turn(&about.uid).await;
+            if suspect.is_none() {
+                *suspect = shared.setup.notes.turn(&about.uid).await;
             }
             place.take(shared).await;
             // After the worker permit, and both are released together: a worker that waits for a worker permit never holds a cycle permit,
             // which avoids a deadlock.
             shared.turns.begin(turn).await;
-            if let Some(notes) = &shared.setup.notes {
-                notes.begin_turn(suspect);
-            }
+            shared.setup.notes.begin_turn(suspect);
         });
         let may_begin = tokio::select! {
             biased;
@@ -265,15 +263,13 @@ impl WorkerContext {
 
     /// Returns the handlers that are suspended for the object.
     pub(super) fn suspended(&self) -> Vec<Suspension> {
-        let notes = self.shared.setup.notes.as_ref();
-        notes.map_or_else(Vec::new, |notes| notes.suspended(&self.about.uid))
+        self.shared.setup.notes.suspended(&self.about.uid)
     }
 
     /// Reports that a handler is suspended for the object; `deletion` says that a deletion waits for the handler.
     pub(super) fn tell_suspended(&self, handler: &Arc<Handler>, deletion: bool) {
         let setup = &self.shared.setup;
-        let notes = setup.notes.as_ref();
-        let Some(crashes) = notes.and_then(|it| it.news(handler, &self.about.uid)) else {
+        let Some(crashes) = setup.notes.news(handler, &self.about.uid) else {
             return;
         };
         let finalizer = deletion.then(|| setup.persistence.finalizer.clone());

@@ -188,6 +188,6 @@ impl Looking<'_> {
 
     fn watched<T>(&self, functions: &IndexFunctions, part: impl FnOnce() -> T) -> T {
         let code = vec![UserCode::Indexers([functions.id.clone()].into())];
-        watched(code, &self.context.logger, &self.about.uid, part)
+        watched(code, &self.context.logger, part)
     }
 }

@@ -50,25 +50,12 @@ struct Kept {
     file: Option<LockedFile>,
     /// The size in bytes at which the notes are rewritten.
     limit: usize,
-    told: BTreeSet<Told>,
-}
-
-/// A line about an object that has been logged.
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Told {
-    Suspended { handler: Arc<str>, uid: String },
-    LeftAlone { uid: String, is_deleting: bool },
-}
-
-/// Why an object is quarantined.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct LeftAlone {
-    pub(crate) code: Vec<UserCode>,
-    pub(crate) crashes: u32,
+    /// The suspended handlers, or quarantined objects (whose deletion may be held up), of which a line was logged, each with the uid.
+    reported: BTreeSet<(Option<Arc<str>>, bool, String)>,
 }
 
 /// A running call, if it is noted. Dropping it without [`end`](Self::end) means that it was cut off.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Noting<'a>(Option<(&'a NotedCalls, u64)>);
 
 /// The permit of a suspect. Other suspects may run after it is dropped or has expired.
@@ -82,56 +69,60 @@ pub(crate) enum QuarantinePermit {
 }
 
 impl NotedCalls {
-    /// Opens the notes of the build `program` at `path`. Logs the reason and returns `None` if another process holds them or they are
-    /// inaccessible.
-    pub(crate) fn open(path: &Path, program: String, now: Timestamp) -> Option<Self> {
-        let opened = LockedFile::open(path).and_then(|opened| {
-            Ok(Some(match opened {
-                Opened::Taken => return Ok(None),
-                Opened::New(file) => (file, CrashNotes::new(program)),
-                Opened::Left(mut file, text) => {
-                    let notes = CrashNotes::after(&text, program, now);
-                    file.replace(&notes.text())?;
-                    (file, notes)
-                }
-            }))
-        });
-        let (file, notes) = match opened {
-            Ok(Some(opened)) => opened,
-            Ok(None) => {
-                let path = path.display();
-                tracing::debug!(
-                    "Another instance of this operator uses {path}: this instance does not note calls of handlers."
-                );
-                return None;
-            }
+    /// Opens the notes of the build `program` at `path`. If another process holds them or they are inaccessible, logs the reason, and
+    /// notes nothing.
+    pub(crate) fn open(path: &Path, program: String, now: Timestamp) -> Self {
+        match Self::opened(path, program, now) {
+            Ok(Some(notes)) => return notes,
+            Ok(None) => tracing::debug!(
+                "Another instance of this operator uses {}: this instance does not note calls of handlers.",
+                path.display()
+            ),
             Err(error) => {
-                let path = path.display();
-                tracing::debug!("Calls of handlers cannot be noted in {path}: {error}");
-                return None;
+                tracing::debug!("Calls of handlers cannot be noted in {}: {error}", path.display());
+            }
+        }
+        Self::none()
+    }
+
+    fn opened(path: &Path, program: String, now: Timestamp) -> io::Result<Option<Self>> {
+        let (file, notes) = match LockedFile::open(path)? {
+            Opened::Taken => return Ok(None),
+            Opened::New(file) => (file, CrashNotes::new(program)),
+            Opened::Left(mut file, text) => {
+                let notes = CrashNotes::after(&text, program, now);
+                file.replace(&notes.text())?;
+                (file, notes)
             }
         };
-        let longest_turn = notes.turn(NOTED);
+        Ok(Some(Self::new(path, notes, Some(file))))
+    }
+
+    /// Returns notes that no call is noted in.
+    pub(crate) fn none() -> Self {
+        Self::new(Path::new(""), CrashNotes::default(), None)
+    }
+
+    fn new(path: &Path, notes: CrashNotes, file: Option<LockedFile>) -> Self {
         let is_needed = notes.ends() > 0 || !notes.suspects().is_empty();
-        Some(Self {
+        Self {
             path: path.to_owned(),
             until: is_needed.then(|| Instant::now() + NOTED),
-            kept: Mutex::new(Kept {
-                notes,
-                limit: file.length().saturating_mul(2).max(LONGEST),
-                file: Some(file),
-                told: BTreeSet::new(),
-            }),
             turn: Arc::new(Semaphore::new(1)),
-            longest_turn,
-        })
+            longest_turn: notes.turn(NOTED),
+            kept: Mutex::new(Kept {
+                limit: file.as_ref().map_or(0, LockedFile::length).saturating_mul(2).max(LONGEST),
+                notes,
+                file,
+                reported: BTreeSet::new(),
+            }),
+        }
     }
 
     /// Logs how the operator ended before.
-    pub(crate) fn tell(&self) {
+    pub(crate) fn report(&self) {
         let kept = self.kept();
-        let ends = kept.notes.ends();
-        if ends > 0 {
+        if kept.notes.ends() > 0 {
             let path = self.path.display();
             tracing::info!(
                 "The operator ended abruptly before. It notes calls of handlers in {path} for {} minutes.",
@@ -164,13 +155,17 @@ impl NotedCalls {
     /// while the process lives, since only another crash would change it.
     pub(crate) fn news(&self, handler: &Handler, uid: &str) -> Option<u32> {
         let mut kept = self.kept();
-        let told = Told::Suspended { handler: handler.id.clone(), uid: uid.to_owned() };
-        let is_news = kept.told.insert(told);
+        let is_news = kept.reported.insert((Some(handler.id.clone()), false, uid.to_owned()));
         is_news.then(|| kept.notes.crashes(&handler.id, uid))?
     }
 
-    /// Returns why the object is quarantined in its present `state`; `None` if it is not.
-    pub(crate) fn left_alone(&self, uid: &str, state: impl FnOnce() -> String) -> Option<LeftAlone> {
+    /// Returns the functions for which the object is quarantined in its present `state`, and the number of their crashes; `None` if it is
+    /// not.
+    pub(crate) fn quarantined(
+        &self,
+        uid: &str,
+        state: impl FnOnce() -> String,
+    ) -> Option<(Vec<UserCode>, u32)> {
         self.until?;
         let kept = self.kept();
         let mut condemned = kept.notes.condemned_functions(uid).peekable();
@@ -180,23 +175,18 @@ impl NotedCalls {
         let Called::Functions { code, .. } = &found.call.called else {
             return None;
         };
-        Some(LeftAlone { code: code.clone(), crashes: found.crashes })
+        Some((code.clone(), found.crashes))
     }
 
     /// Returns whether no line about this quarantine, or about the deletion that it holds up, has been logged yet.
-    pub(crate) fn is_left_alone_news(&self, uid: &str, is_deleting: bool) -> bool {
-        let uid = uid.to_owned();
-        let told = Told::LeftAlone { uid, is_deleting };
-        self.kept().told.insert(told)
+    pub(crate) fn is_quarantine_news(&self, uid: &str, is_deleting: bool) -> bool {
+        self.kept().reported.insert((None, is_deleting, uid.to_owned()))
     }
 
     /// Clears the calls for a deleted object.
     pub(crate) fn deleted(&self, uid: &str) {
         if self.until.is_some() {
-            let mut kept = self.kept();
-            if let Some(line) = kept.notes.deleted(uid) {
-                kept.append(&line);
-            }
+            self.kept().record(|notes| notes.deleted(uid));
         }
     }
 
@@ -205,12 +195,8 @@ impl NotedCalls {
         if self.until.is_none() {
             return;
         }
-        let objects: Vec<Reference> = {
-            let kept = self.kept();
-            let suspects = kept.notes.suspects().iter();
-            suspects.map(|it| it.call.object.clone()).collect()
-        };
-        for object in objects.iter().filter(|it| is_gone(it)) {
+        let suspects = self.kept().notes.suspects().to_vec();
+        for object in suspects.iter().map(|it| &it.call.object).filter(|it| is_gone(it)) {
             self.deleted(&object.uid);
         }
     }
@@ -246,12 +232,12 @@ impl NotedCalls {
     /// Forgets unconfirmed suspects and running calls after a while, because a call that has run for long does not crash a process soon
     /// after its start.
     pub(crate) async fn look_after(&self) {
-        if self.until.is_none() {
-            return;
-        }
-        loop {
+        while self.until.is_some() {
             tokio::time::sleep(NOTED).await;
-            self.kept().lived();
+            let mut kept = self.kept();
+            if kept.notes.lived() {
+                kept.rewrite();
+            }
         }
     }
 
@@ -274,11 +260,11 @@ impl NotedCalls {
         call: impl FnOnce() -> (Called, String),
     ) -> Noting<'_> {
         let Some(until) = self.until else {
-            return Noting(None);
+            return Noting::default();
         };
         let mut kept = self.kept();
         if Instant::now() >= until && !kept.notes.is_suspect(&about.uid) {
-            return Noting(None);
+            return Noting::default();
         }
         let (called, state) = call();
         let (number, line) = kept.notes.begin(NotedCall { called, state, object: about.clone() });
@@ -286,12 +272,11 @@ impl NotedCalls {
         Noting(Some((self, number)))
     }
 
-    /// Notes that the operator was asked to end, after which no end counts as a crash.
-    pub(crate) fn stopping(&self) {
+    /// Notes that the operator was asked to end, after which no end counts as a crash. Returns whether notes are kept.
+    pub(crate) fn stopping(&self) -> bool {
         let mut kept = self.kept();
-        if let Some(line) = kept.notes.stopping() {
-            kept.append(&line);
-        }
+        kept.record(CrashNotes::stopping);
+        kept.file.is_some()
     }
 
     /// Ends cleanly. Only suspensions stay in the file.
@@ -312,10 +297,10 @@ impl NotedCalls {
 }
 
 impl Kept {
-    /// Forgets unconfirmed suspects after the process has lived for a while.
-    fn lived(&mut self) {
-        if self.notes.lived() {
-            self.rewrite();
+    /// Makes a change of the notes, and writes its line if there is one.
+    fn record(&mut self, change: impl FnOnce(&mut CrashNotes) -> Option<String>) {
+        if let Some(line) = change(&mut self.notes) {
+            self.append(&line);
         }
     }
 
@@ -347,11 +332,6 @@ impl Kept {
 }
 
 impl Noting<'_> {
-    /// Returns a guard for a call that is not noted.
-    pub(crate) fn none() -> Self {
-        Self(None)
-    }
-
     /// Ends the call. If it has returned, with whatever result, it is cleared.
     pub(crate) fn end(mut self, has_returned: bool) {
         self.close(has_returned);
@@ -359,10 +339,7 @@ impl Noting<'_> {
 
     fn close(&mut self, has_returned: bool) {
         if let Some((notes, number)) = self.0.take() {
-            let mut kept = notes.kept();
-            if let Some(line) = kept.notes.end(number, has_returned) {
-                kept.append(&line);
-            }
+            notes.kept().record(|notes| notes.end(number, has_returned));
         }
     }
 }

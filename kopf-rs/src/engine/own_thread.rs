@@ -62,10 +62,10 @@ impl Shared {
         about: &Reference,
         body: &Body,
     ) -> Noting<'_> {
-        let Some(notes) = self.setup.notes.as_ref().filter(|_| !code.is_empty()) else {
-            return Noting::none();
-        };
-        notes.begin_call(about, || {
+        if code.is_empty() {
+            return Noting::default();
+        }
+        self.setup.notes.begin_call(about, || {
             let code = code.to_vec();
             let digest = state_for_functions(&self.setup.persistence, body);
             (Called::Functions { stage, code }, digest)
@@ -82,7 +82,7 @@ impl WorkerContext {
         part: impl FnOnce() -> T,
     ) -> T {
         let noted = self.shared.note_functions((stage, &code), &self.about, body);
-        let done = watched(code, self.logger(), &self.about.uid, part);
+        let done = watched(code, self.logger(), part);
         noted.end(true);
         done
     }
@@ -90,20 +90,17 @@ impl WorkerContext {
     /// Returns whether the object is quarantined in its present state because such functions have crashed the operator. Logs that once.
     pub(super) fn is_left_alone(&self, raw: &Raw, body: &Body) -> bool {
         let (setup, uid) = (&self.shared.setup, &self.about.uid);
-        let Some(notes) = &setup.notes else {
-            return false;
-        };
         let state = || state_for_functions(&setup.persistence, body);
-        let Some(why) = notes.left_alone(uid, state) else {
+        let Some((code, crashes)) = setup.notes.quarantined(uid, state) else {
             return false;
         };
         let outline = Outline::of(raw);
         let is_held = |it: &Outline<'_>| it.is_deleting() && it.has_finalizer(&setup.persistence.finalizer);
         let held = outline.is_some_and(|it| is_held(&it));
-        if notes.is_left_alone_news(uid, held) {
+        if setup.notes.is_quarantine_news(uid, held) {
             self.report(&AbruptEnd::ObjectLeftAlone {
-                code: why.code,
-                crashes: why.crashes,
+                code,
+                crashes,
                 finalizer: held.then(|| setup.persistence.finalizer.clone()),
             });
             if setup.once {
@@ -117,9 +114,7 @@ impl WorkerContext {
 
     /// Clears the calls for the deleted object from the crash notes.
     pub(super) fn forget_calls(&self) {
-        if let Some(notes) = &self.shared.setup.notes {
-            notes.deleted(&self.about.uid);
-        }
+        self.shared.setup.notes.deleted(&self.about.uid);
     }
 }
 

@@ -126,10 +126,7 @@ impl PlannedCalls {
     /// Notes a call that is about to be made. Returns the guard to end the note.
     fn note(&self, call: &HandlerCall) -> Noting<'_> {
         let setup = &self.shared.setup;
-        match &setup.notes {
-            Some(notes) => notes.begin(call, &self.about, &setup.persistence),
-            None => Noting::none(),
-        }
+        setup.notes.begin(call, &self.about, &setup.persistence)
     }
 
     fn report_handling(&self, handling: &Handling) {

@@ -72,7 +72,7 @@ pub(crate) struct Setup {
     /// Records the most recent errors of objects, if a status page may ask for them.
     pub(crate) last_errors: Option<LastErrors>,
     /// The crash notes.
-    pub(crate) notes: Option<Arc<NotedCalls>>,
+    pub(crate) notes: Arc<NotedCalls>,
     /// The operator's memo; every object starts with a copy of it.
     pub(crate) memo: Memo,
     /// The operator ends when no work is left.

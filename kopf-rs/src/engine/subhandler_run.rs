@@ -104,7 +104,7 @@ impl SubhandlerRun {
             let calls = plan.pick(&places, parent, lifecycle.as_ref(), now, told);
             Ok((places, calls))
         };
-        let picked = watched(code, parent.logger(), parent.uid(), || {
+        let picked = watched(code, parent.logger(), || {
             // A panic in a filter or a lifecycle of the user, within the parent's call or after it, is an error of the parent.
             guarded(|| self.with(parent, begin))
         });

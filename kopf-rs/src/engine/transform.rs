@@ -100,7 +100,7 @@ impl Transformer<'_> {
         for function in patch.functions() {
             let mut changed = wanted.clone();
             let called = || guarded(|| function.to(&mut changed));
-            match watched(code.to_vec(), self.logger, &self.about.uid, called) {
+            match watched(code.to_vec(), self.logger, called) {
                 Ok(()) => {
                     if let Some(unsure) = self.unsure {
                         unsure.take_out_landed(function, found, (&wanted, &mut changed));

@@ -36,17 +36,16 @@ struct Told {
 
 impl NotesAt {
     /// Opens the notes of the operator `name` if possible, and reports the previous end that they record.
-    pub(super) fn open(&self, name: &str, scope: &Scope, now: Timestamp) -> Option<Arc<NotedCalls>> {
+    pub(super) fn open(&self, name: &str, scope: &Scope, now: Timestamp) -> Arc<NotedCalls> {
         let whose = digest(&json!([self.server, format!("{scope:?}")]));
         let file = format!("kopf-rs-{name}-{whose}.calls");
         let folder = self.folder.clone().unwrap_or_else(folder);
         // If this fails, opening the file fails, too.
         let _ = std::fs::create_dir_all(&folder);
-        let notes = NotedCalls::open(&folder.join(file), build(), now)?;
-        notes.tell();
-        let notes = Arc::new(notes);
+        let notes = Arc::new(NotedCalls::open(&folder.join(file), build(), now));
+        notes.report();
         self.end.note_in(&notes);
-        Some(notes)
+        notes
     }
 }
 

@@ -392,7 +392,7 @@ pub(super) struct CheckedOperator {
     rng: Arc<Rng>,
     context: CauseContext,
     handlers_on: Option<Handle>,
-    notes: Option<Arc<NotedCalls>>,
+    notes: Arc<NotedCalls>,
     on_mimalloc: bool,
     preparation: Option<Preparation>,
     invoker: Arc<Invoker>,
@@ -428,7 +428,8 @@ impl CheckedOperator {
         let scope = operator.scope?;
         let bounds = bounded(settings.get()).health.bounds();
         let board = endpoints.are_wanted().then(|| Board::new(&name, bounds));
-        let notes = operator.notes.and_then(|at| at.open(&name, &scope, clock.now()));
+        let open = |at: NotesAt| at.open(&name, &scope, clock.now());
+        let notes = operator.notes.map_or_else(|| Arc::new(NotedCalls::none()), open);
         let all = operator.registry.handlers().iter().cloned();
         let (admission_handlers, handlers) = all.partition(|it| it.admission().is_some());
         Ok(Self {
@@ -467,22 +468,18 @@ impl CheckedOperator {
     /// Runs from startup to cleanup, and notes calls if that is enabled.
     async fn run_noted(self, until: impl Future) -> Result<Report, OperatorError> {
         let notes = self.notes.clone();
-        let _looked_after = notes.clone().map(|notes| {
-            let looked_after = tokio::spawn(async move { notes.look_after().await });
-            AbortOnDropHandle::new(looked_after)
-        });
+        let looked_after = notes.clone();
+        let looked_after = tokio::spawn(async move { looked_after.look_after().await });
+        let _looked_after = AbortOnDropHandle::new(looked_after);
         let ended = self
             .run(async {
                 until.await;
-                if let Some(notes) = &notes {
-                    notes.stopping();
+                if notes.stopping() {
                     tracing::debug!("The request to stop the operator is noted.");
                 }
             })
             .await;
-        if let Some(notes) = &notes {
-            notes.end();
-        }
+        notes.end();
         ended
     }
 

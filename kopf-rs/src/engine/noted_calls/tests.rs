@@ -19,7 +19,7 @@ impl Place {
     }
 
     fn open(&self) -> NotedCalls {
-        NotedCalls::open(&self.0, "build-1".to_owned(), Timestamp::UNIX_EPOCH).unwrap()
+        NotedCalls::open(&self.0, "build-1".to_owned(), Timestamp::UNIX_EPOCH)
     }
 
     fn text(&self) -> String {
@@ -67,7 +67,8 @@ async fn nothing_is_noted_after_a_clean_end() {
     let notes = place.open();
     begin(&notes, "1").end(true);
     assert_eq!(place.text(), "");
-    assert!(NotedCalls::open(&place.0, String::new(), Timestamp::UNIX_EPOCH).is_none());
+    let other = NotedCalls::open(&place.0, String::new(), Timestamp::UNIX_EPOCH);
+    assert!(other.kept().file.is_none(), "another process holds the notes");
     notes.end();
     assert!(!place.0.exists());
 }
@@ -155,17 +156,16 @@ async fn an_object_is_left_alone_in_that_state_until_it_is_deleted() {
         std::mem::forget(notes.begin_call(&about, call));
     }
     let notes = place.open();
-    let left_alone = |uid: &str, state: &str| notes.left_alone(uid, || state.to_owned());
-    let why = LeftAlone { code: vec![UserCode::Lifecycle], crashes: 2 };
-    assert_eq!(left_alone("1", "bad"), Some(why));
-    assert_eq!(left_alone("1", "good"), None);
-    assert_eq!(left_alone("2", "bad"), None);
-    assert!(notes.is_left_alone_news("1", false) && !notes.is_left_alone_news("1", false));
-    assert!(notes.is_left_alone_news("1", true));
+    let quarantined = |uid: &str, state: &str| notes.quarantined(uid, || state.to_owned());
+    assert_eq!(quarantined("1", "bad"), Some((vec![UserCode::Lifecycle], 2)));
+    assert_eq!(quarantined("1", "good"), None);
+    assert_eq!(quarantined("2", "bad"), None);
+    assert!(notes.is_quarantine_news("1", false) && !notes.is_quarantine_news("1", false));
+    assert!(notes.is_quarantine_news("1", true));
     notes.all_deleted(|object| object.uid == "2");
-    assert!(left_alone("1", "bad").is_some());
+    assert!(quarantined("1", "bad").is_some());
     notes.all_deleted(|object| object.uid == "1");
-    assert_eq!(left_alone("1", "bad"), None);
+    assert_eq!(quarantined("1", "bad"), None);
     notes.end();
     assert!(!place.0.exists());
 }

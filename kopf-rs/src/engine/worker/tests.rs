@@ -11,6 +11,7 @@ use crate::engine::Engine;
 use crate::engine::children::ChildApplier;
 use crate::engine::follower::{EngineWatch, Follower};
 use crate::engine::mailbox::ReturnedCall;
+use crate::engine::noted_calls::NotedCalls;
 use crate::engine::owners::OwnerNews;
 use crate::engine::shared::{Limits, Setup};
 use crate::engine::targets::Surroundings;
@@ -61,7 +62,7 @@ fn setup() -> Setup {
         handlers: None,
         calls: None,
         last_errors: None,
-        notes: None,
+        notes: Arc::new(NotedCalls::none()),
         memo: Memo::default(),
         once: false,
         meter: None,
