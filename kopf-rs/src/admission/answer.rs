@@ -38,9 +38,6 @@ pub(crate) enum Weight {
     Arbitrary,
 }
 
-/// The error of a handler that registers sub-handlers.
-pub(crate) const WAITING: &str = "admission handlers have no sub-handlers";
-
 /// The valid status codes of denials.
 const CODES: std::ops::RangeInclusive<u16> = 400..=599;
 
@@ -100,21 +97,14 @@ impl Refusal {
     /// Returns the denial for the outcome of a call, if it denies the request. A panic is a failure rather than a denial.
     pub(crate) fn of(outcome: &Outcome) -> Option<Self> {
         let (weight, message, denial) = match outcome {
-            Outcome::Succeeded(_) | Outcome::Panicked { .. } | Outcome::TimedOut { .. } => {
-                return None;
-            }
+            Outcome::Succeeded(_)
+            | Outcome::Panicked { .. }
+            | Outcome::TimedOut { .. }
+            | Outcome::Waiting => return None,
             Outcome::Denied { message, denial } => (Weight::Admission, message, denial.clone()),
             Outcome::Permanent { message, .. } => (Weight::Permanent, message, Denial::default()),
             Outcome::Temporary { message, .. } => (Weight::Temporary, message, Denial::default()),
             Outcome::Arbitrary { message } => (Weight::Arbitrary, message, Denial::default()),
-            Outcome::Waiting => {
-                let refusal = Self {
-                    weight: Weight::Permanent,
-                    message: WAITING.to_owned(),
-                    denial: Denial::default(),
-                };
-                return Some(refusal);
-            }
         };
         Some(Self { weight, message: message.clone(), denial })
     }

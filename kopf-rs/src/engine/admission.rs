@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::admission::answer::{Refusal, ReviewReply, WAITING};
+use crate::admission::answer::{Refusal, ReviewReply};
 use crate::admission::changes::Changes;
 use crate::admission::review::{BadReview, ConnectionFacts, Review};
 use crate::admission::route;
@@ -29,7 +29,7 @@ use crate::handler::subject::{ReviewSubject, Subject, SubjectObject};
 use crate::handler::webhook::AdmissionKind;
 use crate::happening::Happening;
 use crate::happening::calls::CallHappening;
-use crate::happening::handling::{AttemptEnd, Fate, Handling};
+use crate::happening::handling::{Fate, Handling};
 use crate::happening::webhooks::Reviewing;
 use crate::object::patch::Patch;
 use crate::object::reference::Reference;
@@ -268,13 +268,12 @@ impl<'a> ReviewRun<'a> {
             let id = &handler.id;
             self.fail(500, format!("the admission handler '{id}' has panicked"));
         }
+        let outcome = outcome.without_subhandlers("admission handlers have no sub-handlers");
         let refusal = Refusal::of(&outcome);
-        let handler_of_end = handler.clone();
-        match outcome {
-            Outcome::Denied { message, .. } => {
-                self.report(&Reviewing::Denied { handler: handler_of_end, message });
-            }
-            outcome => self.report(&Handling::Attempted { handler: handler_of_end, end: end_of(outcome) }),
+        if let Outcome::Denied { message, .. } = outcome {
+            self.report(&Reviewing::Denied { handler: handler.clone(), message });
+        } else if let Some(attempted) = Handling::attempted(handler, outcome, |_| Fate::Stopped) {
+            self.report(&attempted);
         }
         let Some(refusal) = refusal else { return };
         if let Some(code) = refusal.odd_code() {
@@ -340,11 +339,6 @@ fn observed(given: &Arc<Extensions>, own: &OwnRequests) -> Arc<Extensions> {
     };
     let own = own.clone();
     Arc::new(given.making(move || own.observing(&client)))
-}
-
-/// Converts an outcome for the log. Reviews never retry, so the fate is always "stopped".
-fn end_of(outcome: Outcome) -> AttemptEnd {
-    AttemptEnd::of(outcome, |_| Fate::Stopped).unwrap_or_else(|| AttemptEnd::permanent(WAITING.to_owned()))
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use crate::engine::subhandler_run::SubhandlerRun;
 use crate::handler::definition::HandlerCall;
 use crate::handler::logger::Logger;
 use crate::handler::outcome::Outcome;
-use crate::happening::handling::{AttemptEnd, Fate, Handling};
+use crate::happening::handling::{Fate, Handling};
 use crate::object::key::Key;
 use crate::object::patch::Patch;
 use crate::object::reference::Reference;
@@ -110,11 +110,9 @@ impl PlannedCalls {
         if let Outcome::Succeeded(Some(result)) = &outcome {
             patch.put(&["status", &handler.id], result.clone());
         }
-        let Some(end) = AttemptEnd::of(outcome, |_| Fate::Ignored) else {
-            self.report_handling(&Handling::WaitsForSubhandlers { handler });
-            return Ok(());
-        };
-        self.report_handling(&Handling::Attempted { handler, end });
+        let attempted = Handling::attempted(&handler, outcome, |_| Fate::Ignored);
+        let handling = attempted.unwrap_or(Handling::WaitsForSubhandlers { handler });
+        self.shared.report(&self.logger, &self.about, &handling);
         Ok(())
     }
 
@@ -127,9 +125,5 @@ impl PlannedCalls {
     fn note(&self, call: &HandlerCall) -> Noting<'_> {
         let setup = &self.shared.setup;
         setup.notes.begin(call, &self.about, &setup.persistence)
-    }
-
-    fn report_handling(&self, handling: &Handling) {
-        self.shared.report(&self.logger, &self.about, handling);
     }
 }

@@ -35,6 +35,14 @@ impl Outcome {
         Self::Permanent { message: message.into(), child: None }
     }
 
+    /// Replaces unfinished sub-handlers by a permanent failure with this message, for handlers that can have none.
+    pub(crate) fn without_subhandlers(self, message: &str) -> Self {
+        match self {
+            Self::Waiting => Self::permanent(message),
+            outcome => outcome,
+        }
+    }
+
     /// Takes the result of a success, unless it is null.
     pub(crate) fn take_result(&mut self) -> Option<Value> {
         match self {

@@ -263,7 +263,7 @@ impl AttemptEnd {
                 Self::Temporary { message, fate: fate(Some(delay)), child }
             }
             Outcome::Permanent { message, child } => Self::Permanent { message, child },
-            Outcome::Denied { message, .. } => Self::permanent(message),
+            Outcome::Denied { message, .. } => Self::Permanent { message, child: None },
             Outcome::Arbitrary { message } | Outcome::Panicked { message } => {
                 Self::Arbitrary { message, fate: fate(None) }
             }
@@ -272,36 +272,33 @@ impl AttemptEnd {
         })
     }
 
-    /// Returns a permanent failure that is not about a child.
-    pub(crate) fn permanent(message: String) -> Self {
-        Self::Permanent { message, child: None }
-    }
-
-    fn count_for(&self, handler: &str, meter: &dyn Meter) {
+    /// Returns what follows; `None` after a success.
+    pub(crate) fn fate(&self) -> Option<Fate> {
         match self {
-            Self::Succeeded
-            | Self::Arbitrary { fate: Fate::Ignored, .. }
-            | Self::Temporary { fate: Fate::Ignored, .. } => {}
-            _ if self.is_retried() => meter.handler_retries(handler),
-            _ => meter.handler_fails(handler),
+            Self::Succeeded => None,
+            Self::Temporary { fate, .. } | Self::Arbitrary { fate, .. } => Some(*fate),
+            Self::Permanent { .. } | Self::TimedOut { .. } | Self::RetriesExceeded { .. } => {
+                Some(Fate::Stopped)
+            }
         }
     }
 
-    fn is_retried(&self) -> bool {
-        let (Self::Temporary { fate, .. } | Self::Arbitrary { fate, .. }) = self else {
-            return false;
-        };
-        matches!(fate, Fate::Retried { .. })
+    fn count_for(&self, handler: &str, meter: &dyn Meter) {
+        match self.fate() {
+            None | Some(Fate::Ignored) => {}
+            Some(Fate::Retried { .. }) => meter.handler_retries(handler),
+            Some(_) => meter.handler_fails(handler),
+        }
     }
 
     fn event_of<'a>(&self, handler: &'a Handler) -> Option<ObjectEvent<'a>> {
-        let reason = match self {
-            Self::Succeeded => "HandlerSucceeded",
-            _ if self.is_retried() => "HandlerRetried",
-            _ => "HandlerFailed",
+        let reason = match self.fate() {
+            None => "HandlerSucceeded",
+            Some(Fate::Retried { .. }) => "HandlerRetried",
+            Some(_) => "HandlerFailed",
         };
         let mut event = of_handler(handler, reason)?;
-        if let (Self::Arbitrary { message, .. }, true) = (self, self.is_retried()) {
+        if let Self::Arbitrary { message, fate: Fate::Retried { .. } } = self {
             // Omits the delay of the log line, since it grows with each attempt.
             event.text = Some(format!("{handler} failed with an exception and will try again: {message}"));
         }
@@ -310,6 +307,16 @@ impl AttemptEnd {
 }
 
 impl Handling {
+    /// Returns the event of an attempt with this outcome; `None` while sub-handlers are unfinished. `fate` as for [`AttemptEnd::of`].
+    pub(crate) fn attempted(
+        handler: &Arc<Handler>,
+        outcome: Outcome,
+        fate: impl FnOnce(Option<Duration>) -> Fate,
+    ) -> Option<Self> {
+        let end = AttemptEnd::of(outcome, fate)?;
+        Some(Self::Attempted { handler: handler.clone(), end })
+    }
+
     /// Returns the text by which a happening that each cycle finds again is recognized, so that it is reported only
     /// once: the line without the parts that vary. `None` for happenings that do not recur.
     pub(crate) fn recurring(&self) -> Option<String> {

@@ -18,7 +18,7 @@ use crate::handler::definition::{Handler, HandlerCall};
 use crate::handler::options::ErrorsMode;
 use crate::handler::outcome::Outcome;
 use crate::handler::subject::{Activity, Subject};
-use crate::happening::handling::{AttemptEnd, Fate, Handling};
+use crate::happening::handling::{Fate, Handling};
 use crate::health::checks::Check;
 use crate::object::patch::Patch;
 use crate::object::reference::Reference;
@@ -53,9 +53,7 @@ impl Prober {
         for at in 0..self.group.handlers.len() {
             let handler = self.group.handlers[at].clone();
             let end = self.probe(at, &handler, (deadline, bound)).await;
-            let (result, end) = judged(&handler, end);
-            let is_well = matches!(end, AttemptEnd::Succeeded);
-            self.tell(&handler, end);
+            let (result, is_well) = self.judge(&handler, end);
             if let Some(result) = result {
                 probed.results.insert(handler.id.to_string(), result);
             }
@@ -111,28 +109,22 @@ impl Prober {
         }))
     }
 
-    fn tell(&self, handler: &Arc<Handler>, end: AttemptEnd) {
-        let is_well = matches!(end, AttemptEnd::Succeeded);
-        let handler = handler.clone();
-        let happening = Handling::Attempted { handler, end };
-        let logger = &self.group.context.logger;
-        if is_well {
+    /// Evaluates and reports an outcome: a probe is not retried within a request. Returns its result, and whether it has succeeded.
+    fn judge(&self, handler: &Arc<Handler>, mut outcome: Outcome) -> (Option<Value>, bool) {
+        let result = outcome.take_result();
+        let is_error =
+            matches!(outcome, Outcome::Arbitrary { .. } | Outcome::Panicked { .. } | Outcome::Waiting);
+        let outcome = match outcome {
+            _ if is_error && handler.errors() == ErrorsMode::Ignored => Outcome::Succeeded(None),
+            outcome => outcome.without_subhandlers("it waits for sub-handlers, and activities have none"),
+        };
+        let is_well = matches!(outcome, Outcome::Succeeded(_));
+        let fate = |delay: Option<Duration>| delay.map_or(Fate::Stopped, |delay| Fate::Retried { delay });
+        if let Some(attempted) = Handling::attempted(handler, outcome, fate) {
             // Probes succeed every few seconds for the operator's lifetime, so this is reported quietly.
-            report_quietly(logger, &happening);
-        } else {
-            report(logger, &happening);
+            let report = if is_well { report_quietly } else { report };
+            report(&self.group.context.logger, &attempted);
         }
+        (result, is_well)
     }
-}
-
-/// Evaluates an outcome: a probe is not retried within a request.
-fn judged(handler: &Handler, mut outcome: Outcome) -> (Option<Value>, AttemptEnd) {
-    let result = outcome.take_result();
-    let is_error = matches!(outcome, Outcome::Arbitrary { .. } | Outcome::Panicked { .. } | Outcome::Waiting);
-    if is_error && handler.errors() == ErrorsMode::Ignored {
-        return (None, AttemptEnd::Succeeded);
-    }
-    let end = AttemptEnd::of(outcome, |delay| delay.map_or(Fate::Stopped, |delay| Fate::Retried { delay }));
-    let waits = "it waits for sub-handlers, and activities have none";
-    (result, end.unwrap_or_else(|| AttemptEnd::permanent(waits.to_owned())))
 }

@@ -21,7 +21,7 @@ use crate::handler::subject::Subject;
 use crate::happening::handling::{AttemptEnd, Fate, Handling};
 use crate::object::patch::Patch;
 use crate::object::reference::Reference;
-use crate::reaction::judge::{Exhausted, Judge, attempt};
+use crate::reaction::judge::{Judge, attempt, limit_reached};
 use crate::rt::clock::Clock;
 use crate::rt::rng::Rng;
 use crate::state::progress::Record;
@@ -85,8 +85,8 @@ impl Activities<'_> {
     async fn attempt(&self, handler: &Arc<Handler>, record: &mut Record) -> Option<Value> {
         let mut told = Vec::new();
         let mut result = None;
-        if let Some(exhausted) = Exhausted::of(handler, record, self.clock().now()) {
-            self.judge().exhausted(handler, record, exhausted, &mut told);
+        if let Some(end) = limit_reached(handler, record, self.clock().now()) {
+            self.judge().enter(handler, record, end, &mut told);
         } else {
             record.begin(self.clock().now());
             match self.call(handler, record).await {

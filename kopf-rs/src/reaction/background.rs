@@ -17,7 +17,7 @@ use crate::handler::outcome::Outcome;
 use crate::handler::stopped::{StopReason, Stopped};
 use crate::handler::subject::Subject;
 use crate::handler::timing::{AskPause, Timing};
-use crate::happening::handling::{AttemptEnd, Fate, Handling};
+use crate::happening::handling::{Fate, Handling};
 use crate::reaction::judge::{Judge, class_of, since};
 use crate::state::progress::Record;
 
@@ -546,12 +546,11 @@ fn judge_the_last(
     told: &mut Vec<Handling>,
 ) -> Option<Value> {
     let result = outcome.as_mut().and_then(Outcome::take_result);
-    let Some(end) = outcome.and_then(|it| AttemptEnd::of(it, |_| Fate::Stopped)) else {
+    let Some(attempted) = outcome.and_then(|it| Handling::attempted(handler, it, |_| Fate::Stopped)) else {
         told.push(Handling::CutOff { handler: handler.clone() });
         return None;
     };
-    told.push(Handling::Attempted { handler: handler.clone(), end });
-    told.push(exited(handler, true));
+    told.extend([attempted, exited(handler, true)]);
     result
 }
 

@@ -24,7 +24,7 @@ use crate::reaction::background::{
 };
 use crate::reaction::comparison::{first_attempt, object};
 use crate::reaction::input::{Input, Standing};
-use crate::reaction::judge::{Exhausted, Judge, next_random, since};
+use crate::reaction::judge::{Judge, limit_reached, next_random, since};
 
 /// The plan for daemons and timers.
 #[derive(Debug, Default)]
@@ -368,10 +368,10 @@ impl Planning<'_> {
             return run;
         }
         let mut record = run.record(now);
-        if let Some(exhausted) = Exhausted::of(&run.handler, &record, now) {
+        if let Some(end) = limit_reached(&run.handler, &record, now) {
             let judge = Judge { random: self.random, ..self.input.times().judge };
             let told = &mut self.plan.told;
-            judge.exhausted(&run.handler, &mut record, exhausted, told);
+            judge.enter(&run.handler, &mut record, end, told);
             run.note_error(&record, told);
             self.plan.failed.push(run.handler.clone());
             if is_reconcile(&run.handler) {

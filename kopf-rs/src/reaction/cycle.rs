@@ -11,11 +11,11 @@ use jiff::Timestamp;
 use crate::handler::definition::Handler;
 use crate::handler::lifecycle::{DueHandler, Lifecycle};
 use crate::handler::subject::Reason;
-use crate::happening::handling::Handling;
+use crate::happening::handling::{AttemptEnd, Handling};
 use crate::object::body::Body;
 use crate::reaction::comparison::Comparison;
 use crate::reaction::input::{Input, Standing};
-use crate::reaction::judge::Exhausted;
+use crate::reaction::judge;
 use crate::reaction::progress_table::Ledger;
 use crate::state::progress::{Record, micros};
 
@@ -286,7 +286,7 @@ pub(super) struct Member {
     /// True if the handler is for resuming only, and is owed one successful run regardless of changes.
     pub(super) only_resumes: bool,
     /// The limit that was reached: the handler then fails without a call.
-    pub(super) exhausted: Option<Exhausted>,
+    pub(super) exhausted: Option<AttemptEnd>,
     pub(super) standing: Standing,
     /// The change since its own last attempt, if that is the one that it gets.
     pub(super) own: Option<Arc<Comparison>>,
@@ -353,13 +353,13 @@ impl Member {
     }
 
     /// Returns the limit that was reached, if any.
-    pub(super) fn limit_reached(&self, now: Timestamp) -> Option<Exhausted> {
+    pub(super) fn limit_reached(&self, now: Timestamp) -> Option<AttemptEnd> {
         if self.standing != Standing::Released {
-            return Exhausted::of(&self.handler, &self.record, now);
+            return judge::limit_reached(&self.handler, &self.record, now);
         }
         let mut record = self.record.clone();
         record.started = micros(now);
-        Exhausted::of(&self.handler, &record, now)
+        judge::limit_reached(&self.handler, &record, now)
     }
 
     /// Begins an attempt.

@@ -18,7 +18,7 @@ use crate::handler::index::erased::{EntriesSink, NewEntries};
 use crate::handler::outcome::Outcome;
 use crate::handler::subject::{IndexSubject, Subject, SubjectObject};
 use crate::happening::handling::Handling;
-use crate::reaction::judge::{Exhausted, Judge, attempt};
+use crate::reaction::judge::{Judge, attempt, limit_reached};
 use crate::state::progress::Record;
 
 /// The effect on the object's entries in an index.
@@ -69,8 +69,8 @@ impl IndexLook<'_> {
             return None;
         }
         let handler = &chosen.call.handler;
-        if let Some(exhausted) = Exhausted::of(handler, record, now) {
-            self.judge.exhausted(handler, record, exhausted, told);
+        if let Some(end) = limit_reached(handler, record, now) {
+            self.judge.enter(handler, record, end, told);
             return None;
         }
         chosen.call.cause.attempt = attempt(record, now);

@@ -25,24 +25,15 @@ pub(super) fn next_random(random: f64) -> f64 {
     (random + 0.618).fract()
 }
 
-/// The limit that was reached.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Exhausted {
-    Timeout(Duration),
-    Retries(u32),
-}
-
-impl Exhausted {
-    /// Returns the limit that `handler` has reached, if any. A timeout cannot expire before the first attempt.
-    pub(crate) fn of(handler: &Handler, record: &Record, now: Timestamp) -> Option<Self> {
-        let runtime = since(record.started, now);
-        let is_over = |timeout| record.was_called() && runtime >= timeout;
-        if handler.retry.timeout.is_some_and(is_over) {
-            return Some(Self::Timeout(runtime));
-        }
-        let limit = handler.retry.retries?;
-        (record.retries >= limit).then_some(Self::Retries(limit))
+/// Returns the limit that `handler` has reached, if any. A timeout cannot expire before the first attempt.
+pub(crate) fn limit_reached(handler: &Handler, record: &Record, now: Timestamp) -> Option<AttemptEnd> {
+    let after = since(record.started, now);
+    let is_over = |timeout| record.was_called() && after >= timeout;
+    if handler.retry.timeout.is_some_and(is_over) {
+        return Some(AttemptEnd::TimedOut { after });
     }
+    let limit = handler.retry.retries?;
+    (record.retries >= limit).then_some(AttemptEnd::RetriesExceeded { limit })
 }
 
 /// Returns the attempt information for a handler.
@@ -90,21 +81,6 @@ impl Judge {
         result
     }
 
-    /// Fails a handler that has reached its limits, without a call.
-    pub(crate) fn exhausted(
-        &self,
-        handler: &Arc<Handler>,
-        record: &mut Record,
-        exhausted: Exhausted,
-        told: &mut Vec<Handling>,
-    ) {
-        let end = match exhausted {
-            Exhausted::Timeout(after) => AttemptEnd::TimedOut { after },
-            Exhausted::Retries(limit) => AttemptEnd::RetriesExceeded { limit },
-        };
-        self.enter(handler, record, end, told);
-    }
-
     /// Determines what follows an arbitrary error.
     fn fate(&self, handler: &Handler, record: &Record) -> Fate {
         match handler.errors() {
@@ -142,12 +118,19 @@ impl Judge {
         Duration::from_millis(u64::try_from(delay.as_millis()).unwrap_or(u64::MAX))
     }
 
-    fn enter(&self, handler: &Arc<Handler>, record: &mut Record, end: AttemptEnd, told: &mut Vec<Handling>) {
+    /// Enters the end of an attempt, or a limit that the handler has reached, into the record.
+    pub(crate) fn enter(
+        &self,
+        handler: &Arc<Handler>,
+        record: &mut Record,
+        end: AttemptEnd,
+        told: &mut Vec<Handling>,
+    ) {
         let now = micros(self.now);
         record.retries = record.retries.saturating_add(1);
         record.message = message(handler, &end).map(|it| shortened(&it, LONGEST_MESSAGE));
         record.wait_until(None, now);
-        match fate(&end) {
+        match end.fate() {
             Some(Fate::Retried { delay }) => {
                 record.wait_until(Some(later(now, delay)), now);
             }
@@ -157,17 +140,6 @@ impl Judge {
         record.stopped = record.is_final().then_some(now);
         let handler = handler.clone();
         told.push(Handling::Attempted { handler, end });
-    }
-}
-
-/// Returns what follows an attempt with this end; `None` after a success.
-fn fate(end: &AttemptEnd) -> Option<Fate> {
-    match end {
-        AttemptEnd::Succeeded => None,
-        AttemptEnd::Temporary { fate, .. } | AttemptEnd::Arbitrary { fate, .. } => Some(*fate),
-        AttemptEnd::Permanent { .. } | AttemptEnd::TimedOut { .. } | AttemptEnd::RetriesExceeded { .. } => {
-            Some(Fate::Stopped)
-        }
     }
 }
 
@@ -216,20 +188,16 @@ pub(super) fn class_of(handling: &Handling) -> Option<&'static str> {
     let Handling::Attempted { end, .. } = handling else {
         return None;
     };
-    let of_fate = |fate: &Fate, plain: &'static str| match fate {
+    match end.fate()? {
         Fate::Ignored => None,
-        Fate::Retried { .. } | Fate::Stopped => Some(plain),
         Fate::WouldTimeOut(_) => Some(TIMED_OUT),
         Fate::WouldExceed(_) => Some(RETRIES_EXCEEDED),
-    };
-    match end {
-        AttemptEnd::Succeeded => None,
-        AttemptEnd::Temporary { fate, child, .. } => {
-            of_fate(fate, child.map_or(TEMPORARY, ChildTrouble::reason))
-        }
-        AttemptEnd::Permanent { child, .. } => Some(child.map_or(PERMANENT, ChildTrouble::reason)),
-        AttemptEnd::Arbitrary { fate, .. } => of_fate(fate, UNEXPECTED),
-        AttemptEnd::TimedOut { .. } => Some(TIMED_OUT),
-        AttemptEnd::RetriesExceeded { .. } => Some(RETRIES_EXCEEDED),
+        Fate::Retried { .. } | Fate::Stopped => Some(match end {
+            AttemptEnd::Temporary { child, .. } => child.map_or(TEMPORARY, ChildTrouble::reason),
+            AttemptEnd::Permanent { child, .. } => child.map_or(PERMANENT, ChildTrouble::reason),
+            AttemptEnd::Succeeded | AttemptEnd::Arbitrary { .. } => UNEXPECTED,
+            AttemptEnd::TimedOut { .. } => TIMED_OUT,
+            AttemptEnd::RetriesExceeded { .. } => RETRIES_EXCEEDED,
+        }),
     }
 }

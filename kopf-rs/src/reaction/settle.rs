@@ -238,9 +238,9 @@ impl Settling {
             judge.random = next_random(judge.random);
         }
         for member in &mut cycle.members {
-            if let Some(exhausted) = member.exhausted.take() {
+            if let Some(end) = member.exhausted.take() {
                 let (handler, record) = (&member.handler, &mut member.record);
-                judge.exhausted(handler, record, exhausted, &mut self.effects.told);
+                judge.enter(handler, record, end, &mut self.effects.told);
                 self.effects.failed.push(handler.id.clone());
             }
         }

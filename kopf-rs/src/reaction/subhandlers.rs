@@ -146,8 +146,8 @@ impl SubhandlerPlan {
         let mut members: Vec<_> = of_group.map(|(place, it)| (place, &mut it.member)).collect();
         let picked = turn.pick(&mut members, &lifecycle, parent.body(), self.random);
         for (_, member) in members {
-            if let Some(exhausted) = member.exhausted.take() {
-                judge.exhausted(&member.handler, &mut member.record, exhausted, told);
+            if let Some(end) = member.exhausted.take() {
+                judge.enter(&member.handler, &mut member.record, end, told);
             }
         }
         let picked = picked.into_iter();
