@@ -11,6 +11,7 @@ use std::cmp::Ordering;
 use std::collections::{BTreeSet, HashMap};
 use std::mem;
 use std::sync::Arc;
+use std::time::Instant;
 
 use serde_json::Value;
 
@@ -32,8 +33,8 @@ pub(crate) struct OwnedObjects {
     by_owner: HashMap<String, BTreeSet<String>>,
     /// The uids of children that the operator has released, until the watch shows that.
     gone: BTreeSet<String>,
-    /// The number of started listings.
-    listings: u32,
+    /// When the last listing was requested.
+    listing: Option<Instant>,
     /// True after a complete listing.
     was_listed: bool,
     /// True while the watch fails.
@@ -59,8 +60,8 @@ struct Seen {
     own: Vec<String>,
     /// True if the state is known from a response and not from the watch yet, and its writer is unknown.
     is_untold: bool,
-    /// The number of listings that had started before the last own apply: such a listing may lack the object.
-    applied_after: u32,
+    /// When the server answered the last own apply: a listing that was requested before may lack the object.
+    answered: Option<Instant>,
     /// The object is at least as new as the beginning of this term.
     term: u32,
 }
@@ -114,7 +115,7 @@ impl Seen {
             is_doubted: false,
             own: Vec::new(),
             is_untold: false,
-            applied_after: 0,
+            answered: None,
             term,
         }
     }
@@ -130,9 +131,9 @@ impl OwnedObjects {
         self.is_read
     }
 
-    /// Begins a listing.
-    pub(crate) fn listing(&mut self) {
-        self.listings += 1;
+    /// Begins a listing that was requested at this time.
+    pub(crate) fn listing(&mut self, requested: Instant) {
+        self.listing = Some(requested);
         self.listed_in = self.term;
     }
 
@@ -148,7 +149,7 @@ impl OwnedObjects {
         let is_listed = |uid: &str| listed.contains(&Key::of_uid(uid));
         self.gone.retain(|uid| is_listed(uid));
         let lacking = self.objects.iter();
-        let lacking = lacking.filter(|(_, seen)| seen.applied_after < self.listings);
+        let lacking = lacking.filter(|(_, seen)| seen.answered < self.listing);
         let lacking = lacking.filter(|(uid, _)| !is_listed(uid));
         let lacking: Vec<String> = lacking.map(|(uid, _)| uid.clone()).collect();
         let mut woken = BTreeSet::new();
@@ -183,7 +184,7 @@ impl OwnedObjects {
         known.own.retain(|own| order(own, &sight.version) == Ordering::Greater);
         // A foreign write that preceded an own one, whose response arrived first.
         let is_older = order(&sight.version, &known.sight.version) == Ordering::Less;
-        if is_older && event == EventType::Listed && known.applied_after < self.listings {
+        if is_older && event == EventType::Listed && known.answered < self.listing {
             // The listing has begun later: the server was restored from a backup, and later writes are lost.
             let woken = both(Some(&known), &sight);
             self.put(Seen { applied: known.applied, is_doubted: true, ..Seen::of(sight, self.listed_in) });
@@ -228,18 +229,18 @@ impl OwnedObjects {
 
     /// Records the response to an own apply, and whether the apply has changed the child. Returns notifications for owners that may read the
     /// change in other ways.
-    pub(crate) fn replied(&mut self, sight: ChildSight, changed: bool) -> Vec<ChildNews> {
+    pub(crate) fn replied(&mut self, sight: ChildSight, changed: bool, now: Instant) -> Vec<ChildNews> {
         let news = if changed && self.is_read { both(None, &sight) } else { Vec::new() };
-        self.is_applied(sight, changed);
+        self.record_apply(sight, changed, now);
         news
     }
 
-    fn is_applied(&mut self, sight: ChildSight, changed: bool) {
+    fn record_apply(&mut self, sight: ChildSight, changed: bool, now: Instant) {
         self.gone.remove(&sight.uid);
         let applied = Some(sight.state.clone());
         let known = match self.take(&sight.uid) {
             Some(known) if order(&sight.version, &known.sight.version) == Ordering::Less => {
-                self.put(Seen { applied, applied_after: self.listings, term: self.term, ..known });
+                self.put(Seen { applied, answered: Some(now), term: self.term, ..known });
                 return;
             }
             known => known,
@@ -249,13 +250,7 @@ impl OwnedObjects {
         let is_untold = !changed && !known.as_ref().is_some_and(is_told);
         own.extend(known.into_iter().flat_map(|seen| seen.own));
         own.truncate(OWN);
-        self.put(Seen {
-            applied,
-            applied_after: self.listings,
-            own,
-            is_untold,
-            ..Seen::of(sight, self.term)
-        });
+        self.put(Seen { applied, answered: Some(now), own, is_untold, ..Seen::of(sight, self.term) });
     }
 
     /// Records that the operator has deleted or released a child, which the watch may still show for a while. Returns notifications for

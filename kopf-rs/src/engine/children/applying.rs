@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use crate::cluster::child::{ApplyReply, ApplyRequest};
 use crate::cluster::error::ClusterError;
@@ -162,7 +163,7 @@ impl ChildApplier {
 
     /// Processes the answer to a write of a child. `is_own` says whether the operator changed the child with it.
     pub(super) fn replied(&self, target: &Target<'_>, found: (ChildSight, &Value), is_own: bool) {
-        let news = self.watched.replied(&target.child, found, is_own);
+        let news = self.watched.replied(&target.child, found, is_own, Instant::now());
         let kind = Arc::new(target.resource.clone());
         self.tell(news, OwnerNews::Written, &kind);
     }

@@ -6,11 +6,13 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
+use tokio::time::Instant;
 
 use crate::cluster::watch::WatchEvent;
 use crate::object::child::{ChildMarks, ChildName, ChildSight};
 use crate::object::collection::Collection;
 use crate::object::event::EventType;
+use crate::object::key::Key;
 use crate::object::raw::Facts;
 use crate::object::resource::Resource;
 use crate::reaction::owned::{AppliedState, ChildNews, ChildVersion, KnownBody, OwnedObjects};
@@ -166,7 +168,7 @@ impl WatchedChildren {
         };
         let (mut news, mut with_more) = (Vec::new(), Vec::new());
         match event {
-            WatchEvent::Listing(_) => objects.listing(),
+            WatchEvent::Listing(requested) => objects.listing(requested.into_std()),
             WatchEvent::Object(event, raw) => {
                 let Ok(found) = serde_json::from_str::<Value>(raw.text()) else {
                     return (news, with_more);
@@ -180,6 +182,12 @@ impl WatchedChildren {
             WatchEvent::Synced(listed) => {
                 objects.trouble(false);
                 news = objects.synced(listed);
+                // Held states of a child that the listing lacks are older than the listing.
+                let is_there = |sight: &ChildSight| listed.contains(&Key::of_uid(&sight.uid));
+                let of_kind = writing.iter_mut().filter(|(child, _)| is_of(child, &kind));
+                for (_, held) in of_kind {
+                    held.events.retain(|(event, sight)| *event == EventType::Deleted || is_there(sight));
+                }
                 with_more = state.listed(&kind);
             }
             WatchEvent::Trouble(_) => objects.trouble(true),
@@ -241,13 +249,14 @@ impl WatchedChildren {
         child: &ChildName,
         (sight, found): (ChildSight, &Value),
         changed: bool,
+        now: Instant,
     ) -> Vec<ChildNews> {
         let mut state = self.lock();
         let Some(watch) = state.watch(child) else {
             return Vec::new();
         };
         let sight = with_body(sight, found, &watch.objects);
-        watch.objects.replied(sight, changed)
+        watch.objects.replied(sight, changed, now.into_std())
     }
 
     /// Notes that the child with this uid is deleted, or is no child any more. Returns the owners that may read indices which still have it.
@@ -356,6 +365,12 @@ fn name_of(of: &Collection, facts: &Facts) -> ChildName {
     }
 }
 
+/// Returns whether the watch of this kind shows the child.
+fn is_of(child: &ChildName, (group, kind, namespace): &WatchedKind) -> bool {
+    let is_same = child.group == *group && child.kind == *kind;
+    is_same && (namespace.is_none() || child.namespace == *namespace)
+}
+
 fn kind_of(collection: &Collection) -> WatchedKind {
     let resource = &collection.resource;
     (resource.group.clone(), resource.kind.clone(), collection.namespace.clone())
@@ -366,7 +381,6 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::object::key::Key;
     use crate::object::raw::Raw;
 
     fn marks() -> ChildMarks {
@@ -422,7 +436,7 @@ mod tests {
                 watched.forget_owner("o");
             }
             assert_eq!(watched.lock().unlisted.is_empty(), is_gone);
-            let listing = WatchEvent::Listing(tokio::time::Instant::now());
+            let listing = WatchEvent::Listing(Instant::now());
             watched.on_event(&of, &listing, &marks);
             let added = WatchEvent::Object(EventType::Added, child.clone());
             watched.on_event(&of, &added, &marks);
@@ -442,7 +456,7 @@ mod tests {
             if is_written {
                 watched.begin(&child());
             }
-            tell(&WatchEvent::Listing(tokio::time::Instant::now()));
+            tell(&WatchEvent::Listing(Instant::now()));
             assert!(tell(&object(EventType::Listed, "own")).is_empty());
             assert!(tell(&synced(&["own"])).is_empty());
             let known = watched.known(&child(), "own", None);
@@ -452,12 +466,31 @@ mod tests {
     }
 
     #[test]
+    fn a_held_state_of_a_child_that_is_gone_by_the_next_listing_does_not_count() {
+        let (marks, of) = (marks(), config_maps());
+        for listed in [&[][..], &["own"]] {
+            let watched = WatchedChildren::default();
+            let tell = |event: &WatchEvent| watched.on_event(&of, event, &marks).0;
+            watched.open(&of, false);
+            tell(&WatchEvent::Listing(Instant::now()));
+            tell(&synced(&[]));
+            watched.begin(&child());
+            tell(&object(EventType::Added, "own"));
+            tell(&WatchEvent::Listing(Instant::now()));
+            tell(&synced(listed));
+            watched.end(&child());
+            let expected = if listed.is_empty() { Known::Absent } else { Known::There { is_intact: false } };
+            assert_eq!(watched.known(&child(), "own", None), expected);
+        }
+    }
+
+    #[test]
     fn what_is_told_of_a_child_under_way_waits_for_the_answer() {
         let (marks, of) = (marks(), config_maps());
         let watched = WatchedChildren::default();
         let tell = |event: &WatchEvent| watched.on_event(&of, event, &marks).0;
         watched.open(&of, false);
-        tell(&WatchEvent::Listing(tokio::time::Instant::now()));
+        tell(&WatchEvent::Listing(Instant::now()));
         tell(&synced(&[]));
         let child = child();
         let added = |uid| object(EventType::Added, uid);
@@ -466,7 +499,7 @@ mod tests {
         let sight = ChildSight::of(&metadata("own"), &marks);
         let (state, version) = (sight.state.clone(), sight.version.clone());
         let state = Some(&AppliedState { state, version });
-        watched.replied(&child, (sight, &metadata("own")), true);
+        watched.replied(&child, (sight, &metadata("own")), true, Instant::now());
         assert!(watched.end(&child).is_empty());
         let intact = Known::There { is_intact: true };
         assert_eq!(watched.known(&child, "own", state), intact);

@@ -1,5 +1,15 @@
+use std::cell::Cell;
+use std::time::Duration;
+
 use super::*;
 use crate::object::key::KeySet;
+
+/// Returns a time that is later than all times that this test has got before.
+fn later() -> Instant {
+    thread_local!(static LAST: Cell<Instant> = Cell::new(tokio::time::Instant::now().into_std()));
+    LAST.set(LAST.get() + Duration::from_secs(1));
+    LAST.get()
+}
 
 /// Returns the notified owners.
 fn told(news: &[ChildNews]) -> Vec<&str> {
@@ -33,7 +43,7 @@ fn sight(version: &str, state: &str, owner: &str) -> ChildSight {
 /// Returns a kind with one child at version 5.
 fn settled() -> OwnedObjects {
     let mut owned = OwnedObjects::new(false);
-    owned.listing();
+    owned.listing(later());
     assert!(owned.seen(EventType::Listed, sight("5", "a", "o")).is_empty());
     assert!(owned.synced(&shown()).is_empty() && owned.is_current());
     owned
@@ -53,7 +63,7 @@ fn owners_are_told_of_what_concerns_them() {
         assert_eq!(told(&settled().seen(event, seen.clone())), expected, "{seen:?}");
     }
     let mut read = OwnedObjects::new(true);
-    read.listing();
+    read.listing(later());
     read.seen(EventType::Listed, sight("5", "a", "o"));
     read.synced(&shown());
     assert_eq!(told(&read.seen(Modified, sight("6", "a", "o"))), ["o"]);
@@ -63,17 +73,17 @@ fn owners_are_told_of_what_concerns_them() {
 fn an_own_apply_has_no_echo_and_hides_nothing_else() {
     use EventType::Modified;
     let mut owned = settled();
-    owned.replied(sight("7", "b", "o"), true);
+    owned.replied(sight("7", "b", "o"), true, later());
     // Another client has written in between.
     assert_eq!(told(&owned.seen(Modified, sight("6", "x", "o"))), ["o"]);
     assert!(owned.seen(Modified, sight("7", "b", "o")).is_empty());
     assert_eq!(told(&owned.seen(Modified, sight("8", "a", "o"))), ["o"]);
     // The response to an apply without changes has the version of another client's write.
     let mut owned = settled();
-    owned.replied(sight("6", "a", "o"), false);
+    owned.replied(sight("6", "a", "o"), false, later());
     assert!(owned.seen(Modified, sight("6", "a", "o")).is_empty());
     let mut owned = settled();
-    owned.replied(sight("10", "b", "o"), true);
+    owned.replied(sight("10", "b", "o"), true, later());
     assert!(owned.seen(Modified, sight("10", "b", "o")).is_empty());
 }
 
@@ -82,7 +92,7 @@ fn a_watch_in_trouble_does_not_let_memory_grow() {
     let mut owned = settled();
     owned.trouble(true);
     for version in 6..1006 {
-        owned.replied(sight(&version.to_string(), "b", "o"), true);
+        owned.replied(sight(&version.to_string(), "b", "o"), true, later());
     }
     assert_eq!(owned.objects["c"].own.len(), OWN);
     owned.trouble(false);
@@ -93,16 +103,16 @@ fn a_watch_in_trouble_does_not_let_memory_grow() {
 #[test]
 fn a_listing_of_a_restored_server_counts_although_its_versions_are_older() {
     let mut owned = OwnedObjects::new(true);
-    owned.listing();
+    owned.listing(later());
     owned.synced(&KeySet::default());
-    owned.replied(sight("70", "b", "o"), true);
+    owned.replied(sight("70", "b", "o"), true, later());
     // A pending listing may be older than the write.
-    owned.listing();
-    owned.replied(sight("71", "b", "o"), true);
+    owned.listing(later());
+    owned.replied(sight("71", "b", "o"), true, later());
     owned.seen(EventType::Listed, sight("60", "a", "o"));
     owned.synced(&shown());
     assert_eq!(owned.body("o", None, "child"), KnownBody::There("71".into()));
-    owned.listing();
+    owned.listing(later());
     assert_eq!(told(&owned.seen(EventType::Listed, sight("50", "a", "o"))), ["o"]);
     owned.synced(&shown());
     assert_eq!(owned.body("o", None, "child"), KnownBody::There("50".into()));
@@ -113,15 +123,15 @@ fn a_listing_of_a_restored_server_counts_although_its_versions_are_older() {
 #[test]
 fn the_same_fields_on_a_restored_server_may_have_other_values() {
     let mut owned = settled();
-    owned.replied(sight("71", "b", "o"), true);
+    owned.replied(sight("71", "b", "o"), true, later());
     owned.seen(EventType::Modified, sight("71", "b", "o"));
     assert!(owned.is_intact("c", &applied_at("71")));
-    owned.listing();
+    owned.listing(later());
     let news = owned.seen(EventType::Listed, sight("50", "b", "o"));
     assert_eq!(told(&news), ["o"]);
     owned.synced(&shown());
     assert!(!owned.is_intact("c", &applied_at("71")));
-    owned.replied(sight("51", "b", "o"), true);
+    owned.replied(sight("51", "b", "o"), true, later());
     assert!(owned.is_intact("c", &applied_at("51")), "it is put right");
 }
 
@@ -131,18 +141,31 @@ fn what_a_listing_lacks_is_gone() {
     owned.trouble(true);
     assert!(!owned.is_current());
     owned.trouble(false);
-    owned.listing();
+    owned.listing(later());
     let mut made = sight("9", "a", "p");
     made.uid = "d".to_owned();
-    owned.replied(made, true);
+    owned.replied(made, true, later());
     assert_eq!(told(&owned.synced(&KeySet::default())), ["o"]);
     assert!(owned.get("c").is_none() && owned.get("d").is_some());
     // An event from before the listing may be late, but only own writes are newer than the listing.
     let mut owned = settled();
-    owned.listing();
+    owned.listing(later());
     owned.seen(EventType::Modified, sight("6", "a", "o"));
     assert_eq!(told(&owned.synced(&KeySet::default())), ["o"]);
     assert!(owned.get("c").is_none());
+}
+
+#[test]
+fn a_listing_may_lack_a_child_that_was_applied_after_its_request() {
+    for is_before in [false, true] {
+        let mut owned = OwnedObjects::new(false);
+        let (one, other) = (later(), later());
+        let (answered, requested) = if is_before { (one, other) } else { (other, one) };
+        owned.replied(sight("7", "a", "o"), true, answered);
+        owned.listing(requested);
+        assert_eq!(told(&owned.synced(&KeySet::default())).is_empty(), !is_before);
+        assert_eq!(owned.get("c").is_none(), is_before);
+    }
 }
 
 #[test]
@@ -165,7 +188,7 @@ fn a_child_that_was_let_go_is_seen_no_more() {
 fn a_child_that_was_labelled_again_has_not_gone() {
     use EventType::{Added, Deleted};
     let mut owned = settled();
-    owned.replied(sight("7", "a", "o"), true);
+    owned.replied(sight("7", "a", "o"), true, later());
     assert!(owned.seen(Deleted, sight("6", "a", "o")).is_empty());
     assert!(owned.get("c").is_some());
     assert!(owned.seen(Added, sight("7", "a", "o")).is_empty());
@@ -178,17 +201,17 @@ fn what_is_read_is_never_older_than_an_own_write() {
     assert_eq!(read(&settled()), KnownBody::Unknown);
     let mut owned = OwnedObjects::new(true);
     assert_eq!(read(&owned), KnownBody::Unknown);
-    owned.listing();
+    owned.listing(later());
     owned.seen(EventType::Listed, sight("5", "a", "o"));
     owned.synced(&shown());
     assert_eq!(read(&owned), KnownBody::There("5".into()));
-    owned.replied(sight("9", "b", "o"), true);
+    owned.replied(sight("9", "b", "o"), true, later());
     owned.seen(Modified, sight("6", "x", "o"));
     assert_eq!(read(&owned), KnownBody::There("9".into()));
     owned.trouble(true);
     assert_eq!(read(&owned), KnownBody::Unknown);
     owned.trouble(false);
-    owned.replied(sight("b5", "b", "o"), true);
+    owned.replied(sight("b5", "b", "o"), true, later());
     owned.seen(Modified, sight("a9", "x", "o"));
     assert_eq!(read(&owned), KnownBody::Unknown);
     owned.seen(Deleted, sight("c", "x", "o"));
@@ -224,13 +247,13 @@ fn only_what_nobody_can_have_applied_anew_is_intact() {
         (Listed, generation("8", 2, "y"), false),
     ] {
         let mut owned = settled();
-        owned.replied(ChildSight { generation: seen.generation.map(|_| 1), ..bare("7", "x") }, true);
+        owned.replied(ChildSight { generation: seen.generation.map(|_| 1), ..bare("7", "x") }, true, later());
         assert!(owned.is_intact("c", &applied_at("7")));
         let news = owned.seen(event, seen.clone());
         let of_apply = applied_at("7");
         assert_eq!(owned.is_intact("c", &of_apply), is_intact, "{seen:?}");
         assert_eq!(news.is_empty(), is_intact, "{seen:?}");
-        owned.replied(bare("9", "x"), true);
+        owned.replied(bare("9", "x"), true, later());
         assert!(owned.is_intact("c", &applied_at("9")), "it is put right");
     }
 }
@@ -239,24 +262,24 @@ fn only_what_nobody_can_have_applied_anew_is_intact() {
 fn a_version_of_somebody_else_in_an_answer_is_told_when_the_watch_shows_it() {
     use EventType::Modified;
     let mut owned = OwnedObjects::new(true);
-    owned.listing();
+    owned.listing(later());
     owned.seen(EventType::Listed, sight("5", "a", "o"));
     owned.synced(&shown());
-    owned.replied(sight("6", "a", "o"), false);
+    owned.replied(sight("6", "a", "o"), false, later());
     assert_eq!(told(&owned.seen(Modified, sight("6", "a", "o"))), ["o"]);
     assert!(owned.seen(Modified, sight("6", "a", "o")).is_empty());
-    owned.replied(sight("6", "a", "o"), false);
+    owned.replied(sight("6", "a", "o"), false, later());
     assert!(owned.seen(Modified, sight("6", "a", "o")).is_empty());
 }
 
 #[test]
 fn owners_are_told_of_what_they_may_have_read_before_the_first_listing() {
     let mut owned = OwnedObjects::new(true);
-    owned.listing();
+    owned.listing(later());
     let news = owned.seen(EventType::Listed, sight("5", "a", "o"));
     assert_eq!(told(&news), ["o"]);
     let mut owned = OwnedObjects::new(false);
-    owned.listing();
+    owned.listing(later());
     let news = owned.seen(EventType::Listed, sight("5", "a", "o"));
     assert!(news.is_empty());
 }
@@ -266,21 +289,21 @@ fn what_was_heard_before_another_instance_was_at_work_is_not_known() {
     use EventType::{Listed, Modified};
     let read = |owned: &OwnedObjects| owned.body("o", None, "child");
     let mut owned = OwnedObjects::new(true);
-    owned.listing();
+    owned.listing(later());
     owned.synced(&KeySet::default());
     assert_eq!(read(&owned), KnownBody::Absent);
-    owned.replied(sight("5", "b", "o"), true);
+    owned.replied(sight("5", "b", "o"), true, later());
     owned.begin_term();
     assert_eq!(read(&owned), KnownBody::Unknown);
     assert!(!owned.is_intact("c", &applied_at("5")));
     // The watch may be late.
     owned.seen(Modified, sight("6", "b", "o"));
     assert_eq!(read(&owned), KnownBody::Unknown);
-    owned.replied(sight("7", "b", "o"), true);
+    owned.replied(sight("7", "b", "o"), true, later());
     assert_eq!(read(&owned), KnownBody::There("7".into()));
     assert!(owned.is_intact("c", &applied_at("7")));
     owned.begin_term();
-    owned.listing();
+    owned.listing(later());
     owned.seen(Listed, sight("7", "b", "o"));
     assert_eq!(read(&owned), KnownBody::There("7".into()));
     owned.synced(&shown());
@@ -297,7 +320,7 @@ fn what_was_let_go_is_not_remembered_while_the_watch_is_refused() {
     for number in 0..1000 {
         let mut made = sight("6", "b", "o");
         made.uid = number.to_string();
-        owned.replied(made, true);
+        owned.replied(made, true, later());
         owned.let_go(&number.to_string());
     }
     assert!(owned.gone.is_empty());
@@ -308,7 +331,7 @@ fn managers_are_kept_while_a_child_is_not_as_it_was_applied() {
     use EventType::Modified;
     let mut owned = settled();
     assert_eq!(owned.take_managers("c"), None);
-    owned.replied(sight("7", "b", "o"), true);
+    owned.replied(sight("7", "b", "o"), true, later());
     assert_eq!(owned.take_managers("c"), None);
     owned.seen(Modified, sight("8", "x", "o"));
     assert_eq!(owned.take_managers("c"), Some(Value::Null));
