@@ -584,7 +584,7 @@ impl State {
 
     /// Returns a snapshot of the object that holds only its name.
     fn origin(&self, key: &Key) -> Option<Snapshot> {
-        self.slots.get(key)?.origin(key, self.kind_of(key)?)
+        Some(self.slots.get(key)?.origin(key, self.kind_of(key)?))
     }
 
     fn look_at(&mut self, keys: Vec<Key>) {
@@ -622,7 +622,8 @@ impl State {
         missing.retain(|key| !listed.contains(key));
         for key in missing {
             let slot = self.slots.get(&key).zip(self.kind_of(&key));
-            if let Some(deletion) = slot.and_then(|(slot, kind)| slot.deletion(&key, kind)) {
+            if let Some((slot, kind)) = slot {
+                let deletion = slot.deletion(&key, kind);
                 self.deliver(&key, Message::State(deletion));
             }
         }

@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use serde::de::Error as _;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::object::body::Body;
 use crate::object::skim::{Members, find, members};
@@ -59,6 +59,16 @@ impl Raw {
     pub(crate) fn parse_whole(text: &str) -> Result<Self, NotAnObject> {
         let skimmed = Skimmed::of(text)?;
         Ok(Self { text: skimmed.text.into(), facts: Arc::new(skimmed.facts()?) })
+    }
+
+    /// Returns an object of which nothing else is known.
+    pub(crate) fn named(facts: Facts, api_version: &str, kind: &str) -> Self {
+        let mut metadata = json!({"name": facts.name, "uid": facts.uid});
+        if let Some(namespace) = &facts.namespace {
+            metadata["namespace"] = namespace.as_str().into();
+        }
+        let object = json!({"apiVersion": api_version, "kind": kind, "metadata": metadata});
+        Self { text: object.to_string().into(), facts: Arc::new(facts) }
     }
 
     pub(crate) fn text(&self) -> &str {
@@ -220,6 +230,16 @@ mod tests {
         );
         assert_eq!(item(r#"{"kind":"Other","a":1}"#), r#"{"apiVersion":"g/v1","kind":"Other","a":1}"#);
         assert_eq!(item("{ }"), r#"{"apiVersion":"g/v1","kind":"Kind" }"#);
+    }
+
+    #[test]
+    fn an_object_that_is_only_named_is_what_its_text_says() {
+        for namespace in [None, Some("s".to_owned())] {
+            let (uid, name) = ("u".to_owned(), "a \"n\"".to_owned());
+            let facts = Facts { uid, name, namespace, resource_version: String::new() };
+            let raw = Raw::named(facts.clone(), "g/v1", "Kind");
+            assert_eq!(*Raw::parse(raw.text()).unwrap().facts(), facts);
+        }
     }
 
     #[test]

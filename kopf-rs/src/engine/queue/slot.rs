@@ -12,7 +12,7 @@ use crate::engine::queue::{Busy, Slot, Work, WorkerStart};
 use crate::engine::resource_handlers::ResourceHandlers;
 use crate::object::event::EventType;
 use crate::object::key::Key;
-use crate::object::raw::Raw;
+use crate::object::raw::{Facts, Raw};
 use crate::rt::flow::Load;
 
 impl Slot {
@@ -77,23 +77,21 @@ impl Slot {
     }
 
     /// Returns a snapshot that holds only the object's name.
-    pub(super) fn origin(&self, key: &Key, kind: &Arc<ResourceHandlers>) -> Option<Snapshot> {
+    pub(super) fn origin(&self, key: &Key, kind: &Arc<ResourceHandlers>) -> Snapshot {
         let (namespace, name) = self.name.split_once('/').unwrap_or(("", &self.name));
-        let mut metadata = serde_json::json!({"name": name, "uid": key.uid()});
-        if !namespace.is_empty() {
-            metadata["namespace"] = namespace.into();
-        }
-        let object = serde_json::json!({
-            "apiVersion": kind.resource.api_version(),
-            "kind": kind.resource.kind,
-            "metadata": metadata,
-        });
-        Some(Snapshot { raw: Raw::parse(&object.to_string()).ok()?, kind: kind.clone() })
+        let facts = Facts {
+            uid: key.uid(),
+            name: name.to_owned(),
+            namespace: Some(namespace.to_owned()).filter(|it| !it.is_empty()),
+            resource_version: String::new(),
+        };
+        let resource = &kind.resource;
+        Snapshot { raw: Raw::named(facts, &resource.api_version(), &resource.kind), kind: kind.clone() }
     }
 
-    pub(super) fn deletion(&self, key: &Key, kind: &Arc<ResourceHandlers>) -> Option<Pending> {
-        let Snapshot { raw, kind } = self.origin(key, kind)?;
-        Some(Pending {
+    pub(super) fn deletion(&self, key: &Key, kind: &Arc<ResourceHandlers>) -> Pending {
+        let Snapshot { raw, kind } = self.origin(key, kind);
+        Pending {
             event: EventType::Deleted,
             raw,
             kind,
@@ -101,6 +99,6 @@ impl Slot {
             listing: None,
             concluded: true,
             _load: Load::default(),
-        })
+        }
     }
 }
