@@ -37,12 +37,12 @@ pub(crate) enum Argument {
     Injected(Type),
 }
 
-/// How the value of a named argument is received. The type excludes `&` and `Option`.
-pub(crate) enum Received {
-    Owned(Type),
-    OwnedIfAny(Type),
-    Lent(Type),
-    LentIfAny(Type),
+/// How the value of a named argument is received.
+pub(crate) struct Received {
+    /// The type without `&` and `Option`.
+    pub(crate) ty: Type,
+    pub(crate) is_lent: bool,
+    pub(crate) is_optional: bool,
 }
 
 impl Function {
@@ -50,34 +50,21 @@ impl Function {
     pub(crate) fn read(item: &mut ItemFn, kinds: &[&Kind], mistakes: &mut Mistakes) -> Self {
         check_signature(&item.sig, mistakes);
         let mut arguments = Vec::new();
-        let (mut patches, mut statuses, mut params) = (0, 0, 0);
         for input in &mut item.sig.inputs {
-            match input {
-                FnArg::Receiver(receiver) => {
-                    let message = "a handler is a function of its own: it cannot have `self`; give shared values to the operator, and take them as `State<T>`";
-                    mistakes.at(receiver, message);
-                }
-                FnArg::Typed(typed) => {
-                    let argument = read_argument(typed, kinds, mistakes);
-                    patches += usize::from(matches!(argument, Some(Argument::Patch)));
-                    if patches > 1 {
-                        mistakes.at(&*typed, "there is only one patch: ask for it once");
-                        patches = 1;
-                    }
-                    statuses += usize::from(matches!(argument, Some(Argument::Status(_))));
-                    if statuses > 1 {
-                        mistakes.at(&*typed, "there is only one status: ask for it once");
-                        statuses = 1;
-                    }
-                    let is_param = matches!(&argument, Some(Argument::Named(name, _)) if name == "param");
-                    params += usize::from(is_param);
-                    if is_param && params > 1 {
-                        let message = "there is only one `param`: make a tuple or a struct of what the handler is to be given; a type of yours that is resolved by itself is marked `#[inject]`";
-                        mistakes.at(&*typed, message);
-                    }
-                    arguments.extend(argument);
-                }
+            let FnArg::Typed(typed) = input else {
+                let message = "a handler is a function of its own: it cannot have `self`; give shared values to the operator, and take them as `State<T>`";
+                mistakes.at(input, message);
+                continue;
+            };
+            let Some(argument) = read_argument(typed, kinds, mistakes) else {
+                continue;
+            };
+            if let Some(once) = argument.only_once()
+                && arguments.iter().any(|it: &Argument| it.only_once() == Some(once))
+            {
+                mistakes.at(&*typed, once);
             }
+            arguments.push(argument);
         }
         Self { name: item.sig.ident.clone(), is_async: item.sig.asyncness.is_some(), arguments }
     }
@@ -91,10 +78,7 @@ impl Function {
     /// Returns the type of the argument `param`, and whether it is optional.
     pub(crate) fn param(&self) -> Option<(&Type, bool)> {
         self.arguments.iter().find_map(|argument| match argument {
-            Argument::Named(name, received) if name == "param" => {
-                let optional = matches!(received, Received::OwnedIfAny(_) | Received::LentIfAny(_));
-                Some((received.ty(), optional))
-            }
+            Argument::Named(name, received) if name == "param" => Some((&received.ty, received.is_optional)),
             _ => None,
         })
     }
@@ -113,41 +97,27 @@ impl Function {
 }
 
 pub(crate) fn check_signature(signature: &Signature, mistakes: &mut Mistakes) {
-    if let Some(token) = &signature.constness {
-        mistakes.at(token, "a handler cannot be `const`: remove it");
-    }
+    mistakes.if_any(signature.constness.as_ref(), "a handler cannot be `const`: remove it");
     if let Safety::Unsafe(token) = &signature.safety {
         mistakes.at(token, "a handler cannot be `unsafe`: make it safe, with an `unsafe` block inside");
     }
-    if let Some(abi) = &signature.abi {
-        mistakes.at(abi, "a handler is called from Rust only: remove `extern`");
-    }
-    if let Some(variadic) = &signature.variadic {
-        mistakes.at(variadic, "a handler cannot take `...`: name each argument");
-    }
+    mistakes.if_any(signature.abi.as_ref(), "a handler is called from Rust only: remove `extern`");
+    mistakes.if_any(signature.variadic.as_ref(), "a handler cannot take `...`: name each argument");
     if let ReturnType::Type(_, ty) = &signature.output
         && let Type::Never(never) = &**ty
     {
         mistakes.at(never, "a handler must come to an end: return `HandlerResult` instead of `!`");
     }
     for param in &signature.generics.params {
-        match param {
-            GenericParam::Lifetime(_) => {}
-            GenericParam::Type(param) => {
-                let message =
-                    format!("a handler cannot be generic: write the type instead of `{}`", param.ident);
-                mistakes.at(param, message);
-            }
-            GenericParam::Const(param) => {
-                let message =
-                    format!("a handler cannot be generic: write the value instead of `{}`", param.ident);
-                mistakes.at(param, message);
-            }
-        }
+        let (what, name) = match param {
+            GenericParam::Lifetime(_) => continue,
+            GenericParam::Type(param) => ("type", &param.ident),
+            GenericParam::Const(param) => ("value", &param.ident),
+        };
+        mistakes.at(param, format!("a handler cannot be generic: write the {what} instead of `{name}`"));
     }
-    if let Some(clause) = &signature.generics.where_clause {
-        mistakes.at(clause, "a handler has nothing to put bounds on: remove the `where` clause");
-    }
+    let clause = signature.generics.where_clause.as_ref();
+    mistakes.if_any(clause, "a handler has nothing to put bounds on: remove the `where` clause");
 }
 
 fn read_argument(typed: &mut PatType, kinds: &[&Kind], mistakes: &mut Mistakes) -> Option<Argument> {
@@ -446,12 +416,12 @@ fn named(
     }
     let received = received(ty);
     if let Some(advice) = advice_on_type(name, &received) {
-        mistakes.at(received.ty(), advice);
+        mistakes.at(&received.ty, advice);
         return None;
     }
-    if let ("event_type", Received::Lent(ty)) = (name, &received) {
-        mistakes
-            .at(ty, "there is no type for objects seen in a listing: take `Option<&str>`, or `EventType`");
+    if name == "event_type" && received.is_lent && !received.is_optional {
+        let message = "there is no type for objects seen in a listing: take `Option<&str>`, or `EventType`";
+        mistakes.at(&received.ty, message);
     }
     Some(Argument::Named(Ident::new(name, written.span().resolved_at(Span::mixed_site())), received))
 }
@@ -498,15 +468,9 @@ fn changed_status(written: &Ident, ty: Type, kinds: &[&Kind], mistakes: &mut Mis
 
 /// Suggests a type in place of an unsupported one, if the intention is clear.
 fn advice_on_type(name: &str, received: &Received) -> Option<String> {
-    let ty = last_name(received.ty())?;
-    let (lent, optional) = match received {
-        Received::Owned(_) => (false, false),
-        Received::OwnedIfAny(_) => (false, true),
-        Received::Lent(_) => (true, false),
-        Received::LentIfAny(_) => (true, true),
-    };
+    let ty = last_name(&received.ty)?;
     let (why, instead) = match (name, ty.as_str()) {
-        ("name" | "namespace" | "uid" | "activity", "String") if lent => {
+        ("name" | "namespace" | "uid" | "activity", "String") if received.is_lent => {
             ("is lent as text", "&str".to_owned())
         }
         ("reason", "String") => ("is lent as text, or given as what it is", "Reason".into()),
@@ -520,7 +484,7 @@ fn advice_on_type(name: &str, received: &Received) -> Option<String> {
         ),
         _ => return None,
     };
-    let instead = if optional { format!("Option<{instead}>") } else { instead };
+    let instead = if received.is_optional { format!("Option<{instead}>") } else { instead };
     Some(format!("`{name}` {why}: take `{name}: {instead}`"))
 }
 
@@ -542,13 +506,11 @@ fn not_here(name: &str, kind: &Kind) -> String {
 }
 
 fn received(ty: Type) -> Received {
-    if let Type::Reference(reference) = ty {
-        return Received::Lent(*reference.elem);
-    }
-    match optional(&ty) {
-        Some(Type::Reference(inner)) => Received::LentIfAny((*inner.elem).clone()),
-        Some(inner) => Received::OwnedIfAny(inner.clone()),
-        None => Received::Owned(ty),
+    let inner = optional(&ty).cloned();
+    let is_optional = inner.is_some();
+    match inner.unwrap_or(ty) {
+        Type::Reference(lent) => Received { ty: *lent.elem, is_lent: true, is_optional },
+        ty => Received { ty, is_lent: false, is_optional },
     }
 }
 
@@ -567,11 +529,17 @@ fn optional(ty: &Type) -> Option<&Type> {
     }
 }
 
-impl Received {
-    /// Returns the type without `&` and `Option`.
-    pub(crate) fn ty(&self) -> &Type {
-        let (Self::Owned(ty) | Self::OwnedIfAny(ty) | Self::Lent(ty) | Self::LentIfAny(ty)) = self;
-        ty
+impl Argument {
+    /// Returns the message for a function that takes it twice, if that makes no sense.
+    fn only_once(&self) -> Option<&'static str> {
+        match self {
+            Self::Patch => Some("there is only one patch: ask for it once"),
+            Self::Status(_) => Some("there is only one status: ask for it once"),
+            Self::Named(name, _) if name == "param" => Some(
+                "there is only one `param`: make a tuple or a struct of what the handler is to be given; a type of yours that is resolved by itself is marked `#[inject]`",
+            ),
+            _ => None,
+        }
     }
 }
 

@@ -6,9 +6,9 @@ use syn::parse::{ParseStream, Parser};
 use syn::{Expr, Ident, LitStr, Path, Token};
 
 use crate::fallback::Mistakes;
-use crate::family::{Form, Kind, SELECTOR_KEYS, attributes_with, form_of};
+use crate::family::{Kind, SELECTOR_KEYS, attributes_with};
 use crate::hint::{did_you_mean, did_you_mean_or, nearest};
-use crate::option::{Entry, Given, Options};
+use crate::option::{Given, Options, form_of, is_map, map};
 use crate::selector::{Named, Selector};
 use crate::syntax::{brace_ahead, expression, skip_to_comma};
 
@@ -158,8 +158,8 @@ fn argument(kind: &Kind, input: ParseStream<'_>) -> syn::Result<Written> {
     input.parse::<Token![=]>()?;
     let given = if key == "crate" {
         Given::Path(path(input)?)
-    } else if form_of(&key.to_string()) == Some(Form::Map) {
-        Given::Map(Entry::map(&key, input)?)
+    } else if is_map(&key) {
+        Given::Map(map(&key, input)?)
     } else if brace_ahead(input) && form_of(&key.to_string()).is_none() {
         // A misspelt option whose value is not an expression.
         let braced: TokenTree = input.parse()?;

@@ -8,7 +8,8 @@ use kopf_rs_schedule::HandlerKind;
 use syn::{ImplItem, Item, Type, Visibility};
 
 use crate::KINDS;
-use crate::family::{all_arguments, form_of};
+use crate::family::all_arguments;
+use crate::option::form_of;
 
 type Names = BTreeSet<String>;
 

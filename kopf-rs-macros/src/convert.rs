@@ -4,27 +4,30 @@
 //! argument selects the part of an object to convert.
 
 use proc_macro2::{Ident, Span, TokenStream};
-use quote::{ToTokens, format_ident, quote, quote_spanned};
+use quote::{format_ident, quote, quote_spanned};
 use syn::ext::IdentExt;
-use syn::parse::{ParseStream, Parser};
 use syn::spanned::Spanned;
-use syn::{Expr, FnArg, ItemFn, LitStr, Pat, Path, ReturnType, Signature, Token, Type};
+use syn::{Expr, FnArg, ItemFn, LitStr, Pat, Path, ReturnType, Signature, Type};
 
 use crate::ast::check_signature;
-use crate::fallback::{Mistakes, refused};
-use crate::family::Kind;
+use crate::attr::Arguments;
+use crate::fallback::{Mistakes, expand_item};
+use crate::family::{Kind, NO_FAMILY};
 use crate::hint::{did_you_mean, did_you_mean_or};
+use crate::option::Given;
 use crate::raise::convert_raised;
 use crate::registration::{K, door, hidden_const, source_location};
-use crate::syntax::{expression, skip_to_comma, text};
+use crate::syntax::text;
 
 const EXAMPLE: &str = "`#[on_convert(\"myapps.example.com\", from = \"v1alpha1\", to = \"v1\")]`, or `#[on_convert(from = v1alpha1::MyApp, to = v1::MyApp)]`";
 
 /// The argument names, with the parts that they select.
 const PARTS: [(&str, &str); 3] = [("spec", "Spec"), ("status", "Status"), ("object", "Object")];
 
+/// Describes the attribute like the others, so that its arguments can be parsed.
+static CONVERT: Kind = Kind { attribute: "on_convert", family: &NO_FAMILY };
+
 /// The arguments of the attribute.
-#[derive(Default)]
 struct Versions {
     words: Vec<Expr>,
     from: Option<Expr>,
@@ -45,72 +48,35 @@ pub(crate) fn expand(
     function: &TokenStream,
     location: impl Fn(&Ident) -> (usize, usize),
 ) -> TokenStream {
-    let mut mistakes = Mistakes::default();
-    let Ok(mut item) = syn::parse2::<ItemFn>(function.clone()) else {
-        mistakes.push(syn::Error::new(Span::call_site(), "#[on_convert] belongs on a function"));
-        return refused(function, &mistakes);
-    };
-    convert_raised(&mut item);
-    let versions = Versions::read(arguments, &mut mistakes);
-    let selectors = versions.selectors(&mut mistakes);
-    let argument = argument(&item.sig, &mut mistakes);
-    check(&item, &mut mistakes);
-    let (Some(selectors), Some(argument), true) = (selectors, argument, mistakes.is_empty()) else {
-        return refused(&item.to_token_stream(), &mistakes);
-    };
-    let at = location(&item.sig.ident);
-    let registration = registration(&item, &argument, selectors, at, versions.framework.as_ref());
-    quote! {
-        #item
-        #registration
-    }
+    expand_item(function, "#[on_convert] belongs on a function", |item: &mut ItemFn, mistakes| {
+        convert_raised(item);
+        let versions = Versions::read(arguments, mistakes);
+        let selectors = versions.selectors(mistakes);
+        let argument = argument(&item.sig, mistakes);
+        check(item, mistakes);
+        let at = location(&item.sig.ident);
+        Some(registration(item, &argument?, selectors?, at, versions.framework.as_ref()))
+    })
 }
 
 impl Versions {
     fn read(arguments: TokenStream, mistakes: &mut Mistakes) -> Self {
-        let mut read = Self::default();
-        let parser = |input: ParseStream<'_>| {
-            while !input.is_empty() {
-                if let Err(error) = read.take(input, mistakes) {
-                    mistakes.push(error);
-                }
-                skip_to_comma(input)?;
-            }
-            Ok(())
-        };
-        if let Err(error) = parser.parse2(arguments) {
-            mistakes.push(error);
-        }
-        read
-    }
-
-    fn take(&mut self, input: ParseStream<'_>, mistakes: &mut Mistakes) -> syn::Result<()> {
-        if !(input.peek(Ident::peek_any) && input.peek2(Token![=]) && !input.peek2(Token![==])) {
-            self.words.push(expression(input)?);
-            return Ok(());
-        }
-        let key = Ident::parse_any(input)?;
-        input.parse::<Token![=]>()?;
-        let slot = match key.to_string().as_str() {
-            "crate" => {
-                self.framework = Some(input.call(Path::parse_mod_style)?);
-                return Ok(());
-            }
-            "from" => &mut self.from,
-            "to" => &mut self.to,
-            other => {
-                expression(input)?;
-                let example = format!("; it is written so: {EXAMPLE}");
-                let advice = did_you_mean_or(&example, other, &["from", "to"]);
-                mistakes.at(&key, format!("#[on_convert] has no option `{other}`{advice}"));
-                return Ok(());
+        let (mut from, mut to) = (None, None);
+        let take = |key: &Ident, given, mistakes: &mut Mistakes| {
+            let slot = match (key.to_string().as_str(), given) {
+                ("from", Given::Expr(expr)) => (&mut from, expr),
+                ("to", Given::Expr(expr)) => (&mut to, expr),
+                (other, _) => return mistakes.at(key, no_option(other)),
+            };
+            if slot.0.replace(slot.1).is_some() {
+                mistakes.at(key, format!("`{key}` is given twice"));
             }
         };
-        if slot.is_some() {
-            mistakes.at(&key, format!("`{key}` is given twice"));
+        let Arguments { named, framework } = Arguments::read(&CONVERT, arguments, mistakes, take);
+        for (key, _) in named.keywords {
+            mistakes.at(&key, no_option(&key.to_string()));
         }
-        *slot = Some(expression(input)?);
-        Ok(())
+        Self { words: named.words, from, to, framework }
     }
 
     /// Returns functions that build the selectors of both versions.
@@ -118,7 +84,7 @@ impl Versions {
         let before = mistakes.len();
         let (Some(from), Some(to)) = (&self.from, &self.to) else {
             let message = format!("say from which version to which other one: {EXAMPLE}");
-            mistakes.push(syn::Error::new(Span::call_site(), message));
+            mistakes.at_attribute(message);
             return None;
         };
         if self.words.len() > 2 {
@@ -160,6 +126,12 @@ impl Versions {
     }
 }
 
+fn no_option(name: &str) -> String {
+    let example = format!("; it is written so: {EXAMPLE}");
+    let advice = did_you_mean_or(&example, name, &["from", "to"]);
+    format!("#[on_convert] has no option `{name}`{advice}")
+}
+
 fn is_type(expr: &Expr) -> bool {
     let Expr::Path(path) = expr else { return false };
     let last = path.path.segments.last();
@@ -171,12 +143,10 @@ fn is_type(expr: &Expr) -> bool {
 
 /// Reports errors of the function, except those of its argument.
 fn check(item: &ItemFn, mistakes: &mut Mistakes) {
-    if let Some(token) = &item.sig.asyncness {
-        mistakes.at(
-            token,
-            "a conversion is a plain `fn`: the API server waits for it, so it must not wait for anything",
-        );
-    }
+    mistakes.if_any(
+        item.sig.asyncness.as_ref(),
+        "a conversion is a plain `fn`: the API server waits for it, so it must not wait for anything",
+    );
     check_signature(&item.sig, mistakes);
     if matches!(item.sig.output, ReturnType::Default) {
         mistakes.at(

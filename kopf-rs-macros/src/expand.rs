@@ -8,7 +8,7 @@ use syn::{FnArg, ItemFn, Meta, Path, ReturnType, Type, parse_quote};
 
 use crate::ast::{Argument, Function, Received};
 use crate::attr::Attribute;
-use crate::fallback::{Mistakes, refused};
+use crate::fallback::{Mistakes, expand_item};
 use crate::family::{Kind, Returns};
 use crate::raise::convert_raised;
 use crate::registration::{K, door, hidden_const, some, source_location};
@@ -24,33 +24,25 @@ pub(crate) fn expand(
     function: &TokenStream,
     location: impl Fn(&Ident) -> (usize, usize),
 ) -> TokenStream {
-    let mut mistakes = Mistakes::default();
-    let Ok(mut item) = syn::parse2::<ItemFn>(function.clone()) else {
-        let message = format!("#[{}] belongs on a function", kind.attribute);
-        mistakes.push(syn::Error::new(Span::call_site(), message));
-        return refused(function, &mistakes);
-    };
-    convert_raised(&mut item);
-    let mut attributes = vec![Attribute::parse(kind, arguments, Span::call_site(), &mut mistakes)];
-    let framework = attributes[0].framework.clone();
-    let others = take_others(&mut item, framework.as_ref(), &mut mistakes);
-    attributes.extend(others);
-    let kinds: Vec<_> = attributes.iter().map(|attribute| attribute.kind).collect();
-    let function = Function::read(&mut item, &kinds, &mut mistakes);
-    check_param(&function, &attributes, &item, &mut mistakes);
-    check_returned(&attributes, &item, &mut mistakes);
-    check_review(&function, &attributes, &item, &mut mistakes);
-    if !mistakes.is_empty() {
-        return refused(&item.to_token_stream(), &mistakes);
-    }
-    let door = door(attributes.iter().find_map(|it| it.framework.as_ref()));
-    let imports = name_patch(&mut item, &function, &door);
-    let at = location(&function.name);
-    let registration = registration(&function, &attributes, &item, at, (&door, &imports));
-    quote! {
-        #item
-        #registration
-    }
+    let misplaced = format!("#[{}] belongs on a function", kind.attribute);
+    expand_item(function, &misplaced, |item: &mut ItemFn, mistakes| {
+        convert_raised(item);
+        let mut attributes = vec![Attribute::parse(kind, arguments, Span::call_site(), mistakes)];
+        let framework = attributes[0].framework.clone();
+        attributes.extend(take_others(item, framework.as_ref(), mistakes));
+        let kinds: Vec<_> = attributes.iter().map(|attribute| attribute.kind).collect();
+        let function = Function::read(item, &kinds, mistakes);
+        check_param(&function, &attributes, item, mistakes);
+        check_returned(&attributes, item, mistakes);
+        check_review(&function, &attributes, item, mistakes);
+        if !mistakes.is_empty() {
+            return None;
+        }
+        let door = door(attributes.iter().find_map(|it| it.framework.as_ref()));
+        let imports = name_patch(item, &function, &door);
+        let at = location(&function.name);
+        Some(registration(&function, &attributes, item, at, (&door, &imports)))
+    })
 }
 
 /// Removes our attributes below the outermost one; they may use a custom path to the framework.
@@ -85,12 +77,12 @@ fn check_param(function: &Function, attributes: &[Attribute], item: &ItemFn, mis
     let Some((_, false)) = function.param() else {
         return;
     };
-    let without =
-        attributes.iter().filter(|attribute| !attribute.kind.is_nested() && !attribute.options.has_param());
-    for attribute in without {
+    for Attribute { kind, .. } in
+        attributes.iter().filter(|it| !it.kind.is_nested() && !it.options.has("param"))
+    {
         let message = format!(
             "the function asks for `param`, but #[{}] gives none: add `param = ..` there, or take an `Option`",
-            attribute.kind.attribute
+            kind.attribute
         );
         mistakes.at(&item.sig.inputs, message);
     }
@@ -359,22 +351,20 @@ fn made(n: usize, argument: &Argument) -> TokenStream {
             quote!(let #value = #made(#cause)?;)
         }
         Argument::Field(path, received) => {
-            let ty = owned(received.ty());
+            let ty = owned(&received.ty);
             let (stanza, names) = (path[0].unraw().to_string(), &path[1..]);
             let names = names.iter().map(|name| name.unraw().to_string());
-            let method = match received {
-                Received::Owned(_) | Received::Lent(_) => quote!(field),
-                Received::OwnedIfAny(_) | Received::LentIfAny(_) => quote!(field_if_any),
-            };
+            let method = if received.is_optional { quote!(field_if_any) } else { quote!(field) };
             let made = quote_spanned!(ty.span()=> #K::#method::<#ty>);
             quote!(let #value = #made(#cause, #stanza, &[#(#names),*])?;)
         }
         Argument::Named(name, received) => {
-            let (ty, by, method) = match received {
-                Received::Owned(ty) => (ty, quote!(GivenAs), quote!(from_arg)),
-                Received::OwnedIfAny(ty) => (ty, quote!(GivenAs), quote!(from_arg_if_any)),
-                Received::Lent(ty) => (ty, quote!(LentAs), quote!(hold)),
-                Received::LentIfAny(ty) => (ty, quote!(LentAs), quote!(hold_if_any)),
+            let ty = &received.ty;
+            let (by, method) = match (received.is_lent, received.is_optional) {
+                (false, false) => (quote!(GivenAs), quote!(from_arg)),
+                (false, true) => (quote!(GivenAs), quote!(from_arg_if_any)),
+                (true, false) => (quote!(LentAs), quote!(hold)),
+                (true, true) => (quote!(LentAs), quote!(hold_if_any)),
             };
             let made = quote_spanned!(ty.span()=> <#ty as #K::#by<'_, #K::arg::#name>>::#method);
             quote!(let #value = #made(#cause)?;)
@@ -392,19 +382,16 @@ fn passed(n: usize, argument: &Argument, status: Option<&Ident>) -> TokenStream 
             None => hidden("patch").to_token_stream(),
         },
         Argument::Status(ty) => quote_spanned!(made_at(ty)=> &mut #value.status),
-        Argument::Index(_, ty, true) | Argument::Field(_, Received::Lent(ty)) => {
-            quote_spanned!(made_at(ty)=> &#value)
-        }
-        Argument::Field(_, Received::LentIfAny(ty)) if *ty == parse_quote!(str) => {
-            quote_spanned!(made_at(ty)=> #value.as_deref())
-        }
-        Argument::Field(_, Received::LentIfAny(ty)) => {
-            quote_spanned!(made_at(ty)=> #value.as_ref())
-        }
-        Argument::Named(_, Received::Lent(ty)) => quote_spanned!(made_at(ty)=> &*#value),
-        Argument::Named(_, Received::LentIfAny(ty)) => {
-            quote_spanned!(made_at(ty)=> #value.as_deref())
-        }
+        Argument::Index(_, ty, true) => quote_spanned!(made_at(ty)=> &#value),
+        Argument::Named(_, Received { ty, is_lent: true, is_optional }) => match is_optional {
+            false => quote_spanned!(made_at(ty)=> &*#value),
+            true => quote_spanned!(made_at(ty)=> #value.as_deref()),
+        },
+        Argument::Field(_, Received { ty, is_lent: true, is_optional }) => match is_optional {
+            false => quote_spanned!(made_at(ty)=> &#value),
+            true if *ty == parse_quote!(str) => quote_spanned!(made_at(ty)=> #value.as_deref()),
+            true => quote_spanned!(made_at(ty)=> #value.as_ref()),
+        },
         _ => value.to_token_stream(),
     }
 }
@@ -438,7 +425,7 @@ fn numbered(n: usize, argument: &Argument) -> Ident {
     let place = match argument {
         Argument::Patch => Span::mixed_site(),
         Argument::Injected(ty) | Argument::Index(_, ty, _) | Argument::Status(ty) => ty.span(),
-        Argument::Named(_, received) | Argument::Field(_, received) => received.ty().span(),
+        Argument::Named(_, received) | Argument::Field(_, received) => received.ty.span(),
     };
     Ident::new(&format!("__kopf_argument_{n}"), place)
 }

@@ -1,6 +1,7 @@
-//! Tables of the attributes: the arguments that their functions can take, and the notations of their options.
+//! Tables of the attributes: the arguments that their functions can take, and the use of what they return.
 //!
-//! `kopf_rs_schedule` lists the options of each attribute, for the framework too. `lib.rs` lists the attributes.
+//! `kopf_rs_schedule` lists the options of each attribute, for the framework too; `option.rs` has their notations.
+//! `lib.rs` lists the attributes.
 
 use kopf_rs_schedule::{HandlerKind, enumerated};
 
@@ -36,47 +37,6 @@ pub(crate) enum Returns {
     Again,
 }
 
-/// The notation of an option.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Form {
-    /// `optional`
-    Flag,
-    /// `param = ANY`
-    Any,
-    /// `id = "text"`
-    Id,
-    /// `errors = permanent`
-    Errors,
-    /// `timeout = 30`
-    Seconds,
-    /// `interval = 30`, `interval = |cause| ..`
-    Pause,
-    /// `schedule = "0 3 * * *"`
-    Schedule,
-    /// `zone = "Europe/Kyiv"`
-    Zone,
-    /// `retries = 3`
-    Count,
-    /// `field = "spec.size"`
-    Field,
-    /// `value = PRESENT`
-    Criterion,
-    /// `labels = {"app": "x"}`
-    Map,
-    /// `when = |cause| ..`
-    Predicate,
-    /// `owns = [Deployment, "services"]`
-    Kinds,
-    /// `operations = [CREATE, UPDATE]`
-    Operations,
-    /// `subresource = "status"`
-    Text,
-    /// `ignore_failures`, `ignore_failures = false`
-    Choice,
-    /// `watches = [(Secret, |it| ..)]`
-    Targets,
-}
-
 /// Keywords that select resources.
 pub(crate) const SELECTOR_KEYS: [&str; 7] =
     ["group", "version", "kind", "plural", "singular", "shortcut", "category"];
@@ -84,7 +44,7 @@ pub(crate) const SELECTOR_KEYS: [&str; 7] =
 const COMMON_ARGUMENTS: &[&str] = &["memo", "logger", "param", "retry", "started", "runtime", "client"];
 
 /// The common arguments before a client exists.
-const CLIENTLESS_ARGUMENTS: &[&str] = &["memo", "logger", "param", "retry", "started", "runtime"];
+const CLIENTLESS_ARGUMENTS: &[&str] = COMMON_ARGUMENTS.split_last().expect("the client").1;
 
 const OBJECT_ARGUMENTS: &[&str] = &[
     "body",
@@ -143,6 +103,9 @@ pub(crate) static VALIDATING: Family =
 pub(crate) static MUTATING: Family =
     family("Admission", &[OBJECT_ARGUMENTS, REVIEW_ARGUMENTS, COMMON_ARGUMENTS]);
 
+/// For attributes that declare no handler.
+pub(crate) static NO_FAMILY: Family = family("", &[]);
+
 /// Returns a family of handlers of objects, whose results are stored in the status.
 pub(crate) const fn family(name: &'static str, arguments: &'static [&'static [&'static str]]) -> Family {
     Family { name, arguments, has_object: true, returns: Returns::Result }
@@ -177,37 +140,6 @@ impl Kind {
     pub(crate) fn arguments(&self) -> Vec<&'static str> {
         self.family.arguments.concat()
     }
-}
-
-/// Returns the notation of an option.
-pub(crate) fn form_of(option: &str) -> Option<Form> {
-    Some(match option {
-        "id" => Form::Id,
-        "param" => Form::Any,
-        "errors" => Form::Errors,
-        "retries" => Form::Count,
-        "timeout"
-        | "backoff"
-        | "idle"
-        | "resync"
-        | "cancellation_backoff"
-        | "cancellation_timeout"
-        | "cancellation_polling" => Form::Seconds,
-        "initial_delay" | "interval" => Form::Pause,
-        "schedule" => Form::Schedule,
-        "zone" => Form::Zone,
-        "labels" | "annotations" => Form::Map,
-        "when" => Form::Predicate,
-        "value" | "old" | "new" => Form::Criterion,
-        "field" => Form::Field,
-        "owns" | "reads" | "formerly_owns" => Form::Kinds,
-        "watches" => Form::Targets,
-        "operations" => Form::Operations,
-        "subresource" => Form::Text,
-        "ignore_failures" => Form::Choice,
-        "optional" | "deleted" | "sharp" | "persistent" | "side_effects" => Form::Flag,
-        _ => return None,
-    })
 }
 
 /// Returns the names of all arguments of all attributes.

@@ -14,7 +14,6 @@ mod expand;
 mod fallback;
 mod family;
 mod hint;
-mod operations;
 mod option;
 mod raise;
 mod registration;

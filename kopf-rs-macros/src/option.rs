@@ -6,51 +6,112 @@ use quote::{ToTokens, quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::parse::ParseStream;
 use syn::spanned::Spanned;
-use syn::{Expr, ExprArray, ExprLit, Ident, Lit, Pat, Path, Token, UnOp, braced};
+use syn::{Error, Expr, ExprArray, ExprLit, Ident, Lit, Pat, Path, Token, UnOp, braced, parse_quote};
 
 use crate::fallback::Mistakes;
-use crate::family::{Form, Kind, all_arguments, form_of};
+use crate::family::{Kind, all_arguments};
 use crate::hint::did_you_mean;
-use crate::operations::operations;
 use crate::registration::{K, some};
 use crate::selector::Selector;
 use crate::syntax::{brace_ahead, expression, is_word, skip_to_comma, text, unquoted, variant, word};
 
 /// The given options, in the order of writing.
 #[derive(Default)]
-pub(crate) struct Options(Vec<(Ident, Value)>);
+pub(crate) struct Options(Vec<Chosen>);
+
+/// A given option.
+struct Chosen {
+    key: Ident,
+    /// The value as written; `true` for a keyword alone.
+    value: Expr,
+    /// The value of the framework's field.
+    tokens: TokenStream,
+}
 
 /// The text after `keyword =`.
 pub(crate) enum Given {
     /// No value: the keyword alone, as in `optional`.
     Flag,
     Expr(Expr),
-    Map(Vec<Entry>),
+    /// The expansion of `{"app": "x"}`.
+    Map(TokenStream),
     Path(Path),
 }
 
-/// The parsed value of an option.
-enum Value {
-    Flag(bool),
-    /// `param`, whose type depends on the function.
-    Any(Expr),
-    /// Variants of the framework's `Operation`.
-    Operations(Vec<Ident>),
-    /// The expansion of any other option.
-    Expanded(TokenStream),
+/// The notation of some options.
+pub(crate) struct Form {
+    options: &'static [&'static str],
+    /// A value, for messages.
+    sample: &'static str,
+    read: Read,
 }
 
-/// `"key": criterion` within `labels = {..}`.
-pub(crate) struct Entry {
-    key: Expr,
-    /// The expansion of the criterion.
-    criterion: TokenStream,
+/// Returns the expansion of a value, given the option's name and the sample.
+type Read = fn(&str, &str, &Expr) -> syn::Result<TokenStream>;
+
+const fn form(options: &'static [&'static str], sample: &'static str, read: Read) -> Form {
+    Form { options, sample, read }
 }
+
+/// Options without a value.
+const FLAGS: &[&str] = &["optional", "deleted", "sharp", "persistent", "side_effects"];
+
+/// Options whose value may be left out.
+const CHOICES: &[&str] = &["ignore_failures"];
+
+/// Options whose values are no expressions: `labels = {"app": "x"}`.
+const MAPS: &[&str] = &["labels", "annotations"];
+
+const SECONDS: &[&str] = &[
+    "timeout",
+    "backoff",
+    "idle",
+    "resync",
+    "cancellation_backoff",
+    "cancellation_timeout",
+    "cancellation_polling",
+];
+
+const OPERATIONS_SAMPLE: &str = "[CREATE, UPDATE]";
+
+/// The notations of all options. `kopf_rs_schedule` lists the attributes that have them.
+static FORMS: [Form; 18] = [
+    form(FLAGS, "3", flag),
+    form(CHOICES, "true", choice),
+    form(MAPS, "{\"app\": \"x\"}", |_, _, expr| Ok(expr.to_token_stream())),
+    form(&["param"], "3", |_, _, expr| Ok(expr.to_token_stream())),
+    form(&["id"], "\"another-name\"", id),
+    form(&["errors"], "permanent", errors),
+    form(SECONDS, "3", seconds),
+    form(&["initial_delay", "interval"], "3", pause),
+    form(&["schedule"], "\"0 3 * * *\"", schedule),
+    form(&["zone"], "\"Europe/Kyiv\"", zone),
+    form(&["retries"], "3", retries),
+    form(&["field"], "\"spec.size\"", field),
+    form(&["value", "old", "new"], "PRESENT", |_, _, expr| Ok(some(&criterion(expr)?))),
+    form(&["when"], "|cause| ...", when),
+    form(&["owns", "reads", "formerly_owns"], "[Deployment, \"services\"]", kinds),
+    form(&["watches"], "[(Secret, |it| ..)]", targets),
+    form(&["operations"], OPERATIONS_SAMPLE, all_operations),
+    form(&["subresource"], "\"status\"", subresource),
+];
 
 /// Options that also determine when a timer is called, and therefore exclude a schedule.
 const BESIDE_NO_SCHEDULE: [&str; 3] = ["interval", "sharp", "initial_delay"];
 
 const ERRORS: [&str; 3] = ["ignored", "temporary", "permanent"];
+
+const OPERATIONS: [&str; 4] = ["CREATE", "UPDATE", "DELETE", "CONNECT"];
+
+/// Returns the notation of an option.
+pub(crate) fn form_of(option: &str) -> Option<&'static Form> {
+    FORMS.iter().find(|form| form.options.contains(&option))
+}
+
+/// Returns whether the values of an option are no expressions.
+pub(crate) fn is_map(option: &Ident) -> bool {
+    MAPS.iter().any(|it| option == it)
+}
 
 // === impl Options ===
 
@@ -62,8 +123,8 @@ impl Options {
             mistakes.at(&key, format!("`{key}` is given twice"));
             return;
         }
-        match Value::read(&key, given) {
-            Ok(value) => self.0.push((key, value)),
+        match Chosen::read(key, given) {
+            Ok(chosen) => self.0.push(chosen),
             Err(error) => mistakes.push(error),
         }
     }
@@ -75,7 +136,7 @@ impl Options {
             mistakes.push(syn::Error::new(place, message));
             return;
         }
-        for (key, _) in &self.0 {
+        for Chosen { key, .. } in &self.0 {
             let is = |name: &str| key == name;
             if (is("value") || is("old") || is("new")) && !self.has("field") {
                 mistakes.at(key, format!("`{key}` needs a field: add `field = \"spec.size\"`"));
@@ -93,28 +154,24 @@ impl Options {
         }
     }
 
-    fn has(&self, name: &str) -> bool {
-        self.0.iter().any(|(key, _)| key == name)
+    fn get(&self, name: &str) -> Option<&Chosen> {
+        self.0.iter().find(|it| it.key == name)
+    }
+
+    /// Returns whether the option is given.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.get(name).is_some()
     }
 
     /// Returns whether a flag is given and on.
     pub(crate) fn is_on(&self, flag: &str) -> bool {
-        let mut all = self.0.iter();
-        all.any(|(key, value)| key == flag && matches!(value, Value::Flag(true)))
+        self.get(flag).is_some_and(|it| boolean(&it.value, "").is_ok_and(|on| on))
     }
 
     /// Returns whether the handler handles only deletions.
     pub(crate) fn are_only_deletions(&self) -> bool {
-        let mut all = self.0.iter();
-        all.any(|(_, value)| match value {
-            Value::Operations(operations) => operations.iter().all(|it| it == "Delete"),
-            _ => false,
-        })
-    }
-
-    /// Returns whether there is a `param`.
-    pub(crate) fn has_param(&self) -> bool {
-        self.has("param")
+        let operations = self.get("operations").and_then(|it| operations(&it.value).ok());
+        operations.is_some_and(|all| all.iter().all(|it| it == "Delete"))
     }
 
     /// Returns the expansion of the options. `param` is the type that the function takes, if any; `index` is the value
@@ -123,116 +180,86 @@ impl Options {
         if self.0.is_empty() && index.is_none() {
             return quote!(#K::Options::default());
         }
-        let given = self.0.iter().map(|(key, value)| {
-            let value = value.tokens(param);
+        let given = self.0.iter().map(|Chosen { key, tokens, .. }| {
+            if key != "param" {
+                return quote!(#key: #tokens);
+            }
+            let wanted = param.map(|param| quote!(: #param));
+            let value = some(&quote!(#K::Arc::new({ let __kopf_param #wanted = #tokens; __kopf_param })));
             quote!(#key: #value)
         });
         quote!(#K::Options { #(#given,)* #index ..#K::Options::default() })
     }
 }
 
-// === impl Value ===
-
-impl Value {
-    fn read(key: &Ident, given: Given) -> syn::Result<Self> {
+impl Chosen {
+    fn read(key: Ident, given: Given) -> syn::Result<Self> {
         let name = key.to_string();
-        let form = form_of(&name).unwrap_or(Form::Any);
-        let expr = match given {
-            Given::Map(entries) => return Ok(Self::Expanded(map(&entries))),
-            Given::Flag if form == Form::Flag => return Ok(Self::Flag(true)),
-            Given::Flag if form == Form::Choice => {
-                return Ok(Self::Expanded(some(&quote!(true))));
-            }
+        let form = form_of(&name).unwrap_or(&FORMS[0]);
+        let can_stand_alone = FLAGS.contains(&&*name) || CHOICES.contains(&&*name);
+        let value = match given {
             Given::Expr(expr) => expr,
+            Given::Map(entries) => Expr::Verbatim(entries),
+            Given::Flag if can_stand_alone => parse_quote!(true),
             Given::Flag | Given::Path(_) => {
-                return Err(error(key, format!("`{name}` needs a value: `{name} = {}`", sample(form))));
+                let message = format!("`{name}` needs a value: `{name} = {}`", form.sample);
+                return Err(Error::new_spanned(key, message));
             }
         };
-        Ok(Self::Expanded(match form {
-            Form::Flag => {
-                let message = format!("`{name}` is either there or not: write `{name}`, without a value");
-                return boolean(&expr, &message).map(Self::Flag);
-            }
-            Form::Any | Form::Map => return Ok(Self::Any(expr)),
-            Form::Operations => return operations(&expr, sample(form)).map(Self::Operations),
-            Form::Id => string(&expr, "an id is text: `id = \"another-name\"`", |text| {
-                let is_empty = text.is_empty();
-                is_empty.then(|| "an id cannot be empty".to_owned())
-            })?,
-            Form::Text | Form::Schedule | Form::Zone => {
-                let message = format!("this is text: `{name} = {}`", sample(form));
-                string(&expr, &message, |text| match form {
-                    Form::Schedule => invalid(Schedule::parse(text, None)),
-                    Form::Zone => invalid(Schedule::parse("@daily", Some(text))),
-                    _ if text.is_empty() => Some(format!("`{name}` is empty: leave it out")),
-                    _ => None,
-                })?
-            }
-            Form::Errors => errors(&expr)?,
-            Form::Seconds => seconds(&name, &expr)?,
-            Form::Pause => pause(&name, expr)?,
-            Form::Count => retries(&expr)?,
-            Form::Field => field(&expr)?,
-            Form::Criterion => some(&criterion(&expr)?),
-            Form::Predicate => {
-                let predicate = of_the_cause(&name, expr)?;
-                some(&quote!(#K::when(#predicate)))
-            }
-            Form::Kinds => kinds(&name, &expr)?,
-            Form::Choice => {
-                let message = format!("`{name}` is either `true` or `false`");
-                let on = boolean(&expr, &message)?;
-                some(&quote!(#on))
-            }
-            Form::Targets => targets(&name, &expr)?,
-        }))
-    }
-
-    /// Returns the value of the framework's field. `param` is the type that the function takes, if any.
-    fn tokens(&self, param: Option<&TokenStream>) -> TokenStream {
-        match self {
-            Self::Flag(on) => on.to_token_stream(),
-            Self::Any(expr) => {
-                let wanted = param.map(|param| quote!(: #param));
-                some(&quote!(#K::Arc::new({ let __kopf_param #wanted = #expr; __kopf_param })))
-            }
-            Self::Operations(operations) => {
-                let operations = operations.iter().map(|it| quote!(#K::Operation::#it));
-                quote!(#K::Vec::from([#(#operations),*]))
-            }
-            Self::Expanded(tokens) => tokens.clone(),
-        }
+        let tokens = (form.read)(&name, form.sample, &value)?;
+        Ok(Self { key, value, tokens })
     }
 }
 
-fn error(place: impl ToTokens, message: impl std::fmt::Display) -> syn::Error {
-    syn::Error::new_spanned(place, message)
+// === values ===
+
+fn error<T>(place: impl ToTokens, message: impl std::fmt::Display) -> syn::Result<T> {
+    Err(Error::new_spanned(place, message))
 }
 
-fn sample(form: Form) -> &'static str {
-    match form {
-        Form::Id => "\"another-name\"",
-        Form::Errors => "permanent",
-        Form::Field => "\"spec.size\"",
-        Form::Predicate => "|cause| ...",
-        Form::Schedule => "\"0 3 * * *\"",
-        Form::Zone => "\"Europe/Kyiv\"",
-        Form::Criterion => "PRESENT",
-        Form::Map => "{\"app\": \"x\"}",
-        Form::Kinds => "[Deployment, \"services\"]",
-        Form::Operations => "[CREATE, UPDATE]",
-        Form::Text => "\"status\"",
-        Form::Choice => "true",
-        Form::Targets => "[(Secret, |it| ..)]",
-        Form::Flag | Form::Any | Form::Seconds | Form::Pause | Form::Count => "3",
-    }
+fn flag(name: &str, _: &str, expr: &Expr) -> syn::Result<TokenStream> {
+    let message = format!("`{name}` is either there or not: write `{name}`, without a value");
+    boolean(expr, &message).map(|on| quote!(#on))
+}
+
+fn choice(name: &str, _: &str, expr: &Expr) -> syn::Result<TokenStream> {
+    let on = boolean(expr, &format!("`{name}` is either `true` or `false`"))?;
+    Ok(some(&quote!(#on)))
 }
 
 fn boolean(expr: &Expr, message: &str) -> syn::Result<bool> {
     match expr {
         Expr::Lit(ExprLit { lit: Lit::Bool(on), .. }) => Ok(on.value),
-        _ => Err(error(expr, message)),
+        _ => error(expr, message),
     }
+}
+
+fn id(_: &str, _: &str, expr: &Expr) -> syn::Result<TokenStream> {
+    string(expr, "an id is text: `id = \"another-name\"`", |text| {
+        text.is_empty().then(|| "an id cannot be empty".to_owned())
+    })
+}
+
+fn subresource(name: &str, sample: &str, expr: &Expr) -> syn::Result<TokenStream> {
+    string(expr, &this_is_text(name, sample), |text| {
+        text.is_empty().then(|| format!("`{name}` is empty: leave it out"))
+    })
+}
+
+fn schedule(name: &str, sample: &str, expr: &Expr) -> syn::Result<TokenStream> {
+    string(expr, &this_is_text(name, sample), |text| invalid(Schedule::parse(text, None)))
+}
+
+fn zone(name: &str, sample: &str, expr: &Expr) -> syn::Result<TokenStream> {
+    string(expr, &this_is_text(name, sample), |text| invalid(Schedule::parse("@daily", Some(text))))
+}
+
+fn this_is_text(name: &str, sample: &str) -> String {
+    format!("this is text: `{name} = {sample}`")
+}
+
+fn invalid(schedule: Result<Schedule, ScheduleError>) -> Option<String> {
+    schedule.err().map(|error| error.to_string())
 }
 
 /// Parses a text. `wrong` is the error for other literals, and `refusal` returns the error of an invalid text. The
@@ -248,26 +275,52 @@ fn string(
         _ => None,
     };
     match refusal {
-        Some(refusal) => Err(error(expr, refusal)),
+        Some(refusal) => error(expr, refusal),
         None => Ok(quote_spanned!(expr.span()=> #K::Option::Some(#K::String::from(#expr)))),
     }
 }
 
-fn invalid(schedule: Result<Schedule, ScheduleError>) -> Option<String> {
-    schedule.err().map(|error| error.to_string())
-}
-
-fn errors(expr: &Expr) -> syn::Result<TokenStream> {
+fn errors(_: &str, _: &str, expr: &Expr) -> syn::Result<TokenStream> {
     let word = word(expr).to_lowercase();
-    if !ERRORS.contains(&word.as_str()) {
-        let hint = did_you_mean(&word, &ERRORS);
-        return Err(error(expr, format!("expected `ignored`, `temporary` or `permanent`{hint}")));
-    }
-    let mode = variant(&word);
+    let mode = one_of(expr, &word, &ERRORS, "`ignored`, `temporary` or `permanent`")?;
     Ok(some(&quote!(#K::ErrorsMode::#mode)))
 }
 
-fn seconds(name: &str, expr: &Expr) -> syn::Result<TokenStream> {
+/// Returns the expansion of a list of operations.
+pub(crate) fn operation_array(expr: &Expr) -> syn::Result<TokenStream> {
+    let all = operations(expr)?.into_iter().map(|it| quote!(#K::Operation::#it));
+    Ok(quote!([#(#all),*]))
+}
+
+/// Parses a list of operations: words, texts, or variants of `Operation`.
+fn operations(expr: &Expr) -> syn::Result<Vec<Ident>> {
+    let Expr::Array(list) = expr else {
+        return error(expr, format!("`operations` is a list: `operations = {OPERATIONS_SAMPLE}`"));
+    };
+    if list.elems.is_empty() {
+        return error(expr, "`operations` is empty: leave it out for all of them");
+    }
+    let operation = |expr: &Expr| {
+        let word = word(expr).to_uppercase();
+        one_of(expr, &word, &OPERATIONS, "`CREATE`, `UPDATE`, `DELETE` or `CONNECT`")
+    };
+    list.elems.iter().map(operation).collect()
+}
+
+fn all_operations(_: &str, _: &str, expr: &Expr) -> syn::Result<TokenStream> {
+    let all = operation_array(expr)?;
+    Ok(quote!(#K::Vec::from(#all)))
+}
+
+/// Returns the variant of one of the framework's enums that the word names.
+fn one_of(expr: &Expr, word: &str, words: &[&str], expected: &str) -> syn::Result<Ident> {
+    if words.contains(&word) {
+        return Ok(variant(word));
+    }
+    error(expr, format!("expected {expected}{}", did_you_mean(word, words)))
+}
+
+fn seconds(name: &str, _: &str, expr: &Expr) -> syn::Result<TokenStream> {
     check_seconds(name, expr)?;
     Ok(some(&seconds_tokens(expr)))
 }
@@ -283,7 +336,7 @@ fn check_seconds(name: &str, expr: &Expr) -> syn::Result<()> {
         }
         _ => None,
     };
-    message.map_or(Ok(()), |message| Err(error(expr, message)))
+    message.map_or(Ok(()), |message| error(expr, message))
 }
 
 /// Returns the error message for a time of zero, if zero would mean a loop without a pause.
@@ -304,61 +357,58 @@ fn zero(name: &str, literal: &Lit) -> Option<String> {
 }
 
 /// Parses a list of kinds, each in the notation of an attribute's selector.
-fn kinds(name: &str, expr: &Expr) -> syn::Result<TokenStream> {
-    let Expr::Array(list) = expr else {
-        return Err(error(expr, format!("`{name}` is a list of kinds: `{name} = {}`", sample(Form::Kinds))));
-    };
-    let mut mistakes = Mistakes::default();
-    let kinds = list.elems.iter();
-    let kinds = kinds.filter_map(|kind| Selector::of_kind(kind, &mut mistakes));
-    let kinds = kinds.map(|kind| {
-        let kind = kind.tokens();
-        quote!(#K::kind(#kind))
-    });
-    let kinds = quote!(#K::Vec::from([#(#kinds),*]));
-    mistakes.into_error().map_or(Ok(kinds), Err)
+fn kinds(name: &str, sample: &str, expr: &Expr) -> syn::Result<TokenStream> {
+    let message = format!("`{name}` is a list of kinds: `{name} = {sample}`");
+    list(expr, &message, |kind, mistakes| {
+        let kind = Selector::of_kind(kind, mistakes)?.tokens();
+        Some(quote!(#K::kind(#kind)))
+    })
 }
 
 /// Parses a list of pairs: a kind in the notation of an attribute's selector, and a closure or function that maps a
 /// changed object of that kind to the owners to reconcile.
-fn targets(name: &str, expr: &Expr) -> syn::Result<TokenStream> {
-    let sample = sample(Form::Targets);
+fn targets(name: &str, sample: &str, expr: &Expr) -> syn::Result<TokenStream> {
     let message = format!(
         "`{name}` is a list of kinds, each with a function that says whom a change concerns: `{name} = {sample}`"
     );
+    list(expr, &message, |pair, mistakes| {
+        let pair = match pair {
+            Expr::Tuple(pair) if pair.elems.len() == 2 => &pair.elems,
+            _ => {
+                mistakes.at(pair, &message);
+                return None;
+            }
+        };
+        let kind = Selector::of_kind(&pair[0], mistakes);
+        let owners = of_the_cause(name, &pair[1]).map_err(|error| mistakes.push(error)).ok()?;
+        let kind = kind?.tokens();
+        Some(quote_spanned!(owners.span()=> #K::target(#K::kind(#kind), #owners)))
+    })
+}
+
+/// Parses a list, and collects the errors of all items.
+fn list(
+    expr: &Expr,
+    message: &str,
+    read: impl Fn(&Expr, &mut Mistakes) -> Option<TokenStream>,
+) -> syn::Result<TokenStream> {
     let Expr::Array(list) = expr else {
-        return Err(error(expr, message));
+        return error(expr, message);
     };
     let mut mistakes = Mistakes::default();
-    let mut targets = Vec::new();
-    for pair in &list.elems {
-        match pair {
-            Expr::Tuple(pair) if pair.elems.len() == 2 => {
-                let kind = Selector::of_kind(&pair.elems[0], &mut mistakes);
-                match of_the_cause(name, pair.elems[1].clone()) {
-                    Ok(owners) => targets.extend(kind.map(|kind| {
-                        let kind = kind.tokens();
-                        quote_spanned!(owners.span()=> #K::target(#K::kind(#kind), #owners))
-                    })),
-                    Err(error) => mistakes.push(error),
-                }
-            }
-            _ => mistakes.at(pair, &message),
-        }
-    }
-    let targets = quote!(#K::Vec::from([#(#targets),*]));
-    mistakes.into_error().map_or(Ok(targets), Err)
+    let items: Vec<_> = list.elems.iter().filter_map(|item| read(item, &mut mistakes)).collect();
+    mistakes.or(quote!(#K::Vec::from([#(#items),*])))
 }
 
 /// Parses a span of time, or a closure or function of the cause that returns one.
-fn pause(name: &str, expr: Expr) -> syn::Result<TokenStream> {
+fn pause(name: &str, _: &str, expr: &Expr) -> syn::Result<TokenStream> {
     if matches!(expr, Expr::Closure(_)) {
         let closure = of_the_cause(name, expr)?;
         return Ok(some(&quote!(#K::Pause::of(#closure))));
     }
-    check_seconds(name, &expr)?;
-    let pause = match &expr {
-        Expr::Lit(_) => seconds_tokens(&expr),
+    check_seconds(name, expr)?;
+    let pause = match expr {
+        Expr::Lit(_) => seconds_tokens(expr),
         _ => expr.to_token_stream(),
     };
     Ok(quote_spanned!(expr.span()=> #K::Option::Some(#K::pause(#pause))))
@@ -372,19 +422,17 @@ fn seconds_tokens(expr: &Expr) -> TokenStream {
     }
 }
 
-fn retries(expr: &Expr) -> syn::Result<TokenStream> {
+fn retries(_: &str, _: &str, expr: &Expr) -> syn::Result<TokenStream> {
     match expr {
-        Expr::Lit(ExprLit { lit: Lit::Int(_), .. }) => {}
+        Expr::Lit(ExprLit { lit: Lit::Int(_), .. }) => Ok(some(&quote!(#expr))),
         Expr::Lit(_) | Expr::Unary(_) => {
-            let message = "`retries` is the whole number of attempts, such as `3`";
-            return Err(error(expr, message));
+            error(expr, "`retries` is the whole number of attempts, such as `3`")
         }
-        _ => {}
+        _ => Ok(some(&quote!(#expr))),
     }
-    Ok(some(&expr.to_token_stream()))
 }
 
-fn field(expr: &Expr) -> syn::Result<TokenStream> {
+fn field(_: &str, _: &str, expr: &Expr) -> syn::Result<TokenStream> {
     const FORMS: &str = "a field is a path of names joined by dots, such as `\"spec.size\"`, or a list of names: `[\"metadata\", \"labels\", \"example.com/app\"]`";
     let names = match expr {
         Expr::Array(array) => &array.elems,
@@ -392,25 +440,30 @@ fn field(expr: &Expr) -> syn::Result<TokenStream> {
         _ => {
             let is_path = |text: String| text.split('.').all(|part| !part.is_empty());
             if matches!(expr, Expr::Lit(_)) && !text(expr).is_some_and(is_path) {
-                return Err(error(expr, FORMS));
+                return error(expr, FORMS);
             }
             if let Some(text) = unquoted(expr) {
                 let message = format!("a field is text: write `field = \"{text}\"`");
-                return Err(error(expr, message));
+                return error(expr, message);
             }
             return Ok(some(&quote!(#K::FieldPath::parse(#expr))));
         }
     };
     if names.is_empty() {
-        return Err(error(expr, FORMS));
+        return error(expr, FORMS);
     }
     let names = names.iter();
     Ok(some(&quote!(#K::FieldPath::from_parts([#(#names),*]))))
 }
 
+fn when(name: &str, _: &str, expr: &Expr) -> syn::Result<TokenStream> {
+    let predicate = of_the_cause(name, expr)?;
+    Ok(some(&quote!(#K::when(#predicate))))
+}
+
 /// Parses a closure or function of the cause. Rejects a parameter named like a handler's argument: it would be the cause.
-fn of_the_cause(option: &str, expr: Expr) -> syn::Result<Expr> {
-    let Expr::Closure(closure) = &expr else {
+fn of_the_cause<'a>(option: &str, expr: &'a Expr) -> syn::Result<&'a Expr> {
+    let Expr::Closure(closure) = expr else {
         return Ok(expr);
     };
     let mut inputs = closure.inputs.iter();
@@ -418,7 +471,7 @@ fn of_the_cause(option: &str, expr: Expr) -> syn::Result<Expr> {
         let message = format!(
             "`{option}` is called with the cause alone, which has all arguments of handlers: `{option} = |cause| ..`"
         );
-        return Err(error(&closure.inputs, message));
+        return error(&closure.inputs, message);
     };
     let named = match input {
         Pat::Type(typed) => &*typed.pat,
@@ -439,63 +492,57 @@ fn of_the_cause(option: &str, expr: Expr) -> syn::Result<Expr> {
     let message = format!(
         "`{option}` is called with the cause, and not with `{name}`: write `|cause|`, and `{get}` inside"
     );
-    Err(error(input, message))
+    error(input, message)
 }
 
-// === impl Entry ===
-
-impl Entry {
-    /// `{"app": "x", "tier": PRESENT}`
-    pub(crate) fn map(option: &Ident, input: ParseStream<'_>) -> syn::Result<Vec<Self>> {
-        if !brace_ahead(input) {
-            let message =
-                format!("expected `{option} = {{\"app\": \"x\", \"tier\": PRESENT, \"old\": ABSENT}}`");
-            return Err(input.error(message));
-        }
-        let inside;
-        braced!(inside in input);
-        let mut entries: Vec<Self> = Vec::new();
-        let mut mistakes: Option<syn::Error> = None;
-        while !inside.is_empty() {
-            match Self::read(option, &inside, &entries) {
-                Ok(entry) => entries.push(entry),
-                Err(error) => match &mut mistakes {
-                    Some(mistakes) => mistakes.combine(error),
-                    None => mistakes = Some(error),
-                },
-            }
-            skip_to_comma(&inside)?;
-        }
-        mistakes.map_or(Ok(entries), Err)
+/// Parses `{"app": "x", "tier": PRESENT}`, and returns its expansion.
+pub(crate) fn map(option: &Ident, input: ParseStream<'_>) -> syn::Result<TokenStream> {
+    if !brace_ahead(input) {
+        let message = format!("expected `{option} = {{\"app\": \"x\", \"tier\": PRESENT, \"old\": ABSENT}}`");
+        return Err(input.error(message));
     }
-
-    fn read(option: &Ident, inside: ParseStream<'_>, known: &[Self]) -> syn::Result<Self> {
-        let key = expression(inside)?;
-        inside.parse::<Token![:]>()?;
-        let value = expression(inside)?;
-        if let Some(text) = unquoted(&key) {
-            return Err(error(key, format!("the names of {option} are text: write `\"{text}\"`")));
+    let inside;
+    braced!(inside in input);
+    let (mut keys, mut entries, mut mistakes) = (Vec::new(), Vec::new(), Mistakes::default());
+    while !inside.is_empty() {
+        match entry(option, &inside, &mut keys) {
+            Ok(entry) => entries.push(entry),
+            Err(error) => mistakes.push(error),
         }
-        if let Expr::Array(several) = &value {
-            return Err(error(&value, one_of(option, several)));
-        }
-        if text(&key).is_some() && known.iter().any(|known| text(&known.key) == text(&key)) {
-            return Err(error(key, "this key is given twice"));
-        }
-        if matches!(&value, Expr::Lit(_)) && text(&value).is_none() {
-            let quoted = value.to_token_stream();
-            return Err(error(&value, format!("{option} are text: write `\"{quoted}\"`")));
-        }
-        if !inside.is_empty() && !inside.peek(Token![,]) {
-            return Err(inside.error("expected a comma between entries"));
-        }
-        let criterion = criterion(&value)?;
-        Ok(Self { key, criterion })
+        skip_to_comma(&inside)?;
     }
+    mistakes.or(quote!(#K::Vec::from([#(#entries),*])))
+}
+
+/// Parses `"key": criterion`, and returns its expansion.
+fn entry(option: &Ident, inside: ParseStream<'_>, known: &mut Vec<String>) -> syn::Result<TokenStream> {
+    let key = expression(inside)?;
+    inside.parse::<Token![:]>()?;
+    let value = expression(inside)?;
+    if let Some(text) = unquoted(&key) {
+        return error(key, format!("the names of {option} are text: write `\"{text}\"`"));
+    }
+    if let Expr::Array(several) = &value {
+        return error(&value, one_of_several(option, several));
+    }
+    let name = text(&key);
+    if name.as_ref().is_some_and(|name| known.contains(name)) {
+        return error(key, "this key is given twice");
+    }
+    if matches!(&value, Expr::Lit(_)) && text(&value).is_none() {
+        let quoted = value.to_token_stream();
+        return error(&value, format!("{option} are text: write `\"{quoted}\"`"));
+    }
+    if !inside.is_empty() && !inside.peek(Token![,]) {
+        return Err(inside.error("expected a comma between entries"));
+    }
+    let criterion = criterion(&value)?;
+    known.extend(name);
+    Ok(quote!((#K::String::from(#key), #criterion)))
 }
 
 /// Returns the advice for a list of values: a label has one value, so use a predicate.
-fn one_of(option: &Ident, several: &ExprArray) -> String {
+fn one_of_several(option: &Ident, several: &ExprArray) -> String {
     let values: Vec<_> = several.elems.iter().map(|value| value.to_token_stream().to_string()).collect();
     format!(
         "{option} are text, not lists; to match one of several, write `|value| value.is_some_and(|value| [{}].contains(&value.as_str().unwrap_or_default()))`",
@@ -503,17 +550,10 @@ fn one_of(option: &Ident, several: &ExprArray) -> String {
     )
 }
 
-/// Returns the expansion of `labels = {..}`.
-fn map(entries: &[Entry]) -> TokenStream {
-    let entries = entries.iter();
-    let entries = entries.map(|Entry { key, criterion }| quote!((#K::String::from(#key), #criterion)));
-    quote!(#K::Vec::from([#(#entries),*]))
-}
-
 /// Parses the criterion on a label, annotation or field.
 fn criterion(expr: &Expr) -> syn::Result<TokenStream> {
     if is_word(expr, "None") {
-        return Err(error(expr, "`None` is ambiguous: use `PRESENT` or `ABSENT`"));
+        return error(expr, "`None` is ambiguous: use `PRESENT` or `ABSENT`");
     }
     let last = match expr {
         Expr::Path(_) => word(expr),

@@ -9,19 +9,16 @@ use syn::spanned::Spanned;
 use syn::{Error, Expr, ItemConst, Path};
 
 use crate::attr::Arguments;
-use crate::fallback::{Mistakes, refused};
-use crate::family::{Family, Kind, SELECTOR_KEYS, family};
+use crate::fallback::{Mistakes, expand_item};
+use crate::family::{Kind, NO_FAMILY, SELECTOR_KEYS};
 use crate::hint::did_you_mean_or;
-use crate::operations::operations;
-use crate::option::Given;
+use crate::option::{Given, operation_array};
 use crate::registration::{K, door, hidden_const, source_location};
 use crate::selector::Selector;
 
 /// Describes the attribute like the others, so that selectors can be parsed: it has a selector, and options of its
 /// own.
-static RULE: Kind = Kind { attribute: "validation_rule", family: &RULE_FAMILY };
-
-static RULE_FAMILY: Family = family("", &[]);
+static RULE: Kind = Kind { attribute: "validation_rule", family: &NO_FAMILY };
 
 /// Options with a text value.
 const TEXTS: [&str; 4] = ["id", "message", "message_expression", "field"];
@@ -48,22 +45,11 @@ pub(crate) fn expand(
     item: &TokenStream,
     location: impl Fn(&Ident) -> (usize, usize),
 ) -> TokenStream {
-    let mut mistakes = Mistakes::default();
-    let Ok(constant) = syn::parse2::<ItemConst>(item.clone()) else {
-        let message = "#[validation_rule] belongs on a constant with the expression: `const VOLUMES_KEEP_THEIR_SIZE: &str = \"self.spec.size == \
-                       oldSelf.spec.size\";`";
-        mistakes.push(Error::new(Span::call_site(), message));
-        return refused(item, &mistakes);
-    };
-    let rule = Rule::read(arguments, &mut mistakes);
-    if !mistakes.is_empty() {
-        return refused(item, &mistakes);
-    }
-    let registration = rule.registration(&constant, location(&constant.ident));
-    quote! {
-        #item
-        #registration
-    }
+    let misplaced = "#[validation_rule] belongs on a constant with the expression: `const VOLUMES_KEEP_THEIR_SIZE: &str = \"self.spec.size == \
+                     oldSelf.spec.size\";`";
+    expand_item(item, misplaced, |constant: &mut ItemConst, mistakes| {
+        Some(Rule::read(arguments, mistakes).registration(constant, location(&constant.ident)))
+    })
 }
 
 // === impl Rule ===
@@ -101,9 +87,8 @@ impl Rule {
                 quote_spanned!(expr.span()=> .#key(#expr))
             }
             Given::Expr(expr) if name == OPERATIONS => {
-                let all = operations(&expr, "[CREATE, UPDATE]")?;
-                let all = all.iter().map(|it| quote!(#K::Operation::#it));
-                quote!(.#key([#(#all),*]))
+                let all = operation_array(&expr)?;
+                quote!(.#key(#all))
             }
             Given::Flag if FLAGS.contains(&name.as_str()) => quote!(.#key()),
             Given::Flag if TEXTS.contains(&name.as_str()) => {

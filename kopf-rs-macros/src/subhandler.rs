@@ -69,7 +69,7 @@ enum Wanted<'a> {
 
 fn wanted<'a>(attribute: &Attribute, function: &'a Function) -> Option<Wanted<'a>> {
     let (ty, is_optional) = function.param()?;
-    if is_optional || attribute.options.has_param() {
+    if is_optional || attribute.options.has("param") {
         return None;
     }
     let texts: [Type; 2] = [parse_quote!(str), parse_quote!(String)];
