@@ -13,27 +13,24 @@ use http::uri::Authority;
 use http::{HeaderMap, Method, Request, StatusCode};
 use hyper::body::Incoming;
 use tokio::runtime::Handle;
-use tokio::sync::oneshot;
 
 use crate::engine::report::report_of_operator;
 use crate::happening::operating::Health;
 use crate::health::address::Address;
 #[cfg(feature = "metrics")]
 use crate::health::address::METRICS;
-use crate::health::board::Board;
 use crate::health::checks::{Check, Query, answer, seconds};
 use crate::health::http::{Ends, Listener, Reply};
 #[cfg(feature = "metrics")]
 use crate::health::metrics_endpoint::scraped;
 use crate::health::pulse::{Pulse, Stuck};
-use crate::health::responder::{Desk, Responder};
+use crate::health::responder::Responder;
 #[cfg(feature = "metrics")]
 use crate::health::scrape::Scraper;
 
 /// The sources of the endpoints' facts.
 pub(crate) struct Asked {
-    pub(crate) desk: Desk,
-    pub(crate) board: Board,
+    pub(crate) responder: Arc<Responder>,
     /// The runtime of handlers, if it is separate.
     pub(crate) handlers: Option<Handle>,
     /// The metrics at the same port.
@@ -43,18 +40,11 @@ pub(crate) struct Asked {
 
 /// Starts to listen. The error describes the problem and the remedy.
 pub(crate) fn listen(address: &Address, asked: Asked) -> Result<Listener, String> {
-    let beat = asked.desk.clone();
-    let (pulse, beating) = Pulse::new(move |answer| beat.beat(answer));
-    let of_handlers = asked.handlers.map(|runtime| {
-        Pulse::new(move |answer: oneshot::Sender<()>| {
-            drop(runtime.spawn(async move { answer.send(()) }));
-        })
-    });
-    let (handlers, handlers_beat) = of_handlers.unzip();
+    let (pulse, beating) = Pulse::of(asked.responder.runtime.clone());
+    let (handlers, handlers_beat) = asked.handlers.map(Pulse::of).unzip();
     let server = Arc::new(Server {
         path: address.path.clone(),
-        desk: asked.desk,
-        board: asked.board,
+        responder: asked.responder,
         pulse,
         handlers,
         failing: Mutex::new(BTreeSet::from([READYZ, WEBHOOKS].map(str::to_owned))),
@@ -79,8 +69,7 @@ const STATUSZ: &str = "/statusz";
 struct Server {
     /// The path of users' probes.
     path: String,
-    desk: Desk,
-    board: Board,
+    responder: Arc<Responder>,
     pulse: Pulse,
     handlers: Option<Pulse>,
     /// The endpoints that failed at their last request.
@@ -113,15 +102,15 @@ impl Server {
     }
 
     /// Returns the checks from the operator's runtime, and checks that the runtimes respond.
-    async fn asked(&self, checks_of: fn(&mut Responder) -> Vec<Check>) -> Vec<Check> {
+    async fn asked(&self, checks_of: fn(&Responder) -> Vec<Check>) -> Vec<Check> {
         let mut checks = Vec::new();
-        let (runtime, more) = match self.answered(self.desk.ask(checks_of)).await {
+        let (runtime, more) = match self.answered(self.responder.ask(checks_of)).await {
             Ok(more) => (None, more),
             Err(trouble) => (Some(trouble), Vec::new()),
         };
         checks.push(Check::new("runtime", runtime));
         if let Some(pulse) = &self.handlers {
-            let stuck = pulse.stuck_beyond(self.board.bounds().beat);
+            let stuck = pulse.stuck_beyond(self.responder.board.bounds().beat);
             let trouble = stuck.map(|stuck| format!("handlers block all their threads: {}", words(stuck)));
             checks.push(Check::new("handlers", trouble));
         }
@@ -130,11 +119,11 @@ impl Server {
     }
 
     async fn status(&self, uid: Option<&str>) -> Reply {
-        if !self.board.bounds().status {
+        if !self.responder.board.bounds().status {
             return forbidden("switched off by `health.status`");
         }
         let uid = uid.map(str::to_owned);
-        let status = self.desk.ask(move |responder| responder.status(uid.as_deref()));
+        let status = self.responder.ask(move |responder| responder.status(uid.as_deref()));
         match self.answered(status).await {
             Ok(status) => Reply::json(format!("{status:#}\n")),
             Err(trouble) => Reply::text(StatusCode::INTERNAL_SERVER_ERROR, format!("{trouble}\n")),
@@ -142,7 +131,7 @@ impl Server {
     }
 
     async fn probe(&self, asked: &Query) -> Reply {
-        let probed = match self.answered(self.desk.probes()).await {
+        let probed = match self.answered(self.responder.probes()).await {
             Ok(Some(probed)) => probed,
             Ok(None) => {
                 let text = "startup handlers are called\n";
@@ -191,7 +180,7 @@ impl Server {
 
     /// Waits for an answer of the responder, or returns the problem of the operator's runtime.
     async fn answered<T>(&self, answer: impl Future<Output = Option<T>>) -> Result<T, String> {
-        match self.pulse.unless_stuck(self.board.bounds().beat, answer).await {
+        match self.pulse.unless_stuck(self.responder.board.bounds().beat, answer).await {
             Ok(answer) => answer.ok_or_else(|| "the operator has ended".to_owned()),
             Err(stuck) => Err(format!("the operator's own thread is blocked: {}", words(stuck))),
         }

@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use tokio::runtime::Handle;
 use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, sleep, sleep_until};
 
@@ -19,8 +20,13 @@ pub(super) struct Pulse(watch::Receiver<Option<Instant>>);
 pub(super) struct Stuck(pub(super) Duration);
 
 impl Pulse {
+    /// Returns the pulse of a runtime, and the future that maintains it.
+    pub(super) fn of(runtime: Handle) -> (Self, impl Future<Output = ()> + Send) {
+        Self::new(move |answer: oneshot::Sender<()>| drop(runtime.spawn(async move { answer.send(()) })))
+    }
+
     /// Returns a pulse, and the future that maintains it: `send` sends a message to the runtime, which is to respond.
-    pub(super) fn new(send: impl Fn(oneshot::Sender<()>) + Send) -> (Self, impl Future<Output = ()> + Send) {
+    fn new(send: impl Fn(oneshot::Sender<()>) + Send) -> (Self, impl Future<Output = ()> + Send) {
         let (tell, told) = watch::channel(None);
         let beating = async move {
             loop {

@@ -2,16 +2,15 @@
 //!
 //! A response also proves that the runtime is running. Must not know HTTP.
 
-use std::future::pending;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, Shared};
 use serde_json::Value;
-use tokio::sync::mpsc::{Receiver, Sender, channel};
-use tokio::sync::oneshot;
+use tokio::runtime::Handle;
 use tokio::time::Instant;
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::engine::Engine;
 use crate::health::board::{Board, Phase};
@@ -23,169 +22,110 @@ use crate::health::status::{status, status_of};
 const FRESH: Duration = Duration::from_secs(10);
 /// Facts are cached for this long, because collecting them iterates over all objects, and every client may request them.
 const SEEN: Duration = Duration::from_secs(1);
-/// The maximum number of queued requests; further clients wait.
-const WAITING: usize = 16;
 
-/// A request: a function that the responder calls.
-type Ask = Box<dyn FnOnce(&mut Responder) + Send>;
+/// Answers requests.
+pub(crate) struct Responder {
+    /// The operator's own runtime.
+    pub(super) runtime: Handle,
+    pub(super) board: Board,
+    seen: Mutex<Option<(Instant, Arc<Facts>)>>,
+    prober: Arc<tokio::sync::Mutex<Prober>>,
+    /// The last calls of all probes. They go on without the clients that wait for them.
+    probing: Mutex<Option<Probing>>,
+}
 
 /// The results of all probes; `None` while startup handlers run, because probes may need their results.
 pub(super) type AllProbed = Option<Arc<Probed>>;
 
-/// The channel for requests. Clones use the same responder.
-#[derive(Clone)]
-pub(crate) struct Desk {
-    asks: Sender<Ask>,
-    /// Liveness messages, separate from requests: however many of those are queued, one message checks that the runtime is running.
-    beats: Sender<oneshot::Sender<()>>,
-}
-
-/// Answers requests. Runs as long as there are clients.
-pub(crate) struct Responder {
-    asks: Receiver<Ask>,
-    beats: Receiver<oneshot::Sender<()>>,
-    board: Board,
-    seen: Option<(Instant, Facts)>,
-    /// `None` while it collects.
-    prober: Option<Prober>,
-    collecting: Option<BoxFuture<'static, (Prober, Probed)>>,
-    waiting: Vec<oneshot::Sender<AllProbed>>,
-    probed: Option<(Instant, Arc<Probed>)>,
-}
-
-impl Desk {
-    /// Returns what the function returns for the responder; `None` if the responder is gone.
-    pub(super) async fn ask<T: Send + 'static>(
-        &self,
-        function: impl FnOnce(&mut Responder) -> T + Send + 'static,
-    ) -> Option<T> {
-        let (answer, answered) = oneshot::channel();
-        // The client may be gone already.
-        let ask: Ask = Box::new(move |responder| drop(answer.send(function(responder))));
-        self.asks.send(ask).await.ok()?;
-        answered.await.ok()
-    }
-
-    /// Returns the results of all probes; `None` if the responder is gone.
-    pub(super) async fn probes(&self) -> Option<AllProbed> {
-        let (answer, answered) = oneshot::channel();
-        self.ask(|responder| responder.probe(answer)).await?;
-        answered.await.ok()
-    }
-
-    /// Checks that the runtime is running. The next message is sent after this one is answered.
-    pub(super) fn beat(&self, answer: oneshot::Sender<()>) {
-        let _ = self.beats.try_send(answer);
-    }
-}
+/// Calls of all probes: the results, with the time of the end; `None` if the runtime has ended.
+type Probing = Shared<BoxFuture<'static, Option<(Instant, Arc<Probed>)>>>;
 
 impl Responder {
-    pub(crate) fn new(board: Board, prober: Prober) -> (Desk, Self) {
-        let (asks, asked) = channel(WAITING);
-        let (beats, beaten) = channel(1);
-        let responder = Self {
-            asks: asked,
-            beats: beaten,
-            board,
-            seen: None,
-            prober: Some(prober),
-            collecting: None,
-            waiting: Vec::new(),
-            probed: None,
-        };
-        (Desk { asks, beats }, responder)
+    pub(crate) fn new(runtime: Handle, board: Board, prober: Prober) -> Arc<Self> {
+        let prober = Arc::new(tokio::sync::Mutex::new(prober));
+        Arc::new(Self { runtime, board, seen: Mutex::default(), prober, probing: Mutex::default() })
     }
 
-    /// Answers requests until all clients are gone.
-    pub(crate) async fn run(mut self) {
-        loop {
-            let collected = async {
-                match &mut self.collecting {
-                    Some(collecting) => collecting.await,
-                    None => pending().await,
-                }
-            };
-            tokio::select! {
-                biased;
-                Some(beat) = self.beats.recv() => drop(beat.send(())),
-                ask = self.asks.recv() => match ask {
-                    Some(ask) => ask(&mut self),
-                    None => return,
-                },
-                (prober, found) = collected => self.collected(prober, found),
-            }
-        }
+    /// Returns what the function returns on the operator's runtime; `None` if that has ended.
+    pub(super) async fn ask<T: Send + 'static>(
+        self: &Arc<Self>,
+        function: impl FnOnce(&Self) -> T + Send + 'static,
+    ) -> Option<T> {
+        let responder = self.clone();
+        self.runtime.spawn(async move { function(&responder) }).await.ok()
     }
 
-    pub(super) fn live(&mut self) -> Vec<Check> {
+    pub(super) fn live(&self) -> Vec<Check> {
         let now = Instant::now();
         self.facts(now).live(now)
     }
 
-    pub(super) fn ready(&mut self) -> Vec<Check> {
+    pub(super) fn ready(&self) -> Vec<Check> {
         let now = Instant::now();
         self.facts(now).ready(now)
     }
 
     /// Returns the check whether reviews should be sent to this instance. It bypasses the cache, because each second counts after SIGTERM.
-    pub(super) fn webhooks(&mut self) -> Vec<Check> {
+    pub(super) fn webhooks(&self) -> Vec<Check> {
         look(&self.board).webhooks()
     }
 
     /// Returns the status of the operator, or of the object with this uid.
-    pub(super) fn status(&mut self, uid: Option<&str>) -> Value {
-        let (now, board) = (Instant::now(), self.board.clone());
+    pub(super) fn status(&self, uid: Option<&str>) -> Value {
+        let now = Instant::now();
         let facts = self.facts(now);
-        let known = board.known();
+        let known = self.board.known();
         match uid {
-            Some(uid) => status_of(&known, facts, uid, now),
-            None => status(&known, facts, now),
+            Some(uid) => status_of(&known, &facts, uid, now),
+            None => status(&known, &facts, now),
         }
     }
 
-    fn probe(&mut self, answer: oneshot::Sender<AllProbed>) {
+    /// Returns the results of all probes: from the cache, from calls that are in progress, or from new ones; `None` if the runtime has ended.
+    pub(super) async fn probes(self: &Arc<Self>) -> Option<AllProbed> {
+        match self.ask(Self::probing).await? {
+            Some(probing) => probing.await.map(|(_, probed)| Some(probed)),
+            None => Some(None),
+        }
+    }
+
+    fn probing(&self) -> Option<Probing> {
         if self.board.known().operator.phase == Phase::Starting {
-            drop(answer.send(None));
-            return;
+            return None;
         }
-        if let Some((at, probed)) = &self.probed
-            && at.elapsed() < FRESH
-        {
-            drop(answer.send(Some(probed.clone())));
-            return;
-        }
-        self.waiting.retain(|waiting| !waiting.is_closed());
-        self.waiting.push(answer);
-        if let Some(mut prober) = self.prober.take() {
-            let bound = self.board.bounds().probes;
-            let collecting = async move {
-                let probed = prober.collect(bound).await;
-                (prober, probed)
-            };
-            self.collecting = Some(collecting.boxed());
-        }
-    }
-
-    fn collected(&mut self, prober: Prober, found: Probed) {
-        self.collecting = None;
-        self.prober = Some(prober);
-        let found = Arc::new(found);
-        let is_well = found.checks.iter().all(|check| check.trouble.is_none());
+        let mut last = locked(&self.probing);
         // A failure is not cached for later requests.
-        self.probed = is_well.then(|| (Instant::now(), found.clone()));
-        for answer in self.waiting.drain(..) {
-            drop(answer.send(Some(found.clone())));
+        let is_usable = |(at, probed): &(Instant, Arc<Probed>)| {
+            at.elapsed() < FRESH && probed.checks.iter().all(|check| check.trouble.is_none())
+        };
+        // In progress, or usable.
+        let is_awaited = |probing: &&Probing| {
+            let ended = (*probing).clone().now_or_never();
+            ended.is_none_or(|ended| ended.as_ref().is_some_and(is_usable))
+        };
+        if let Some(probing) = last.as_ref().filter(is_awaited) {
+            return Some(probing.clone());
         }
+        let (prober, bound) = (self.prober.clone(), self.board.bounds().probes);
+        let collected = AbortOnDropHandle::new(tokio::spawn(async move {
+            let results = Arc::new(prober.lock().await.collect(bound).await);
+            (Instant::now(), results)
+        }));
+        Some(last.insert(collected.map(Result::ok).boxed().shared()).clone())
     }
 
     /// Returns recent facts, possibly from the cache.
-    fn facts(&mut self, now: Instant) -> &Facts {
-        let seen = self.seen.take();
-        let is_fresh = |at: &Instant| now.saturating_duration_since(*at) < SEEN;
-        let seen = seen.filter(|(at, _)| is_fresh(at));
-        let (_, facts) = self.seen.insert(seen.unwrap_or_else(|| (now, look(&self.board))));
-        facts
+    fn facts(&self, now: Instant) -> Arc<Facts> {
+        let mut seen = locked(&self.seen);
+        match &*seen {
+            Some((at, facts)) if now.saturating_duration_since(*at) < SEEN => facts.clone(),
+            _ => seen.insert((now, Arc::new(look(&self.board)))).1.clone(),
+        }
     }
+}
+
+fn locked<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Collects the current facts.

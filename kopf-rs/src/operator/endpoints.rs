@@ -34,14 +34,15 @@ pub(super) fn is_given_by_itself(_: TypeId) -> bool {
 /// The endpoints as requested, not checked yet.
 #[derive(Clone, Debug)]
 pub(super) struct WantedEndpoints {
-    pub(super) liveness: Result<Option<Address>, BadLiveness>,
-    #[cfg(feature = "metrics")]
-    pub(super) metrics: Result<Option<Address>, BadMetricsAddress>,
+    pub(super) liveness: Result<Option<Address>, BadEndpoint>,
+    pub(super) metrics: Result<Option<Address>, BadEndpoint>,
 }
 
 /// The checked endpoints.
 pub(super) struct Endpoints {
     pub(super) liveness: Option<Address>,
+    /// Counts happenings.
+    pub(super) meter: SharedMeter,
     #[cfg(feature = "metrics")]
     pub(super) figures: Option<Figures>,
 }
@@ -64,23 +65,14 @@ pub(super) enum BadEndpoint {
 
 impl Default for WantedEndpoints {
     fn default() -> Self {
-        Self {
-            liveness: Ok(None),
-            #[cfg(feature = "metrics")]
-            metrics: Ok(None),
-        }
+        Self { liveness: Ok(None), metrics: Ok(None) }
     }
 }
 
 impl WantedEndpoints {
     pub(super) fn check(&self) -> Result<(), BadEndpoint> {
-        if let Err(bad) = &self.liveness {
-            return Err(BadEndpoint::Liveness(bad.clone()));
-        }
-        #[cfg(feature = "metrics")]
-        if let Err(bad) = &self.metrics {
-            return Err(BadEndpoint::Metrics(bad.clone()));
-        }
+        self.liveness.clone()?;
+        self.metrics.clone()?;
         Ok(())
     }
 
@@ -94,7 +86,7 @@ impl WantedEndpoints {
         let given = extensions.get::<Metrics>();
         let own = given.map(|it| Metrics::clone(&it)).unwrap_or_default();
         extensions.insert(own.clone());
-        let figures = self.metrics.map_err(BadEndpoint::Metrics)?.map(|address| {
+        let figures = self.metrics?.map(|address| {
             let declared = handlers.iter().map(|handler| DeclaredHandler {
                 id: handler.id.clone(),
                 reasons: reasons(handler),
@@ -102,32 +94,19 @@ impl WantedEndpoints {
             });
             Figures { address, counted: Arc::new(Counted::new(&declared.collect::<Vec<_>>())), own }
         });
-        Ok(Endpoints { liveness: self.liveness.map_err(BadEndpoint::Liveness)?, figures })
+        let meter = figures.as_ref().map(|figures| figures.counted.clone() as _);
+        Ok(Endpoints { liveness: self.liveness?, meter, figures })
     }
 
     #[cfg(not(feature = "metrics"))]
     pub(super) fn checked(self, _: &[Arc<Handler>], _: &mut Extensions) -> Result<Endpoints, BadEndpoint> {
-        Ok(Endpoints { liveness: self.liveness.map_err(BadEndpoint::Liveness)? })
+        Ok(Endpoints { liveness: self.liveness?, meter: None })
     }
 }
 
 impl Endpoints {
     /// Returns whether any endpoint is requested.
     pub(super) fn are_wanted(&self) -> bool {
-        self.liveness.is_some() || self.meter().is_some()
-    }
-
-    /// Returns the meter that counts happenings.
-    #[cfg(feature = "metrics")]
-    pub(super) fn meter(&self) -> SharedMeter {
-        let figures = self.figures.as_ref();
-        figures.map(|figures| figures.counted.clone() as _)
-    }
-
-    /// Returns no meter, since the feature `metrics` is disabled.
-    #[cfg(not(feature = "metrics"))]
-    #[expect(clippy::unused_self, reason = "the same as with the feature")]
-    pub(super) fn meter(&self) -> SharedMeter {
-        None
+        self.liveness.is_some() || self.meter.is_some()
     }
 }

@@ -419,7 +419,7 @@ impl CheckedOperator {
         extensions.insert(client.clone());
         let clock = Clock::start();
         let workers = settings.get().execution.max_workers;
-        let posting = EventPosting::new(clock, endpoints.meter());
+        let posting = EventPosting::new(clock, endpoints.meter.clone());
         extensions.insert(posting.sink());
         let handlers = operator.registry.handlers().iter();
         let kinds = handlers.flat_map(|it| it.kinds_of_children()).cloned();
@@ -453,7 +453,7 @@ impl CheckedOperator {
                 extensions: Arc::new(extensions),
             },
             invoker: Arc::new(
-                Invoker::new(clock, workers, operator.handlers_on.clone()).metered(endpoints.meter()),
+                Invoker::new(clock, workers, operator.handlers_on.clone()).metered(endpoints.meter.clone()),
             ),
             posting,
             children,
@@ -580,7 +580,7 @@ impl CheckedOperator {
             writes: settings.networking.concurrent_writes,
             request_timeout: settings.networking.request_timeout,
             rng: self.rng.clone(),
-            meter: self.endpoints.meter(),
+            meter: self.endpoints.meter.clone(),
         };
         Cluster::with_settings(self.client.clone(), &settings)
     }

@@ -29,7 +29,7 @@ impl CheckedOperator {
     /// Runs cleanup handlers on the operator's own runtime, because handlers that block all their threads would delay the cleanup for ever.
     pub(super) async fn cleanup(&self) -> Result<(), Vec<String>> {
         let workers = self.settings.get().execution.max_workers;
-        let invoker = Invoker::new(self.clock, workers, None).metered(self.endpoints.meter());
+        let invoker = Invoker::new(self.clock, workers, None).metered(self.endpoints.meter.clone());
         let group = HandlerGroup { invoker: Arc::new(invoker), ..self.group_of(Activity::Cleanup) };
         let cleaned = self.activity(Activity::Cleanup, &group);
         match &self.vault {

@@ -81,7 +81,7 @@ impl CheckedOperator {
     ) -> Responder {
         let workers = settings.execution.max_workers;
         let invoker = Invoker::new(self.clock, workers, self.handlers_on.clone());
-        let invoker = invoker.metered(self.endpoints.meter());
+        let invoker = invoker.metered(self.endpoints.meter.clone());
         let group = HandlerGroup {
             handlers: self.admission_handlers.clone(),
             invoker: Arc::new(invoker),

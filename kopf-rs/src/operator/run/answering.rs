@@ -3,7 +3,7 @@
 #[cfg(feature = "metrics")]
 use std::sync::Arc;
 
-use tokio_util::task::AbortOnDropHandle;
+use tokio::runtime::Handle;
 
 use crate::handler::subject::Activity;
 use crate::health::address::Address;
@@ -19,12 +19,6 @@ use crate::health::metrics_endpoint;
 #[cfg(feature = "metrics")]
 use crate::health::scrape::{Scraper, ScraperSetup};
 
-/// The listeners and their task. Dropping it ends them.
-pub(super) struct Answering {
-    _listeners: Vec<Listener>,
-    _responding: Option<AbortOnDropHandle<()>>,
-}
-
 impl Operator {
     /// Serves the health of the operator over HTTP. This URL, such as `http://0.0.0.0:8080/healthz`, returns the results of probes
     /// (`#[on_probe]`). Further paths of the same host and port return
@@ -38,7 +32,7 @@ impl Operator {
     /// endpoints have a thread of their own, and start before startup handlers are called. By default there are none.
     #[must_use]
     pub fn liveness(mut self, url: impl AsRef<str>) -> Self {
-        self.endpoints.liveness = Address::parse(url.as_ref()).map(Some);
+        self.endpoints.liveness = Address::parse(url.as_ref()).map(Some).map_err(BadEndpoint::Liveness);
         self
     }
 
@@ -48,7 +42,8 @@ impl Operator {
     #[cfg(feature = "metrics")]
     #[must_use]
     pub fn metrics(mut self, address: impl AsRef<str>) -> Self {
-        self.endpoints.metrics = Address::of_metrics(address.as_ref()).map(Some);
+        self.endpoints.metrics =
+            Address::of_metrics(address.as_ref()).map(Some).map_err(BadEndpoint::Metrics);
         self
     }
 }
@@ -64,27 +59,24 @@ impl From<BadEndpoint> for OperatorError {
 }
 
 impl CheckedOperator {
-    /// Starts the endpoints.
-    pub(super) fn endpoints(&self) -> Result<Answering, OperatorError> {
+    /// Starts the endpoints, which end when the listeners are dropped.
+    pub(super) fn endpoints(&self) -> Result<Vec<Listener>, OperatorError> {
         #[cfg(feature = "metrics")]
         let (mut listeners, scraper) = self.metrics()?;
         #[cfg(not(feature = "metrics"))]
         let mut listeners = Vec::new();
         let (Some(address), Some(board)) = (&self.endpoints.liveness, &self.board) else {
-            return Ok(Answering { _listeners: listeners, _responding: None });
+            return Ok(listeners);
         };
         let prober = Prober::new(self.group_of(Activity::Probe));
-        let (desk, responder) = Responder::new(board.clone(), prober);
         let asked = Asked {
-            desk,
-            board: board.clone(),
+            responder: Responder::new(Handle::current(), board.clone(), prober),
             handlers: self.handlers_on.clone(),
             #[cfg(feature = "metrics")]
             metrics: scraper,
         };
         listeners.push(listen(address, asked).map_err(OperatorError::Endpoint)?);
-        let responding = AbortOnDropHandle::new(tokio::spawn(responder.run()));
-        Ok(Answering { _listeners: listeners, _responding: Some(responding) })
+        Ok(listeners)
     }
 
     /// Returns the listener of metrics if they have a port of their own, else the scraper that shares the liveness endpoint.
@@ -93,7 +85,7 @@ impl CheckedOperator {
         let (Some(figures), Some(board)) = (&self.endpoints.figures, &self.board) else {
             return Ok((Vec::new(), None));
         };
-        let mut runtimes = vec![("operator", tokio::runtime::Handle::current())];
+        let mut runtimes = vec![("operator", Handle::current())];
         runtimes.extend(self.handlers_on.clone().map(|it| ("handlers", it)));
         let scraper = Arc::new(Scraper::new(ScraperSetup {
             operator: self.name.clone(),

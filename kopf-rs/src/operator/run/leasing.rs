@@ -28,7 +28,7 @@ impl CheckedOperator {
         if !settings.lease.enabled {
             return (cluster.clone(), None);
         }
-        let meter = self.endpoints.meter();
+        let meter = self.endpoints.meter.clone();
         let fence = Fence::closed(self.clock, meter.clone());
         let started = LeaseTask::start(LeaseSetup {
             cluster: self.cluster_of_lease(settings),
@@ -52,7 +52,7 @@ impl CheckedOperator {
             operator: self.name.clone(),
             request_timeout: settings.lease.renew_deadline / 2,
             rng: self.rng.clone(),
-            meter: self.endpoints.meter(),
+            meter: self.endpoints.meter.clone(),
             ..ClusterSettings::default()
         };
         Cluster::with_settings(self.client.clone(), &settings)

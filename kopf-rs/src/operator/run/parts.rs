@@ -71,7 +71,7 @@ impl CheckedOperator {
             notes: self.notes.clone(),
             memo: self.context.memo.clone(),
             once: self.once,
-            meter: self.endpoints.meter(),
+            meter: self.endpoints.meter.clone(),
         }
     }
 }
