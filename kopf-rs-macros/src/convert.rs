@@ -7,7 +7,7 @@ use proc_macro2::{Ident, Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
-use syn::{Expr, FnArg, ItemFn, LitStr, Pat, Path, ReturnType, Signature, Type};
+use syn::{Expr, FnArg, ItemFn, Pat, Path, ReturnType, Signature, Type};
 
 use crate::ast::check_signature;
 use crate::attr::Arguments;
@@ -16,7 +16,7 @@ use crate::family::{Kind, NO_FAMILY};
 use crate::hint::{did_you_mean, did_you_mean_or};
 use crate::option::Given;
 use crate::raise::convert_raised;
-use crate::registration::{K, door, hidden_const, source_location};
+use crate::registration::{K, door, hidden_const, submit};
 use crate::syntax::text;
 
 const EXAMPLE: &str = "`#[on_convert(\"myapps.example.com\", from = \"v1alpha1\", to = \"v1\")]`, or `#[on_convert(from = v1alpha1::MyApp, to = v1::MyApp)]`";
@@ -79,7 +79,7 @@ impl Versions {
         Self { words: named.words, from, to, framework }
     }
 
-    /// Returns functions that build the selectors of both versions.
+    /// Returns the selectors of both versions.
     fn selectors(&self, mistakes: &mut Mistakes) -> Option<[TokenStream; 2]> {
         let before = mistakes.len();
         let (Some(from), Some(to)) = (&self.from, &self.to) else {
@@ -115,12 +115,11 @@ impl Versions {
     fn selector(&self, version: &Expr) -> TokenStream {
         let k = quote_spanned!(version.span().resolved_at(Span::mixed_site())=> __kopf);
         if text(version).is_none() {
-            let selector = quote_spanned!(version.span()=> #k::Selector::of::<#version>());
-            return quote!(|| #k::Result::Ok(#selector));
+            return quote_spanned!(version.span()=> #k::Selector::of::<#version>());
         }
         let words = &self.words;
         quote! {
-            || #k::Selector::positional(&[#(#words),*])
+            #k::Selector::positional(&[#(#words),*])
                 .map(|mut selector| { selector.version = #k::Option::Some(#k::String::from(#version)); selector })
         }
     }
@@ -214,9 +213,8 @@ fn registration(
     place: (usize, usize),
     framework: Option<&Path>,
 ) -> TokenStream {
-    let location = source_location(place);
     let name = &item.sig.ident;
-    let text = LitStr::new(&name.unraw().to_string(), Span::mixed_site());
+    let text = name.unraw().to_string();
     let call_name = format_ident!("__kopf_convert_{}", name.unraw(), span = Span::mixed_site());
     let Argument { part, ty, is_lent } = argument;
     let [given, read, returned] =
@@ -229,6 +227,11 @@ fn registration(
     };
     let returned = Ident::new(&returned.to_string(), output);
     let convert = quote_spanned!(output=> (&#returned).__kopf_converted().convert(#returned));
+    let conversion = quote! {
+        #K::conversion_function(#text, __KOPF_LOCATION, #K::ConvertedPart::#part, #call_name)
+    };
+    let calls = quote!(.on_convert(#from, #to, #conversion));
+    let submit = submit("Conversion", name, &calls);
     let registration = quote! {
         fn #call_name(#given: &#K::ConversionInput<'_>) -> #K::Returned {
             use #K::{ConvertedResult as _, ConvertedValue as _};
@@ -236,16 +239,7 @@ fn registration(
             let #returned = #name(#passed);
             #convert
         }
-        #K::submit! {
-            #K::Declared::Conversion(#K::ConversionDecl {
-                name: #text,
-                location: #location,
-                from: #from,
-                to: #to,
-                part: #K::ConvertedPart::#part,
-                call: #call_name,
-            })
-        }
+        #submit
     };
-    hidden_const(&item.attrs, &door(framework), &registration)
+    hidden_const(&item.attrs, &door(framework), place, &registration)
 }

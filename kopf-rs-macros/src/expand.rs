@@ -11,8 +11,9 @@ use crate::attr::Attribute;
 use crate::fallback::{Mistakes, expand_item};
 use crate::family::{Kind, Returns};
 use crate::raise::convert_raised;
-use crate::registration::{K, door, hidden_const, some, source_location};
+use crate::registration::{K, door, hidden_const, submit};
 use crate::review::check_review;
+use crate::selector::Selector;
 use crate::subhandler;
 
 /// Expands the outermost attribute of a function together with those below it, so that each error is reported once.
@@ -156,73 +157,52 @@ fn registration(
     place: (usize, usize),
     (door, imports): (&TokenStream, &TokenStream),
 ) -> TokenStream {
-    let location = source_location(place);
     let call_name = format_ident!("__kopf_call_{}", function.name.unraw(), span = Span::mixed_site());
     let call = call(function, attributes, item, &call_name);
     // As Kopf does, registers stacked attributes from the function outwards.
     let (nested, registered): (Vec<_>, Vec<_>) =
         attributes.iter().rev().partition(|attribute| attribute.kind.is_nested());
-    let mut rest = TokenStream::new();
+    let handler = |it: &&Attribute| handler(it, function, (&call_name, &item.sig.output));
+    let mut calls: TokenStream = registered.iter().map(|it| registering(it, &handler(it))).collect();
     // A sub-handler declares its requirements only if no other attribute of the function does.
-    let requiring = nested.iter().filter(|_| registered.is_empty() && function.takes_injected());
-    let declared: Vec<_> = registered.iter().chain(requiring).collect();
-    if !declared.is_empty() {
-        let decls =
-            declared.into_iter().map(|attribute| decl(attribute, function, (&call_name, &item.sig.output)));
-        rest.extend(quote! {
-            const __KOPF_DECLS: &[#K::Decl] = &[#(#decls),*];
-            #K::submit! { #K::Declared::Function(__KOPF_DECLS) }
-        });
+    if let (true, true, Some(nested)) = (registered.is_empty(), function.takes_injected(), nested.first()) {
+        let handler = handler(nested);
+        calls = quote!(.requiring(#handler));
     }
+    let submit = (!calls.is_empty()).then(|| submit("Function", &function.name, &calls));
     let nested = nested.first();
-    rest.extend(nested.map(|attribute| subhandler::methods(attribute, function, item, &call_name)));
+    let methods = nested.map(|attribute| subhandler::methods(attribute, function, item, &call_name));
     let named = nested.map(|_| subhandler::named(item));
-    let registration = quote! {
-        #imports
-        #call
-        const __KOPF_LOCATION: #K::SourceLocation = #location;
-        #rest
-    };
-    let registration = hidden_const(&item.attrs, door, &registration);
+    let registration = hidden_const(&item.attrs, door, place, &quote!(#imports #call #submit #methods));
     quote!(#named #registration)
 }
 
-/// Returns the constant of one attribute.
-fn decl(
+/// Returns the call that registers a handler: that of a closure, since the methods are named like the attributes.
+fn registering(attribute: &Attribute, handler: &TokenStream) -> TokenStream {
+    let method = Ident::new(attribute.kind.attribute, Span::mixed_site());
+    let selector = attribute.selector.as_ref().map(Selector::tokens).into_iter();
+    quote!(.#method(#(#selector,)* #handler))
+}
+
+/// Returns the handler that one attribute declares.
+fn handler(
     attribute: &Attribute,
     function: &Function,
     (call_name, returned): (&Ident, &ReturnType),
 ) -> TokenStream {
-    let id = function.name.unraw().to_string();
-    let way = function.way();
     let Attribute { kind, options, .. } = attribute;
-    let selector = attribute.selector.as_ref();
-    let selector = selector.map_or_else(|| quote!(#K::Option::None), |it| some(&it.tokens()));
+    let (id, way) = (options.id(&function.name), function.way());
     let index = (kind.family.returns == Returns::Entries).then(|| {
         let ty = returned_type(returned);
-        let ty = quote_spanned!(ty.span()=> #K::IndexType::of_function::<#ty>());
-        let ty = some(&ty);
-        quote!(index: #ty,)
+        quote_spanned!(ty.span()=> .indexing(#K::IndexType::of_function::<#ty>()))
     });
     let param = function.param().map(|(wanted, _)| stored(wanted));
-    let options = options.tokens(param.as_ref(), index.as_ref());
+    let options = options.calls(param.as_ref());
     let required = required_state(attribute, function);
-    let options = if required.is_empty() {
-        options
-    } else {
-        quote!({ use #K::GivenToAll as _; #options #(#required)* })
+    let handler = quote! {
+        #K::function(#id, __KOPF_LOCATION, #K::Function::#way(#call_name)) #index #options #(#required)*
     };
-    let kind = Ident::new(&format!("{:?}", kind.handler()), Span::mixed_site());
-    quote! {
-        #K::Decl {
-            name: #id,
-            location: __KOPF_LOCATION,
-            kind: #K::HandlerKind::#kind,
-            selector: #selector,
-            options: || #options,
-            call: #K::Function::#way(#call_name),
-        }
-    }
+    if required.is_empty() { handler } else { quote!({ use #K::GivenToAll as _; #handler }) }
 }
 
 /// Returns the return type of a function.

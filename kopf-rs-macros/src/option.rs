@@ -11,7 +11,7 @@ use syn::{Error, Expr, ExprArray, ExprLit, Ident, Lit, Pat, Path, Token, UnOp, b
 use crate::fallback::Mistakes;
 use crate::family::{Kind, all_arguments};
 use crate::hint::did_you_mean;
-use crate::registration::{K, some};
+use crate::registration::K;
 use crate::selector::Selector;
 use crate::syntax::{brace_ahead, expression, is_word, skip_to_comma, text, unquoted, variant, word};
 
@@ -24,17 +24,19 @@ struct Chosen {
     key: Ident,
     /// The value as written; `true` for a keyword alone.
     value: Expr,
-    /// The value of the framework's field.
-    tokens: TokenStream,
+    calls: Calls,
 }
+
+/// The arguments of each call of the option's method.
+type Calls = Vec<TokenStream>;
 
 /// The text after `keyword =`.
 pub(crate) enum Given {
     /// No value: the keyword alone, as in `optional`.
     Flag,
     Expr(Expr),
-    /// The expansion of `{"app": "x"}`.
-    Map(TokenStream),
+    /// The name and the criterion of each entry of `{"app": "x"}`.
+    Map(Calls),
     Path(Path),
 }
 
@@ -46,8 +48,8 @@ pub(crate) struct Form {
     read: Read,
 }
 
-/// Returns the expansion of a value, given the option's name and the sample.
-type Read = fn(&str, &str, &Expr) -> syn::Result<TokenStream>;
+/// Returns the calls for a value, given the option's name and the sample.
+type Read = fn(&str, &str, &Expr) -> syn::Result<Calls>;
 
 const fn form(options: &'static [&'static str], sample: &'static str, read: Read) -> Form {
     Form { options, sample, read }
@@ -78,8 +80,8 @@ const OPERATIONS_SAMPLE: &str = "[CREATE, UPDATE]";
 static FORMS: [Form; 18] = [
     form(FLAGS, "3", flag),
     form(CHOICES, "true", choice),
-    form(MAPS, "{\"app\": \"x\"}", |_, _, expr| Ok(expr.to_token_stream())),
-    form(&["param"], "3", |_, _, expr| Ok(expr.to_token_stream())),
+    form(MAPS, "{\"app\": \"x\"}", |_, _, expr| Ok(once(expr))),
+    form(&["param"], "3", |_, _, expr| Ok(once(expr))),
     form(&["id"], "\"another-name\"", id),
     form(&["errors"], "permanent", errors),
     form(SECONDS, "3", seconds),
@@ -88,11 +90,11 @@ static FORMS: [Form; 18] = [
     form(&["zone"], "\"Europe/Kyiv\"", zone),
     form(&["retries"], "3", retries),
     form(&["field"], "\"spec.size\"", field),
-    form(&["value", "old", "new"], "PRESENT", |_, _, expr| Ok(some(&criterion(expr)?))),
+    form(&["value", "old", "new"], "PRESENT", |_, _, expr| Ok(vec![criterion(expr)?])),
     form(&["when"], "|cause| ...", when),
     form(&["owns", "reads", "formerly_owns"], "[Deployment, \"services\"]", kinds),
     form(&["watches"], "[(Secret, |it| ..)]", targets),
-    form(&["operations"], OPERATIONS_SAMPLE, all_operations),
+    form(&["operations"], OPERATIONS_SAMPLE, |_, _, expr| Ok(vec![operation_array(expr)?])),
     form(&["subresource"], "\"status\"", subresource),
 ];
 
@@ -174,21 +176,16 @@ impl Options {
         operations.is_some_and(|all| all.iter().all(|it| it == "Delete"))
     }
 
-    /// Returns the expansion of the options. `param` is the type that the function takes, if any; `index` is the value
-    /// of the framework's option for the types of an index.
-    pub(crate) fn tokens(&self, param: Option<&TokenStream>, index: Option<&TokenStream>) -> TokenStream {
-        if self.0.is_empty() && index.is_none() {
-            return quote!(#K::Options::default());
-        }
-        let given = self.0.iter().map(|Chosen { key, tokens, .. }| {
-            if key != "param" {
-                return quote!(#key: #tokens);
-            }
-            let wanted = param.map(|param| quote!(: #param));
-            let value = some(&quote!(#K::Arc::new({ let __kopf_param #wanted = #tokens; __kopf_param })));
-            quote!(#key: #value)
-        });
-        quote!(#K::Options { #(#given,)* #index ..#K::Options::default() })
+    /// Returns the id of a handler, which is by default the name of its function.
+    pub(crate) fn id(&self, name: &Ident) -> TokenStream {
+        let name = name.unraw().to_string();
+        self.get("id").map_or_else(|| quote!(#name), |it| it.value.to_token_stream())
+    }
+
+    /// Returns the calls that add the options to a handler. `param` is the type that the function takes, if any.
+    pub(crate) fn calls(&self, param: Option<&TokenStream>) -> TokenStream {
+        let param = param.map(|param| quote!(: #param));
+        self.0.iter().filter(|it| it.key != "id").flat_map(|it| it.tokens(param.as_ref())).collect()
     }
 }
 
@@ -199,15 +196,31 @@ impl Chosen {
         let can_stand_alone = FLAGS.contains(&&*name) || CHOICES.contains(&&*name);
         let value = match given {
             Given::Expr(expr) => expr,
-            Given::Map(entries) => Expr::Verbatim(entries),
+            Given::Map(calls) => return Ok(Self { key, value: Expr::PLACEHOLDER, calls }),
             Given::Flag if can_stand_alone => parse_quote!(true),
             Given::Flag | Given::Path(_) => {
                 let message = format!("`{name}` needs a value: `{name} = {}`", form.sample);
                 return Err(Error::new_spanned(key, message));
             }
         };
-        let tokens = (form.read)(&name, form.sample, &value)?;
-        Ok(Self { key, value, tokens })
+        let calls = (form.read)(&name, form.sample, &value)?;
+        Ok(Self { key, value, calls })
+    }
+
+    fn tokens(&self, param: Option<&TokenStream>) -> impl Iterator<Item = TokenStream> {
+        let method = match self.key.to_string() {
+            several if several == "labels" || several == "annotations" => {
+                several.trim_end_matches('s').to_owned()
+            }
+            one => one,
+        };
+        let method = Ident::new(&method, Span::mixed_site());
+        self.calls.iter().map(move |arguments| {
+            if method == "param" {
+                return quote!(.param({ let __kopf_param #param = #arguments; __kopf_param }));
+            }
+            quote_spanned!(arguments.span()=> .#method(#arguments))
+        })
     }
 }
 
@@ -217,14 +230,18 @@ fn error<T>(place: impl ToTokens, message: impl std::fmt::Display) -> syn::Resul
     Err(Error::new_spanned(place, message))
 }
 
-fn flag(name: &str, _: &str, expr: &Expr) -> syn::Result<TokenStream> {
-    let message = format!("`{name}` is either there or not: write `{name}`, without a value");
-    boolean(expr, &message).map(|on| quote!(#on))
+/// Passes the value as it is written.
+fn once(expr: &Expr) -> Calls {
+    vec![expr.to_token_stream()]
 }
 
-fn choice(name: &str, _: &str, expr: &Expr) -> syn::Result<TokenStream> {
-    let on = boolean(expr, &format!("`{name}` is either `true` or `false`"))?;
-    Ok(some(&quote!(#on)))
+fn flag(name: &str, _: &str, expr: &Expr) -> syn::Result<Calls> {
+    let message = format!("`{name}` is either there or not: write `{name}`, without a value");
+    boolean(expr, &message).map(|on| if on { vec![TokenStream::new()] } else { Vec::new() })
+}
+
+fn choice(name: &str, _: &str, expr: &Expr) -> syn::Result<Calls> {
+    boolean(expr, &format!("`{name}` is either `true` or `false`")).map(|_| once(expr))
 }
 
 fn boolean(expr: &Expr, message: &str) -> syn::Result<bool> {
@@ -234,23 +251,23 @@ fn boolean(expr: &Expr, message: &str) -> syn::Result<bool> {
     }
 }
 
-fn id(_: &str, _: &str, expr: &Expr) -> syn::Result<TokenStream> {
+fn id(_: &str, _: &str, expr: &Expr) -> syn::Result<Calls> {
     string(expr, "an id is text: `id = \"another-name\"`", |text| {
         text.is_empty().then(|| "an id cannot be empty".to_owned())
     })
 }
 
-fn subresource(name: &str, sample: &str, expr: &Expr) -> syn::Result<TokenStream> {
+fn subresource(name: &str, sample: &str, expr: &Expr) -> syn::Result<Calls> {
     string(expr, &this_is_text(name, sample), |text| {
         text.is_empty().then(|| format!("`{name}` is empty: leave it out"))
     })
 }
 
-fn schedule(name: &str, sample: &str, expr: &Expr) -> syn::Result<TokenStream> {
+fn schedule(name: &str, sample: &str, expr: &Expr) -> syn::Result<Calls> {
     string(expr, &this_is_text(name, sample), |text| invalid(Schedule::parse(text, None)))
 }
 
-fn zone(name: &str, sample: &str, expr: &Expr) -> syn::Result<TokenStream> {
+fn zone(name: &str, sample: &str, expr: &Expr) -> syn::Result<Calls> {
     string(expr, &this_is_text(name, sample), |text| invalid(Schedule::parse("@daily", Some(text))))
 }
 
@@ -264,11 +281,7 @@ fn invalid(schedule: Result<Schedule, ScheduleError>) -> Option<String> {
 
 /// Parses a text. `wrong` is the error for other literals, and `refusal` returns the error of an invalid text. The
 /// operator checks constants at its start.
-fn string(
-    expr: &Expr,
-    wrong: &str,
-    refusal: impl FnOnce(&str) -> Option<String>,
-) -> syn::Result<TokenStream> {
+fn string(expr: &Expr, wrong: &str, refusal: impl FnOnce(&str) -> Option<String>) -> syn::Result<Calls> {
     let refusal = match (expr, text(expr)) {
         (_, Some(text)) => refusal(&text),
         (Expr::Lit(_), None) => Some(wrong.to_owned()),
@@ -276,14 +289,14 @@ fn string(
     };
     match refusal {
         Some(refusal) => error(expr, refusal),
-        None => Ok(quote_spanned!(expr.span()=> #K::Option::Some(#K::String::from(#expr)))),
+        None => Ok(once(expr)),
     }
 }
 
-fn errors(_: &str, _: &str, expr: &Expr) -> syn::Result<TokenStream> {
+fn errors(_: &str, _: &str, expr: &Expr) -> syn::Result<Calls> {
     let word = word(expr).to_lowercase();
     let mode = one_of(expr, &word, &ERRORS, "`ignored`, `temporary` or `permanent`")?;
-    Ok(some(&quote!(#K::ErrorsMode::#mode)))
+    Ok(vec![quote!(#K::ErrorsMode::#mode)])
 }
 
 /// Returns the expansion of a list of operations.
@@ -307,11 +320,6 @@ fn operations(expr: &Expr) -> syn::Result<Vec<Ident>> {
     list.elems.iter().map(operation).collect()
 }
 
-fn all_operations(_: &str, _: &str, expr: &Expr) -> syn::Result<TokenStream> {
-    let all = operation_array(expr)?;
-    Ok(quote!(#K::Vec::from(#all)))
-}
-
 /// Returns the variant of one of the framework's enums that the word names.
 fn one_of(expr: &Expr, word: &str, words: &[&str], expected: &str) -> syn::Result<Ident> {
     if words.contains(&word) {
@@ -320,9 +328,9 @@ fn one_of(expr: &Expr, word: &str, words: &[&str], expected: &str) -> syn::Resul
     error(expr, format!("expected {expected}{}", did_you_mean(word, words)))
 }
 
-fn seconds(name: &str, _: &str, expr: &Expr) -> syn::Result<TokenStream> {
+fn seconds(name: &str, _: &str, expr: &Expr) -> syn::Result<Calls> {
     check_seconds(name, expr)?;
-    Ok(some(&seconds_tokens(expr)))
+    Ok(vec![seconds_tokens(expr)])
 }
 
 fn check_seconds(name: &str, expr: &Expr) -> syn::Result<()> {
@@ -357,17 +365,14 @@ fn zero(name: &str, literal: &Lit) -> Option<String> {
 }
 
 /// Parses a list of kinds, each in the notation of an attribute's selector.
-fn kinds(name: &str, sample: &str, expr: &Expr) -> syn::Result<TokenStream> {
+fn kinds(name: &str, sample: &str, expr: &Expr) -> syn::Result<Calls> {
     let message = format!("`{name}` is a list of kinds: `{name} = {sample}`");
-    list(expr, &message, |kind, mistakes| {
-        let kind = Selector::of_kind(kind, mistakes)?.tokens();
-        Some(quote!(#K::kind(#kind)))
-    })
+    list(expr, &message, |kind, mistakes| Some(Selector::of_kind(kind, mistakes)?.tokens()))
 }
 
 /// Parses a list of pairs: a kind in the notation of an attribute's selector, and a closure or function that maps a
 /// changed object of that kind to the owners to reconcile.
-fn targets(name: &str, sample: &str, expr: &Expr) -> syn::Result<TokenStream> {
+fn targets(name: &str, sample: &str, expr: &Expr) -> syn::Result<Calls> {
     let message = format!(
         "`{name}` is a list of kinds, each with a function that says whom a change concerns: `{name} = {sample}`"
     );
@@ -382,7 +387,7 @@ fn targets(name: &str, sample: &str, expr: &Expr) -> syn::Result<TokenStream> {
         let kind = Selector::of_kind(&pair[0], mistakes);
         let owners = of_the_cause(name, &pair[1]).map_err(|error| mistakes.push(error)).ok()?;
         let kind = kind?.tokens();
-        Some(quote_spanned!(owners.span()=> #K::target(#K::kind(#kind), #owners)))
+        Some(quote_spanned!(owners.span()=> #kind, #owners))
     })
 }
 
@@ -391,48 +396,43 @@ fn list(
     expr: &Expr,
     message: &str,
     read: impl Fn(&Expr, &mut Mistakes) -> Option<TokenStream>,
-) -> syn::Result<TokenStream> {
+) -> syn::Result<Calls> {
     let Expr::Array(list) = expr else {
         return error(expr, message);
     };
     let mut mistakes = Mistakes::default();
-    let items: Vec<_> = list.elems.iter().filter_map(|item| read(item, &mut mistakes)).collect();
-    mistakes.or(quote!(#K::Vec::from([#(#items),*])))
+    let items = list.elems.iter().filter_map(|item| read(item, &mut mistakes)).collect();
+    mistakes.or(items)
 }
 
 /// Parses a span of time, or a closure or function of the cause that returns one.
-fn pause(name: &str, _: &str, expr: &Expr) -> syn::Result<TokenStream> {
+fn pause(name: &str, sample: &str, expr: &Expr) -> syn::Result<Calls> {
     if matches!(expr, Expr::Closure(_)) {
         let closure = of_the_cause(name, expr)?;
-        return Ok(some(&quote!(#K::Pause::of(#closure))));
+        return Ok(vec![quote!(#K::of_cause(#closure))]);
     }
-    check_seconds(name, expr)?;
-    let pause = match expr {
-        Expr::Lit(_) => seconds_tokens(expr),
-        _ => expr.to_token_stream(),
-    };
-    Ok(quote_spanned!(expr.span()=> #K::Option::Some(#K::pause(#pause))))
+    seconds(name, sample, expr)
 }
 
 fn seconds_tokens(expr: &Expr) -> TokenStream {
     if let Expr::Lit(ExprLit { lit: Lit::Int(_), .. }) = expr {
         quote!(#K::Duration::from_secs(#expr))
     } else {
-        quote!(#K::duration(#expr))
+        expr.to_token_stream()
     }
 }
 
-fn retries(_: &str, _: &str, expr: &Expr) -> syn::Result<TokenStream> {
+fn retries(_: &str, _: &str, expr: &Expr) -> syn::Result<Calls> {
     match expr {
-        Expr::Lit(ExprLit { lit: Lit::Int(_), .. }) => Ok(some(&quote!(#expr))),
+        Expr::Lit(ExprLit { lit: Lit::Int(_), .. }) => Ok(once(expr)),
         Expr::Lit(_) | Expr::Unary(_) => {
             error(expr, "`retries` is the whole number of attempts, such as `3`")
         }
-        _ => Ok(some(&quote!(#expr))),
+        _ => Ok(once(expr)),
     }
 }
 
-fn field(_: &str, _: &str, expr: &Expr) -> syn::Result<TokenStream> {
+fn field(_: &str, _: &str, expr: &Expr) -> syn::Result<Calls> {
     const FORMS: &str = "a field is a path of names joined by dots, such as `\"spec.size\"`, or a list of names: `[\"metadata\", \"labels\", \"example.com/app\"]`";
     let names = match expr {
         Expr::Array(array) => &array.elems,
@@ -446,19 +446,18 @@ fn field(_: &str, _: &str, expr: &Expr) -> syn::Result<TokenStream> {
                 let message = format!("a field is text: write `field = \"{text}\"`");
                 return error(expr, message);
             }
-            return Ok(some(&quote!(#K::FieldPath::parse(#expr))));
+            return Ok(vec![quote!(#K::FieldPath::parse(#expr))]);
         }
     };
     if names.is_empty() {
         return error(expr, FORMS);
     }
     let names = names.iter();
-    Ok(some(&quote!(#K::FieldPath::from_parts([#(#names),*]))))
+    Ok(vec![quote!(#K::FieldPath::from_parts([#(#names),*]))])
 }
 
-fn when(name: &str, _: &str, expr: &Expr) -> syn::Result<TokenStream> {
-    let predicate = of_the_cause(name, expr)?;
-    Ok(some(&quote!(#K::when(#predicate))))
+fn when(name: &str, _: &str, expr: &Expr) -> syn::Result<Calls> {
+    of_the_cause(name, expr).map(once)
 }
 
 /// Parses a closure or function of the cause. Rejects a parameter named like a handler's argument: it would be the cause.
@@ -495,8 +494,8 @@ fn of_the_cause<'a>(option: &str, expr: &'a Expr) -> syn::Result<&'a Expr> {
     error(input, message)
 }
 
-/// Parses `{"app": "x", "tier": PRESENT}`, and returns its expansion.
-pub(crate) fn map(option: &Ident, input: ParseStream<'_>) -> syn::Result<TokenStream> {
+/// Parses `{"app": "x", "tier": PRESENT}`.
+pub(crate) fn map(option: &Ident, input: ParseStream<'_>) -> syn::Result<Calls> {
     if !brace_ahead(input) {
         let message = format!("expected `{option} = {{\"app\": \"x\", \"tier\": PRESENT, \"old\": ABSENT}}`");
         return Err(input.error(message));
@@ -511,7 +510,7 @@ pub(crate) fn map(option: &Ident, input: ParseStream<'_>) -> syn::Result<TokenSt
         }
         skip_to_comma(&inside)?;
     }
-    mistakes.or(quote!(#K::Vec::from([#(#entries),*])))
+    mistakes.or(entries)
 }
 
 /// Parses `"key": criterion`, and returns its expansion.
@@ -538,7 +537,7 @@ fn entry(option: &Ident, inside: ParseStream<'_>, known: &mut Vec<String>) -> sy
     }
     let criterion = criterion(&value)?;
     known.extend(name);
-    Ok(quote!((#K::String::from(#key), #criterion)))
+    Ok(quote!(#key, #criterion))
 }
 
 /// Returns the advice for a list of values: a label has one value, so use a predicate.

@@ -13,7 +13,7 @@ use crate::fallback::{Mistakes, expand_item};
 use crate::family::{Kind, NO_FAMILY, SELECTOR_KEYS};
 use crate::hint::did_you_mean_or;
 use crate::option::{Given, operation_array};
-use crate::registration::{K, door, hidden_const, source_location};
+use crate::registration::{K, door, hidden_const, submit};
 use crate::selector::Selector;
 
 /// Describes the attribute like the others, so that selectors can be parsed: it has a selector, and options of its
@@ -111,18 +111,10 @@ impl Rule {
         let name = &constant.ident;
         let id = self.id.as_ref().map_or_else(|| id_of(name).to_token_stream(), ToTokens::to_token_stream);
         let selector = self.selector.as_ref().map(Selector::tokens);
-        let location = source_location(place);
         let calls = &self.calls;
-        let registration = quote! {
-            #K::submit! {
-                #K::Declared::Rule(#K::RuleDecl {
-                    location: #location,
-                    selector: #selector,
-                    rule: || #K::ValidationRule::new(#id, #name) #(#calls)*,
-                })
-            }
-        };
-        hidden_const(&constant.attrs, &door(self.framework.as_ref()), &registration)
+        let rule = quote!(#K::ValidationRule::new(#id, #name) #(#calls)* .at(__KOPF_LOCATION));
+        let registration = submit("Rule", name, &quote!(.validation_rule(#selector, #rule)));
+        hidden_const(&constant.attrs, &door(self.framework.as_ref()), place, &registration)
     }
 }
 

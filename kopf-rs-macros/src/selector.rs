@@ -91,7 +91,7 @@ impl Selector {
         Some(Self { name: name?, group: None, version: None })
     }
 
-    /// Returns a function without captures that builds the framework's `Selector`.
+    /// Returns an expression for the framework's `Selector`, or a result of one.
     pub(crate) fn tokens(&self) -> TokenStream {
         let [group, version] = [&self.group, &self.version].map(|expr| {
             let text = expr.as_ref().map(|expr| some(&quote!(#K::String::from(#expr))));
@@ -107,19 +107,19 @@ impl Selector {
         let scope = quote!(#(#scope)*);
         match &self.name {
             Name::Positional(words) if scope.is_empty() => {
-                quote!(|| #K::Selector::positional(&[#(#words),*]))
+                quote!(#K::Selector::positional(&[#(#words),*]))
             }
             Name::Positional(words) => quote! {
-                || #K::Selector::positional(&[#(#words),*]).map(|mut selector| { #scope selector })
+                #K::Selector::positional(&[#(#words),*]).map(|mut selector| { #scope selector })
             },
             Name::Everything(words) => quote! {
-                || #K::Selector::positional(&[#(#words,)* "everything"])
+                #K::Selector::positional(&[#(#words,)* "everything"])
                     .map(|mut selector| { #scope selector.name = #K::SelectorName::Everything; selector })
             },
             Name::Keyword(key, expr) => {
                 let variant = variant(&key.to_string());
                 quote! {
-                    || #K::Selector::named(
+                    #K::Selector::named(
                         #group,
                         #version,
                         #K::SelectorName::#variant(#K::String::from(#expr)),
@@ -127,19 +127,17 @@ impl Selector {
                 }
             }
             Name::Type(path) => {
-                let selector = quote_spanned!(path.span()=> #K::Selector::of::<#path>());
-                quote!(|| #K::Result::Ok(#selector))
+                quote_spanned!(path.span()=> #K::Selector::of::<#path>())
             }
             Name::Function(closure) => {
-                let selector = quote_spanned!(closure.span()=> #K::Selector::matching(#closure));
-                quote!(|| #K::Result::Ok(#selector))
+                quote_spanned!(closure.span()=> #K::Selector::matching(#closure))
             }
             // A name in capitals can be a constant (in the value namespace) or a type. `either` provides a fallback
             // for the namespace in which it is not defined.
             Name::Constant(path) => {
                 let span = path.span().resolved_at(Span::mixed_site());
                 quote_spanned! {span=>
-                    || {
+                    {
                         use __kopf::either::*;
                         use #path as __KopfResource;
                         __kopf::NamesResource::<__KopfResource>::selector(__KopfResource)

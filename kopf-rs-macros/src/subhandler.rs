@@ -34,11 +34,8 @@ pub(crate) fn methods(
     call_name: &Ident,
 ) -> TokenStream {
     let (name, way) = (name(item), function.way());
-    let text = function.name.unraw().to_string();
-    let options = attribute.options.tokens(None, None);
-    let callback = quote! {
-        #K::subhandler((#text, id), __KOPF_LOCATION, #options, #K::Function::#way(#call_name))
-    };
+    let (id, options) = (attribute.options.id(&function.name), attribute.options.calls(None));
+    let callback = quote!(#K::function(id, __KOPF_LOCATION, #K::Function::#way(#call_name)) #options);
     let (made, callback) = match wanted(attribute, function) {
         None => (quote!(#K::Callback), callback),
         Some(Wanted::Text) => (quote!(#K::NeedsText), quote!(#K::NeedsText::of(#callback))),
@@ -48,13 +45,13 @@ pub(crate) fn methods(
         impl #name {
             /// The sub-handler, with this id.
             pub fn id(id: impl #K::ToString) -> #made {
-                Self::__kopf_made(#K::Option::Some(#K::ToString::to_string(&id)))
+                Self::__kopf_made(#K::ToString::to_string(&id))
             }
             /// The sub-handler, with the id that its attribute says, or the name of the function.
             pub fn handler() -> #made {
-                Self::__kopf_made(#K::Option::None)
+                Self::__kopf_made(#K::String::from(#id))
             }
-            fn __kopf_made(id: #K::Option<#K::String>) -> #made {
+            fn __kopf_made(id: #K::String) -> #made {
                 #callback
             }
         }

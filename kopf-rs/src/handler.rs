@@ -13,7 +13,6 @@ pub(crate) mod child_trouble;
 pub(crate) mod children;
 pub(crate) mod conversion;
 pub(crate) mod current;
-pub(crate) mod decl;
 pub(crate) mod definition;
 pub(crate) mod denial;
 pub(crate) mod error;

@@ -82,6 +82,7 @@ pub use crate::handler::again::{Again, IntoAgain};
 pub use crate::handler::cause::{Attempt, Cause};
 pub use crate::handler::children::{AppliedChild, Children};
 pub use crate::handler::conversion::{Conversion, conversion};
+pub use crate::handler::definition::ErrorsMode;
 pub use crate::handler::denial::{AdmissionError, AdmissionErrors, FieldError};
 pub use crate::handler::error::{HandlerError, HandlerResult, PermanentError, TemporaryError};
 pub use crate::handler::event_sink::PostingLevel;
@@ -96,7 +97,7 @@ pub use crate::handler::live::Live;
 pub use crate::handler::logger::Logger;
 pub use crate::handler::memo::Memo;
 pub use crate::handler::operation::Operation;
-pub use crate::handler::options::{Callback, ErrorsMode};
+pub use crate::handler::options::Callback;
 pub use crate::handler::owner::{
     Dependents, Owner, adjust_namespace, adopt, append_owner_reference, harmonize_naming, label,
     remove_owner_reference,

@@ -1,6 +1,13 @@
 async fn announce(activity: &str, client: Client) {}
 const _: () = {
     use ::kopf_rs::__private as __kopf;
+    const __KOPF_LOCATION: __kopf::SourceLocation = __kopf::SourceLocation {
+        package: ::core::env!("CARGO_PKG_NAME"),
+        file: ::core::file!(),
+        line: 1u32,
+        column: 1u32,
+        module: ::core::module_path!(),
+    };
     fn __kopf_call_announce<'a>(
         __kopf_cause: &'a __kopf::Cause,
         __kopf_patch: &'a mut __kopf::Patch,
@@ -22,35 +29,26 @@ const _: () = {
             (&__kopf_returned).__kopf_kind().convert(__kopf_returned)
         })
     }
-    const __KOPF_LOCATION: __kopf::SourceLocation = __kopf::SourceLocation {
-        package: ::core::env!("CARGO_PKG_NAME"),
-        file: ::core::file!(),
-        line: 1u32,
-        column: 1u32,
-        module: ::core::module_path!(),
-    };
-    const __KOPF_DECLS: &[__kopf::Decl] = &[
-        __kopf::Decl {
-            name: "announce",
-            location: __KOPF_LOCATION,
-            kind: __kopf::HandlerKind::OnCleanup,
-            selector: __kopf::Option::None,
-            options: || __kopf::Options {
-                retries: __kopf::Option::Some(3),
-                ..__kopf::Options::default()
-            },
-            call: __kopf::Function::Async(__kopf_call_announce),
-        },
-        __kopf::Decl {
-            name: "announce",
-            location: __KOPF_LOCATION,
-            kind: __kopf::HandlerKind::OnStartup,
-            selector: __kopf::Option::None,
-            options: || __kopf::Options::default(),
-            call: __kopf::Function::Async(__kopf_call_announce),
-        },
-    ];
+    fn __kopf_register(__kopf_registry: __kopf::Registry) -> __kopf::Registry {
+        __kopf_registry
+            .on_cleanup(
+                __kopf::function(
+                        "announce",
+                        __KOPF_LOCATION,
+                        __kopf::Function::Async(__kopf_call_announce),
+                    )
+                    .retries(3),
+            )
+            .on_startup(
+                __kopf::function(
+                    "announce",
+                    __KOPF_LOCATION,
+                    __kopf::Function::Async(__kopf_call_announce),
+                ),
+            )
+    }
     __kopf::submit! {
-        __kopf::Declared::Function(__KOPF_DECLS)
+        __kopf::Declared { item : __kopf::Item::Function, name : "announce", location :
+        __KOPF_LOCATION, register : __kopf_register, }
     }
 };

@@ -9,6 +9,13 @@ async fn valid(
 }
 const _: () = {
     use ::kopf_rs::__private as __kopf;
+    const __KOPF_LOCATION: __kopf::SourceLocation = __kopf::SourceLocation {
+        package: ::core::env!("CARGO_PKG_NAME"),
+        file: ::core::file!(),
+        line: 1u32,
+        column: 1u32,
+        module: ::core::module_path!(),
+    };
     fn __kopf_call_valid<'a>(
         __kopf_cause: &'a __kopf::Cause,
         __kopf_patch: &'a mut __kopf::Patch,
@@ -48,36 +55,27 @@ const _: () = {
             (&__kopf_returned).__kopf_kind().convert(__kopf_returned)
         })
     }
-    const __KOPF_LOCATION: __kopf::SourceLocation = __kopf::SourceLocation {
-        package: ::core::env!("CARGO_PKG_NAME"),
-        file: ::core::file!(),
-        line: 1u32,
-        column: 1u32,
-        module: ::core::module_path!(),
-    };
-    const __KOPF_DECLS: &[__kopf::Decl] = &[
-        __kopf::Decl {
-            name: "valid",
-            location: __KOPF_LOCATION,
-            kind: __kopf::HandlerKind::OnValidate,
-            selector: __kopf::Option::Some(|| __kopf::Selector::positional(
-                &["kopf.dev", "v1", "kopfexamples"],
-            )),
-            options: || __kopf::Options {
-                operations: __kopf::Vec::from([
-                    __kopf::Operation::Create,
-                    __kopf::Operation::Update,
-                    __kopf::Operation::Delete,
-                ]),
-                deleted: true,
-                timeout: __kopf::Option::Some(__kopf::Duration::from_secs(10)),
-                ..__kopf::Options::default()
-            },
-            call: __kopf::Function::Async(__kopf_call_valid),
-        },
-    ];
+    fn __kopf_register(__kopf_registry: __kopf::Registry) -> __kopf::Registry {
+        __kopf_registry
+            .on_validate(
+                __kopf::Selector::positional(&["kopf.dev", "v1", "kopfexamples"]),
+                __kopf::function(
+                        "valid",
+                        __KOPF_LOCATION,
+                        __kopf::Function::Async(__kopf_call_valid),
+                    )
+                    .operations([
+                        __kopf::Operation::Create,
+                        __kopf::Operation::Update,
+                        __kopf::Operation::Delete,
+                    ])
+                    .deleted()
+                    .timeout(__kopf::Duration::from_secs(10)),
+            )
+    }
     __kopf::submit! {
-        __kopf::Declared::Function(__KOPF_DECLS)
+        __kopf::Declared { item : __kopf::Item::Function, name : "valid", location :
+        __KOPF_LOCATION, register : __kopf_register, }
     }
 };
 fn inject(
@@ -89,6 +87,13 @@ fn inject(
 ) {}
 const _: () = {
     use ::kopf_rs::__private as __kopf;
+    const __KOPF_LOCATION: __kopf::SourceLocation = __kopf::SourceLocation {
+        package: ::core::env!("CARGO_PKG_NAME"),
+        file: ::core::file!(),
+        line: 1u32,
+        column: 1u32,
+        module: ::core::module_path!(),
+    };
     use Patch as _;
     fn __kopf_call_inject(
         __kopf_cause: &__kopf::Cause,
@@ -120,33 +125,24 @@ const _: () = {
         );
         (&__kopf_returned).__kopf_kind().convert(__kopf_returned)
     }
-    const __KOPF_LOCATION: __kopf::SourceLocation = __kopf::SourceLocation {
-        package: ::core::env!("CARGO_PKG_NAME"),
-        file: ::core::file!(),
-        line: 1u32,
-        column: 1u32,
-        module: ::core::module_path!(),
-    };
-    const __KOPF_DECLS: &[__kopf::Decl] = &[
-        __kopf::Decl {
-            name: "inject",
-            location: __KOPF_LOCATION,
-            kind: __kopf::HandlerKind::OnMutate,
-            selector: __kopf::Option::Some(|| __kopf::Selector::positional(&["pods"])),
-            options: || __kopf::Options {
-                subresource: __kopf::Option::Some(__kopf::String::from("*")),
-                persistent: true,
-                side_effects: true,
-                ignore_failures: __kopf::Option::Some(true),
-                labels: __kopf::Vec::from([
-                    (__kopf::String::from("app"), __kopf::criterion("x")),
-                ]),
-                ..__kopf::Options::default()
-            },
-            call: __kopf::Function::Blocking(__kopf_call_inject),
-        },
-    ];
+    fn __kopf_register(__kopf_registry: __kopf::Registry) -> __kopf::Registry {
+        __kopf_registry
+            .on_mutate(
+                __kopf::Selector::positional(&["pods"]),
+                __kopf::function(
+                        "inject",
+                        __KOPF_LOCATION,
+                        __kopf::Function::Blocking(__kopf_call_inject),
+                    )
+                    .subresource("*")
+                    .persistent()
+                    .side_effects()
+                    .ignore_failures(true)
+                    .label("app", __kopf::criterion("x")),
+            )
+    }
     __kopf::submit! {
-        __kopf::Declared::Function(__KOPF_DECLS)
+        __kopf::Declared { item : __kopf::Item::Function, name : "inject", location :
+        __KOPF_LOCATION, register : __kopf_register, }
     }
 };

@@ -3,6 +3,13 @@ async fn watch_over(name: &str, stopped: &Stopped, live: Live) -> HandlerResult 
 }
 const _: () = {
     use ::kopf_rs::__private as __kopf;
+    const __KOPF_LOCATION: __kopf::SourceLocation = __kopf::SourceLocation {
+        package: ::core::env!("CARGO_PKG_NAME"),
+        file: ::core::file!(),
+        line: 1u32,
+        column: 1u32,
+        module: ::core::module_path!(),
+    };
     fn __kopf_call_watch_over<'a>(
         __kopf_cause: &'a __kopf::Cause,
         __kopf_patch: &'a mut __kopf::Patch,
@@ -32,6 +39,37 @@ const _: () = {
             (&__kopf_returned).__kopf_kind().convert(__kopf_returned)
         })
     }
+    fn __kopf_register(__kopf_registry: __kopf::Registry) -> __kopf::Registry {
+        __kopf_registry
+            .daemon(
+                __kopf::Selector::positional(&["demo.rtfm.co.ua", "v1", "myapps"]),
+                {
+                    use __kopf::GivenToAll as _;
+                    __kopf::function(
+                            "watch_over",
+                            __KOPF_LOCATION,
+                            __kopf::Function::Async(__kopf_call_watch_over),
+                        )
+                        .initial_delay(__kopf::of_cause(|cause| 5))
+                        .cancellation_timeout(__kopf::Duration::from_secs(20))
+                        .retries(3)
+                        .requiring(
+                            __kopf::ByType::<
+                                Live,
+                                __kopf::family::Background,
+                            >::required_state(),
+                        )
+                },
+            )
+    }
+    __kopf::submit! {
+        __kopf::Declared { item : __kopf::Item::Function, name : "watch_over", location :
+        __KOPF_LOCATION, register : __kopf_register, }
+    }
+};
+fn tick(name: &str) {}
+const _: () = {
+    use ::kopf_rs::__private as __kopf;
     const __KOPF_LOCATION: __kopf::SourceLocation = __kopf::SourceLocation {
         package: ::core::env!("CARGO_PKG_NAME"),
         file: ::core::file!(),
@@ -39,41 +77,6 @@ const _: () = {
         column: 1u32,
         module: ::core::module_path!(),
     };
-    const __KOPF_DECLS: &[__kopf::Decl] = &[
-        __kopf::Decl {
-            name: "watch_over",
-            location: __KOPF_LOCATION,
-            kind: __kopf::HandlerKind::Daemon,
-            selector: __kopf::Option::Some(|| __kopf::Selector::positional(
-                &["demo.rtfm.co.ua", "v1", "myapps"],
-            )),
-            options: || {
-                use __kopf::GivenToAll as _;
-                __kopf::Options {
-                    initial_delay: __kopf::Option::Some(__kopf::Pause::of(|cause| 5)),
-                    cancellation_timeout: __kopf::Option::Some(
-                        __kopf::Duration::from_secs(20),
-                    ),
-                    retries: __kopf::Option::Some(3),
-                    ..__kopf::Options::default()
-                }
-                    .requiring(
-                        __kopf::ByType::<
-                            Live,
-                            __kopf::family::Background,
-                        >::required_state(),
-                    )
-            },
-            call: __kopf::Function::Async(__kopf_call_watch_over),
-        },
-    ];
-    __kopf::submit! {
-        __kopf::Declared::Function(__KOPF_DECLS)
-    }
-};
-fn tick(name: &str) {}
-const _: () = {
-    use ::kopf_rs::__private as __kopf;
     fn __kopf_call_tick(
         __kopf_cause: &__kopf::Cause,
         __kopf_patch: &mut __kopf::Patch,
@@ -86,6 +89,29 @@ const _: () = {
         let __kopf_returned = tick(&*__kopf_argument_0);
         (&__kopf_returned).__kopf_kind().convert(__kopf_returned)
     }
+    fn __kopf_register(__kopf_registry: __kopf::Registry) -> __kopf::Registry {
+        __kopf_registry
+            .timer(
+                __kopf::Selector::positional(&["myapps"]),
+                __kopf::function(
+                        "tick",
+                        __KOPF_LOCATION,
+                        __kopf::Function::Blocking(__kopf_call_tick),
+                    )
+                    .interval(EVERY)
+                    .sharp()
+                    .idle(__kopf::Duration::from_secs(10))
+                    .initial_delay(1.5),
+            )
+    }
+    __kopf::submit! {
+        __kopf::Declared { item : __kopf::Item::Function, name : "tick", location :
+        __KOPF_LOCATION, register : __kopf_register, }
+    }
+};
+fn nightly(name: &str) {}
+const _: () = {
+    use ::kopf_rs::__private as __kopf;
     const __KOPF_LOCATION: __kopf::SourceLocation = __kopf::SourceLocation {
         package: ::core::env!("CARGO_PKG_NAME"),
         file: ::core::file!(),
@@ -93,31 +119,6 @@ const _: () = {
         column: 1u32,
         module: ::core::module_path!(),
     };
-    const __KOPF_DECLS: &[__kopf::Decl] = &[
-        __kopf::Decl {
-            name: "tick",
-            location: __KOPF_LOCATION,
-            kind: __kopf::HandlerKind::Timer,
-            selector: __kopf::Option::Some(|| __kopf::Selector::positional(&["myapps"])),
-            options: || __kopf::Options {
-                interval: __kopf::Option::Some(__kopf::pause(EVERY)),
-                sharp: true,
-                idle: __kopf::Option::Some(__kopf::Duration::from_secs(10)),
-                initial_delay: __kopf::Option::Some(
-                    __kopf::pause(__kopf::duration(1.5)),
-                ),
-                ..__kopf::Options::default()
-            },
-            call: __kopf::Function::Blocking(__kopf_call_tick),
-        },
-    ];
-    __kopf::submit! {
-        __kopf::Declared::Function(__KOPF_DECLS)
-    }
-};
-fn nightly(name: &str) {}
-const _: () = {
-    use ::kopf_rs::__private as __kopf;
     fn __kopf_call_nightly(
         __kopf_cause: &__kopf::Cause,
         __kopf_patch: &mut __kopf::Patch,
@@ -130,29 +131,22 @@ const _: () = {
         let __kopf_returned = nightly(&*__kopf_argument_0);
         (&__kopf_returned).__kopf_kind().convert(__kopf_returned)
     }
-    const __KOPF_LOCATION: __kopf::SourceLocation = __kopf::SourceLocation {
-        package: ::core::env!("CARGO_PKG_NAME"),
-        file: ::core::file!(),
-        line: 1u32,
-        column: 1u32,
-        module: ::core::module_path!(),
-    };
-    const __KOPF_DECLS: &[__kopf::Decl] = &[
-        __kopf::Decl {
-            name: "nightly",
-            location: __KOPF_LOCATION,
-            kind: __kopf::HandlerKind::Timer,
-            selector: __kopf::Option::Some(|| __kopf::Selector::positional(&["myapps"])),
-            options: || __kopf::Options {
-                schedule: __kopf::Option::Some(__kopf::String::from("0 3 * * *")),
-                zone: __kopf::Option::Some(__kopf::String::from("Europe/Kyiv")),
-                ..__kopf::Options::default()
-            },
-            call: __kopf::Function::Blocking(__kopf_call_nightly),
-        },
-    ];
+    fn __kopf_register(__kopf_registry: __kopf::Registry) -> __kopf::Registry {
+        __kopf_registry
+            .timer(
+                __kopf::Selector::positional(&["myapps"]),
+                __kopf::function(
+                        "nightly",
+                        __KOPF_LOCATION,
+                        __kopf::Function::Blocking(__kopf_call_nightly),
+                    )
+                    .schedule("0 3 * * *")
+                    .zone("Europe/Kyiv"),
+            )
+    }
     __kopf::submit! {
-        __kopf::Declared::Function(__KOPF_DECLS)
+        __kopf::Declared { item : __kopf::Item::Function, name : "nightly", location :
+        __KOPF_LOCATION, register : __kopf_register, }
     }
 };
 async fn keep(name: &str) -> HandlerResult<Again> {
@@ -160,6 +154,13 @@ async fn keep(name: &str) -> HandlerResult<Again> {
 }
 const _: () = {
     use ::kopf_rs::__private as __kopf;
+    const __KOPF_LOCATION: __kopf::SourceLocation = __kopf::SourceLocation {
+        package: ::core::env!("CARGO_PKG_NAME"),
+        file: ::core::file!(),
+        line: 1u32,
+        column: 1u32,
+        module: ::core::module_path!(),
+    };
     fn __kopf_call_keep<'a>(
         __kopf_cause: &'a __kopf::Cause,
         __kopf_patch: &'a mut __kopf::Patch,
@@ -177,46 +178,28 @@ const _: () = {
             __kopf::reconcile_returned(__kopf_cause, __kopf_returned)
         })
     }
-    const __KOPF_LOCATION: __kopf::SourceLocation = __kopf::SourceLocation {
-        package: ::core::env!("CARGO_PKG_NAME"),
-        file: ::core::file!(),
-        line: 1u32,
-        column: 1u32,
-        module: ::core::module_path!(),
-    };
-    const __KOPF_DECLS: &[__kopf::Decl] = &[
-        __kopf::Decl {
-            name: "keep",
-            location: __KOPF_LOCATION,
-            kind: __kopf::HandlerKind::Reconcile,
-            selector: __kopf::Option::Some(|| __kopf::Result::Ok(
+    fn __kopf_register(__kopf_registry: __kopf::Registry) -> __kopf::Registry {
+        __kopf_registry
+            .reconcile(
                 __kopf::Selector::of::<WebApp>(),
-            )),
-            options: || __kopf::Options {
-                owns: __kopf::Vec::from([
-                    __kopf::kind(|| __kopf::Result::Ok(
-                        __kopf::Selector::of::<Deployment>(),
-                    )),
-                    __kopf::kind(|| __kopf::Selector::positional(&["services"])),
-                    __kopf::kind(|| __kopf::Selector::positional(
-                        &["apps", "statefulsets"],
-                    )),
-                ]),
-                reads: __kopf::Vec::from([
-                    __kopf::kind(|| {
+                __kopf::function(
+                        "keep",
+                        __KOPF_LOCATION,
+                        __kopf::Function::Async(__kopf_call_keep),
+                    )
+                    .owns(__kopf::Selector::of::<Deployment>())
+                    .owns(__kopf::Selector::positional(&["services"]))
+                    .owns(__kopf::Selector::positional(&["apps", "statefulsets"]))
+                    .reads({
                         use __kopf::either::*;
                         use CONFIG_MAPS as __KopfResource;
                         __kopf::NamesResource::<__KopfResource>::selector(__KopfResource)
-                    }),
-                ]),
-                formerly_owns: __kopf::Vec::from([]),
-                resync: __kopf::Option::Some(__kopf::Duration::from_secs(3600)),
-                ..__kopf::Options::default()
-            },
-            call: __kopf::Function::Async(__kopf_call_keep),
-        },
-    ];
+                    })
+                    .resync(__kopf::Duration::from_secs(3600)),
+            )
+    }
     __kopf::submit! {
-        __kopf::Declared::Function(__KOPF_DECLS)
+        __kopf::Declared { item : __kopf::Item::Function, name : "keep", location :
+        __KOPF_LOCATION, register : __kopf_register, }
     }
 };

@@ -7,6 +7,13 @@ fn by_node(
 }
 const _: () = {
     use ::kopf_rs::__private as __kopf;
+    const __KOPF_LOCATION: __kopf::SourceLocation = __kopf::SourceLocation {
+        package: ::core::env!("CARGO_PKG_NAME"),
+        file: ::core::file!(),
+        line: 1u32,
+        column: 1u32,
+        module: ::core::module_path!(),
+    };
     fn __kopf_call_by_node(
         __kopf_cause: &__kopf::Cause,
         __kopf_patch: &mut __kopf::Patch,
@@ -30,6 +37,38 @@ const _: () = {
         );
         __kopf::index_returned(__kopf_cause, __kopf_returned)
     }
+    fn __kopf_register(__kopf_registry: __kopf::Registry) -> __kopf::Registry {
+        __kopf_registry
+            .index(
+                __kopf::Selector::positional(&["v1", "pods"]),
+                {
+                    use __kopf::GivenToAll as _;
+                    __kopf::function(
+                            "by_node",
+                            __KOPF_LOCATION,
+                            __kopf::Function::Blocking(__kopf_call_by_node),
+                        )
+                        .indexing(
+                            __kopf::IndexType::of_function::<Option<(String, String)>>(),
+                        )
+                        .errors(__kopf::ErrorsMode::Temporary)
+                        .reading(
+                            <Index<
+                                String,
+                                String,
+                            > as __kopf::IndexArgument>::required("by_zone"),
+                        )
+                },
+            )
+    }
+    __kopf::submit! {
+        __kopf::Declared { item : __kopf::Item::Function, name : "by_node", location :
+        __KOPF_LOCATION, register : __kopf_register, }
+    }
+};
+async fn reads(_by_node: Index<String, String>, zones: &Index<String, String>) {}
+const _: () = {
+    use ::kopf_rs::__private as __kopf;
     const __KOPF_LOCATION: __kopf::SourceLocation = __kopf::SourceLocation {
         package: ::core::env!("CARGO_PKG_NAME"),
         file: ::core::file!(),
@@ -37,40 +76,6 @@ const _: () = {
         column: 1u32,
         module: ::core::module_path!(),
     };
-    const __KOPF_DECLS: &[__kopf::Decl] = &[
-        __kopf::Decl {
-            name: "by_node",
-            location: __KOPF_LOCATION,
-            kind: __kopf::HandlerKind::Index,
-            selector: __kopf::Option::Some(|| __kopf::Selector::positional(
-                &["v1", "pods"],
-            )),
-            options: || {
-                use __kopf::GivenToAll as _;
-                __kopf::Options {
-                    errors: __kopf::Option::Some(__kopf::ErrorsMode::Temporary),
-                    index: __kopf::Option::Some(
-                        __kopf::IndexType::of_function::<Option<(String, String)>>(),
-                    ),
-                    ..__kopf::Options::default()
-                }
-                    .reading(
-                        <Index<
-                            String,
-                            String,
-                        > as __kopf::IndexArgument>::required("by_zone"),
-                    )
-            },
-            call: __kopf::Function::Blocking(__kopf_call_by_node),
-        },
-    ];
-    __kopf::submit! {
-        __kopf::Declared::Function(__KOPF_DECLS)
-    }
-};
-async fn reads(_by_node: Index<String, String>, zones: &Index<String, String>) {}
-const _: () = {
-    use ::kopf_rs::__private as __kopf;
     fn __kopf_call_reads<'a>(
         __kopf_cause: &'a __kopf::Cause,
         __kopf_patch: &'a mut __kopf::Patch,
@@ -92,41 +97,34 @@ const _: () = {
             (&__kopf_returned).__kopf_kind().convert(__kopf_returned)
         })
     }
-    const __KOPF_LOCATION: __kopf::SourceLocation = __kopf::SourceLocation {
-        package: ::core::env!("CARGO_PKG_NAME"),
-        file: ::core::file!(),
-        line: 1u32,
-        column: 1u32,
-        module: ::core::module_path!(),
-    };
-    const __KOPF_DECLS: &[__kopf::Decl] = &[
-        __kopf::Decl {
-            name: "reads",
-            location: __KOPF_LOCATION,
-            kind: __kopf::HandlerKind::OnEvent,
-            selector: __kopf::Option::Some(|| __kopf::Selector::positional(
-                &["v1", "nodes"],
-            )),
-            options: || {
-                use __kopf::GivenToAll as _;
-                __kopf::Options::default()
-                    .reading(
-                        <Index<
-                            String,
-                            String,
-                        > as __kopf::IndexArgument>::required("by_node"),
-                    )
-                    .reading(
-                        <Index<
-                            String,
-                            String,
-                        > as __kopf::IndexArgument>::required("by_zone"),
-                    )
-            },
-            call: __kopf::Function::Async(__kopf_call_reads),
-        },
-    ];
+    fn __kopf_register(__kopf_registry: __kopf::Registry) -> __kopf::Registry {
+        __kopf_registry
+            .on_event(
+                __kopf::Selector::positional(&["v1", "nodes"]),
+                {
+                    use __kopf::GivenToAll as _;
+                    __kopf::function(
+                            "reads",
+                            __KOPF_LOCATION,
+                            __kopf::Function::Async(__kopf_call_reads),
+                        )
+                        .reading(
+                            <Index<
+                                String,
+                                String,
+                            > as __kopf::IndexArgument>::required("by_node"),
+                        )
+                        .reading(
+                            <Index<
+                                String,
+                                String,
+                            > as __kopf::IndexArgument>::required("by_zone"),
+                        )
+                },
+            )
+    }
     __kopf::submit! {
-        __kopf::Declared::Function(__KOPF_DECLS)
+        __kopf::Declared { item : __kopf::Item::Function, name : "reads", location :
+        __KOPF_LOCATION, register : __kopf_register, }
     }
 };

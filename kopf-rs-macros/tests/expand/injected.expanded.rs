@@ -3,6 +3,13 @@ async fn create_fn(db: State<Db>, stats: Stats, who: &str) -> Result<(), anyhow:
 }
 const _: () = {
     use my_framework::kopf_rs::__private as __kopf;
+    const __KOPF_LOCATION: __kopf::SourceLocation = __kopf::SourceLocation {
+        package: ::core::env!("CARGO_PKG_NAME"),
+        file: ::core::file!(),
+        line: 1u32,
+        column: 1u32,
+        module: ::core::module_path!(),
+    };
     fn __kopf_call_create_fn<'a>(
         __kopf_cause: &'a __kopf::Cause,
         __kopf_patch: &'a mut __kopf::Patch,
@@ -28,39 +35,35 @@ const _: () = {
             (&__kopf_returned).__kopf_kind().convert(__kopf_returned)
         })
     }
-    const __KOPF_LOCATION: __kopf::SourceLocation = __kopf::SourceLocation {
-        package: ::core::env!("CARGO_PKG_NAME"),
-        file: ::core::file!(),
-        line: 1u32,
-        column: 1u32,
-        module: ::core::module_path!(),
-    };
-    const __KOPF_DECLS: &[__kopf::Decl] = &[
-        __kopf::Decl {
-            name: "create_fn",
-            location: __KOPF_LOCATION,
-            kind: __kopf::HandlerKind::OnCreate,
-            selector: __kopf::Option::Some(|| __kopf::Selector::positional(
-                &["kopfexamples"],
-            )),
-            options: || {
-                use __kopf::GivenToAll as _;
-                __kopf::Options::default()
-                    .requiring(
-                        __kopf::ByType::<
-                            State<Db>,
-                            __kopf::family::Change,
-                        >::required_state(),
-                    )
-                    .requiring(
-                        __kopf::ByType::<Stats, __kopf::family::Change>::required_state(),
-                    )
-            },
-            call: __kopf::Function::Async(__kopf_call_create_fn),
-        },
-    ];
+    fn __kopf_register(__kopf_registry: __kopf::Registry) -> __kopf::Registry {
+        __kopf_registry
+            .on_create(
+                __kopf::Selector::positional(&["kopfexamples"]),
+                {
+                    use __kopf::GivenToAll as _;
+                    __kopf::function(
+                            "create_fn",
+                            __KOPF_LOCATION,
+                            __kopf::Function::Async(__kopf_call_create_fn),
+                        )
+                        .requiring(
+                            __kopf::ByType::<
+                                State<Db>,
+                                __kopf::family::Change,
+                            >::required_state(),
+                        )
+                        .requiring(
+                            __kopf::ByType::<
+                                Stats,
+                                __kopf::family::Change,
+                            >::required_state(),
+                        )
+                },
+            )
+    }
     __kopf::submit! {
-        __kopf::Declared::Function(__KOPF_DECLS)
+        __kopf::Declared { item : __kopf::Item::Function, name : "create_fn", location :
+        __KOPF_LOCATION, register : __kopf_register, }
     }
 };
 async fn other_indices(
@@ -70,6 +73,13 @@ async fn other_indices(
 ) {}
 const _: () = {
     use ::kopf_rs::__private as __kopf;
+    const __KOPF_LOCATION: __kopf::SourceLocation = __kopf::SourceLocation {
+        package: ::core::env!("CARGO_PKG_NAME"),
+        file: ::core::file!(),
+        line: 1u32,
+        column: 1u32,
+        module: ::core::module_path!(),
+    };
     fn __kopf_call_other_indices<'a>(
         __kopf_cause: &'a __kopf::Cause,
         __kopf_patch: &'a mut __kopf::Patch,
@@ -103,45 +113,40 @@ const _: () = {
             (&__kopf_returned).__kopf_kind().convert(__kopf_returned)
         })
     }
-    const __KOPF_LOCATION: __kopf::SourceLocation = __kopf::SourceLocation {
-        package: ::core::env!("CARGO_PKG_NAME"),
-        file: ::core::file!(),
-        line: 1u32,
-        column: 1u32,
-        module: ::core::module_path!(),
-    };
-    const __KOPF_DECLS: &[__kopf::Decl] = &[
-        __kopf::Decl {
-            name: "other_indices",
-            location: __KOPF_LOCATION,
-            kind: __kopf::HandlerKind::OnEvent,
-            selector: __kopf::Option::Some(|| __kopf::Selector::positional(&["pods"])),
-            options: || {
-                use __kopf::GivenToAll as _;
-                __kopf::Options::default()
-                    .requiring(
-                        __kopf::ByType::<
-                            geo::Index<String, String>,
-                            __kopf::family::Event,
-                        >::required_state(),
-                    )
-                    .requiring(
-                        __kopf::ByType::<
-                            &Index<u8>,
-                            __kopf::family::Event,
-                        >::required_state(),
-                    )
-                    .reading(
-                        <kopf_rs::Index<
-                            String,
-                            String,
-                        > as __kopf::IndexArgument>::required("ours"),
-                    )
-            },
-            call: __kopf::Function::Async(__kopf_call_other_indices),
-        },
-    ];
+    fn __kopf_register(__kopf_registry: __kopf::Registry) -> __kopf::Registry {
+        __kopf_registry
+            .on_event(
+                __kopf::Selector::positional(&["pods"]),
+                {
+                    use __kopf::GivenToAll as _;
+                    __kopf::function(
+                            "other_indices",
+                            __KOPF_LOCATION,
+                            __kopf::Function::Async(__kopf_call_other_indices),
+                        )
+                        .requiring(
+                            __kopf::ByType::<
+                                geo::Index<String, String>,
+                                __kopf::family::Event,
+                            >::required_state(),
+                        )
+                        .requiring(
+                            __kopf::ByType::<
+                                &Index<u8>,
+                                __kopf::family::Event,
+                            >::required_state(),
+                        )
+                        .reading(
+                            <kopf_rs::Index<
+                                String,
+                                String,
+                            > as __kopf::IndexArgument>::required("ours"),
+                        )
+                },
+            )
+    }
     __kopf::submit! {
-        __kopf::Declared::Function(__KOPF_DECLS)
+        __kopf::Declared { item : __kopf::Item::Function, name : "other_indices",
+        location : __KOPF_LOCATION, register : __kopf_register, }
     }
 };

@@ -9,6 +9,13 @@ async fn create_myapp(
 }
 const _: () = {
     use ::kopf_rs::__private as __kopf;
+    const __KOPF_LOCATION: __kopf::SourceLocation = __kopf::SourceLocation {
+        package: ::core::env!("CARGO_PKG_NAME"),
+        file: ::core::file!(),
+        line: 1u32,
+        column: 1u32,
+        module: ::core::module_path!(),
+    };
     fn __kopf_call_create_myapp<'a>(
         __kopf_cause: &'a __kopf::Cause,
         __kopf_patch: &'a mut __kopf::Patch,
@@ -48,26 +55,19 @@ const _: () = {
             (&__kopf_returned).__kopf_kind().convert(__kopf_returned)
         })
     }
-    const __KOPF_LOCATION: __kopf::SourceLocation = __kopf::SourceLocation {
-        package: ::core::env!("CARGO_PKG_NAME"),
-        file: ::core::file!(),
-        line: 1u32,
-        column: 1u32,
-        module: ::core::module_path!(),
-    };
-    const __KOPF_DECLS: &[__kopf::Decl] = &[
-        __kopf::Decl {
-            name: "create_myapp",
-            location: __KOPF_LOCATION,
-            kind: __kopf::HandlerKind::OnCreate,
-            selector: __kopf::Option::Some(|| __kopf::Selector::positional(
-                &["demo.rtfm.co.ua", "v1", "myapps"],
-            )),
-            options: || __kopf::Options::default(),
-            call: __kopf::Function::Async(__kopf_call_create_myapp),
-        },
-    ];
+    fn __kopf_register(__kopf_registry: __kopf::Registry) -> __kopf::Registry {
+        __kopf_registry
+            .on_create(
+                __kopf::Selector::positional(&["demo.rtfm.co.ua", "v1", "myapps"]),
+                __kopf::function(
+                    "create_myapp",
+                    __KOPF_LOCATION,
+                    __kopf::Function::Async(__kopf_call_create_myapp),
+                ),
+            )
+    }
     __kopf::submit! {
-        __kopf::Declared::Function(__KOPF_DECLS)
+        __kopf::Declared { item : __kopf::Item::Function, name : "create_myapp", location
+        : __KOPF_LOCATION, register : __kopf_register, }
     }
 };

@@ -1,6 +1,13 @@
 async fn resize(step: &u64, old: Option<&str>, new: Option<String>) {}
 const _: () = {
     use ::kopf_rs::__private as __kopf;
+    const __KOPF_LOCATION: __kopf::SourceLocation = __kopf::SourceLocation {
+        package: ::core::env!("CARGO_PKG_NAME"),
+        file: ::core::file!(),
+        line: 1u32,
+        column: 1u32,
+        module: ::core::module_path!(),
+    };
     fn __kopf_call_resize<'a>(
         __kopf_cause: &'a __kopf::Cause,
         __kopf_patch: &'a mut __kopf::Patch,
@@ -30,59 +37,41 @@ const _: () = {
             (&__kopf_returned).__kopf_kind().convert(__kopf_returned)
         })
     }
-    const __KOPF_LOCATION: __kopf::SourceLocation = __kopf::SourceLocation {
-        package: ::core::env!("CARGO_PKG_NAME"),
-        file: ::core::file!(),
-        line: 1u32,
-        column: 1u32,
-        module: ::core::module_path!(),
-    };
-    const __KOPF_DECLS: &[__kopf::Decl] = &[
-        __kopf::Decl {
-            name: "resize",
-            location: __KOPF_LOCATION,
-            kind: __kopf::HandlerKind::OnUpdate,
-            selector: __kopf::Option::Some(|| __kopf::Selector::positional(
-                &["kopf.dev/v1", "kopfexamples"],
-            )),
-            options: || __kopf::Options {
-                id: __kopf::Option::Some(__kopf::String::from("resized")),
-                param: __kopf::Option::Some(
-                    __kopf::Arc::new({
+    fn __kopf_register(__kopf_registry: __kopf::Registry) -> __kopf::Registry {
+        __kopf_registry
+            .on_update(
+                __kopf::Selector::positional(&["kopf.dev/v1", "kopfexamples"]),
+                __kopf::function(
+                        "resized",
+                        __KOPF_LOCATION,
+                        __kopf::Function::Async(__kopf_call_resize),
+                    )
+                    .param({
                         let __kopf_param: u64 = 42;
                         __kopf_param
-                    }),
-                ),
-                errors: __kopf::Option::Some(__kopf::ErrorsMode::Permanent),
-                timeout: __kopf::Option::Some(__kopf::Duration::from_secs(30)),
-                retries: __kopf::Option::Some(MAX_RETRIES),
-                backoff: __kopf::Option::Some(__kopf::duration(1.5)),
-                field: __kopf::Option::Some(
-                    __kopf::FieldPath::from_parts([
-                        "metadata",
-                        "labels",
-                        "example.com/size",
-                    ]),
-                ),
-                old: __kopf::Option::Some(__kopf::Criterion::Absent),
-                new: __kopf::Option::Some(__kopf::matches(|size| size.is_some())),
-                labels: __kopf::Vec::from([
-                    (__kopf::String::from("app"), __kopf::criterion("x")),
-                    (__kopf::String::from("tier"), __kopf::Criterion::Present),
-                    (__kopf::String::from(KEY), __kopf::criterion(is_number)),
-                ]),
-                annotations: __kopf::Vec::from([
-                    (__kopf::String::from("old"), __kopf::Criterion::Absent),
-                ]),
-                when: __kopf::Option::Some(
-                    __kopf::when(|cause| cause.name() != "ignored"),
-                ),
-                ..__kopf::Options::default()
-            },
-            call: __kopf::Function::Async(__kopf_call_resize),
-        },
-    ];
+                    })
+                    .errors(__kopf::ErrorsMode::Permanent)
+                    .timeout(__kopf::Duration::from_secs(30))
+                    .retries(MAX_RETRIES)
+                    .backoff(1.5)
+                    .field(
+                        __kopf::FieldPath::from_parts([
+                            "metadata",
+                            "labels",
+                            "example.com/size",
+                        ]),
+                    )
+                    .old(__kopf::Criterion::Absent)
+                    .new(__kopf::matches(|size| size.is_some()))
+                    .label("app", __kopf::criterion("x"))
+                    .label("tier", __kopf::Criterion::Present)
+                    .label(KEY, __kopf::criterion(is_number))
+                    .annotation("old", __kopf::Criterion::Absent)
+                    .when(|cause| cause.name() != "ignored"),
+            )
+    }
     __kopf::submit! {
-        __kopf::Declared::Function(__KOPF_DECLS)
+        __kopf::Declared { item : __kopf::Item::Function, name : "resize", location :
+        __KOPF_LOCATION, register : __kopf_register, }
     }
 };

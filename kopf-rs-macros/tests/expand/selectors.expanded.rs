@@ -1,6 +1,13 @@
 async fn watch(event_type: EventType) {}
 const _: () = {
     use ::kopf_rs::__private as __kopf;
+    const __KOPF_LOCATION: __kopf::SourceLocation = __kopf::SourceLocation {
+        package: ::core::env!("CARGO_PKG_NAME"),
+        file: ::core::file!(),
+        line: 1u32,
+        column: 1u32,
+        module: ::core::module_path!(),
+    };
     fn __kopf_call_watch<'a>(
         __kopf_cause: &'a __kopf::Cause,
         __kopf_patch: &'a mut __kopf::Patch,
@@ -18,31 +25,21 @@ const _: () = {
             (&__kopf_returned).__kopf_kind().convert(__kopf_returned)
         })
     }
-    const __KOPF_LOCATION: __kopf::SourceLocation = __kopf::SourceLocation {
-        package: ::core::env!("CARGO_PKG_NAME"),
-        file: ::core::file!(),
-        line: 1u32,
-        column: 1u32,
-        module: ::core::module_path!(),
-    };
-    const __KOPF_DECLS: &[__kopf::Decl] = &[
-        __kopf::Decl {
-            name: "watch",
-            location: __KOPF_LOCATION,
-            kind: __kopf::HandlerKind::OnEvent,
-            selector: __kopf::Option::Some(|| __kopf::Selector::named(
-                __kopf::Option::None,
-                __kopf::Option::None,
-                __kopf::SelectorName::Category(__kopf::String::from("all")),
-            )),
-            options: || __kopf::Options::default(),
-            call: __kopf::Function::Async(__kopf_call_watch),
-        },
-        __kopf::Decl {
-            name: "watch",
-            location: __KOPF_LOCATION,
-            kind: __kopf::HandlerKind::OnEvent,
-            selector: __kopf::Option::Some(|| {
+    fn __kopf_register(__kopf_registry: __kopf::Registry) -> __kopf::Registry {
+        __kopf_registry
+            .on_event(
+                __kopf::Selector::named(
+                    __kopf::Option::None,
+                    __kopf::Option::None,
+                    __kopf::SelectorName::Category(__kopf::String::from("all")),
+                ),
+                __kopf::function(
+                    "watch",
+                    __KOPF_LOCATION,
+                    __kopf::Function::Async(__kopf_call_watch),
+                ),
+            )
+            .on_event(
                 __kopf::Selector::positional(&["deployments"])
                     .map(|mut selector| {
                         selector.group = __kopf::Option::Some(
@@ -52,63 +49,60 @@ const _: () = {
                             __kopf::String::from(VERSION),
                         );
                         selector
-                    })
-            }),
-            options: || __kopf::Options::default(),
-            call: __kopf::Function::Async(__kopf_call_watch),
-        },
-        __kopf::Decl {
-            name: "watch",
-            location: __KOPF_LOCATION,
-            kind: __kopf::HandlerKind::OnEvent,
-            selector: __kopf::Option::Some(|| __kopf::Selector::named(
-                __kopf::Option::Some(__kopf::String::from("apps")),
-                __kopf::Option::None,
-                __kopf::SelectorName::Kind(__kopf::String::from("Deployment")),
-            )),
-            options: || __kopf::Options::default(),
-            call: __kopf::Function::Async(__kopf_call_watch),
-        },
-        __kopf::Decl {
-            name: "watch",
-            location: __KOPF_LOCATION,
-            kind: __kopf::HandlerKind::OnEvent,
-            selector: __kopf::Option::Some(|| __kopf::Result::Ok(
+                    }),
+                __kopf::function(
+                    "watch",
+                    __KOPF_LOCATION,
+                    __kopf::Function::Async(__kopf_call_watch),
+                ),
+            )
+            .on_event(
+                __kopf::Selector::named(
+                    __kopf::Option::Some(__kopf::String::from("apps")),
+                    __kopf::Option::None,
+                    __kopf::SelectorName::Kind(__kopf::String::from("Deployment")),
+                ),
+                __kopf::function(
+                    "watch",
+                    __KOPF_LOCATION,
+                    __kopf::Function::Async(__kopf_call_watch),
+                ),
+            )
+            .on_event(
                 __kopf::Selector::of::<MyApp>(),
-            )),
-            options: || __kopf::Options::default(),
-            call: __kopf::Function::Async(__kopf_call_watch),
-        },
-        __kopf::Decl {
-            name: "watch",
-            location: __KOPF_LOCATION,
-            kind: __kopf::HandlerKind::OnEvent,
-            selector: __kopf::Option::Some(|| {
+                __kopf::function(
+                    "watch",
+                    __KOPF_LOCATION,
+                    __kopf::Function::Async(__kopf_call_watch),
+                ),
+            )
+            .on_event(
                 __kopf::Selector::positional(&["apps", "everything"])
                     .map(|mut selector| {
                         selector.name = __kopf::SelectorName::Everything;
                         selector
-                    })
-            }),
-            options: || __kopf::Options::default(),
-            call: __kopf::Function::Async(__kopf_call_watch),
-        },
-        __kopf::Decl {
-            name: "watch",
-            location: __KOPF_LOCATION,
-            kind: __kopf::HandlerKind::OnEvent,
-            selector: __kopf::Option::Some(|| {
+                    }),
+                __kopf::function(
+                    "watch",
+                    __KOPF_LOCATION,
+                    __kopf::Function::Async(__kopf_call_watch),
+                ),
+            )
+            .on_event(
                 __kopf::Selector::positional(&["everything"])
                     .map(|mut selector| {
                         selector.name = __kopf::SelectorName::Everything;
                         selector
-                    })
-            }),
-            options: || __kopf::Options::default(),
-            call: __kopf::Function::Async(__kopf_call_watch),
-        },
-    ];
+                    }),
+                __kopf::function(
+                    "watch",
+                    __KOPF_LOCATION,
+                    __kopf::Function::Async(__kopf_call_watch),
+                ),
+            )
+    }
     __kopf::submit! {
-        __kopf::Declared::Function(__KOPF_DECLS)
+        __kopf::Declared { item : __kopf::Item::Function, name : "watch", location :
+        __KOPF_LOCATION, register : __kopf_register, }
     }
 };

@@ -8,6 +8,13 @@ pub(crate) async fn begin(
 }
 const _: () = {
     use ::kopf_rs::__private as __kopf;
+    const __KOPF_LOCATION: __kopf::SourceLocation = __kopf::SourceLocation {
+        package: ::core::env!("CARGO_PKG_NAME"),
+        file: ::core::file!(),
+        line: 1u32,
+        column: 1u32,
+        module: ::core::module_path!(),
+    };
     use Patch as _;
     fn __kopf_call_begin<'a>(
         __kopf_cause: &'a __kopf::Cause,
@@ -26,43 +33,29 @@ const _: () = {
             (&__kopf_returned).__kopf_kind().convert(__kopf_returned)
         })
     }
-    const __KOPF_LOCATION: __kopf::SourceLocation = __kopf::SourceLocation {
-        package: ::core::env!("CARGO_PKG_NAME"),
-        file: ::core::file!(),
-        line: 1u32,
-        column: 1u32,
-        module: ::core::module_path!(),
-    };
-    const __KOPF_DECLS: &[__kopf::Decl] = &[
-        __kopf::Decl {
-            name: "begin",
-            location: __KOPF_LOCATION,
-            kind: __kopf::HandlerKind::OnCreate,
-            selector: __kopf::Option::Some(|| __kopf::Selector::positional(
-                &["kopfexamples"],
-            )),
-            options: || __kopf::Options {
-                id: __kopf::Option::Some(__kopf::String::from("begin")),
-                ..__kopf::Options::default()
-            },
-            call: __kopf::Function::Async(__kopf_call_begin),
-        },
-        __kopf::Decl {
-            name: "begin",
-            location: __KOPF_LOCATION,
-            kind: __kopf::HandlerKind::OnResume,
-            selector: __kopf::Option::Some(|| __kopf::Selector::positional(
-                &["kopfexamples"],
-            )),
-            options: || __kopf::Options {
-                deleted: true,
-                ..__kopf::Options::default()
-            },
-            call: __kopf::Function::Async(__kopf_call_begin),
-        },
-    ];
+    fn __kopf_register(__kopf_registry: __kopf::Registry) -> __kopf::Registry {
+        __kopf_registry
+            .on_create(
+                __kopf::Selector::positional(&["kopfexamples"]),
+                __kopf::function(
+                    "begin",
+                    __KOPF_LOCATION,
+                    __kopf::Function::Async(__kopf_call_begin),
+                ),
+            )
+            .on_resume(
+                __kopf::Selector::positional(&["kopfexamples"]),
+                __kopf::function(
+                        "begin",
+                        __KOPF_LOCATION,
+                        __kopf::Function::Async(__kopf_call_begin),
+                    )
+                    .deleted(),
+            )
+    }
     __kopf::submit! {
-        __kopf::Declared::Function(__KOPF_DECLS)
+        __kopf::Declared { item : __kopf::Item::Function, name : "begin", location :
+        __KOPF_LOCATION, register : __kopf_register, }
     }
 };
 /// An attribute of somebody else's, whose name is one of ours.
@@ -70,6 +63,13 @@ const _: () = {
 async fn seen() {}
 const _: () = {
     use ::kopf_rs::__private as __kopf;
+    const __KOPF_LOCATION: __kopf::SourceLocation = __kopf::SourceLocation {
+        package: ::core::env!("CARGO_PKG_NAME"),
+        file: ::core::file!(),
+        line: 1u32,
+        column: 1u32,
+        module: ::core::module_path!(),
+    };
     fn __kopf_call_seen<'a>(
         __kopf_cause: &'a __kopf::Cause,
         __kopf_patch: &'a mut __kopf::Patch,
@@ -80,24 +80,19 @@ const _: () = {
             (&__kopf_returned).__kopf_kind().convert(__kopf_returned)
         })
     }
-    const __KOPF_LOCATION: __kopf::SourceLocation = __kopf::SourceLocation {
-        package: ::core::env!("CARGO_PKG_NAME"),
-        file: ::core::file!(),
-        line: 1u32,
-        column: 1u32,
-        module: ::core::module_path!(),
-    };
-    const __KOPF_DECLS: &[__kopf::Decl] = &[
-        __kopf::Decl {
-            name: "seen",
-            location: __KOPF_LOCATION,
-            kind: __kopf::HandlerKind::OnEvent,
-            selector: __kopf::Option::Some(|| __kopf::Selector::positional(&["pods"])),
-            options: || __kopf::Options::default(),
-            call: __kopf::Function::Async(__kopf_call_seen),
-        },
-    ];
+    fn __kopf_register(__kopf_registry: __kopf::Registry) -> __kopf::Registry {
+        __kopf_registry
+            .on_event(
+                __kopf::Selector::positional(&["pods"]),
+                __kopf::function(
+                    "seen",
+                    __KOPF_LOCATION,
+                    __kopf::Function::Async(__kopf_call_seen),
+                ),
+            )
+    }
     __kopf::submit! {
-        __kopf::Declared::Function(__KOPF_DECLS)
+        __kopf::Declared { item : __kopf::Item::Function, name : "seen", location :
+        __KOPF_LOCATION, register : __kopf_register, }
     }
 };

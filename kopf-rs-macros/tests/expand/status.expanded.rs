@@ -6,6 +6,13 @@ async fn create_fn(
 ) {}
 const _: () = {
     use ::kopf_rs::__private as __kopf;
+    const __KOPF_LOCATION: __kopf::SourceLocation = __kopf::SourceLocation {
+        package: ::core::env!("CARGO_PKG_NAME"),
+        file: ::core::file!(),
+        line: 1u32,
+        column: 1u32,
+        module: ::core::module_path!(),
+    };
     use Patch as _;
     fn __kopf_call_create_fn<'a>(
         __kopf_cause: &'a __kopf::Cause,
@@ -32,24 +39,19 @@ const _: () = {
                 .end((&__kopf_returned).__kopf_kind().convert(__kopf_returned))
         })
     }
-    const __KOPF_LOCATION: __kopf::SourceLocation = __kopf::SourceLocation {
-        package: ::core::env!("CARGO_PKG_NAME"),
-        file: ::core::file!(),
-        line: 1u32,
-        column: 1u32,
-        module: ::core::module_path!(),
-    };
-    const __KOPF_DECLS: &[__kopf::Decl] = &[
-        __kopf::Decl {
-            name: "create_fn",
-            location: __KOPF_LOCATION,
-            kind: __kopf::HandlerKind::OnCreate,
-            selector: __kopf::Option::Some(|| __kopf::Selector::positional(&["myapps"])),
-            options: || __kopf::Options::default(),
-            call: __kopf::Function::Async(__kopf_call_create_fn),
-        },
-    ];
+    fn __kopf_register(__kopf_registry: __kopf::Registry) -> __kopf::Registry {
+        __kopf_registry
+            .on_create(
+                __kopf::Selector::positional(&["myapps"]),
+                __kopf::function(
+                    "create_fn",
+                    __KOPF_LOCATION,
+                    __kopf::Function::Async(__kopf_call_create_fn),
+                ),
+            )
+    }
     __kopf::submit! {
-        __kopf::Declared::Function(__KOPF_DECLS)
+        __kopf::Declared { item : __kopf::Item::Function, name : "create_fn", location :
+        __KOPF_LOCATION, register : __kopf_register, }
     }
 };

@@ -63,7 +63,7 @@ async fn tell(cause: &HandlerCall, clock: Clock, is_deletion_waiting: impl Fn() 
         let waits = match cause.activity() {
             Some(_) => "the operator",
             None if deletion => "the deletion of the object",
-            None if cause.handler.timing.is_some() => "its next call",
+            None if cause.handler.is_background() => "its next call",
             None => "the object",
         };
         let happening = CallHappening::StillRunning { handler: cause.handler.clone(), since, elapsed, waits };

@@ -3,6 +3,8 @@
 //!
 //! Must not know their decisions.
 
+use std::sync::Arc;
+
 use crate::engine::context::WorkerContext;
 use crate::engine::noted_calls::Noting;
 use crate::engine::resource_handlers::ResourceHandlers;
@@ -42,8 +44,8 @@ pub(super) fn of_settlement(persistence: &Persistence) -> Vec<UserCode> {
 
 /// Returns the user code that the planning of sub-handlers may run.
 pub(super) fn of_group(callbacks: &[Callback], lifecycle: Option<&Lifecycle>) -> Vec<UserCode> {
-    let filtered = callbacks.iter().filter(|it| it.options.filters().has_functions());
-    let ids: Vec<_> = filtered.map(|it| it.name.as_str().into()).collect();
+    let filtered = callbacks.iter().filter(|it| it.handler.filters.has_functions());
+    let ids: Vec<_> = filtered.map(|it| Arc::clone(&it.handler.id)).collect();
     let filters = (!ids.is_empty()).then(|| UserCode::Filters(ids.into()));
     let lifecycle = lifecycle.filter(|it| is_custom(it));
     let lifecycle = lifecycle.map(|_| UserCode::Lifecycle);
@@ -120,8 +122,6 @@ impl WorkerContext {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
     use crate::handler::filter::Criterion;
     use crate::handler::registry::Registry;
@@ -147,7 +147,7 @@ mod tests {
     #[test]
     fn all_functions_in_filters_are_known_of_handlers_and_of_sub_handlers() {
         for (callback, is_function) in callbacks() {
-            let id = callback.name.clone();
+            let id = callback.handler.id.clone();
             let code = of_group(std::slice::from_ref(&callback), None);
             assert_eq!(code.len(), usize::from(is_function), "sub-handler {id}");
             let registry = Registry::new().on_update("myapps", callback);

@@ -75,20 +75,20 @@ impl ResourceHandlers {
     /// Returns whether daemons or timers are among the handlers.
     pub(crate) fn has_background(&self) -> bool {
         let mut handlers = self.handlers.iter();
-        handlers.any(|handler| handler.timing.is_some())
+        handlers.any(|handler| handler.is_background())
     }
 
     /// Returns whether handlers are called for an unchanged object when the operator starts.
     pub(crate) fn acts_at_a_start(&self) -> bool {
         let is_called = |it: &Arc<Handler>| {
-            it.is_for_events() || it.is_for_resuming() || it.timing.is_some() || !it.owns.is_empty()
+            it.is_for_events() || it.is_for_resuming() || it.is_background() || !it.owns.is_empty()
         };
         self.handlers.iter().any(is_called)
     }
 
     /// Returns the words for the handlers that run in the background.
     pub(crate) fn background_words(&self) -> &'static str {
-        let mut all = self.handlers.iter().filter(|it| it.timing.is_some());
+        let mut all = self.handlers.iter().filter(|it| it.is_background());
         let is_level_triggered = |it: &Arc<Handler>| is_reconcile(it);
         match (all.clone().any(is_level_triggered), all.all(is_level_triggered)) {
             (false, _) => "daemons and timers",
@@ -111,8 +111,7 @@ impl ResourceHandlers {
 
     /// Returns whether timers with a schedule are among the handlers.
     pub(crate) fn has_schedules(&self) -> bool {
-        let mut timings = self.handlers.iter().filter_map(|it| it.timing.as_ref());
-        timings.any(|it| it.schedule.is_some())
+        self.handlers.iter().any(|it| it.timing.schedule.is_some())
     }
 
     /// Returns whether its objects are needed only for indices.

@@ -179,9 +179,8 @@ impl RunningCall {
     }
 
     fn forced(&self) -> (Option<Duration>, Option<Duration>) {
-        let timing = self.handler.timing.as_ref();
-        let backoff = timing.and_then(|it| it.cancellation_backoff);
-        (backoff, timing.and_then(|it| it.cancellation_timeout))
+        let timing = &self.handler.timing;
+        (timing.cancellation_backoff, timing.cancellation_timeout)
     }
 
     /// Adds a reason to end, and reports it if it is new.

@@ -46,7 +46,7 @@ impl Callback {
     /// Costs one write before the first attempt for a change. Off by default.
     #[must_use]
     pub fn keyed(mut self) -> Self {
-        self.options.keyed = true;
+        self.handler.is_keyed = true;
         self
     }
 }

@@ -17,7 +17,7 @@ use crate::handler::conversion::filling::Filling;
 use crate::handler::error::{HandlerError, HandlerResult, PermanentError};
 use crate::handler::location::{DeclaredAt, SourceLocation};
 use crate::handler::outcome::panic_text;
-use crate::object::selector::{Selector, SelectorError, SelectorName};
+use crate::object::selector::{Selector, SelectorName};
 
 pub(crate) mod filling;
 
@@ -34,23 +34,6 @@ pub enum ConvertedPart {
     Object,
 }
 
-/// The declaration of an annotated function.
-#[derive(Clone, Copy)]
-pub struct ConversionDecl {
-    /// The function's name.
-    pub name: &'static str,
-    /// Where the function is.
-    pub location: SourceLocation,
-    /// The resource, in the version to convert from.
-    pub from: fn() -> Result<Selector, SelectorError>,
-    /// The resource, in the version to convert to.
-    pub to: fn() -> Result<Selector, SelectorError>,
-    /// The part that the function converts.
-    pub part: ConvertedPart,
-    /// How to call the function.
-    pub call: fn(&ConversionInput<'_>) -> Returned,
-}
-
 /// The input of a conversion: a part of an object as JSON, which may need missing fields filled in.
 #[derive(Debug)]
 pub struct ConversionInput<'a> {
@@ -63,8 +46,8 @@ pub struct ConversionInput<'a> {
 /// A closure in place of an annotated function, for [`Registry::on_convert`](crate::Registry::on_convert). Made by [`conversion`].
 #[derive(Clone)]
 pub struct Conversion {
-    name: String,
-    declared_at: DeclaredAt,
+    pub(super) name: String,
+    pub(super) declared_at: DeclaredAt,
     part: ConvertedPart,
     call: Arc<Convert>,
 }
@@ -143,11 +126,6 @@ impl Conversion {
         self
     }
 
-    /// Returns the name, and where the closure is declared.
-    pub(crate) fn place(&self) -> (String, DeclaredAt) {
-        (self.name.clone(), self.declared_at)
-    }
-
     /// Adds the two versions; returns a message if they do not fit together.
     pub(crate) fn between(self, from: &Selector, to: &Selector) -> Result<ConversionFunction, String> {
         let (one, other) = (versioned(from)?, versioned(to)?);
@@ -169,17 +147,6 @@ impl Conversion {
             part: self.part,
             call: self.call,
         })
-    }
-}
-
-impl From<&ConversionDecl> for Conversion {
-    fn from(decl: &ConversionDecl) -> Self {
-        Self {
-            name: decl.name.to_owned(),
-            declared_at: DeclaredAt::Function(decl.location),
-            part: decl.part,
-            call: Arc::new(decl.call),
-        }
     }
 }
 
@@ -292,6 +259,17 @@ fn serialized<B: Serialize>(value: &B) -> Returned {
 }
 
 // === for generated code ===
+
+/// Makes the conversion of an annotated function.
+pub fn conversion_function(
+    name: &str,
+    location: SourceLocation,
+    part: ConvertedPart,
+    call: fn(&ConversionInput<'_>) -> Returned,
+) -> Conversion {
+    let declared_at = DeclaredAt::Function(location);
+    Conversion { name: name.to_owned(), declared_at, part, call: Arc::new(call) }
+}
 
 /// Detects by method lookup that a value is a result.
 pub trait ConvertedResult {

@@ -1,17 +1,16 @@
 //! A handler as plain data, and one call of it.
 //!
-//! An attribute and a closure end up in the same description:
+//! An attribute expands to the calls that register a closure by hand:
 //!
 //! ```text
-//! #[on_update(.., retries = 3)]     -> Decl { kind, selector, options, call }
-//! handler("id", ..).retries(3)      -> Callback { name, options, callee }, with kind and selector
-//! Handler::new(kind, selector, callback) -> Handler { id, kind, selector, field, filters, retry, .., callee }
+//! registry.on_update(selector, handler("id", ..).retries(3))     -> Callback { handler, given, .. }
+//! Callback::register(kind, selector)                             -> Handler { id, kind, selector, retry, .. }
 //! ```
 //!
-//! `options` lists all options, and [`HandlerKind`] which kind accepts which. [`Handler::new`] is the only place that
-//! turns options into a handler. Its fields are the options as the engine uses them; its methods derive from the kind
-//! when the handler is called and how its outcome is treated. Code outside of `handler` asks for the kind only to tell
-//! daemons, timers, reconcilers and logins apart, and for the words of metrics.
+//! `options` lists all options and makes handlers of them, and [`HandlerKind`] lists which kind accepts which. The fields
+//! of [`Handler`] are the options as the engine uses them; its methods derive from the kind when the handler is called and
+//! how its outcome is treated. Code outside of `handler` asks for the kind only to tell daemons, timers, reconcilers and
+//! logins apart, and for the words of metrics.
 
 use std::fmt;
 use std::ops::Deref;
@@ -27,20 +26,19 @@ use crate::handler::filter::{Filters, Former, When};
 use crate::handler::index::erased::IndexType;
 use crate::handler::location::DeclaredAt;
 use crate::handler::named_panic::named;
-use crate::handler::options::Callback;
-use crate::handler::options::{ErrorsMode, Options};
-use crate::handler::owned::{OwnedKind, former_kinds, owned_kinds};
+use crate::handler::owned::OwnedKind;
 use crate::handler::subject::{Activity, Reason, Subject};
-use crate::handler::target::{TargetKind, target_kinds};
-use crate::handler::timing::{Timing, schedule};
+use crate::handler::target::TargetKind;
+use crate::handler::timing::Timing;
 use crate::handler::webhook::{AdmissionKind, Webhook};
 use crate::object::body::Body;
 use crate::object::path::FieldPath;
 use crate::object::resource::Resource;
-use crate::object::selector::{Selector, SelectorError};
+use crate::object::selector::Selector;
 
-/// A resolved handler: the engine resolves each declaration once, at start. Displays as in log lines: `Handler 'id'`,
+/// A handler. The engine resolves each declaration once, at start. Displays as in log lines: `Handler 'id'`,
 /// `Activity 'id'`.
+#[derive(Clone)]
 pub(crate) struct Handler {
     /// Kopf's id: `name` or `name/field.path`.
     pub(crate) id: Arc<str>,
@@ -57,8 +55,8 @@ pub(crate) struct Handler {
     /// `on_resume`: also handles objects being deleted.
     pub(crate) deleted: bool,
     /// When it is called, if it runs in the background.
-    pub(crate) timing: Option<Timing>,
-    /// The kinds of its children; a change of a child triggers a call.
+    pub(crate) timing: Timing,
+    /// The kinds of its children, each once; a change of a child triggers a call.
     pub(crate) owns: Vec<OwnedKind>,
     /// The kinds of children that former versions of it made.
     pub(crate) formerly_owns: Vec<Selector>,
@@ -74,6 +72,18 @@ pub(crate) struct Handler {
     pub(crate) callee: Callee,
     /// True if attempts have idempotency keys. Then the engine stores the input of the key before the first attempt.
     pub(crate) is_keyed: bool,
+}
+
+/// How the engine treats an arbitrary error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorsMode {
+    /// Logs the error, and counts the handler as succeeded.
+    Ignored,
+    /// Retries the handler. The default.
+    Temporary,
+    /// Does not retry the handler.
+    Permanent,
 }
 
 /// How the engine retries failed attempts.
@@ -95,12 +105,6 @@ pub(crate) struct HandlerCall {
     pub(crate) handler: Arc<Handler>,
     pub(crate) cause: Cause,
 }
-
-/// The default of `resync`, as in controller-runtime.
-const RESYNC: Duration = Duration::from_secs(10 * 60 * 60);
-
-/// The error of a handler that cannot have sub-handlers.
-pub(crate) const NO_PARENT: &str = "sub-handlers need a parent that is called for a change: on_create, on_update, on_delete, on_resume or on_field";
 
 // === impl ===
 
@@ -130,104 +134,6 @@ impl Deref for HandlerCall {
     }
 }
 
-impl Handler {
-    /// Builds the handler that an attribute or an explicit registry declares.
-    ///
-    /// # Errors
-    /// Returns the first problem with its options or its selector.
-    pub(crate) fn new(
-        kind: HandlerKind,
-        selector: Option<Result<Selector, SelectorError>>,
-        callback: Callback,
-    ) -> Result<Self, String> {
-        let options = &callback.options;
-        options.check(kind)?;
-        if kind == HandlerKind::OnField && options.field.is_none() {
-            return Err("needs a `field`".to_owned());
-        }
-        let selector = selector.transpose().map_err(|error| error.to_string())?;
-        Self::resolved(kind, selector, callback)
-    }
-
-    /// Builds a sub-handler from a callback that was registered while this handler runs. It handles the same changes.
-    ///
-    /// # Errors
-    /// Returns the first problem with its options.
-    pub(crate) fn subhandler(&self, callback: Callback) -> Result<Self, String> {
-        let shown = id(&callback.name, callback.options.field.as_ref());
-        let id = format!("{}/{}", self.id, callback.name).into();
-        let child = self.child(callback);
-        Ok(Self {
-            id,
-            is_keyed: false,
-            ..child.map_err(|misuse| format!("sub-handler '{shown}': {misuse}"))?
-        })
-    }
-
-    fn child(&self, callback: Callback) -> Result<Self, String> {
-        if !self.is_for_changes() {
-            return Err(NO_PARENT.to_owned());
-        }
-        if let Some((_, foreign)) = callback.options.foreign(HandlerKind::Subhandler) {
-            return Err(format!("`{foreign}` is not an option of sub-handlers"));
-        }
-        let child = Self::resolved(self.kind, self.selector.clone(), callback)?;
-        let is_one_sided = child.filters.old.is_some() || child.filters.new.is_some();
-        if is_one_sided && !self.reacts_to_differences() {
-            let parent = self.kind.attribute();
-            return Err(format!(
-                "`old` and `new` belong to sub-handlers of on_update and on_field, but its parent is one of {parent}: use `value` or `when` \
-                 here, or register it in a parent that is called for updates"
-            ));
-        }
-        Ok(child)
-    }
-
-    fn resolved(kind: HandlerKind, selector: Option<Selector>, callback: Callback) -> Result<Self, String> {
-        let options: Options = callback.options;
-        match (kind == HandlerKind::Index, options.index.is_some()) {
-            (true, false) => {
-                return Err("the function of an index is made by `indexer` or `indexer_async`".to_owned());
-            }
-            (false, true) => {
-                return Err("a function made by `indexer` belongs to `Registry::index`".to_owned());
-            }
-            _ => {}
-        }
-        let filters = options.filters();
-        filters.check(options.field.as_ref())?;
-        let in_id = options.field.as_ref().filter(|_| kind != HandlerKind::Index);
-        let admission = AdmissionKind::of(kind);
-        let webhook = admission.map(|it| Webhook::new(it, &options)).transpose()?;
-        Ok(Self {
-            id: id(&callback.name, in_id).into(),
-            kind,
-            selector,
-            filters,
-            retry: RetryOptions {
-                errors: options.errors,
-                // The `timeout` of admission handlers limits the API server instead.
-                timeout: options.timeout.filter(|_| admission.is_none()),
-                retries: options.retries,
-                backoff: options.backoff,
-            },
-            optional: options.optional,
-            deleted: options.deleted,
-            timing: timing(kind, &options)?,
-            owns: owned_kinds(options.owns, options.reads)?,
-            formerly_owns: former_kinds(options.formerly_owns)?,
-            watches: target_kinds(options.watches)?,
-            index: options.index,
-            webhook: webhook.unwrap_or_default(),
-            field: options.field,
-            param: options.param,
-            declared_at: callback.declared_at,
-            callee: callback.callee,
-            is_keyed: options.keyed,
-        })
-    }
-}
-
 /// The rules of its kind: when it is called, and how its outcome is treated.
 impl Handler {
     /// Returns whether it handles changes of objects. Then the progress of its attempts is stored on the object, which
@@ -236,6 +142,11 @@ impl Handler {
         use HandlerKind::{Finalize, OnCreate, OnDelete, OnField, OnResume, OnUpdate};
         let all = [OnCreate, OnUpdate, OnDelete, Finalize, OnResume, OnField];
         all.contains(&self.kind)
+    }
+
+    /// Returns whether it runs in the background, beside the handling of changes.
+    pub(crate) fn is_background(&self) -> bool {
+        matches!(self.kind, HandlerKind::Daemon | HandlerKind::Timer | HandlerKind::Reconcile)
     }
 
     /// Returns whether it handles every watch event, regardless of changes.
@@ -312,7 +223,7 @@ impl Handler {
 
     /// Returns whether its filters contain user functions.
     pub(crate) fn has_filter_functions(&self) -> bool {
-        self.filters.has_functions() || self.timing.as_ref().is_some_and(Timing::has_functions)
+        self.filters.has_functions() || self.timing.has_functions()
     }
 
     /// Returns whether it is a plain `fn`, which no timeout can interrupt.
@@ -363,31 +274,6 @@ impl Handler {
     }
 }
 
-/// Takes the timing from the options of a handler; `None` if such handlers do not run in the background.
-///
-/// # Errors
-/// Returns an error for implausible spans, and for options that contradict each other.
-fn timing(kind: HandlerKind, options: &Options) -> Result<Option<Timing>, String> {
-    use HandlerKind::{Daemon, Reconcile, Timer};
-    if !matches!(kind, Daemon | Timer | Reconcile) {
-        return Ok(None);
-    }
-    let resync = options.resync.unwrap_or(RESYNC);
-    let timing = Timing {
-        schedule: schedule(options.schedule.as_deref(), options.zone.as_deref())?,
-        initial_delay: options.initial_delay.clone(),
-        interval: options.interval.clone(),
-        sharp: options.sharp,
-        idle: options.idle,
-        resync: (kind == Reconcile).then_some(resync),
-        cancellation_backoff: options.cancellation_backoff,
-        cancellation_timeout: options.cancellation_timeout,
-        cancellation_polling: options.cancellation_polling,
-    };
-    timing.check()?;
-    Ok(Some(timing))
-}
-
 impl fmt::Display for Handler {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let noun = match self.kind {
@@ -410,7 +296,7 @@ impl fmt::Debug for Handler {
 }
 
 /// Builds Kopf's handler id: the name, followed by the field if there is one.
-fn id(name: &str, field: Option<&FieldPath>) -> String {
+pub(super) fn id(name: &str, field: Option<&FieldPath>) -> String {
     match field {
         Some(field) => format!("{name}/{field}"),
         None => name.to_owned(),

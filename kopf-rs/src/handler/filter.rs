@@ -211,11 +211,6 @@ pub fn matches(predicate: impl Fn(Option<&Value>) -> bool + Send + Sync + 'stati
     Criterion::matches(predicate)
 }
 
-/// Makes a predicate over the whole cause.
-pub fn when(predicate: impl Fn(&Cause) -> bool + Send + Sync + 'static) -> When {
-    Arc::new(predicate)
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;

@@ -43,10 +43,9 @@ where
     R: IndexReturn,
 {
     let mut callback = handler(id, |_| async { Ok(()) });
-    callback.callee =
+    callback.handler.callee =
         Callee::BlockingClosure(Arc::new(move |cause, _| index_returned(cause, function(cause))));
-    callback.options.index = Some(IndexType::of_function::<R>());
-    callback
+    callback.indexing(IndexType::of_function::<R>())
 }
 
 /// Like [`indexer`], for an async closure, which may await.
@@ -57,13 +56,12 @@ where
     C: Future<Output = R> + Send + 'static,
     R: IndexReturn,
 {
-    let mut callback = handler(id, move |context: Context| {
+    let callback = handler(id, move |context: Context| {
         let cause = Cause::clone(&context);
         let returned = function(context);
         async move { index_returned(&cause, returned.await).map(|_| ()) }
     });
-    callback.options.index = Some(IndexType::of_function::<R>());
-    callback
+    callback.indexing(IndexType::of_function::<R>())
 }
 
 impl Cause {

@@ -4,27 +4,7 @@
 
 use std::marker::PhantomData;
 
-use crate::handler::callee::{Callee, Function};
-use crate::handler::location::{DeclaredAt, SourceLocation};
 use crate::handler::options::Callback;
-use crate::handler::options::Options;
-
-/// Makes a sub-handler from an annotated function, with the function's name or the given id.
-#[must_use]
-pub fn subhandler(
-    (name, id): (&str, Option<String>),
-    location: SourceLocation,
-    options: Options,
-    call: Function,
-) -> Callback {
-    let id = id.or_else(|| options.id.clone());
-    Callback {
-        name: id.unwrap_or_else(|| name.to_owned()),
-        declared_at: DeclaredAt::Function(location),
-        options,
-        callee: Callee::Fn(call),
-    }
-}
 
 /// A sub-handler whose function takes a value: pass it with [`param`](Self::param) before registration.
 #[must_use = "a sub-handler is called where it is registered: `subs.add(handle::id(..).param(..))`"]

@@ -1,81 +1,66 @@
-//! The options of handlers, as attributes and closures give them: one row per option. A closure with its options is a
-//! [`Callback`].
+//! A handler before its registration: a closure or an annotated function with its options. One row per option.
 //!
-//! [`HandlerKind`] lists which options each kind accepts. `definition` turns options into a [`Handler`].
-//!
-//! [`Handler`]: crate::handler::definition::Handler
+//! [`HandlerKind`] lists which options each kind accepts. [`Callback::register`] is the only place that makes a
+//! [`Handler`] that the engine calls.
 
-use std::any::Any;
+use std::any::{Any, TypeId};
+use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 use kopf_rs_schedule::{HandlerKind, enumerated};
 
-use crate::handler::callee::Callee;
-use crate::handler::cause::{Cause, Param};
-use crate::handler::filter::{Criterion, Filters, When};
+use crate::handler::callee::{Callee, Function};
+use crate::handler::cause::{Attempt, Cause};
+use crate::handler::definition::{ErrorsMode, Handler, RetryOptions, id};
+use crate::handler::filter::{Criterion, Filters};
 use crate::handler::index::erased::{IndexType, RequiredIndex};
-use crate::handler::location::DeclaredAt;
+use crate::handler::location::{DeclaredAt, SourceLocation};
 use crate::handler::operation::Operation;
-use crate::handler::owned::Kinds;
+use crate::handler::owned::{OwnedKind, child_kind};
 use crate::handler::registry::selectors::IntoSelector;
 use crate::handler::required::RequiredState;
 use crate::handler::seconds::Seconds;
-use crate::handler::target::{IntoOwners, WatchedKind, target};
-use crate::handler::timing::{IntoPause, Pause};
+use crate::handler::target::{IntoOwners, target_kind};
+use crate::handler::timing::{IntoPause, Timing};
+use crate::handler::webhook::{AdmissionKind, Webhook};
 use crate::object::path::FieldPath;
-
-/// How the engine treats an arbitrary error.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum ErrorsMode {
-    /// Logs the error, and counts the handler as succeeded.
-    Ignored,
-    /// Retries the handler. The default.
-    Temporary,
-    /// Does not retry the handler.
-    Permanent,
-}
+use crate::object::selector::Selector;
 
 /// A closure with an id and options, for a [`Registry`](crate::Registry).
 #[derive(Clone)]
 pub struct Callback {
-    pub(crate) name: String,
-    pub(crate) declared_at: DeclaredAt,
-    pub(crate) options: Options,
-    pub(crate) callee: Callee,
+    /// The handler so far. Until its registration, the id is the bare name, and there is neither a kind nor a selector.
+    pub(crate) handler: Handler,
+    /// The expression and the time zone of a timer's schedule, which are parsed together.
+    pub(crate) schedule: Option<String>,
+    pub(crate) zone: Option<String>,
+    /// The values that must be registered with the operator before it can call the function.
+    pub(crate) required_state: Vec<RequiredState>,
+    /// The indices that the function asks for.
+    pub(crate) required_indices: Vec<RequiredIndex>,
+    /// The given options: one bit for each of `OPTIONS`.
+    given: u64,
+    /// The first value that names no kind of objects.
+    problem: Option<String>,
 }
 
-/// Defines the field of each option, and the method of [`Callback`] that sets it (`=`) or adds to it (`+=`).
+/// The error of a handler that cannot have sub-handlers.
+pub(crate) const NO_PARENT: &str = "sub-handlers need a parent that is called for a change: on_create, on_update, on_delete, on_resume or on_field";
+
+/// Defines the method of [`Callback`] for each option.
 macro_rules! options {
     ($(
         $(#[$doc:meta])*
-        $field:ident: $ty:ty, fn $method:ident $([$($generic:tt)*])? ($($argument:ident: $argument_ty:ty),*) $set:tt $value:expr;
+        $option:ident: fn $method:ident $([$($generic:tt)*])? ($($argument:ident: $argument_ty:ty),*)
+            |$it:ident| $set:expr;
     )*) => {
-        /// The options of one handler.
-        #[derive(Clone, Default)]
-        pub struct Options {
-            /// Overrides the function's name as the id.
-            pub id: Option<String>,
-            /// For `index`: the types of its keys and values.
-            pub index: Option<IndexType>,
-            /// The values that must be registered with the operator before it can call the function.
-            pub required_state: Vec<RequiredState>,
-            /// The indices that the function asks for.
-            pub required_indices: Vec<RequiredIndex>,
-            /// True if attempts have idempotency keys.
-            pub keyed: bool,
-            $(
-                $(#[$doc])*
-                pub $field: $ty,
-            )*
-        }
+        /// The options, with the names of their methods.
+        const OPTIONS: &[(&str, &str)] = &[$((stringify!($option), stringify!($method))),*];
 
-        impl Options {
-            /// Returns for each option its name, the name of its method, and whether it was given.
-            fn all(&self) -> Vec<(&'static str, &'static str, bool)> {
-                vec![$((stringify!($field), stringify!($method), self.$field.is_given())),*]
-            }
+        /// The positions in `OPTIONS`.
+        #[expect(non_camel_case_types, reason = "the names are those of the options")]
+        enum Position {
+            $($option),*
         }
 
         impl Callback {
@@ -83,206 +68,326 @@ macro_rules! options {
                 $(#[$doc])*
                 #[must_use]
                 pub fn $method $(<$($generic)*>)? (mut self, $($argument: $argument_ty),*) -> Self {
-                    options!(@ self.options.$field, $set, $value);
+                    self.given |= 1 << Position::$option as u64;
+                    let $it = &mut self;
+                    $set;
                     self
                 }
             )*
         }
     };
-    (@ $place:expr, =, $value:expr) => { $place = $value };
-    (@ $place:expr, +=, $value:expr) => { $place.extend($value) };
 }
 
 options! {
     /// An opaque value for `cause.param()`. Default: none.
-    param: Option<Param>, fn param[T: Any + Send + Sync](param: T) = Some(Arc::new(param));
+    param: fn param[T: Any + Send + Sync](param: T) |it| it.handler.param = Some(Arc::new(param));
     /// How to treat errors other than temporary and permanent ones. Default: [`ErrorsMode::Temporary`].
-    errors: Option<ErrorsMode>, fn errors(errors: ErrorsMode) = Some(errors);
+    errors: fn errors(errors: ErrorsMode) |it| it.handler.retry.errors = Some(errors);
     /// The total time for all attempts: seconds, or a `Duration`. Default: unlimited.
-    timeout: Option<Duration>, fn timeout(timeout: impl Into<Seconds>) = Some(timeout.into().duration());
+    timeout: fn timeout(timeout: impl Into<Seconds>)
+        |it| it.handler.retry.timeout = Some(timeout.into().duration());
     /// The maximum number of attempts, including the first one. Default: unlimited.
-    retries: Option<u32>, fn retries(retries: u32) = Some(retries);
+    retries: fn retries(retries: u32) |it| it.handler.retry.retries = Some(retries);
     /// The back-off after an arbitrary error: seconds, or a `Duration`. Default: the growing back-off of the
     /// settings.
-    backoff: Option<Duration>, fn backoff(backoff: impl Into<Seconds>) = Some(backoff.into().duration());
+    backoff: fn backoff(backoff: impl Into<Seconds>)
+        |it| it.handler.retry.backoff = Some(backoff.into().duration());
     /// The field that the handler is restricted to, such as `"spec.size"`, or an array of names. Default: the whole
     /// object.
-    field: Option<FieldPath>, fn field(field: impl Into<FieldPath>) = Some(field.into());
+    field: fn field(field: impl Into<FieldPath>) |it| it.handler.field = Some(field.into());
     /// The criterion on the field's value, before or after the change. Default: [`PRESENT`](crate::PRESENT).
-    value: Option<Criterion>, fn value(value: impl Into<Criterion>) = Some(value.into());
+    value: fn value(value: impl Into<Criterion>) |it| it.handler.filters.value = Some(value.into());
     /// Adds a criterion on a label. Can be called several times.
-    labels: Vec<(String, Criterion)>, fn label(name: impl Into<String>, value: impl Into<Criterion>)
-        += [(name.into(), value.into())];
+    labels: fn label(name: impl Into<String>, value: impl Into<Criterion>)
+        |it| it.handler.filters.labels.push((name.into(), value.into()));
     /// Adds a criterion on an annotation. Can be called several times.
-    annotations: Vec<(String, Criterion)>, fn annotation(name: impl Into<String>, value: impl Into<Criterion>)
-        += [(name.into(), value.into())];
+    annotations: fn annotation(name: impl Into<String>, value: impl Into<Criterion>)
+        |it| it.handler.filters.annotations.push((name.into(), value.into()));
     /// A predicate over the whole cause, evaluated last. Default: none.
-    when: Option<When>, fn when(when: impl Fn(&Cause) -> bool + Send + Sync + 'static) = Some(Arc::new(when));
+    when: fn when(when: impl Fn(&Cause) -> bool + Send + Sync + 'static)
+        |it| it.handler.filters.when = Some(Arc::new(when));
     /// The criterion on the former value of the field. Default: any value.
-    old: Option<Criterion>, fn old(old: impl Into<Criterion>) = Some(old.into());
+    old: fn old(old: impl Into<Criterion>) |it| it.handler.filters.old = Some(old.into());
     /// The criterion on the new value of the field. Default: any value.
-    new: Option<Criterion>, fn new(new: impl Into<Criterion>) = Some(new.into());
+    new: fn new(new: impl Into<Criterion>) |it| it.handler.filters.new = Some(new.into());
     /// For `on_delete`: adds no finalizer. By default, a finalizer keeps the object until the handler is done.
-    optional: bool, fn optional() = true;
+    optional: fn optional() |it| it.handler.optional = true;
     /// For `on_resume`: also calls the handler for objects being deleted. By default, it is not called for them.
-    deleted: bool, fn deleted() = true;
+    deleted: fn deleted() |it| it.handler.deleted = true;
     /// For `daemon` and `timer`: the delay before the first call: seconds, a `Duration`, or a function that returns
     /// one of them, `|cause: &Cause| 5`. Default: zero.
-    initial_delay: Option<Pause>, fn initial_delay[M](delay: impl IntoPause<M>) = Some(delay.into_pause());
+    initial_delay: fn initial_delay[M](delay: impl IntoPause<M>)
+        |it| it.handler.timing.initial_delay = Some(delay.into_pause());
     /// For `timer`: the time from the end of one call to the start of the next: seconds, a `Duration`, or a function
     /// that returns one of them, `|cause: &Cause| 5`. Default: none; the timer is called once, or once after each
     /// `idle` period.
-    interval: Option<Pause>, fn interval[M](interval: impl IntoPause<M>) = Some(interval.into_pause());
+    interval: fn interval[M](interval: impl IntoPause<M>)
+        |it| it.handler.timing.interval = Some(interval.into_pause());
     /// For `timer`: measures the interval from start to start, and skips missed calls. Default: from the end of a
     /// call to the start of the next.
-    sharp: bool, fn sharp() = true;
+    sharp: fn sharp() |it| it.handler.timing.sharp = true;
     /// For `timer`: calls it only when the object has been unchanged for this long: seconds, or a `Duration`.
     /// Default: no such condition.
-    idle: Option<Duration>, fn idle(idle: impl Into<Seconds>) = Some(idle.into().duration());
+    idle: fn idle(idle: impl Into<Seconds>) |it| it.handler.timing.idle = Some(idle.into().duration());
     /// For `timer`: calls it at the times of a cron expression: minute, hour, day of the month, month, day of the
     /// week. Default: none; the `interval` determines the times.
-    schedule: Option<String>, fn schedule(expression: impl Into<String>) = Some(expression.into());
+    schedule: fn schedule(expression: impl Into<String>) |it| it.schedule = Some(expression.into());
     /// For `timer`: the time zone of the `schedule`, such as `Europe/Kyiv`. Default: UTC.
-    zone: Option<String>, fn zone(zone: impl Into<String>) = Some(zone.into());
+    zone: fn zone(zone: impl Into<String>) |it| it.zone = Some(zone.into());
     /// For `reconcile` and handlers of changes: a kind of its children. A change of a child triggers a call. Can be
     /// given several times. Default: none.
-    owns: Kinds, fn owns(kind: impl IntoSelector) += [kind.into_selector()];
+    owns: fn owns(kind: impl IntoSelector) |it| it.own(kind, false);
     /// Like `owns`, for children whose full objects the handler reads, beyond the fields that it applies. The
     /// informer caches whole objects, and [`Children::get`](crate::Children::get) reads them from the cache. Default:
     /// none.
-    reads: Kinds, fn reads(kind: impl IntoSelector) += [kind.into_selector()];
+    reads: fn reads(kind: impl IntoSelector) |it| it.own(kind, true);
     /// For `reconcile`: a kind of children that former versions of it made. [`Children::set`](crate::Children::set)
     /// deletes the remaining ones. Default: none.
-    formerly_owns: Kinds, fn formerly_owns(kind: impl IntoSelector) += [kind.into_selector()];
+    formerly_owns: fn formerly_owns(kind: impl IntoSelector)
+        |it| it.resolve(child_kind(kind.into_selector()), |handler, kind| handler.formerly_owns.push(kind));
     /// For `reconcile`: a kind of objects that it refers to but does not own, with a function that maps a changed
     /// object of this kind to the objects to reconcile: `|it: &Cause| it.labels().get("app").map(str::to_owned)`. Can
     /// be given several times. Default: none.
-    watches: Vec<WatchedKind>, fn watches[R: IntoOwners](
+    watches: fn watches[R: IntoOwners](
         kind: impl IntoSelector, owners: impl Fn(&Cause) -> R + Send + Sync + 'static
-    ) += [target(kind.into_selector(), owners)];
+    ) |it| it.resolve(target_kind(kind.into_selector(), owners), |handler, kind| handler.watches.push(kind));
     /// For `reconcile`: the time after its last success at which it is called again without any change: seconds, or a
     /// `Duration`. Default: ten hours.
-    resync: Option<Duration>, fn resync(resync: impl Into<Seconds>) = Some(resync.into().duration());
+    resync: fn resync(resync: impl Into<Seconds>)
+        |it| it.handler.timing.resync = Some(resync.into().duration());
     /// For `on_validate` and `on_mutate`: the operations to handle. Default: all; for `on_mutate` all except
     /// deletions.
-    operations: Vec<Operation>, fn operations(operations: impl IntoIterator<Item = Operation>) += operations;
+    operations: fn operations(operations: impl IntoIterator<Item = Operation>)
+        |it| it.handler.webhook.operations.extend(operations);
     /// For `on_validate` and `on_mutate`: the subresource to handle, such as `status`; `*` for all subresources and
     /// the resource itself. Default: the resource itself.
-    subresource: Option<String>, fn subresource(subresource: impl Into<String>) = Some(subresource.into());
+    subresource: fn subresource(subresource: impl Into<String>)
+        |it| it.handler.webhook.subresource = Some(subresource.into());
     /// For `on_validate` and `on_mutate`: keeps the webhook configured when the operator exits, so that requests fail
     /// while no operator runs. By default, requests then pass without a check.
-    persistent: bool, fn persistent() = true;
+    persistent: fn persistent() |it| it.handler.webhook.persistent = true;
     /// For `on_validate` and `on_mutate`: declares side effects beyond changing the object, unless the request is a
     /// dry run. Default: no side effects.
-    side_effects: bool, fn side_effects() = true;
+    side_effects: fn side_effects() |it| it.handler.webhook.side_effects = true;
     /// For `on_validate` and `on_mutate`: sets whether the API server allows requests that the webhook fails to
     /// answer, because it is unreachable, panics or times out. Default: `false`.
-    ignore_failures: Option<bool>, fn ignore_failures(ignore: bool) = Some(ignore);
+    ignore_failures: fn ignore_failures(ignore: bool) |it| it.handler.webhook.ignore_failures = Some(ignore);
     /// For `daemon`: the grace period between setting the stop flag and cancelling the function: seconds, or a
     /// `Duration`. Default: zero.
-    cancellation_backoff: Option<Duration>, fn cancellation_backoff(backoff: impl Into<Seconds>)
-        = Some(backoff.into().duration());
+    cancellation_backoff: fn cancellation_backoff(backoff: impl Into<Seconds>)
+        |it| it.handler.timing.cancellation_backoff = Some(backoff.into().duration());
     /// For `daemon`: how long the deletion of the object waits for the function after cancelling it: seconds, or a
     /// `Duration`. Default: the deletion waits until the function returns.
-    cancellation_timeout: Option<Duration>, fn cancellation_timeout(timeout: impl Into<Seconds>)
-        = Some(timeout.into().duration());
+    cancellation_timeout: fn cancellation_timeout(timeout: impl Into<Seconds>)
+        |it| it.handler.timing.cancellation_timeout = Some(timeout.into().duration());
     /// For `daemon`: the interval of log lines about a function that still runs and is not cancelled: seconds, or a
     /// `Duration`. Default: [`Background::cancellation_polling`](crate::Background::cancellation_polling), 60
     /// seconds.
-    cancellation_polling: Option<Duration>, fn cancellation_polling(polling: impl Into<Seconds>)
-        = Some(polling.into().duration());
+    cancellation_polling: fn cancellation_polling(polling: impl Into<Seconds>)
+        |it| it.handler.timing.cancellation_polling = Some(polling.into().duration());
 }
 
-/// Tells given options from their defaults.
-trait IsGiven {
-    fn is_given(&self) -> bool;
-}
+// === impl Callback ===
 
-// === impl ===
+impl Callback {
+    pub(crate) fn of(name: impl Into<String>, declared_at: DeclaredAt, callee: Callee) -> Self {
+        let handler = Handler {
+            id: name.into().into(),
+            kind: HandlerKind::Subhandler,
+            selector: None,
+            field: None,
+            filters: Filters::default(),
+            retry: RetryOptions::default(),
+            optional: false,
+            deleted: false,
+            timing: Timing::default(),
+            owns: Vec::new(),
+            formerly_owns: Vec::new(),
+            watches: Vec::new(),
+            index: None,
+            webhook: Webhook::default(),
+            param: None,
+            declared_at,
+            callee,
+            is_keyed: false,
+        };
+        Self {
+            handler,
+            schedule: None,
+            zone: None,
+            required_state: Vec::new(),
+            required_indices: Vec::new(),
+            given: 0,
+            problem: None,
+        }
+    }
 
-impl<T> IsGiven for Option<T> {
-    fn is_given(&self) -> bool {
-        self.is_some()
+    /// Makes the handler that an attribute or an explicit registry declares.
+    ///
+    /// # Errors
+    /// Returns the first problem with its options or its selector.
+    pub(crate) fn register(
+        self,
+        kind: HandlerKind,
+        selector: Option<impl IntoSelector>,
+    ) -> Result<Handler, String> {
+        if let Some((option, method)) = self.foreign(kind) {
+            let owners =
+                HandlerKind::ALL.iter().filter(|it| it.has(option) && **it != HandlerKind::Subhandler);
+            let owners: Vec<_> = owners.map(|it| it.attribute().to_owned()).collect();
+            let (attribute, owners) = (kind.attribute(), enumerated(&owners));
+            return Err(format!("`{method}` is not an option of {attribute}: it belongs to {owners}"));
+        }
+        if kind == HandlerKind::OnField && self.handler.field.is_none() {
+            return Err("needs a `field`".to_owned());
+        }
+        let selector = selector.map(IntoSelector::into_selector).transpose();
+        let mut handler = self.resolved(kind, selector.map_err(|error| error.to_string())?)?;
+        let in_id = handler.field.as_ref().filter(|_| kind != HandlerKind::Index);
+        handler.id = id(&handler.id, in_id).into();
+        Ok(handler)
+    }
+
+    /// Makes a sub-handler that was registered while its parent runs. It handles the same changes.
+    ///
+    /// # Errors
+    /// Returns the first problem with its options.
+    pub(crate) fn register_under(self, parent: &Handler) -> Result<Handler, String> {
+        let (name, field) = (Arc::clone(&self.handler.id), self.handler.field.clone());
+        let shown = || id(&name, field.as_ref());
+        let child = self.child(parent).map_err(|misuse| format!("sub-handler '{}': {misuse}", shown()))?;
+        Ok(Handler { id: format!("{}/{name}", parent.id).into(), is_keyed: false, ..child })
+    }
+
+    fn child(self, parent: &Handler) -> Result<Handler, String> {
+        if !parent.is_for_changes() {
+            return Err(NO_PARENT.to_owned());
+        }
+        if let Some((_, foreign)) = self.foreign(HandlerKind::Subhandler) {
+            return Err(format!("`{foreign}` is not an option of sub-handlers"));
+        }
+        let child = self.resolved(parent.kind, parent.selector.clone())?;
+        let is_one_sided = child.filters.old.is_some() || child.filters.new.is_some();
+        if is_one_sided && !parent.reacts_to_differences() {
+            let parent = parent.kind.attribute();
+            return Err(format!(
+                "`old` and `new` belong to sub-handlers of on_update and on_field, but its parent is one of {parent}: use `value` or `when` \
+                 here, or register it in a parent that is called for updates"
+            ));
+        }
+        Ok(child)
+    }
+
+    fn resolved(self, kind: HandlerKind, selector: Option<Selector>) -> Result<Handler, String> {
+        let mut handler = Handler { kind, selector, ..self.handler };
+        match (kind == HandlerKind::Index, handler.index.is_some()) {
+            (true, false) => {
+                return Err("the function of an index is made by `indexer` or `indexer_async`".to_owned());
+            }
+            (false, true) => {
+                return Err("a function made by `indexer` belongs to `Registry::index`".to_owned());
+            }
+            _ => {}
+        }
+        handler.filters.check(handler.field.as_ref())?;
+        if let Some(kind) = AdmissionKind::of(kind) {
+            // The `timeout` of admission handlers limits the API server instead.
+            let timeout = handler.retry.timeout.take();
+            handler.webhook.resolve(kind, timeout, handler.deleted)?;
+        }
+        handler.timing.resolve(kind, self.schedule.as_deref(), self.zone.as_deref())?;
+        self.problem.map_or(Ok(handler), Err)
+    }
+
+    /// Returns the first given option that handlers of this kind do not have, with the name of its method.
+    fn foreign(&self, kind: HandlerKind) -> Option<(&'static str, &'static str)> {
+        let mut given = (0..).zip(OPTIONS).filter(|(bit, _)| self.given & (1 << bit) != 0);
+        given.find_map(|(_, known)| (!kind.has(known.0)).then_some(*known))
+    }
+
+    /// Adds a kind of children, once; the informer caches whole objects if one option requests them.
+    fn own(&mut self, kind: impl IntoSelector, is_read: bool) {
+        self.resolve(child_kind(kind.into_selector()), |handler, selector| {
+            match handler.owns.iter_mut().find(|known| known.selector == selector) {
+                Some(known) => known.is_read |= is_read,
+                None => handler.owns.push(OwnedKind { selector, is_read }),
+            }
+        });
+    }
+
+    /// Adds a kind of objects, or notes that it is none.
+    fn resolve<T>(&mut self, kind: Result<T, String>, add: impl FnOnce(&mut Handler, T)) {
+        match kind {
+            Ok(kind) => add(&mut self.handler, kind),
+            Err(problem) => {
+                self.problem.get_or_insert(problem);
+            }
+        }
     }
 }
 
-impl<T> IsGiven for Vec<T> {
-    fn is_given(&self) -> bool {
-        !self.is_empty()
+impl fmt::Debug for Callback {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Callback({:?} at {})", self.handler.id, self.handler.declared_at)
     }
 }
 
-impl IsGiven for bool {
-    fn is_given(&self) -> bool {
-        *self
-    }
+// === for generated code ===
+
+/// Makes the handler of an annotated function, without options.
+#[must_use]
+pub fn function(name: impl Into<String>, location: SourceLocation, function: Function) -> Callback {
+    Callback::of(name, DeclaredAt::Function(location), Callee::Fn(function))
 }
 
-impl std::fmt::Debug for Callback {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Callback({:?} at {})", self.name, self.declared_at)
-    }
-}
-
-impl Options {
-    /// Adds the requirement of one argument.
+impl Callback {
+    /// Adds a value that an argument of the function requires.
+    #[doc(hidden)]
     #[must_use]
     pub fn requiring(mut self, state: Option<RequiredState>) -> Self {
-        self.required_state.extend(state);
+        let is_key = |it: &RequiredState| it.type_id == TypeId::of::<Attempt>();
+        self.handler.is_keyed |= state.as_ref().is_some_and(is_key);
+        self.required_state.extend(state.filter(|it| !is_key(it)));
         self
     }
 
     /// Adds an index that the function asks for.
+    #[doc(hidden)]
     #[must_use]
     pub fn reading(mut self, index: RequiredIndex) -> Self {
         self.required_indices.push(index);
         self
     }
 
-    /// Returns the first given option that handlers of this kind do not have, with the name of its method.
-    pub(crate) fn foreign(&self, kind: HandlerKind) -> Option<(&'static str, &'static str)> {
-        let mut all = self.all().into_iter();
-        let found = all.find(|(option, _, is_given)| *is_given && !kind.has(option));
-        found.map(|(option, method, _)| (option, method))
-    }
-
-    pub(crate) fn filters(&self) -> Filters {
-        Filters {
-            labels: self.labels.clone(),
-            annotations: self.annotations.clone(),
-            value: self.value.clone(),
-            old: self.old.clone(),
-            new: self.new.clone(),
-            when: self.when.clone(),
-        }
-    }
-
-    /// Returns an error for the first option that handlers of this kind do not have.
-    pub(crate) fn check(&self, kind: HandlerKind) -> Result<(), String> {
-        let Some((option, method)) = self.foreign(kind) else {
-            return Ok(());
-        };
-        let owners = HandlerKind::ALL.iter().filter(|it| it.has(option) && **it != HandlerKind::Subhandler);
-        let owners: Vec<_> = owners.map(|it| it.attribute().to_owned()).collect();
-        Err(format!(
-            "`{method}` is not an option of {}: it belongs to {}",
-            kind.attribute(),
-            enumerated(&owners)
-        ))
+    /// Sets the types of the index that the function fills.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn indexing(mut self, ty: IndexType) -> Self {
+        self.handler.index = Some(ty);
+        self
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::handler::registry::callback::handler;
 
     #[test]
     fn closures_have_all_options_of_attributes() {
-        let known: Vec<_> = Options::default().all().into_iter().map(|it| it.0).collect();
+        let known: Vec<_> = OPTIONS.iter().map(|it| it.0).collect();
         let wanted = HandlerKind::ALL.iter().flat_map(|it| it.options());
         let lacking: Vec<_> = wanted.filter(|it| *it != "id" && !known.contains(it)).collect();
         assert!(lacking.is_empty(), "`Callback` lacks {lacking:?}");
         let is_accepted = |option: &&str| HandlerKind::ALL.iter().any(|it| it.has(option));
         assert!(known.iter().all(is_accepted));
+    }
+
+    #[test]
+    fn what_is_read_is_owned_once() {
+        let it = handler("r", |_| async { Ok(()) }).owns("services").owns("pods").reads("pods");
+        let owned = it.handler.owns.iter().map(|kind| (kind.selector.to_string(), kind.is_read));
+        let owned: Vec<_> = owned.collect();
+        assert_eq!(owned, [("services".to_owned(), false), ("pods".to_owned(), true)]);
     }
 }

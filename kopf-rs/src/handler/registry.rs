@@ -8,14 +8,13 @@ use kopf_rs_schedule::HandlerKind;
 
 use crate::handler::conversion::ConversionFunction;
 use crate::handler::definition::Handler;
-use crate::handler::index::erased::{IndexRequirement, Indices};
-use crate::handler::location::DeclaredAt;
+use crate::handler::index::erased::{Indices, RequiredIndex};
 use crate::handler::options::Callback;
 use crate::handler::registry::problem::Problem;
 use crate::handler::registry::selectors::IntoSelector;
-use crate::handler::required::Requirement;
+use crate::handler::required::{RequiredState, Requirement};
 use crate::handler::validation_rule::{DeclaredRule, ValidationRule};
-use crate::object::selector::{Selector, SelectorError};
+use crate::object::selector::Selector;
 
 pub(crate) mod callback;
 pub(crate) mod collect;
@@ -50,9 +49,9 @@ pub use crate::handler::registry::problem::RegistryError;
 pub struct Registry {
     handlers: Vec<Arc<Handler>>,
     /// The values that annotated functions require from the operator, including those of sub-handlers.
-    requirements: Vec<Requirement>,
+    requirements: Vec<Requirement<RequiredState>>,
     /// The indices that they require.
-    index_requirements: Vec<IndexRequirement>,
+    index_requirements: Vec<Requirement<RequiredIndex>>,
     conversions: Vec<Arc<ConversionFunction>>,
     /// The validation rules that the API server enforces.
     rules: Vec<Arc<DeclaredRule>>,
@@ -93,7 +92,14 @@ impl Registry {
     /// Adds a validation rule, in place of a constant with [`#[validation_rule]`](macro@crate::validation_rule).
     #[must_use]
     pub fn validation_rule(mut self, selector: impl IntoSelector, rule: ValidationRule) -> Self {
-        self.declare_rule(rule.declared_at(), rule, selector.into_selector());
+        let problem = rule.problem().map(str::to_owned);
+        let selector = selector.into_selector().map_err(|error| error.to_string());
+        match problem.map_or(selector, Err) {
+            Ok(selector) => self.rules.push(Arc::new(DeclaredRule { rule, selector })),
+            Err(message) => {
+                self.problems.push(Problem::Rule { id: rule.id, declared_at: rule.declared_at, message });
+            }
+        }
         self
     }
 
@@ -129,7 +135,7 @@ impl Registry {
         &self.rules
     }
 
-    pub(crate) fn requirements(&self) -> &[Requirement] {
+    pub(crate) fn requirements(&self) -> &[Requirement<RequiredState>] {
         &self.requirements
     }
 
@@ -148,12 +154,13 @@ impl Registry {
     fn with(
         mut self,
         kind: HandlerKind,
-        selector: Option<Result<Selector, SelectorError>>,
-        callback: Callback,
+        selector: Option<impl IntoSelector>,
+        mut callback: Callback,
     ) -> Self {
-        let (name, declared_at) = (callback.name.clone(), callback.declared_at);
+        let (name, declared_at) = (Arc::clone(&callback.handler.id), callback.handler.declared_at);
+        self.require(&mut callback);
         let nameless = name.is_empty().then(|| "an id cannot be empty".to_owned());
-        let refused = match Handler::new(kind, selector, callback) {
+        let refused = match callback.register(kind, selector) {
             Ok(handler) => {
                 self.handlers.push(Arc::new(handler));
                 None
@@ -161,29 +168,25 @@ impl Registry {
             Err(message) => Some(message),
         };
         let messages = nameless.into_iter().chain(refused);
-        self.problems.extend(messages.map(|message| Problem::Declaration {
-            attribute: kind.attribute(),
-            name: name.clone(),
-            declared_at,
-            message,
+        let attribute = kind.attribute();
+        let name = name.to_string();
+        self.problems.extend(messages.map(|message| {
+            let name = name.clone();
+            Problem::Declaration { attribute, name, declared_at, message }
         }));
         self
     }
 
-    fn declare_rule(
-        &mut self,
-        declared_at: DeclaredAt,
-        rule: ValidationRule,
-        selector: Result<Selector, SelectorError>,
-    ) {
-        let problem = rule.problem().map(str::to_owned);
-        let selector = selector.map_err(|error| error.to_string());
-        match (problem, selector) {
-            (None, Ok(selector)) => self.rules.push(Arc::new(DeclaredRule { rule, selector, declared_at })),
-            (Some(message), _) | (None, Err(message)) => {
-                self.problems.push(Problem::Rule { id: rule.id, declared_at, message });
-            }
-        }
+    /// Adds what the arguments of a function require from the operator.
+    fn require(&mut self, callback: &mut Callback) {
+        let Handler { id, declared_at, .. } = &callback.handler;
+        let handler = || id.to_string();
+        let state = callback.required_state.drain(..);
+        let state = state.map(|what| Requirement { declared_at: *declared_at, handler: handler(), what });
+        self.requirements.extend(state);
+        let indices = callback.required_indices.drain(..);
+        let indices = indices.map(|what| Requirement { declared_at: *declared_at, handler: handler(), what });
+        self.index_requirements.extend(indices);
     }
 }
 
@@ -195,14 +198,14 @@ macro_rules! registered {
                 $(#[$doc])*
                 #[must_use]
                 pub fn $method(self, resources: impl IntoSelector, handler: Callback) -> Self {
-                    self.with(HandlerKind::$kind, Some(resources.into_selector()), handler)
+                    self.with(HandlerKind::$kind, Some(resources), handler)
                 }
             )*
             $(
                 $(#[$activity_doc])*
                 #[must_use]
                 pub fn $activity_method(self, handler: Callback) -> Self {
-                    self.with(HandlerKind::$activity, None, handler)
+                    self.with(HandlerKind::$activity, None::<Selector>, handler)
                 }
             )*
         }

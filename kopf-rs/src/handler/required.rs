@@ -6,19 +6,19 @@ use std::fmt;
 
 use crate::handler::location::DeclaredAt;
 
-/// A value that the operator needs for an annotated function.
+/// What the operator needs for an annotated function: a value or an index.
 #[derive(Clone, Debug)]
-pub(crate) struct Requirement {
+pub(crate) struct Requirement<T> {
     pub(crate) declared_at: DeclaredAt,
     /// The function's name, or the id from its attribute.
     pub(crate) handler: String,
-    pub(crate) state: RequiredState,
+    pub(crate) what: T,
 }
 
-impl fmt::Display for Requirement {
+impl fmt::Display for Requirement<RequiredState> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { declared_at: at, handler, state } = self;
-        let wanted = state.type_name;
+        let Self { declared_at: at, handler, what } = self;
+        let wanted = what.type_name;
         write!(f, "{at}: handler `{handler}` asks for `State<{wanted}>`, but the operator has no `{wanted}`")
     }
 }

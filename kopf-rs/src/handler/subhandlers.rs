@@ -8,12 +8,11 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::handler::cause::Cause;
-use crate::handler::definition::NO_PARENT;
 use crate::handler::error::{HandlerError, HandlerResult, PermanentError};
 use crate::handler::extract::FromCause;
 use crate::handler::extract::extractors::{ByType, family};
 use crate::handler::lifecycle::Lifecycle;
-use crate::handler::options::Callback;
+use crate::handler::options::{Callback, NO_PARENT};
 use crate::handler::subject::Subject;
 
 /// The sub-handlers of one call: Kopf's `@kopf.subhandler` and `kopf.execute()`.
@@ -141,8 +140,8 @@ impl Subhandlers {
     #[must_use]
     pub fn ids(&self) -> Vec<String> {
         let group = self.group();
-        let ids = group.callbacks.iter().map(|callback| &callback.name);
-        ids.cloned().collect()
+        let ids = group.callbacks.iter().map(|callback| callback.handler.id.to_string());
+        ids.collect()
     }
 
     /// Runs the sub-handlers that are due. Returns `Ok` only when all of them are done.

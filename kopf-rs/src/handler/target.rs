@@ -13,13 +13,6 @@ use crate::object::selector::{Selector, SelectorError};
 /// Maps a changed object to the objects that the handler must be called for.
 pub(crate) type MapOwners = Arc<dyn Fn(&Cause) -> Vec<OwnerName> + Send + Sync>;
 
-/// A kind of objects that a handler refers to, as given in its options.
-#[derive(Clone)]
-pub struct WatchedKind {
-    selector: Result<Selector, SelectorError>,
-    owners: MapOwners,
-}
-
 /// A kind of objects that a handler refers to. A change of such an object triggers a call for each object that it
 /// maps to.
 #[derive(Clone)]
@@ -49,25 +42,16 @@ pub trait IntoOwners {
 
 // === impl ===
 
-/// Declares one such kind: for generated code.
-pub fn target<R: IntoOwners>(
+/// Returns the kind that an option names.
+pub(super) fn target_kind<R: IntoOwners>(
     selector: Result<Selector, SelectorError>,
     owners: impl Fn(&Cause) -> R + Send + Sync + 'static,
-) -> WatchedKind {
-    WatchedKind { selector, owners: Arc::new(move |cause: &Cause| owners(cause).into_owners()) }
-}
-
-/// Resolves these options.
-pub(super) fn target_kinds(kinds: Vec<WatchedKind>) -> Result<Vec<TargetKind>, String> {
-    let kinds = kinds.into_iter();
-    let resolved = kinds.map(|WatchedKind { selector, owners }| {
-        let selector = selector.map_err(|error| error.to_string())?;
-        if !selector.is_specific() {
-            return Err(format!("`watches` names one kind each: `{selector}` is no kind"));
-        }
-        Ok(TargetKind { selector, owners })
-    });
-    resolved.collect()
+) -> Result<TargetKind, String> {
+    let selector = selector.map_err(|error| error.to_string())?;
+    if !selector.is_specific() {
+        return Err(format!("`watches` names one kind each: `{selector}` is no kind"));
+    }
+    Ok(TargetKind { selector, owners: Arc::new(move |cause: &Cause| owners(cause).into_owners()) })
 }
 
 impl OwnerName {

@@ -74,7 +74,7 @@ fn subject(handler: &Handler, object: SubjectObject, spec: Value) -> Subject {
             sides: Arc::default(),
             warnings: Warnings::new(),
         })
-    } else if handler.timing.is_some() {
+    } else if handler.is_background() {
         Subject::Background(BackgroundSubject {
             again: AgainCell::default(),
             live: Live::of(object.body.clone()),

@@ -7,12 +7,12 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kopf_rs_schedule::Schedule;
+use kopf_rs_schedule::{HandlerKind, Schedule};
 
 use crate::handler::cause::Cause;
 use crate::handler::seconds::Seconds;
 
-/// When the operator calls a background handler, and how it stops it.
+/// When the operator calls a background handler, and how it stops it. Empty for other handlers.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Timing {
     pub(crate) initial_delay: Option<Pause>,
@@ -36,6 +36,9 @@ enum Length {
     Fixed(Duration),
     Of(Arc<dyn Fn(&Cause) -> Duration + Send + Sync>),
 }
+
+/// The default of `resync`, as in controller-runtime.
+const RESYNC: Duration = Duration::from_secs(10 * 60 * 60);
 
 /// Evaluates a pause: returns the span, or the panic message of the user's function.
 pub(crate) type AskPause = fn(&Pause, &Cause) -> Result<Duration, String>;
@@ -72,9 +75,9 @@ impl<T: Into<Seconds>, F: Fn(&Cause) -> T + Send + Sync + 'static> IntoPause<ByF
     }
 }
 
-/// Converts a span of time, or a function that returns one: for generated code.
-pub fn pause<M>(pause: impl IntoPause<M>) -> Pause {
-    pause.into_pause()
+/// Makes a closure a function of the cause, so that its argument needs no type annotation: for generated code.
+pub fn of_cause<T, F: Fn(&Cause) -> T>(function: F) -> F {
+    function
 }
 
 impl Pause {
@@ -116,8 +119,28 @@ impl Timing {
     /// The longest accepted span. A larger number is a mistake, such as a wrong unit.
     const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 
-    /// Rejects implausible spans, and options that contradict each other.
-    pub(super) fn check(&self) -> Result<(), String> {
+    /// Adds the schedule and the defaults of a handler's kind.
+    ///
+    /// # Errors
+    /// Returns an error for implausible spans, and for options that contradict each other.
+    pub(super) fn resolve(
+        &mut self,
+        kind: HandlerKind,
+        schedule: Option<&str>,
+        zone: Option<&str>,
+    ) -> Result<(), String> {
+        self.schedule = match schedule {
+            None if zone.is_some() => return Err("`zone` is that of a `schedule`: give one".to_owned()),
+            None => None,
+            Some(text) => Some(Schedule::parse(text, zone).map_err(|error| error.to_string())?),
+        };
+        if kind == HandlerKind::Reconcile {
+            self.resync.get_or_insert(RESYNC);
+        }
+        self.check()
+    }
+
+    fn check(&self) -> Result<(), String> {
         let fixed = |pause: &Option<Pause>| pause.as_ref().and_then(Pause::fixed);
         let interval = fixed(&self.interval);
         let spans = [
@@ -171,17 +194,5 @@ impl Timing {
     pub(crate) fn has_functions(&self) -> bool {
         let mut pauses = self.initial_delay.iter().chain(&self.interval);
         pauses.any(Pause::is_function)
-    }
-}
-
-/// Parses the options `schedule` and `zone`.
-pub(super) fn schedule(text: Option<&str>, zone: Option<&str>) -> Result<Option<Schedule>, String> {
-    match (text, zone) {
-        (None, None) => Ok(None),
-        (None, Some(_)) => Err("`zone` is that of a `schedule`: give one".to_owned()),
-        (Some(text), zone) => {
-            let schedule = Schedule::parse(text, zone);
-            schedule.map(Some).map_err(|error| error.to_string())
-        }
     }
 }

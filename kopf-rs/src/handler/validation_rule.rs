@@ -6,18 +6,7 @@ use std::panic::Location;
 
 use crate::handler::location::{DeclaredAt, SourceLocation};
 use crate::handler::operation::Operation;
-use crate::object::selector::{Selector, SelectorError};
-
-/// The expansion of `#[validation_rule]`. It is a constant, so all dynamic parts are function pointers.
-#[derive(Clone, Copy)]
-pub struct RuleDecl {
-    /// The source location of the constant.
-    pub location: SourceLocation,
-    /// Builds the selector of the resources that the rule applies to.
-    pub selector: fn() -> Result<Selector, SelectorError>,
-    /// Builds the rule.
-    pub rule: fn() -> ValidationRule,
-}
+use crate::object::selector::Selector;
 
 /// A CEL rule that the API server enforces by itself. [`validation_rule`](macro@crate::validation_rule) describes
 /// rules in full.
@@ -42,7 +31,7 @@ pub struct ValidationRule {
     pub(crate) warns: bool,
     pub(crate) ignores_failures: bool,
     pub(crate) is_policy: bool,
-    declared_at: &'static Location<'static>,
+    pub(crate) declared_at: DeclaredAt,
 }
 
 /// A rule, with the resources that it applies to.
@@ -50,7 +39,6 @@ pub struct ValidationRule {
 pub(crate) struct DeclaredRule {
     pub(crate) rule: ValidationRule,
     pub(crate) selector: Selector,
-    pub(crate) declared_at: DeclaredAt,
 }
 
 impl ValidationRule {
@@ -69,7 +57,7 @@ impl ValidationRule {
             warns: false,
             ignores_failures: false,
             is_policy: false,
-            declared_at: Location::caller(),
+            declared_at: DeclaredAt::Closure(Location::caller()),
         }
     }
 
@@ -126,9 +114,12 @@ impl ValidationRule {
         self
     }
 
-    /// Returns the location at which the rule is built.
-    pub(crate) fn declared_at(&self) -> DeclaredAt {
-        DeclaredAt::Closure(self.declared_at)
+    /// Sets the location of an annotated constant, for generated code.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn at(mut self, location: SourceLocation) -> Self {
+        self.declared_at = DeclaredAt::Function(location);
+        self
     }
 
     /// Returns a reason why the API server would reject the rule, as far as it can be found without parsing CEL.

@@ -8,7 +8,6 @@ use std::time::Duration;
 use kopf_rs_schedule::HandlerKind;
 
 use crate::handler::operation::Operation;
-use crate::handler::options::Options;
 
 /// The kind of an admission handler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -68,25 +67,24 @@ impl AdmissionKind {
 }
 
 impl Webhook {
-    /// Takes the configuration from the options of an admission handler.
+    /// Adds the defaults of an admission handler's kind.
     ///
     /// # Errors
     /// Returns an error for values that the API server would reject.
-    pub(crate) fn new(kind: AdmissionKind, options: &Options) -> Result<Self, String> {
-        let operations = Some(options.operations.clone()).filter(|it| !it.is_empty());
-        let webhook = Self {
-            operations: operations.unwrap_or_else(|| kind.operations()),
-            subresource: options.subresource.clone(),
-            persistent: options.persistent,
-            side_effects: options.side_effects,
-            ignore_failures: options.ignore_failures,
-            timeout: options.timeout.unwrap_or(TIMEOUT),
-            // By default, validating handlers do not, since they could prevent the removal of finalizers. Mutating
-            // handlers do, since they may have to change objects until the end.
-            is_for_dying: options.deleted || kind == AdmissionKind::Mutate,
-        };
-        webhook.check()?;
-        Ok(webhook)
+    pub(crate) fn resolve(
+        &mut self,
+        kind: AdmissionKind,
+        timeout: Option<Duration>,
+        deleted: bool,
+    ) -> Result<(), String> {
+        if self.operations.is_empty() {
+            self.operations = kind.operations();
+        }
+        self.timeout = timeout.unwrap_or(TIMEOUT);
+        // By default, validating handlers do not, since they could prevent the removal of finalizers. Mutating
+        // handlers do, since they may have to change objects until the end.
+        self.is_for_dying = deleted || kind == AdmissionKind::Mutate;
+        self.check()
     }
 
     /// Returns whether it handles this subresource; `None` is the main resource.

@@ -343,7 +343,7 @@ fn is_unwatchable(resource: &Resource) -> bool {
 
 /// Returns whether the handler's progress cannot be stored on such objects.
 fn is_unpatchable(resource: &Resource, handler: &Handler) -> bool {
-    let writes = handler.is_for_changes() || handler.timing.is_some();
+    let writes = handler.is_for_changes() || handler.is_background();
     lacks(resource, "patch") && !is_being_deleted(resource) && writes
 }
 

@@ -345,7 +345,7 @@ impl Operator {
         let is_given = |it: &TypeId| own.contains(it) || is_given_by_itself(*it) || self.extensions.has(*it);
         let mut missing = Vec::new();
         let requirements = self.registry.requirements().iter();
-        for requirement in requirements.filter(|it| !is_given(&it.state.type_id)) {
+        for requirement in requirements.filter(|it| !is_given(&it.what.type_id)) {
             missing.push(requirement.to_string());
         }
         missing.dedup();

@@ -184,7 +184,7 @@ pub(crate) fn is_reconcile(handler: &Handler) -> bool {
 }
 
 pub(super) fn schedule(handler: &Handler) -> Option<&Schedule> {
-    handler.timing.as_ref()?.schedule.as_ref()
+    handler.timing.schedule.as_ref()
 }
 
 /// Returns the next run after `time`, both by the wall clock.
@@ -269,7 +269,7 @@ impl BackgroundMemory {
 
     /// Returns the time of the call for a handler that waits until `at`, considering its idle time.
     pub(super) fn not_before(&self, run: &BackgroundRun, at: Timestamp) -> Timestamp {
-        let idle = run.handler.timing.as_ref().and_then(|timing| timing.idle);
+        let idle = run.handler.timing.idle;
         idle.map_or(at, |idle| at.max(after(self.changed.time(), idle)))
     }
 }
@@ -294,10 +294,9 @@ impl Exiting {
 }
 
 /// Returns the stage of ending a call at this age of the first signal.
-pub(crate) fn stage(timing: Option<&Timing>, age: Duration) -> Stage {
-    let backoff = timing.and_then(|it| it.cancellation_backoff);
-    let timeout = timing.and_then(|it| it.cancellation_timeout);
-    let end = timeout.map(|it| it.saturating_add(backoff.unwrap_or_default()));
+pub(crate) fn stage(timing: &Timing, age: Duration) -> Stage {
+    let backoff = timing.cancellation_backoff;
+    let end = timing.cancellation_timeout.map(|it| it.saturating_add(backoff.unwrap_or_default()));
     match (backoff, end) {
         (Some(backoff), _) if age < backoff => Stage::Signalled(backoff),
         (_, Some(end)) if age < end => Stage::Cancelled(end),
@@ -349,7 +348,7 @@ impl BackgroundRun {
 
     /// Returns the time from which a change of the object revives the permanently failed handler, or `None` if changes do not.
     pub(super) fn revives(&self, cause: &Cause, times: Times, told: &mut Vec<Handling>) -> Option<Timestamp> {
-        let timing = self.handler.timing.as_ref()?;
+        let timing = &self.handler.timing;
         if self.handler.kind != HandlerKind::Timer {
             return None;
         }
@@ -561,7 +560,7 @@ fn next_tick(
     times: Times,
     told: &mut Vec<Handling>,
 ) -> Option<Phase> {
-    let timing = call.handler.timing.as_ref()?;
+    let timing = &call.handler.timing;
     if call.handler.kind == HandlerKind::Daemon {
         return None;
     }

@@ -15,7 +15,7 @@ use crate::handler::definition::{Handler, HandlerCall};
 use crate::handler::live::Live;
 use crate::handler::stopped::{StopReason, Stopped};
 use crate::handler::subject::{BackgroundSubject, Subject};
-use crate::handler::timing::{Pause, Timing};
+use crate::handler::timing::Pause;
 use crate::happening::handling::{Exit, Handling};
 use crate::object::patch::Patch;
 use crate::reaction::background::{
@@ -73,7 +73,7 @@ struct Planning<'a> {
 pub(super) fn background(input: &Input<'_>, lives: bool) -> BackgroundPlan {
     let none = BackgroundMemory::default();
     let memory = input.background.unwrap_or(&none);
-    let handlers: Vec<_> = input.handlers.iter().filter(|it| it.timing.is_some()).collect();
+    let handlers: Vec<_> = input.handlers.iter().filter(|it| it.is_background()).collect();
     if handlers.is_empty() && memory.is_empty() {
         return BackgroundPlan::default();
     }
@@ -162,14 +162,15 @@ impl Planning<'_> {
         let phase = if let Some(schedule) = schedule(handler) {
             self.first_run(handler, schedule)
         } else {
-            let delay = handler.timing.as_ref().map(|timing| self.delay(handler, timing));
-            Phase::Waits(after(self.input.now, delay.unwrap_or_default()).into())
+            let delay = self.delay(handler);
+            Phase::Waits(after(self.input.now, delay).into())
         };
         BackgroundRun { handler: handler.clone(), phase, attempts: None }
     }
 
     /// Returns the delay of its first call.
-    fn delay(&mut self, handler: &Arc<Handler>, timing: &Timing) -> Duration {
+    fn delay(&mut self, handler: &Arc<Handler>) -> Duration {
+        let timing = &handler.timing;
         if let Some(delay) = &timing.initial_delay {
             return self.ask((handler, "initial delay"), delay);
         }
@@ -310,12 +311,12 @@ impl Planning<'_> {
         }
         let now = self.input.now;
         let age = since(exiting.since, now);
-        let (reason, exit, until) = match stage(handler.timing.as_ref(), age) {
+        let (reason, exit, until) = match stage(&handler.timing, age) {
             Stage::Signalled(until) => (StopReason::DAEMON_SIGNALLED, Exit::Signalled, Some(until)),
             Stage::Cancelled(until) => (StopReason::DAEMON_CANCELLED, Exit::Cancelled, Some(until)),
             Stage::Abandoned => (StopReason::DAEMON_ABANDONED, Exit::Abandoned, None),
             Stage::Awaited => {
-                let polling = handler.timing.as_ref().and_then(|it| it.cancellation_polling);
+                let polling = handler.timing.cancellation_polling;
                 let next = polling.unwrap_or(self.input.policy.cancellation_polling);
                 if exiting.next.is_some_and(|at| at <= now) {
                     self.tell_exit(handler, Exit::Awaited { age, next, deletion: !self.lives });

@@ -42,7 +42,7 @@ fn is_held(handlers: &[Arc<Handler>], seen: &ObjectMemory) -> Option<bool> {
             return None;
         }
         // Daemons and timers depend on the last planned state, which may differ from the last-handled one.
-        if handler.timing.is_some() {
+        if handler.is_background() {
             return None;
         }
         if handler.needs_finalizer() {

@@ -134,13 +134,13 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::handler::definition::ErrorsMode;
     use crate::handler::error::{HandlerError, PermanentError, TemporaryError};
     use crate::handler::filter::PRESENT;
     use crate::handler::index::erased::IndexUpdate;
     use crate::handler::index::returned::IndexEntries;
     use crate::handler::indexer::indexer;
     use crate::handler::options::Callback;
-    use crate::handler::options::ErrorsMode;
     use crate::handler::registry::Registry;
     use crate::handler::testing::call as make;
     use crate::object::body::Body;

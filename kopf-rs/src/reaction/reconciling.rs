@@ -238,8 +238,7 @@ impl BackgroundRun {
     }
 
     fn next_resync(&self, judge: Judge) -> Timestamp {
-        let resync = self.handler.timing.as_ref().and_then(|timing| timing.resync);
-        let resync = resync.unwrap_or(Duration::MAX);
+        let resync = self.handler.timing.resync.unwrap_or(Duration::MAX);
         let factor = 1.0 - SPREAD + 2.0 * SPREAD * judge.random.clamp(0.0, 1.0);
         let spread = Duration::try_from_secs_f64(resync.as_secs_f64() * factor);
         after(judge.now, spread.unwrap_or(resync))

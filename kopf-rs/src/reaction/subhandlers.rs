@@ -92,7 +92,7 @@ impl SubhandlerPlan {
     ) -> Result<Vec<usize>, String> {
         let mut group = Vec::new();
         for callback in callbacks {
-            let handler = parent.handler.subhandler(callback)?;
+            let handler = callback.register_under(&parent.handler)?;
             if self.subhandlers.iter().any(|it| it.member.handler.id == handler.id) {
                 return Err(format!("there are two sub-handlers '{}'", handler.id));
             }

@@ -21,7 +21,7 @@ fn rule(expression: &str) -> ValidationRule {
 
 fn declared(rule: ValidationRule, words: &[&str]) -> Arc<DeclaredRule> {
     let selector = Selector::positional(words).unwrap();
-    Arc::new(DeclaredRule { declared_at: rule.declared_at(), rule, selector })
+    Arc::new(DeclaredRule { rule, selector })
 }
 
 fn source<'a>(rules: &'a [Arc<DeclaredRule>], resources: &'a [Resource]) -> PolicySource<'a> {

@@ -9,7 +9,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::handler::index::Index;
 use crate::handler::index::returned::{IndexEntries, IndexReturn};
 use crate::handler::index::table::{Contribution, Entry};
-use crate::handler::location::DeclaredAt;
 
 /// The types of an index, with a constructor for an empty one.
 #[derive(Clone, Copy)]
@@ -24,15 +23,6 @@ pub struct IndexType {
 pub struct RequiredIndex {
     pub(crate) name: &'static str,
     pub(crate) ty: IndexType,
-}
-
-/// An index that an annotated function asks for.
-#[derive(Clone, Debug)]
-pub(crate) struct IndexRequirement {
-    pub(crate) declared_at: DeclaredAt,
-    /// The function's name, or the id from its attribute.
-    pub(crate) handler: String,
-    pub(crate) index: RequiredIndex,
 }
 
 /// A type-erased index.

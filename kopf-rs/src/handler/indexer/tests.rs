@@ -3,9 +3,9 @@
 use serde_json::json;
 
 use super::*;
+use crate::handler::definition::ErrorsMode;
 use crate::handler::definition::Handler;
 use crate::handler::index::table::{Contribution, Table};
-use crate::handler::options::ErrorsMode;
 use crate::handler::registry::Registry;
 use crate::handler::testing::{call, cause, myapp};
 

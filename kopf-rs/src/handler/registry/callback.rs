@@ -12,7 +12,7 @@ use crate::handler::callee::{Callee, Calling};
 use crate::handler::cause::Cause;
 use crate::handler::error::{HandlerError, HandlerResult};
 use crate::handler::location::DeclaredAt;
-use crate::handler::options::{Callback, Options};
+use crate::handler::options::Callback;
 use crate::handler::returned::IntoReturned;
 use crate::handler::status::{Status, StatusArgument};
 use crate::object::patch::Patch;
@@ -51,20 +51,16 @@ where
     R: Future<Output = HandlerResult<T>> + Send + 'static,
     T: Serialize,
 {
-    Callback {
-        name: id.into(),
-        declared_at: DeclaredAt::Closure(Location::caller()),
-        options: Options::default(),
-        callee: Callee::Closure(Arc::new(move |cause: &Cause, patch: &mut Patch| {
-            let lent = LentPatch::of(patch);
-            let future = function(Context { cause: cause.clone(), patch: Arc::clone(&lent.shared) });
-            let calling: Calling<'_> = Box::pin(async move {
-                let _back_at_the_end = lent;
-                future.await.into_returned()
-            });
-            calling
-        })),
-    }
+    let callee = Callee::Closure(Arc::new(move |cause: &Cause, patch: &mut Patch| {
+        let lent = LentPatch::of(patch);
+        let future = function(Context { cause: cause.clone(), patch: Arc::clone(&lent.shared) });
+        let calling: Calling<'_> = Box::pin(async move {
+            let _back_at_the_end = lent;
+            future.await.into_returned()
+        });
+        calling
+    }));
+    Callback::of(id, DeclaredAt::Closure(Location::caller()), callee)
 }
 
 /// Like [`handler`], for a closure with state: each call gets a clone of the state.
@@ -122,12 +118,7 @@ where
     T: Serialize,
 {
     let called = move |cause: &Cause, patch: &mut Patch| function(cause, patch).into_returned();
-    Callback {
-        name: id.into(),
-        declared_at: DeclaredAt::Closure(Location::caller()),
-        options: Options::default(),
-        callee: Callee::BlockingClosure(Arc::new(called)),
-    }
+    Callback::of(id, DeclaredAt::Closure(Location::caller()), Callee::BlockingClosure(Arc::new(called)))
 }
 
 // === impl Context ===

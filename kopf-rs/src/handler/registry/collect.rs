@@ -1,19 +1,11 @@
 //! Collects annotated functions and constants through `inventory` or `linkme`; without both features, finds none.
 
-use std::any::TypeId;
 use std::sync::Arc;
 
-use kopf_rs_schedule::HandlerKind;
-
-use crate::handler::callee::Callee;
-use crate::handler::cause::Attempt;
-use crate::handler::decl::{Decl, Declared};
-use crate::handler::index::erased::IndexRequirement;
-use crate::handler::location::{DeclaredAt, SourceLocation};
+use crate::handler::location::SourceLocation;
 use crate::handler::options::Callback;
 use crate::handler::registry::{Registry, RegistryError};
-use crate::handler::required::{RequiredState, Requirement};
-use crate::handler::validation_rule::{DeclaredRule, RuleDecl};
+use crate::handler::validation_rule::DeclaredRule;
 
 impl Registry {
     /// Collects all annotated functions linked into this program, ordered by package, file and line.
@@ -55,42 +47,42 @@ impl Registry {
     }
 
     fn of(is_wanted: impl Fn(SourceLocation) -> bool) -> Result<Self, RegistryError> {
-        let registry =
-            gathered(is_wanted).into_iter().fold(Self::new(), |registry, declared| match declared {
-                Declared::Function(decls) => decls.iter().fold(registry, Self::declaring),
-                Declared::Conversion(decl) => {
-                    registry.with_conversion((decl.from)(), (decl.to)(), decl.into())
-                }
-                Declared::Rule(decl) => registry.declaring_rule(decl),
-            });
+        let gathered = gathered(is_wanted).into_iter();
+        let registry = gathered.fold(Self::new(), |registry, item| (item.register)(registry));
         registry.check_as_part().map(|()| registry)
     }
 
-    fn declaring_rule(mut self, decl: &RuleDecl) -> Self {
-        let declared_at = DeclaredAt::Function(decl.location);
-        self.declare_rule(declared_at, (decl.rule)(), (decl.selector)());
+    /// Adds only what a sub-handler's arguments require, since its parent registers it.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn requiring(mut self, mut callback: Callback) -> Self {
+        self.require(&mut callback);
         self
     }
+}
 
-    fn declaring(mut self, decl: &Decl) -> Self {
-        let mut options = (decl.options)();
-        let name = options.id.take().unwrap_or_else(|| decl.name.to_owned());
-        let declared_at = DeclaredAt::Function(decl.location);
-        let is_key = |it: &RequiredState| it.type_id == TypeId::of::<Attempt>();
-        let (keys, required): (Vec<_>, Vec<_>) = options.required_state.drain(..).partition(is_key);
-        options.keyed = !keys.is_empty();
-        let required =
-            required.into_iter().map(|state| Requirement { declared_at, handler: name.clone(), state });
-        self.requirements.extend(required);
-        let indices = options.required_indices.drain(..);
-        let indices = indices.map(|index| IndexRequirement { declared_at, handler: name.clone(), index });
-        self.index_requirements.extend(indices);
-        if decl.kind == HandlerKind::Subhandler {
-            return self;
-        }
-        let callback = Callback { name, declared_at, options, callee: Callee::Fn(decl.call) };
-        self.with(decl.kind, decl.selector.map(|selector| selector()), callback)
-    }
+/// An annotated item. It is a constant, so all dynamic parts are in a function.
+#[derive(Clone, Copy)]
+pub struct Declared {
+    /// What is annotated.
+    pub item: Item,
+    /// The item's name.
+    pub name: &'static str,
+    /// Where the name is; all attributes of one function share the location.
+    pub location: SourceLocation,
+    /// Registers the item, once per attribute. The lowest attribute comes first, since Kopf registers in that order.
+    pub register: fn(Registry) -> Registry,
+}
+
+/// The kinds of annotated items, in the order of their registration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Item {
+    /// A function with attributes of handlers.
+    Function,
+    /// A function that converts objects between two versions.
+    Conversion,
+    /// A constant with a validation rule.
+    Rule,
 }
 
 /// All declarations that the linker has gathered.
@@ -119,26 +111,16 @@ fn linked() -> impl Iterator<Item = &'static Declared> {
 /// Returns the declarations of this program at these locations: functions, conversions and rules, each by package,
 /// file and line, because the linker guarantees no order.
 fn gathered(is_wanted: impl Fn(SourceLocation) -> bool) -> Vec<&'static Declared> {
-    let place = |it: &&Declared| match it {
-        Declared::Function(decls) => decls.first().map(|it| (0, it.location, it.name)),
-        Declared::Conversion(decl) => Some((1, decl.location, decl.name)),
-        Declared::Rule(decl) => Some((2, decl.location, "")),
-    };
-    let is_there = |it: &&Declared| place(it).is_some_and(|(_, location, _)| is_wanted(location));
-    let mut gathered: Vec<_> = linked().filter(is_there).collect();
-    gathered.sort_by_key(place);
+    let mut gathered: Vec<_> = linked().filter(|it| is_wanted(it.location)).collect();
+    gathered.sort_by_key(|it| (it.item, it.location, it.name));
     gathered
 }
 
 /// Returns the valid rules of this program, for the CRDs that it registers. The operator reports invalid rules at its
 /// start.
 pub(crate) fn rules_in_order() -> Vec<Arc<DeclaredRule>> {
-    let gathered = gathered(|_| true).into_iter();
-    let rules = gathered.filter_map(|declared| match declared {
-        Declared::Rule(decl) => Some(decl),
-        _ => None,
-    });
-    rules.fold(Registry::new(), Registry::declaring_rule).rules
+    let rules = gathered(|_| true).into_iter().filter(|it| it.item == Item::Rule);
+    rules.fold(Registry::new(), |registry, rule| (rule.register)(registry)).rules
 }
 
 /// Registers a declaration. For generated code.

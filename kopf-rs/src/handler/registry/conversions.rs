@@ -6,25 +6,20 @@ use crate::handler::conversion::{Conversion, ConversionFunction};
 use crate::handler::registry::Registry;
 use crate::handler::registry::problem::{ON_CONVERT, Problem};
 use crate::handler::registry::selectors::IntoSelector;
-use crate::object::selector::{Selector, SelectorError};
 
 impl Registry {
     /// Adds a function that converts objects between two versions of a resource, in place of an annotated function.
     /// Name both with group, version and plural.
     #[must_use]
-    pub fn on_convert(self, from: impl IntoSelector, to: impl IntoSelector, conversion: Conversion) -> Self {
-        self.with_conversion(from.into_selector(), to.into_selector(), conversion)
-    }
-
-    pub(super) fn with_conversion(
+    pub fn on_convert(
         mut self,
-        from: Result<Selector, SelectorError>,
-        to: Result<Selector, SelectorError>,
+        from: impl IntoSelector,
+        to: impl IntoSelector,
         conversion: Conversion,
     ) -> Self {
-        let selectors = from.and_then(|from| to.map(|to| (from, to)));
+        let selectors = from.into_selector().and_then(|from| Ok((from, to.into_selector()?)));
         let selectors = selectors.map_err(|error| error.to_string());
-        let (name, declared_at) = conversion.place();
+        let (name, declared_at) = (conversion.name.clone(), conversion.declared_at);
         match selectors.and_then(|(from, to)| conversion.between(&from, &to)) {
             Ok(function) => self.conversions.push(Arc::new(function)),
             Err(message) => {
@@ -50,6 +45,7 @@ mod tests {
 
     use super::*;
     use crate::handler::conversion::conversion;
+    use crate::object::selector::Selector;
 
     #[test]
     fn a_part_is_converted_by_one_function() {

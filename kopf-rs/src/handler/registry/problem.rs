@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use crate::handler::conversion::{ConversionFunction, ConvertedPart};
 use crate::handler::definition::Handler;
-use crate::handler::index::erased::{IndexRequirement, IndexType, RequiredIndex};
+use crate::handler::index::erased::{IndexType, RequiredIndex};
 use crate::handler::location::DeclaredAt;
 use crate::handler::registry::selectors::disjoint;
+use crate::handler::required::Requirement;
 use crate::handler::subject::Reason;
 use crate::handler::validation_rule::DeclaredRule;
 
@@ -119,8 +120,8 @@ pub(crate) fn shared_names(rules: &[Arc<DeclaredRule>]) -> Vec<Problem> {
         if let Some(first) = rules[..at].iter().find(|it| it.rule.id == *id) {
             problems.push(Problem::SameRule {
                 id: id.clone(),
-                first: first.declared_at,
-                second: second.declared_at,
+                first: first.rule.declared_at,
+                second: second.rule.declared_at,
             });
         }
     }
@@ -141,9 +142,12 @@ pub(crate) fn mixed_indices(handlers: &[Arc<Handler>]) -> Vec<Problem> {
 }
 
 /// Finds requested indices that do not exist, or that have different types.
-pub(crate) fn unknown_indices(handlers: &[Arc<Handler>], required: &[IndexRequirement]) -> Vec<Problem> {
+pub(crate) fn unknown_indices(
+    handlers: &[Arc<Handler>],
+    required: &[Requirement<RequiredIndex>],
+) -> Vec<Problem> {
     let mut problems = Vec::new();
-    for IndexRequirement { declared_at, handler, index } in required {
+    for Requirement { declared_at, handler, what: index } in required {
         let (handler, declared_at) = (handler.clone(), *declared_at);
         let problem = match first_index(handlers, index.name) {
             Some((_, found)) if found == index.ty => continue,
@@ -206,7 +210,7 @@ pub(super) fn doubled_conversions(all: &[Arc<ConversionFunction>]) -> Vec<Proble
 fn id_scope(handler: &Handler) -> &'static str {
     if handler.is_for_changes() {
         "changes"
-    } else if handler.timing.is_some() {
+    } else if handler.is_background() {
         "background"
     } else {
         handler.kind.attribute()

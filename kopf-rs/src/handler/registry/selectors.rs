@@ -21,6 +21,12 @@ impl IntoSelector for Selector {
     }
 }
 
+impl IntoSelector for Result<Selector, SelectorError> {
+    fn into_selector(self) -> Result<Selector, SelectorError> {
+        self
+    }
+}
+
 impl IntoSelector for &str {
     fn into_selector(self) -> Result<Selector, SelectorError> {
         Selector::positional(&[self])

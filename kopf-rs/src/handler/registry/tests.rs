@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use crate::handler::definition::ErrorsMode;
 use crate::handler::extensions::Extensions;
-use crate::handler::options::ErrorsMode;
 use crate::handler::registry::Registry;
 use crate::handler::registry::callback::handler;
 use crate::handler::testing::{call, cause, myapp};
@@ -207,7 +207,7 @@ fn annotated_functions_carry_their_options() {
 #[test]
 fn schedules_that_cannot_be_meant_are_refused() {
     let tried = || handler("tried", |_| async { Ok(()) });
-    for (callback, wanted) in [
+    for (callback, wanted) in vec![
         (tried().interval(0), Some("an `interval` of zero")),
         (tried().interval(-5.0), Some("an `interval` of zero")),
         (tried().interval(f64::INFINITY), Some("a hundred years")),

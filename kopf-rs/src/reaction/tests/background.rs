@@ -7,30 +7,30 @@ use jiff::Timestamp;
 use kopf_rs_schedule::HandlerKind;
 use serde_json::{Value, json};
 
-use super::world::{FINALIZER, World, declared, handler, handlers, with};
+use super::world::{FINALIZER, World, declared, handler, handlers, pause, with};
 use crate::handler::definition::Handler;
 use crate::handler::filter::Criterion;
-use crate::handler::options::Options;
+use crate::handler::options::Callback;
 use crate::handler::stopped::StopReason;
-use crate::handler::timing::{Pause, pause};
+use crate::handler::timing::Pause;
 use crate::object::body::Body;
 use crate::object::event::EventType;
 use crate::reaction::background::{Stage, stage};
 
-fn world_of(kind: HandlerKind, options: impl FnOnce(&mut Options)) -> World {
+fn world_of(kind: HandlerKind, options: impl FnOnce(&mut Callback)) -> World {
     World::new(vec![declared(kind, "x", options)])
 }
 
-fn daemon(options: impl FnOnce(&mut Options)) -> World {
+fn daemon(options: impl FnOnce(&mut Callback)) -> World {
     world_of(HandlerKind::Daemon, options)
 }
 
-pub(super) fn timer(options: impl FnOnce(&mut Options)) -> World {
+pub(super) fn timer(options: impl FnOnce(&mut Callback)) -> World {
     world_of(HandlerKind::Timer, options)
 }
 
-pub(super) fn labelled(options: &mut Options) {
-    options.labels = vec![("on".into(), Criterion::Present)];
+pub(super) fn labelled(options: &mut Callback) {
+    options.handler.filters.labels = vec![("on".into(), Criterion::Present)];
 }
 
 pub(super) const ON: &str = "yes";
@@ -106,7 +106,7 @@ fn a_daemon_is_called_again_after_its_errors_and_counts_them() {
 #[test]
 fn limits_end_a_daemon() {
     let mut world = daemon(|it| {
-        it.retries = Some(2);
+        it.handler.retry.retries = Some(2);
     });
     world.create(json!({})).ends("x", "t1").wake().ends("x", "t1");
     assert_eq!((world.calls(), world.due()), ("x#0 x#1".into(), None));
@@ -132,13 +132,14 @@ fn a_daemon_is_stopped_and_called_anew_as_its_filters_say() {
 
 #[test]
 fn an_initial_delay_ends_with_the_object() {
-    let mut world = daemon(|it| it.initial_delay = Some(pause(30)));
+    let mut world = daemon(|it| it.handler.timing.initial_delay = Some(pause(30)));
     world.create(json!({}));
     assert_eq!((world.calls(), world.due()), (String::new(), Some(30)));
     world.sleep(5).delete();
     assert_eq!((world.calls(), world.object.is_none()), (String::new(), true));
     let mut world = daemon(|it| {
-        it.initial_delay = Some(Pause::of(|cause| cause.body().spec()["delay"].as_u64().unwrap_or_default()));
+        it.handler.timing.initial_delay =
+            Some(Pause::of(|cause| cause.body().spec()["delay"].as_u64().unwrap_or_default()));
     });
     world.create(json!({"delay": 3}));
     assert_eq!(world.due(), Some(3));
@@ -150,10 +151,10 @@ fn an_initial_delay_ends_with_the_object() {
 fn the_stages_of_the_end() {
     let timing = |backoff: Option<u64>, timeout: Option<u64>, age| {
         let handler = declared(HandlerKind::Daemon, "x", |it| {
-            it.cancellation_backoff = backoff.map(seconds);
-            it.cancellation_timeout = timeout.map(seconds);
+            it.handler.timing.cancellation_backoff = backoff.map(seconds);
+            it.handler.timing.cancellation_timeout = timeout.map(seconds);
         });
-        stage(handler.timing.as_ref(), seconds(age))
+        stage(&handler.timing, seconds(age))
     };
     for (backoff, timeout, age, expected) in [
         (None, None, 0, Stage::Awaited),
@@ -174,8 +175,8 @@ fn the_stages_of_the_end() {
 #[test]
 fn a_daemon_that_ignores_its_flag_is_cut_off_and_abandoned_in_time() {
     let mut world = daemon(|it| {
-        it.cancellation_backoff = Some(seconds(2));
-        it.cancellation_timeout = Some(seconds(3));
+        it.handler.timing.cancellation_backoff = Some(seconds(2));
+        it.handler.timing.cancellation_timeout = Some(seconds(3));
     });
     world.create(json!({})).delete();
     assert_eq!(world.reason("x"), "RESOURCE_DELETED|DAEMON_SIGNALLED");
@@ -192,7 +193,7 @@ fn a_daemon_that_ignores_its_flag_is_cut_off_and_abandoned_in_time() {
 
 #[test]
 fn what_nothing_cuts_off_is_told_of_and_waited_for() {
-    let mut world = daemon(|it| it.cancellation_polling = Some(seconds(30)));
+    let mut world = daemon(|it| it.handler.timing.cancellation_polling = Some(seconds(30)));
     world.create(json!({})).delete();
     world.lines();
     assert_eq!(world.due(), Some(10));
@@ -251,8 +252,8 @@ fn a_timer_is_called_an_interval_after_its_end() {
 #[test]
 fn a_sharp_timer_keeps_to_its_grid() {
     let mut world = timer(|it| {
-        it.interval = Some(pause(10));
-        it.sharp = true;
+        it.handler.timing.interval = Some(pause(10));
+        it.handler.timing.sharp = true;
     });
     world.create(json!({})).sleep(3).ends("x", "ok");
     assert_eq!(world.due(), Some(7));
@@ -265,7 +266,8 @@ fn a_sharp_timer_keeps_to_its_grid() {
 #[test]
 fn the_interval_may_depend_on_the_object() {
     let mut world = timer(|it| {
-        it.interval = Some(Pause::of(|cause| cause.body().spec()["every"].as_f64().unwrap_or(-1.0)));
+        it.handler.timing.interval =
+            Some(Pause::of(|cause| cause.body().spec()["every"].as_f64().unwrap_or(-1.0)));
     });
     world.create(json!({"every": 4})).ends("x", "ok");
     assert_eq!(world.due(), Some(4));
@@ -320,8 +322,8 @@ fn an_idle_timer_waits_for_the_object_to_be_left_alone() {
     for words in ["", "create:c update:u"] {
         let mut all = handlers(words);
         all.push(declared(HandlerKind::Timer, "x", |it| {
-            it.idle = Some(seconds(20));
-            it.interval = Some(pause(5));
+            it.handler.timing.idle = Some(seconds(20));
+            it.handler.timing.interval = Some(pause(5));
         }));
         let mut world = World::new(all);
         world.create(json!({})).calls();
@@ -339,7 +341,7 @@ fn an_idle_timer_waits_for_the_object_to_be_left_alone() {
 
 #[test]
 fn an_idle_timer_without_an_interval_is_called_once_after_each_change() {
-    let mut world = timer(|it| it.idle = Some(seconds(20)));
+    let mut world = timer(|it| it.handler.timing.idle = Some(seconds(20)));
     world.create(json!({})).wake().ends("x", "ok");
     assert_eq!((world.calls(), world.due(), world.is_held()), ("x#0".into(), None, true));
     world.sleep(100).update(json!({"spec": {"a": 1}}));
@@ -364,8 +366,8 @@ fn a_timer_in_a_call_is_waited_for_and_not_cut_off() {
 fn first_calls_are_spread_where_the_operator_finds_its_objects() {
     let first = |sharp: bool, interval: u32, event| {
         let mut world = timer(|it| {
-            it.interval = Some(pause(interval));
-            it.sharp = sharp;
+            it.handler.timing.interval = Some(pause(interval));
+            it.handler.timing.sharp = sharp;
         });
         world.put(json!({}));
         world.see(event);
@@ -391,8 +393,8 @@ fn one_function_with_two_attributes_runs_once_for_an_object() {
 fn idle_timers_of_many_objects_are_not_called_at_once_where_the_operator_finds_them() {
     for interval in [None, Some(pause(600))] {
         let mut world = timer(|it| {
-            it.idle = Some(seconds(20));
-            it.interval = interval;
+            it.handler.timing.idle = Some(seconds(20));
+            it.handler.timing.interval = interval;
         });
         world.put(json!({}));
         world.see(EventType::Listed);
@@ -405,7 +407,7 @@ fn idle_timers_of_many_objects_are_not_called_at_once_where_the_operator_finds_t
 fn of_two_attributes_the_one_that_lets_the_object_through_says_the_interval() {
     let one = |interval: u32, is_labelled: bool| {
         declared(HandlerKind::Timer, "x", |it| {
-            it.interval = Some(pause(interval));
+            it.handler.timing.interval = Some(pause(interval));
             if is_labelled {
                 labelled(it);
             }
@@ -423,7 +425,7 @@ fn of_two_attributes_the_one_that_lets_the_object_through_says_the_interval() {
 #[test]
 fn a_limit_that_is_reached_between_two_calls_is_a_failure_and_an_end() {
     let mut world = daemon(|it| {
-        it.timeout = Some(seconds(5));
+        it.handler.retry.timeout = Some(seconds(5));
     });
     world.create(json!({})).ends("x", "t4").sleep(10);
     let body = Arc::new(Body::new(world.object.clone().unwrap()));
@@ -437,7 +439,7 @@ fn a_limit_that_is_reached_between_two_calls_is_a_failure_and_an_end() {
 
 #[test]
 fn what_the_engine_sees_to_the_end_of_is_not_told_of_by_the_plan() {
-    let mut world = daemon(|it| it.cancellation_timeout = Some(seconds(3)));
+    let mut world = daemon(|it| it.handler.timing.cancellation_timeout = Some(seconds(3)));
     world.create(json!({})).calls();
     let now = world.now;
     world.background.stop(StopReason::RESOURCE_UNWATCHED, now);
@@ -487,7 +489,7 @@ fn the_last_plan_leaves_the_finalizer_of_a_living_object_alone() {
 /// A week of a timer with failures, without a clock: this takes a third of a second.
 #[test]
 fn a_week_of_a_timer_that_fails_now_and_then() {
-    let mut world = timer(|it| it.interval = Some(pause(600)));
+    let mut world = timer(|it| it.handler.timing.interval = Some(pause(600)));
     let start: Timestamp = world.now;
     world.create(json!({}));
     let mut ticks = 0_u64;
@@ -534,7 +536,7 @@ fn a_deletion_handler_that_fails_keeps_an_object_whose_daemon_has_ended() {
 fn what_is_as_it_was_handled_last_is_looked_at_all_the_same() {
     let mut all: Vec<Handler> = vec![declared(HandlerKind::Timer, "x", |it| {
         labelled(it);
-        it.interval = Some(pause(10));
+        it.handler.timing.interval = Some(pause(10));
     })];
     all.push(with(handler(HandlerKind::OnUpdate, "u"), |it| {
         it.filters.labels = vec![("on".into(), Criterion::Present)];

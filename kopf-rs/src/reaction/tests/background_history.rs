@@ -10,10 +10,9 @@ use serde_json::json;
 
 use super::background::{ON, label, labelled};
 use super::history::{Dice, explore};
-use super::world::{World, declared, handlers};
+use super::world::{World, declared, handlers, pause};
 use crate::handler::definition::HandlerCall;
 use crate::handler::stopped::Stopped;
-use crate::handler::timing::pause;
 use crate::reaction::background::BackgroundMemory;
 use crate::reaction::memory::ObjectMemory;
 
@@ -39,15 +38,15 @@ impl History {
                     labelled(it);
                 }
                 if limited {
-                    it.retries = Some(2);
+                    it.handler.retry.retries = Some(2);
                 }
                 if kind == HandlerKind::Timer {
-                    it.interval = (!once).then(|| pause(10));
-                    it.sharp = sharp && !once;
-                    it.idle = idle.then(|| Duration::from_secs(15));
+                    it.handler.timing.interval = (!once).then(|| pause(10));
+                    it.handler.timing.sharp = sharp && !once;
+                    it.handler.timing.idle = idle.then(|| Duration::from_secs(15));
                 } else if sharp {
-                    it.cancellation_backoff = Some(Duration::from_secs(3));
-                    it.cancellation_timeout = Some(Duration::from_secs(4));
+                    it.handler.timing.cancellation_backoff = Some(Duration::from_secs(3));
+                    it.handler.timing.cancellation_timeout = Some(Duration::from_secs(4));
                 }
             });
             all.push(handler);
@@ -112,7 +111,7 @@ impl History {
             return;
         };
         let has_label = !object["metadata"]["labels"]["on"].is_null();
-        for handler in world.handlers.iter().filter(|it| it.timing.is_some()) {
+        for handler in world.handlers.iter().filter(|it| it.is_background()) {
             let runs = world.running.iter().filter(|it| it.handler.id == handler.id);
             let runs: Vec<_> = runs.collect();
             assert!(runs.len() <= 1, "{handler} runs twice");

@@ -3,15 +3,14 @@
 use kopf_rs_schedule::HandlerKind;
 use serde_json::json;
 
-use super::world::{World, declared};
+use super::world::{World, declared, own};
 use crate::handler::definition::Handler;
 use crate::object::resource::Resource;
-use crate::object::selector::Selector;
 
 /// A handler that owns this kind.
 fn owning(kind: HandlerKind, id: &str, owned: &str) -> Handler {
     declared(kind, id, |it| {
-        it.owns = vec![Selector::positional(&[owned])];
+        own(it, owned);
     })
 }
 

@@ -6,21 +6,20 @@ use jiff::Timestamp;
 use kopf_rs_schedule::HandlerKind;
 use serde_json::json;
 
-use super::world::{World, handler, reconciler, with};
+use super::world::{World, handler, own, reconciler, with};
 use crate::handler::again::Again;
 use crate::handler::filter::Criterion;
-use crate::handler::options::Options;
+use crate::handler::options::Callback;
 use crate::object::event::EventType;
 use crate::object::resource::Resource;
-use crate::object::selector::Selector;
 
 const HOUR: i64 = 3600;
 
-fn owning(options: &mut Options) {
-    options.owns = vec![Selector::positional(&["services"])];
+fn owning(options: &mut Callback) {
+    own(options, "services");
 }
 
-fn world(options: impl FnOnce(&mut Options)) -> World {
+fn world(options: impl FnOnce(&mut Callback)) -> World {
     World::new(vec![reconciler("r", options)])
 }
 
@@ -151,8 +150,8 @@ fn what_has_failed_for_good_waits_for_another_object_or_the_resync() {
     for limits in [None, Some(1)] {
         let mut world = world(|it| {
             owning(it);
-            it.resync = Some(Duration::from_secs(100));
-            it.retries = limits;
+            it.handler.timing.resync = Some(Duration::from_secs(100));
+            it.handler.retry.retries = limits;
         });
         let outcome = if limits.is_some() { "e" } else { "p" };
         world.create(json!({})).ends("r", outcome);
@@ -198,7 +197,7 @@ fn the_finalizer_comes_first_where_a_deletion_handler_asks_for_it() {
 
 #[test]
 fn filters_say_for_which_objects_it_is() {
-    let mut world = world(|it| it.labels = vec![("on".into(), Criterion::Present)]);
+    let mut world = world(|it| it.handler.filters.labels = vec![("on".into(), Criterion::Present)]);
     let on = |value| json!({"metadata": {"labels": {"on": value}}});
     world.create(json!({}));
     assert_eq!(world.calls(), "");

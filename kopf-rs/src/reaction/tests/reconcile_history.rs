@@ -6,9 +6,8 @@
 use serde_json::json;
 
 use super::history::{Dice, explore};
-use super::world::{World, handlers, reconciler};
+use super::world::{World, handlers, own, reconciler};
 use crate::object::resource::Resource;
-use crate::object::selector::Selector;
 use crate::reaction::background::BackgroundMemory;
 
 /// Longer than any delay, shorter than any resync.
@@ -31,7 +30,7 @@ impl History {
         let others = ["", "create:c update:u", "delete:g", "finalize:z delete:g resume:s"];
         let mut all = handlers(others[dice.roll(others.len())]);
         all.push(reconciler("r", |it| {
-            it.owns = vec![Selector::positional(&["services"])];
+            own(it, "services");
         }));
         let world = World::new(all)
             .script("u", "t2 e ok p ok")

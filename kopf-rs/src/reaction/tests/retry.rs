@@ -5,9 +5,9 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::world::{World, handlers, with};
+use crate::handler::definition::ErrorsMode;
 use crate::handler::definition::Handler;
 use crate::handler::lifecycle::Lifecycle;
-use crate::handler::options::ErrorsMode;
 
 fn one(options: impl FnOnce(&mut Handler), outcomes: &str) -> World {
     let mut world = World::new(vec![with(handlers("create:c").remove(0), options)]).script("c", outcomes);

@@ -5,14 +5,14 @@ use serde_json::{Value, json};
 
 use super::background::{ON, label, labelled, timer};
 use super::world::World;
-use crate::handler::options::Options;
+use crate::handler::options::Callback;
 use crate::object::event::EventType;
 use crate::object::patch::Patch;
 
 const DAY: i64 = 24 * 60 * 60;
 
 /// A timer for each night at three in Kyiv, which is one hour after midnight UTC in the winter.
-fn nightly(options: impl FnOnce(&mut Options)) -> World {
+fn nightly(options: impl FnOnce(&mut Callback)) -> World {
     timer(|it| {
         it.schedule = Some("0 3 * * *".into());
         it.zone = Some("Europe/Kyiv".into());
@@ -208,7 +208,7 @@ fn a_run_that_another_instance_has_made_is_not_made_again() {
 
 #[test]
 fn a_scheduled_timer_may_wait_for_the_object_to_be_left_alone() {
-    let mut world = nightly(|it| it.idle = Some(std::time::Duration::from_secs(600)));
+    let mut world = nightly(|it| it.handler.timing.idle = Some(std::time::Duration::from_secs(600)));
     world.create(json!({})).sleep(3500);
     world.update(json!({"spec": {"a": 1}}));
     assert_eq!(world.due(), Some(600));

@@ -12,10 +12,9 @@ use tracing::Level;
 use crate::handler::cause::CauseContext;
 use crate::handler::definition::{Handler, HandlerCall};
 use crate::handler::options::Callback;
-use crate::handler::options::Options;
 use crate::handler::outcome::Outcome;
 use crate::handler::registry::callback;
-use crate::handler::timing::pause;
+use crate::handler::timing::{IntoPause, Pause};
 use crate::happening::Happening;
 use crate::happening::handling::Handling;
 use crate::object::body::Body;
@@ -24,7 +23,6 @@ use crate::object::patch::{Patch, apply};
 use crate::object::path::FieldPath;
 use crate::object::raw::Raw;
 use crate::object::resource::Resource;
-use crate::object::selector::Selector;
 use crate::reaction::background::BackgroundMemory;
 use crate::reaction::fast_path::is_already_handled;
 use crate::reaction::input::{Input, Policy, Suspension};
@@ -84,16 +82,24 @@ pub(super) fn handler(kind: HandlerKind, id: &str) -> Handler {
 }
 
 /// Returns a handler with these options, and exactly this id.
-pub(super) fn declared(kind: HandlerKind, id: &str, options: impl FnOnce(&mut Options)) -> Handler {
+pub(super) fn declared(kind: HandlerKind, id: &str, options: impl FnOnce(&mut Callback)) -> Handler {
     let mut callback = callback::handler(id, |_| async { Ok(()) });
-    options(&mut callback.options);
-    let selector = Selector::positional(&["kopfexamples"]);
-    Handler { id: id.into(), ..Handler::new(kind, Some(selector), callback).unwrap() }
+    options(&mut callback);
+    Handler { id: id.into(), ..callback.register(kind, Some("kopfexamples")).unwrap() }
 }
 
 /// Returns a reconciler with these options.
-pub(super) fn reconciler(id: &str, options: impl FnOnce(&mut Options)) -> Handler {
+pub(super) fn reconciler(id: &str, options: impl FnOnce(&mut Callback)) -> Handler {
     declared(HandlerKind::Reconcile, id, options)
+}
+
+pub(super) fn pause<M>(span: impl IntoPause<M>) -> Pause {
+    span.into_pause()
+}
+
+/// Adds a kind of children.
+pub(super) fn own(callback: &mut Callback, kind: &str) {
+    *callback = callback.clone().owns(kind);
 }
 
 pub(super) fn with(mut handler: Handler, change: impl FnOnce(&mut Handler)) -> Handler {
@@ -103,7 +109,7 @@ pub(super) fn with(mut handler: Handler, change: impl FnOnce(&mut Handler)) -> H
 
 pub(super) fn on_field(id: &str, field: &str) -> Handler {
     declared(HandlerKind::OnField, id, |it| {
-        it.field = Some(FieldPath::parse(field));
+        it.handler.field = Some(FieldPath::parse(field));
     })
 }
 
@@ -121,7 +127,7 @@ pub(super) fn handlers(words: &str) -> Vec<Handler> {
             "event" => handler(HandlerKind::OnEvent, id),
             "daemon" => declared(HandlerKind::Daemon, id, |_| {}),
             "timer" => declared(HandlerKind::Timer, id, |it| {
-                it.interval = Some(pause(10));
+                it.handler.timing.interval = Some(pause(10));
             }),
             "reconcile" => reconciler(id, |_| {}),
             "field" => on_field(id, &format!("spec.{}", id.split('/').next_back().unwrap())),
