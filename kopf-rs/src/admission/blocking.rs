@@ -62,7 +62,7 @@ fn refused(hook: &Hook<'_>, source: Source<'_>) -> Option<String> {
     }
     let mut handlers = hook.handlers.iter();
     let (admission, (resource, why)) = handlers.find_map(|admission| {
-        let resources = resources_of(admission, source.resources);
+        let resources = resources_of(admission, &source.found.resources);
         let mut resources = resources.into_iter();
         let harmful = resources.find_map(|it| Some((it, harm(it, source)?)));
         Some((admission, harmful?))
@@ -122,7 +122,7 @@ fn harm(resource: &Resource, source: Source<'_>) -> Option<String> {
     }
     let own = source.own_namespace.into_iter();
     // Without explicit namespaces, the webhook excludes these.
-    let given = source.namespaces?;
+    let given = source.found.namespaces.as_ref()?;
     let in_danger = own.chain(SYSTEM).find(|name| given.contains(*name))?;
     Some(format!("what is in the namespace `{in_danger}` cannot be started again without these"))
 }
@@ -130,7 +130,7 @@ fn harm(resource: &Resource, source: Source<'_>) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::admission::configuration::ClientConfig;
+    use crate::admission::configuration::{ClientConfig, Found};
     use crate::handler::filter::{ABSENT, PRESENT};
     use crate::handler::options::Callback;
     use crate::handler::registry::Registry;
@@ -147,17 +147,16 @@ mod tests {
     }
 
     fn why(registry: &Registry) -> Option<String> {
-        let resources = ["Node", "Service"].map(|kind| Resource::built_in("", kind, false));
+        let resources = ["Node", "Service"].map(|kind| Resource::built_in("", kind, false)).to_vec();
+        let found = Found { resources, ..Found::default() };
         let client =
             ClientConfig::Service { namespace: "ops".to_owned(), name: "hooks".to_owned(), port: 443 };
         blocking(Source {
             handlers: registry.handlers(),
-            resources: &resources,
+            found: &found,
             client: &client,
             bundle: "",
             domain: "n",
-            namespaces: None,
-            namespace_expression: None,
             own_namespace: Some("ops"),
             only_persistent: false,
         })

@@ -27,21 +27,27 @@ pub(crate) enum ClientConfig {
     Service { namespace: String, name: String, port: u16 },
 }
 
+/// The served resources, and the namespaces of the operator.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Found {
+    /// The resources in all their versions.
+    pub(crate) resources: Vec<Resource>,
+    /// `None` for all namespaces.
+    pub(crate) namespaces: Option<BTreeSet<String>>,
+    /// A CEL expression that holds for the namespaces, if they cannot be listed.
+    pub(crate) namespace_expression: Option<String>,
+}
+
 /// The input for generating webhooks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Source<'a> {
     pub(crate) handlers: &'a [Arc<Handler>],
-    /// The served resources in all their versions.
-    pub(crate) resources: &'a [Resource],
+    pub(crate) found: &'a Found,
     pub(crate) client: &'a ClientConfig,
     /// The trusted certificates in PEM. If empty, those of the API server's machine.
     pub(crate) bundle: &'a str,
     /// The suffix of webhook names.
     pub(crate) domain: &'a str,
-    /// The operator's namespaces, unless it serves all.
-    pub(crate) namespaces: Option<&'a BTreeSet<String>>,
-    /// A CEL expression that holds for these namespaces, if they cannot be listed.
-    pub(crate) namespace_expression: Option<&'a str>,
     /// The namespace in which the operator runs.
     pub(crate) own_namespace: Option<&'a str>,
     /// Leave out webhooks that are removed when the operator ends.
@@ -175,7 +181,7 @@ fn webhook(kind: AdmissionKind, hook: &Hook<'_>, source: Source<'_>) -> Option<V
     let mut rules: Vec<Value> = Vec::new();
     let mut all = Vec::new();
     for admission in &hook.handlers {
-        let resources = resources_of(admission, source.resources);
+        let resources = resources_of(admission, &source.found.resources);
         for resource in &resources {
             let rule = rule(admission, resource);
             if !rules.contains(&rule) {
@@ -208,7 +214,7 @@ fn webhook(kind: AdmissionKind, hook: &Hook<'_>, source: Source<'_>) -> Option<V
     });
     let mut conditions =
         alone.map_or_else(Vec::new, |it| conditions(&it.filters, it.field(), !it.webhook.is_for_dying));
-    if let Some(expression) = source.namespace_expression {
+    if let Some(expression) = &source.found.namespace_expression {
         conditions.insert(0, namespace_condition(expression));
         conditions.truncate(MOST);
     }
@@ -264,7 +270,7 @@ pub(crate) fn client_config(client: &ClientConfig, path: &str, bundle: &str) -> 
 /// Kubernetes.
 fn namespace_selector(resources: &[&Resource], source: Source<'_>) -> Value {
     let mut expressions = Vec::new();
-    if let Some(names) = source.namespaces {
+    if let Some(names) = &source.found.namespaces {
         expressions.push(json!({"key": NAME_OF_NAMESPACE, "operator": "In", "values": in_or_none(names)}));
     } else if resources.iter().any(|it| !it.is_custom()) {
         let own = source.own_namespace.into_iter();
@@ -326,16 +332,15 @@ mod tests {
     }
 
     fn told(registry: &Registry, change: impl FnOnce(&mut Source<'_>)) -> [Vec<Value>; 2] {
-        let resources = [resource("example.com", "apps"), resource("", "pods")];
+        let resources = vec![resource("example.com", "apps"), resource("", "pods")];
+        let found = Found { resources, ..Found::default() };
         let client = ClientConfig::Url("https://host:1/root/".to_owned());
         let mut source = Source {
             handlers: registry.handlers(),
-            resources: &resources,
+            found: &found,
             client: &client,
             bundle: "PEM",
             domain: "auto.kopf.dev",
-            namespaces: None,
-            namespace_expression: None,
             own_namespace: Some("ops"),
             only_persistent: false,
         };
@@ -396,16 +401,17 @@ mod tests {
         let registry = Registry::new().on_validate("apps", named("one"));
         let client =
             ClientConfig::Service { namespace: "ops".to_owned(), name: "hooks".to_owned(), port: 443 };
-        let names = BTreeSet::new();
-        let resources = [resource("example.com", "apps")];
+        let found = Found {
+            resources: vec![resource("example.com", "apps")],
+            namespaces: Some(BTreeSet::new()),
+            namespace_expression: None,
+        };
         let source = Source {
             handlers: registry.handlers(),
-            resources: &resources,
+            found: &found,
             client: &client,
             bundle: "",
             domain: "n",
-            namespaces: Some(&names),
-            namespace_expression: None,
             own_namespace: None,
             only_persistent: false,
         };

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use crate::admission::conditions::namespace_condition;
-use crate::admission::configuration::in_namespaces;
+use crate::admission::configuration::{Found, in_namespaces};
 use crate::admission::expression::{fields, for_policy, reads, within, zero_if_absent};
 use crate::admission::route::hook_name;
 use crate::handler::operation::Operation;
@@ -38,14 +38,9 @@ pub(crate) struct RulePolicy {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PolicySource<'a> {
     pub(crate) rules: &'a [Arc<DeclaredRule>],
-    /// The served resources in all their versions.
-    pub(crate) resources: &'a [Resource],
+    pub(crate) found: &'a Found,
     /// The suffix of names, and the prefix of the label that marks the operator's policies: `OPERATOR.kopf.rs`.
     pub(crate) domain: &'a str,
-    /// The operator's namespaces, unless it serves all.
-    pub(crate) namespaces: Option<&'a BTreeSet<String>>,
-    /// A CEL expression that holds for these namespaces, if they cannot be listed.
-    pub(crate) namespace_expression: Option<&'a str>,
 }
 
 /// The group of policies.
@@ -195,7 +190,7 @@ fn resource(spec: &Value, version: &Value) -> Resource {
 /// Returns the names of the definitions that enforce rules.
 pub(crate) fn definitions(source: PolicySource<'_>) -> BTreeSet<String> {
     let named = source.rules.iter().flat_map(|declared| {
-        let resources = declared.selector.select(source.resources).into_iter();
+        let resources = declared.selector.select(&source.found.resources).into_iter();
         let own = resources.filter(|it| place(&declared.rule, it) == RulePlace::Definition);
         own.map(|it| format!("{}.{}", it.plural, it.group))
     });
@@ -224,7 +219,8 @@ pub(crate) fn needs_policies(source: PolicySource<'_>) -> bool {
     let defined = Resource { group: "not.served.yet".to_owned(), ..Resource::default() };
     let mut rules = source.rules.iter();
     let is_unserved = |it: &DeclaredRule| {
-        it.selector.select(source.resources).is_empty() && place(&it.rule, &defined) == RulePlace::Policy
+        it.selector.select(&source.found.resources).is_empty()
+            && place(&it.rule, &defined) == RulePlace::Policy
     };
     rules.any(|it| is_unserved(it) || policy(it, source).is_some())
 }
@@ -232,7 +228,7 @@ pub(crate) fn needs_policies(source: PolicySource<'_>) -> bool {
 /// Returns the names of policies to keep, including those of rules whose kinds are temporarily not served.
 pub(crate) fn names(source: PolicySource<'_>) -> BTreeSet<String> {
     let all = source.rules.iter();
-    let unserved = all.filter(|it| it.selector.select(source.resources).is_empty());
+    let unserved = all.filter(|it| it.selector.select(&source.found.resources).is_empty());
     let unserved = unserved.map(|it| hook_name(&it.rule.id, source.domain));
     let made = policies(source).into_iter().map(|it| it.name);
     made.chain(unserved).collect()
@@ -245,7 +241,7 @@ fn policy(declared: &DeclaredRule, source: PolicySource<'_>) -> Option<RulePolic
     let (mut is_beside_status, mut is_scaled) = (false, false);
     let read = fields(&rule.expression);
     let is_about_it = read.iter().any(|it| is_about_status(it));
-    for resource in declared.selector.select(source.resources) {
+    for resource in declared.selector.select(&source.found.resources) {
         let is_known = known.iter().any(|it| it.identity() == resource.identity());
         if is_known || place(rule, resource) == RulePlace::Definition {
             continue;
@@ -267,8 +263,8 @@ fn policy(declared: &DeclaredRule, source: PolicySource<'_>) -> Option<RulePolic
     }
     let name = hook_name(&rule.id, source.domain);
     let metadata = json!({"name": name, "labels": {label(source.domain): "true"}});
-    let namespaces = source.namespaces.map_or(json!({}), in_namespaces);
-    let api_version = format!("{GROUP}/{}", policy_version(source.resources).unwrap_or(VERSIONS[0]));
+    let namespaces = source.found.namespaces.as_ref().map_or(json!({}), in_namespaces);
+    let api_version = format!("{GROUP}/{}", policy_version(&source.found.resources).unwrap_or(VERSIONS[0]));
     let mut policy = json!({
         "apiVersion": api_version, "kind": "ValidatingAdmissionPolicy", "metadata": metadata,
         "spec": {
@@ -279,7 +275,7 @@ fn policy(declared: &DeclaredRule, source: PolicySource<'_>) -> Option<RulePolic
             "validations": [validation(rule, (is_beside_status, is_scaled))],
         },
     });
-    if let Some(expression) = source.namespace_expression {
+    if let Some(expression) = &source.found.namespace_expression {
         policy["spec"]["matchConditions"] = json!([namespace_condition(expression)]);
     }
     let action = if rule.warns { "Warn" } else { "Deny" };

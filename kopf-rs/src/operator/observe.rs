@@ -13,6 +13,7 @@ use futures_util::future::BoxFuture;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use crate::admission::configuration::Found;
 use crate::cluster::Cluster;
 use crate::cluster::error::ClusterError;
 use crate::cluster::watch::{WatchEvent, WatchPace};
@@ -25,7 +26,6 @@ use crate::happening::serving::{Purpose, Serving};
 use crate::health::board::Board;
 use crate::object::event::EventType;
 use crate::object::resource::Resource;
-use crate::operator::admission::managed::Found;
 use crate::operator::follow::membership;
 use crate::operator::leasing::Role;
 use crate::operator::matching::{ServedResource, match_handlers};
@@ -392,7 +392,8 @@ impl Observer {
         if self.setup.found.receiver_count() == 0 || !self.namespaces.are_known() {
             return;
         }
-        let found = Found { resources: self.resources.clone(), namespaces: self.namespaces.some().cloned() };
+        let (resources, namespaces) = (self.resources.clone(), self.namespaces.some().cloned());
+        let found = Found { resources, namespaces, namespace_expression: None };
         self.setup.found.send_if_modified(|known| {
             let is_news = known.as_ref() != Some(&found);
             *known = Some(found);

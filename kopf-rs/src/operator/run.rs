@@ -57,7 +57,6 @@ mod leasing;
 mod logged_in;
 mod parts;
 mod peer;
-mod policies;
 mod posting;
 pub(crate) mod preparation;
 mod preparing;

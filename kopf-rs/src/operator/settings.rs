@@ -427,6 +427,13 @@ impl Execution {
     }
 }
 
+impl Networking {
+    /// Returns the first and the longest delay after failed requests.
+    pub(super) fn backoff(&self) -> (Duration, Duration) {
+        (self.first_backoff, self.longest_backoff)
+    }
+}
+
 impl Posting {
     /// Returns which Events are accepted; `None` if none are.
     pub(super) fn gates(&self) -> Option<PostingGates> {
@@ -444,6 +451,11 @@ impl Posting {
             instance: or(&self.reporting_instance, &host_name),
         }
     }
+}
+
+/// Returns the name of this host, or else this word.
+pub(super) fn named_host(or: &str) -> String {
+    host_name().filter(|it| !it.is_empty()).unwrap_or_else(|| or.to_owned())
 }
 
 /// Returns the name of this host, if it is easily available.

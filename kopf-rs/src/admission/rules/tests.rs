@@ -24,8 +24,12 @@ fn declared(rule: ValidationRule, words: &[&str]) -> Arc<DeclaredRule> {
     Arc::new(DeclaredRule { rule, selector })
 }
 
-fn source<'a>(rules: &'a [Arc<DeclaredRule>], resources: &'a [Resource]) -> PolicySource<'a> {
-    PolicySource { rules, resources, domain: "op.kopf.rs", namespaces: None, namespace_expression: None }
+fn found(resources: &[Resource]) -> Found {
+    Found { resources: resources.to_vec(), ..Found::default() }
+}
+
+fn source<'a>(rules: &'a [Arc<DeclaredRule>], found: &'a Found) -> PolicySource<'a> {
+    PolicySource { rules, found, domain: "op.kopf.rs" }
 }
 
 #[test]
@@ -110,7 +114,7 @@ fn policies_say_all_that_the_server_would_fill_in() {
         declared(rule("self.spec.a > 0"), &["apps"]),
     ];
     let resources = [custom()];
-    let [made] = &policies(source(&rules, &resources))[..] else {
+    let [made] = &policies(source(&rules, &found(&resources)))[..] else {
         panic!("one rule needs a policy");
     };
     assert_eq!(made.name, "keep.op.kopf.rs");
@@ -130,7 +134,7 @@ fn policies_say_all_that_the_server_would_fill_in() {
     });
     assert_eq!(made.policy["spec"], expected);
     assert_eq!(made.binding["spec"], json!({"policyName": "keep.op.kopf.rs", "validationActions": ["Deny"]}));
-    let names: Vec<_> = definitions(source(&rules, &resources)).into_iter().collect();
+    let names: Vec<_> = definitions(source(&rules, &found(&resources))).into_iter().collect();
     assert_eq!(names, ["apps.example.com"]);
 }
 
@@ -146,7 +150,7 @@ fn policies_cover_the_subresources_that_would_bypass_them() {
     let app = Resource { subresources: vec!["status".to_owned()], ..custom() };
     let covered = |rule: ValidationRule, resource: &Resource| {
         let rules = [declared(rule, &[resource.plural.as_str()])];
-        let made = policies(source(&rules, std::slice::from_ref(resource)));
+        let made = policies(source(&rules, &found(std::slice::from_ref(resource))));
         let constraints = &made[0].policy["spec"]["matchConstraints"];
         constraints["resourceRules"][0]["resources"].clone()
     };
@@ -194,7 +198,7 @@ fn only_metadata_that_change_are_judged_with_a_status() {
     let pod = Resource { subresources: vec!["status".to_owned()], ..Resource::built_in("", "Pod", true) };
     let written = |expression: &str| {
         let rules = [declared(rule(expression), &["pods"])];
-        let made = policies(source(&rules, std::slice::from_ref(&pod)));
+        let made = policies(source(&rules, &found(std::slice::from_ref(&pod))));
         let made = &made[0].policy["spec"]["validations"][0]["expression"];
         made.as_str().unwrap_or_default().to_owned()
     };
@@ -233,7 +237,7 @@ fn policies_are_written_in_the_version_that_is_served() {
         let mut resources = vec![custom()];
         resources.extend(versions.iter().map(|it| policies_in(it)));
         assert_eq!(policy_version(&resources), expected, "{versions:?}");
-        let made = policies(source(&rules, &resources)).remove(0);
+        let made = policies(source(&rules, &found(&resources))).remove(0);
         let written = format!("{GROUP}/{}", expected.unwrap_or("v1"));
         for object in [made.policy, made.binding] {
             assert_eq!(object["apiVersion"], written.as_str());
@@ -244,7 +248,7 @@ fn policies_are_written_in_the_version_that_is_served() {
 #[test]
 fn what_is_not_served_has_no_policy() {
     let rules = [declared(rule("request.dryRun"), &["others"])];
-    let served = [custom()];
+    let served = found(&[custom()]);
     let source = source(&rules, &served);
     assert!(policies(source).is_empty());
     // The kind may be served again, so its policy stays.
@@ -253,7 +257,7 @@ fn what_is_not_served_has_no_policy() {
 
 #[test]
 fn who_may_need_policies_later_needs_the_right_to_them_now() {
-    let served = [custom()];
+    let served = found(&[custom()]);
     for (rule, words, expected) in [
         (rule("request.dryRun"), "others", true),
         (rule("request.dryRun"), "apps", true),

@@ -10,7 +10,6 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::engine::report::report_of_operator;
 use crate::happening::webhooks::AdmissionServing;
-use crate::operator::admission::managed_object::KeptObject;
 use crate::operator::admission::sharing::Plan;
 use crate::rt::backoff::Backoff;
 use crate::rt::rng::Rng;
@@ -33,27 +32,18 @@ pub(super) struct Contest {
     right: Option<Value>,
 }
 
-impl Contest {
-    pub(super) fn new() -> Self {
-        Self {
-            repairs: 0,
-            last: None,
-            not_before: None,
-            backoff: Backoff::new(PAUSES.0, PAUSES.1),
-            right: None,
-        }
+impl Default for Contest {
+    fn default() -> Self {
+        let backoff = Backoff::new(PAUSES.0, PAUSES.1);
+        Self { repairs: 0, last: None, not_before: None, backoff, right: None }
     }
+}
 
-    /// Notes that the plan was carried out. It was a repair if the object had the same content before.
-    pub(super) fn note(
-        &mut self,
-        plan: &Plan,
-        wanted: Value,
-        (object, found): (&KeptObject, Option<&Value>),
-        rng: &Rng,
-    ) {
+impl Contest {
+    /// Notes that the plan for `what` was carried out. It was a repair if the object had the same content before.
+    pub(super) fn note(&mut self, what: &str, plan: &Plan, wanted: Value, found: Option<&Value>, rng: &Rng) {
         if plan.writes && self.right.as_ref() == Some(&wanted) {
-            self.repaired(&object.shown(), found, rng);
+            self.repaired(what, found, rng);
         }
         self.right = plan.decides.then_some(wanted);
     }
@@ -74,7 +64,7 @@ impl Contest {
     fn count(&mut self, now: Instant, rng: &Rng) -> bool {
         let is_calm = self.last.is_some_and(|last| now.duration_since(last) >= CALM);
         if is_calm {
-            *self = Self::new();
+            *self = Self::default();
         }
         self.repairs = self.repairs.saturating_add(1);
         self.last = Some(now);
@@ -109,7 +99,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn few_repairs_are_made_at_once_and_many_with_pauses() {
-        let (mut contest, rng) = (Contest::new(), Rng::new());
+        let (mut contest, rng) = (Contest::default(), Rng::new());
         let begun = Instant::now();
         for number in 1..AT_ONCE {
             assert!(!contest.count(Instant::now(), &rng), "{number}");

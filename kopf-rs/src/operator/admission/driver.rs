@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::cluster::Cluster;
 use crate::cluster::error::ClusterError;
-use crate::operator::admission::managed_object::explained;
+use crate::operator::admission::managed_object::{ARRIVAL, explained};
 use crate::rt::backoff::Backoff;
 
 /// The delay after a write conflict.
@@ -33,15 +33,31 @@ pub(super) trait Reconciler: Send {
     /// Reports a failure, and the pause after it.
     fn report(&mut self, error: &ClusterError, pause: Duration);
 
-    /// Removes the parts of the object that must not outlive this instance. Returns whether it has removed webhooks. The driver repeats it after
-    /// errors that may pass.
-    fn release(&mut self) -> impl Future<Output = Result<bool, ClusterError>> + Send {
+    /// Removes the parts of the object that must not outlive this instance. Returns whether it has removed webhooks.
+    fn leave(&mut self) -> impl Future<Output = Result<bool, ClusterError>> + Send {
         async { Ok(false) }
     }
 
-    /// Reports why the object is not released. Returns whether webhooks were removed nevertheless.
-    fn report_unreleased(&mut self, _error: String) -> bool {
+    /// Returns whether a write of this instance was not answered, so that it may still arrive.
+    fn may_arrive(&self) -> bool {
         false
+    }
+
+    /// Reports why the object is not released.
+    fn report_unreleased(&mut self, _error: String) {}
+
+    /// Leaves the object, and leaves it again after the arrival of a write that the end has cut off. Sets `removed` if webhooks were removed.
+    /// The driver repeats it after errors that may pass.
+    fn release(&mut self, removed: &mut bool) -> impl Future<Output = Result<(), ClusterError>> + Send {
+        async move {
+            let may_arrive = self.may_arrive();
+            *removed |= self.leave().await?;
+            if may_arrive {
+                sleep(ARRIVAL).await;
+                *removed |= self.leave().await?;
+            }
+            Ok(())
+        }
     }
 }
 
@@ -56,7 +72,7 @@ pub(super) enum Failure {
 pub(super) struct Driver<R> {
     pub(super) reconciler: R,
     cluster: Cluster,
-    first_pause: Duration,
+    backoff: (Duration, Duration),
     failures: Backoff,
     /// The back-off after write conflicts.
     conflicts: Backoff,
@@ -66,6 +82,8 @@ pub(super) struct Driver<R> {
 
 /// The tasks that drive objects. Dropping it ends them at once.
 pub(crate) struct Drivers {
+    cluster: Cluster,
+    backoff: (Duration, Duration),
     tasks: JoinSet<bool>,
     stop: CancellationToken,
     tell_fatal: UnboundedSender<String>,
@@ -79,13 +97,13 @@ impl From<ClusterError> for Failure {
 }
 
 impl<R: Reconciler> Driver<R> {
-    pub(super) fn new(reconciler: R, cluster: &Cluster, (first, longest): (Duration, Duration)) -> Self {
+    pub(super) fn new(reconciler: R, cluster: &Cluster, backoff: (Duration, Duration)) -> Self {
         Self {
             reconciler,
             cluster: cluster.clone(),
-            first_pause: first,
-            failures: Backoff::new(first, longest),
-            conflicts: Backoff::new(CONFLICT_RETRY, longest),
+            backoff,
+            failures: Backoff::new(backoff.0, backoff.1),
+            conflicts: Backoff::new(CONFLICT_RETRY, backoff.1),
             told: None,
         }
     }
@@ -93,13 +111,9 @@ impl<R: Reconciler> Driver<R> {
     /// Keeps the object in its desired state for ever. Returns only if retries cannot help, with the reason.
     pub(super) async fn run(&mut self) -> String {
         loop {
-            let pause = match self.reconciler.reconcile().await {
-                Ok(pause) => {
-                    self.recovered();
-                    pause
-                }
-                Err(Failure::Retry(error)) => self.pause_after(&error),
-                Err(Failure::Fatal(why)) => return why,
+            let pause = match self.pass().await {
+                Ok((pause, _)) => pause,
+                Err(why) => return why,
             };
             tokio::select! {
                 () = sleep(pause) => {}
@@ -108,14 +122,26 @@ impl<R: Reconciler> Driver<R> {
         }
     }
 
-    pub(super) fn recovered(&mut self) {
-        self.failures.reset();
-        self.conflicts.reset();
-        self.told = None;
+    /// Reconciles the object once. Returns the pause before the next time, and the error that may pass.
+    ///
+    /// # Errors
+    ///
+    /// Returns the reason why retries cannot help.
+    pub(super) async fn pass(&mut self) -> Result<(Duration, Option<ClusterError>), String> {
+        match self.reconciler.reconcile().await {
+            Ok(pause) => {
+                self.failures.reset();
+                self.conflicts.reset();
+                self.told = None;
+                Ok((pause, None))
+            }
+            Err(Failure::Retry(error)) => Ok((self.pause_after(&error), Some(error))),
+            Err(Failure::Fatal(why)) => Err(why),
+        }
     }
 
     /// Returns the pause before the next attempt. Reports each kind of failure once, until it is over.
-    pub(super) fn pause_after(&mut self, error: &ClusterError) -> Duration {
+    fn pause_after(&mut self, error: &ClusterError) -> Duration {
         let rng = self.cluster.rng();
         let rule = match error {
             // Another writer has changed the object in the meantime.
@@ -137,33 +163,34 @@ impl<R: Reconciler> Driver<R> {
     /// Releases the object within the time limit. Returns whether webhooks were removed.
     async fn release(&mut self) -> bool {
         let until = Instant::now() + RELEASE_TIMEOUT;
-        let mut backoff = Backoff::new(CONFLICT_RETRY, self.first_pause);
-        let mut problem = "no answer".to_owned();
-        while let Ok(released) = timeout_at(until, self.reconciler.release()).await {
-            match released {
-                Ok(removed) => return removed,
-                Err(error) => {
-                    problem = explained(&error);
-                    if error.is_lasting() {
-                        break;
-                    }
-                }
+        let mut backoff = Backoff::new(CONFLICT_RETRY, self.backoff.0);
+        let (mut removed, mut problem) = (false, "no answer".to_owned());
+        while let Ok(released) = timeout_at(until, self.reconciler.release(&mut removed)).await {
+            let Err(error) = released else {
+                return removed;
+            };
+            problem = explained(&error);
+            if error.is_lasting() {
+                break;
             }
             let pause = backoff.next_pause(self.cluster.rng());
             sleep(pause.min(until.saturating_duration_since(Instant::now()))).await;
         }
-        self.reconciler.report_unreleased(problem)
+        self.reconciler.report_unreleased(problem);
+        removed
     }
 }
 
 impl Drivers {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(cluster: &Cluster, backoff: (Duration, Duration)) -> Self {
         let (tell_fatal, fatal) = unbounded_channel();
-        Self { tasks: JoinSet::new(), stop: CancellationToken::new(), tell_fatal, fatal }
+        let stop = CancellationToken::new();
+        Self { cluster: cluster.clone(), backoff, tasks: JoinSet::new(), stop, tell_fatal, fatal }
     }
 
     /// Starts to drive an object. Needs a tokio runtime.
-    pub(super) fn start<R: Reconciler + 'static>(&mut self, mut driver: Driver<R>) {
+    pub(super) fn start<R: Reconciler + 'static>(&mut self, reconciler: R) {
+        let mut driver = Driver::new(reconciler, &self.cluster, self.backoff);
         let (stop, tell_fatal) = (self.stop.clone(), self.tell_fatal.clone());
         self.tasks.spawn(async move {
             if let Some(why) = stop.run_until_cancelled(driver.run()).await {
@@ -208,6 +235,7 @@ mod tests {
         begun: Instant,
         passes: VecDeque<Result<Duration, Failure>>,
         releases: VecDeque<Result<bool, ClusterError>>,
+        may_arrive: bool,
         times: Vec<Duration>,
         told: Vec<String>,
     }
@@ -227,32 +255,40 @@ mod tests {
             self.told.push(error.to_string());
         }
 
-        async fn release(&mut self) -> Result<bool, ClusterError> {
+        async fn leave(&mut self) -> Result<bool, ClusterError> {
             match self.releases.pop_front() {
                 Some(released) => released,
                 None => pending().await,
             }
         }
 
-        fn report_unreleased(&mut self, error: String) -> bool {
+        fn may_arrive(&self) -> bool {
+            self.may_arrive
+        }
+
+        fn report_unreleased(&mut self, error: String) {
             self.told.push(error);
-            true
         }
     }
 
-    fn driver(
+    const BACKOFF: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
+
+    fn script(
         passes: impl IntoIterator<Item = Result<Duration, Failure>>,
         releases: impl IntoIterator<Item = Result<bool, ClusterError>>,
-    ) -> Driver<Script> {
-        let script = Script {
+    ) -> Script {
+        Script {
             begun: Instant::now(),
             passes: passes.into_iter().collect(),
             releases: releases.into_iter().collect(),
+            may_arrive: false,
             times: Vec::new(),
             told: Vec::new(),
-        };
-        let backoff = (Duration::from_secs(1), Duration::from_secs(60));
-        Driver::new(script, &Fake::new([]).cluster(), backoff)
+        }
+    }
+
+    fn driver(script: Script) -> Driver<Script> {
+        Driver::new(script, &Fake::new([]).cluster(), BACKOFF)
     }
 
     fn conflict() -> ClusterError {
@@ -272,17 +308,15 @@ mod tests {
     async fn each_kind_of_failure_is_told_once_until_it_is_over() {
         let calm = Duration::from_secs(5);
         let fails = |error| Err(Failure::Retry(error));
-        let mut driver = driver(
-            [
-                fails(unreachable()),
-                fails(unreachable()),
-                fails(denied("get")),
-                fails(denied("patch")),
-                Ok(calm),
-                fails(denied("patch")),
-            ],
-            [],
-        );
+        let passes = [
+            fails(unreachable()),
+            fails(unreachable()),
+            fails(denied("get")),
+            fails(denied("patch")),
+            Ok(calm),
+            fails(denied("patch")),
+        ];
+        let mut driver = driver(script(passes, []));
         assert_eq!(driver.run().await, "the end");
         let told = ["unreachable: no route", "forbidden: no", "forbidden: no"];
         assert_eq!(driver.reconciler.told[..3], told);
@@ -295,7 +329,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_conflict_is_retried_soon_and_never_told() {
         let conflicts = (0..3).map(|_| Err(Failure::Retry(conflict())));
-        let mut driver = driver(conflicts, []);
+        let mut driver = driver(script(conflicts, []));
         driver.run().await;
         assert!(driver.reconciler.begun.elapsed() < Duration::from_secs(1));
         assert!(driver.reconciler.told.is_empty());
@@ -303,23 +337,34 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_release_is_repeated_and_ends_in_time() {
-        let mut lucky = driver([], [Err(conflict()), Err(unreachable()), Ok(true)]);
+        let mut lucky = driver(script([], [Err(conflict()), Err(unreachable()), Ok(true)]));
         assert!(lucky.release().await);
         assert!(lucky.reconciler.told.is_empty());
-        let mut refused = driver([], [Err(denied(""))]);
-        assert!(refused.release().await, "it has removed webhooks before");
+        let mut refused = driver(script([], [Err(denied(""))]));
+        assert!(!refused.release().await);
         assert_eq!(refused.reconciler.told, ["forbidden: no"]);
-        let mut silent = driver([], []);
-        assert!(silent.release().await);
+        let mut silent = driver(script([], []));
+        assert!(!silent.release().await);
         assert_eq!(silent.reconciler.told, ["no answer"]);
         assert_eq!(silent.reconciler.begun.elapsed(), RELEASE_TIMEOUT);
     }
 
     #[tokio::test(start_paused = true)]
+    async fn an_object_is_left_again_if_a_write_may_arrive() {
+        let late = |releases| Script { may_arrive: true, ..script([], releases) };
+        let mut left = driver(late(vec![Ok(false), Ok(true)]));
+        assert!(left.release().await);
+        assert_eq!(left.reconciler.begun.elapsed(), ARRIVAL);
+        let mut refused = driver(late(vec![Ok(true), Err(denied(""))]));
+        assert!(refused.release().await, "it has removed webhooks before");
+        assert_eq!(refused.reconciler.told, ["forbidden: no"]);
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn what_fails_for_ever_is_released_at_the_end() {
-        let mut drivers = Drivers::new();
-        drivers.start(driver([], [Ok(true)]));
-        drivers.start(driver([Ok(Duration::MAX)], [Ok(false)]));
+        let mut drivers = Drivers::new(&Fake::new([]).cluster(), BACKOFF);
+        drivers.start(script([], [Ok(true)]));
+        drivers.start(script([Ok(Duration::MAX)], [Ok(false)]));
         assert_eq!(drivers.failed().await, "the end");
         assert!(drivers.finish().await);
     }

@@ -87,17 +87,6 @@ struct Shown {
     config: Arc<ServerConfig>,
 }
 
-/// The parts that the endpoint needs.
-pub(crate) struct EndpointSetup {
-    pub(crate) socket: TcpListener,
-    pub(crate) identity: Identity,
-    /// The prefix of the paths of requests; empty, or with a single `/` at its beginning.
-    pub(crate) root: String,
-    /// Refuse clients without a certificate.
-    pub(crate) demands_certificate: bool,
-    pub(crate) responder: Responder,
-}
-
 /// The running endpoint. Dropping it ends it at once.
 #[derive(Debug)]
 pub(crate) struct Endpoint {
@@ -114,6 +103,7 @@ pub(crate) struct Endpoint {
 struct Shared {
     identity: Identity,
     root: String,
+    /// Refuse clients without a certificate.
     demands_certificate: bool,
     responder: Responder,
     rooms: Rooms,
@@ -142,15 +132,22 @@ impl Identity {
 }
 
 impl Endpoint {
-    /// Starts to answer. Must be called within a tokio runtime.
-    pub(crate) fn start(setup: EndpointSetup) -> std::io::Result<Self> {
-        let socket = tokio::net::TcpListener::from_std(setup.socket)?;
+    /// Starts to answer requests whose paths begin with `root`: empty, or with a single `/` at its beginning. Must be called within a tokio
+    /// runtime.
+    pub(crate) fn start(
+        socket: TcpListener,
+        identity: Identity,
+        root: String,
+        demands_certificate: bool,
+        responder: Responder,
+    ) -> std::io::Result<Self> {
+        let socket = tokio::net::TcpListener::from_std(socket)?;
         let [leaving, ending, cut] = std::array::from_fn(|_| CancellationToken::new());
         let shared = Arc::new(Shared {
-            identity: setup.identity,
-            root: setup.root,
-            demands_certificate: setup.demands_certificate,
-            responder: setup.responder,
+            identity,
+            root,
+            demands_certificate,
+            responder,
             rooms: Rooms::new(ALL_BODIES),
             leaving: leaving.clone(),
             ending: ending.clone(),

@@ -12,17 +12,10 @@ use tokio::time::{Instant, sleep};
 use crate::engine::report::report_of_operator;
 use crate::happening::webhooks::AdmissionServing;
 use crate::operator::admission::endpoint::Identity;
-use crate::operator::admission::publishing::{Published, Trust};
+use crate::operator::admission::publishing::{Published, Publishing};
+use crate::operator::admission::setup::AdmissionSetup;
 use crate::operator::admission::tls::{flaw_of_authorities, server_config};
-
-/// The paths of the files.
-#[derive(Clone, Debug)]
-pub(super) struct CertificateFiles {
-    pub(super) certificate: String,
-    pub(super) key: String,
-    pub(super) authority: Option<String>,
-    pub(super) client_authority: Option<String>,
-}
+use crate::operator::settings::Admission;
 
 /// The contents of the files.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,17 +26,11 @@ struct Content {
     client_authorities: Option<String>,
 }
 
-/// The progress of distributing authorities to the API server.
-pub(super) struct Publication {
-    /// The operator configures the authorities of the API server itself and reports when that is done.
-    pub(super) is_awaited: bool,
-    pub(super) published: watch::Receiver<Published>,
-    pub(super) propagation: Duration,
-}
-
 /// Follows the files.
 pub(super) struct FollowedFiles {
-    files: CertificateFiles,
+    /// The paths of the certificate and of its key.
+    files: (String, String),
+    setup: Arc<AdmissionSetup>,
     /// The contents when they were last valid.
     read: Content,
     /// The authorities of the served certificate.
@@ -53,8 +40,8 @@ pub(super) struct FollowedFiles {
     /// The next certificate, which waits until its authority is known, and the start of that wait.
     awaiting: Option<(Arc<ServerConfig>, Instant)>,
     identity: Identity,
-    trust: watch::Sender<Trust>,
-    publication: Publication,
+    publishing: Arc<Publishing>,
+    published: watch::Receiver<Published>,
 }
 
 /// The interval of reading. Polling, because a kubelet replaces mounted files behind symbolic links.
@@ -67,23 +54,26 @@ const FORMER: Duration = Duration::from_secs(3600);
 impl FollowedFiles {
     /// Reads the files for the first time.
     pub(super) async fn first(
-        files: CertificateFiles,
-        trust: watch::Sender<Trust>,
-        publication: Publication,
+        files: (String, String),
+        setup: Arc<AdmissionSetup>,
+        publishing: Arc<Publishing>,
     ) -> Result<(Self, Identity), String> {
-        let read = read(&files).await?;
-        let config = read.config()?;
-        let identity = Identity::new(&read.certificate, config);
-        trust.send_replace(Trust { bundle: read.bundle.clone(), newest: 0 });
+        let read = read(&files, &setup.settings.admission).await?;
+        let identity = Identity::new(&read.certificate, read.config()?);
+        publishing.change_trust(|trust| {
+            trust.bundle.clone_from(&read.bundle);
+            true
+        });
         let this = Self {
             files,
+            setup,
             served: read.bundle.clone(),
             read,
             former: None,
             awaiting: None,
             identity: identity.clone(),
-            trust,
-            publication,
+            published: publishing.published(),
+            publishing,
         };
         Ok((this, identity))
     }
@@ -92,16 +82,17 @@ impl FollowedFiles {
     pub(super) async fn run(mut self) {
         let mut problems = Problems::default();
         loop {
+            let admission = &self.setup.settings.admission;
             let pause = match self.awaiting {
-                Some(_) => INTERVAL.min(self.publication.propagation),
+                Some(_) => INTERVAL.min(admission.propagation),
                 None => INTERVAL,
             };
             tokio::select! {
                 () = sleep(pause.max(SHORTEST)) => {}
                 // The publisher lives as long as this task.
-                Ok(()) = self.publication.published.changed() => {}
+                Ok(()) = self.published.changed() => {}
             }
-            let read = match read(&self.files).await {
+            let read = match read(&self.files, admission).await {
                 Ok(read) if read == self.read => Ok(None),
                 Ok(read) => read.config().map(|config| Some((read, config))),
                 Err(problem) => Err(problem),
@@ -119,9 +110,9 @@ impl FollowedFiles {
         let is_known = read.bundle == self.read.bundle;
         self.read = read;
         if !is_known {
-            self.tell_trust(1);
+            self.change_trust(1);
         }
-        if is_known && self.awaiting.is_none() || !self.publication.is_awaited {
+        if is_known && self.awaiting.is_none() || self.setup.settings.admission.managed.is_none() {
             self.serve(config);
             return;
         }
@@ -131,8 +122,12 @@ impl FollowedFiles {
     }
 
     fn serve_what_is_known(&mut self) {
-        let number = self.trust.borrow().newest;
-        let is_done = |since: &Instant| self.publication.knows(number) || since.elapsed() >= LONGEST_WAIT;
+        let (number, published) = (self.publishing.newest(), *self.published.borrow());
+        let propagation = self.setup.settings.admission.propagation;
+        // API servers have known this generation for long enough.
+        let is_known =
+            published.is_some_and(|(newest, since)| newest >= number && since.elapsed() >= propagation);
+        let is_done = |since: &Instant| is_known || since.elapsed() >= LONGEST_WAIT;
         if let Some((config, _)) = self.awaiting.take_if(|(_, since)| is_done(since)) {
             self.serve(config);
         }
@@ -140,7 +135,7 @@ impl FollowedFiles {
 
     fn serve(&mut self, config: Arc<ServerConfig>) {
         if self.identity.replace(&self.read.certificate, config) {
-            let number = self.trust.borrow().newest;
+            let number = self.publishing.newest();
             report_of_operator(&AdmissionServing::CertificateServed { number });
         }
         let bundle = self.read.bundle.clone();
@@ -154,12 +149,12 @@ impl FollowedFiles {
         let now = Instant::now();
         let is_over = |(_, until): &mut (String, Instant)| *until <= now;
         if self.former.take_if(is_over).is_some() {
-            self.tell_trust(0);
+            self.change_trust(0);
         }
     }
 
     /// Publishes the authorities to trust: the next, the present and the former ones, as a generation that is `more` later.
-    fn tell_trust(&self, more: u32) {
+    fn change_trust(&self, more: u32) {
         let former = self.former.as_ref().map(|(bundle, _)| bundle);
         let all = [Some(&self.read.bundle), Some(&self.served), former];
         let mut bundle = String::new();
@@ -169,23 +164,16 @@ impl FollowedFiles {
                 bundle.push('\n');
             }
         }
-        self.trust.send_modify(|trust| {
+        self.publishing.change_trust(|trust| {
             trust.bundle = bundle;
             trust.newest += more;
+            true
         });
     }
 }
 
 /// The shortest interval of reading while a certificate waits.
 const SHORTEST: Duration = Duration::from_millis(100);
-
-impl Publication {
-    /// Returns whether the API server has known this generation for long enough.
-    fn knows(&self, number: u32) -> bool {
-        let published = *self.published.borrow();
-        published.is_some_and(|(newest, since)| newest >= number && since.elapsed() >= self.propagation)
-    }
-}
 
 /// The file with the authorities of client certificates, if there is one. It is read periodically.
 pub(super) struct ClientAuthorities {
@@ -256,17 +244,17 @@ impl Content {
     }
 }
 
-async fn read(files: &CertificateFiles) -> Result<Content, String> {
-    let certificate = text(&files.certificate).await?;
-    let bundle = match &files.authority {
+async fn read((certificate, key): &(String, String), admission: &Admission) -> Result<Content, String> {
+    let certificate = text(certificate).await?;
+    let bundle = match &admission.authority_file {
         Some(file) => text(file).await?,
         None => certificate.clone(),
     };
-    let client_authorities = match &files.client_authority {
+    let client_authorities = match &admission.client_authority_file {
         Some(file) => Some(text(file).await?),
         None => None,
     };
-    Ok(Content { certificate, key: text(&files.key).await?, bundle, client_authorities })
+    Ok(Content { certificate, key: text(key).await?, bundle, client_authorities })
 }
 
 pub(super) async fn text(file: &str) -> Result<String, String> {

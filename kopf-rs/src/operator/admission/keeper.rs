@@ -3,6 +3,7 @@
 //! Guarantees that the served certificate stays in use whatever happens to the Secret, that two instances that work at the same time
 //! converge to the same state, and that a failure is retried with a growing back-off and reported once. Must not know the clients.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -11,7 +12,6 @@ use tokio::sync::watch;
 
 use crate::admission::certificates::{Facts, Generation, Generations, Step, step};
 use crate::admission::rules::merge_to;
-use crate::cluster::Cluster;
 use crate::cluster::error::ClusterError;
 use crate::engine::report::report_of_operator;
 use crate::happening::webhooks::AdmissionServing;
@@ -21,35 +21,27 @@ use crate::operator::admission::endpoint::Identity;
 use crate::operator::admission::files::ClientAuthorities;
 use crate::operator::admission::making::make;
 use crate::operator::admission::managed_object::{KeptObject, Touched, explained};
-use crate::operator::admission::publishing::{Published, Trust};
+use crate::operator::admission::publishing::{Published, Publishing};
+use crate::operator::admission::setup::AdmissionSetup;
 use crate::operator::admission::tls::{flaw, server_config};
-use crate::rt::clock::Clock;
-
-/// The parts that a keeper needs.
-pub(super) struct KeeperSetup {
-    pub(super) cluster: Cluster,
-    /// `None` to keep certificates in memory.
-    pub(super) secret: Option<KeptObject>,
-    pub(super) names: Vec<String>,
-    pub(super) life: Duration,
-    pub(super) propagation: Duration,
-    /// The authorities of the client certificates that are demanded.
-    pub(super) client_authorities: ClientAuthorities,
-    pub(super) clock: Clock,
-    /// The newest generation that all configurations contain, and the time since which they do.
-    pub(super) published: watch::Receiver<Published>,
-}
 
 /// Keeps the certificates.
 pub(super) struct Keeper {
-    setup: KeeperSetup,
+    setup: Arc<AdmissionSetup>,
+    /// The names for which a certificate must be valid.
+    names: Vec<String>,
+    /// `None` to keep certificates in memory.
+    secret: Option<KeptObject>,
+    /// The authorities of the client certificates that are demanded.
+    client_authorities: ClientAuthorities,
+    publishing: Arc<Publishing>,
+    published: watch::Receiver<Published>,
     kept: Generations,
     /// The last known state of the Secret.
     found: Option<Value>,
     touched: Option<Touched>,
     /// The current operation on the Secret.
     doing: &'static str,
-    trust: watch::Sender<Trust>,
     identity: Option<Identity>,
     contest: Contest,
 }
@@ -60,53 +52,52 @@ const LONGEST_SLEEP: Duration = Duration::from_secs(60);
 const TRIES: u32 = 4;
 
 impl Keeper {
-    pub(super) fn new(setup: KeeperSetup, trust: watch::Sender<Trust>) -> Self {
+    pub(super) fn new(
+        setup: Arc<AdmissionSetup>,
+        names: Vec<String>,
+        client_authorities: ClientAuthorities,
+        publishing: Arc<Publishing>,
+    ) -> Self {
         Self {
-            setup,
+            names,
+            secret: setup.secret(),
+            client_authorities,
+            published: publishing.published(),
+            publishing,
             kept: Generations::default(),
             found: None,
             touched: None,
             doing: "",
-            trust,
             identity: None,
-            contest: Contest::new(),
+            contest: Contest::default(),
+            setup,
         }
     }
 
-    /// Finds or makes the first certificate; with `once`, after a few attempts at most. Returns the driver that keeps it from then on.
+    /// Finds or makes the first certificate; if the operator must not wait, after a few attempts at most. Returns the driver that keeps it
+    /// from then on.
     ///
     /// # Errors
     ///
     /// Returns the reason why retries cannot help.
-    pub(super) async fn first(
-        self,
-        once: bool,
-        backoff: (Duration, Duration),
-    ) -> Result<(Identity, Driver<Self>), String> {
-        let cluster = self.setup.cluster.clone();
-        let mut driver = Driver::new(self, &cluster, backoff);
+    pub(super) async fn first(self) -> Result<(Identity, Driver<Self>), String> {
+        let setup = self.setup.clone();
+        let mut driver = Driver::new(self, &setup.cluster, setup.settings.networking.backoff());
         let mut tries = 0;
         loop {
-            let done = driver.reconciler.reconcile().await;
+            let (pause, error) = driver.pass().await?;
             let keeper = &mut driver.reconciler;
+            if let Some(identity) = keeper.identity.clone() {
+                keeper.touched = keeper.secret.as_ref().map(|it| it.watch(&setup.cluster));
+                return Ok((identity, driver));
+            }
             tries += 1;
-            let error = match (done, keeper.identity.clone()) {
-                (Ok(_), Some(identity)) => {
-                    let secret = keeper.setup.secret.as_ref();
-                    keeper.touched = secret.map(|it| it.watch(&cluster));
-                    driver.recovered();
-                    return Ok((identity, driver));
-                }
-                (Ok(_), None) => ClusterError::Conflict(String::new()),
-                (Err(Failure::Fatal(problem)), _) => return Err(problem),
-                (Err(Failure::Retry(error)), _) => error,
-            };
-            let is_outrun = matches!(error, ClusterError::Conflict(_));
-            if once && tries >= TRIES && !is_outrun {
+            let error = error.filter(|it| !matches!(it, ClusterError::Conflict(_)));
+            if let Some(error) = error.filter(|_| setup.once && tries >= TRIES) {
                 let problem = keeper.problem(&error);
                 return Err(format!("there is no certificate to serve admission webhooks with: {problem}"));
             }
-            tokio::time::sleep(driver.pause_after(&error)).await;
+            tokio::time::sleep(pause).await;
         }
     }
 
@@ -115,16 +106,17 @@ impl Keeper {
         self.read().await?;
         loop {
             let now = self.setup.clock.wall();
-            let published = *self.setup.published.borrow();
+            let published = *self.published.borrow();
+            let admission = &self.setup.settings.admission;
             let facts = Facts {
                 now,
-                life: self.setup.life,
-                names: &self.setup.names,
+                life: admission.certificate_life,
+                names: &self.names,
                 published: published.map(|(newest, since)| {
                     let ago = now.checked_sub(since.elapsed());
                     (newest, ago.unwrap_or(now))
                 }),
-                propagation: self.setup.propagation,
+                propagation: admission.propagation,
             };
             let next = match step(&self.kept, facts) {
                 Step::Wait { until } => {
@@ -144,7 +136,7 @@ impl Keeper {
 
     /// Makes a generation on a blocking thread, because generating keys takes time.
     async fn make(&self, number: u32, now: Timestamp) -> Result<Generation, Failure> {
-        let (names, life) = (self.setup.names.clone(), self.setup.life);
+        let (names, life) = (self.names.clone(), self.setup.settings.admission.certificate_life);
         let made = tokio::task::spawn_blocking(move || make(&names, number, now, life)).await;
         let made = made.map_err(|error| Failure::Fatal(error.to_string()))?;
         let made = made.map_err(Failure::Fatal)?;
@@ -154,7 +146,7 @@ impl Keeper {
 
     /// Reads the Secret. If its contents are unusable, restores them from memory.
     async fn read(&mut self) -> Result<(), Failure> {
-        let Some(secret) = &self.setup.secret else {
+        let Some(secret) = &self.secret else {
             return Ok(());
         };
         self.doing = "read";
@@ -225,7 +217,7 @@ impl Keeper {
 
     /// Stores these generations, unless another writer has changed the Secret.
     async fn write(&mut self, next: Generations) -> Result<(), Failure> {
-        if let Some(secret) = &self.setup.secret {
+        if let Some(secret) = &self.secret {
             let data = Value::Object(next.to_data());
             let content = match &self.found {
                 Some(found) => json!({"data": merge_to(&found["data"], &data)}),
@@ -245,7 +237,7 @@ impl Keeper {
         let Some(served) = self.kept.served() else {
             return Ok(());
         };
-        let clients = self.setup.client_authorities.text();
+        let clients = self.client_authorities.text();
         let config = server_config(&served.certificate, &served.key, clients);
         let config = config.map_err(Failure::Fatal)?;
         match &self.identity {
@@ -258,7 +250,7 @@ impl Keeper {
             }
         }
         let (now, newest) = (self.setup.clock.wall(), self.kept.newest());
-        self.trust.send_if_modified(|known| {
+        self.publishing.change_trust(|known| {
             // Expired authorities are removed only together with an addition, because each change is a write to each configuration.
             let is_news = self.kept.newest_in(&known.bundle) != Some(newest);
             if is_news {
@@ -272,7 +264,7 @@ impl Keeper {
 
     /// Returns the place where the certificates are kept, as text for messages.
     fn place(&self) -> String {
-        match &self.setup.secret {
+        match &self.secret {
             Some(secret) => {
                 let namespace = secret.namespace.as_deref().unwrap_or_default();
                 format!("{namespace}/{}", secret.name)
@@ -307,8 +299,8 @@ impl Reconciler for Keeper {
         tokio::select! {
             () = touched => {}
             // The publisher lives as long as this task.
-            Ok(()) = self.setup.published.changed() => {}
-            () = self.setup.client_authorities.changed() => {}
+            Ok(()) = self.published.changed() => {}
+            () = self.client_authorities.changed() => {}
         }
     }
 

@@ -4,7 +4,6 @@
 //! to the operator and not to a process: the newest of all instances writes them, and in a cluster they stay when instances end. A failure of
 //! one does not affect the other. Must not know how webhooks are answered.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,104 +12,70 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::admission::blocking::blocking;
-use crate::admission::configuration::{ClientConfig, Source, is_as_wanted, webhooks};
-use crate::cluster::Cluster;
+use crate::admission::configuration::{ClientConfig, Found, Source, is_as_wanted, webhooks};
 use crate::cluster::error::ClusterError;
 use crate::engine::invoke::guarded;
 use crate::engine::report::report_of_operator;
-use crate::handler::definition::Handler;
 use crate::handler::webhook::AdmissionKind;
 use crate::happening::webhooks::AdmissionServing;
 use crate::object::resource::Resource;
-use crate::operator::admission::contest::Contest;
 use crate::operator::admission::driver::{Failure, Reconciler};
-use crate::operator::admission::managed_object::{KeptObject, Touched, Unanswered, explained};
+use crate::operator::admission::managed_object::{KeptObject, SharedObject, explained};
 use crate::operator::admission::publishing::{Publisher, Trust};
-use crate::operator::admission::sharing::Sharing;
-
-/// The served resources, and the namespaces of the operator.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Found {
-    pub(crate) resources: Vec<Resource>,
-    /// `None` for all namespaces.
-    pub(crate) namespaces: Option<BTreeSet<String>>,
-}
-
-/// The constant parts of the configurations.
-#[derive(Clone)]
-pub(super) struct ManagedSetup {
-    pub(super) cluster: Cluster,
-    pub(super) handlers: Vec<Arc<Handler>>,
-    /// The name of both configurations.
-    pub(super) name: String,
-    pub(super) client: ClientConfig,
-    pub(super) own_namespace: Option<String>,
-    /// This instance, among those that share the configurations.
-    pub(super) sharing: Sharing,
-    /// The operator runs in the cluster, where other instances or a restarted one may need the webhooks, so they stay when this instance
-    /// ends.
-    pub(super) persists: bool,
-    /// `None` until discovery has ended.
-    pub(super) found: watch::Receiver<Option<Found>>,
-    pub(super) trust: watch::Receiver<Trust>,
-}
+use crate::operator::admission::setup::AdmissionSetup;
+use crate::operator::admission::sharing::Plan;
 
 /// Keeps one configuration up to date.
 pub(super) struct Configuration {
-    setup: ManagedSetup,
-    kind: AdmissionKind,
-    object: KeptObject,
-    touched: Touched,
+    pub(super) setup: Arc<AdmissionSetup>,
+    /// `None` until discovery has ended.
+    pub(super) found: watch::Receiver<Option<Found>>,
+    pub(super) trust: watch::Receiver<Trust>,
     /// Reports the generation of certificates that the configuration contains.
-    publisher: Publisher,
-    contest: Contest,
+    pub(super) publisher: Publisher,
+    pub(super) client: ClientConfig,
+    pub(super) kind: AdmissionKind,
+    pub(super) object: SharedObject,
     /// There may be webhooks to remove at the end.
-    is_ours: bool,
-    unanswered: Unanswered,
-    /// Webhooks were removed at the end.
-    has_removed: bool,
+    pub(super) is_ours: bool,
 }
 
-const GROUP: &str = "admissionregistration.k8s.io";
+/// Returns the configuration of this name.
+pub(super) fn configuration(kind: AdmissionKind, name: &str) -> KeptObject {
+    let kind = match kind {
+        AdmissionKind::Validate => "ValidatingWebhookConfiguration",
+        AdmissionKind::Mutate => "MutatingWebhookConfiguration",
+    };
+    let resource = Resource::built_in("admissionregistration.k8s.io", kind, false);
+    KeptObject::of(Arc::new(resource), name)
+}
 
 impl Configuration {
-    pub(super) fn new(setup: ManagedSetup, kind: AdmissionKind, publisher: Publisher) -> Self {
-        let named = match kind {
-            AdmissionKind::Validate => "ValidatingWebhookConfiguration",
-            AdmissionKind::Mutate => "MutatingWebhookConfiguration",
-        };
-        let resource = Arc::new(Resource::built_in(GROUP, named, false));
-        let object = KeptObject::of(resource, &setup.name);
-        Self {
-            kind,
-            touched: object.watch(&setup.cluster),
-            object,
-            publisher,
-            contest: Contest::new(),
-            is_ours: false,
-            unanswered: Unanswered::default(),
-            has_removed: false,
-            setup,
+    fn source<'a>(&'a self, found: &'a Found, trust: &'a Trust) -> Source<'a> {
+        Source {
+            handlers: &self.setup.handlers,
+            found,
+            client: &self.client,
+            bundle: &trust.bundle,
+            domain: &self.object.kept.name,
+            own_namespace: self.setup.own_namespace(),
+            only_persistent: false,
         }
     }
 
-    /// Gives the configuration, as found, these webhooks, unless a newer instance decides. Returns whether it trusts the certificates that
-    /// this instance knows.
+    /// Gives the configuration, as found, these webhooks, unless a newer instance decides.
     async fn put(
         &mut self,
-        found: Option<Value>,
+        found: Option<&Value>,
         wanted: Vec<Value>,
         is_ending: bool,
-    ) -> Result<bool, ClusterError> {
-        let setup = &mut self.setup;
-        let is_kept = is_ending && setup.persists;
-        let is_right = match &found {
+    ) -> Result<Plan, ClusterError> {
+        let is_right = match found {
             Some(found) => is_as_wanted(found, &wanted),
             None => wanted.is_empty(),
         };
-        let found = found.as_ref();
-        let plan = setup.sharing.plan(found, is_right || is_kept, is_ending);
-        let holds = plan.decides || found.is_some_and(|it| trusts_alike(it, &wanted));
+        let is_kept = is_ending && self.setup.persists();
+        let plan = self.object.plan(found, is_right || is_kept, is_ending);
         self.is_ours |= found.is_some();
         if plan.annotations.is_some() {
             let mut content = json!({"webhooks": wanted});
@@ -118,104 +83,94 @@ impl Configuration {
                 content["metadata"]["ownerReferences"] = json!([owner]);
             }
             self.is_ours = true;
-            let (cluster, unanswered) = (&self.setup.cluster, &mut self.unanswered);
-            self.object.carry_out(cluster, found, &plan, content, unanswered).await?;
+            self.object.carry_out(found, &plan, content).await?;
         }
         if plan.writes {
-            self.has_removed |= is_ending;
             report_of_operator(&AdmissionServing::Configured {
-                configuration: self.object.shown(),
+                configuration: self.object.kept.shown(),
                 webhooks: wanted.len(),
             });
         }
-        let rng = self.setup.cluster.rng();
-        self.contest.note(&plan, wanted.into(), (&self.object, found), rng);
-        Ok(holds)
+        self.object.note(&plan, wanted.into(), found);
+        Ok(plan)
     }
 }
 
 impl Reconciler for Configuration {
     /// Fails for ever if a webhook would block the operator itself or is rejected as invalid.
     async fn reconcile(&mut self) -> Result<Duration, Failure> {
-        let found = self.setup.found.borrow_and_update().clone();
-        let trust = self.setup.trust.borrow_and_update().clone();
+        let found = self.found.borrow_and_update().clone();
+        let trust = self.trust.borrow_and_update().clone();
         let Some(found) = found else {
             return Ok(Duration::MAX);
         };
-        let source = source(&self.setup, &found, &trust);
+        let source = self.source(&found, &trust);
         let made = guarded(|| (blocking(source), webhooks(self.kind, source)));
         let (why, wanted) = made.map_err(|panic| panicked(&panic))?;
         if let Some(why) = why {
             return Err(Failure::Fatal(why));
         }
         // An invalid request to read was refused by a proxy, which may accept it later.
-        let present = self.object.look(&self.setup.cluster).await?;
-        match self.put(present, wanted, false).await {
-            Ok(true) => self.publisher.holds(trust.newest, Instant::now()),
-            Ok(false) => {}
-            Err(ClusterError::Invalid(error)) => {
-                let shown = self.object.shown();
-                let why = format!("{shown} cannot be written: invalid: {error}");
-                return Err(Failure::Fatal(why));
+        let present = self.object.look().await?;
+        let trusts_alike = present.as_ref().is_some_and(|it| trusts_alike(it, &wanted));
+        let plan = self.put(present.as_ref(), wanted, false).await.map_err(|error| match error {
+            ClusterError::Invalid(error) => {
+                let shown = self.object.kept.shown();
+                Failure::Fatal(format!("{shown} cannot be written: invalid: {error}"))
             }
-            Err(error) => return Err(error.into()),
+            error => Failure::Retry(error),
+        })?;
+        if plan.decides || trusts_alike {
+            self.publisher.holds(trust.newest, Instant::now());
         }
-        Ok(self.setup.sharing.pause())
+        Ok(self.object.pause())
     }
 
     async fn changed(&mut self) {
-        let touched = async {
-            self.contest.over().await;
-            self.touched.touched().await;
-        };
         tokio::select! {
-            () = touched => {}
-            Ok(()) = self.setup.found.changed() => {}
-            Ok(()) = self.setup.trust.changed() => {}
+            () = self.object.changed() => {}
+            Ok(()) = self.found.changed() => {}
+            Ok(()) = self.trust.changed() => {}
         }
     }
 
     fn report(&mut self, error: &ClusterError, pause: Duration) {
         report_of_operator(&AdmissionServing::ConfigurationFailed {
-            configuration: self.object.shown(),
+            configuration: self.object.kept.shown(),
             error: explained(error),
             pause,
         });
     }
 
     /// Removes the webhooks that must not stay: in a cluster none, else those that handlers do not declare persistent.
-    async fn release(&mut self) -> Result<bool, ClusterError> {
-        let found = self.setup.found.borrow().clone();
+    async fn leave(&mut self) -> Result<bool, ClusterError> {
+        let found = self.found.borrow().clone();
         let Some(found) = found.filter(|_| self.is_ours) else {
             return Ok(false);
         };
-        let trust = self.setup.trust.borrow().clone();
-        let source = Source { only_persistent: true, ..source(&self.setup, &found, &trust) };
+        let trust = self.trust.borrow().clone();
+        let source = Source { only_persistent: true, ..self.source(&found, &trust) };
         let Ok(wanted) = guarded(|| webhooks(self.kind, source)) else {
             return Ok(false);
         };
-        let may_arrive = !self.unanswered.is_empty();
-        let present = self.object.look(&self.setup.cluster).await?;
-        self.put(present, wanted.clone(), true).await?;
-        if may_arrive {
-            Unanswered::arrive().await;
-            let present = self.object.look(&self.setup.cluster).await?;
-            self.put(present, wanted, true).await?;
-        }
-        Ok(self.has_removed)
+        let present = self.object.look().await?;
+        Ok(self.put(present.as_ref(), wanted, true).await?.writes)
     }
 
-    fn report_unreleased(&mut self, error: String) -> bool {
-        let configuration = self.object.shown();
+    fn may_arrive(&self) -> bool {
+        self.object.may_arrive()
+    }
+
+    fn report_unreleased(&mut self, error: String) {
+        let configuration = self.object.kept.shown();
         report_of_operator(&AdmissionServing::ConfigurationLeft { configuration, error });
-        self.has_removed
     }
 }
 
 /// Returns the namespace of the operator as the owner of the configurations: when it is deleted and no instance can answer any more, the
 /// cluster deletes them, too. Returns `None` if they do not stay, or if the namespace may not be read.
-async fn owner(setup: &ManagedSetup) -> Option<Value> {
-    let name = setup.own_namespace.as_ref().filter(|_| setup.persists)?;
+async fn owner(setup: &AdmissionSetup) -> Option<Value> {
+    let name = setup.own_namespace().filter(|_| setup.persists())?;
     let namespace = Resource::built_in("", "Namespace", false);
     let namespace = KeptObject::of(Arc::new(namespace), name);
     let found = namespace.look(&setup.cluster).await.ok()??;
@@ -235,49 +190,37 @@ pub(super) fn panicked(panic: &str) -> ClusterError {
     ClusterError::Invalid(error)
 }
 
-fn source<'a>(setup: &'a ManagedSetup, found: &'a Found, trust: &'a Trust) -> Source<'a> {
-    Source {
-        handlers: &setup.handlers,
-        resources: &found.resources,
-        client: &setup.client,
-        bundle: &trust.bundle,
-        domain: &setup.name,
-        namespaces: found.namespaces.as_ref(),
-        namespace_expression: None,
-        own_namespace: setup.own_namespace.as_deref(),
-        only_persistent: false,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use kopf_rs_apiserver::{ApiServer, Fault, Verb};
 
     use super::*;
-    use crate::cluster::Client;
     use crate::cluster::fake::{Answer, Fake};
+    use crate::cluster::{Client, Cluster};
     use crate::handler::registry::Registry;
     use crate::handler::registry::callback::handler;
     use crate::operator::admission::publishing::Publishing;
-    use crate::rt::clock::Clock;
+    use crate::operator::admission::setup::tests::setup;
+    use crate::operator::admission::sharing::Sharing;
 
     /// Returns the configuration of one webhook for pods, which must not outlive the instance.
     fn configuration(cluster: Cluster) -> Configuration {
         let check = handler("check", |_| async { Ok(()) });
-        let found = Found { resources: vec![Resource::built_in("", "Pod", true)], namespaces: None };
-        let setup = ManagedSetup {
-            cluster,
-            handlers: Registry::new().on_validate("pods", check).handlers().to_vec(),
-            name: "op.kopf.rs".to_owned(),
-            client: ClientConfig::Url("https://host:1".to_owned()),
-            own_namespace: None,
-            sharing: Sharing::new("op.kopf.rs", "one", Clock::start()),
-            persists: false,
+        let found = Found { resources: vec![Resource::built_in("", "Pod", true)], ..Found::default() };
+        let mut setup = setup(cluster);
+        setup.handlers = Registry::new().on_validate("pods", check).handlers().to_vec();
+        let kind = AdmissionKind::Validate;
+        let sharing = Sharing::new("op.kopf.rs", "one", setup.clock);
+        Configuration {
             found: watch::channel(Some(found)).1,
             trust: watch::channel(Trust::default()).1,
-        };
-        let publisher = Publishing::new().publisher();
-        Configuration::new(setup, AdmissionKind::Validate, publisher)
+            publisher: Publishing::new().publisher(),
+            client: ClientConfig::Url("https://host:1".to_owned()),
+            kind,
+            object: SharedObject::new(super::configuration(kind, "op.kopf.rs"), &setup.cluster, sharing),
+            is_ours: false,
+            setup: Arc::new(setup),
+        }
     }
 
     fn cluster(server: &ApiServer) -> Cluster {
@@ -298,7 +241,7 @@ mod tests {
         assert_eq!(refused.hits(), 1);
         assert!(configuration.reconcile().await.is_ok());
         let garbled = Fake::new([page(201)]).cluster();
-        let path = configuration.object.path();
+        let path = configuration.object.kept.path();
         let created = garbled.create_kept(path, &json!({})).await;
         assert!(created.is_err_and(|error| error.is_transient() && error.may_have_landed()));
     }
@@ -315,9 +258,11 @@ mod tests {
         assert!(configuration.reconcile().await.is_err());
         let failed = Fault::answer(500).on(Verb::Get).plural(plural);
         let failed = server.fault(failed.nth(2).times(1));
-        assert!(configuration.release().await.is_err());
+        let mut removed = false;
+        assert!(configuration.release(&mut removed).await.is_err());
         assert_eq!(failed.hits(), 1);
-        assert!(configuration.report_unreleased(String::new()));
-        assert!(matches!(configuration.release().await, Ok(true)));
+        assert!(removed);
+        assert!(configuration.release(&mut removed).await.is_ok());
+        assert!(removed);
     }
 }

@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::sync::Notify;
-use tokio::time::sleep;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::cluster::Cluster;
@@ -17,7 +16,8 @@ use crate::cluster::error::ClusterError;
 use crate::cluster::request::ObjectPath;
 use crate::cluster::watch::{ObjectForm, Selection, WatchEvent, WatchPace, Watched};
 use crate::object::resource::Resource;
-use crate::operator::admission::sharing::Plan;
+use crate::operator::admission::contest::Contest;
+use crate::operator::admission::sharing::{Plan, Sharing};
 use crate::operator::follow::follow_in_task;
 
 /// One object by name, whether it exists or not.
@@ -36,12 +36,22 @@ pub(super) struct Touched {
     _task: AbortOnDropHandle<()>,
 }
 
+/// An object that the operator's instances share, as this instance keeps it in its desired state.
+pub(super) struct SharedObject {
+    pub(super) kept: KeptObject,
+    cluster: Cluster,
+    sharing: Sharing,
+    touched: Touched,
+    contest: Contest,
+    unanswered: Unanswered,
+}
+
 /// The objects that may still change because a write of this instance to them was not answered.
 #[derive(Debug, Default)]
 pub(super) struct Unanswered(BTreeSet<String>);
 
 /// The time within which a request arrives that the end of the operator has cut off.
-const ARRIVAL: Duration = Duration::from_secs(1);
+pub(super) const ARRIVAL: Duration = Duration::from_secs(1);
 
 /// Looks at the object every 60 s while it cannot be watched, because no event reports changes then.
 pub(super) const LOOK: Duration = Duration::from_secs(60);
@@ -139,14 +149,69 @@ impl KeptObject {
     }
 }
 
+impl SharedObject {
+    pub(super) fn new(kept: KeptObject, cluster: &Cluster, sharing: Sharing) -> Self {
+        Self {
+            touched: kept.watch(cluster),
+            kept,
+            cluster: cluster.clone(),
+            sharing,
+            contest: Contest::default(),
+            unanswered: Unanswered::default(),
+        }
+    }
+
+    /// Reads the object, if it exists.
+    pub(super) async fn look(&self) -> Result<Option<Value>, ClusterError> {
+        self.kept.look(&self.cluster).await
+    }
+
+    /// Decides what this instance writes: see [`Sharing::plan`].
+    pub(super) fn plan(&mut self, found: Option<&Value>, is_right: bool, is_ending: bool) -> Plan {
+        self.sharing.plan(found, is_right, is_ending)
+    }
+
+    /// Writes what the plan requires.
+    pub(super) async fn carry_out(
+        &mut self,
+        found: Option<&Value>,
+        plan: &Plan,
+        content: Value,
+    ) -> Result<(), ClusterError> {
+        self.kept.carry_out(&self.cluster, found, plan, content, &mut self.unanswered).await
+    }
+
+    /// Notes that the plan was carried out. It was a repair if the object had the wanted content before.
+    pub(super) fn note(&mut self, plan: &Plan, wanted: Value, found: Option<&Value>) {
+        self.contest.note(&self.kept.shown(), plan, wanted, found, self.cluster.rng());
+    }
+
+    /// Waits until the object may have changed, and may be repaired again. Cancel-safe.
+    pub(super) async fn changed(&self) {
+        self.contest.over().await;
+        self.touched.touched().await;
+    }
+
+    /// Returns the longest pause before the next look.
+    pub(super) fn pause(&self) -> Duration {
+        self.sharing.pause()
+    }
+
+    pub(super) fn may_arrive(&self) -> bool {
+        !self.unanswered.is_empty()
+    }
+
+    /// Removes this instance from the list of instances.
+    pub(super) async fn leave_list(&mut self) -> Result<(), ClusterError> {
+        let found = self.look().await?;
+        let plan = self.plan(found.as_ref(), true, true);
+        self.carry_out(found.as_ref(), &plan, Value::Null).await
+    }
+}
+
 impl Unanswered {
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
-    }
-
-    /// Waits until the requests have arrived.
-    pub(super) async fn arrive() {
-        sleep(ARRIVAL).await;
     }
 }
 
@@ -196,8 +261,9 @@ pub(super) fn explained(error: &ClusterError) -> String {
 
 #[cfg(test)]
 pub(super) mod tests {
+    use tokio::time::sleep;
+
     use super::*;
-    use crate::operator::admission::sharing::Sharing;
     use crate::rt::clock::Clock;
 
     /// Enters this instance of `op.kopf.rs` in the list of the object.

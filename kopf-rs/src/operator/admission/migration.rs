@@ -5,11 +5,12 @@
 //! objects are converted.
 
 use std::future::pending;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
+use tokio::time::sleep;
 
-use crate::cluster::Cluster;
 use crate::cluster::error::ClusterError;
 use crate::cluster::migration::ObjectVersion;
 use crate::conversion::definition::{Migration, migrates_by_itself, migration};
@@ -19,38 +20,19 @@ use crate::happening::webhooks::{MigratedKind, Migrating};
 use crate::object::resource::Resource;
 use crate::operator::admission::driver::{Failure, Reconciler};
 use crate::operator::admission::managed_object::{KeptObject, Touched, explained};
+use crate::operator::admission::setup::AdmissionSetup;
 use crate::rt::backoff::Backoff;
-
-/// The parts that one kind needs.
-pub(super) struct MigrationSetup {
-    pub(super) cluster: Cluster,
-    pub(super) kind: ConvertedKind,
-    /// Objects per second.
-    pub(super) rate: u32,
-    /// The time for which API servers may still store objects in a former version.
-    pub(super) propagation: Duration,
-    pub(super) backoff: (Duration, Duration),
-}
 
 /// Migrates the objects of one kind, whenever its definition requires it.
 pub(super) struct StorageMigration {
-    setup: MigrationSetup,
+    setup: Arc<AdmissionSetup>,
+    kind: ConvertedKind,
     definition: KeptObject,
     touched: Touched,
     /// The last report: each is made once, for as long as it lasts.
     told: Option<Migration>,
     /// The last attempt has failed. The next one writes all objects again, so only time ends the pause before it.
     has_failed: bool,
-}
-
-/// The result of an attempt.
-enum End {
-    /// No migration is needed, or the cluster migrates by itself.
-    Rest,
-    /// The definition was changed meanwhile.
-    Anew,
-    /// This number of objects could not be written.
-    Incomplete(Migration, usize),
 }
 
 /// The number of objects in one request.
@@ -61,55 +43,59 @@ const TRIES: u32 = 5;
 const AGAIN: Duration = Duration::from_secs(600);
 
 impl StorageMigration {
-    pub(super) fn new(setup: MigrationSetup) -> Self {
-        let definition = KeptObject::definition(&setup.kind.name);
-        Self { touched: definition.watch(&setup.cluster), definition, setup, told: None, has_failed: false }
+    pub(super) fn new(setup: Arc<AdmissionSetup>, kind: ConvertedKind) -> Self {
+        let definition = KeptObject::definition(&kind.name);
+        let touched = definition.watch(&setup.cluster);
+        Self { touched, definition, setup, kind, told: None, has_failed: false }
     }
 
-    async fn turn(&mut self) -> Result<End, ClusterError> {
+    /// Migrates if that is due. Returns the pause after that.
+    async fn migrate(&mut self) -> Result<Duration, ClusterError> {
         let Some((found, planned)) = self.planned().await? else {
             self.told = None;
-            return Ok(End::Rest);
+            return Ok(Duration::MAX);
         };
         let is_news = self.told.as_ref() != Some(&planned);
         self.told = Some(planned.clone());
         if migrates_by_itself(&found) {
             if is_news {
-                self.tell(&planned, |of| Migrating::LeftToCluster { of });
+                self.tell(|of| Migrating::LeftToCluster { of });
             }
-            return Ok(End::Rest);
+            return Ok(Duration::MAX);
         }
         if is_news {
-            let (from, after) = (planned.from.clone(), self.setup.propagation);
-            let rate = self.setup.rate;
-            self.tell(&planned, |of| Migrating::Planned { of, from, after, rate });
-            tokio::time::sleep(after).await;
+            let admission = &self.setup.settings.admission;
+            let (after, rate) = (admission.propagation, admission.migration_rate);
+            self.tell(|of| Migrating::Planned { of, from: planned.from.clone(), after, rate });
+            // API servers may still store objects in a former version.
+            sleep(after).await;
         }
         let Some(resource) = self.resource(&found, &planned) else {
-            return Ok(End::Rest);
+            return Ok(Duration::MAX);
         };
-        let (objects, failed) = self.rewrite_all(&planned, &resource).await?;
+        let (objects, failed) = self.rewrite_all(&resource).await?;
         if failed > 0 {
-            return Ok(End::Incomplete(planned, failed));
+            self.tell(|of| Migrating::Incomplete { of, failed, pause: AGAIN });
+            self.has_failed = true;
+            return Ok(AGAIN);
         }
         let now = self.planned().await?;
         let now = now.filter(|(found, now)| *now == planned && !migrates_by_itself(found));
         let noted = match now {
             Some((found, _)) => {
                 let (cluster, definitions) = (&self.setup.cluster, &self.definition.resource);
-                let noted = cluster.set_stored_version(definitions, &found, &planned.version);
-                noted.await
+                cluster.set_stored_version(definitions, &found, &planned.version).await
             }
             None => Err(ClusterError::Conflict(String::new())),
         };
         match noted {
             Ok(()) => {
-                self.tell(&planned, |of| Migrating::Done { of, objects });
-                Ok(End::Rest)
+                self.tell(|of| Migrating::Done { of, objects });
+                Ok(Duration::MAX)
             }
             Err(ClusterError::Conflict(_)) => {
-                self.tell(&planned, |of| Migrating::Changed { of });
-                Ok(End::Anew)
+                self.tell(|of| Migrating::Changed { of });
+                Ok(Duration::ZERO)
             }
             Err(error) => Err(error),
         }
@@ -129,7 +115,7 @@ impl StorageMigration {
             versions.iter().find(|it| it["name"] == planned.version.as_str() && it["served"] == true);
         served?;
         Some(Resource {
-            group: self.setup.kind.group.clone(),
+            group: self.kind.group.clone(),
             version: planned.version.clone(),
             plural: spec["names"]["plural"].as_str()?.to_owned(),
             kind: spec["names"]["kind"].as_str()?.to_owned(),
@@ -139,12 +125,9 @@ impl StorageMigration {
     }
 
     /// Writes all objects again. Returns their number, and the number of those that could not be written.
-    async fn rewrite_all(
-        &self,
-        planned: &Migration,
-        resource: &Resource,
-    ) -> Result<(usize, usize), ClusterError> {
-        let mut ticks = tokio::time::interval(Duration::from_secs(1) / self.setup.rate.max(1));
+    async fn rewrite_all(&self, resource: &Resource) -> Result<(usize, usize), ClusterError> {
+        let rate = self.setup.settings.admission.migration_rate.max(1);
+        let mut ticks = tokio::time::interval(Duration::from_secs(1) / rate);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let (mut objects, mut failed) = (0, 0);
         let mut next: Option<String> = None;
@@ -158,7 +141,7 @@ impl StorageMigration {
                 Err(ClusterError::Gone(_)) if next.is_some() => {
                     next = None;
                     done.clone_from(&last);
-                    self.tell(planned, |of| Migrating::Listed { of, objects });
+                    self.tell(|of| Migrating::Listed { of, objects });
                     continue;
                 }
                 Err(error) => return Err(error),
@@ -174,7 +157,7 @@ impl StorageMigration {
                 objects += 1;
                 if let Err(error) = self.rewrite(resource, &object).await {
                     let (error, object) = (error.to_string(), name.clone());
-                    self.tell(planned, |of| Migrating::ObjectFailed { of, object, error });
+                    self.tell(|of| Migrating::ObjectFailed { of, object, error });
                     failed += 1;
                 }
                 last = name;
@@ -188,48 +171,40 @@ impl StorageMigration {
 
     /// Writes one object again. An object that another writer has changed meanwhile is in the newest version already.
     async fn rewrite(&self, resource: &Resource, object: &ObjectVersion) -> Result<(), ClusterError> {
-        let (first, longest) = self.setup.backoff;
-        let mut backoff = Backoff::new(first, longest);
-        for _ in 1..TRIES {
-            match self.setup.cluster.rewrite(resource, object).await {
-                Err(error) if error.is_transient() => {
-                    let asked_for = error.retry_after().unwrap_or_default();
-                    let pause = backoff.next_pause_after(asked_for, self.setup.cluster.rng());
-                    tokio::time::sleep(pause).await;
+        let (first, longest) = self.setup.settings.networking.backoff();
+        let (mut backoff, mut tries) = (Backoff::new(first, longest), 1);
+        loop {
+            let error = match self.setup.cluster.rewrite(resource, object).await {
+                Ok(()) => return Ok(()),
+                Err(ClusterError::Conflict(_) | ClusterError::NotFound(_) | ClusterError::OtherObject(_)) => {
+                    return Ok(());
                 }
-                done => return or_gone(done),
+                Err(error) => error,
+            };
+            if tries == TRIES || !error.is_transient() {
+                return Err(error);
             }
+            tries += 1;
+            let asked_for = error.retry_after().unwrap_or_default();
+            sleep(backoff.next_pause_after(asked_for, self.setup.cluster.rng())).await;
         }
-        or_gone(self.setup.cluster.rewrite(resource, object).await)
     }
 
-    fn tell(&self, migration: &Migration, news: impl FnOnce(MigratedKind) -> Migrating) {
-        self.tell_of(&migration.version, news);
-    }
-
-    fn tell_of(&self, version: &str, news: impl FnOnce(MigratedKind) -> Migrating) {
+    fn tell(&self, news: impl FnOnce(MigratedKind) -> Migrating) {
+        let version = self.told.as_ref().map(|it| it.version.clone());
         report_of_operator(&news(MigratedKind {
             definition: self.definition.name.clone(),
-            version: version.to_owned(),
+            version: version.unwrap_or_default(),
         }));
     }
 }
 
 impl Reconciler for StorageMigration {
     async fn reconcile(&mut self) -> Result<Duration, Failure> {
-        let turn = self.turn().await;
-        self.has_failed = turn.is_err();
-        match turn? {
-            End::Rest => Ok(Duration::MAX),
-            End::Anew => Ok(Duration::ZERO),
-            End::Incomplete(migration, failed) => {
-                let pause = AGAIN;
-                self.tell(&migration, |of| Migrating::Incomplete { of, failed, pause });
-                // Not ended by changes of the definition, since each attempt writes all objects.
-                tokio::time::sleep(pause).await;
-                Ok(Duration::ZERO)
-            }
-        }
+        self.has_failed = false;
+        let migrated = self.migrate().await;
+        self.has_failed |= migrated.is_err();
+        Ok(migrated?)
     }
 
     async fn changed(&mut self) {
@@ -240,17 +215,8 @@ impl Reconciler for StorageMigration {
     }
 
     fn report(&mut self, error: &ClusterError, pause: Duration) {
-        let version = self.told.as_ref().map(|it| it.version.clone());
         let error = explained(error);
-        let version = version.unwrap_or_default();
-        self.tell_of(&version, |of| Migrating::Failed { of, error, pause });
-    }
-}
-
-fn or_gone(written: Result<(), ClusterError>) -> Result<(), ClusterError> {
-    match written {
-        Err(ClusterError::Conflict(_) | ClusterError::NotFound(_) | ClusterError::OtherObject(_)) => Ok(()),
-        written => written,
+        self.tell(|of| Migrating::Failed { of, error, pause });
     }
 }
 
@@ -261,23 +227,19 @@ mod tests {
     use tokio::time::timeout;
 
     use super::*;
-    use crate::cluster::Client;
+    use crate::cluster::{Client, Cluster};
     use crate::conversion::graph::Conversions;
     use crate::conversion::graph::tests::between;
     use crate::handler::conversion::conversion;
     use crate::handler::logger::tests::Lines;
     use crate::operator::admission::driver::Driver;
+    use crate::operator::admission::setup::tests::setup;
 
     fn migrating(server: &ApiServer) -> StorageMigration {
         let unchanged = conversion("f", |spec: Value| Ok(spec));
         let conversions = Conversions::of(&[between("v1alpha1", "v1", unchanged)]);
-        StorageMigration::new(MigrationSetup {
-            cluster: Cluster::new(Client::new(server.service(), "default")),
-            kind: conversions.kinds()[0].clone(),
-            rate: 20,
-            propagation: Duration::from_secs(60),
-            backoff: (Duration::from_secs(1), Duration::from_secs(60)),
-        })
+        let cluster = Cluster::new(Client::new(server.service(), "default"));
+        StorageMigration::new(Arc::new(setup(cluster)), conversions.kinds()[0].clone())
     }
 
     /// The definition, with the version that objects are to be stored in.
@@ -329,8 +291,7 @@ mod tests {
         let forgotten = Fault::compact().on(Verb::List).plural("things");
         let forgotten = server.fault(forgotten.nth(2).times(1));
         server.journal().clear();
-        let turn = migration.turn().await;
-        assert!(matches!(turn, Ok(End::Rest)));
+        assert_eq!(migration.migrate().await.unwrap(), Duration::MAX);
         assert_eq!(forgotten.hits(), 1);
         let requests = server.journal().entries();
         let of_things = |verb| requests.iter().filter(move |it| it.plural == "things" && it.verb == verb);
@@ -362,8 +323,8 @@ mod tests {
         let _second = tracing::Dispatch::new(lines.clone());
         let _captured = tracing::subscriber::set_default(lines.clone());
         let migration = migrating(&server);
-        let (cluster, backoff) = (migration.setup.cluster.clone(), migration.setup.backoff);
-        let mut driver = Driver::new(migration, &cluster, backoff);
+        let setup = migration.setup.clone();
+        let mut driver = Driver::new(migration, &setup.cluster, setup.settings.networking.backoff());
         let ended = timeout(Duration::from_secs(3600), driver.run()).await;
         assert!(ended.is_err());
         let told = lines.0.lock().unwrap().clone();

@@ -8,12 +8,14 @@
 use std::collections::BTreeSet;
 use std::future::pending;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use futures_util::future::OptionFuture;
 use serde_json::Value;
 use tokio::sync::watch;
 
+use crate::admission::configuration::Found;
 use crate::admission::rules::{
     GROUP, PolicySource, RulePolicy, definitions, label, merge_to, missing_in, names, policies,
     policy_version,
@@ -26,36 +28,31 @@ use crate::handler::validation_rule::DeclaredRule;
 use crate::happening::webhooks::RuleServing;
 use crate::health::board::Board;
 use crate::object::resource::Resource;
-use crate::operator::admission::driver::{Driver, Drivers, Failure, Reconciler};
-use crate::operator::admission::managed::{Found, panicked};
+use crate::operator::admission::driver::{Drivers, Failure, Reconciler};
+use crate::operator::admission::managed::panicked;
 use crate::operator::admission::managed_object::{
     KeptObject, LOOK, Touched, Unanswered, explained, watch_labelled,
 };
 use crate::operator::admission::sharing::{Plan, Sharing};
+use crate::operator::settings::named_host;
 use crate::rt::clock::Clock;
 
-/// The parts that a keeper of policies needs.
-pub(crate) struct PolicySetup {
-    pub(crate) cluster: Cluster,
-    pub(crate) rules: Vec<Arc<DeclaredRule>>,
-    /// `OPERATOR.kopf.rs`
-    pub(crate) domain: String,
-    pub(crate) backoff: (Duration, Duration),
-    /// The served resources; `None` until discovery has reported them.
-    pub(crate) found: watch::Receiver<Option<Found>>,
-    /// The prefix of the names of the operator's instances.
-    pub(crate) instance: String,
-    pub(crate) clock: Clock,
-    /// Receives the state of the rules for status pages.
-    pub(crate) board: Option<Board>,
-}
+/// The number of operators in this process so far that keep policies.
+static KEEPERS: AtomicU32 = AtomicU32::new(0);
 
 /// The kinds of policies and bindings, in the version that the cluster serves.
 type Kinds = [Arc<Resource>; 2];
 
 /// Keeps policies as the rules want them, whenever the cluster serves other kinds.
 pub(crate) struct PolicyKeeper {
-    setup: PolicySetup,
+    cluster: Cluster,
+    rules: Vec<Arc<DeclaredRule>>,
+    /// `OPERATOR.kopf.rs`
+    domain: String,
+    /// The served resources; `None` until discovery has reported them.
+    found: watch::Receiver<Option<Found>>,
+    /// Receives the state of the rules for status pages.
+    board: Option<Board>,
     sharing: Sharing,
     /// No newer instance has written any policy of the operator, so this one creates the missing ones.
     is_newest: bool,
@@ -91,18 +88,24 @@ impl Own {
 }
 
 impl PolicyKeeper {
-    /// Starts to keep the policies up to date.
-    pub(crate) fn start(setup: PolicySetup) -> Drivers {
-        let (cluster, backoff) = (setup.cluster.clone(), setup.backoff);
-        let mut drivers = Drivers::new();
-        drivers.start(Driver::new(Self::new(setup), &cluster, backoff));
-        drivers
-    }
-
-    fn new(setup: PolicySetup) -> Self {
+    pub(crate) fn new(
+        cluster: &Cluster,
+        rules: Vec<Arc<DeclaredRule>>,
+        domain: String,
+        found: watch::Receiver<Option<Found>>,
+        board: Option<Board>,
+        clock: Clock,
+    ) -> Self {
+        // Identifies this process among all others. In a Pod, the identity survives restarts of the container.
+        let number = KEEPERS.fetch_add(1, Ordering::Relaxed);
+        let instance = format!("{}:{}-{number}", named_host("operator"), std::process::id());
         Self {
-            sharing: Sharing::new(&setup.domain, &setup.instance, setup.clock),
-            setup,
+            cluster: cluster.clone(),
+            rules,
+            sharing: Sharing::new(&domain, &instance, clock),
+            domain,
+            found,
+            board,
             is_newest: false,
             is_listed: false,
             unanswered: Unanswered::default(),
@@ -112,29 +115,36 @@ impl PolicyKeeper {
         }
     }
 
+    /// Starts to keep the policies up to date.
+    pub(crate) fn start(self, backoff: (Duration, Duration)) -> Drivers {
+        let mut drivers = Drivers::new(&self.cluster.clone(), backoff);
+        drivers.start(self);
+        drivers
+    }
+
     /// Returns whether discovery has ended.
     fn is_looked_at(&self) -> bool {
-        self.setup.found.borrow().is_some()
+        self.found.borrow().is_some()
     }
 
     /// Returns whether there are no rules, and no policies of a former release.
     fn has_nothing_left(&self) -> bool {
-        self.setup.rules.is_empty() && self.is_looked_at() && !self.is_listed
+        self.rules.is_empty() && self.is_looked_at() && !self.is_listed
     }
 
     /// Returns the kinds of policies and bindings, as the cluster serves them.
     fn kinds(&self) -> Kinds {
-        let found = self.setup.found.borrow();
+        let found = self.found.borrow();
         let resources = found.as_ref().map_or(&[][..], |it| it.resources.as_slice());
         kinds(policy_version(resources))
     }
 
     /// Reports the state of the rules. A rule that is not enforced makes the operator unready, unless the operator may not write policies.
     fn tell_board(&self, error: Option<&ClusterError>) {
-        let Some(board) = self.setup.board.as_ref() else {
+        let Some(board) = self.board.as_ref() else {
             return;
         };
-        if self.setup.rules.is_empty() || !self.is_looked_at() {
+        if self.rules.is_empty() || !self.is_looked_at() {
             return;
         }
         let error = error.filter(|it| !matches!(it, ClusterError::Denied { .. }));
@@ -144,36 +154,18 @@ impl PolicyKeeper {
         }
     }
 
-    async fn leave_lists(&mut self) -> Result<(), ClusterError> {
-        // Goes on with the other objects after a failure.
-        let mut all_left = Ok(());
-        for own in self.own().await.map_err(|(_, error)| error)? {
-            let plan = self.sharing.plan(Some(&own.found), true, true);
-            if plan.is_listed {
-                all_left = all_left.and(self.list(&own, &plan).await);
-            }
-        }
-        all_left
-    }
-
     /// Writes the list of instances into an object if it differs.
     async fn list(&mut self, own: &Own, plan: &Plan) -> Result<(), ClusterError> {
-        let (cluster, unanswered) = (&self.setup.cluster, &mut self.unanswered);
+        let (cluster, unanswered) = (&self.cluster, &mut self.unanswered);
         own.object.carry_out(cluster, Some(&own.found), plan, Value::Null, unanswered).await
     }
 
     async fn put_all(&mut self) -> Result<(), ClusterError> {
-        let found = self.setup.found.borrow_and_update().clone();
+        let found = self.found.borrow_and_update().clone();
         let Some(found) = found else {
             return Ok(());
         };
-        let source = PolicySource {
-            rules: &self.setup.rules,
-            resources: &found.resources,
-            domain: &self.setup.domain,
-            namespaces: found.namespaces.as_ref(),
-            namespace_expression: None,
-        };
+        let source = PolicySource { rules: &self.rules, found: &found, domain: &self.domain };
         let made = guarded(|| (policies(source), names(source), definitions(source)));
         let (policies, wanted, definitions) = made.map_err(|panic| panicked(&panic))?;
         self.taken.clear();
@@ -182,9 +174,7 @@ impl PolicyKeeper {
             Ok(own) => self.put_policies(&policies, &wanted, &own).await,
             // An operator without policies needs no permission for them, unless a former release has left some.
             Err((is_binding, error))
-                if policies.is_empty()
-                    && error.is_lasting()
-                    && !(is_binding && self.setup.rules.is_empty()) =>
+                if policies.is_empty() && error.is_lasting() && !(is_binding && self.rules.is_empty()) =>
             {
                 Ok(())
             }
@@ -208,7 +198,7 @@ impl PolicyKeeper {
         let plans = plans.map(|own| self.sharing.plan(Some(&own.found), true, false));
         let plans: Vec<Plan> = plans.collect();
         self.is_newest = plans.iter().all(|it| it.decides);
-        let has_rules = !self.setup.rules.is_empty();
+        let has_rules = !self.rules.is_empty();
         if !has_rules {
             // Even if a newer instance decides, this one continues to watch, and removes itself from the lists at its end.
             self.is_listed = plans.iter().any(|it| it.is_listed);
@@ -257,10 +247,10 @@ impl PolicyKeeper {
     /// is about the bindings.
     async fn own(&self) -> Result<Vec<Own>, (bool, ClusterError)> {
         let [policies, bindings] = self.kinds();
-        let label = label(&self.setup.domain);
+        let label = label(&self.domain);
         let mut all = Vec::new();
         for kind in [policies, bindings] {
-            let listed = self.setup.cluster.list_kept(&kind, &label).await;
+            let listed = self.cluster.list_kept(&kind, &label).await;
             let is_binding = kind.kind.ends_with("Binding");
             let listed = listed.map_err(|error| (is_binding, error))?;
             let own = listed.into_iter().filter(|it| self.is_own(it));
@@ -271,7 +261,7 @@ impl PolicyKeeper {
             });
             drop(all.splice(0..0, own));
             // Without rules, a binding alone is meaningless.
-            if all.is_empty() && self.setup.rules.is_empty() {
+            if all.is_empty() && self.rules.is_empty() {
                 break;
             }
         }
@@ -295,7 +285,7 @@ impl PolicyKeeper {
         policy: &RulePolicy,
     ) -> Result<bool, ClusterError> {
         let object = KeptObject::of(kind.clone(), &policy.name);
-        let found = object.look(&self.setup.cluster).await?;
+        let found = object.look(&self.cluster).await?;
         match &found {
             Some(found) if !self.is_own(found) => {
                 let (rule, policy) = (policy.rule.clone(), object.shown());
@@ -314,7 +304,7 @@ impl PolicyKeeper {
             content["spec"] = merge_to(&found["spec"], &wanted["spec"]);
         }
         self.is_listed = true;
-        let (cluster, unanswered) = (&self.setup.cluster, &mut self.unanswered);
+        let (cluster, unanswered) = (&self.cluster, &mut self.unanswered);
         let written = object.carry_out(cluster, found.as_ref(), &plan, content, unanswered);
         written.await.map_err(unserved)?;
         if !plan.writes {
@@ -332,12 +322,12 @@ impl PolicyKeeper {
     }
 
     fn is_own(&self, found: &Value) -> bool {
-        found["metadata"]["labels"][label(&self.setup.domain)] == "true"
+        found["metadata"]["labels"][label(&self.domain)] == "true"
     }
 
     async fn delete(&self, own: &Own) -> Result<(), ClusterError> {
         let text = |field: &str| own.found["metadata"][field].as_str().unwrap_or_default();
-        let (cluster, object) = (&self.setup.cluster, &own.object);
+        let (cluster, object) = (&self.cluster, &own.object);
         let deleted = cluster.delete(object.path(), text("uid"), text("resourceVersion"));
         match deleted.await {
             Ok(_) => report_of_operator(&RuleServing::Deleted { policy: object.shown() }),
@@ -349,11 +339,11 @@ impl PolicyKeeper {
 
     /// Reports the rules that a definition lacks. Only the program that registers a definition changes it.
     async fn look_at_definition(&mut self, name: String) -> Result<(), ClusterError> {
-        let found = definition(&self.setup.cluster, &name).await?;
+        let found = definition(&self.cluster, &name).await?;
         let Some(found) = found else {
             return Ok(());
         };
-        for rule in missing_in(&found, &self.setup.rules) {
+        for rule in missing_in(&found, &self.rules) {
             let definition = name.clone();
             self.tell_once(RuleServing::Missing { rule, definition });
         }
@@ -381,13 +371,13 @@ impl Reconciler for PolicyKeeper {
         }
         let kinds = self.is_looked_at().then(|| self.kinds());
         if self.watched.as_ref().map(|(kinds, _)| kinds) != kinds.as_ref() {
-            let label = label(&self.setup.domain);
-            let watch = |kind| watch_labelled(&self.setup.cluster, kind, &label);
+            let label = label(&self.domain);
+            let watch = |kind| watch_labelled(&self.cluster, kind, &label);
             self.watched = kinds.map(|kinds| (kinds.clone(), kinds.map(watch)));
         }
         let touched = OptionFuture::from(self.watched.as_ref().map(|(_, touched)| any(touched)));
         tokio::select! {
-            Ok(()) = self.setup.found.changed() => {}
+            Ok(()) = self.found.changed() => {}
             Some(()) = touched => {}
             else => pending().await,
         }
@@ -399,17 +389,22 @@ impl Reconciler for PolicyKeeper {
     }
 
     /// Removes this instance from the lists, so that the newest of the others decides.
-    async fn release(&mut self) -> Result<bool, ClusterError> {
-        if !self.is_listed {
-            return Ok(false);
+    async fn leave(&mut self) -> Result<bool, ClusterError> {
+        // Goes on with the other objects after a failure.
+        let mut all_left = Ok(false);
+        let own = if self.is_listed { self.own().await.map_err(|(_, error)| error)? } else { Vec::new() };
+        for own in own {
+            let plan = self.sharing.plan(Some(&own.found), true, true);
+            if plan.is_listed {
+                let left = self.list(&own, &plan).await;
+                all_left = all_left.and(left.map(|()| false));
+            }
         }
-        let may_arrive = !self.unanswered.is_empty();
-        self.leave_lists().await?;
-        if may_arrive {
-            Unanswered::arrive().await;
-            self.leave_lists().await?;
-        }
-        Ok(false)
+        all_left
+    }
+
+    fn may_arrive(&self) -> bool {
+        self.is_listed && !self.unanswered.is_empty()
     }
 }
 

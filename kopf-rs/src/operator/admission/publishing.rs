@@ -19,8 +19,9 @@ pub(super) struct Trust {
 /// The newest generation that all publishers have written, and the time since which they have.
 pub(super) type Published = Option<(u32, Instant)>;
 
-/// Collects the generation of each publisher.
+/// Passes the authorities to the publishers, and collects the generation of each.
 pub(super) struct Publishing {
+    trust: watch::Sender<Trust>,
     told: watch::Sender<Published>,
     held: Mutex<Vec<Option<u32>>>,
 }
@@ -33,10 +34,27 @@ pub(super) struct Publisher {
 
 impl Publishing {
     pub(super) fn new() -> Arc<Self> {
-        Arc::new(Self { told: watch::Sender::new(None), held: Mutex::default() })
+        let trust = watch::Sender::new(Trust::default());
+        Arc::new(Self { trust, told: watch::Sender::new(None), held: Mutex::default() })
     }
 
-    pub(super) fn subscribe(&self) -> watch::Receiver<Published> {
+    /// Returns the authorities to trust.
+    pub(super) fn trust(&self) -> watch::Receiver<Trust> {
+        self.trust.subscribe()
+    }
+
+    /// Changes the authorities to trust. The function returns whether it has changed them.
+    pub(super) fn change_trust(&self, change: impl FnOnce(&mut Trust) -> bool) {
+        self.trust.send_if_modified(change);
+    }
+
+    /// Returns the newest generation in the authorities to trust.
+    pub(super) fn newest(&self) -> u32 {
+        self.trust.borrow().newest
+    }
+
+    /// Returns the generation that all publishers have written.
+    pub(super) fn published(&self) -> watch::Receiver<Published> {
         self.told.subscribe()
     }
 
@@ -74,7 +92,7 @@ mod tests {
     #[test]
     fn a_generation_is_published_once_everybody_holds_it() {
         let publishing = Publishing::new();
-        let told = publishing.subscribe();
+        let told = publishing.published();
         let [one, other] = [publishing.publisher(), publishing.publisher()];
         let begun = Instant::now();
         let at = |second| begun + std::time::Duration::from_secs(second);

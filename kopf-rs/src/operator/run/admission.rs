@@ -6,17 +6,21 @@ use futures_util::FutureExt;
 use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 
+use crate::admission::configuration::Found;
 use crate::admission::review::ConnectionFacts;
 use crate::cluster::Cluster;
 use crate::conversion::graph::PATH;
 use crate::engine::admission::Reviewer;
 use crate::engine::conversion::{Converter, Definitions};
 use crate::engine::invoke::{HandlerGroup, Invoker};
+use crate::operator::admission::AdmissionWebhooks;
+use crate::operator::admission::driver::Drivers;
 use crate::operator::admission::endpoint::{Answer, Question, Responder};
-use crate::operator::admission::managed::Found;
-use crate::operator::admission::{AdmissionSetup, AdmissionWebhooks};
+use crate::operator::admission::policies::PolicyKeeper;
+use crate::operator::admission::setup::AdmissionSetup;
 use crate::operator::run::{CheckedOperator, OperatorError};
 use crate::operator::settings::Settings;
+use crate::state::naming;
 
 #[cfg(any(feature = "cli", test))]
 mod manifests;
@@ -36,13 +40,24 @@ impl CheckedOperator {
         if !is_asked && settings.admission.server.is_none() {
             return Ok(None);
         }
-        let definitions = Definitions::of(&self.conversions);
-        let responder = self.responder(settings, found.clone(), definitions.clone());
-        let mut setup = self.setup_of_webhooks(settings, cluster, found);
-        setup.definitions = definitions;
+        let setup = Arc::new(self.setup_of_webhooks(settings, cluster, found));
+        let responder = self.responder(&setup);
         // Boxed, so that the many operators without webhooks do not carry its future.
         let started = Box::pin(AdmissionWebhooks::start(setup, responder)).await;
         started.map_err(OperatorError::Admission)
+    }
+
+    /// Keeps the policies of validation rules, and removes those of rules that no longer exist.
+    pub(super) fn keep_policies(
+        &self,
+        settings: &Settings,
+        cluster: &Cluster,
+        found: watch::Receiver<Option<Found>>,
+    ) -> Drivers {
+        let domain = naming::prefix(&self.name);
+        let (rules, board) = (self.rules.clone(), self.board.clone());
+        let keeper = PolicyKeeper::new(cluster, rules, domain, found, board, self.clock);
+        keeper.start(settings.networking.backoff())
     }
 
     /// Waits until the webhooks cannot continue. Returns the reason.
@@ -53,44 +68,39 @@ impl CheckedOperator {
         }
     }
 
-    fn setup_of_webhooks<'a>(
-        &'a self,
-        settings: &'a Settings,
+    fn setup_of_webhooks(
+        &self,
+        settings: &Settings,
         cluster: &Cluster,
         found: watch::Receiver<Option<Found>>,
-    ) -> AdmissionSetup<'a> {
+    ) -> AdmissionSetup {
         AdmissionSetup {
-            operator: &self.name,
+            operator: self.name.clone(),
             handlers: self.admission_handlers.clone(),
+            definitions: Definitions::of(&self.conversions),
             conversions: self.conversions.clone(),
-            settings,
+            settings: settings.clone(),
             cluster: cluster.clone(),
             clock: self.clock,
             found,
             once: self.once,
-            definitions: Definitions::default(),
         }
     }
 
     /// Returns the responder. It has an invoker of its own, so that pending reviews are answered while the engine ends.
-    fn responder(
-        &self,
-        settings: &Settings,
-        found: watch::Receiver<Option<Found>>,
-        definitions: Definitions,
-    ) -> Responder {
-        let workers = settings.execution.max_workers;
+    fn responder(&self, setup: &AdmissionSetup) -> Responder {
+        let workers = setup.settings.execution.max_workers;
         let invoker = Invoker::new(self.clock, workers, self.handlers_on.clone());
         let invoker = invoker.metered(self.endpoints.meter.clone());
         let group = HandlerGroup {
-            handlers: self.admission_handlers.clone(),
+            handlers: setup.handlers.clone(),
             invoker: Arc::new(invoker),
             context: self.context.clone(),
         };
         let reviewer = Arc::new(Reviewer::new(group, true));
-        let following = Arc::new(follow(reviewer.clone(), found));
+        let following = Arc::new(follow(reviewer.clone(), setup.found.clone()));
         let events = Some(self.posting.sink());
-        let converter = Converter::new(self.conversions.clone(), definitions, events);
+        let converter = Converter::new(setup.conversions.clone(), setup.definitions.clone(), events);
         Arc::new(move |question| {
             let (reviewer, following) = (reviewer.clone(), following.clone());
             let converter = converter.clone();

@@ -9,7 +9,7 @@ use crate::cluster::watch::WatchPace;
 use crate::cluster::{Cluster, ClusterSettings};
 use crate::operator::leasing::{LeaseSetup, LeaseTask, Role};
 use crate::operator::run::CheckedOperator;
-use crate::operator::settings::{Settings, host_name};
+use crate::operator::settings::{Settings, named_host};
 use crate::reaction::election::Candidate;
 use crate::rt::rng::Rng;
 
@@ -85,8 +85,6 @@ impl CheckedOperator {
 
 /// Returns the name of the Pod or of the host, with a unique suffix.
 fn identity(rng: &Rng) -> String {
-    let host = host_name().filter(|it| !it.is_empty());
-    let host = host.unwrap_or_else(|| "operator".to_owned());
     let tail: String = (0..10).map(|_| crate::operator::identity::character(rng)).collect();
-    format!("{host}_{tail}")
+    format!("{}_{tail}", named_host("operator"))
 }

@@ -2,12 +2,12 @@
 
 use tokio::sync::watch;
 
+use crate::admission::configuration::Found;
 use crate::cluster::Cluster;
 use crate::engine::Engine;
 use crate::engine::calls_in_flight::CallsInFlight;
 use crate::engine::last_errors::LastErrors;
 use crate::engine::shared::{Limits, Setup};
-use crate::operator::admission::managed::Found;
 use crate::operator::leasing::Role;
 use crate::operator::observe::{Observer, ObserverSetup};
 use crate::operator::run::CheckedOperator;
@@ -59,7 +59,7 @@ impl CheckedOperator {
                 workers: settings.queueing.worker_limit,
                 blocking: execution.max_workers,
                 reconciles: execution.max_reconciles,
-                backoff: (networking.first_backoff, networking.longest_backoff),
+                backoff: networking.backoff(),
                 exit: settings.queueing.exit_timeout,
                 handover: times.last_write().saturating_sub(times.renew_deadline),
             },

@@ -8,13 +8,13 @@ use crate::operator::settings::Settings;
 impl CheckedOperator {
     /// Accepts Events of handlers from now on.
     pub(super) fn post_events(&self, settings: &Settings, cluster: &Cluster) {
-        let (posting, networking) = (&settings.posting, &settings.networking);
+        let posting = &settings.posting;
         if let Some(gates) = posting.gates() {
             let setup = PosterSetup {
                 cluster: cluster.clone(),
                 reporter: posting.reporter(&self.name),
                 prefix: posting.event_name_prefix.clone(),
-                backoff: (networking.first_backoff, networking.longest_backoff),
+                backoff: settings.networking.backoff(),
             };
             self.posting.start(gates, setup);
         }

@@ -9,9 +9,9 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
+use crate::admission::configuration::Found;
 use crate::cluster::Cluster;
 use crate::operator::admission::AdmissionWebhooks;
-use crate::operator::admission::managed::Found;
 use crate::operator::run::preparation::Preparation;
 use crate::operator::run::{CheckedOperator, Operator, OperatorError, Report, refused};
 use crate::operator::scope::Scope;
@@ -85,7 +85,7 @@ impl CheckedOperator {
                     Some(named.filter(|it| patterns.matches(it)).cloned().collect())
                 }
             };
-            found.send_replace(Some(Found { resources, namespaces }));
+            found.send_replace(Some(Found { resources, namespaces, namespace_expression: None }));
             let are_told = timeout(WEBHOOKS, webhooks.are_told());
             tokio::select! {
                 biased;

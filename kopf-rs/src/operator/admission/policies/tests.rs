@@ -31,21 +31,14 @@ async fn keeper(server: &ApiServer) -> PolicyKeeper {
             json!({"apiVersion": kind.api_version(), "kind": kind.kind, "metadata": metadata, "spec": spec});
         cluster.apply_manifest(&object).await.unwrap();
     }
-    PolicyKeeper::new(PolicySetup {
-        cluster,
-        rules: Vec::new(),
-        domain: DOMAIN.to_owned(),
-        backoff: (Duration::from_secs(1), Duration::from_secs(60)),
-        found: watch::channel(Some(Found::default())).1,
-        instance: "one".to_owned(),
-        clock: Clock::start(),
-        board: None,
-    })
+    let found = watch::channel(Some(Found::default())).1;
+    let keeper = PolicyKeeper::new(&cluster, Vec::new(), DOMAIN.to_owned(), found, None, Clock::start());
+    PolicyKeeper { sharing: Sharing::new(DOMAIN, "one", Clock::start()), ..keeper }
 }
 
 /// Returns the number of policies and of bindings.
 async fn counts(keeper: &PolicyKeeper) -> [usize; 2] {
-    let (cluster, label) = (&keeper.setup.cluster, label(DOMAIN));
+    let (cluster, label) = (&keeper.cluster, label(DOMAIN));
     let [policies, bindings] = kinds(None);
     [
         cluster.list_kept(&policies, &label).await.unwrap().len(),
@@ -82,7 +75,7 @@ async fn only_an_instance_that_finds_a_policy_needs_the_right_to_list_bindings()
 async fn a_write_that_the_end_has_cut_off_leaves_no_instance_on_the_list() {
     let server = ApiServer::new();
     let mut keeper = keeper(&server).await;
-    let cluster = keeper.setup.cluster.clone();
+    let cluster = keeper.cluster.clone();
     let [policies, _] = kinds(None);
     let policy = KeptObject::of(policies, "gone.op.kopf.rs");
     enter(&cluster, &policy, "other").await;
@@ -92,7 +85,7 @@ async fn a_write_that_the_end_has_cut_off_leaves_no_instance_on_the_list() {
     assert!(timeout(second, keeper.reconcile()).await.is_err());
     assert_eq!(late.hits(), 1);
     late.clear();
-    let (left, ()) = join(keeper.release(), enter_late(&cluster, &policy)).await;
+    let (left, ()) = join(keeper.release(&mut false), enter_late(&cluster, &policy)).await;
     assert!(left.is_ok());
     let list = entered(&cluster, &policy).await;
     assert!(list.contains("other") && !list.contains("one"), "{list}");

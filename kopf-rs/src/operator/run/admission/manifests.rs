@@ -5,12 +5,12 @@ use serde_json::Value;
 use tokio::sync::watch;
 
 use crate::admission::conditions::NAMESPACE;
+use crate::admission::configuration::Found;
 use crate::cluster::Client;
-use crate::operator::admission::printed::{PrintedNamespaces, PrintedRules, printed};
+use crate::operator::admission::printed::printed;
 use crate::operator::rights::{SharedLease, rights};
 use crate::operator::run::{CheckedOperator, Operator, OperatorError};
 use crate::operator::scope::Scope;
-use crate::state::naming;
 
 impl Operator {
     /// Returns the webhook configurations, the policies of rules, definitions with their rules and their converter, and roles, for the kinds
@@ -25,21 +25,17 @@ impl CheckedOperator {
     async fn printed(&self) -> Result<Vec<Value>, OperatorError> {
         let settings = self.settings.get();
         let cluster = self.cluster(&settings);
-        let namespaces = match &self.scope {
-            Scope::All => PrintedNamespaces::default(),
-            Scope::Some(patterns) if patterns.are_names() => PrintedNamespaces {
-                names: Some(patterns.literals().map(str::to_owned).collect()),
-                expression: None,
-            },
-            // Matching namespaces may be created later, and printed manifests do not follow.
-            Scope::Some(patterns) => {
-                PrintedNamespaces { names: None, expression: Some(patterns.expression(NAMESPACE)) }
+        let mut found = Found::default();
+        match &self.scope {
+            Scope::All => {}
+            Scope::Some(patterns) if patterns.are_names() => {
+                found.namespaces = Some(patterns.literals().map(str::to_owned).collect());
             }
-        };
-        let unknown = watch::Sender::new(None).subscribe();
-        let setup = self.setup_of_webhooks(&settings, &cluster, unknown);
-        let rules = PrintedRules { rules: &self.rules, domain: &naming::prefix(&self.name) };
-        let printed = printed(&setup, rules, namespaces).await;
+            // Matching namespaces may be created later, and printed manifests do not follow.
+            Scope::Some(patterns) => found.namespace_expression = Some(patterns.expression(NAMESPACE)),
+        }
+        let setup = self.setup_of_webhooks(&settings, &cluster, watch::Sender::new(None).subscribe());
+        let printed = printed(&setup, &self.rules, found).await;
         let mut printed = printed.map_err(OperatorError::Admission)?;
         if settings.lease.enabled {
             let (namespace, name) = self.lease(&settings, &cluster);
