@@ -234,8 +234,8 @@ impl Engine {
     }
 
     /// Returns memory that bursts of events have left free to the system. Works only on a thread that allocates with mimalloc.
-    pub(crate) async fn give_back_memory(&self) -> Infallible {
-        spare_pages::give_back_after_bursts(&self.0.queue).await
+    pub(crate) async fn return_memory_after_bursts(&self) -> Infallible {
+        spare_pages::return_memory_after_bursts(&self.0.queue).await
     }
 
     /// Wakes idle objects whose timers or retries are due.

@@ -166,7 +166,7 @@ impl Worker {
             }
         }
         last.at = Instant::now();
-        self.context.turn().give_back();
+        self.context.turn().release();
     }
 
     /// Plans for daemons and timers with the newest state, and returns the version of that state.

@@ -189,7 +189,7 @@ impl WorkerContext {
     /// Releases the permits.
     pub(super) fn leave_place(&mut self) {
         self.place = Place::Left;
-        self.turn.give_back();
+        self.turn.release();
         self.suspect = None;
     }
 
@@ -228,7 +228,7 @@ impl WorkerContext {
 
     /// Waits until a message arrives, or returns at once if one has arrived since the last wait. Returns at once, too, if calls have ended,
     /// because another wait may have consumed their signal.
-    pub(super) async fn letter(&mut self) {
+    pub(super) async fn await_message(&mut self) {
         self.leave_place();
         if self.shared.queue.peek(&self.key, Mailbox::has_returned) == Some(true) {
             return;
@@ -236,7 +236,7 @@ impl WorkerContext {
         self.woken().await;
     }
 
-    /// Waits like [`Self::letter`], but keeps the permits.
+    /// Waits like [`Self::await_message`], but keeps the permits.
     pub(super) async fn woken(&self) {
         self.wake.notified().await;
     }

@@ -84,7 +84,7 @@ impl Shared {
                     let Some(effects) = looking.await else {
                         return;
                     };
-                    turn.give_back();
+                    turn.release();
                     next = shared.indexing.change(|objects| objects.ended(run, effects));
                     shared.owners.call_late_readers();
                 }

@@ -37,7 +37,7 @@ impl Worker {
             if !self.memory.has_calls() {
                 break;
             }
-            self.context.letter().await;
+            self.context.await_message().await;
         }
         self.context.report(&Working::Unwatched);
         Due::Unwatched
@@ -111,7 +111,7 @@ impl Worker {
             if !self.memory.has_calls() {
                 return;
             }
-            self.context.letter().await;
+            self.context.await_message().await;
         }
     }
 }

@@ -110,8 +110,8 @@ impl Message {
 }
 
 impl Mailbox {
-    pub(crate) fn post(&mut self, letter: Message) {
-        match letter {
+    pub(crate) fn post(&mut self, message: Message) {
+        match message {
             Message::State(newer) if self.ended && newer.is_absence() => {
                 self.state = None;
             }
@@ -173,10 +173,10 @@ impl Mailbox {
         self.ended |= self.is_deletion();
         let state = self.state.take().map(Pending::taken_in);
         let state = state.map(Message::State);
-        let letter = state.or(unwatched.then_some(Message::Unwatched));
+        let message = state.or(unwatched.then_some(Message::Unwatched));
         let children = || self.children.take().map(Message::ChildrenChanged);
-        let letter = letter.or_else(children);
-        letter.or_else(|| self.due.take().map(Message::Due))
+        let message = message.or_else(children);
+        message.or_else(|| self.due.take().map(Message::Due))
     }
 
     /// Notes that the server says that the object is gone, so that present and later deletions are ignored.
@@ -300,9 +300,9 @@ mod tests {
     }
 
     /// Returns the message that is read after these messages: event and version, or `unwatched`.
-    fn read(letters: impl IntoIterator<Item = Message>) -> String {
+    fn read(messages: impl IntoIterator<Item = Message>) -> String {
         let mut mailbox = Mailbox::default();
-        letters.into_iter().for_each(|it| mailbox.post(it));
+        messages.into_iter().for_each(|it| mailbox.post(it));
         let read = match mailbox.take() {
             Some(Message::State(it)) => {
                 format!("{:?} {}", it.event, it.raw.facts().resource_version)
@@ -316,9 +316,9 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_a_newer_letter_makes_of_an_older_one() {
+    async fn what_a_newer_message_makes_of_an_older_one() {
         use EventType::{Added, Deleted, Listed, Modified};
-        for (letters, expected) in [
+        for (messages, expected) in [
             (vec![], "nothing"),
             (vec![state(Added, 1), state(Modified, 2)], "Added 2"),
             (vec![state(Modified, 1), state(Modified, 2)], "Modified 2"),
@@ -332,7 +332,7 @@ mod tests {
             (vec![state(Deleted, 1), Message::Unwatched], "Deleted 1"),
             (vec![Message::Unwatched, state(Listed, 1)], "Listed 1"),
         ] {
-            assert_eq!(read(letters), expected);
+            assert_eq!(read(messages), expected);
         }
     }
 
@@ -362,8 +362,8 @@ mod tests {
     #[tokio::test]
     async fn what_is_gone_is_told_of_once() {
         let mut mailbox = Mailbox::default();
-        let selected = |letter: Message| {
-            let Message::State(pending) = letter else { unreachable!("a state is a state") };
+        let selected = |message: Message| {
+            let Message::State(pending) = message else { unreachable!("a state is a state") };
             let kind = ResourceHandlers::new(0, Arc::default(), Vec::new());
             let kind = Arc::new(kind.selected(true));
             Message::State(Pending { kind, ..pending })
@@ -381,7 +381,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_older_version_counts_where_a_listing_that_was_asked_for_later_has_it() {
-        let known = |letter: Message, memory: &Memory| match letter {
+        let known = |message: Message, memory: &Memory| match message {
             Message::State(pending) => pending.is_known_to(memory),
             other => unreachable!("{other:?}"),
         };

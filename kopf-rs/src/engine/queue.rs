@@ -231,12 +231,12 @@ impl Queue {
     }
 
     /// Posts a message for an object. The message is lost if the object is unknown.
-    pub(crate) fn post(&self, key: &Key, mut letter: Message) {
+    pub(crate) fn post(&self, key: &Key, mut message: Message) {
         let mut state = self.lock();
         if let Some(kind) = state.kind_of(key) {
-            letter.is_seen_by(kind);
+            message.is_seen_by(kind);
         }
-        state.deliver(key, letter);
+        state.deliver(key, message);
     }
 
     /// Notes that a child of the object has changed. The message is lost if the object is unknown.
@@ -313,9 +313,9 @@ impl Queue {
         let mut state = self.lock();
         let busy = state.busy_slot(key)?;
         busy.held_up = None;
-        let letter = busy.mailbox.take();
-        busy.is_absent = matches!(&letter, Some(Message::State(it)) if it.is_absence());
-        letter
+        let message = busy.mailbox.take();
+        busy.is_absent = matches!(&message, Some(Message::State(it)) if it.is_absence());
+        message
     }
 
     /// Notes that the server says that the object is gone, so that later events about that are ignored.
@@ -543,10 +543,10 @@ impl State {
     }
 
     /// Posts a message, and asks for a worker if the object has none. The message is lost if the object is unknown.
-    fn deliver(&mut self, key: &Key, letter: Message) {
-        let letter = self.unless_standing_by(key, letter);
+    fn deliver(&mut self, key: &Key, message: Message) {
+        let message = self.unless_standing_by(key, message);
         let slot = self.slots.get_mut(key);
-        let start = slot.zip(letter).and_then(|(slot, letter)| slot.post(key, letter));
+        let start = slot.zip(message).and_then(|(slot, message)| slot.post(key, message));
         if let Some(start) = start {
             self.busy += 1;
             self.starts.push(start);

@@ -149,7 +149,7 @@ impl SlotRequest {
     }
 
     /// Returns an unneeded slot. The number stays.
-    pub(super) fn give_back(&mut self) {
+    pub(super) fn release(&mut self) {
         if let Some(wish) = &mut self.0 {
             wish.slot = None;
         }
@@ -157,7 +157,7 @@ impl SlotRequest {
 
     /// Ends a plan, of which all calls have begun or (`waits`) wait for a slot.
     pub(super) fn finish_plan(&mut self, waits: bool) {
-        self.give_back();
+        self.release();
         if !waits {
             *self = Self::default();
         }

@@ -27,10 +27,10 @@ const CALM: Duration = Duration::from_secs(1);
 const LONGEST_BURST: Duration = Duration::from_secs(30);
 
 /// Returns free pages after the start, and after each burst.
-pub(super) async fn give_back_after_bursts(queue: &Queue) -> Infallible {
+pub(super) async fn return_memory_after_bursts(queue: &Queue) -> Infallible {
     loop {
         burst_over(|| queue.events()).await;
-        give_back().await;
+        return_free_memory().await;
         queue.many_events().await;
     }
 }
@@ -47,7 +47,7 @@ async fn burst_over(events: impl Fn() -> u64) {
     }
 }
 
-async fn give_back() {
+async fn return_free_memory() {
     let block = |nth: u32| {
         let mut block = Vec::<u8>::new();
         // If the system has no memory left, there is nothing to return either.

@@ -56,7 +56,7 @@ impl TurnPermit {
         self.lock().is_some()
     }
 
-    pub(super) fn give_back(&self) {
+    pub(super) fn release(&self) {
         *self.lock() = None;
     }
 
@@ -74,7 +74,7 @@ impl TurnPermit {
                 done = &mut work => return done,
                 () = tokio::time::sleep(longest), if self.is_held() => {}
             }
-            self.give_back();
+            self.release();
             work.await
         }
     }

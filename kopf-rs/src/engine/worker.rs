@@ -188,7 +188,7 @@ impl Worker {
     /// Waits for the next work, and for the permits to do it, so that a plan always sees the newest state.
     async fn next(&mut self) -> Next {
         self.context.leave_place();
-        self.slot.give_back();
+        self.slot.release();
         loop {
             if matches!(self.due, Due::Gone | Due::Unwatched) && self.forget().is_none() {
                 return Next::Released;
@@ -199,9 +199,9 @@ impl Worker {
             if self.has_slot() {
                 self.due = Due::Now;
             }
-            let has_letter = self.debounce().await;
-            if has_letter || self.due == Due::Now {
-                return self.begin(has_letter).await;
+            let has_message = self.debounce().await;
+            if has_message || self.due == Due::Now {
+                return self.begin(has_message).await;
             }
             if let Due::Paused(at) = self.due {
                 if let Some(next) = self.pause(at).await {
@@ -288,9 +288,9 @@ impl Worker {
 
     /// Waits for the permits, and returns the work to do by then. A message that only repeats known facts yields to a cycle that is due: a
     /// handler that changes its object on every event would otherwise delay it for ever.
-    async fn begin(&mut self, has_letter: bool) -> Next {
+    async fn begin(&mut self, has_message: bool) -> Next {
         self.slot.cancel();
-        if !has_letter {
+        if !has_message {
             // In-memory requests complete at once, so without this a busy object would starve the other tasks of its thread.
             tokio::task::yield_now().await;
         }
@@ -299,10 +299,10 @@ impl Worker {
         }
         let (shared, key) = (&self.context.shared, &self.context.key);
         let is_news = |it: &Pending| it.is_absence() || !it.is_known_to(&self.memory);
-        let matters = |it: &Mailbox| has_letter || it.is_unwatched() || it.state().is_some_and(is_news);
-        let letter =
+        let matters = |it: &Mailbox| has_message || it.is_unwatched() || it.state().is_some_and(is_news);
+        let message =
             if shared.queue.peek(key, matters) == Some(true) { shared.queue.take(key) } else { None };
-        Next::Turn(letter.map_or(Turn::Again, Turn::Message))
+        Next::Turn(message.map_or(Turn::Again, Turn::Message))
     }
 
     /// Returns whether a message has arrived. Debounces bursts of changes first, except for deletions.

@@ -109,7 +109,7 @@ impl LeaseTask {
     }
 
     /// Releases the Lease; call it after the last write.
-    pub(crate) async fn give_back(self) {
+    pub(crate) async fn release(self) {
         self.leaving.cancel();
         if timeout(self.patience, self.task).await.is_err() {
             let (lease, after) = (self.lease, self.patience);

@@ -503,7 +503,7 @@ impl CheckedOperator {
         let patience = self.settings.get().queueing.exit_timeout;
         self.posting.finish(patience).await;
         // No handler is called and nothing is written from here on.
-        OptionFuture::from(lease.map(LeaseTask::give_back)).await;
+        OptionFuture::from(lease.map(LeaseTask::release)).await;
         let report = served?;
         cleaned.map_err(OperatorError::Cleanup)?;
         Ok(report)
@@ -555,7 +555,7 @@ impl CheckedOperator {
             failed = self.login_failed() => Err(failed),
             ended = observer.run(self.once) => ended.map_err(|error| refused(&error)),
             failed = Self::webhooks_fail(admission.as_mut()) => Err(failed),
-            never = engine.give_back_memory(), if self.on_mimalloc => match never {},
+            never = engine.return_memory_after_bursts(), if self.on_mimalloc => match never {},
             never = engine.look_after_timers() => match never {},
             never = engine.look_after_clock() => match never {},
             never = engine.look_after_indices() => match never {},

@@ -39,7 +39,7 @@ pub(crate) struct Withheld {
 
 impl ContestedChildren {
     /// Records a correction at the uptime `now`. Returns the number of corrections and the fields if they are to be reported.
-    pub(crate) fn put_right(
+    pub(crate) fn note_restored(
         &mut self,
         child: &ChildName,
         taken: &[TakenFields],
@@ -108,20 +108,20 @@ mod tests {
         let mut now = 0;
         let theirs = taken("them", ".data.a");
         for _ in 0..2 {
-            assert_eq!(contested.put_right(&child(), &theirs, at(now)), None);
+            assert_eq!(contested.note_restored(&child(), &theirs, at(now)), None);
             assert_eq!(contested.withheld(&child(), at(now)), None);
         }
-        let told = contested.put_right(&child(), &theirs, at(now));
+        let told = contested.note_restored(&child(), &theirs, at(now));
         assert_eq!(told, Some((3, theirs[0].clone())));
         for pause in [10, 20, 40, 80, 160, 300, 300, 300] {
             let withheld = contested.withheld(&child(), at(now)).expect("for a while");
             assert_eq!(withheld.wait, at(pause));
             now += pause;
             assert_eq!(contested.withheld(&child(), at(now)), None);
-            assert_eq!(contested.put_right(&child(), &theirs, at(now)), None);
+            assert_eq!(contested.note_restored(&child(), &theirs, at(now)), None);
         }
         now += 601;
-        assert_eq!(contested.put_right(&child(), &theirs, at(now)), None);
+        assert_eq!(contested.note_restored(&child(), &theirs, at(now)), None);
         assert_eq!(contested.withheld(&child(), at(now)), None, "it was over");
     }
 
@@ -130,10 +130,10 @@ mod tests {
         let mut contested = ContestedChildren::default();
         let now = Duration::ZERO;
         for (manager, field) in [("a", ".x"), ("b", ".x"), ("a", ".x"), ("a", ".y"), ("a", ".x")] {
-            let told = contested.put_right(&child(), &taken(manager, field), now);
+            let told = contested.note_restored(&child(), &taken(manager, field), now);
             assert_eq!(told, None, "{manager} {field}");
         }
-        assert_eq!(contested.put_right(&child(), &[], now), None);
+        assert_eq!(contested.note_restored(&child(), &[], now), None);
         assert_eq!(contested.withheld(&child(), now), None);
     }
 }

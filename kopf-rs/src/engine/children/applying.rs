@@ -12,7 +12,7 @@ use crate::cluster::child::{ApplyReply, ApplyRequest};
 use crate::cluster::error::ClusterError;
 use crate::engine::children::directory::{OfOwner, OwnerName};
 use crate::engine::children::refusal::refused_as_first;
-use crate::engine::children::stability::put_right;
+use crate::engine::children::stability::note_restored;
 use crate::engine::children::task::{TRIES, Target, Task, Trouble, Wanted, pauses};
 use crate::engine::children::watched::Known;
 use crate::engine::children::{ChildApplier, Writing};
@@ -141,7 +141,7 @@ impl ChildApplier {
             let taken = taken(&before, &after, &self.marks);
             if !taken.is_empty() {
                 let (child, now) = (child.clone(), self.begun.elapsed());
-                put_right(&target, &wish.context.memo, &taken, now);
+                note_restored(&target, &wish.context.memo, &taken, now);
                 target.tell(&ChildHappening::TakenBack { child, taken });
             }
         }

@@ -55,9 +55,9 @@ impl Task<'_> {
 }
 
 /// Notes that an apply has restored fields of a child that others had changed, and reports a contest if it repeats.
-pub(super) fn put_right(target: &Target<'_>, memo: &Memo, taken: &[TakenFields], now: Duration) {
+pub(super) fn note_restored(target: &Target<'_>, memo: &Memo, taken: &[TakenFields], now: Duration) {
     let contested = memo.get_or_default::<Contested>();
-    let news = lock(&contested).put_right(&target.child, taken, now);
+    let news = lock(&contested).note_restored(&target.child, taken, now);
     if let Some((times, taken)) = news {
         let child = target.child.clone();
         target.tell(&ChildHappening::Contested { child, times, taken });

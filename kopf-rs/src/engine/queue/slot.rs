@@ -17,14 +17,14 @@ use crate::rt::flow::Load;
 
 impl Slot {
     /// Posts a message. Returns a worker if the object has none yet.
-    pub(super) fn post(&mut self, key: &Key, letter: Message) -> Option<WorkerStart> {
+    pub(super) fn post(&mut self, key: &Key, message: Message) -> Option<WorkerStart> {
         match &mut self.work {
             Work::Busy(busy) => {
-                busy.stale &= !matches!(letter, Message::State(_));
+                busy.stale &= !matches!(message, Message::State(_));
                 // The end of the watch replaces the pending absence, which no watch will report again.
-                busy.is_gone |= matches!(letter, Message::Unwatched)
+                busy.is_gone |= matches!(message, Message::Unwatched)
                     && busy.mailbox.state().is_some_and(Pending::is_absence);
-                busy.mailbox.post(letter);
+                busy.mailbox.post(message);
                 busy.wake.notify_one();
                 None
             }
@@ -32,7 +32,7 @@ impl Slot {
                 let memory = std::mem::take(memory);
                 let wake = Arc::new(Notify::new());
                 let mut mailbox = Mailbox::default();
-                mailbox.post(letter);
+                mailbox.post(message);
                 self.work = Work::Busy(Box::new(Busy {
                     mailbox,
                     wake: wake.clone(),

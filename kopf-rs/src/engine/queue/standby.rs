@@ -114,15 +114,15 @@ impl State {
 
     /// Returns the message if it has to be delivered at once: workers that are about to end get theirs. Other messages are recorded for the
     /// takeover.
-    pub(super) fn unless_standing_by(&mut self, key: &Key, letter: Message) -> Option<Message> {
+    pub(super) fn unless_standing_by(&mut self, key: &Key, message: Message) -> Option<Message> {
         let Some(noted) = &mut self.standby else {
-            return Some(letter);
+            return Some(message);
         };
-        let is_absence = match &letter {
+        let is_absence = match &message {
             Message::State(state) => state.is_absence(),
             Message::ChildrenChanged(_) | Message::Due(_) => false,
             Message::Unwatched | Message::Returned(_) | Message::TakenOver(_) => {
-                return Some(letter);
+                return Some(message);
             }
         };
         if is_absence {

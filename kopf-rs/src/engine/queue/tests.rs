@@ -193,8 +193,8 @@ async fn what_is_not_watched_any_more_is_forgotten_and_not_deleted() {
     assert!(fed.started().is_empty(), "nobody is to be called");
     assert!(!fed.queue.is_deleted(&working.key));
     assert_eq!(fed.queue.lock().slots.len(), 1);
-    let letter = fed.queue.take(&working.key);
-    assert!(matches!(letter, Some(Message::Unwatched)), "{letter:?}");
+    let message = fed.queue.take(&working.key);
+    assert!(matches!(message, Some(Message::Unwatched)), "{message:?}");
     assert!(fed.queue.remove(&working.key).is_none());
     assert_eq!(fed.queue.lock().slots.len(), 0);
     assert_eq!(fed.queue.busy(), 0);
@@ -345,8 +345,8 @@ async fn nothing_is_kept_of_an_object_whose_watch_is_closed_while_another_instan
     assert!(fed.started().is_empty());
     fed.queue.close(0);
     assert!(fed.started().is_empty());
-    let letter = fed.queue.take(&start.key);
-    assert!(matches!(letter, Some(Message::Unwatched)), "{letter:?}");
+    let message = fed.queue.take(&start.key);
+    assert!(matches!(message, Some(Message::Unwatched)), "{message:?}");
     assert!(fed.queue.forget(&start.key, start.memory).is_none());
     assert!(!fed.queue.knows(UID));
     fed.queue.take_over();
@@ -464,8 +464,8 @@ async fn what_is_gone_when_a_term_begins_is_not_looked_for() {
             fed.queue.mark_out_of_sight(&start.key);
         }
         assert_eq!(fed.queue.peek(&start.key, Mailbox::has_state), Some(false));
-        let letter = fed.queue.take(&start.key);
-        assert!(matches!(letter, Some(Message::Unwatched)), "{letter:?}");
+        let message = fed.queue.take(&start.key);
+        assert!(matches!(message, Some(Message::Unwatched)), "{message:?}");
         assert!(fed.queue.forget(&start.key, start.memory).is_none());
         assert!(!fed.queue.knows(UID));
     }
@@ -486,11 +486,11 @@ async fn what_is_shown_again_before_a_term_begins_is_taken_over() {
     fed.queue.take_over();
     assert!(fed.started().is_empty(), "it has a worker");
     fed.queue.mark_out_of_sight(&start.key);
-    let letter = fed.queue.take(&start.key);
-    assert!(matches!(letter, Some(Message::Unwatched)), "{letter:?}");
+    let message = fed.queue.take(&start.key);
+    assert!(matches!(message, Some(Message::Unwatched)), "{message:?}");
     assert!(fed.queue.forget(&start.key, start.memory).is_some());
-    let letter = fed.queue.take(&start.key);
-    assert!(matches!(letter, Some(Message::TakenOver(_))), "{letter:?}");
+    let message = fed.queue.take(&start.key);
+    assert!(matches!(message, Some(Message::TakenOver(_))), "{message:?}");
 }
 
 #[tokio::test]
@@ -534,9 +534,9 @@ async fn a_worker_that_is_busy_through_a_whole_pause_begins_anew() {
         fed.queue.open(0, ResourceHandlers::of_pods(), None);
         for begins_anew in [is_paused, false] {
             fed.object(EventType::Listed, "a", UID, 1);
-            let letter = fed.queue.take(&start.key);
-            let is_start = matches!(letter, Some(Message::TakenOver(_)));
-            assert_eq!(is_start, begins_anew, "rests: {rests}: {letter:?}");
+            let message = fed.queue.take(&start.key);
+            let is_start = matches!(message, Some(Message::TakenOver(_)));
+            assert_eq!(is_start, begins_anew, "rests: {rests}: {message:?}");
         }
         assert!(fed.started().is_empty());
     }

@@ -31,7 +31,7 @@ mod on_mimalloc {
     #[test]
     fn what_a_burst_has_left_is_given_back() {
         if std::env::var_os(ALONE).is_some() {
-            return give_back_what_is_free();
+            return return_free_memory_and_measure();
         }
         let name = concat!(module_path!(), "::what_a_burst_has_left_is_given_back");
         let (_, name) = name.split_once("::").unwrap();
@@ -41,11 +41,11 @@ mod on_mimalloc {
         assert!(said.contains("1 passed"), "{said}");
     }
 
-    fn give_back_what_is_free() {
+    fn return_free_memory_and_measure() {
         let kept = burst();
         let before = resident_kib();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-        runtime.block_on(give_back());
+        runtime.block_on(return_free_memory());
         let after = resident_kib();
         assert!(after < before / 2, "{before} KiB, and then {after} KiB");
         drop(kept);
