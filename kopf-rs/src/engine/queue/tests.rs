@@ -493,6 +493,23 @@ async fn what_is_shown_again_before_a_term_begins_is_taken_over() {
     assert!(matches!(message, Some(Message::TakenOver(_))), "{message:?}");
 }
 
+/// The handlers of Pods are not called at a start, so only the note wakes the object.
+#[tokio::test]
+async fn a_change_that_came_while_another_instance_led_wakes_the_object_at_the_takeover() {
+    for is_changed in [false, true] {
+        let mut fed = Fed::new();
+        fed.object(EventType::Added, "a", UID, 1);
+        fed.work("1");
+        fed.queue.stand_by();
+        if is_changed {
+            fed.object(EventType::Modified, "a", UID, 2);
+        }
+        assert!(fed.started().is_empty());
+        fed.queue.take_over();
+        assert_eq!(fed.started().len(), usize::from(is_changed));
+    }
+}
+
 #[tokio::test]
 async fn nothing_is_noted_for_the_next_term_of_what_is_not_watched_any_more() {
     let mut fed = Fed::new();

@@ -644,6 +644,16 @@ mod tests {
         assert!(!peerings.is_paused());
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn peers_are_gone_with_the_object_that_a_listing_lacks() {
+        let mut peerings = peerings();
+        peerings.take_in_all([listing().await, listed(100, 9), synced()]);
+        assert!(peerings.is_paused());
+        let nothing = Event::Watched(WatchEvent::Synced(KeySet::default()));
+        peerings.take_in_all([listing().await, nothing]);
+        assert!(!peerings.is_paused());
+    }
+
     /// The listing is told when it is answered, which may be after the answer to a heartbeat that was sent after its request.
     #[tokio::test(start_paused = true)]
     async fn a_listing_is_older_than_the_answer_to_a_later_heartbeat() {

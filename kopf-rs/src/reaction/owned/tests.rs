@@ -185,6 +185,15 @@ fn a_child_that_was_let_go_is_seen_no_more() {
 }
 
 #[test]
+fn a_child_that_was_let_go_is_forgotten_once_a_listing_lacks_it() {
+    let mut owned = settled();
+    owned.let_go("c");
+    owned.listing(later());
+    owned.synced(&KeySet::default());
+    assert!(owned.gone.is_empty());
+}
+
+#[test]
 fn a_child_that_was_labelled_again_has_not_gone() {
     use EventType::{Added, Deleted};
     let mut owned = settled();
