@@ -66,6 +66,9 @@ impl Versions {
             let slot = match (key.to_string().as_str(), given) {
                 ("from", Given::Expr(expr)) => (&mut from, expr),
                 ("to", Given::Expr(expr)) => (&mut to, expr),
+                ("from" | "to", _) => {
+                    return mistakes.at(key, format!("`{key}` needs a value, such as {EXAMPLE}"));
+                }
                 (other, _) => return mistakes.at(key, no_option(other)),
             };
             if slot.0.replace(slot.1).is_some() {

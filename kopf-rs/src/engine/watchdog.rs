@@ -84,7 +84,8 @@ impl Watched {
         if !watchdog.is_awake {
             // Handlers are not observed without the thread; a process that cannot start one has greater problems.
             let thread = std::thread::Builder::new().name("watchdog".to_owned());
-            watchdog.is_awake = thread.spawn(watch).is_ok();
+            drop(thread.spawn(watch));
+            watchdog.is_awake = true;
         }
         Self(call)
     }

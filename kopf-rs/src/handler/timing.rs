@@ -76,7 +76,7 @@ impl<T: Into<Seconds>, F: Fn(&Cause) -> T + Send + Sync + 'static> IntoPause<ByF
 }
 
 /// Makes a closure a function of the cause, so that its argument needs no type annotation: for generated code.
-pub fn of_cause<T, F: Fn(&Cause) -> T>(function: F) -> F {
+pub fn of_cause<T: Into<Seconds>, F: Fn(&Cause) -> T>(function: F) -> F {
     function
 }
 

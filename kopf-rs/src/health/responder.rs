@@ -9,6 +9,7 @@ use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Shared};
 use serde_json::Value;
 use tokio::runtime::Handle;
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -23,11 +24,15 @@ const FRESH: Duration = Duration::from_secs(10);
 /// Facts are cached for this long, because collecting them iterates over all objects, and every client may request them.
 const SEEN: Duration = Duration::from_secs(1);
 
+/// The maximum number of requests that wait for the runtime, which may be blocked while clients go on asking.
+const WAITING: usize = 16;
+
 /// Answers requests.
 pub(crate) struct Responder {
     /// The operator's own runtime.
     pub(super) runtime: Handle,
     pub(super) board: Board,
+    places: Arc<Semaphore>,
     seen: Mutex<Option<(Instant, Arc<Facts>)>>,
     prober: Arc<tokio::sync::Mutex<Prober>>,
     /// The last calls of all probes. They go on without the clients that wait for them.
@@ -43,7 +48,8 @@ type Probing = Shared<BoxFuture<'static, Option<(Instant, Arc<Probed>)>>>;
 impl Responder {
     pub(crate) fn new(runtime: Handle, board: Board, prober: Prober) -> Arc<Self> {
         let prober = Arc::new(tokio::sync::Mutex::new(prober));
-        Arc::new(Self { runtime, board, seen: Mutex::default(), prober, probing: Mutex::default() })
+        let places = Arc::new(Semaphore::new(WAITING));
+        Arc::new(Self { runtime, board, places, seen: Mutex::default(), prober, probing: Mutex::default() })
     }
 
     /// Returns what the function returns on the operator's runtime; `None` if that has ended.
@@ -52,7 +58,7 @@ impl Responder {
         function: impl FnOnce(&Self) -> T + Send + 'static,
     ) -> Option<T> {
         let responder = self.clone();
-        self.runtime.spawn(async move { function(&responder) }).await.ok()
+        run_on(&self.runtime, &self.places, move || function(&responder)).await
     }
 
     pub(super) fn live(&self) -> Vec<Check> {
@@ -140,5 +146,41 @@ pub(super) fn look(board: &Board) -> Facts {
         indices: engine.map(Engine::index_facts).unwrap_or_default(),
         queue: engine.map(|it| it.queue_facts(&calls)).unwrap_or_default(),
         calls,
+    }
+}
+
+/// Runs a function on a runtime, for which it waits together with at most as many others as there are places. Returns `None` if the runtime
+/// has ended.
+async fn run_on<T: Send + 'static>(
+    runtime: &Handle,
+    places: &Arc<Semaphore>,
+    function: impl FnOnce() -> T + Send + 'static,
+) -> Option<T> {
+    let place = places.clone().acquire_owned().await.ok()?;
+    let run = async move {
+        let _place = place;
+        function()
+    };
+    runtime.spawn(run).await.ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::runtime::Builder;
+
+    use super::*;
+
+    #[test]
+    fn requests_do_not_pile_up_on_a_blocked_runtime() {
+        let blocked = Builder::new_current_thread().build().unwrap();
+        let places = Arc::new(Semaphore::new(WAITING));
+        for _ in 0..10 * WAITING {
+            // Each client leaves before its answer.
+            assert_eq!(run_on(blocked.handle(), &places, || ()).now_or_never(), None);
+        }
+        assert_eq!(blocked.metrics().num_alive_tasks(), WAITING);
+        blocked.block_on(async {
+            assert_eq!(run_on(blocked.handle(), &places, || 7).await, Some(7));
+        });
     }
 }
