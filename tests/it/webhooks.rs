@@ -101,6 +101,10 @@ pub(crate) async fn refusal(test: &TestOperator, spec: &Value) -> Value {
     let refused = async {
         loop {
             match test.cluster.request("POST", &path, Some(&object)).await {
+                // A real server refuses requests while it changes the storage of a definition.
+                Err(kube::Error::Api(status)) if status.message == "apiserver is shutting down" => {
+                    tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+                }
                 Err(kube::Error::Api(status)) => {
                     return serde_json::to_value(&*status).expect("a status is JSON");
                 }
