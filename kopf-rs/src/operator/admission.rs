@@ -7,7 +7,6 @@ use std::net::TcpListener;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::task::AbortOnDropHandle;
 
@@ -23,7 +22,7 @@ use crate::operator::admission::keeper::Keeper;
 use crate::operator::admission::managed::{Configuration, configuration};
 use crate::operator::admission::managed_object::{KeptObject, SharedObject};
 use crate::operator::admission::migration::StorageMigration;
-use crate::operator::admission::publishing::{Published, Publishing};
+use crate::operator::admission::publishing::Publishing;
 use crate::operator::admission::setup::{AdmissionSetup, addresses, not_served_at};
 use crate::operator::admission::sharing::Sharing;
 use crate::operator::settings::admission::AdmissionServer;
@@ -57,7 +56,7 @@ pub(crate) struct AdmissionWebhooks {
     drivers: Drivers,
     propagation: Duration,
     /// The certificate generation that all configurations contain, after which the API server can call all webhooks.
-    published: watch::Receiver<Published>,
+    publishing: Arc<Publishing>,
     /// The time for which the endpoint continues to answer after the request to end, if instances of the operator are replaced behind a Service.
     grace: Option<Duration>,
     _certificates: AbortOnDropHandle<()>,
@@ -93,7 +92,7 @@ impl AdmissionWebhooks {
             endpoint,
             drivers: drivers(&setup, &server.client_config(port), &publishing, &sharing(&setup, port)),
             propagation: admission.propagation.min(LONGEST_END),
-            published: publishing.published(),
+            publishing,
             grace: setup.persists().then_some(admission.shutdown_grace),
             _certificates: certificates,
         }))
@@ -101,11 +100,7 @@ impl AdmissionWebhooks {
 
     /// Completes when all webhooks that the operator manages are configured.
     pub(crate) fn are_told(&self) -> impl Future<Output = ()> + use<> {
-        let mut published = self.published.clone();
-        async move {
-            // Fails only if there is no publisher.
-            let _ = published.wait_for(Option::is_some).await;
-        }
+        self.publishing.all_published()
     }
 
     /// Waits until configurations or definitions would do harm or may not be written. Returns the reason.

@@ -89,7 +89,7 @@ impl FollowedFiles {
             };
             tokio::select! {
                 () = sleep(pause.max(SHORTEST)) => {}
-                // The publisher lives as long as this task.
+                // This task keeps the sender.
                 Ok(()) = self.published.changed() => {}
             }
             let read = match read(&self.files, admission).await {

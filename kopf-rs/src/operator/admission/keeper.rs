@@ -298,7 +298,7 @@ impl Reconciler for Keeper {
         };
         tokio::select! {
             () = touched => {}
-            // The publisher lives as long as this task.
+            // This task keeps the sender.
             Ok(()) = self.published.changed() => {}
             () = self.client_authorities.changed() => {}
         }

@@ -58,6 +58,18 @@ impl Publishing {
         self.told.subscribe()
     }
 
+    /// Completes when all publishers have written a generation: at once if there are none.
+    pub(super) fn all_published(&self) -> impl Future<Output = ()> + use<> {
+        let is_awaited = !self.held.lock().unwrap_or_else(PoisonError::into_inner).is_empty();
+        let mut published = self.published();
+        async move {
+            if is_awaited {
+                // Fails only if the operator ends.
+                let _ = published.wait_for(Option::is_some).await;
+            }
+        }
+    }
+
     /// Adds a publisher. All of them must be added before the first one reports.
     pub(super) fn publisher(self: &Arc<Self>) -> Publisher {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
@@ -87,7 +99,19 @@ impl Publisher {
 
 #[cfg(test)]
 mod tests {
+    use futures_util::FutureExt as _;
+
     use super::*;
+
+    #[test]
+    fn nobody_waits_for_configurations_that_the_operator_does_not_write() {
+        let publishing = Publishing::new();
+        assert_eq!(publishing.all_published().now_or_never(), Some(()));
+        let publisher = publishing.publisher();
+        assert_eq!(publishing.all_published().now_or_never(), None);
+        publisher.holds(1, Instant::now());
+        assert_eq!(publishing.all_published().now_or_never(), Some(()));
+    }
 
     #[test]
     fn a_generation_is_published_once_everybody_holds_it() {
