@@ -366,15 +366,16 @@ impl Observer {
         matched.unresolved_too(&self.never_asked());
         self.tell_found();
         self.tell_served(&matched.resources);
-        if let Some(board) = &self.setup.board {
-            board.discovered(&matched.unserved, self.namespaces.are_known());
-        }
-        self.unserved.replace(matched.unserved);
         if !self.is_paused {
             wanted.extend(self.of_workers(matched.resources));
         }
         let namespaces = self.namespaces.some();
         self.watches.reconcile(wanted, namespaces, self.is_paused);
+        // Only now, because the operator would be ready as long as it has no watch to wait for.
+        if let Some(board) = &self.setup.board {
+            board.discovered(&matched.unserved, self.namespaces.are_known());
+        }
+        self.unserved.replace(matched.unserved);
         self.peerings.tell_pause();
         matched.is_unresolved
     }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use kopf_rs::{Conversion, HandlerResult, PermanentError, Registry, conversion, handler};
+use kopf_rs_apiserver::Fault;
 use kopf_rs_tests::{TestCluster, scenarios};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -323,10 +324,14 @@ async fn an_endpoint_is_ready_for_conversions_that_its_own_listing_waits_for(clu
     let registry = registry(&test).on_create(of_new, made);
     let operator = test.operator(registry).settings(in_cluster(&test));
     let operator = operator.liveness("http://127.0.0.1:0/healthz");
+    let server = test.cluster.in_process().expect("a server in the process");
+    // Otherwise, the operator may list before it has written that the objects are converted.
+    let outage = server.fault(Fault::answer(503).plural(KIND));
     let working = Working::start(&test.cluster, operator);
     let health = port_in(&test.line("Serving health status at ").await);
     let line = test.line("Admission webhooks are served at port ").await;
     converted_by_webhook(&test).await;
+    outage.clear();
     while health::get(health, "/readyz/webhooks").await.code != 200 {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
@@ -335,7 +340,6 @@ async fn an_endpoint_is_ready_for_conversions_that_its_own_listing_waits_for(clu
     let port = line.split("at port ").nth(1);
     let port = port.and_then(|it| it.split(',').next()?.parse::<u16>().ok());
     let at = ([127, 0, 0, 1], port.expect("a port")).into();
-    let server = test.cluster.in_process().expect("a server in the process");
     server.place_service(test.cluster.namespace(), "hooks", at);
     test.calls_until("made one").await;
     working.stop().await;
