@@ -21,6 +21,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use rustls::ServerConfig;
 use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
 use tokio::time::timeout;
@@ -37,10 +38,10 @@ mod bodies;
 /// The maximum number of connections: an API server keeps 25 idle ones for each host, and opens more when it needs them. One more connection
 /// replaces the one that has been idle longest; clients that have not sent a valid request yet are replaced first.
 const CONNECTIONS: usize = 1024;
-/// The time limit for a handshake, and then for the head of the first request.
+/// The time limit for a handshake, and for the head of the first request after its first byte.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// The time limit for an idle connection: longer than the 90 seconds of API servers, because otherwise their requests would race with our
-/// close.
+/// close. It also applies before the first request: API servers open spare connections, and do not repeat a request that fails on one of them.
 const IDLE: Duration = Duration::from_secs(180);
 /// The time for which accepted requests may continue while the endpoint ends.
 const LAST_ANSWERS: Duration = Duration::from_secs(30);
@@ -220,6 +221,14 @@ async fn serve_connection(stream: TcpStream, shared: Arc<Shared>, place: &Arc<Pl
     let sslpeer = certificates
         .and_then(<[_]>::first)
         .map(|certificate| json!({"certificate": STANDARD.encode(certificate.as_ref())}));
+    // Reads one byte, because a connection without any request is a spare one, and one with half a head is a stranger's.
+    let mut stream = BufReader::with_capacity(1, stream);
+    tokio::select! {
+        begun = timeout(IDLE, stream.fill_buf()) => if !matches!(begun, Ok(Ok(_))) {
+            return;
+        },
+        () = shared.ending.cancelled() => return,
+    }
     let greeted = Arc::new(Notify::new());
     let service = service_fn(|request: Request<Incoming>| {
         greeted.notify_one();
