@@ -9,7 +9,7 @@ pub use tracing::{self, Level};
 
 pub use crate::handler::callee::{Calling, Function, Returned, handler_future_must_be_send};
 pub use crate::handler::cause::Cause;
-pub use crate::handler::cause_facts::reconcile_returned;
+pub use crate::handler::cause::facts::reconcile_returned;
 pub use crate::handler::conversion::{
     ConversionInput, ConvertedPart, ConvertedResult, ConvertedValue, conversion_function,
 };

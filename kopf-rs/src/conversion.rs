@@ -9,7 +9,6 @@ pub(crate) mod definition;
 mod fuzz;
 pub(crate) mod graph;
 pub(crate) mod lost;
-pub(crate) mod object;
 pub(crate) mod partial;
 mod restoring;
 pub(crate) mod review;

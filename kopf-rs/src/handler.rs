@@ -7,7 +7,6 @@ pub(crate) mod again;
 pub(crate) mod attempt;
 pub(crate) mod callee;
 pub(crate) mod cause;
-pub(crate) mod cause_facts;
 pub(crate) mod child_requests;
 pub(crate) mod child_trouble;
 pub(crate) mod children;

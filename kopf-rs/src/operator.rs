@@ -4,7 +4,6 @@
 
 pub(crate) mod activity;
 pub(crate) mod admission;
-mod configuration;
 pub(crate) mod crash_notes_path;
 pub(crate) mod definition;
 mod endpoints;

@@ -82,7 +82,6 @@ pub(crate) mod owned;
 pub(crate) mod peering;
 pub(crate) mod plan;
 pub(crate) mod progress_table;
-mod reconciling;
 pub(crate) mod settle;
 pub(crate) mod subhandlers;
 pub(crate) mod unstable_children;

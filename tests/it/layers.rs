@@ -5,6 +5,7 @@
 
 mod cycles;
 mod growing;
+mod impls;
 mod imports;
 mod rules;
 mod source;
@@ -14,6 +15,7 @@ use std::sync::LazyLock;
 
 use cycles::cycles;
 use growing::growing;
+use impls::{Elsewhere, foreign_impls};
 use imports::imports;
 use rules::{
     doors, framework_named_by_server, headers, ignored_tests, kube_outside_cluster, log_lines, long_files,
@@ -74,6 +76,33 @@ const DOORS: &[&str] = &["lib", "prelude", "__private"];
 
 /// Modules whose files still import each other, each with the change that removes the cycle. A row that is no longer needed is a complaint.
 const KNOWN_CYCLES: &[(&str, &str)] = &[];
+
+/// Types with inherent impls outside of their module, each with these files and the reason. A row that is no longer needed is a complaint.
+const IMPLS_ELSEWHERE: &[Elsewhere<'_>] = &[
+    (
+        "Cause",
+        &[
+            "handler/children.rs",
+            "handler/events.rs",
+            "handler/extract/background.rs",
+            "handler/indexer.rs",
+            "handler/owner.rs",
+            "handler/subhandlers.rs",
+            "handler/test_cause.rs",
+            "operator/given.rs",
+        ],
+        "an accessor stands beside the argument that it returns",
+    ),
+    (
+        "ByType",
+        &["handler/attempt.rs", "handler/extract/background.rs", "handler/subhandlers.rs"],
+        "only an inherent function takes precedence over that of the trait; each stands beside its argument",
+    ),
+    ("Selector", &["cluster/typed.rs"], "names a type by a trait of kube"),
+    ("Stopped", &["engine/stopped.rs"], "sleeps by the clock of tokio"),
+    ("Registry", &["operator/definition.rs"], "adds the rules of webhooks to a definition"),
+    ("ChildSight", &["reaction/owned.rs"], "the news of a child for its owners"),
+];
 
 /// Public types that will not grow, each with the reason.
 const CLOSED: &[(&str, &str)] = &[
@@ -145,6 +174,11 @@ fn modules_import_only_what_their_layer_may() {
 #[test]
 fn files_of_a_layer_import_each_other_in_one_direction() {
     complain(&cycles(framework(), KNOWN_CYCLES));
+}
+
+#[test]
+fn methods_stand_in_the_module_of_their_type() {
+    complain(&foreign_impls(framework(), IMPLS_ELSEWHERE));
 }
 
 #[test]

@@ -7,6 +7,8 @@ use std::sync::Arc;
 
 use crate::handler::conversion::ConversionFunction;
 
+pub(crate) mod object;
+
 /// All kinds with conversions.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Conversions {

@@ -9,7 +9,6 @@ mod reading;
 mod refusal;
 mod removing;
 mod sets;
-mod stability;
 mod task;
 mod watched;
 

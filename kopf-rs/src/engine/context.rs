@@ -25,6 +25,8 @@ use crate::object::key::Key;
 use crate::object::reference::Reference;
 use crate::reaction::input::Suspension;
 
+pub(super) mod own_thread;
+
 /// The value of [`WorkerContext`]'s term if there is no Lease and hence no terms.
 const NO_TERM: u64 = u64::MAX;
 

@@ -32,6 +32,7 @@ use crate::handler::definition::{Handler, HandlerCall};
 use crate::handler::error::{HandlerError, PermanentError};
 use crate::handler::named_panic::NamedPanic;
 use crate::handler::outcome::{Outcome, panic_text};
+use crate::handler::subhandlers::is_unfinished;
 use crate::handler::subject::Reason;
 use crate::happening::calls::{CallHappening, EndOfCall};
 use crate::happening::meter::{Meter, SharedMeter};
@@ -443,7 +444,7 @@ pub(super) fn outcome(returned: Returned) -> Outcome {
         Err(HandlerError::Admission(error)) => {
             Outcome::Denied { message: error.to_string(), denial: error.into_denial() }
         }
-        Err(error) if error.is_unfinished() => Outcome::Waiting,
+        Err(error) if is_unfinished(&error) => Outcome::Waiting,
         Err(error) => Outcome::Arbitrary { message: error.to_string() },
     }
 }

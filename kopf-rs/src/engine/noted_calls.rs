@@ -18,9 +18,10 @@ use crate::engine::crash_notes::{CrashNotes, NotedCall, Suspect};
 use crate::engine::report::report;
 use crate::handler::definition::{Handler, HandlerCall};
 use crate::handler::logger::Logger;
-use crate::happening::calls::{AbruptEnd, Called, UserCode};
+use crate::happening::calls::{AbruptEnd, Called, Stage, UserCode};
+use crate::object::body::Body;
 use crate::object::reference::Reference;
-use crate::reaction::input::{Suspension, state_for};
+use crate::reaction::input::{Suspension, state_for, state_for_functions};
 use crate::rt::locked_file::{LockedFile, Opened};
 use crate::state::Persistence;
 
@@ -250,6 +251,23 @@ impl NotedCalls {
     ) -> Noting<'_> {
         let state = || state_for(persistence, &call.handler, call.body());
         self.begin_call(about, || (Called::Handler(call.handler.id.clone()), state()))
+    }
+
+    /// Notes that functions are about to run for an object. Returns the guard to end the note.
+    pub(super) fn begin_functions(
+        &self,
+        (stage, code): (Stage, &[UserCode]),
+        about: &Reference,
+        body: &Body,
+        persistence: &Persistence,
+    ) -> Noting<'_> {
+        if code.is_empty() {
+            return Noting::default();
+        }
+        self.begin_call(about, || {
+            let digest = state_for_functions(persistence, body);
+            (Called::Functions { stage, code: code.to_vec() }, digest)
+        })
     }
 
     /// Notes that a call for the object is about to be made. `call` returns the callee and a digest of the object's state. Returns the guard

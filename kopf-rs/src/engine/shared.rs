@@ -55,6 +55,9 @@ use crate::rt::gate::Gate;
 use crate::rt::rng::Rng;
 use crate::state::Persistence;
 
+mod background_calls;
+mod index_looks;
+
 /// The parts that the operator gives to the workers.
 pub(crate) struct Setup {
     pub(crate) cluster: Cluster,

@@ -6,8 +6,8 @@
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::engine::context::own_thread::of_group;
 use crate::engine::invoke::{Cancelled, guarded, outcome};
-use crate::engine::own_thread::of_group;
 use crate::engine::report::report;
 use crate::engine::shared::Shared;
 use crate::engine::watchdog::watched;

@@ -96,7 +96,8 @@ impl Transformer<'_> {
         let handlers = patch.functions().iter().filter_map(|it| it.handler());
         let handlers: BTreeSet<Arc<str>> = handlers.cloned().collect();
         let code = [UserCode::PatchFunctions(handlers.into_iter().collect())];
-        let noted = self.shared.note_functions((Stage::Patch, &code), self.about, found);
+        let setup = &self.shared.setup;
+        let noted = setup.notes.begin_functions((Stage::Patch, &code), self.about, found, &setup.persistence);
         for function in patch.functions() {
             let mut changed = wanted.clone();
             let called = || guarded(|| function.to(&mut changed));

@@ -37,8 +37,15 @@ use crate::reaction::plan::Plan;
 use crate::reaction::settle::Effects;
 use crate::rt::backoff::Backoff;
 
+mod background;
+mod background_writes;
+mod beside_calls;
 mod interrupted;
+mod last_writes;
+mod missing;
 mod observed;
+mod planning;
+mod write;
 
 /// The longest sleep of a worker that waits for a message: it checks again after this time even without one.
 const LONG: Duration = Duration::from_secs(3600);

@@ -3,53 +3,11 @@
 //!
 //! This module does not decide when an attempt is retried.
 
-use std::fmt;
-
-use crate::handler::cause::{Attempt, AttemptKey, Cause};
-use crate::handler::error::{HandlerError, PermanentError};
+use crate::handler::cause::{Attempt, Cause};
+use crate::handler::error::HandlerError;
 use crate::handler::extract::FromCause;
 use crate::handler::extract::extractors::{ByType, family};
-use crate::handler::options::Callback;
 use crate::handler::required::RequiredState;
-
-impl Attempt {
-    /// Returns the idempotency key of this attempt: 16 characters out of letters, digits, `-` and `_`. Retries after
-    /// an error or a crash get the same key. Another object, another handler and a later change of the object get
-    /// another key.
-    #[must_use]
-    pub fn key(&self) -> String {
-        let key = self.key.as_ref();
-        key.map(ToString::to_string).unwrap_or_default()
-    }
-}
-
-impl Cause {
-    /// Returns the attempt with its key.
-    ///
-    /// # Errors
-    /// Returns a permanent error if the attempt has no key: in closures without [`Callback::keyed`], in sub-handlers,
-    /// and in handlers that are not called for changes.
-    pub fn attempt(&self) -> Result<Attempt, PermanentError> {
-        let attempt = self.attempt;
-        if attempt.key.is_some() {
-            return Ok(attempt);
-        }
-        Err(PermanentError::new(
-            "this attempt has no key: those of functions for changes have one that ask for `attempt: Attempt`, and those of closures with `keyed()`; \
-             sub-handlers take it from their parent",
-        ))
-    }
-}
-
-impl Callback {
-    /// Gives each attempt of a handler of changes an idempotency key, [`Cause::attempt`], which survives a crash.
-    /// Costs one write before the first attempt for a change. Off by default.
-    #[must_use]
-    pub fn keyed(mut self) -> Self {
-        self.handler.is_keyed = true;
-        self
-    }
-}
 
 impl FromCause<'_> for Attempt {
     fn from_cause(cause: &Cause) -> Result<Self, HandlerError> {
@@ -83,12 +41,6 @@ impl<O> ByType<Attempt, O> {
     }
 }
 
-impl fmt::Display for AttemptKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&String::from_utf8_lossy(&self.0))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
@@ -96,6 +48,7 @@ mod tests {
     use jiff::Timestamp;
 
     use super::*;
+    use crate::handler::cause::AttemptKey;
 
     #[test]
     fn a_key_has_sixteen_characters() {

@@ -3,6 +3,7 @@
 //! Each argument of annotated functions also has an accessor here, for closures, predicates and custom extractors.
 
 use std::any::Any;
+use std::fmt;
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, SystemTime};
 
@@ -21,6 +22,8 @@ use crate::object::essence::digest;
 use crate::object::labels::Labels;
 use crate::object::path::FieldPath;
 use crate::object::resource::Resource;
+
+pub(crate) mod facts;
 
 /// The context of one handler call, from which the arguments of the handler are extracted.
 #[derive(Clone, Debug)]
@@ -87,6 +90,15 @@ impl Attempt {
     pub(crate) fn first(now: Timestamp) -> Self {
         Self { retry: 0, is_first: true, started: now, runtime: Duration::ZERO, key: None }
     }
+
+    /// Returns the idempotency key of this attempt: 16 characters out of letters, digits, `-` and `_`. Retries after
+    /// an error or a crash get the same key. Another object, another handler and a later change of the object get
+    /// another key.
+    #[must_use]
+    pub fn key(&self) -> String {
+        let key = self.key.as_ref();
+        key.map(ToString::to_string).unwrap_or_default()
+    }
 }
 
 // === impl AttemptKey ===
@@ -102,10 +114,16 @@ impl AttemptKey {
     }
 }
 
+impl fmt::Display for AttemptKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&String::from_utf8_lossy(&self.0))
+    }
+}
+
 // === impl Cause ===
 
 /// The data that handlers of all families can ask for. Activities have no object, so their object data are empty. The
-/// accessors of single families are in `cause_facts`, `indexer` and `subhandlers`.
+/// accessors of single families are in `facts`, `indexer` and `subhandlers`.
 impl Cause {
     /// Returns the id of the handler being called.
     #[must_use]

@@ -341,6 +341,13 @@ pub fn function(name: impl Into<String>, location: SourceLocation, function: Fun
 }
 
 impl Callback {
+    /// Gives each attempt of a handler of changes an idempotency key, [`Cause::attempt`], which survives a crash.
+    /// Costs one write before the first attempt for a change. Off by default.
+    #[must_use]
+    pub fn keyed(mut self) -> Self {
+        self.handler.is_keyed = true;
+        self
+    }
     /// Adds a value that an argument of the function requires.
     #[doc(hidden)]
     #[must_use]

@@ -236,21 +236,19 @@ impl<O> ByType<Subhandlers, O> {
     }
 }
 
-impl HandlerError {
-    /// Returns whether the error only marks unfinished sub-handlers.
-    pub(crate) fn is_unfinished(&self) -> bool {
-        let Self::Arbitrary(error) = self else {
-            return false;
-        };
-        let mut next: Option<&(dyn Error + 'static)> = Some(error.as_ref());
-        while let Some(error) = next {
-            if error.is::<Unfinished>() {
-                return true;
-            }
-            next = error.source();
+/// Returns whether the error only marks unfinished sub-handlers.
+pub(crate) fn is_unfinished(error: &HandlerError) -> bool {
+    let HandlerError::Arbitrary(error) = error else {
+        return false;
+    };
+    let mut next: Option<&(dyn Error + 'static)> = Some(error.as_ref());
+    while let Some(error) = next {
+        if error.is::<Unfinished>() {
+            return true;
         }
-        false
+        next = error.source();
     }
+    false
 }
 
 impl fmt::Display for Unfinished {

@@ -70,7 +70,7 @@ impl Facts {
             ),
         ];
         if let Some(lease) = &self.operator.lease {
-            checks.push(Check::new("lease", lease.is_left_alone(now)));
+            checks.push(Check::new("lease", idle_lease(lease, now)));
         }
         checks
     }
@@ -103,7 +103,7 @@ impl Facts {
             let trouble = trouble.map(|why| format!("validation rules are not enforced: {why}"));
             checks.push(Check::new("rules", trouble));
         }
-        let indices = self.indices.iter().map(IndexFacts::check);
+        let indices = self.indices.iter().map(check_of_index);
         checks.extend(indices);
         let late = self.waits_beyond(self.queue.oldest.as_ref(), self.operator.bounds.late, now);
         checks.push(Check::new("queue", late));
@@ -128,7 +128,7 @@ impl Facts {
             let kind = watch.collection.resource.to_string();
             let (all, troubles) = kinds.entry(kind).or_default();
             *all += 1;
-            troubles.extend(watch.unready());
+            troubles.extend(unready(watch));
         }
         let mut checks: Vec<_> = kinds
             .into_iter()
@@ -149,7 +149,7 @@ impl Facts {
 
     /// Returns the longest-silent watch if its silence is too long.
     fn stale_watch(&self, now: Instant) -> Option<String> {
-        let stale = self.watches.iter().filter(|watch| watch.is_stale(now));
+        let stale = self.watches.iter().filter(|watch| is_stale(watch, now));
         let watch = stale.min_by_key(|watch| watch.heard)?;
         Some(format!(
             "nothing has come from the watch of {} for {}, and a stream ends after {} of silence",
@@ -185,54 +185,48 @@ impl Facts {
     }
 }
 
-impl LeaseFacts {
-    /// Returns the problem if the Lease's task does not run although this instance takes part. A Lease held by another instance or an
-    /// unreachable server is not this instance's fault.
-    fn is_left_alone(&self, now: Instant) -> Option<String> {
-        let silence = now.saturating_duration_since(self.beat?);
-        (silence >= BEAT).then(|| {
-            format!("the task that keeps the Lease {} has done nothing for {}", self.lease, seconds(silence))
-        })
-    }
+/// Returns the problem if the Lease's task does not run although this instance takes part. A Lease held by another instance or an
+/// unreachable server is not this instance's fault.
+fn idle_lease(lease: &LeaseFacts, now: Instant) -> Option<String> {
+    let silence = now.saturating_duration_since(lease.beat?);
+    (silence >= BEAT).then(|| {
+        format!("the task that keeps the Lease {} has done nothing for {}", lease.lease, seconds(silence))
+    })
 }
 
-impl IndexFacts {
-    fn check(&self) -> Check {
-        let lack = self.lack.as_ref().map(|lack| {
-            let because = match lack {
-                IndexLack::Unwatched => "nothing is watched yet".to_owned(),
-                IndexLack::Unserved => "none of the resources that it is made of is served".to_owned(),
-                IndexLack::Listing(resource) => format!("{resource} is being listed"),
-                IndexLack::Unlisted(resource, error) => {
-                    format!("{resource} cannot be listed: {}", reason(error))
-                }
-                IndexLack::Unindexed(resource, objects) => {
-                    format!("its function has still to return for {objects} of the objects of {resource}")
-                }
-            };
-            format!("not filled yet, because {because}")
-        });
-        Check::new(format!("index/{}", self.index), lack)
-    }
+fn check_of_index(index: &IndexFacts) -> Check {
+    let lack = index.lack.as_ref().map(|lack| {
+        let because = match lack {
+            IndexLack::Unwatched => "nothing is watched yet".to_owned(),
+            IndexLack::Unserved => "none of the resources that it is made of is served".to_owned(),
+            IndexLack::Listing(resource) => format!("{resource} is being listed"),
+            IndexLack::Unlisted(resource, error) => {
+                format!("{resource} cannot be listed: {}", reason(error))
+            }
+            IndexLack::Unindexed(resource, objects) => {
+                format!("its function has still to return for {objects} of the objects of {resource}")
+            }
+        };
+        format!("not filled yet, because {because}")
+    });
+    Check::new(format!("index/{}", index.index), lack)
 }
 
-impl WatchFacts {
-    /// Returns true if the watch is silent for two deadlines without a known failure. Without bookmarks a silence proves nothing: streams
-    /// that a proxy or `watching.client_timeout` cuts may all end before the first bookmark.
-    fn is_stale(&self, now: Instant) -> bool {
-        let silence = now.saturating_duration_since(self.heard);
-        self.trouble.is_none() && self.has_bookmarks && silence > self.deadline.saturating_mul(2)
-    }
+/// Returns true if the watch is silent for two deadlines without a known failure. Without bookmarks a silence proves nothing: streams
+/// that a proxy or `watching.client_timeout` cuts may all end before the first bookmark.
+fn is_stale(watch: &WatchFacts, now: Instant) -> bool {
+    let silence = now.saturating_duration_since(watch.heard);
+    watch.trouble.is_none() && watch.has_bookmarks && silence > watch.deadline.saturating_mul(2)
+}
 
-    fn unready(&self) -> Option<String> {
-        if let Some(trouble) = &self.trouble {
-            return Some(trouble.reason.clone());
-        }
-        if self.is_silent {
-            return Some("silent".to_owned());
-        }
-        (self.listing == Listing::Incomplete).then(|| "listing".to_owned())
+fn unready(watch: &WatchFacts) -> Option<String> {
+    if let Some(trouble) = &watch.trouble {
+        return Some(trouble.reason.clone());
     }
+    if watch.is_silent {
+        return Some("silent".to_owned());
+    }
+    (watch.listing == Listing::Incomplete).then(|| "listing".to_owned())
 }
 
 impl Query {

@@ -18,6 +18,7 @@ use crate::operator::settings::written::Written;
 use crate::state::Persistence;
 
 pub(crate) mod admission;
+mod configuration;
 mod value;
 pub(super) mod written;
 

@@ -21,6 +21,8 @@ use crate::happening::handling::{Fate, Handling};
 use crate::reaction::judge::{Judge, class_of, since};
 use crate::state::progress::Record;
 
+mod reconciling;
+
 /// The memory of an object's daemons and timers.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct BackgroundMemory {

@@ -17,11 +17,11 @@ use crate::object::body::Body;
 use crate::object::event::EventType;
 use crate::object::redact;
 use crate::reaction::background_plan::{BackgroundPlan, background, reconcile};
-use crate::reaction::comparison::{Candidate, Comparison, cause, first_attempt, left_behind, object};
+use crate::reaction::comparison::{Candidate, Comparison, cause, first_attempt, left_behind, object, target};
 use crate::reaction::cycle::{Cycle, Member, Mode, supersession};
 use crate::reaction::input::{Input, Standing};
 use crate::reaction::judge::attempt;
-use crate::reaction::memory::{Background, ObjectMemory, Target};
+use crate::reaction::memory::{Background, ObjectMemory};
 use crate::reaction::outcome_conditions::OutcomeConditions;
 use crate::reaction::progress_table::Ledger;
 use crate::reaction::subhandlers::{Difference, SubhandlerPlan};
@@ -258,7 +258,7 @@ fn comparison(
     let watching = input.handlers.iter().filter(|it| it.is_for_events());
     let fields = all.chain(watching).filter_map(|it| it.field());
     let newest = input.persistence.essence_of(input.body, fields);
-    let target = Target::of(input, &newest, ledger, told);
+    let target = target(input, &newest, ledger, told);
     let comparison = Comparison::new(last, target, newest);
     if input.body.is_deleting() { comparison.of_deletion() } else { comparison }
 }

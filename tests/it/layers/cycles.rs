@@ -63,7 +63,7 @@ fn production(sources: &[Source]) -> Vec<(Source, BTreeSet<String>)> {
 }
 
 /// Splits the code into the part outside of `#[cfg(test)]` and the part inside; both keep their lines.
-fn split_tests(code: &str) -> (String, String) {
+pub(super) fn split_tests(code: &str) -> (String, String) {
     let blank = |text: &str| -> String {
         let kept = |byte| if byte == b'\n' { '\n' } else { ' ' };
         text.bytes().map(kept).collect()

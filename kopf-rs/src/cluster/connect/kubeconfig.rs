@@ -7,15 +7,14 @@ use std::path::PathBuf;
 
 use crate::cluster::access::Access;
 use crate::cluster::connect::error::{ConnectError, Origin, shown};
+use crate::cluster::connect::kubeconfig::file::usable::Chosen;
 use crate::cluster::connect::kubeconfig::file::{Context, File};
-use crate::cluster::connect::kubeconfig::usable::Chosen;
 
 mod file;
 #[cfg(test)]
 mod fuzz;
 #[cfg(test)]
 mod tests;
-mod usable;
 
 /// The merged content of the files, and their paths.
 pub(super) struct Kubeconfig {

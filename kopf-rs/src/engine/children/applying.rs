@@ -12,7 +12,7 @@ use crate::cluster::child::{ApplyReply, ApplyRequest};
 use crate::cluster::error::ClusterError;
 use crate::engine::children::directory::{OfOwner, OwnerName};
 use crate::engine::children::refusal::refused_as_first;
-use crate::engine::children::stability::note_restored;
+use crate::engine::children::task::stability::note_restored;
 use crate::engine::children::task::{TRIES, Target, Task, Trouble, Wanted, pauses};
 use crate::engine::children::watched::Known;
 use crate::engine::children::{ChildApplier, Writing};

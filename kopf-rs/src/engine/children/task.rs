@@ -21,6 +21,8 @@ use crate::object::resource::Resource;
 use crate::reaction::children::{AppliedFacts, Author};
 use crate::rt::backoff::Backoff;
 
+pub(super) mod stability;
+
 /// The maximum number of requests for one child before the handler gets an error.
 pub(super) const TRIES: u32 = 8;
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));

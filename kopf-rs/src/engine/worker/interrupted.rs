@@ -30,7 +30,7 @@ impl Worker {
 
     /// Handles an absence whose reason was not determined. If the object is also no longer watched, it is dropped, because no watch will
     /// report the absence again. Returns when to requeue the object.
-    pub(in crate::engine) fn absence_is_left(&self) -> Due {
+    pub(super) fn absence_is_left(&self) -> Due {
         if self.context.is_interrupted() {
             self.shared().queue.mark_out_of_sight(&self.context.key);
         }
@@ -38,7 +38,7 @@ impl Worker {
     }
 
     /// Returns when to requeue the object after a cycle that may not begin: the operator stops, or another message comes first.
-    pub(in crate::engine) fn halted(&self) -> Due {
+    pub(super) fn halted(&self) -> Due {
         if self.shared().gate.is_open() { Due::Now } else { Due::Stopped }
     }
 }

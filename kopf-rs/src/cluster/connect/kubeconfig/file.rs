@@ -13,6 +13,8 @@ use serde::{Deserialize, Deserializer, de};
 use serde_json::Value;
 use serde_saphyr::{DuplicateKeyPolicy, MessageFormatter as _, UserMessageFormatter};
 
+pub(super) mod usable;
+
 /// A whole file.
 #[derive(Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]

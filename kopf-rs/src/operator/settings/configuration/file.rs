@@ -7,7 +7,7 @@ use std::path::Path;
 
 use serde_saphyr::{MessageFormatter as _, Spanned, UserMessageFormatter};
 
-use crate::operator::configuration::names::{IN_CODE_ONLY, nearest};
+use crate::operator::settings::configuration::names::{IN_CODE_ONLY, nearest};
 use crate::operator::settings::written::{Entries, Written};
 use crate::operator::settings::{Settings, SettingsError, TABLE};
 

@@ -6,22 +6,19 @@
 use std::sync::Arc;
 
 use crate::engine::context::WorkerContext;
-use crate::engine::noted_calls::Noting;
 use crate::engine::resource_handlers::ResourceHandlers;
-use crate::engine::shared::Shared;
 use crate::engine::watchdog::watched;
 use crate::handler::lifecycle::Lifecycle;
 use crate::handler::options::Callback;
-use crate::happening::calls::{AbruptEnd, Called, Stage, UserCode};
+use crate::happening::calls::{AbruptEnd, Stage, UserCode};
 use crate::object::body::Body;
 use crate::object::lazy_json::Outline;
 use crate::object::raw::Raw;
-use crate::object::reference::Reference;
 use crate::reaction::input::state_for_functions;
 use crate::state::Persistence;
 
 /// Returns the user code that a plan may run.
-pub(super) fn of_plan(
+pub(in crate::engine) fn of_plan(
     persistence: &Persistence,
     lifecycle: &Lifecycle,
     kind: &ResourceHandlers,
@@ -35,7 +32,7 @@ pub(super) fn of_plan(
 }
 
 /// Returns the user code that a settlement may run.
-pub(super) fn of_settlement(persistence: &Persistence) -> Vec<UserCode> {
+pub(in crate::engine) fn of_settlement(persistence: &Persistence) -> Vec<UserCode> {
     if persistence.is_users() {
         return vec![UserCode::Storages];
     }
@@ -43,7 +40,7 @@ pub(super) fn of_settlement(persistence: &Persistence) -> Vec<UserCode> {
 }
 
 /// Returns the user code that the planning of sub-handlers may run.
-pub(super) fn of_group(callbacks: &[Callback], lifecycle: Option<&Lifecycle>) -> Vec<UserCode> {
+pub(in crate::engine) fn of_group(callbacks: &[Callback], lifecycle: Option<&Lifecycle>) -> Vec<UserCode> {
     let filtered = callbacks.iter().filter(|it| it.handler.filters.has_functions());
     let ids: Vec<_> = filtered.map(|it| Arc::clone(&it.handler.id)).collect();
     let filters = (!ids.is_empty()).then(|| UserCode::Filters(ids.into()));
@@ -56,41 +53,23 @@ fn is_custom(lifecycle: &Lifecycle) -> bool {
     matches!(lifecycle, Lifecycle::Custom(_))
 }
 
-impl Shared {
-    /// Notes that functions are about to run for an object. Returns the guard to end the note.
-    pub(super) fn note_functions(
-        &self,
-        (stage, code): (Stage, &[UserCode]),
-        about: &Reference,
-        body: &Body,
-    ) -> Noting<'_> {
-        if code.is_empty() {
-            return Noting::default();
-        }
-        self.setup.notes.begin_call(about, || {
-            let code = code.to_vec();
-            let digest = state_for_functions(&self.setup.persistence, body);
-            (Called::Functions { stage, code }, digest)
-        })
-    }
-}
-
 impl WorkerContext {
     /// Runs `part`, which may run `code` for the object in the state of `body`.
-    pub(super) fn watched<T>(
+    pub(in crate::engine) fn watched<T>(
         &self,
         (stage, code): (Stage, Vec<UserCode>),
         body: &Body,
         part: impl FnOnce() -> T,
     ) -> T {
-        let noted = self.shared.note_functions((stage, &code), &self.about, body);
+        let setup = &self.shared.setup;
+        let noted = setup.notes.begin_functions((stage, &code), &self.about, body, &setup.persistence);
         let done = watched(code, self.logger(), part);
         noted.end(true);
         done
     }
 
     /// Returns whether the object is quarantined in its present state because such functions have crashed the operator. Logs that once.
-    pub(super) fn is_left_alone(&self, raw: &Raw, body: &Body) -> bool {
+    pub(in crate::engine) fn is_left_alone(&self, raw: &Raw, body: &Body) -> bool {
         let (setup, uid) = (&self.shared.setup, &self.about.uid);
         let state = || state_for_functions(&setup.persistence, body);
         let Some((code, crashes)) = setup.notes.quarantined(uid, state) else {
@@ -115,7 +94,7 @@ impl WorkerContext {
     }
 
     /// Clears the calls for the deleted object from the crash notes.
-    pub(super) fn forget_calls(&self) {
+    pub(in crate::engine) fn forget_calls(&self) {
         self.shared.setup.notes.deleted(&self.about.uid);
     }
 }

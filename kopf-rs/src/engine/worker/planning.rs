@@ -6,9 +6,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::engine::context::own_thread::{of_plan, of_settlement};
 use crate::engine::invoke::guarded;
 use crate::engine::mailbox::Snapshot;
-use crate::engine::own_thread::{of_plan, of_settlement};
 use crate::engine::resource_handlers::ResourceHandlers;
 use crate::engine::worker::{Due, Worker};
 use crate::handler::cause::Cause;

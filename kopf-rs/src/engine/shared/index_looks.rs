@@ -39,7 +39,7 @@ const LONGEST_CALL: Duration = Duration::from_secs(60);
 
 impl Shared {
     /// Processes one event of a watch, before the queue does.
-    pub(super) fn index_event(self: &Arc<Self>, stream: StreamId, event: &WatchEvent) {
+    pub(in crate::engine) fn index_event(self: &Arc<Self>, stream: StreamId, event: &WatchEvent) {
         let now = Instant::now();
         let run = self.indexing.change(|objects| objects.on_event(stream, event, now));
         self.index(run);
@@ -47,7 +47,7 @@ impl Shared {
     }
 
     /// Processes the state of an object from the answer to a read or a write.
-    pub(super) fn index_answer(self: &Arc<Self>, key: &Key, kind: &ResourceHandlers, raw: &Raw) {
+    pub(in crate::engine) fn index_answer(self: &Arc<Self>, key: &Key, kind: &ResourceHandlers, raw: &Raw) {
         if kind.indexers.is_empty() {
             return;
         }

@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 
 use crate::handler::again::{Again, IntoAgain};
 use crate::handler::callee::Returned;
-use crate::handler::cause::Cause;
+use crate::handler::cause::{Attempt, Cause};
+use crate::handler::error::PermanentError;
 use crate::handler::operation::Operation;
 use crate::handler::review::{UserInfo, Warnings};
 use crate::handler::subject::{Change, Reason, Subject};
@@ -16,6 +17,22 @@ use crate::object::diff::Diff;
 use crate::object::event::EventType;
 
 impl Cause {
+    /// Returns the attempt with its key.
+    ///
+    /// # Errors
+    /// Returns a permanent error if the attempt has no key: in closures without [`Callback::keyed`], in sub-handlers,
+    /// and in handlers that are not called for changes.
+    pub fn attempt(&self) -> Result<Attempt, PermanentError> {
+        let attempt = self.attempt;
+        if attempt.key.is_some() {
+            return Ok(attempt);
+        }
+        Err(PermanentError::new(
+            "this attempt has no key: those of functions for changes have one that ask for `attempt: Attempt`, and those of closures with `keyed()`; \
+             sub-handlers take it from their parent",
+        ))
+    }
+
     /// Returns `startup`, `cleanup`, `authentication` or `probe`; `None` for handlers of objects.
     #[must_use]
     pub fn activity(&self) -> Option<&'static str> {

@@ -48,12 +48,12 @@ impl BackgroundMemory {
     }
 
     /// Returns true if the object has reconcilers.
-    pub(super) fn has_reconcilers(&self) -> bool {
+    pub(in crate::reaction) fn has_reconcilers(&self) -> bool {
         self.runs.iter().any(|run| is_reconcile(&run.handler))
     }
 
     /// Returns true if the handler is a reconciler that is on hold and need not be checked until then.
-    pub(super) fn holds_reconcilers_back(&self, run: &BackgroundRun) -> bool {
+    pub(in crate::reaction) fn holds_reconcilers_back(&self, run: &BackgroundRun) -> bool {
         self.reconcilers_wait && is_reconcile(&run.handler)
     }
 
@@ -129,7 +129,7 @@ impl BackgroundRun {
     /// Records a change of the object; `essence` is its fingerprint. The response to an own write may include changes of other clients, whose
     /// watch events are then skipped. A change by another client resets failures. A change that a failed call has made itself does not cause
     /// an early call.
-    pub(super) fn object_changed(&mut self, is_news: bool, essence: u64, now: Timestamp) {
+    pub(in crate::reaction) fn object_changed(&mut self, is_news: bool, essence: u64, now: Timestamp) {
         let own_pause = self.own_pause();
         let by_somebody_else = is_news || self.own_changes() == 0;
         let attempts = self.attempts.as_ref();
@@ -152,7 +152,7 @@ impl BackgroundRun {
     }
 
     /// Handles the end of a call with its record.
-    pub(super) fn reconciled(
+    pub(in crate::reaction) fn reconciled(
         &mut self,
         call: &HandlerCall,
         record: &Record,
@@ -202,12 +202,12 @@ impl BackgroundRun {
     }
 
     /// Returns the number of consecutive calls that have changed their triggering state.
-    pub(super) fn own_changes(&self) -> u8 {
+    pub(in crate::reaction) fn own_changes(&self) -> u8 {
         self.attempts.as_ref().map_or(0, |it| it.own_changes)
     }
 
     /// Returns the delay before a call that its own change has triggered.
-    pub(super) fn own_pause(&self) -> Duration {
+    pub(in crate::reaction) fn own_pause(&self) -> Duration {
         let Some(over) = self.own_changes().checked_sub(FREE) else {
             return Duration::ZERO;
         };
@@ -215,19 +215,19 @@ impl BackgroundRun {
     }
 
     /// Ignores the result of a call, because the object is to be deleted.
-    pub(super) fn is_deleted_meanwhile(&mut self, judge: Judge) {
+    pub(in crate::reaction) fn is_deleted_meanwhile(&mut self, judge: Judge) {
         self.end_attempts(AttemptsEnd::Succeeded, judge.now);
         self.phase = Phase::Waits(self.next_resync(judge).into());
     }
 
     /// Handles a permanent failure: only a change of the object or a resync calls the handler again.
-    pub(super) fn give_up(&mut self, judge: Judge) {
+    pub(in crate::reaction) fn give_up(&mut self, judge: Judge) {
         self.end_attempts(AttemptsEnd::GaveUp, judge.now);
         self.phase = Phase::Waits(self.next_resync(judge).into());
     }
 
     /// Resets the failures, and drops the state if it is empty.
-    pub(super) fn end_attempts(&mut self, end: AttemptsEnd, now: Timestamp) {
+    pub(in crate::reaction) fn end_attempts(&mut self, end: AttemptsEnd, now: Timestamp) {
         let gave_up = end == AttemptsEnd::GaveUp;
         let mut attempts = self.attempts.take().unwrap_or_default();
         let at_once = attempts.at_once && !gave_up;

@@ -20,14 +20,19 @@ type Contested = Mutex<ContestedChildren>;
 
 impl Task<'_> {
     /// Notes that the handler wants the child as it was last applied.
-    pub(super) fn mark_stable(&self) {
+    pub(in crate::engine::children) fn mark_stable(&self) {
         if let Some(unstable) = self.wish.context.memo.get::<OfMemo>() {
             lock(&unstable).mark_stable(&self.target.child);
         }
     }
 
     /// Returns an error if the apply that is about to start has to be delayed.
-    pub(super) fn withheld(&self, of_owner: &OfOwner, wanted: &Wanted, now: Duration) -> Option<ChildError> {
+    pub(in crate::engine::children) fn withheld(
+        &self,
+        of_owner: &OfOwner,
+        wanted: &Wanted,
+        now: Duration,
+    ) -> Option<ChildError> {
         let child = self.target.child.clone();
         let former = of_owner.with(|it| it.last(&child).cloned())?;
         if former.digest == wanted.digest
@@ -55,7 +60,12 @@ impl Task<'_> {
 }
 
 /// Notes that an apply has restored fields of a child that others had changed, and reports a contest if it repeats.
-pub(super) fn note_restored(target: &Target<'_>, memo: &Memo, taken: &[TakenFields], now: Duration) {
+pub(in crate::engine::children) fn note_restored(
+    target: &Target<'_>,
+    memo: &Memo,
+    taken: &[TakenFields],
+    now: Duration,
+) {
     let contested = memo.get_or_default::<Contested>();
     let news = lock(&contested).note_restored(&target.child, taken, now);
     if let Some((times, taken)) = news {

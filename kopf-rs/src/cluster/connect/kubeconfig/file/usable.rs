@@ -26,16 +26,19 @@ const FOR_PLUGINS: &str = "client.authentication.k8s.io/exec";
 const VERSIONS: [&str; 2] = ["client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1"];
 
 /// The parts of a context.
-pub(super) struct Chosen<'a> {
-    pub(super) namespace: &'a str,
-    pub(super) cluster_name: &'a str,
-    pub(super) cluster: &'a Cluster,
-    pub(super) user_name: &'a str,
-    pub(super) user: User,
+pub(in crate::cluster::connect::kubeconfig) struct Chosen<'a> {
+    pub(in crate::cluster::connect::kubeconfig) namespace: &'a str,
+    pub(in crate::cluster::connect::kubeconfig) cluster_name: &'a str,
+    pub(in crate::cluster::connect::kubeconfig) cluster: &'a Cluster,
+    pub(in crate::cluster::connect::kubeconfig) user_name: &'a str,
+    pub(in crate::cluster::connect::kubeconfig) user: User,
 }
 
 impl Chosen<'_> {
-    pub(super) fn access(&self, pod: Option<&str>) -> Result<Access, String> {
+    pub(in crate::cluster::connect::kubeconfig) fn access(
+        &self,
+        pod: Option<&str>,
+    ) -> Result<Access, String> {
         let of_cluster = |why| format!("cluster \"{}\": {why}", self.cluster_name);
         let of_user = |why| format!("user \"{}\": {why}", self.user_name);
         self.user.check().map_err(of_user)?;

@@ -10,7 +10,7 @@ mod names;
 use std::env;
 use std::ffi::OsString;
 
-use crate::operator::configuration::names::{IN_CODE_ONLY, PREFIX, nearest};
+use crate::operator::settings::configuration::names::{IN_CODE_ONLY, PREFIX, nearest};
 use crate::operator::settings::written::Written;
 use crate::operator::settings::{Setting, Settings, SettingsError, TABLE};
 
@@ -122,7 +122,7 @@ mod tests {
     use super::*;
     use crate::operator::validation::{bounded, zeros};
 
-    const PAGE: &str = include_str!("../../../docs/settings.md");
+    const PAGE: &str = include_str!("../../../../docs/settings.md");
 
     #[test]
     fn every_setting_has_its_line_in_the_documentation() {
