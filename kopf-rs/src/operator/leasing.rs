@@ -24,7 +24,6 @@ use crate::happening::meter::SharedMeter;
 use crate::happening::operating::Leasing;
 use crate::health::board::{Board, HOLDS, LeaseFacts};
 use crate::object::event::EventType;
-use crate::object::raw::Raw;
 use crate::operator::follow::follow_in_task;
 use crate::reaction::election::{Answer, Candidate, Election, Sent, Standing, Wish};
 
@@ -59,14 +58,6 @@ pub(crate) struct LeaseTask {
     task: AbortOnDropHandle<()>,
     patience: Duration,
     lease: String,
-}
-
-/// A report of the Lease's watch.
-enum News {
-    /// The present Lease, or the last state of a deleted one.
-    Lease(Value, EventType),
-    /// A listing lacks the Lease.
-    Unlisted,
 }
 
 /// The only reader and writer of the Lease.
@@ -152,34 +143,34 @@ impl Keeper {
         left.map_or(PULSE, |left| left.min(PULSE))
     }
 
-    fn watch(&self) -> (AbortOnDropHandle<()>, UnboundedReceiver<News>) {
+    fn watch(&self) -> (AbortOnDropHandle<()>, UnboundedReceiver<WatchEvent>) {
         let Candidate { name, namespace, .. } = &self.setup.candidate;
         let pace = self.setup.pace.clone();
         let watched = Watched::new(leases(), Some(namespace.clone()), pace);
         let watched = watched.selecting(Selection::named(name));
         let (tell, news) = unbounded_channel();
         let watch = follow_in_task(&self.setup.cluster, watched, move |event| {
-            let news = match event {
-                WatchEvent::Object(event, raw) => whole(&raw).map(|lease| News::Lease(lease, event)),
-                WatchEvent::Synced(listed) => listed.is_empty().then_some(News::Unlisted),
-                WatchEvent::Listing(_)
-                | WatchEvent::Trouble(_)
-                | WatchEvent::Resumed
-                | WatchEvent::Bookmark
-                | WatchEvent::Silent => None,
-            };
             // Fails only if the keeper is gone, and then this watch is about to end.
-            drop(news.map(|news| tell.send(news)));
+            drop(tell.send(event));
         });
         (watch, news)
     }
 
-    fn take_in(&mut self, news: News) {
+    fn take_in(&mut self, event: WatchEvent) {
         let now = self.setup.fence.now();
-        match news {
-            News::Lease(lease, EventType::Deleted) => self.election.deleted(&lease, &now),
-            News::Lease(lease, _) => self.election.watched(lease, &now),
-            News::Unlisted => self.election.unlisted(&now),
+        match event {
+            WatchEvent::Object(event, raw) => {
+                // The whole object, because entries of other writers must be preserved.
+                let Ok(lease) = raw.body() else {
+                    return;
+                };
+                match event {
+                    EventType::Deleted => self.election.deleted(&lease, &now),
+                    _ => self.election.watched((*lease).clone(), &now),
+                }
+            }
+            WatchEvent::Synced(listed) if listed.is_empty() => self.election.unlisted(&now),
+            _ => {}
         }
     }
 
@@ -372,12 +363,6 @@ fn word(standing: &Standing) -> &'static str {
         Standing::OfOther { .. } | Standing::Given => "refused",
         Standing::Left => "released",
     }
-}
-
-/// Returns the whole object, because entries of other writers must be preserved.
-fn whole(raw: &Raw) -> Option<Value> {
-    let body = raw.body().ok()?;
-    Some((*body).clone())
 }
 
 /// Waits until the role changes: for ever without an election. After the end of an election, the role is standby.
