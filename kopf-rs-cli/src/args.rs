@@ -12,6 +12,8 @@ use kopf_rs_flags::pause::{Freeze, Resume};
 use kopf_rs_flags::webhooks::Webhooks;
 use kopf_rs_flags::{EXPLAINED, Flags};
 
+use crate::new::Kind;
+
 const ABOUT: &str = "Run Kubernetes operators written as annotated Rust functions";
 
 const EXAMPLES: &str = "\
@@ -25,6 +27,14 @@ Examples:
 Exit codes: 0 stopped as asked, or with --once everything is handled; 1 failed, or with --once
 not everything is handled; 2 flags or handlers are wrong, such as handlers that do not compile, or
 objects to apply cannot be read, and nothing was started; 130 and 143 ended by a second SIGINT or SIGTERM.";
+
+const NEW_EXAMPLES: &str = "\
+Examples:
+  kopf-rs new demo                              a crate in the folder demo, for the kind example.com/v1/Demo
+  kopf-rs new demo --kind shop.example.org/v1alpha1/Order --reconcile
+  kopf-rs new demo --single-file                the file demo.rs
+
+Exit codes: 0 created; 1 failed, and nothing is left behind; 2 a name or a kind is wrong, or something is there.";
 
 const MANIFESTS_EXAMPLES: &str = "\
 Examples:
@@ -84,6 +94,9 @@ pub(crate) struct Cli {
 /// The commands.
 #[derive(Debug, Subcommands)]
 pub(crate) enum Subcommand {
+    /// Create the crate of a new operator, or a single file: `kopf-rs new demo --kind example.com/v1/Demo`
+    #[command(after_help = NEW_EXAMPLES)]
+    New(New),
     /// Build handlers into an operator and run it
     #[command(after_help = EXAMPLES)]
     Run(Box<Run>),
@@ -122,6 +135,29 @@ pub(crate) struct ApiServerFlags {
     /// Do what controllers and nodes do, without running anything: Deployments make Pods, Pods become ready, Jobs complete
     #[arg(long)]
     pub(crate) workloads: bool,
+}
+
+/// `kopf-rs new`
+#[derive(Args, Debug)]
+pub(crate) struct New {
+    /// The folder to create; or `.`, or another empty folder. Its last part is the name of the operator
+    #[arg(value_name = "NAME")]
+    pub(crate) path: PathBuf,
+    /// The kind of the operator's objects. Default: example.com/v1 and the operator's name
+    #[arg(long, value_name = "GROUP/VERSION/KIND")]
+    pub(crate) kind: Option<Kind>,
+    /// A level-triggered function that keeps a child object, in place of a handler of events
+    #[arg(long)]
+    pub(crate) reconcile: bool,
+    /// One file NAME.rs for `kopf-rs run`, in place of a crate
+    #[arg(long)]
+    pub(crate) single_file: bool,
+    /// The name of the operator, where it is not that of the folder
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: Option<String>,
+    /// The folder of the kopf-rs library that the crate depends on, instead of the version of this program
+    #[arg(long, value_name = "DIR", env = "KOPF_RS_PATH", hide_env_values = true)]
+    pub(crate) kopf_path: Option<PathBuf>,
 }
 
 /// `kopf-rs run`

@@ -1,5 +1,5 @@
-//! The program `kopf-rs`: builds handler crates and single `.rs` files into operators and runs them, asks running
-//! operators to pause, cleans up after them, and runs an API server to try them on.
+//! The program `kopf-rs`: creates new operators, builds handler crates and single `.rs` files into operators and runs
+//! them, asks running operators to pause, cleans up after them, and runs an API server to try them on.
 //!
 //! It generates a small crate that links the user's code with `kopf_rs::cli`, builds it with cargo and then replaces
 //! itself by it, so that signals and exit codes are the operator's own. This crate must not depend on Kubernetes,
@@ -12,6 +12,7 @@ mod become_program;
 mod cache;
 mod cargo;
 mod locks;
+mod new;
 mod run;
 mod runner;
 mod script;
@@ -27,6 +28,7 @@ use clap::{CommandFactory, FromArgMatches};
 
 use crate::args::{Cli, Run, Subcommand};
 use crate::cargo::CargoError;
+use crate::new::NewError;
 use crate::run::RunError;
 use crate::source::SourceError;
 
@@ -39,6 +41,7 @@ fn main() -> ExitCode {
         args::forwarded(of_subcommand)
     };
     let ended = match cli.command {
+        Subcommand::New(args) => new::new(&args).map(|()| ExitCode::SUCCESS),
         Subcommand::Run(run) => start("run", &run, &operator_args()),
         Subcommand::Manifests(run) => {
             let mut operator_args = operator_args();
@@ -78,6 +81,7 @@ fn start(name: &str, run: &Run, operator_args: &[OsString]) -> Result<ExitCode, 
 fn code_of(error: &(dyn Error + 'static)) -> ExitCode {
     let source = error.downcast_ref().map(SourceError::is_wrong_usage);
     let cargo = error.downcast_ref().map(CargoError::is_wrong_usage);
-    let is_wrong_usage = source.or(cargo).unwrap_or(error.is::<RunError>());
+    let new = error.downcast_ref().map(NewError::is_wrong_usage);
+    let is_wrong_usage = source.or(cargo).or(new).unwrap_or(error.is::<RunError>());
     if is_wrong_usage { ExitCode::from(2) } else { ExitCode::FAILURE }
 }

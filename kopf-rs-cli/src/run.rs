@@ -9,7 +9,7 @@ use crate::args::Run;
 use crate::become_program::become_program;
 use crate::cache::cache;
 use crate::cargo::{self, Build};
-use crate::runner::{Kopf, Runner};
+use crate::runner::{Kopf, Runner, SOURCE};
 use crate::script::Script;
 use crate::source::{Library, Program, Source};
 use crate::workspace::{Inherited, Workspace};
@@ -166,12 +166,17 @@ fn kopf_of_scripts(sources: &[Source], run: &Run) -> Result<Kopf, RunError> {
     if let Some(named) = named {
         return Ok(named);
     }
-    if let Some(folder) = &run.build.kopf_path {
-        let real = folder.canonicalize().ok();
-        let real = real.filter(|real| real.join("Cargo.toml").is_file());
-        return real.map(|real| Kopf::at(&real)).ok_or_else(|| RunError::NoKopfThere(folder.clone()));
-    }
-    Ok(own_kopf())
+    kopf_of_folder(run.build.kopf_path.as_deref())
+}
+
+/// Returns the kopf-rs in the requested folder, or else the checkout of this program, or else its version.
+pub(crate) fn kopf_of_folder(folder: Option<&Path>) -> Result<Kopf, RunError> {
+    let Some(folder) = folder else {
+        return Ok(own_kopf());
+    };
+    let real = folder.canonicalize().ok();
+    let real = real.filter(|real| real.join("Cargo.toml").is_file());
+    real.map(|real| Kopf::at(&real)).ok_or_else(|| RunError::NoKopfThere(folder.to_owned()))
 }
 
 /// Returns the checkout that this program was built from, or else its version.
@@ -189,9 +194,10 @@ fn kopf_of_script(script: &Script) -> Option<Kopf> {
     match dependencies.get("kopf-rs")? {
         toml::Value::String(version) => Some(Kopf::version(version)),
         toml::Value::Table(table) => {
-            let source = ["path", "version", "git", "branch", "tag", "rev", "registry"];
             let table = table.clone().into_iter();
-            Some(Kopf(table.filter(|(key, _)| source.contains(&key.as_str())).collect()))
+            let source: toml::Table = table.filter(|(key, _)| SOURCE.contains(&key.as_str())).collect();
+            // A file may name features only.
+            (!source.is_empty()).then_some(Kopf(source))
         }
         _ => None,
     }
@@ -243,7 +249,7 @@ fn shared_target(kopf: &Kopf) -> Option<PathBuf> {
 }
 
 /// Returns the lock file of a kopf-rs checkout, with tested versions.
-fn lock_of(kopf: &Kopf) -> Option<PathBuf> {
+pub(crate) fn lock_of(kopf: &Kopf) -> Option<PathBuf> {
     let folder = kopf.0.get("path").and_then(toml::Value::as_str)?;
     let lock = Path::new(folder).with_file_name("Cargo.lock");
     lock.is_file().then_some(lock)

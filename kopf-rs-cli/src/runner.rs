@@ -48,6 +48,9 @@ pub(crate) struct Kopf(pub(crate) Table);
 /// once for all.
 const FEATURES: [&str; 4] = ["cli", "embedded", "metrics", "mimalloc"];
 
+/// The keys of a dependency that say where it comes from.
+pub(crate) const SOURCE: [&str; 7] = ["path", "version", "git", "branch", "tag", "rev", "registry"];
+
 /// The name of the program for tasks that need no handlers.
 const TASKS: &str = "kopf-run-tasks";
 
@@ -350,19 +353,41 @@ fn script_manifest(script: &Script, name: &str, code: &Path, kopf: &Kopf) -> Str
     package.insert("publish".into(), false.into());
     manifest.insert("package".into(), package.into());
     let mut dependencies = script.table("dependencies");
-    let defaults: Table = DEFAULTS.parse().expect("a table");
+    let mut defaults: Table = DEFAULTS.parse().expect("a table");
+    defaults.insert("kopf-rs".into(), Value::Table(kopf.0.clone()));
     for (key, value) in defaults {
         let underscored = key.replace('-', "_");
-        let there = dependencies.contains_key(&key) || dependencies.contains_key(&underscored);
-        if !there {
-            dependencies.insert(key, value);
+        let there = if dependencies.contains_key(&underscored) { underscored } else { key };
+        match dependencies.get_mut(&there) {
+            Some(own) => complete(own, value),
+            None => drop(dependencies.insert(there, value)),
         }
     }
-    dependencies.entry("kopf-rs").or_insert_with(|| Value::Table(kopf.0.clone()));
     manifest.insert("dependencies".into(), dependencies.into());
     let lib = entry("path", code.to_string_lossy());
     manifest.insert("lib".into(), lib.into());
     printed(&manifest)
+}
+
+/// Adds the default of a dependency to one that names features only, such as `kube.features = ["derive"]`.
+fn complete(own: &mut Value, default: Value) {
+    let Value::Table(own) = own else {
+        return;
+    };
+    if own.contains_key("workspace") || own.keys().any(|key| SOURCE.contains(&key.as_str())) {
+        return;
+    }
+    let default = match default {
+        Value::Table(default) => default,
+        version => Table::from_iter([("version".to_owned(), version)]),
+    };
+    for (key, value) in default {
+        match (own.get_mut(&key), value) {
+            (None, value) => drop(own.insert(key, value)),
+            (Some(Value::Array(own)), Value::Array(features)) => own.extend(features),
+            _ => {}
+        }
+    }
 }
 
 fn main_rs<'a>(name: &str, version: &str, externs: impl Iterator<Item = &'a String>) -> String {
@@ -483,5 +508,24 @@ mod tests {
         assert!(!manifest.contains_key("profile"));
         assert_eq!(manifest["lib"]["path"].as_str(), Some("/w/op.rs"));
         assert_eq!(manifest["package"]["edition"].as_str(), Some("2024"));
+    }
+
+    #[test]
+    fn a_single_file_may_name_features_only() {
+        let text = "kopf-rs.features = ['schemars']\nkube.features = ['derive']\ntracing.optional = true\n\
+                    serde = { version = '=1.0.1', features = [] }";
+        let manifest = Table::from_iter([("dependencies".to_owned(), text.parse::<Table>().unwrap().into())]);
+        let script = Script { file: "/w/op.rs".into(), copy: None, manifest };
+        let text = script_manifest(&script, "op", &script.file, &Kopf::at(Path::new("/k")));
+        let manifest: Table = text.parse().unwrap();
+        let expected: Table = "kopf-rs = { features = ['schemars'], path = '/k' }\n\
+            kube = { features = ['derive', 'client'], version = '5', default-features = false }\n\
+            tracing = { optional = true, version = '0.1' }\n\
+            serde = { version = '=1.0.1', features = [] }"
+            .parse()
+            .unwrap();
+        for (name, expected) in expected {
+            assert_eq!(manifest["dependencies"][&name], expected);
+        }
     }
 }

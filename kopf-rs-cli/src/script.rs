@@ -98,7 +98,7 @@ impl Script {
 }
 
 /// Returns a name that is valid for a cargo package, and in the prefix of Kubernetes annotations.
-fn fit(stem: &str) -> String {
+pub(crate) fn fit(stem: &str) -> String {
     let plain: String = stem
         .to_lowercase()
         .chars()

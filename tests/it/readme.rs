@@ -62,7 +62,7 @@ fn script(blocks: &[Block<'_>]) -> String {
     script
 }
 
-fn shell(script: &str, dir: &Path, like: &Command) -> Command {
+pub(crate) fn shell(script: &str, dir: &Path, like: &Command) -> Command {
     let mut command = Command::new("sh");
     command.args(["-c", script]).current_dir(dir);
     let environment: HashMap<_, _> = like.get_envs().collect();
@@ -76,12 +76,12 @@ fn shell(script: &str, dir: &Path, like: &Command) -> Command {
 }
 
 /// A folder outside of this repository, removed at the end. Its path is fixed per checkout, so that later runs reuse the builds.
-struct Away(PathBuf);
+pub(crate) struct Away(pub(crate) PathBuf);
 
 impl Away {
-    fn new() -> Self {
+    pub(crate) fn new(name: &str) -> Self {
         let checkout = env!("CARGO_MANIFEST_DIR").replace('/', "-");
-        let path = std::env::temp_dir().join(format!("kopf-rs-tour{checkout}"));
+        let path = std::env::temp_dir().join(format!("kopf-rs-{name}{checkout}"));
         // A killed run may have left it.
         let _ = fs::remove_dir_all(&path);
         fs::create_dir_all(&path).expect("the folder for temporary files can be written to");
@@ -89,7 +89,7 @@ impl Away {
     }
 
     /// Writes cargo settings for all crates in the folder: the parts of this repository's manifest that affect the build of dependencies.
-    fn profile(&self) {
+    pub(crate) fn profile(&self) {
         let manifest = fs::read_to_string(root().join("Cargo.toml")).expect("a manifest is there");
         let start = manifest.find("[profile.dev]").expect("a profile is there");
         let folder = self.0.join(".cargo");
@@ -109,7 +109,7 @@ async fn the_tour_leads_to_a_handled_object() {
     let tour = page("docs/first-operator.md");
     let blocks = blocks(&tour);
     // Outside this repository, because cargo would take the new crate for a workspace member.
-    let folder = Away::new();
+    let folder = Away::new("tour");
     let (clone, bin) = (folder.0.join("kopf-rs"), folder.0.join("bin"));
     let there = fs::canonicalize(root()).expect("the root is there");
     symlink(&there, &clone).expect("links can be made");

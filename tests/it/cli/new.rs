@@ -1,0 +1,59 @@
+//! `kopf-rs new`: creates operators, and runs the commands that it prints.
+//!
+//! The operators use the versions and the profile of this repository, and share one build of kopf-rs.
+
+use std::fs;
+use std::path::Path;
+
+use super::{ended, kopf_rs};
+use crate::readme::{Away, shell};
+
+/// Creates an operator; returns the commands that are printed for the user.
+async fn created(folder: &Away, args: &[&str]) -> String {
+    let mut command = kopf_rs(&[&["new"], args].concat());
+    command.current_dir(&folder.0);
+    let created = ended(command).await;
+    created.with(0, &["Created "]);
+    assert!(!created.said.contains("warning"), "{}", created.said);
+    let printed: Vec<_> = created.said.lines().filter_map(|line| line.strip_prefix("  ")).collect();
+    assert!(printed.len() > 1, "{}", created.said);
+    printed.join("\n")
+}
+
+/// Runs the printed commands; returns their output.
+async fn tried(folder: &Away, commands: &str) -> String {
+    let kopf_rs = kopf_rs(&[]);
+    let programs = Path::new(kopf_rs.get_program()).parent().expect("a program is in a folder");
+    let path = std::env::var("PATH").expect("a PATH");
+    let mut command = shell(&format!("set -ex\n{commands}"), &folder.0, &kopf_rs);
+    command.env("PATH", format!("{}:{path}", programs.display())).env("CARGO_NET_OFFLINE", "true");
+    let tried = ended(command).await;
+    tried.with(0, &["+ kopf-rs run "]);
+    assert!(!tried.said.contains("warning"), "{}", tried.said);
+    tried.said
+}
+
+#[tokio::test]
+async fn the_printed_commands_build_test_and_run_a_new_operator() {
+    let folder = Away::new("new");
+    folder.profile();
+    let reconciler = ["my-proxies", "--kind", "net.example.org/v1beta1/Proxy", "--reconcile"];
+    for (args, handled) in [
+        (&["greeter"][..], "[default/sample] Handler 'announce' succeeded."),
+        (&reconciler, "[default/sample] Reconciler 'keep_config_map' succeeded."),
+    ] {
+        let commands = created(&folder, args).await;
+        let said = tried(&folder, &commands).await;
+        assert!(said.contains("test result: ok. 2 passed"), "{said}");
+        assert!(said.contains(handled), "{said}");
+    }
+    let commands = created(&folder, &["single", "--single-file"]).await;
+    let file = folder.0.join("single.rs");
+    let text = fs::read_to_string(&file).expect("the file is created");
+    // Without the feature of the crates, the file would need a build of kopf-rs of its own.
+    let shared = text.replacen("[\"schemars\"]", "[\"schemars\", \"testing\"]", 1);
+    assert_ne!(shared, text);
+    fs::write(&file, shared).expect("the file can be written");
+    let said = tried(&folder, &commands).await;
+    assert!(said.contains("[default/sample] sample says: hello"), "{said}");
+}
