@@ -359,7 +359,9 @@ fn start_worker(shared: &Arc<Shared>, start: WorkerStart) {
             biased;
             () = ended.cancelled() => {}
             worked = &mut work => if worked.is_err() {
-                of_worker.meter_happening(&Working::Panicked);
+                if let Some(meter) = of_worker.invoker.meter() {
+                    meter.worker_panicked();
+                }
                 report_of_operator(&Working::Panicked);
                 of_worker.indexing.forget(&key);
                 of_worker.queue.drop_worker(&key);

@@ -11,15 +11,15 @@
 //!         Cancelled { handler: Arc<Handler> }              // the data that the pure code and the engine provide
 //!             => WARN,                                     // the level, an expression of the fields
 //!             "{handler} is cancelled.",                   // the text of the log line; format arguments may follow
-//!             => event of_handler(handler, "Cancelled")    // optional: the Kubernetes Event about the object
-//!             => meter |meter| meter.cancelled(handler);   // optional: the counters
+//!             => event of_handler(handler, "Cancelled");   // optional: the Kubernetes Event about the object
 //!     }
 //! }
 //! ```
 //!
 //! The macro makes an enum with one variant per row. [`Display`] writes the log line, and [`Happening`] returns the
-//! level, the Event and the count. Texts and levels are those of Kopf wherever Kopf has such a line. The pure code and the engine
-//! create the values; `engine::report` writes them. This module knows neither loggers nor who reads the lines.
+//! level and the Event. Metrics count an enum whose name is followed by `counted by` and a method; only
+//! reporters that are given a meter accept it. Texts and levels are those of Kopf wherever Kopf has such a line. The pure code and the
+//! engine create the values; `engine::report` writes them. This module knows neither loggers nor who reads the lines.
 
 pub(crate) mod calls;
 pub(crate) mod handling;
@@ -49,8 +49,11 @@ pub(crate) trait Happening: Display {
     /// Returns the Kubernetes Event about the object. It is posted if the operator posts log lines.
     fn event(&self) -> Option<ObjectEvent<'_>>;
     /// Counts the event.
-    fn count(&self, meter: &dyn Meter);
+    fn count(&self, _meter: &dyn Meter) {}
 }
+
+/// An event that no metric counts, so that it may be reported without a meter.
+pub(crate) trait Uncounted: Happening {}
 
 /// The Kubernetes Event that accompanies a log line.
 pub(crate) struct ObjectEvent<'a> {
@@ -67,20 +70,15 @@ fn of_handler<'a>(handler: &'a Handler, reason: &'static str) -> Option<ObjectEv
     handler.posts_lines().then_some(ObjectEvent { action: &handler.id, reason, text: None })
 }
 
-/// Gives the closure in a row its type.
-fn with(meter: &dyn Meter, count: impl FnOnce(&dyn Meter)) {
-    count(meter);
-}
-
 /// Declares events; see the documentation of this module.
 macro_rules! happenings {
     (@event) => { None };
     (@event $event:expr) => { $event.into() };
-    (@count $meter:expr) => { let _ = $meter; };
-    (@count $meter:expr, $count:expr) => { $crate::happening::with($meter, $count) };
-    ($(#[$on_enum:meta])* enum $name:ident { $(
+    (@uncounted $name:ident) => { impl $crate::happening::Uncounted for $name {} };
+    (@uncounted $name:ident $count:path) => {};
+    ($(#[$on_enum:meta])* enum $name:ident $(counted by $count:path)? { $(
         $(#[$on_row:meta])* $row:ident $({ $($field:ident: $type:ty),+ })?
-            => $level:expr, $text:literal $(, $arg:expr)* $(=> event $event:expr)? $(=> meter $count:expr)?;
+            => $level:expr, $text:literal $(, $arg:expr)* $(=> event $event:expr)?;
     )+ }) => {
         $(#[$on_enum])*
         pub(crate) enum $name { $(
@@ -111,13 +109,12 @@ macro_rules! happenings {
                 })+ }
             }
 
-            fn count(&self, meter: &dyn $crate::happening::meter::Meter) {
-                match self { $(Self::$row $({ $($field),+ })? => {
-                    $($(let _ = $field;)+)?
-                    $crate::happening::happenings!(@count meter $(, $count)?);
-                })+ }
-            }
+            $(fn count(&self, meter: &dyn $crate::happening::meter::Meter) {
+                $count(self, meter);
+            })?
         }
+
+        $crate::happening::happenings!(@uncounted $name $($count)?);
     };
 }
 use happenings;

@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use kopf_rs::{
-    Metrics, Operator, OperatorError, Registry, Settings, TemporaryError, handler, handler_blocking,
+    HandlerError, HandlerResult, Metrics, Operator, OperatorError, PermanentError, Registry, Settings,
+    TemporaryError, handler, handler_blocking, indexer, indexer_async,
 };
 use kopf_rs_tests::{TestCluster, scenarios};
 use serde_json::{Value, json};
@@ -18,6 +19,7 @@ use crate::operating::{Gate, TestOperator, Working, is_handled};
 scenarios! {
     figures_are_written_in_the_format_that_is_asked_for [memory];
     what_an_operator_does_is_counted;
+    retries_and_failures_of_all_kinds_of_handlers_are_counted [memory];
     what_an_operator_holds_is_read [memory];
     more_objects_make_no_more_series [memory];
     a_scrape_is_whole_from_the_start_to_the_stop [memory];
@@ -178,6 +180,52 @@ async fn what_an_operator_does_is_counted(cluster: TestCluster) {
         format!("kopf_rs_api_requests_total{{verb=\"patch\",resource=\"{resource}\",code=\"200\"}}");
     let figures = scraped.until(&requests, 2).await;
     assert!(number(&figures["kopf_rs_queue_wait_seconds_count"]) >= 1.0);
+    scraped.working.stop().await;
+}
+
+async fn retries_and_failures_of_all_kinds_of_handlers_are_counted(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let failing = |id: &str| {
+        handler(id, |context: kopf_rs::Context| async move {
+            if context.retry() == 0 {
+                return Err(TemporaryError::new("not yet").delay(1).into());
+            }
+            HandlerResult::<()>::Err(PermanentError::new("never").into())
+        })
+    };
+    let parent = handler("create_fn", move |context: kopf_rs::Context| async move {
+        context.subhandlers()?.add(failing("child"));
+        Ok(())
+    });
+    let registry = Registry::new()
+        .on_startup(handler("startup_fn", |context: kopf_rs::Context| async move {
+            if context.retry() == 0 {
+                return Err(TemporaryError::new("not yet").delay(1).into());
+            }
+            Ok(())
+        }))
+        .index(
+            test.selector(),
+            indexer("index_fn", |_| Err::<(String, u8), HandlerError>(PermanentError::new("never").into())),
+        )
+        .index(
+            test.selector(),
+            indexer_async("slow_index_fn", |_| async {
+                Err::<(String, u8), HandlerError>(PermanentError::new("never").into())
+            }),
+        )
+        .on_create(test.selector(), parent);
+    let scraped = Scraped::start(&test, registry).await;
+    let retries = |id: &str| format!("kopf_rs_handler_retries_total{{handler=\"{id}\"}}");
+    let failures = |id: &str| format!("kopf_rs_handler_failures_total{{handler=\"{id}\"}}");
+    let figures = scraped.until(&retries("startup_fn"), 1).await;
+    assert_eq!(figures[&failures("index_fn")], "0");
+    test.create("one", json!({})).await;
+    scraped.until(&retries("create_fn"), 1).await;
+    // The sub-handler fails permanently, and its parent after it.
+    scraped.until(&failures("create_fn"), 2).await;
+    scraped.until(&failures("index_fn"), 1).await;
+    scraped.until(&failures("slow_index_fn"), 1).await;
     scraped.working.stop().await;
 }
 

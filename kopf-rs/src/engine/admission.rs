@@ -17,7 +17,7 @@ use crate::admission::selection::{is_for_object, is_for_request, is_for_resource
 use crate::cluster::Client;
 use crate::cluster::observed::{OwnRequests, Reviewed};
 use crate::engine::invoke::{Cancelled, HandlerGroup, Invoker, guarded};
-use crate::engine::report::report;
+use crate::engine::report::report_counted;
 use crate::handler::cause::{Attempt, CauseContext};
 use crate::handler::definition::{Handler, HandlerCall};
 use crate::handler::extensions::Extensions;
@@ -328,7 +328,7 @@ impl<'a> ReviewRun<'a> {
     }
 
     fn report(&self, happening: &dyn Happening) {
-        report(&self.context.logger, happening);
+        report_counted(self.reviewer.invoker.meter(), &self.context.logger, happening);
     }
 }
 

@@ -10,8 +10,9 @@ use tracing::Level;
 
 use crate::handler::event_sink::{OperatorSink, PostingLevel};
 use crate::handler::logger::Logger;
-use crate::happening::Happening;
+use crate::happening::meter::Meter;
 use crate::happening::working::Working;
+use crate::happening::{Happening, Uncounted};
 use crate::object::posted_event::{EventKind, PostedEvent, Regarding};
 use crate::object::raw::Facts;
 use crate::object::reference::Reference;
@@ -19,7 +20,15 @@ use crate::object::resource::Resource;
 use crate::rt::outage::Over;
 
 /// Reports `happening` about the subject of `logger`.
-pub(crate) fn report(logger: &Logger, happening: &dyn Happening) {
+pub(crate) fn report(logger: &Logger, happening: &dyn Uncounted) {
+    report_counted(None, logger, happening);
+}
+
+/// Reports `happening` about the subject of `logger`, and counts it if there are metrics.
+pub(crate) fn report_counted(meter: Option<&dyn Meter>, logger: &Logger, happening: &dyn Happening) {
+    if let Some(meter) = meter {
+        happening.count(meter);
+    }
     let level = happening.level();
     logger.print(level, format_args!("{happening}"));
     if logger.posts_lines()
@@ -49,13 +58,13 @@ pub(crate) fn post(events: &OperatorSink, about: Arc<Reference>, happening: &dyn
     events.0.post(event);
 }
 
-/// Reports a repeated happening at DEBUG.
+/// Reports a repeated happening at DEBUG, and does not count it again.
 pub(crate) fn report_quietly(logger: &Logger, happening: &dyn Happening) {
     logger.print(Level::DEBUG, format_args!("{happening}"));
 }
 
 /// Reports a happening of the operator as a whole.
-pub(crate) fn report_of_operator(happening: &dyn Happening) {
+pub(crate) fn report_of_operator(happening: &dyn Uncounted) {
     match happening.level() {
         Level::ERROR => tracing::error!("{happening}"),
         Level::WARN => tracing::warn!("{happening}"),
@@ -74,13 +83,6 @@ pub(crate) fn report_outage_over(over: Over) {
         lasted: over.lasted,
         recovered: over.recovered,
     });
-}
-
-/// Reports a happening about an object without a worker. Builds nothing if the level is disabled.
-pub(crate) fn report_about(resource: &Resource, facts: &Facts, happening: &dyn Happening) {
-    if tracing::level_enabled!(happening.level()) {
-        report(&Logger::of(Arc::new(about(resource, facts))), happening);
-    }
 }
 
 /// Returns a reference to the object with these `facts`.

@@ -11,7 +11,7 @@ use kopf_rs_schedule::HandlerKind;
 use tokio_util::sync::CancellationToken;
 
 use crate::engine::reconcile_slots::Slot;
-use crate::engine::report::report;
+use crate::engine::report::report_counted;
 use crate::handler::definition::Handler;
 use crate::handler::live::Live;
 use crate::handler::logger::Logger;
@@ -191,8 +191,8 @@ impl RunningCall {
         }
         self.stopped.set(reason);
         let handler = self.handler.clone();
-        let exits = Handling::Exits { handler, exit };
-        report(&self.logger, &exits);
+        // No metric counts exits.
+        report_counted(None, &self.logger, &Handling::Exits { handler, exit });
     }
 }
 

@@ -27,7 +27,7 @@ use crate::engine::noted_calls::NotedCalls;
 use crate::engine::owners::Owners;
 use crate::engine::queue::Queue;
 use crate::engine::reconcile_slots::ReconcileSlots;
-use crate::engine::report::{report, report_about};
+use crate::engine::report::{about, report, report_counted};
 use crate::engine::resource_handlers::ResourceHandlers;
 use crate::engine::running_calls::RunningCalls;
 use crate::engine::targets::Targets;
@@ -196,15 +196,7 @@ impl Shared {
         if let Some(errors) = &self.setup.last_errors {
             errors.note(about, happening, self.setup.clock.now());
         }
-        self.meter_happening(happening);
-        report(logger, happening);
-    }
-
-    /// Passes a happening to the metrics.
-    pub(super) fn meter_happening(&self, happening: &dyn Happening) {
-        if let Some(meter) = &self.setup.meter {
-            happening.count(&**meter);
-        }
+        report_counted(self.invoker.meter(), logger, happening);
     }
 
     /// Makes one attempt of a handler of an object, and reports it while it runs.
@@ -266,9 +258,9 @@ impl Shared {
     /// Returns whether an idle object may stay idle with this state.
     pub(super) fn may_rest(&self, kind: &ResourceHandlers, memory: &Memory, raw: &Raw) -> bool {
         let quiet = self.is_already_handled(kind, memory, raw);
-        if quiet {
-            let unchanged = Handling::Unchanged;
-            report_about(&kind.resource, raw.facts(), &unchanged);
+        if quiet && tracing::level_enabled!(Handling::Unchanged.level()) {
+            let about = Arc::new(about(&kind.resource, raw.facts()));
+            self.report(&Logger::of(about.clone()), &about, &Handling::Unchanged);
         }
         quiet
     }

@@ -8,7 +8,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::engine::context::own_thread::of_group;
 use crate::engine::invoke::{Cancelled, guarded, outcome};
-use crate::engine::report::report;
 use crate::engine::shared::Shared;
 use crate::engine::watchdog::watched;
 use crate::handler::definition::HandlerCall;
@@ -43,6 +42,7 @@ struct Open {
 
 /// Lines to log. They are logged on drop, so that they appear even if a filter or a lifecycle panics.
 struct Found<'a> {
+    of: &'a Inner,
     logger: &'a Logger,
     told: Vec<Handling>,
 }
@@ -144,7 +144,7 @@ impl SubhandlerRun {
         parent: &HandlerCall,
         ask: impl FnOnce(&mut SubhandlerPlan, &mut Vec<Handling>) -> HandlerResult<T>,
     ) -> HandlerResult<T> {
-        let mut found = Found { logger: parent.logger(), told: Vec::new() };
+        let mut found = Found { of: &self.0, logger: parent.logger(), told: Vec::new() };
         match self.open().as_mut() {
             Some(open) => ask(&mut open.plan, &mut found.told),
             None => Err(PermanentError::new("the handler of these sub-handlers has ended").into()),
@@ -159,7 +159,7 @@ impl SubhandlerRun {
 impl Drop for Found<'_> {
     fn drop(&mut self) {
         for handling in self.told.drain(..) {
-            report(self.logger, &handling);
+            self.of.shared.report(self.logger, &self.of.about, &handling);
         }
     }
 }

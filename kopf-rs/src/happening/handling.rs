@@ -23,16 +23,16 @@ use crate::state::{Damaged, NotKept, budget};
 happenings! {
     /// A happening of an object or one of its handlers. Cheap to create, since large parts are shared.
     #[derive(Clone, Debug)]
-    enum Handling {
+    enum Handling counted by Handling::count_failure {
         // === attempts ===
         /// An attempt has ended, or a handler has reached its limits before another attempt.
         Attempted { handler: Arc<Handler>, end: AttemptEnd }
             => match end {
-                // One line per watch event would drown out all others.
-                AttemptEnd::Succeeded if handler.is_for_events() => DEBUG,
+                // One line per watch event, or per call of a probe, would drown out all others.
+                AttemptEnd::Succeeded if handler.is_for_events() || handler.kind == HandlerKind::OnProbe => DEBUG,
                 end => end.level(),
             }, "{handler} {end}"
-            => event end.event_of(handler) => meter |meter| end.count_for(&handler.id, meter);
+            => event end.event_of(handler);
         /// The handler waits for its sub-handlers.
         WaitsForSubhandlers { handler: Arc<Handler> }
             => DEBUG, "{handler} has unfinished sub-handlers. Will retry soon.";
@@ -283,14 +283,6 @@ impl AttemptEnd {
         }
     }
 
-    fn count_for(&self, handler: &str, meter: &dyn Meter) {
-        match self.fate() {
-            None | Some(Fate::Ignored) => {}
-            Some(Fate::Retried { .. }) => meter.handler_retries(handler),
-            Some(_) => meter.handler_fails(handler),
-        }
-    }
-
     fn event_of<'a>(&self, handler: &'a Handler) -> Option<ObjectEvent<'a>> {
         let reason = match self.fate() {
             None => "HandlerSucceeded",
@@ -315,6 +307,15 @@ impl Handling {
     ) -> Option<Self> {
         let end = AttemptEnd::of(outcome, fate)?;
         Some(Self::Attempted { handler: handler.clone(), end })
+    }
+
+    fn count_failure(&self, meter: &dyn Meter) {
+        let Self::Attempted { handler, end } = self else { return };
+        match end.fate() {
+            None | Some(Fate::Ignored) => {}
+            Some(Fate::Retried { .. }) => meter.handler_retries(&handler.id),
+            Some(_) => meter.handler_fails(&handler.id),
+        }
     }
 
     /// Returns the text by which a happening that each cycle finds again is recognized, so that it is reported only

@@ -170,7 +170,6 @@ happenings! {
                 WhyLeftOut::QueueFull => "more come in than the server takes.",
                 WhyLeftOut::TooMany => "about one object, 25 different ones are posted at a time, and one more every five minutes.",
                 WhyLeftOut::Stop => "the operator ends, and the server has not taken them in time.",
-            }
-            => meter |meter| meter.events_dropped(*events, *why);
+            };
     }
 }

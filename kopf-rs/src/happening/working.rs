@@ -53,8 +53,7 @@ happenings! {
         StreamsLeft { objects: usize } => WARN, "Unprocessed streams left for {objects} object(s).";
         /// A worker has panicked, which is a defect of this framework. The object is left alone until its next change.
         Panicked
-            => ERROR, "Event processing has panicked, which is a bug in kopf-rs. The object is handled again at its next change."
-            => meter |meter| meter.worker_panicked();
+            => ERROR, "Event processing has panicked, which is a bug in kopf-rs. The object is handled again at its next change.";
     }
 }
 

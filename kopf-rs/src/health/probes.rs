@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::engine::invoke::{Cancelled, HandlerGroup};
-use crate::engine::report::{report, report_quietly};
+use crate::engine::report::report_counted;
 use crate::handler::cause::Attempt;
 use crate::handler::definition::ErrorsMode;
 use crate::handler::definition::{Handler, HandlerCall};
@@ -121,9 +121,7 @@ impl Prober {
         let is_well = matches!(outcome, Outcome::Succeeded(_));
         let fate = |delay: Option<Duration>| delay.map_or(Fate::Stopped, |delay| Fate::Retried { delay });
         if let Some(attempted) = Handling::attempted(handler, outcome, fate) {
-            // Probes succeed every few seconds for the operator's lifetime, so this is reported quietly.
-            let report = if is_well { report_quietly } else { report };
-            report(&self.group.context.logger, &attempted);
+            report_counted(self.group.invoker.meter(), &self.group.context.logger, &attempted);
         }
         (result, is_well)
     }

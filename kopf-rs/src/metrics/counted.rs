@@ -138,8 +138,13 @@ impl Counted {
 
     fn begin_at_zero(&self) {
         let figures = &self.figures;
-        for handler in self.declared.iter().filter(|it| !it.reasons.is_empty()) {
+        for handler in &self.declared {
             let id = &handler.id;
+            begin(&figures.retries, &labels![handler = id]);
+            begin(&figures.failures, &labels![handler = id]);
+            if handler.reasons.is_empty() {
+                continue;
+            }
             for reason in &handler.reasons {
                 let ends = CallEnd::ALL.into_iter();
                 for end in ends.filter(|end| handler.is_webhook || *end != CallEnd::Denied) {
@@ -147,8 +152,6 @@ impl Counted {
                 }
             }
             begin(&figures.durations, &labels![handler = id]);
-            begin(&figures.retries, &labels![handler = id]);
-            begin(&figures.failures, &labels![handler = id]);
             if handler.is_webhook {
                 begin(&figures.review_durations, &labels![webhook = id]);
                 for (allowed, code) in [("true", "200"), ("false", "422"), ("false", "500")] {

@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::cluster::login::Vault;
 use crate::engine::attempt::attempt as call_once;
 use crate::engine::invoke::{Cancelled, HandlerGroup};
-use crate::engine::report::report;
+use crate::engine::report::report_counted;
 use crate::handler::definition::Handler;
 use crate::handler::definition::HandlerCall;
 use crate::handler::outcome::Outcome;
@@ -102,7 +102,7 @@ impl Activities<'_> {
             told.iter_mut().for_each(stop);
         }
         for handling in told {
-            report(&self.group.context.logger, &handling);
+            report_counted(self.group.invoker.meter(), &self.group.context.logger, &handling);
         }
         result
     }

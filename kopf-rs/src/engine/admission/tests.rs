@@ -1,6 +1,7 @@
 //! Tests reviews without a server: request bodies in, answers out.
 
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -286,16 +287,18 @@ async fn handlers_are_told_of_the_request() {
     assert_eq!(reply.status, 200, "{}", String::from_utf8_lossy(&reply.body));
 }
 
-/// Records of each review whether it was allowed, and its code.
+/// Records of each review whether it was allowed, and its code. Counts failures of handlers.
 #[derive(Debug, Default)]
-struct Reviews(Mutex<Vec<(bool, u16)>>);
+struct Reviews(Mutex<Vec<(bool, u16)>>, AtomicUsize);
 
 impl Meter for Reviews {
     fn review_ends(&self, _: &str, allowed: bool, code: u16, _: Duration) {
         self.0.lock().unwrap().push((allowed, code));
     }
     fn handler_retries(&self, _: &str) {}
-    fn handler_fails(&self, _: &str) {}
+    fn handler_fails(&self, _: &str) {
+        self.1.fetch_add(1, Ordering::Relaxed);
+    }
     fn events_dropped(&self, _: u64, _: WhyLeftOut) {}
     fn worker_panicked(&self) {}
     fn call_begins(&self, _: &str) -> u64 {
@@ -329,7 +332,11 @@ async fn a_denial_is_told_as_no_failure_and_counted_with_its_code() {
     let _captured = tracing::subscriber::set_default(lines.clone());
     let denying =
         handler("h", |_| async { HandlerResult::Err(AdmissionError::new("too large").code(422).into()) });
-    let registry = Registry::new().on_validate(KIND, denying).on_validate(KIND, ok("allowing"));
+    let failing = handler("failing", |_| async { HandlerResult::Err(PermanentError::new("no").into()) });
+    let registry = Registry::new()
+        .on_validate(KIND, denying)
+        .on_validate(KIND, ok("allowing"))
+        .on_validate(KIND, failing);
     let reviews = Arc::new(Reviews::default());
     let mut reviewer = reviewer(&registry);
     let invoker = Invoker::new(reviewer.invoker.clock, 4, None);
@@ -345,6 +352,11 @@ async fn a_denial_is_told_as_no_failure_and_counted_with_its_code() {
     let denied = |it: &String| it.starts_with("INFO ") && it.contains("has denied the request: too large");
     assert_eq!(told.iter().filter(|it| denied(it)).count(), 1, "{told:?}");
     assert!(!told.iter().any(|it| it.starts_with("ERROR ")), "{told:?}");
+    assert_eq!(reviews.1.load(Ordering::Relaxed), 0);
+    let body = creation(&object()).to_string();
+    let deadline = Duration::from_secs(2);
+    reviewer.review("/validate/failing", body.as_bytes(), ConnectionFacts::default(), deadline).await;
+    assert_eq!(reviews.1.load(Ordering::Relaxed), 1);
 }
 
 #[tokio::test]

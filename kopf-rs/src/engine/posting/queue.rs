@@ -13,7 +13,6 @@ use tokio_util::sync::CancellationToken;
 
 use crate::engine::report::report_of_operator;
 use crate::handler::event_sink::{EventSink, PostingGates};
-use crate::happening::Happening as _;
 use crate::happening::meter::{SharedMeter, WhyLeftOut};
 use crate::happening::operating::Posting;
 use crate::object::posted_event::PostedEvent;
@@ -190,10 +189,9 @@ impl EventQueue {
     }
 
     pub(super) fn report_left_out(&self, events: u64, why: WhyLeftOut) {
-        let left_out = Posting::LeftOut { events, why };
         if let Some(meter) = &self.meter {
-            left_out.count(&**meter);
+            meter.events_dropped(events, why);
         }
-        report_of_operator(&left_out);
+        report_of_operator(&Posting::LeftOut { events, why });
     }
 }

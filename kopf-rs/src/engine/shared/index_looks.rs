@@ -15,7 +15,7 @@ use crate::engine::attempt::attempt;
 use crate::engine::indexing::objects::IndexRun;
 use crate::engine::invoke::{Cancelled, guarded, invoke_at_once};
 use crate::engine::queue::StreamId;
-use crate::engine::report::{about, report};
+use crate::engine::report::about;
 use crate::engine::resource_handlers::{IndexFunctions, ResourceHandlers};
 use crate::engine::shared::Shared;
 use crate::engine::turns::TurnPermit;
@@ -123,7 +123,7 @@ impl Shared {
             let mut told = Vec::new();
             let effect = looking.call(functions, attempts, &mut told).await;
             for handling in told {
-                report(&looking.context.logger, &handling);
+                self.report(&looking.context.logger, &looking.about, &handling);
             }
             effects.push(effect.ok()?);
         }
