@@ -16,9 +16,6 @@ pub use crate::{AdmissionError, AdmissionErrors, Operation, UserInfo, Warnings};
 pub use crate::{
     adjust_namespace, adopt, append_owner_reference, harmonize_naming, label, remove_owner_reference,
 };
-pub use crate::{
-    daemon, finalize, index, on_cleanup, on_convert, on_create, on_delete, on_event, on_field, on_login,
-    on_mutate, on_probe, on_resume, on_startup, on_update, on_validate, reconcile, subhandler, timer,
-    validation_rule,
-};
 pub use crate::{debug, error, fail, info, retry, warn};
+// The attributes.
+pub use kopf_rs_macros::*;
