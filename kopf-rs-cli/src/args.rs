@@ -8,8 +8,7 @@ use std::path::PathBuf;
 
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, Command, FromArgMatches, Parser, Subcommand as Subcommands};
-use kopf_rs_flags::pause::{Freeze, Resume};
-use kopf_rs_flags::webhooks::Webhooks;
+use kopf_rs_flags::task::Task;
 use kopf_rs_flags::{EXPLAINED, Flags};
 
 use crate::new::Kind;
@@ -56,24 +55,6 @@ The last argument is the object. Nothing is called or written.
 
 Exit codes: 0 explained; 1 there is no such object or kind, or it must not be read; 2 flags or handlers are wrong.";
 
-const FREEZE_EXAMPLES: &str = "\
-Examples:
-  kopf-rs freeze -P default -t 10m -n team -m 'the database moves'
-                                                operators for the namespace team pause for ten minutes
-  kopf-rs resume -P default -n team             or until this is said, by the same user on the same machine
-
-Operators of Kopf are asked as well. The operators must take part in a peering of this name: see --peering of `kopf-rs run`.
-
-Exit codes: 0 they are asked; 1 there is no such peering, or it cannot be written; 2 flags are wrong.";
-
-const WEBHOOKS_EXAMPLES: &str = "\
-Examples:
-  kopf-rs webhooks clean --name my-operator --dry-run
-                                                what the operator has left in the cluster of kubectl
-  kopf-rs webhooks clean --name my-operator     remove it, once the operator does not run any more
-
-Exit codes: 0 it is removed, or there is nothing; 1 something cannot be looked for or removed; 2 flags are wrong.";
-
 const SERVER_EXAMPLES: &str = "\
 Examples:
   kopf-rs apiserver                             in memory, on a free port; prints the line for kubectl
@@ -106,15 +87,9 @@ pub(crate) enum Subcommand {
     /// Build handlers, and say why an object is as it is: `kopf-rs why [PATH] KIND/NAME` (`--why` of the operator)
     #[command(after_help = WHY_EXAMPLES, override_usage = WHY_USAGE)]
     Why(Box<Why>),
-    /// Ask running operators to pause, as Kopf's command does
-    #[command(after_help = FREEZE_EXAMPLES)]
-    Freeze(Freeze),
-    /// Take back what `kopf-rs freeze` has asked for
-    #[command(after_help = FREEZE_EXAMPLES)]
-    Resume(Resume),
-    /// Remove what an operator that is uninstalled has left for the API server: `kopf-rs webhooks clean`
-    #[command(after_help = WEBHOOKS_EXAMPLES)]
-    Webhooks(Webhooks),
+    /// Tasks that need no handlers
+    #[command(flatten)]
+    Task(Task),
     /// Run a Kubernetes API server of its own: no nodes, ready at once
     #[command(name = "apiserver", after_help = SERVER_EXAMPLES)]
     ApiServer(ApiServerFlags),

@@ -56,9 +56,7 @@ fn main() -> ExitCode {
             operator_args.extend(["--why".into(), object]);
             start("why", &run, &operator_args)
         }
-        Subcommand::Freeze(_) | Subcommand::Resume(_) | Subcommand::Webhooks(_) => {
-            run::do_task(typed.get(1..).unwrap_or_default())
-        }
+        Subcommand::Task(_) => run::do_task(typed.get(1..).unwrap_or_default()),
         Subcommand::ApiServer(_) => server::run(typed.get(2..).unwrap_or_default()),
     };
     match ended {

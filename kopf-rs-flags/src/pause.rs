@@ -6,15 +6,27 @@ use clap::{Args, Subcommand};
 
 use crate::{ConnectionFlags, LogFlags, time};
 
+const EXAMPLES: &str = "\
+Examples:
+  kopf-rs freeze -P default -t 10m -n team -m 'the database moves'
+                                                operators for the namespace team pause for ten minutes
+  kopf-rs resume -P default -n team             or until this is said, by the same user on the same machine
+
+Operators of Kopf are asked as well. The operators must take part in a peering of this name: see --peering of `kopf-rs run`.
+
+Exit codes: 0 they are asked; 1 there is no such peering, or it cannot be written; 2 flags are wrong.";
+
 /// The priority of `--dev`, as in Kopf.
 pub(crate) const DEV: i64 = 666;
 
 /// What running operators are asked for.
 #[derive(Clone, Debug, Subcommand)]
 pub enum Pause {
-    /// Ask running operators to pause
+    /// Ask running operators to pause, as Kopf's command does
+    #[command(after_help = EXAMPLES)]
     Freeze(Freeze),
-    /// Take back what `freeze` has asked for
+    /// Take back what `kopf-rs freeze` has asked for
+    #[command(after_help = EXAMPLES)]
     Resume(Resume),
 }
 

@@ -4,7 +4,7 @@ use clap::{Parser, Subcommand};
 
 use crate::LogFlags;
 use crate::pause::Pause;
-use crate::webhooks::Webhooks;
+use crate::webhooks::{self, Webhooks};
 
 /// One of these commands, with what belongs to it.
 #[derive(Clone, Debug, Parser)]
@@ -21,7 +21,8 @@ pub enum Task {
     /// Sends a request to running operators.
     #[command(flatten)]
     Pause(Pause),
-    /// Look after webhooks of operators that do not run
+    /// Remove what an operator that is uninstalled has left for the API server: `kopf-rs webhooks clean`
+    #[command(after_help = webhooks::EXAMPLES)]
     Webhooks(Webhooks),
 }
 

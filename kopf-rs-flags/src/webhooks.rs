@@ -4,6 +4,14 @@ use clap::{Args, Subcommand};
 
 use crate::{ConnectionFlags, LogFlags};
 
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  kopf-rs webhooks clean --name my-operator --dry-run
+                                                what the operator has left in the cluster of kubectl
+  kopf-rs webhooks clean --name my-operator     remove it, once the operator does not run any more
+
+Exit codes: 0 it is removed, or there is nothing; 1 something cannot be looked for or removed; 2 flags are wrong.";
+
 /// `webhooks`
 #[derive(Args, Clone, Debug)]
 pub struct Webhooks {
