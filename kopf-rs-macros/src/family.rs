@@ -1,7 +1,6 @@
 //! Tables of the attributes: the arguments that their functions can take, and the use of what they return.
 //!
-//! `kopf_rs_schedule` lists the options of each attribute, for the framework too; `option.rs` has their notations.
-//! `lib.rs` lists the attributes.
+//! `kopf_rs_schedule` lists the attributes, with the options of each, for the framework too; `option.rs` has the notations of options.
 
 use kopf_rs_schedule::{HandlerKind, enumerated};
 

@@ -30,9 +30,9 @@ mod golden;
 
 use crate::family::Kind;
 
-/// Defines one macro per attribute, each with its family.
+/// Defines one macro per attribute.
 macro_rules! attributes {
-    ($($name:ident: $family:ident;)*) => {
+    ($($kind:ident $name:ident $family:ident [$($options:expr),*];)*) => {
     $(
         #[doc = concat!("See `kopf_rs::", stringify!($name), "`.")]
         #[proc_macro_attribute]
@@ -47,27 +47,7 @@ macro_rules! attributes {
     ];
     };
 }
-
-attributes! {
-    on_create: CHANGE;
-    on_update: CHANGE;
-    on_delete: CHANGE;
-    finalize: CHANGE;
-    on_resume: CHANGE;
-    on_field: CHANGE;
-    on_event: EVENT;
-    on_startup: ACTIVITY;
-    on_cleanup: ACTIVITY;
-    on_login: LOGIN;
-    on_probe: ACTIVITY;
-    daemon: BACKGROUND;
-    timer: BACKGROUND;
-    reconcile: RECONCILE;
-    index: INDEX;
-    on_validate: VALIDATING;
-    on_mutate: MUTATING;
-    subhandler: CHANGE;
-}
+kopf_rs_schedule::kinds!(attributes);
 
 /// See `kopf_rs::on_convert`.
 #[proc_macro_attribute]

@@ -12,13 +12,40 @@ const SCHEDULE: &[&str] = &["interval", "sharp", "idle", "schedule", "zone"];
 const WEBHOOK: &[&str] =
     &["operations", "subresource", "persistent", "side_effects", "ignore_failures", "timeout"];
 
+/// Calls a macro with the table of all kinds: the attribute of each, the family of its arguments, and its options.
+#[macro_export]
 macro_rules! kinds {
-    ($($kind:ident $attribute:literal [$($options:expr),*];)*) => {
+    ($callback:ident) => {
+        $callback! {
+            OnCreate on_create CHANGE [RETRY, FILTERS, CHILDREN];
+            OnUpdate on_update CHANGE [RETRY, FILTERS, SIDES, CHILDREN];
+            OnDelete on_delete CHANGE [RETRY, FILTERS, &["optional"]];
+            Finalize finalize CHANGE [RETRY, FILTERS];
+            OnResume on_resume CHANGE [RETRY, FILTERS, &["deleted"], CHILDREN];
+            OnField on_field CHANGE [RETRY, FILTERS, SIDES, CHILDREN];
+            OnEvent on_event EVENT [FILTERS];
+            OnStartup on_startup ACTIVITY [RETRY];
+            OnCleanup on_cleanup ACTIVITY [RETRY];
+            OnLogin on_login LOGIN [RETRY];
+            OnProbe on_probe ACTIVITY [RETRY];
+            Daemon daemon BACKGROUND [RETRY, FILTERS, &["initial_delay"], CANCELLATION];
+            Timer timer BACKGROUND [RETRY, FILTERS, &["initial_delay"], SCHEDULE];
+            Reconcile reconcile RECONCILE [RETRY, FILTERS, CHILDREN, &["formerly_owns", "watches", "resync"]];
+            Index index INDEX [RETRY, FILTERS];
+            OnValidate on_validate VALIDATING [FILTERS, WEBHOOK, &["deleted"]];
+            OnMutate on_mutate MUTATING [FILTERS, WEBHOOK];
+            Subhandler subhandler CHANGE [RETRY, FILTERS, SIDES];
+        }
+    };
+}
+
+macro_rules! declare {
+    ($($kind:ident $attribute:ident $family:ident [$($options:expr),*];)*) => {
         /// The kind of a handler: the attribute that declares it.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum HandlerKind {
             $(
-                #[doc = concat!("`#[", $attribute, "]`")]
+                #[doc = concat!("`#[", stringify!($attribute), "]`")]
                 $kind,
             )*
         }
@@ -31,7 +58,7 @@ macro_rules! kinds {
             #[must_use]
             pub const fn attribute(self) -> &'static str {
                 match self {
-                    $(Self::$kind => $attribute,)*
+                    $(Self::$kind => stringify!($attribute),)*
                 }
             }
 
@@ -43,27 +70,7 @@ macro_rules! kinds {
         }
     };
 }
-
-kinds! {
-    OnCreate "on_create" [RETRY, FILTERS, CHILDREN];
-    OnUpdate "on_update" [RETRY, FILTERS, SIDES, CHILDREN];
-    OnDelete "on_delete" [RETRY, FILTERS, &["optional"]];
-    Finalize "finalize" [RETRY, FILTERS];
-    OnResume "on_resume" [RETRY, FILTERS, &["deleted"], CHILDREN];
-    OnField "on_field" [RETRY, FILTERS, SIDES, CHILDREN];
-    OnEvent "on_event" [FILTERS];
-    OnStartup "on_startup" [RETRY];
-    OnCleanup "on_cleanup" [RETRY];
-    OnLogin "on_login" [RETRY];
-    OnProbe "on_probe" [RETRY];
-    Daemon "daemon" [RETRY, FILTERS, &["initial_delay"], CANCELLATION];
-    Timer "timer" [RETRY, FILTERS, &["initial_delay"], SCHEDULE];
-    Reconcile "reconcile" [RETRY, FILTERS, CHILDREN, &["formerly_owns", "watches", "resync"]];
-    Index "index" [RETRY, FILTERS];
-    OnValidate "on_validate" [FILTERS, WEBHOOK, &["deleted"]];
-    OnMutate "on_mutate" [FILTERS, WEBHOOK];
-    Subhandler "subhandler" [RETRY, FILTERS, SIDES];
-}
+kinds!(declare);
 
 impl HandlerKind {
     /// Returns the kind that an attribute declares.
