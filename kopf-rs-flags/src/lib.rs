@@ -19,7 +19,7 @@ pub mod pause;
 pub mod task;
 pub mod webhooks;
 
-/// What was typed. One field group per heading of the help.
+/// The parsed flags. One field group per heading of the help.
 #[derive(Args, Clone, Debug, Default)]
 pub struct Flags {
     /// Selects the objects that the operator serves.
@@ -53,7 +53,7 @@ pub struct Flags {
 
 /// `-A`, `-n`.
 #[derive(Args, Clone, Debug, Default)]
-#[command(next_help_heading = "What is served")]
+#[command(next_help_heading = "Scope")]
 pub struct ScopeFlags {
     /// Serve the whole cluster (the default)
     #[arg(short = 'A', long, env = "KOPF_RUN_CLUSTERWIDE", value_parser = BoolishValueParser::new(), hide_env_values = true)]
@@ -75,29 +75,29 @@ pub struct ConnectionFlags {
     pub context: Option<String>,
 }
 
-/// Where the cluster is.
+/// Selects the cluster.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Cluster")]
 pub struct ClusterFlags {
     /// Selects the connection.
     #[command(flatten)]
     pub connection: ConnectionFlags,
-    /// Start an empty API server in this process, on 127.0.0.1, and print how kubectl reaches it
+    /// Start an empty API server in this process, on 127.0.0.1, and print the kubectl command that reaches it
     #[arg(long, value_name = "PORT", num_args = 0..=1, require_equals = true, default_missing_value = "0",
           conflicts_with_all = ["kubeconfig", "context"])]
     pub embedded: Option<u16>,
-    /// With --embedded, Deployments make Pods, Pods become ready and Jobs complete, though nothing runs
+    /// With --embedded, Deployments create Pods, Pods become ready and Jobs complete, although no container runs
     #[arg(long, requires = "embedded")]
     pub workloads: bool,
     /// Apply the objects of this YAML or JSON file, of all such files in this folder, or of standard input (`-`), before the operator
     /// starts; repeat for more
     #[arg(long, value_name = "FILE|DIR|-")]
     pub apply: Vec<PathBuf>,
-    /// Print the webhook configurations of the admission handlers, the policies, the definitions with validation rules and with who converts,
-    /// and roles for what the operator writes itself, with --lease for that, too, for `kubectl apply -f -`, and exit
+    /// Print manifests for `kubectl apply -f -`, and exit: webhook configurations, policies, definitions with their validation rules and
+    /// conversions, and roles for the operator's own writes; with --lease also for the Lease
     #[arg(long, conflicts_with_all = ["embedded", "apply", "once"])]
     pub manifests: bool,
-    /// Handle all objects, then exit: with 0, or with 1 if a handler has failed for good, or if a resource that has handlers is not
+    /// Handle all objects, then exit: with 0, or with 1 if a handler has failed permanently, or if a resource that has handlers is not
     /// served (a missing CRD) or not permitted
     #[arg(long)]
     pub once: bool,
@@ -106,7 +106,7 @@ pub struct ClusterFlags {
     pub timeout: Duration,
 }
 
-/// How the operator's state is kept on objects.
+/// Configures the operator's state on objects.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "State on objects")]
 pub struct StateFlags {
@@ -123,12 +123,12 @@ pub struct StateFlags {
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Settings")]
 pub struct SettingsFlags {
-    /// Take settings from this YAML file, such as `queueing: {worker_limit: 10}`; variables such as `KOPF_RS_QUEUEING_WORKER_LIMIT` come
-    /// before it
+    /// Take settings from this YAML file, such as `queueing: {worker_limit: 10}`; variables such as `KOPF_RS_QUEUEING_WORKER_LIMIT`
+    /// override it
     #[arg(
         long,
         env = "KOPF_RS_SETTINGS",
-        // Charts set variables to nothing to mean none.
+        // Charts set a variable to the empty string for no value.
         value_parser = OsStringValueParser::new().map(PathBuf::from),
         value_name = "FILE",
         hide_env_values = true
@@ -140,10 +140,10 @@ pub struct SettingsFlags {
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Several operators for the same objects")]
 pub struct PeeringFlags {
-    /// Take no notice of other operators, and tell them nothing
+    /// Ignore other operators, and do not announce this one
     #[arg(long, env = "KOPF_RUN_STANDALONE", value_parser = BoolishValueParser::new(), hide_env_values = true)]
     pub standalone: bool,
-    /// Take part in the peering of this name, and be paused as long as it does not exist [default: the peering `default`, where it exists]
+    /// Join the peering of this name, and pause while it does not exist [default: the peering `default`, where it exists]
     #[arg(
         short = 'P',
         long,
@@ -180,7 +180,7 @@ impl PeeringFlags {
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Several instances of this operator")]
 pub struct LeaseFlags {
-    /// Be at work only while this instance holds the Lease of this name, and stand by otherwise: for a Deployment with several replicas
+    /// Work only while this instance holds the Lease of this name, and be a standby otherwise: for a Deployment with several replicas
     /// [default: the operator's name]
     #[arg(
         long,
@@ -194,7 +194,7 @@ pub struct LeaseFlags {
     pub lease: Option<String>,
 }
 
-/// Who may ask how the operator is.
+/// Configures the health endpoints.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Health")]
 pub struct HealthFlags {
@@ -202,7 +202,7 @@ pub struct HealthFlags {
     /// the running operator there
     #[arg(short = 'L', long, env = "KOPF_RUN_LIVENESS_ENDPOINT", value_name = "URL", hide_env_values = true)]
     pub liveness: Option<String>,
-    /// Give metrics to Prometheus at /metrics of this address, such as `0.0.0.0:9090`; it may be that of --liveness
+    /// Serve metrics for Prometheus at /metrics of this address, such as `0.0.0.0:9090`; it may be the address of --liveness
     #[arg(long, env = "KOPF_RS_METRICS", value_name = "HOST:PORT", hide_env_values = true)]
     pub metrics: Option<String>,
 }
@@ -215,15 +215,16 @@ pub const EXPLAINED: &str = "explained";
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Explaining an object")]
 pub struct WhyFlags {
-    /// Say why this object is as it is, what it waits for, and which filters keep it away, and exit: nothing is called or written. -n is its
-    /// namespace. To ask an operator that serves some namespaces only, say KIND/NAMESPACE/NAME: then -n is what the operator serves
+    /// Explain the state of this object, the event that it waits for, and the filters that exclude it, and exit without calls or writes.
+    /// -n is its namespace. For an operator that serves some namespaces only, write KIND/NAMESPACE/NAME: then -n selects the namespaces
+    /// that the operator serves
     #[arg(long, value_name = "KIND/NAME", value_parser = object, group = EXPLAINED,
           conflicts_with_all = ["embedded", "apply", "once", "manifests"])]
     pub why: Option<String>,
-    /// With --why, say which handlers a change of the object would call, such as spec.size=3; repeat for more
+    /// With --why, list the handlers that a change of the object would call, such as spec.size=3; repeat for more
     #[arg(long = "if", value_name = "FIELD=VALUE", value_parser = change, requires = EXPLAINED)]
     pub changes: Vec<String>,
-    /// How --why answers
+    /// The output format of --why
     #[arg(short = 'o', long, value_enum, value_name = "FORMAT", default_value_t, requires = EXPLAINED)]
     pub output: Output,
 }
@@ -243,16 +244,16 @@ pub enum Output {
 #[command(next_help_heading = "Logging (to stderr)")]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub struct LogFlags {
-    /// Log what the operator does in detail
+    /// Log the operator's actions in detail
     #[arg(short, long, env = "KOPF_RUN_VERBOSE", value_parser = BoolishValueParser::new(), hide_env_values = true)]
     pub verbose: bool,
-    /// Log also what the libraries under the operator do
+    /// Also log details of libraries
     #[arg(short, long, env = "KOPF_RUN_DEBUG", value_parser = BoolishValueParser::new(), hide_env_values = true)]
     pub debug: bool,
     /// Log warnings and errors only
     #[arg(short, long, env = "KOPF_RUN_QUIET", value_parser = BoolishValueParser::new(), hide_env_values = true)]
     pub quiet: bool,
-    /// The shape of log lines
+    /// The format of log lines
     #[arg(
         long,
         env = "KOPF_RUN_LOG_FORMAT",
@@ -480,7 +481,7 @@ mod tests {
     }
 
     #[test]
-    fn what_shapes_an_explanation_belongs_to_why() {
+    fn flags_that_shape_an_explanation_need_why() {
         for line in [
             "--if spec.size=3",
             "-o json",

@@ -19,13 +19,13 @@ Exit codes: 0 they are asked; 1 there is no such peering, or it cannot be writte
 /// The priority of `--dev`, as in Kopf.
 pub(crate) const DEV: i64 = 666;
 
-/// What running operators are asked for.
+/// The request to running operators.
 #[derive(Clone, Debug, Subcommand)]
 pub enum Pause {
     /// Ask running operators to pause, as Kopf's command does
     #[command(after_help = EXAMPLES)]
     Freeze(Freeze),
-    /// Take back what `kopf-rs freeze` has asked for
+    /// End a pause that `kopf-rs freeze` has requested
     #[command(after_help = EXAMPLES)]
     Resume(Resume),
 }
@@ -39,16 +39,16 @@ pub struct Freeze {
     /// The peering of the operators
     #[arg(short = 'P', long, env = "KOPF_FREEZE_PEERING", value_name = "NAME", hide_env_values = true)]
     pub peering: String,
-    /// Operators with a lower priority pause, and those with the same
+    /// Operators up to this priority pause
     #[arg(short = 'p', long, value_name = "NUMBER", default_value_t = 100, allow_negative_numbers = true)]
     pub priority: i64,
     /// The same as --priority 666: above operators that run with --dev
     #[arg(long, conflicts_with = "priority")]
     pub dev: bool,
-    /// How long they pause unless they are resumed before, such as 90s, 10m or 1h; without a unit, it is in seconds
+    /// The longest pause, such as 90s, 10m or 1h; without a unit, in seconds
     #[arg(short = 't', long, value_name = "TIME", value_parser = time)]
     pub lifetime: Duration,
-    /// Why, for those who read the logs of the operators
+    /// The reason, which the logs of the operators show
     #[arg(short = 'm', long, value_name = "TEXT")]
     pub message: Option<String>,
 }
@@ -64,7 +64,7 @@ pub struct Resume {
     pub peering: String,
 }
 
-/// What both have.
+/// The flags of both commands.
 #[derive(Args, Clone, Debug)]
 pub struct Who {
     /// Ask the operators that serve the whole cluster (the default)
@@ -73,7 +73,7 @@ pub struct Who {
     /// Ask the operators that serve the namespaces which match the pattern, such as `team-*,!team-test`; repeat for more
     #[arg(short = 'n', long = "namespace", value_name = "PATTERN")]
     pub namespaces: Vec<String>,
-    /// Who asks: `resume` takes back only what `freeze` has asked for under the same name (default: `$POD_ID`, else user@host)
+    /// The requester: `resume` ends only pauses that `freeze` has requested under the same name (default: `$POD_ID`, else user@host)
     #[arg(short = 'i', long, value_name = "NAME")]
     pub id: Option<String>,
     /// Selects the connection.
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_or_contradicts_is_refused() {
+    fn missing_and_contradictory_flags_are_refused() {
         for line in [
             "freeze -P x",
             "freeze -t 6",

@@ -6,7 +6,7 @@ use crate::LogFlags;
 use crate::pause::Pause;
 use crate::webhooks::{self, Webhooks};
 
-/// One of these commands, with what belongs to it.
+/// One of these commands, with its flags.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "kopf-rs", version)]
 pub struct TaskCommand {
@@ -15,13 +15,13 @@ pub struct TaskCommand {
     pub task: Task,
 }
 
-/// What is to be done.
+/// The command.
 #[derive(Clone, Debug, Subcommand)]
 pub enum Task {
     /// Sends a request to running operators.
     #[command(flatten)]
     Pause(Pause),
-    /// Remove what an operator that is uninstalled has left for the API server: `kopf-rs webhooks clean`
+    /// Remove what an uninstalled operator has left in the API server: `kopf-rs webhooks clean`
     #[command(after_help = webhooks::EXAMPLES)]
     Webhooks(Webhooks),
 }

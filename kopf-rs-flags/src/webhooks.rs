@@ -20,7 +20,7 @@ pub struct Webhooks {
     pub task: WebhooksTask,
 }
 
-/// What can be done with webhooks.
+/// The commands for webhooks.
 #[derive(Clone, Debug, Subcommand)]
 pub enum WebhooksTask {
     /// Remove what an operator leaves in the cluster for the API server: webhook configurations, policies, and conversions
@@ -30,10 +30,10 @@ pub enum WebhooksTask {
 /// `clean`
 #[derive(Args, Clone, Debug)]
 pub struct Clean {
-    /// The name of the operator that is uninstalled, as --name of `kopf-rs run` has it
+    /// The name of the uninstalled operator, as for --name of `kopf-rs run`
     #[arg(long, env = "KOPF_RS_NAME", value_name = "NAME", hide_env_values = true)]
     pub name: String,
-    /// Say what would be removed, and remove nothing
+    /// Only print the objects that would be removed
     #[arg(long)]
     pub dry_run: bool,
     /// Selects the connection.

@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_returned_is_converted_and_nothing_else() {
+    fn only_returned_errors_are_converted() {
         let written: ItemFn = parse_quote! {
             async fn create_fn() -> HandlerResult {
                 let kept: Result<(), TemporaryError> = Err(TemporaryError::new("x"));

@@ -1,4 +1,4 @@
-//! What the hidden constants beside annotated items have in common.
+//! The common parts of the hidden constants beside annotated items.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote};

@@ -45,7 +45,7 @@ fn expressions_by_table() {
 }
 
 #[test]
-fn what_is_no_schedule_says_so() {
+fn invalid_schedules_are_errors() {
     for (text, zone, expected) in [
         ("", None, "expected five fields"),
         ("0 3 * *", None, "expected five fields"),
@@ -97,7 +97,7 @@ fn a_run_in_an_hour_that_comes_twice_is_due_once() {
 }
 
 #[test]
-fn what_comes_every_hour_goes_by_the_clocks() {
+fn hourly_schedules_follow_the_clocks() {
     assert_eq!(
         times_after("30 * * * *", "Europe/Kyiv", "2026-03-29T00:00:00Z", 3),
         ["03-29 02:30", "03-29 04:30", "03-29 05:30"]

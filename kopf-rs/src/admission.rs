@@ -1,6 +1,7 @@
-//! Admission webhooks as data: what is asked of handlers, what is answered, what the API server is told of them, and of rules that it enforces itself.
+//! Admission webhooks as data: reviews, their answers, the configurations that the API server reads, and the rules that
+//! it enforces by itself.
 //!
-//! Pure. Must not know sockets, requests to the cluster, or the time it is.
+//! Pure. This module must not depend on sockets, requests to the cluster, or the current time.
 
 pub(crate) mod answer;
 pub(crate) mod blocking;

@@ -403,7 +403,7 @@ impl End {
         }
         if !report.failed.is_empty() {
             let failed: Vec<String> = report.failed.iter().map(ToString::to_string).collect();
-            tracing::error!("Failed for good: {}", failed.join(", "));
+            tracing::error!("Failed permanently: {}", failed.join(", "));
         }
         for unserved in &report.unserved {
             tracing::error!("Not handled: {unserved}");
@@ -462,7 +462,7 @@ fn operator(name: Option<&str>, flags: &Flags, scope: Scope) -> Result<Operator,
     Ok(operator)
 }
 
-/// What is typed comes before what a file says.
+/// Flags override the settings file.
 fn take_part(peering: &mut Peering, flags: &PeeringFlags) {
     peering.standalone |= flags.standalone;
     peering.priority = flags.priority().unwrap_or(peering.priority);
@@ -492,7 +492,7 @@ fn print_manifests(operator: Operator, flags: &ClusterFlags) -> Result<ExitCode,
     })?;
     if items.is_empty() {
         tracing::warn!(
-            "There is nothing to print: no admission handler, no conversion and no validation rule is for a resource that the cluster serves, and no Lease is asked for."
+            "There is nothing to print: no admission handler, conversion or validation rule is for a resource that the cluster serves, and --lease is absent."
         );
     }
     let list = json!({"apiVersion": "v1", "kind": "List", "items": items});
@@ -508,7 +508,7 @@ fn notes_for(server: String, end: EndNote) -> NotesAt {
 }
 
 /// Logs how to inspect the applied objects, and the Pods that operators often create.
-fn tell_how_to_look_into(server: &Embedded, manifests: &[Manifest]) {
+fn log_how_to_inspect(server: &Embedded, manifests: &[Manifest]) {
     let applied = manifests.iter().map(|manifest| manifest.kind().to_lowercase());
     let mut kinds: Vec<String> = Vec::new();
     for kind in applied.chain(["pod".to_owned()]) {
@@ -516,7 +516,7 @@ fn tell_how_to_look_into(server: &Embedded, manifests: &[Manifest]) {
             kinds.push(kind);
         }
     }
-    tracing::info!("The embedded API server is at {}. Look into it with:", server.url());
+    tracing::info!("The embedded API server is at {}. Inspect it with:", server.url());
     let (file, kinds) = (server.kubeconfig().display(), kinds.join(","));
     tracing::info!("kubectl --kubeconfig {file} get {kinds} --all-namespaces");
 }
@@ -528,7 +528,7 @@ async fn embedded(flags: &ClusterFlags, manifests: &[Manifest]) -> Result<Option
     };
     let server = Embedded::start(port, flags.workloads).await?;
     if !flags.once {
-        tell_how_to_look_into(&server, manifests);
+        log_how_to_inspect(&server, manifests);
     }
     Ok(Some(server))
 }

@@ -86,7 +86,7 @@ struct Shared {
     agent: HeaderValue,
     writes: Semaphore,
     request_timeout: Duration,
-    /// Limits reads of single objects, since timers of thousands of objects may be due at once.
+    /// Limits reads of single objects, because timers of thousands of objects may be due at the same time.
     reads: Semaphore,
     rng: Arc<Rng>,
     meter: SharedMeter,

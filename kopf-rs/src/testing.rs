@@ -50,7 +50,7 @@
 //! # Time
 //!
 //! Under `#[tokio::test(start_paused = true)]`, time is virtual: when all tasks wait, the clock jumps to the next
-//! timer. A retry after a minute, a weekly timer or the timeout of a daemon completes at once, and in the same order
+//! timer. A retry after a minute, a weekly timer or the timeout of a daemon completes immediately, and in the same order
 //! on each run. A wait that would never end fails after one hour of virtual time, or after 30 seconds of real time:
 //! [`TestCluster::patience`].
 //!

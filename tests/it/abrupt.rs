@@ -12,12 +12,12 @@ use crate::cli::{self, PATIENCE};
 scenarios! {
     an_object_that_kills_the_process_is_named_and_then_left_alone_until_it_changes [tcp real];
     who_kills_the_process_is_found_among_those_who_were_called_at_the_same_time [tcp];
-    a_deletion_that_kills_the_process_says_what_is_in_its_way [tcp];
+    a_deletion_that_kills_the_process_reports_its_obstacle [tcp];
     a_handler_that_no_deletion_waits_for_is_in_nobodys_way [tcp];
-    a_process_that_was_told_to_end_and_then_killed_accuses_nobody [tcp];
-    a_second_signal_accuses_nobody_though_the_operators_own_thread_is_blocked [tcp];
+    a_process_killed_after_a_stop_signal_makes_no_suspects [tcp];
+    a_second_signal_makes_no_suspects_even_if_the_operators_thread_is_blocked [tcp];
     an_object_whose_filter_ends_the_process_is_left_alone_until_it_changes [tcp];
-    an_object_whose_patch_function_ends_the_process_is_left_alone_and_its_deletion_says_so [tcp];
+    an_object_whose_patch_function_ends_the_process_is_suspended_and_its_deletion_reported [tcp];
     a_handler_of_an_object_that_is_deleted_is_accused_no_more [tcp];
 }
 
@@ -74,7 +74,7 @@ async fn who_kills_the_process_is_found_among_those_who_were_called_at_the_same_
     end(&mut program).await;
 }
 
-async fn a_deletion_that_kills_the_process_says_what_is_in_its_way(cluster: TestCluster) {
+async fn a_deletion_that_kills_the_process_reports_its_obstacle(cluster: TestCluster) {
     cluster
         .create(&json!({
             "apiVersion": "v1", "kind": "ConfigMap",
@@ -134,7 +134,7 @@ async fn a_handler_that_no_deletion_waits_for_is_in_nobodys_way(cluster: TestClu
     end(&mut program).await;
 }
 
-async fn a_process_that_was_told_to_end_and_then_killed_accuses_nobody(cluster: TestCluster) {
+async fn a_process_killed_after_a_stop_signal_makes_no_suspects(cluster: TestCluster) {
     create(&cluster, "patient", json!({"fuse": "hangs"})).await;
     for end in ["KILL", "TERM", "TERM"] {
         let mut program = operator(&cluster, &["--verbose"]);
@@ -156,7 +156,7 @@ async fn a_process_that_was_told_to_end_and_then_killed_accuses_nobody(cluster: 
     end(&mut program).await;
 }
 
-async fn a_second_signal_accuses_nobody_though_the_operators_own_thread_is_blocked(cluster: TestCluster) {
+async fn a_second_signal_makes_no_suspects_even_if_the_operators_thread_is_blocked(cluster: TestCluster) {
     create(&cluster, "patient", json!({"filter": "parks"})).await;
     let taken = |line: &str| line.contains("the operator's own thread is taken");
     for end in ["KILL", "TERM"] {
@@ -225,7 +225,7 @@ async fn an_object_whose_filter_ends_the_process_is_left_alone_until_it_changes(
     assert!(!said.contains("abruptly"), "{said}");
 }
 
-async fn an_object_whose_patch_function_ends_the_process_is_left_alone_and_its_deletion_says_so(
+async fn an_object_whose_patch_function_ends_the_process_is_suspended_and_its_deletion_reported(
     cluster: TestCluster,
 ) {
     cluster

@@ -4,7 +4,7 @@ use kopf_rs_tests::{TestCluster, scenarios};
 use serde_json::json;
 
 scenarios! {
-    kubectl_says_who_asks_and_what_they_may [tcp real];
+    kubectl_shows_the_user_and_its_permissions [tcp real];
     kubectl_makes_tokens_that_count [tcp real];
 }
 
@@ -34,7 +34,7 @@ async fn let_look(cluster: &TestCluster, user: &str) {
         .await;
 }
 
-async fn kubectl_says_who_asks_and_what_they_may(cluster: TestCluster) {
+async fn kubectl_shows_the_user_and_its_permissions(cluster: TestCluster) {
     let user = cluster.restricted_user();
     let token = format!("--token={user}-token");
     let Some((done, whoami)) = printed(&cluster, &["auth", "whoami", &token]).await else {

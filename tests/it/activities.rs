@@ -18,12 +18,12 @@ scenarios! {
     an_operator_that_is_stopped_during_its_startup_starts_nothing;
     cleanup_comes_after_the_end_of_daemons;
     startup_may_change_settings_and_the_memo;
-    a_failed_cleanup_is_told;
+    a_failed_cleanup_is_reported;
     running_handlers_may_finish_when_the_operator_stops;
     handlers_that_do_not_finish_are_cancelled_and_called_again_next_time;
-    what_event_handlers_asked_for_is_written_when_the_operator_stops;
-    once_handles_what_there_is_and_ends;
-    once_misses_nothing_where_everything_is_asked_for [memory];
+    changes_of_event_handlers_are_written_when_the_operator_stops;
+    once_handles_existing_objects_and_ends;
+    once_misses_nothing_with_handlers_for_everything [memory];
 }
 
 async fn startup_comes_before_any_request_and_cleanup_after_everything(cluster: TestCluster) {
@@ -188,7 +188,7 @@ async fn startup_may_change_settings_and_the_memo(cluster: TestCluster) {
     assert_eq!(test.calls.all(), ["Some(42)", "Some(42)"], "{line}");
 }
 
-async fn a_failed_cleanup_is_told(cluster: TestCluster) {
+async fn a_failed_cleanup_is_reported(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let registry = Registry::new()
         .on_create(test.selector(), test.noting("create_fn"))
@@ -244,7 +244,7 @@ async fn handlers_that_do_not_finish_are_cancelled_and_called_again_next_time(cl
     assert_eq!(test.calls.all(), ["attempt 0", "attempt 0"]);
 }
 
-async fn what_event_handlers_asked_for_is_written_when_the_operator_stops(cluster: TestCluster) {
+async fn changes_of_event_handlers_are_written_when_the_operator_stops(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let event = test.handler("event_fn", |context| async move {
         context.patch(|patch| patch["status"]["seen"] = json!(true));
@@ -264,7 +264,7 @@ async fn what_event_handlers_asked_for_is_written_when_the_operator_stops(cluste
     assert!(!is_handled(&object));
 }
 
-async fn once_handles_what_there_is_and_ends(cluster: TestCluster) {
+async fn once_handles_existing_objects_and_ends(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     for name in ["a", "b"] {
         test.create(name, json!({})).await;
@@ -286,7 +286,7 @@ async fn once_handles_what_there_is_and_ends(cluster: TestCluster) {
     assert_eq!(test.calls.all().len(), 3);
 }
 
-async fn once_misses_nothing_where_everything_is_asked_for(cluster: TestCluster) {
+async fn once_misses_nothing_with_handlers_for_everything(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     test.create("a", json!({})).await;
     let everything = Selector::everything(&[]).expect("a selector");

@@ -11,7 +11,7 @@ use crate::operating::{Gate, TestOperator, is_handled};
 scenarios! {
     a_crash_after_a_call_of_the_cloud_makes_no_second_one;
     another_change_has_another_key [memory];
-    a_handler_without_keys_is_told [memory];
+    a_handler_without_keys_gets_an_error [memory];
 }
 
 /// Stands for a cloud call that uses the key; it passes the gate and fails as `spec.fails` demands.
@@ -82,7 +82,7 @@ async fn another_change_has_another_key(cluster: TestCluster) {
     assert_eq!((calls.len(), keys.len()), (6, 6), "{calls:?}");
 }
 
-async fn a_handler_without_keys_is_told(cluster: TestCluster) {
+async fn a_handler_without_keys_gets_an_error(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let function = handler("make", |context: Context| async move {
         context.attempt()?;

@@ -12,9 +12,9 @@ use serde_json::{Value, json};
 use crate::operating::{TestOperator, Working};
 
 scenarios! {
-    damaged_annotations_are_told_and_repaired;
-    damaged_annotations_of_kopf_are_told_and_repaired;
-    times_that_no_clock_tells_are_for_ever [memory];
+    damaged_annotations_are_reported_and_repaired;
+    damaged_annotations_of_kopf_are_reported_and_repaired;
+    times_beyond_the_clock_never_come [memory];
 }
 
 /// The storage format of an operator.
@@ -61,11 +61,11 @@ const DAMAGE: [&str; 7] = [
     r#"{"started":"yesterday","retries":-1}"#,
 ];
 
-async fn damaged_annotations_are_told_and_repaired(cluster: TestCluster) {
+async fn damaged_annotations_are_reported_and_repaired(cluster: TestCluster) {
     repair(cluster, Mode::Ours).await;
 }
 
-async fn damaged_annotations_of_kopf_are_told_and_repaired(cluster: TestCluster) {
+async fn damaged_annotations_of_kopf_are_reported_and_repaired(cluster: TestCluster) {
     repair(cluster, Mode::Kopfs).await;
 }
 
@@ -109,7 +109,7 @@ async fn repair(cluster: TestCluster, mode: Mode) {
 }
 
 /// Users write such values to mean "never".
-async fn times_that_no_clock_tells_are_for_ever(cluster: TestCluster) {
+async fn times_beyond_the_clock_never_come(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let registry = Registry::new().on_create(test.selector(), test.noting("create_fn"));
     let settings = Settings::with(|it| {

@@ -19,14 +19,14 @@ scenarios! {
     a_daemon_is_tried_again_and_sees_changes_while_a_handler_of_its_object_runs;
     a_change_is_handled_though_a_timer_has_written_after_it;
     finalizers_of_others_stay_as_they_are_though_a_daemon_has_written;
-    what_is_refused_of_a_timer_takes_nothing_from_a_handler [memory];
-    what_has_ended_is_written_before_a_daemon_is_waited_for [memory];
+    a_refused_change_of_a_timer_does_not_affect_handlers [memory];
+    outcomes_are_written_before_the_wait_for_a_daemon [memory];
     a_daemon_that_has_returned_is_not_called_again_where_its_object_is_watched_again [memory];
     a_timer_does_not_cut_short_the_pauses_after_refusals [memory];
     a_timer_that_writes_excuses_no_handler_that_calls_itself [memory];
-    what_a_timer_wants_is_written_while_a_refusal_of_a_handler_is_waited_for [memory];
-    a_write_that_fails_beside_a_handler_is_told_and_made_when_the_server_asks_for_it [memory];
-    what_is_not_permitted_beside_a_handler_is_told [memory];
+    changes_of_a_timer_are_written_while_a_refused_handler_pauses [memory];
+    a_failed_write_beside_a_handler_is_reported_and_repeated_when_the_server_asks [memory];
+    a_missing_permission_beside_a_handler_is_reported [memory];
     a_timers_function_counts_once_though_an_answer_beside_a_handler_is_lost [memory];
 }
 
@@ -238,7 +238,7 @@ async fn finalizers_of_others_stay_as_they_are_though_a_daemon_has_written(clust
 
 /// The timer ends and the object changes while a slow write delays both. The operator sends the results of both in one patch, and the server
 /// refuses the part of the timer.
-async fn what_is_refused_of_a_timer_takes_nothing_from_a_handler(cluster: TestCluster) {
+async fn a_refused_change_of_a_timer_does_not_affect_handlers(cluster: TestCluster) {
     let test = TestOperator::bare(cluster);
     test.serve_strictly().await;
     let server = server(&test);
@@ -269,7 +269,7 @@ async fn what_is_refused_of_a_timer_takes_nothing_from_a_handler(cluster: TestCl
     assert_eq!(calls_of(&test, "update_fn"), 1);
 }
 
-async fn what_has_ended_is_written_before_a_daemon_is_waited_for(cluster: TestCluster) {
+async fn outcomes_are_written_before_the_wait_for_a_daemon(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let deaf = test.handler("deaf", |_| async {
         std::future::pending::<()>().await;
@@ -365,7 +365,7 @@ async fn a_timer_that_writes_excuses_no_handler_that_calls_itself(cluster: TestC
     assert!((20..60).contains(&updates), "{updates}");
 }
 
-async fn what_a_timer_wants_is_written_while_a_refusal_of_a_handler_is_waited_for(cluster: TestCluster) {
+async fn changes_of_a_timer_are_written_while_a_refused_handler_pauses(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let server = server(&test);
     let is_of_handler = |entry: &kopf_rs_apiserver::Entry| {
@@ -386,9 +386,7 @@ async fn what_a_timer_wants_is_written_while_a_refusal_of_a_handler_is_waited_fo
     working.stop().await;
 }
 
-async fn a_write_that_fails_beside_a_handler_is_told_and_made_when_the_server_asks_for_it(
-    cluster: TestCluster,
-) {
+async fn a_failed_write_beside_a_handler_is_reported_and_repeated_when_the_server_asks(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let server = server(&test);
     let gate = Gate::closed();
@@ -412,7 +410,7 @@ async fn a_write_that_fails_beside_a_handler_is_told_and_made_when_the_server_as
     working.stop().await;
 }
 
-async fn what_is_not_permitted_beside_a_handler_is_told(cluster: TestCluster) {
+async fn a_missing_permission_beside_a_handler_is_reported(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let server = server(&test);
     let gate = Gate::closed();

@@ -19,9 +19,9 @@ scenarios! {
     a_filter_that_blocks_is_named_while_it_does [memory];
     a_predicate_of_a_label_that_blocks_is_named_while_it_does [memory];
     a_patch_function_that_blocks_is_named_while_it_does [memory];
-    who_blocks_all_threads_is_named_and_keeps_nobody_else_from_work [tcp real];
-    an_operator_ends_in_time_whoever_blocks_its_threads [tcp real];
-    cleanup_handlers_run_whoever_blocks_all_threads [tcp real];
+    handlers_that_block_all_threads_are_named_and_block_no_others [tcp real];
+    an_operator_ends_in_time_despite_blocked_threads [tcp real];
+    cleanup_handlers_run_despite_blocked_threads [tcp real];
 }
 
 /// Later than this, a line can come only after the handlers stop blocking, which they never do.
@@ -176,7 +176,7 @@ async fn create(cluster: &TestCluster, kind: &str, name: &str, label: &str) {
         .await;
 }
 
-async fn who_blocks_all_threads_is_named_and_keeps_nobody_else_from_work(cluster: TestCluster) {
+async fn handlers_that_block_all_threads_are_named_and_block_no_others(cluster: TestCluster) {
     let program = hogged(&cluster).await;
     let lines = program.lines().with_patience(SOON);
     create(&cluster, "Secret", "other", "seen").await;
@@ -209,7 +209,7 @@ async fn who_blocks_all_threads_is_named_and_keeps_nobody_else_from_work(cluster
     assert_eq!(answer.expect("it is told").code, 500);
 }
 
-async fn an_operator_ends_in_time_whoever_blocks_its_threads(cluster: TestCluster) {
+async fn an_operator_ends_in_time_despite_blocked_threads(cluster: TestCluster) {
     let mut program = hogged(&cluster).await;
     // All threads are blocked when this one is due.
     create(&cluster, "ConfigMap", "late", "hog").await;
@@ -230,7 +230,7 @@ async fn an_operator_ends_in_time_whoever_blocks_its_threads(cluster: TestCluste
     assert!(said.contains(cancelled), "{said}");
 }
 
-async fn cleanup_handlers_run_whoever_blocks_all_threads(cluster: TestCluster) {
+async fn cleanup_handlers_run_despite_blocked_threads(cluster: TestCluster) {
     let mut program = hogged(&cluster).await;
     program.signal("TERM").await;
     let ended = tokio::time::timeout(SOON, program.ended()).await;

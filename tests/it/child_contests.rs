@@ -12,14 +12,14 @@ use crate::owned::{deployment, keeping, map, until};
 
 scenarios! {
     // In memory only: what slows down for minutes.
-    conditions_name_what_is_wrong_with_a_child;
-    an_apply_that_changes_nothing_calls_nobody;
+    conditions_name_the_problem_with_a_child;
+    an_apply_without_changes_triggers_no_call;
     fields_of_a_former_manager_are_taken_over;
     the_key_of_an_item_that_others_have_too_is_refused_once;
     an_immutable_child_is_an_error_and_is_not_deleted;
     the_version_of_the_kind_of_a_child_changes;
     two_operators_that_want_one_field_slow_down [memory];
-    an_autoscaler_is_told_of_and_may_have_its_field;
+    an_autoscaler_is_reported_and_may_keep_its_field;
 }
 
 fn condition(object: &Value, kind: &str) -> Value {
@@ -29,7 +29,7 @@ fn condition(object: &Value, kind: &str) -> Value {
 }
 
 /// CH14, CH56 and CH39, as far as conditions go.
-async fn conditions_name_what_is_wrong_with_a_child(cluster: TestCluster) {
+async fn conditions_name_the_problem_with_a_child(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     test.cluster.create(&map("theirs", &json!({"a": "theirs"}))).await;
     let settings = Settings::with(|it| it.status.conditions = true);
@@ -60,7 +60,7 @@ async fn conditions_name_what_is_wrong_with_a_child(cluster: TestCluster) {
 }
 
 /// CH5: an explicit empty list is one that some servers count as a change in each apply.
-async fn an_apply_that_changes_nothing_calls_nobody(cluster: TestCluster) {
+async fn an_apply_without_changes_triggers_no_call(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let role = "rbac.authorization.k8s.io";
     let child = json!({
@@ -304,7 +304,7 @@ async fn two_operators_that_want_one_field_slow_down(cluster: TestCluster) {
 }
 
 /// CH45.
-async fn an_autoscaler_is_told_of_and_may_have_its_field(cluster: TestCluster) {
+async fn an_autoscaler_is_reported_and_may_keep_its_field(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let working = test.start(Registry::new().reconcile(test.selector(), keeping(&test).owns("deployments")));
     test.create("one", json!({"children": [deployment("web", 2)]})).await;

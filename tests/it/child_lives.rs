@@ -15,9 +15,9 @@ scenarios! {
     // In memory only: what needs faults of the server, or a namespace of one name.
     children_are_made_with_one_apply_each;
     a_restart_costs_one_request_for_each_child;
-    what_a_skipped_apply_returns_is_read_when_it_is_asked_for;
-    what_is_read_is_kept_in_memory;
-    late_events_of_a_former_owner_concern_nobody [memory];
+    a_skipped_apply_reads_its_object_on_demand;
+    read_children_are_kept_in_memory;
+    late_events_of_a_former_owner_are_ignored [memory];
     a_child_with_a_generated_name_is_made_once;
     a_deleted_child_is_never_seen_alive [memory];
     an_owner_that_is_deleted_meanwhile_leaves_no_children;
@@ -102,7 +102,7 @@ async fn read_back(context: Context) -> HandlerResult<Value> {
     Ok(Value::Null)
 }
 
-async fn what_a_skipped_apply_returns_is_read_when_it_is_asked_for(cluster: TestCluster) {
+async fn a_skipped_apply_reads_its_object_on_demand(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let reading = test.handler("keep", read_back).owns("configmaps");
     let working = test.start(Registry::new().reconcile(test.selector(), reading));
@@ -123,7 +123,7 @@ async fn what_a_skipped_apply_returns_is_read_when_it_is_asked_for(cluster: Test
     }
 }
 
-async fn what_is_read_is_kept_in_memory(cluster: TestCluster) {
+async fn read_children_are_kept_in_memory(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let reading = test.handler("keep", |context| async move {
         let children = context.children()?;
@@ -146,7 +146,7 @@ async fn what_is_read_is_kept_in_memory(cluster: TestCluster) {
     assert_eq!(verbs, ["get", "patch"], "{asked:?}");
 }
 
-async fn late_events_of_a_former_owner_concern_nobody(cluster: TestCluster) {
+async fn late_events_of_a_former_owner_are_ignored(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let server = test.cluster.in_process().expect("a server in the process");
     let late = Fault::late(Duration::from_secs(5)).on(Verb::Watch).plural("configmaps");

@@ -12,19 +12,19 @@ use crate::operating::TestOperator;
 
 scenarios! {
     // Not on a real server: what needs faults.
-    what_a_set_has_no_more_is_deleted;
+    children_that_left_a_set_are_deleted;
     an_empty_set_deletes_only_direct_children_of_this_handler;
     a_set_of_which_a_part_is_refused_deletes_nothing;
-    what_was_left_over_when_the_operator_ended_is_deleted;
+    children_left_over_at_the_end_of_the_operator_are_deleted;
     a_deletion_whose_answer_is_lost_deletes_nothing_else [memory];
     a_refused_deletion_is_tried_again [memory];
     a_kind_that_is_owned_no_more_is_cleaned_up;
     a_kind_that_cannot_be_listed_is_not_pruned_until_it_can [memory];
     a_set_without_a_watch_is_refused;
     a_child_that_is_let_go_stays;
-    what_a_handler_reads_is_never_older_than_what_it_has_written [memory];
+    a_read_child_is_never_older_than_the_last_write [memory];
     a_child_is_read_as_a_type_or_as_json;
-    what_nobody_controls_is_adopted_where_that_is_asked_for;
+    objects_without_a_controller_are_adopted_on_request;
 }
 
 /// Wants all that the object lists in `spec.children`, and nothing else.
@@ -65,7 +65,7 @@ async fn labelled(test: &TestOperator) -> Vec<String> {
     names
 }
 
-async fn what_a_set_has_no_more_is_deleted(cluster: TestCluster) {
+async fn children_that_left_a_set_are_deleted(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let working = test.start(Registry::new().reconcile(test.selector(), keeping(&test)));
     test.create("one", maps(&["a", "b", "c"])).await;
@@ -144,7 +144,7 @@ async fn a_set_of_which_a_part_is_refused_deletes_nothing(cluster: TestCluster) 
     assert!(told.contains("ConfigMap `wrong` is refused"), "{told}");
     assert_eq!(labelled(&test).await, ["a", "b", "c", "d"]);
     test.patch("one", json!({"spec": maps(&["d", "d"])})).await;
-    test.line("ConfigMap `d` is twice in one set").await;
+    test.line("ConfigMap `d` occurs twice in one set").await;
     assert_eq!(labelled(&test).await, ["a", "b", "c", "d"]);
     test.patch("one", json!({"spec": maps(&["d"])})).await;
     until(&test, "configmaps", "a", false).await;
@@ -152,7 +152,7 @@ async fn a_set_of_which_a_part_is_refused_deletes_nothing(cluster: TestCluster) 
     assert_eq!(labelled(&test).await, ["d"]);
 }
 
-async fn what_was_left_over_when_the_operator_ended_is_deleted(cluster: TestCluster) {
+async fn children_left_over_at_the_end_of_the_operator_are_deleted(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let registry = || Registry::new().reconcile(test.selector(), keeping(&test));
     let working = test.start(registry());
@@ -318,7 +318,7 @@ async fn read_own_writes(context: Context) -> HandlerResult<Value> {
     Ok(json!([data(before), data(made), changed, data(gone), data(again), is_another]))
 }
 
-async fn what_a_handler_reads_is_never_older_than_what_it_has_written(cluster: TestCluster) {
+async fn a_read_child_is_never_older_than_the_last_write(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let server = test.cluster.in_process().expect("a server in the process");
     let _late = server.fault(Fault::late(Duration::from_secs(2)).on(Verb::Watch).plural("configmaps"));
@@ -364,7 +364,7 @@ async fn a_child_is_read_as_a_type_or_as_json(cluster: TestCluster) {
     working.stop().await;
 }
 
-async fn what_nobody_controls_is_adopted_where_that_is_asked_for(cluster: TestCluster) {
+async fn objects_without_a_controller_are_adopted_on_request(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let mut theirs = map("theirs", &json!({"a": "theirs", "b": "theirs"}));
     theirs["metadata"]["labels"] = json!({"app": "theirs"});

@@ -11,16 +11,16 @@ use crate::operating::{Gate, KIND, TestOperator, Working, definition_of_versions
 use crate::owned::{keeping, map, settled, until};
 
 scenarios! {
-    an_apply_that_its_handler_does_not_await_holds_up_nobody [memory];
+    an_apply_that_is_not_awaited_delays_nothing [memory];
     a_name_that_was_refused_is_free_for_another_owner;
     handlers_that_own_a_kind_in_two_versions_are_both_called;
     a_failing_reconciler_that_changes_its_object_waits_for_the_next_attempt [memory];
-    a_restart_changes_nothing_and_says_so;
+    a_restart_changes_nothing_and_reports_that;
     an_owner_that_is_deleted_during_its_call_is_no_error;
 }
 
 /// One request for a child takes the only place of all writes, and its handler does something else meanwhile.
-async fn an_apply_that_its_handler_does_not_await_holds_up_nobody(cluster: TestCluster) {
+async fn an_apply_that_is_not_awaited_delays_nothing(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let server = test.cluster.in_process().expect("a server in the process");
     let delay = Fault::delay_answer(Duration::from_secs(3));
@@ -130,7 +130,7 @@ async fn a_failing_reconciler_that_changes_its_object_waits_for_the_next_attempt
     working.stop().await;
 }
 
-async fn a_restart_changes_nothing_and_says_so(cluster: TestCluster) {
+async fn a_restart_changes_nothing_and_reports_that(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let registry = || Registry::new().reconcile(test.selector(), keeping(&test));
     let working = test.start(registry());

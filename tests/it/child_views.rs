@@ -14,7 +14,7 @@ use crate::owned::map;
 
 scenarios! {
     a_late_index_calls_its_readers_again [memory];
-    a_late_index_calls_those_again_whom_a_change_concerns [memory];
+    a_late_index_repeats_the_calls_that_a_change_concerns [memory];
 }
 
 /// What the index has of the child.
@@ -89,7 +89,7 @@ async fn a_late_index_calls_its_readers_again(cluster: TestCluster) {
 }
 
 /// The index and the watch of referenced objects are fed separately, too.
-async fn a_late_index_calls_those_again_whom_a_change_concerns(cluster: TestCluster) {
+async fn a_late_index_repeats_the_calls_that_a_change_concerns(cluster: TestCluster) {
     // Only the index has a selector.
     let (test, _late) = with_late_index(cluster, selects_by_labels).await;
     let looking = test.handler("look", |context| async move {

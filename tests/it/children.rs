@@ -13,13 +13,13 @@ scenarios! {
     an_object_that_another_one_controls_stays_as_it_is;
     two_handlers_do_not_apply_halves_of_a_child;
     handlers_of_a_child_may_follow_each_other [memory];
-    what_cannot_be_owned_is_refused_before_it_is_sent;
+    children_that_cannot_be_owned_are_refused_before_a_request;
     an_unowned_child_is_deleted_by_its_operator;
     a_child_that_was_deleted_is_not_made_again_by_an_apply_under_way;
     the_name_of_a_child_that_its_owner_has_deleted_is_free [memory];
     an_apply_whose_answer_is_lost_makes_one_child [memory];
     a_restarted_operator_knows_its_children;
-    nothing_is_applied_while_the_owner_is_being_deleted;
+    no_child_is_applied_while_the_owner_is_being_deleted;
     a_refused_child_is_tried_again_or_not_as_the_refusal_says [memory];
     a_kind_that_is_served_later_is_waited_for [memory];
     a_type_is_applied_and_read_back;
@@ -152,10 +152,7 @@ async fn a_strangers_object_stays_as_it_is(cluster: TestCluster) {
     ];
     test.create("one", children(&wanted)).await;
     let told = test.line("Handler 'keep' failed temporarily").await;
-    assert!(
-        told.contains("ConfigMap `same-key` is there already") && told.contains("managed by \""),
-        "{told}"
-    );
+    assert!(told.contains("ConfigMap `same-key` exists already") && told.contains("managed by \""), "{told}");
     assert_eq!(child(&test, "free").await["data"]["ours"], "2");
     for other in &others {
         let name = other["metadata"]["name"].as_str().unwrap_or_default();
@@ -182,7 +179,7 @@ async fn an_object_that_another_one_controls_stays_as_it_is(cluster: TestCluster
     let before = child(&test, "shared").await;
     test.create("two", wanted("same")).await;
     let told = line_about(&test, "two", "Handler 'keep' failed temporarily").await;
-    assert!(told.contains("ConfigMap `shared` is there already"), "{told}");
+    assert!(told.contains("ConfigMap `shared` exists already"), "{told}");
     assert!(told.contains("it is a child of KopfExample `one`"), "{told}");
     working.stop().await;
     // Of what was made before it, an operator knows what the server tells.
@@ -214,7 +211,10 @@ async fn two_handlers_do_not_apply_halves_of_a_child(cluster: TestCluster) {
     test.create("one", json!({"size": 1})).await;
     is_kept(&test, "one").await;
     let told = test.line("failed permanently").await;
-    assert!(told.contains("ConfigMap `both` is applied by two handlers, 'left' and 'right'"), "{told}");
+    assert!(
+        told.contains("two handlers, 'left' and 'right', apply different content to ConfigMap `both`"),
+        "{told}"
+    );
     assert_eq!(child(&test, "both").await["data"], json!({"left": "1"}));
     working.stop().await;
 }
@@ -232,7 +232,7 @@ async fn handlers_of_a_child_may_follow_each_other(cluster: TestCluster) {
     working.stop().await;
 }
 
-async fn what_cannot_be_owned_is_refused_before_it_is_sent(cluster: TestCluster) {
+async fn children_that_cannot_be_owned_are_refused_before_a_request(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let working = start(&test);
     let mut elsewhere = map("elsewhere", &json!({}));
@@ -330,7 +330,7 @@ async fn a_child_that_was_deleted_is_not_made_again_by_an_apply_under_way(cluste
     test.cluster.delete("configmaps", "first").await;
     let other = children(&[map("first", &json!({"a": "2"}))]);
     test.patch("one", json!({"spec": other})).await;
-    test.line("ConfigMap `first` was deleted by somebody else meanwhile").await;
+    test.line("another client has deleted ConfigMap `first` meanwhile").await;
     let again = until_child(&test, "first", |it| it["data"]["a"] == "2").await;
     assert_ne!(again["metadata"]["uid"], first["metadata"]["uid"]);
     if test.cluster.journal().is_some() {
@@ -381,7 +381,7 @@ async fn a_restarted_operator_knows_its_children(cluster: TestCluster) {
     working.stop().await;
 }
 
-async fn nothing_is_applied_while_the_owner_is_being_deleted(cluster: TestCluster) {
+async fn no_child_is_applied_while_the_owner_is_being_deleted(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let clean = test.handler("clean", keep);
     let working = test.start(Registry::new().on_delete(test.selector(), clean));

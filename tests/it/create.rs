@@ -11,13 +11,13 @@ scenarios! {
     a_finalizer_costs_one_write_more;
     every_further_handler_costs_one_write_more;
     results_go_to_the_status;
-    what_handlers_patch_is_written_with_the_state;
+    patches_of_handlers_are_written_with_the_state;
     text_arrives_unharmed;
     many_objects_are_handled_each_once;
-    a_started_operator_tells_what_it_serves [memory];
+    a_started_operator_logs_the_resources_that_it_serves [memory];
 }
 
-async fn a_started_operator_tells_what_it_serves(cluster: TestCluster) {
+async fn a_started_operator_logs_the_resources_that_it_serves(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let registry = Registry::new()
         .on_create(test.selector(), test.noting("create_fn"))
@@ -98,7 +98,7 @@ async fn results_go_to_the_status(cluster: TestCluster) {
     assert_eq!(object["status"], json!({"create_fn": {"saw": 7}, "other_fn": "text"}));
 }
 
-async fn what_handlers_patch_is_written_with_the_state(cluster: TestCluster) {
+async fn patches_of_handlers_are_written_with_the_state(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let registry = Registry::new().on_create(
         test.selector(),

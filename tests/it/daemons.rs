@@ -14,13 +14,13 @@ use crate::operating::{TestOperator, Working, definition};
 scenarios! {
     a_daemon_runs_until_its_object_is_deleted;
     a_daemon_that_returns_lets_its_object_go;
-    what_a_daemon_has_done_is_written_before_its_next_attempt;
+    changes_of_a_daemon_are_written_before_its_next_attempt;
     labels_stop_a_daemon_and_start_it_again;
     a_daemon_that_has_ended_is_not_started_by_labels;
     the_end_of_the_operator_stops_a_daemon_and_the_next_one_starts_it;
-    a_daemon_sees_what_becomes_of_its_object;
+    a_daemon_sees_the_changes_of_its_object;
     a_daemon_is_not_called_for_an_object_that_goes_before_its_initial_delay_is_over [memory];
-    a_daemon_that_has_failed_for_good_holds_nothing;
+    a_daemon_that_has_failed_permanently_blocks_nothing;
     an_object_stays_until_all_its_daemons_have_ended;
     no_daemon_is_left_of_an_object_that_came_and_went [memory];
     no_daemon_is_left_of_an_object_that_went_during_a_gap [memory];
@@ -29,8 +29,8 @@ scenarios! {
     a_blocking_daemon_that_ignores_its_flag_is_abandoned [memory];
     a_daemon_that_ignores_its_flag_does_not_hold_up_the_end_of_the_operator [memory];
     an_object_that_is_not_watched_any_more_has_no_daemon [memory];
-    a_daemon_that_panics_at_once_is_called_ever_less_often [memory];
-    what_a_daemon_changes_by_functions_is_made_of_what_is_there;
+    a_daemon_that_panics_immediately_is_called_with_growing_pauses [memory];
+    functions_of_a_daemon_change_the_current_object;
     an_operator_that_is_to_end_waits_for_no_daemon [memory];
 }
 
@@ -107,7 +107,7 @@ async fn a_daemon_that_returns_lets_its_object_go(cluster: TestCluster) {
     again.stop().await;
 }
 
-async fn what_a_daemon_has_done_is_written_before_its_next_attempt(cluster: TestCluster) {
+async fn changes_of_a_daemon_are_written_before_its_next_attempt(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let daemon = test.handler("d", |context| async move {
         let live = context.live().expect("a daemon sees its object").clone();
@@ -184,7 +184,7 @@ async fn the_end_of_the_operator_stops_a_daemon_and_the_next_one_starts_it(clust
     assert_eq!(object["status"]["d"]["ended"], true, "what it did is written");
 }
 
-async fn a_daemon_sees_what_becomes_of_its_object(cluster: TestCluster) {
+async fn a_daemon_sees_the_changes_of_its_object(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let calls = test.calls.clone();
     let daemon = handler("d", move |context| {
@@ -238,7 +238,7 @@ async fn a_daemon_is_not_called_for_an_object_that_goes_before_its_initial_delay
     assert_eq!(test.calls.all(), ["by_function abcde"]);
 }
 
-async fn a_daemon_that_has_failed_for_good_holds_nothing(cluster: TestCluster) {
+async fn a_daemon_that_has_failed_permanently_blocks_nothing(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let daemon = test.handler("d", |_| async { Err(PermanentError::new("no").into()) });
     let working = test.start(Registry::new().daemon(test.selector(), daemon));
@@ -439,7 +439,7 @@ async fn an_object_that_is_not_watched_any_more_has_no_daemon(cluster: TestClust
     assert_eq!(test.calls.all()[..3], ["d a begins", "d a ends: RESOURCE_UNWATCHED", "d a begins"]);
 }
 
-async fn a_daemon_that_panics_at_once_is_called_ever_less_often(cluster: TestCluster) {
+async fn a_daemon_that_panics_immediately_is_called_with_growing_pauses(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let daemon = test.handler("d", |_| async { panic!("at once") });
     let working = test.start(Registry::new().daemon(test.selector(), daemon));
@@ -454,7 +454,7 @@ async fn a_daemon_that_panics_at_once_is_called_ever_less_often(cluster: TestClu
     test.assert_writes("a", 2).await;
 }
 
-async fn what_a_daemon_changes_by_functions_is_made_of_what_is_there(cluster: TestCluster) {
+async fn functions_of_a_daemon_change_the_current_object(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let gate = crate::operating::Gate::closed();
     let held = gate.clone();

@@ -9,12 +9,12 @@ use crate::operating::{Gate, TestOperator, Working, is_handled};
 scenarios! {
     a_deletion_is_one_call_and_one_write;
     a_deletion_waits_until_its_handler_succeeds;
-    a_handler_that_fails_for_good_lets_the_object_go;
-    an_object_deleted_while_nobody_watches_is_handled_after_the_start;
+    a_handler_that_fails_permanently_releases_the_object;
+    an_object_deleted_without_a_watch_is_handled_after_the_start;
     finalizers_of_others_stay;
     without_deletion_handlers_nothing_holds_an_object;
-    a_finalizer_that_nobody_needs_is_taken_off;
-    an_optional_handler_is_told_although_it_does_not_hold_the_object;
+    an_unneeded_finalizer_is_removed;
+    an_optional_handler_is_called_although_it_does_not_hold_the_object;
     a_handler_that_outlives_its_object_leaves_the_next_one_alone;
     an_optional_handler_that_outlives_its_object_is_called_once;
     an_object_that_does_not_fit_its_deletion_handler_stays_until_it_does;
@@ -52,7 +52,7 @@ async fn a_deletion_waits_until_its_handler_succeeds(cluster: TestCluster) {
     assert_eq!(test.calls.all().len(), 3);
 }
 
-async fn a_handler_that_fails_for_good_lets_the_object_go(cluster: TestCluster) {
+async fn a_handler_that_fails_permanently_releases_the_object(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let delete = test.handler("delete_fn", |_| async { Err(PermanentError::new("never").into()) });
     let working = test.start(Registry::new().on_delete(test.selector(), delete));
@@ -67,7 +67,7 @@ async fn a_handler_that_fails_for_good_lets_the_object_go(cluster: TestCluster) 
     assert_eq!(object.to_string(), format!("{}/a", test.cluster.namespace()));
 }
 
-async fn an_object_deleted_while_nobody_watches_is_handled_after_the_start(cluster: TestCluster) {
+async fn an_object_deleted_without_a_watch_is_handled_after_the_start(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let registry = || Registry::new().on_delete(test.selector(), test.noting("delete_fn"));
     let working = test.start(registry());
@@ -111,7 +111,7 @@ async fn without_deletion_handlers_nothing_holds_an_object(cluster: TestCluster)
     test.assert_writes("a", 1).await;
 }
 
-async fn a_finalizer_that_nobody_needs_is_taken_off(cluster: TestCluster) {
+async fn an_unneeded_finalizer_is_removed(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let registry = Registry::new().on_delete(test.selector(), test.noting("delete_fn"));
     let working = test.start(registry);
@@ -125,7 +125,7 @@ async fn a_finalizer_that_nobody_needs_is_taken_off(cluster: TestCluster) {
     assert_eq!(test.calls.all(), Vec::<String>::new());
 }
 
-async fn an_optional_handler_is_told_although_it_does_not_hold_the_object(cluster: TestCluster) {
+async fn an_optional_handler_is_called_although_it_does_not_hold_the_object(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let registry = Registry::new().on_delete(test.selector(), test.noting("delete_fn").optional());
     let working = test.start(registry);

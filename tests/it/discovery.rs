@@ -14,11 +14,11 @@ scenarios! {
     a_kind_that_comes_while_discovery_is_out_is_served_afterwards [memory];
     a_new_preferred_version_takes_over_the_objects [memory];
     of_two_versions_of_a_kind_one_is_served;
-    while_the_server_is_away_one_line_tells_it [memory];
-    what_finds_a_version_withdrawn_for_a_moment_is_written_afterwards [memory];
+    an_unreachable_server_is_reported_in_one_line [memory];
+    a_write_to_a_briefly_withdrawn_version_is_repeated [memory];
     objects_of_a_definition_that_is_being_deleted_are_released_after_a_restart;
     objects_of_a_definition_that_is_served_again_while_it_is_being_deleted_are_released;
-    a_listing_that_tells_nothing_new_ends_no_look_for_an_object [memory];
+    a_listing_without_news_does_not_end_the_search_for_an_object [memory];
     of_deletion_handlers_for_two_versions_those_of_the_served_one_let_objects_go;
     no_object_is_held_for_a_version_that_is_not_served_any_more;
     a_kind_without_the_preferred_version_of_its_group_is_served;
@@ -124,7 +124,7 @@ async fn of_two_versions_of_a_kind_one_is_served(cluster: TestCluster) {
     assert_eq!(watched_versions(&test), ["v1"]);
 }
 
-async fn while_the_server_is_away_one_line_tells_it(cluster: TestCluster) {
+async fn an_unreachable_server_is_reported_in_one_line(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let mut registry = Registry::new().on_create(test.selector(), test.noting("create_fn"));
     for kind in ["configmaps", "secrets", "services", "pods"] {
@@ -153,7 +153,7 @@ async fn while_the_server_is_away_one_line_tells_it(cluster: TestCluster) {
     assert_eq!(lines.count(over), 1, "{:#?}", lines.all());
 }
 
-async fn what_finds_a_version_withdrawn_for_a_moment_is_written_afterwards(cluster: TestCluster) {
+async fn a_write_to_a_briefly_withdrawn_version_is_repeated(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let server = test.cluster.in_process().expect("it is in the process");
     let withdrawn = Fault::answer(404).on(Verb::Patch).plural(KIND).times(2);
@@ -233,7 +233,7 @@ async fn objects_of_a_definition_that_is_served_again_while_it_is_being_deleted_
     assert_eq!(test.calls.all(), ["delete_fn a"]);
 }
 
-async fn a_listing_that_tells_nothing_new_ends_no_look_for_an_object(cluster: TestCluster) {
+async fn a_listing_without_news_does_not_end_the_search_for_an_object(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let server = test.cluster.in_process().expect("it is in the process");
     let _withdrawn = server.fault(Fault::answer(404).on(Verb::Patch).plural(KIND).times(1));

@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::operating::{TestOperator, is_handled};
 
 scenarios! {
-    events_are_told_with_their_types;
+    raw_events_are_passed_with_their_types;
     a_failing_event_handler_fails_alone;
     an_event_handler_may_patch_and_return;
     the_result_of_an_event_handler_takes_the_place_of_a_status_that_is_no_object [memory];
@@ -30,7 +30,7 @@ async fn the_result_of_an_event_handler_takes_the_place_of_a_status_that_is_no_o
     assert_eq!(lines.count(|line| line.contains("a bug in kopf-rs")), 0);
 }
 
-async fn events_are_told_with_their_types(cluster: TestCluster) {
+async fn raw_events_are_passed_with_their_types(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     test.create("old", json!({})).await;
     let calls = test.calls.clone();

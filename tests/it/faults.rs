@@ -21,21 +21,21 @@ scenarios! {
     a_status_subresource_that_comes_back_loses_no_outcome [memory];
     a_kind_without_a_status_is_asked_for_its_subresource_once [memory];
     an_outage_during_the_retries_loses_no_attempt [memory];
-    an_outage_is_told_once_when_it_begins_and_once_when_it_is_over [memory];
+    an_outage_is_reported_once_at_its_begin_and_once_at_its_end [memory];
     one_object_that_is_always_refused_silences_no_outage [memory];
     a_deleted_object_is_in_no_outage_any_more [memory];
-    outcomes_that_an_outage_keeps_from_being_written_are_told_in_one_line [memory];
+    outcomes_that_an_outage_delays_are_reported_in_one_line [memory];
     watches_that_break_or_fall_silent_are_renewed [memory];
-    objects_that_went_during_a_gap_are_told_of [memory];
+    objects_deleted_during_a_gap_are_reported [memory];
     a_server_that_is_late_is_waited_for [memory];
-    a_forbidden_kind_is_told_and_the_others_go_on [memory];
+    a_forbidden_kind_is_reported_and_the_others_continue [memory];
     once_counts_a_forbidden_kind_as_not_handled [memory];
-    once_tells_what_the_server_refuses [memory];
-    once_gives_up_what_may_not_be_written [memory];
-    what_was_done_is_written_when_the_operator_stops_in_a_conflict [memory];
-    what_event_handlers_asked_for_survives_conflicts [memory];
-    rejected_credentials_end_the_operator_at_once [memory];
-    a_patch_that_is_refused_is_told_and_blocks_nothing;
+    once_reports_refusals_of_the_server [memory];
+    once_gives_up_forbidden_writes [memory];
+    outcomes_are_written_when_the_operator_stops_in_a_conflict [memory];
+    changes_of_event_handlers_survive_conflicts [memory];
+    rejected_credentials_end_the_operator_immediately [memory];
+    a_patch_that_is_refused_is_reported_and_blocks_nothing;
     a_result_that_the_schema_refuses_blocks_nothing [real];
     an_object_whose_annotations_are_full_is_handled_and_let_go;
 }
@@ -233,7 +233,7 @@ async fn an_outage_during_the_retries_loses_no_attempt(cluster: TestCluster) {
     assert_eq!(test.calls.all(), ["attempt 0", "attempt 1", "attempt 2"]);
 }
 
-async fn an_outage_is_told_once_when_it_begins_and_once_when_it_is_over(cluster: TestCluster) {
+async fn an_outage_is_reported_once_at_its_begin_and_once_at_its_end(cluster: TestCluster) {
     const OBJECTS: usize = 20;
     let test = TestOperator::of(cluster).await;
     let registry = Registry::new().on_create(test.selector(), test.noting("create_fn"));
@@ -315,7 +315,7 @@ async fn a_deleted_object_is_in_no_outage_any_more(cluster: TestCluster) {
     assert_eq!(test.calls.all(), ["create_fn a", "delete_fn a"]);
 }
 
-async fn outcomes_that_an_outage_keeps_from_being_written_are_told_in_one_line(cluster: TestCluster) {
+async fn outcomes_that_an_outage_delays_are_reported_in_one_line(cluster: TestCluster) {
     const OBJECTS: usize = 5;
     let test = TestOperator::of(cluster).await;
     let registry = Registry::new().on_create(test.selector(), test.noting("create_fn"));
@@ -365,7 +365,7 @@ async fn watches_that_break_or_fall_silent_are_renewed(cluster: TestCluster) {
     working.stop().await;
 }
 
-async fn objects_that_went_during_a_gap_are_told_of(cluster: TestCluster) {
+async fn objects_deleted_during_a_gap_are_reported(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let calls = test.calls.clone();
     let event = handler("event_fn", move |context| {
@@ -404,7 +404,7 @@ async fn a_server_that_is_late_is_waited_for(cluster: TestCluster) {
     working.stop().await;
 }
 
-async fn a_forbidden_kind_is_told_and_the_others_go_on(cluster: TestCluster) {
+async fn a_forbidden_kind_is_reported_and_the_others_continue(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let registry = Registry::new()
         .on_create(test.selector(), test.noting("create_fn"))
@@ -442,7 +442,7 @@ async fn once_counts_a_forbidden_kind_as_not_handled(cluster: TestCluster) {
     assert!(unserved.starts_with(&words), "{unserved}");
 }
 
-async fn once_tells_what_the_server_refuses(cluster: TestCluster) {
+async fn once_reports_refusals_of_the_server(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     for name in ["a", "b", "c"] {
         test.create(name, json!({})).await;
@@ -479,7 +479,7 @@ async fn once_tells_what_the_server_refuses(cluster: TestCluster) {
     assert!(!report.unserved.iter().any(|line| line.contains("/c ")));
 }
 
-async fn once_gives_up_what_may_not_be_written(cluster: TestCluster) {
+async fn once_gives_up_forbidden_writes(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     for name in ["a", "b"] {
         test.create(name, json!({})).await;
@@ -504,7 +504,7 @@ async fn once_gives_up_what_may_not_be_written(cluster: TestCluster) {
     assert!(forbidden.starts_with(&format!("{kind} cannot be written: forbidden: ")), "{forbidden}");
 }
 
-async fn what_was_done_is_written_when_the_operator_stops_in_a_conflict(cluster: TestCluster) {
+async fn outcomes_are_written_when_the_operator_stops_in_a_conflict(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let create = test.handler("create_fn", |_| async { Ok(json!({"made": true})) });
     let registry = || Registry::new().on_create(test.selector(), create.clone());
@@ -525,7 +525,7 @@ async fn what_was_done_is_written_when_the_operator_stops_in_a_conflict(cluster:
     assert_eq!(test.calls.all(), ["create_fn a"]);
 }
 
-async fn what_event_handlers_asked_for_survives_conflicts(cluster: TestCluster) {
+async fn changes_of_event_handlers_survive_conflicts(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let event = handler("event_fn", |context: kopf_rs::Context| async move {
         let size = context.body().spec()["size"].clone();
@@ -544,7 +544,7 @@ async fn what_event_handlers_asked_for_survives_conflicts(cluster: TestCluster) 
     working.stop().await;
 }
 
-async fn rejected_credentials_end_the_operator_at_once(cluster: TestCluster) {
+async fn rejected_credentials_end_the_operator_immediately(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let _refused = server(&test).fault(Fault::answer(401).on(Verb::Other));
     let registry = Registry::new()
@@ -556,7 +556,7 @@ async fn rejected_credentials_end_the_operator_at_once(cluster: TestCluster) {
     assert_eq!(test.calls.all(), ["cleanup_fn "]);
 }
 
-async fn a_patch_that_is_refused_is_told_and_blocks_nothing(cluster: TestCluster) {
+async fn a_patch_that_is_refused_is_reported_and_blocks_nothing(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let create = test.handler("create_fn", |context| async move {
         context.patch(|patch| patch["metadata"]["labels"]["size"] = json!("no label!"));

@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 use crate::operating::{TestOperator, is_handled, last_handled};
 
 scenarios! {
-    a_field_is_told_of_its_own_changes_only;
-    a_handler_is_not_called_again_for_what_another_one_writes_elsewhere;
+    a_field_handler_sees_changes_of_its_field_only;
+    a_handler_is_not_called_again_for_another_handlers_writes;
 }
 
-async fn a_field_is_told_of_its_own_changes_only(cluster: TestCluster) {
+async fn a_field_handler_sees_changes_of_its_field_only(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let calls = test.calls.clone();
     let resized = handler("resized", move |context| {
@@ -32,7 +32,7 @@ async fn a_field_is_told_of_its_own_changes_only(cluster: TestCluster) {
     assert_eq!(test.calls.all(), expected);
 }
 
-async fn a_handler_is_not_called_again_for_what_another_one_writes_elsewhere(cluster: TestCluster) {
+async fn a_handler_is_not_called_again_for_another_handlers_writes(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let calls = test.calls.clone();
     let first = test.handler("first", async |context| {

@@ -9,9 +9,9 @@ use serde_json::json;
 scenarios! {
     objects_are_created_changed_awaited_and_gone;
     a_crd_of_ones_own_is_served_when_applied;
-    requests_of_others_are_told_apart;
+    requests_of_others_are_distinguished;
     a_user_without_rights_is_refused [tcp real];
-    controllers_collect_what_has_lost_its_owner [real];
+    controllers_collect_objects_without_an_owner [real];
     kubectl_sees_the_namespace [tcp real];
     events_of_a_scenario_become_its_lines;
 }
@@ -74,7 +74,7 @@ spec: {{size: 1}}
     assert_eq!((&gadget["spec"]["size"], &gadget["status"]["ready"]), (&json!(1), &json!(true)));
 }
 
-async fn requests_of_others_are_told_apart(cluster: TestCluster) {
+async fn requests_of_others_are_distinguished(cluster: TestCluster) {
     cluster.apply("{apiVersion: v1, kind: ConfigMap, metadata: {name: settings}}").await;
     let maps: Api<ConfigMap> = Api::namespaced(cluster.client(), cluster.namespace());
     let merge = Patch::Merge(json!({"data": {"a": "1"}}));
@@ -101,7 +101,7 @@ async fn a_user_without_rights_is_refused(cluster: TestCluster) {
     assert!(message.contains("Forbidden") && message.contains(&user), "{message}");
 }
 
-async fn controllers_collect_what_has_lost_its_owner(cluster: TestCluster) {
+async fn controllers_collect_objects_without_an_owner(cluster: TestCluster) {
     cluster.start_controllers().await;
     let owner = cluster
         .create(&json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "owner"}}))

@@ -23,20 +23,20 @@ scenarios! {
     probes_are_answered_at_the_liveness_url;
     without_probes_the_answer_is_empty [memory];
     results_of_probes_are_kept_for_ten_seconds [memory];
-    a_probe_that_fails_fails_the_answer_at_once [memory];
+    a_failed_probe_fails_the_answer_immediately [memory];
     a_probe_that_hangs_fails_in_time_and_is_not_called_again [tcp];
     an_operator_is_not_ready_before_its_startup_handlers_have_ended [memory];
-    a_watch_that_is_frozen_is_told [memory];
-    an_object_that_waits_for_too_long_is_told [memory];
+    a_watch_that_is_frozen_is_reported [memory];
+    an_object_that_waits_for_too_long_is_reported [memory];
     a_kind_that_may_not_be_watched_is_not_ready [memory];
     a_kind_of_children_that_may_not_be_watched_is_not_ready [memory];
     a_kind_that_is_not_served_is_not_ready [memory];
-    an_operator_whose_own_thread_is_blocked_says_so [tcp];
-    the_status_tells_what_the_operator_does [memory];
+    an_operator_reports_that_its_own_thread_is_blocked [tcp];
+    the_status_shows_the_operators_activity [memory];
     a_liveness_url_that_cannot_be_served_is_refused [memory];
-    silent_sockets_keep_nobody_from_being_answered [tcp];
-    rules_that_are_not_enforced_are_told [memory];
-    a_policy_of_somebody_else_is_told [memory];
+    silent_sockets_block_no_other_client [tcp];
+    rules_that_are_not_enforced_are_reported [memory];
+    a_foreign_policy_is_reported [memory];
 }
 
 /// The response of an endpoint.
@@ -179,7 +179,7 @@ async fn results_of_probes_are_kept_for_ten_seconds(cluster: TestCluster) {
     asked.working.stop().await;
 }
 
-async fn a_probe_that_fails_fails_the_answer_at_once(cluster: TestCluster) {
+async fn a_failed_probe_fails_the_answer_immediately(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let calls = Arc::new(AtomicUsize::new(0));
     let registry = watching(&test)
@@ -260,7 +260,7 @@ async fn an_operator_is_not_ready_before_its_startup_handlers_have_ended(cluster
     asked.working.stop().await;
 }
 
-async fn a_watch_that_is_frozen_is_told(cluster: TestCluster) {
+async fn a_watch_that_is_frozen_is_reported(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let asked = Asked::start(&test, watching(&test)).await;
     asked.until_well("/readyz").await;
@@ -292,7 +292,7 @@ async fn a_watch_that_is_frozen_is_told(cluster: TestCluster) {
     asked.working.stop().await;
 }
 
-async fn an_object_that_waits_for_too_long_is_told(cluster: TestCluster) {
+async fn an_object_that_waits_for_too_long_is_reported(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let gate = Gate::closed();
     let slow = test.waiting("slow_fn", &gate);
@@ -367,7 +367,7 @@ async fn a_kind_that_is_not_served_is_not_ready(cluster: TestCluster) {
     asked.working.stop().await;
 }
 
-async fn an_operator_whose_own_thread_is_blocked_says_so(cluster: TestCluster) {
+async fn an_operator_reports_that_its_own_thread_is_blocked(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let (release, held) = std::sync::mpsc::channel::<()>();
     let held = Arc::new(std::sync::Mutex::new(held));
@@ -415,7 +415,7 @@ async fn an_operator_whose_own_thread_is_blocked_says_so(cluster: TestCluster) {
     ended.expect("the operator ends well");
 }
 
-async fn the_status_tells_what_the_operator_does(cluster: TestCluster) {
+async fn the_status_shows_the_operators_activity(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let gate = Gate::closed();
     let registry = Registry::new()
@@ -476,7 +476,7 @@ async fn a_liveness_url_that_cannot_be_served_is_refused(cluster: TestCluster) {
     assert_eq!(test.calls.all(), Vec::<String>::new());
 }
 
-async fn silent_sockets_keep_nobody_from_being_answered(cluster: TestCluster) {
+async fn silent_sockets_block_no_other_client(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let asked = Asked::start(&test, watching(&test)).await;
     asked.until_well("/livez").await;
@@ -489,7 +489,7 @@ async fn silent_sockets_keep_nobody_from_being_answered(cluster: TestCluster) {
     asked.working.stop().await;
 }
 
-async fn a_policy_of_somebody_else_is_told(cluster: TestCluster) {
+async fn a_foreign_policy_is_reported(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let policies = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies";
     let name = "rule.tester.kopf.rs";
@@ -513,7 +513,7 @@ async fn a_policy_of_somebody_else_is_told(cluster: TestCluster) {
     asked.working.stop().await;
 }
 
-async fn rules_that_are_not_enforced_are_told(cluster: TestCluster) {
+async fn rules_that_are_not_enforced_are_reported(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let missing = Fault::answer(404).plural("validatingadmissionpolicies");
     let missing = server(&test).fault(missing);

@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 use crate::operating::{TestOperator, is_handled};
 
 scenarios! {
-    what_a_handler_makes_belongs_to_the_object_that_is_handled;
-    what_a_handler_starts_has_an_owner_by_argument [memory];
-    what_kubernetes_would_delete_at_once_is_refused [memory];
-    what_is_adopted_is_deleted_after_its_owner [real];
+    adopted_objects_belong_to_the_handled_object;
+    tasks_of_a_handler_get_the_owner_by_argument [memory];
+    objects_that_kubernetes_would_delete_immediately_are_refused [memory];
+    adopted_objects_are_deleted_after_their_owner [real];
 }
 
 /// Creates a config map, and returns it as stored.
@@ -45,7 +45,7 @@ async fn create_labelled(test: &TestOperator, name: &str) -> Value {
     test.cluster.create(&object).await
 }
 
-async fn what_a_handler_makes_belongs_to_the_object_that_is_handled(cluster: TestCluster) {
+async fn adopted_objects_belong_to_the_handled_object(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let working = test.start(Registry::new().on_create(test.selector(), test.handler("create_fn", make)));
     let owner = create_labelled(&test, "a").await;
@@ -64,7 +64,7 @@ async fn what_a_handler_makes_belongs_to_the_object_that_is_handled(cluster: Tes
     assert_eq!(metadata["ownerReferences"], reference);
 }
 
-async fn what_a_handler_starts_has_an_owner_by_argument(cluster: TestCluster) {
+async fn tasks_of_a_handler_get_the_owner_by_argument(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let create = test.handler("create_fn", |context| async move {
         let owner = Owner::from_cause(&context)?;
@@ -89,7 +89,7 @@ async fn what_a_handler_starts_has_an_owner_by_argument(cluster: TestCluster) {
     assert!(refused.contains("take `owner: Owner`"), "{refused}");
 }
 
-async fn what_kubernetes_would_delete_at_once_is_refused(cluster: TestCluster) {
+async fn objects_that_kubernetes_would_delete_immediately_are_refused(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let create = test.handler("create_fn", |context| async move {
         let mut child = json!({"apiVersion": "v1", "kind": "ConfigMap"});
@@ -119,7 +119,7 @@ async fn what_kubernetes_would_delete_at_once_is_refused(cluster: TestCluster) {
     assert_eq!(test.calls.all().len(), 3);
 }
 
-async fn what_is_adopted_is_deleted_after_its_owner(cluster: TestCluster) {
+async fn adopted_objects_are_deleted_after_their_owner(cluster: TestCluster) {
     cluster.start_controllers().await;
     let test = TestOperator::of(cluster).await;
     let working = test.start(Registry::new().on_create(test.selector(), test.handler("create_fn", make)));

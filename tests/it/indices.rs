@@ -19,21 +19,21 @@ use crate::operating::{Gate, TestOperator, is_handled};
 scenarios! {
     no_handler_is_called_before_all_is_indexed;
     a_value_moves_with_its_object;
-    nothing_is_another_thing_than_no_change;
+    no_entries_differ_from_no_change;
     values_without_keys_stand_together;
     filters_and_deletions_take_values_out;
     a_temporary_error_takes_values_out_for_a_while [memory];
-    a_permanent_error_takes_values_out_for_good;
+    a_permanent_error_removes_values_permanently;
     an_arbitrary_error_leaves_values_as_they_are;
-    a_kind_without_objects_holds_nobody_up;
-    a_kind_that_may_not_be_listed_holds_nobody_up [memory];
+    a_kind_without_objects_delays_no_others;
+    a_kind_that_may_not_be_listed_delays_no_others [memory];
     a_kind_that_cannot_be_listed_for_now_is_waited_for_a_while [memory];
     no_limit_of_workers_is_in_the_way [memory];
     an_answer_to_a_write_is_indexed_before_the_next_handler;
-    what_went_during_a_gap_is_taken_out [memory];
+    objects_deleted_during_a_gap_are_removed [memory];
     a_slow_function_holds_up_its_object_and_no_other [memory];
     an_index_is_there_for_activities_filters_daemons_and_sub_handlers;
-    an_index_that_nobody_feeds_is_refused [memory];
+    an_index_without_a_function_is_refused [memory];
 }
 
 fn server(test: &TestOperator) -> &ApiServer {
@@ -123,7 +123,7 @@ async fn a_value_moves_with_its_object(cluster: TestCluster) {
     assert_eq!(test.calls.all(), expected);
 }
 
-async fn nothing_is_another_thing_than_no_change(cluster: TestCluster) {
+async fn no_entries_differ_from_no_change(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let index = indexer("by_place", |cause| {
         let place: String = cause.read("spec.place")?;
@@ -244,7 +244,7 @@ async fn a_temporary_error_takes_values_out_for_a_while(cluster: TestCluster) {
     test.line("Indexer 'by_place' failed temporarily: later").await;
 }
 
-async fn a_permanent_error_takes_values_out_for_good(cluster: TestCluster) {
+async fn a_permanent_error_removes_values_permanently(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let index = failing(&test, || PermanentError::new("never").into());
     let registry =
@@ -279,7 +279,7 @@ async fn an_arbitrary_error_leaves_values_as_they_are(cluster: TestCluster) {
     assert!(!calls.contains(&"e a ".to_owned()), "{calls:?}");
 }
 
-async fn a_kind_without_objects_holds_nobody_up(cluster: TestCluster) {
+async fn a_kind_without_objects_delays_no_others(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     test.cluster.create(&config_map("other")).await;
     let registry = Registry::new()
@@ -308,12 +308,12 @@ async fn without_a_listing(cluster: TestCluster, code: u16) -> (TestOperator, Du
         "Handlers are called from now on, but these indices are not complete: 'by_place' (kopfexamples.v1.",
     )
     .await;
-    test.line("'absents' (none of the resources that it is made of is served)").await;
+    test.line("'absents' (none of the resources that feed it is served)").await;
     working.stop().await;
     (test, waited)
 }
 
-async fn a_kind_that_may_not_be_listed_holds_nobody_up(cluster: TestCluster) {
+async fn a_kind_that_may_not_be_listed_delays_no_others(cluster: TestCluster) {
     let (_, waited) = without_a_listing(cluster, 403).await;
     assert!(waited < Duration::from_secs(5), "{waited:?}");
 }
@@ -365,7 +365,7 @@ async fn an_answer_to_a_write_is_indexed_before_the_next_handler(cluster: TestCl
     assert_eq!(calls, ["2 a y:a"]);
 }
 
-async fn what_went_during_a_gap_is_taken_out(cluster: TestCluster) {
+async fn objects_deleted_during_a_gap_are_removed(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     for name in ["a", "b"] {
         test.create(name, json!({"place": "x"})).await;
@@ -445,7 +445,7 @@ async fn an_index_is_there_for_activities_filters_daemons_and_sub_handlers(clust
     assert_eq!(calls, expected);
 }
 
-async fn an_index_that_nobody_feeds_is_refused(cluster: TestCluster) {
+async fn an_index_without_a_function_is_refused(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let registry = Registry::new().on_event(test.selector(), showing(&test, "e"));
     let event = handler("e", |cause| async move {

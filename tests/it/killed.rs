@@ -8,12 +8,12 @@ use serde_json::{Value, json};
 use crate::cli::{self, PATIENCE};
 
 scenarios! {
-    attempts_go_on_after_a_kill [tcp real];
+    attempts_continue_after_a_kill [tcp real];
 }
 
 const KILLS: u64 = 20;
 
-async fn attempts_go_on_after_a_kill(cluster: TestCluster) {
+async fn attempts_continue_after_a_kill(cluster: TestCluster) {
     let mut lasting = Vec::new();
     for round in 0..KILLS {
         let name = format!("victim-{round}");

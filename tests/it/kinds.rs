@@ -9,8 +9,8 @@ use crate::operating::{NAME, TestOperator, Working, definition, is_handled};
 scenarios! {
     a_kind_that_is_missing_at_the_start_is_served_when_it_comes;
     a_kind_that_is_deleted_and_created_again_is_served_again;
-    once_tells_a_missing_kind_and_does_not_wait_for_it;
-    an_ambiguous_name_is_told_and_heals;
+    once_reports_a_missing_kind_and_does_not_wait_for_it;
+    an_ambiguous_name_is_reported_until_it_is_unambiguous;
     namespaces_are_served_as_the_patterns_say;
     operators_that_cannot_work_say_why;
     a_kind_registered_in_code_is_served_or_refused;
@@ -48,7 +48,7 @@ async fn a_kind_that_is_deleted_and_created_again_is_served_again(cluster: TestC
     working.stop().await;
 }
 
-async fn once_tells_a_missing_kind_and_does_not_wait_for_it(cluster: TestCluster) {
+async fn once_reports_a_missing_kind_and_does_not_wait_for_it(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     test.create("a", json!({})).await;
     let registry = Registry::new()
@@ -69,7 +69,7 @@ async fn once_tells_a_missing_kind_and_does_not_wait_for_it(cluster: TestCluster
     }
 }
 
-async fn an_ambiguous_name_is_told_and_heals(cluster: TestCluster) {
+async fn an_ambiguous_name_is_reported_until_it_is_unambiguous(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let other = format!("other-{}", test.group);
     let mut crd = crate::operating::definition(&other);

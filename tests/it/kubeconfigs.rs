@@ -1,8 +1,8 @@
 //! Kubeconfigs and proxies: kubectl and operators must use the same servers in the same way with the same credentials. If kubectl refuses a
 //! kubeconfig, operators must refuse it with a message that names the mistake.
 //!
-//! The cases lie in `tests/kubeconfigs/`. The behaviour of kubectl is recorded, so kubectl is needed only for a new recording. Must not
-//! know how either of them reads a kubeconfig.
+//! The cases lie in `tests/kubeconfigs/`. The behaviour of kubectl is recorded, so kubectl is needed only for a new
+//! recording. This module does not know how either of them reads a kubeconfig.
 
 mod case;
 mod servers;

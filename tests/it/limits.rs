@@ -13,18 +13,18 @@ use crate::operating::{Gate, TestOperator, Working, is_handled};
 
 scenarios! {
     so_many_objects_are_worked_on_at_a_time;
-    who_waits_for_a_retry_keeps_nobody_out;
+    objects_that_wait_for_a_retry_block_no_others;
     who_waits_for_a_place_is_handled_as_it_is_then [memory];
     the_time_of_a_handler_counts_from_its_first_attempt [memory];
-    nothing_begins_once_the_operator_stops [memory];
+    no_call_begins_after_the_operator_stops [memory];
     no_more_objects_are_planned_than_can_be_written_soon [memory];
-    handlers_that_run_for_long_keep_nobody_out [memory];
+    long_running_handlers_block_no_other_objects [memory];
     no_more_outcomes_are_written_at_a_time_than_objects_are_in_a_turn [memory];
-    a_slow_server_keeps_nobody_out_for_long [memory];
+    a_slow_server_does_not_block_other_objects_for_long [memory];
     blocking_handlers_that_do_not_end_are_named_and_left_behind [tcp real];
-    a_call_that_does_not_return_is_told_again_and_again [memory];
-    a_call_that_a_deletion_waits_for_is_told_soon [memory];
-    an_activity_that_does_not_return_is_told [memory];
+    a_call_that_does_not_return_is_reported_repeatedly [memory];
+    a_call_that_delays_a_deletion_is_reported_soon [memory];
+    an_activity_that_does_not_return_is_reported [memory];
 }
 
 fn one_at_a_time() -> Settings {
@@ -62,7 +62,7 @@ async fn so_many_objects_are_worked_on_at_a_time(cluster: TestCluster) {
     assert_eq!(most.load(Ordering::SeqCst), 1);
 }
 
-async fn who_waits_for_a_retry_keeps_nobody_out(cluster: TestCluster) {
+async fn objects_that_wait_for_a_retry_block_no_others(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let create = test.handler("create_fn", |context| async move {
         match context.name() {
@@ -130,7 +130,7 @@ async fn the_time_of_a_handler_counts_from_its_first_attempt(cluster: TestCluste
     assert_eq!(test.calls.all().len(), 2 * names.len());
 }
 
-async fn nothing_begins_once_the_operator_stops(cluster: TestCluster) {
+async fn no_call_begins_after_the_operator_stops(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let gate = Gate::closed();
     let create = test.waiting("create_fn", &gate);
@@ -180,7 +180,7 @@ async fn no_more_objects_are_planned_than_can_be_written_soon(cluster: TestClust
     working.stop().await;
 }
 
-async fn handlers_that_run_for_long_keep_nobody_out(cluster: TestCluster) {
+async fn long_running_handlers_block_no_other_objects(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     crowd(&test).await;
     let gate = Gate::closed();
@@ -221,7 +221,7 @@ async fn no_more_outcomes_are_written_at_a_time_than_objects_are_in_a_turn(clust
     working.stop().await;
 }
 
-async fn a_slow_server_keeps_nobody_out_for_long(cluster: TestCluster) {
+async fn a_slow_server_does_not_block_other_objects_for_long(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     crowd(&test).await;
     let _slow = slow_writes(&test, Duration::from_secs(60));
@@ -277,7 +277,7 @@ async fn blocking_handlers_that_do_not_end_are_named_and_left_behind(cluster: Te
     release.send(()).expect("the handler still waits");
 }
 
-async fn a_call_that_does_not_return_is_told_again_and_again(cluster: TestCluster) {
+async fn a_call_that_does_not_return_is_reported_repeatedly(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let gate = Gate::closed();
     let create = test.waiting("create_fn", &gate);
@@ -298,7 +298,7 @@ async fn a_call_that_does_not_return_is_told_again_and_again(cluster: TestCluste
     assert_eq!(told, 3);
 }
 
-async fn a_call_that_a_deletion_waits_for_is_told_soon(cluster: TestCluster) {
+async fn a_call_that_delays_a_deletion_is_reported_soon(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let gate = Gate::closed();
     let create = test.waiting("create_fn", &gate);
@@ -318,7 +318,7 @@ async fn a_call_that_a_deletion_waits_for_is_told_soon(cluster: TestCluster) {
     assert_eq!(test.calls.all(), ["create_fn stuck", "delete_fn stuck"]);
 }
 
-async fn an_activity_that_does_not_return_is_told(cluster: TestCluster) {
+async fn an_activity_that_does_not_return_is_reported(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let gate = Gate::closed();
     let held = gate.clone();

@@ -20,18 +20,18 @@ use crate::operating::{TestOperator, is_handled};
 scenarios! {
     a_login_handler_gives_the_credentials [tcp];
     without_credentials_the_operator_ends [tcp];
-    a_login_that_fails_for_good_ends_the_operator [tcp];
+    a_login_that_fails_permanently_ends_the_operator [tcp];
     credentials_that_have_expired_already_end_the_operator [tcp];
-    what_is_no_credentials_ends_the_operator [tcp];
+    unusable_credentials_end_the_operator [tcp];
     credentials_that_stay_refused_end_the_operator [tcp];
     refused_credentials_are_replaced_once_for_all [tcp];
     credentials_that_expire_are_replaced [tcp];
     the_highest_priority_is_used_first_and_the_others_without_another_login [tcp];
     a_refusal_of_one_path_refuses_no_credentials [tcp];
     a_server_that_cannot_answer_now_refuses_no_credentials [tcp];
-    new_credentials_that_are_refused_again_and_again_are_told [tcp];
+    repeatedly_refused_new_credentials_are_reported [tcp];
     cleanup_handlers_are_not_repeated_without_credentials [tcp];
-    a_client_that_is_kept_is_refused_once_nobody_logs_in [tcp];
+    a_client_that_outlives_the_operator_is_refused_without_logins [tcp];
     a_startup_handler_that_needs_credentials_does_not_wait_for_ever [tcp];
 }
 
@@ -152,7 +152,7 @@ async fn without_credentials_the_operator_ends(cluster: TestCluster) {
     test.line("no credentials were retrieved from the login handlers").await;
 }
 
-async fn a_login_that_fails_for_good_ends_the_operator(cluster: TestCluster) {
+async fn a_login_that_fails_permanently_ends_the_operator(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let registry = creating(&test)
         .on_login(
@@ -179,7 +179,7 @@ async fn credentials_that_have_expired_already_end_the_operator(cluster: TestClu
     assert!(error.starts_with(told), "{error}");
 }
 
-async fn what_is_no_credentials_ends_the_operator(cluster: TestCluster) {
+async fn unusable_credentials_end_the_operator(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let registry = creating(&test).on_login(test.handler("login_fn", |_| async { Ok(json!("my-secret")) }));
     let error = LoggedIn::start(test.operator(registry)).failed().await;
@@ -329,7 +329,7 @@ async fn a_server_that_cannot_answer_now_refuses_no_credentials(cluster: TestClu
     assert_eq!(count(&test, "login_fn"), 1, "{:?}", test.calls.all());
 }
 
-async fn new_credentials_that_are_refused_again_and_again_are_told(cluster: TestCluster) {
+async fn repeatedly_refused_new_credentials_are_reported(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     add_token(&test, "right");
     let (given, calls) = (info(&test), test.calls.clone());
@@ -363,7 +363,7 @@ async fn cleanup_handlers_are_not_repeated_without_credentials(cluster: TestClus
     test.line("Activity 'cleanup_fn' failed with an exception and will stop now").await;
 }
 
-async fn a_client_that_is_kept_is_refused_once_nobody_logs_in(cluster: TestCluster) {
+async fn a_client_that_outlives_the_operator_is_refused_without_logins(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     add_token(&test, "first");
     let kept = Arc::new(Mutex::new(None));

@@ -18,9 +18,9 @@ use crate::operating::{Gate, TestOperator, Working, is_handled};
 
 scenarios! {
     figures_are_written_in_the_format_that_is_asked_for [memory];
-    what_an_operator_does_is_counted;
+    activities_of_an_operator_are_counted;
     retries_and_failures_of_all_kinds_of_handlers_are_counted [memory];
-    what_an_operator_holds_is_read [memory];
+    current_values_of_an_operator_are_read [memory];
     more_objects_make_no_more_series [memory];
     a_scrape_is_whole_from_the_start_to_the_stop [memory];
     of_two_instances_one_is_shown_at_work [memory];
@@ -147,7 +147,7 @@ async fn figures_are_written_in_the_format_that_is_asked_for(cluster: TestCluste
     scraped.working.stop().await;
 }
 
-async fn what_an_operator_does_is_counted(cluster: TestCluster) {
+async fn activities_of_an_operator_are_counted(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let scraped = Scraped::start(&test, failing_once(&test)).await;
     let first = scraped.until("kopf_rs_active", 1).await;
@@ -229,7 +229,7 @@ async fn retries_and_failures_of_all_kinds_of_handlers_are_counted(cluster: Test
     scraped.working.stop().await;
 }
 
-async fn what_an_operator_holds_is_read(cluster: TestCluster) {
+async fn current_values_of_an_operator_are_read(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let gate = Gate::closed();
     let registry = Registry::new().on_create(test.selector(), test.waiting("create_fn", &gate));

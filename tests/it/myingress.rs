@@ -14,7 +14,7 @@ use crate::cli::{self, PATIENCE, root};
 
 scenarios! {
     a_load_balancer_lives_and_dies_with_its_object [tcp real];
-    what_the_cloud_refuses_is_tried_again [tcp real];
+    requests_that_the_cloud_refuses_are_retried [tcp real];
 }
 
 const KIND: &str = "myingresses";
@@ -75,7 +75,7 @@ async fn moves(cluster: &TestCluster, cloud: &Cloud, subnets: &[String], program
     assert!(described.contains(&subnets[2]) && !described.contains(&subnets[0]), "{described}");
 }
 
-async fn what_the_cloud_refuses_is_tried_again(cluster: TestCluster) {
+async fn requests_that_the_cloud_refuses_are_retried(cluster: TestCluster) {
     let Some(cloud) = Cloud::start().await else {
         return;
     };

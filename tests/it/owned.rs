@@ -15,24 +15,24 @@ use crate::operating::{TestOperator, definition, is_handled};
 
 scenarios! {
     // In memory only: what needs faults of the server, or counts for minutes all that is asked of it.
-    what_others_have_changed_is_put_right;
-    values_that_others_apply_under_the_operators_name_are_put_right;
+    foreign_changes_are_corrected;
+    values_that_others_apply_under_the_operators_name_are_corrected;
     marks_and_references_come_back;
     a_deleted_child_is_made_again;
     a_child_that_goes_during_a_gap_is_made_again [memory];
-    what_concerns_no_owner_wakes_nobody;
-    nothing_is_asked_where_nothing_has_changed;
-    nothing_is_asked_at_rest [memory];
-    children_of_an_owner_made_anew_are_taken_over;
+    changes_that_concern_no_owner_trigger_no_call;
+    no_request_is_sent_without_a_change;
+    no_request_is_sent_at_rest [memory];
+    children_of_a_recreated_owner_are_adopted;
     a_kind_of_children_may_come_later;
     a_kind_that_may_not_be_watched_holds_up_no_other [memory];
-    a_child_that_differs_in_each_call_is_told_and_applied_seldom [memory];
+    a_child_that_differs_in_each_call_is_reported_and_applied_rarely [memory];
     a_child_that_goes_before_its_kind_is_watched_is_made_again [memory];
     a_kind_of_children_may_go_and_come_back;
-    what_was_taken_is_told_by_field_and_manager;
-    handlers_of_changes_look_after_their_children_too;
-    what_an_apply_without_an_answer_has_left_is_put_right [memory];
-    what_was_read_before_the_first_listing_is_read_again [memory];
+    taken_fields_are_reported_with_their_manager;
+    change_handlers_reconcile_their_children;
+    the_effect_of_an_unanswered_apply_is_corrected [memory];
+    objects_read_before_the_first_listing_are_read_again [memory];
 }
 
 /// Applies the children in `spec.children` of the object.
@@ -97,7 +97,7 @@ pub(crate) fn is_ours(child: &Value) -> bool {
     entries.any(|entry| entry["manager"] == "tester.kopf.rs" && entry["operation"] == "Apply")
 }
 
-async fn what_others_have_changed_is_put_right(cluster: TestCluster) {
+async fn foreign_changes_are_corrected(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let working = test.start(Registry::new().reconcile(test.selector(), keeping(&test)));
     let made = settled(&test).await;
@@ -116,7 +116,7 @@ async fn what_others_have_changed_is_put_right(cluster: TestCluster) {
     working.stop().await;
 }
 
-async fn values_that_others_apply_under_the_operators_name_are_put_right(cluster: TestCluster) {
+async fn values_that_others_apply_under_the_operators_name_are_corrected(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let working = test.start(Registry::new().reconcile(test.selector(), keeping(&test)));
     let made = settled(&test).await;
@@ -183,7 +183,7 @@ async fn a_child_that_goes_during_a_gap_is_made_again(cluster: TestCluster) {
     working.stop().await;
 }
 
-async fn what_concerns_no_owner_wakes_nobody(cluster: TestCluster) {
+async fn changes_that_concern_no_owner_trigger_no_call(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let working = test.start(Registry::new().reconcile(test.selector(), keeping(&test)));
     settled(&test).await;
@@ -196,7 +196,7 @@ async fn what_concerns_no_owner_wakes_nobody(cluster: TestCluster) {
     working.stop().await;
 }
 
-async fn nothing_is_asked_where_nothing_has_changed(cluster: TestCluster) {
+async fn no_request_is_sent_without_a_change(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let working = test.start(Registry::new().reconcile(test.selector(), keeping(&test).owns("deployments")));
     let container = json!({
@@ -229,7 +229,7 @@ async fn nothing_is_asked_where_nothing_has_changed(cluster: TestCluster) {
     }
 }
 
-async fn nothing_is_asked_at_rest(cluster: TestCluster) {
+async fn no_request_is_sent_at_rest(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let working = test.start(Registry::new().reconcile(test.selector(), keeping(&test)));
     settled(&test).await;
@@ -245,7 +245,7 @@ async fn nothing_is_asked_at_rest(cluster: TestCluster) {
     working.stop().await;
 }
 
-async fn children_of_an_owner_made_anew_are_taken_over(cluster: TestCluster) {
+async fn children_of_a_recreated_owner_are_adopted(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let working = test.start(Registry::new().reconcile(test.selector(), keeping(&test)));
     settled(&test).await;
@@ -297,7 +297,7 @@ async fn a_kind_that_may_not_be_watched_holds_up_no_other(cluster: TestCluster) 
 }
 
 /// CH43.
-async fn a_child_that_differs_in_each_call_is_told_and_applied_seldom(cluster: TestCluster) {
+async fn a_child_that_differs_in_each_call_is_reported_and_applied_rarely(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let (count, is_mended) = (AtomicUsize::new(0), Arc::new(AtomicBool::new(false)));
     let mended = is_mended.clone();
@@ -403,7 +403,7 @@ async fn until_deployment(test: &TestOperator, what: &str, condition: impl Fn(&V
     test.cluster.until(what, "deployments", "web", there).await
 }
 
-async fn what_was_taken_is_told_by_field_and_manager(cluster: TestCluster) {
+async fn taken_fields_are_reported_with_their_manager(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let working = test.start(Registry::new().reconcile(test.selector(), keeping(&test).owns("deployments")));
     test.create("one", json!({"children": [deployment("web", 2)]})).await;
@@ -426,7 +426,7 @@ async fn what_was_taken_is_told_by_field_and_manager(cluster: TestCluster) {
     working.stop().await;
 }
 
-async fn handlers_of_changes_look_after_their_children_too(cluster: TestCluster) {
+async fn change_handlers_reconcile_their_children(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let make = |test: &TestOperator| {
         let calls = test.calls.clone();
@@ -470,7 +470,7 @@ pub(crate) fn late_for_operators() -> Fault {
 }
 
 /// The watch is late, so that only the operator itself knows that it has sent something.
-async fn what_an_apply_without_an_answer_has_left_is_put_right(cluster: TestCluster) {
+async fn the_effect_of_an_unanswered_apply_is_corrected(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let server = test.cluster.in_process().expect("a server in the process");
     let _late = server.fault(late_for_operators());
@@ -491,7 +491,7 @@ async fn what_an_apply_without_an_answer_has_left_is_put_right(cluster: TestClus
     working.stop().await;
 }
 
-async fn what_was_read_before_the_first_listing_is_read_again(cluster: TestCluster) {
+async fn objects_read_before_the_first_listing_are_read_again(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let working = test.start(Registry::new().reconcile(test.selector(), keeping(&test)));
     settled(&test).await;

@@ -12,14 +12,14 @@ use crate::operating::{Gate, KIND, TestOperator, definition, definition_of_versi
 scenarios! {
     a_function_counts_once_though_the_answer_to_its_patch_is_lost [memory];
     a_function_counts_once_though_another_writer_comes_between_its_parts [memory];
-    a_function_loses_nothing_where_the_status_subresource_goes_away;
+    a_function_loses_nothing_when_the_status_subresource_disappears;
     a_function_finds_no_status_subresource [memory];
     an_outage_is_over_when_an_event_handler_is_written [memory];
     an_outage_is_over_when_its_last_object_is_gone [memory];
     an_outage_is_over_when_the_server_answers_whatever_it_says [memory];
-    what_an_event_handler_wanted_survives_the_end_of_its_version;
-    an_object_is_looked_at_in_its_new_version_though_it_cannot_be_read_at_first [memory];
-    what_was_done_is_written_when_the_watch_is_closed_in_conflicts [memory];
+    changes_of_an_event_handler_survive_the_end_of_its_version;
+    an_object_is_handled_in_its_new_version_although_the_first_read_fails [memory];
+    outcomes_are_written_when_the_watch_is_closed_in_conflicts [memory];
 }
 
 fn server(test: &TestOperator) -> &ApiServer {
@@ -88,7 +88,7 @@ async fn a_function_counts_once_though_another_writer_comes_between_its_parts(cl
     assert_eq!(object["status"]["items"], json!(["one"]));
 }
 
-async fn a_function_loses_nothing_where_the_status_subresource_goes_away(cluster: TestCluster) {
+async fn a_function_loses_nothing_when_the_status_subresource_disappears(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let gate = Gate::closed();
     let held = gate.clone();
@@ -212,7 +212,7 @@ async fn redefine(test: &TestOperator, crd: &Value) {
     test.line(&watching).await;
 }
 
-async fn what_an_event_handler_wanted_survives_the_end_of_its_version(cluster: TestCluster) {
+async fn changes_of_an_event_handler_survive_the_end_of_its_version(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let gate = Gate::closed();
     let held = gate.clone();
@@ -246,7 +246,7 @@ async fn what_an_event_handler_wanted_survives_the_end_of_its_version(cluster: T
     working.stop().await;
 }
 
-async fn an_object_is_looked_at_in_its_new_version_though_it_cannot_be_read_at_first(cluster: TestCluster) {
+async fn an_object_is_handled_in_its_new_version_although_the_first_read_fails(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let calls = test.calls.clone();
     let create = handler("create_fn", move |context: Context| {
@@ -275,7 +275,7 @@ async fn an_object_is_looked_at_in_its_new_version_though_it_cannot_be_read_at_f
     assert_eq!(test.calls.all(), ["v1 0", "v2 1"]);
 }
 
-async fn what_was_done_is_written_when_the_watch_is_closed_in_conflicts(cluster: TestCluster) {
+async fn outcomes_are_written_when_the_watch_is_closed_in_conflicts(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let gate = Gate::closed();
     let create = test.waiting_with("create_fn", &gate, json!({"made": true}));

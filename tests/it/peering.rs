@@ -17,11 +17,11 @@ use crate::owned::{self, map};
 
 scenarios! {
     a_record_comes_and_goes_with_its_operator [memory];
-    nothing_is_handled_before_the_records_are_read [memory];
+    no_object_is_handled_before_the_records_are_read [memory];
     a_higher_priority_pauses_and_the_end_of_it_resumes [memory];
-    of_two_equal_operators_one_goes_on [memory];
-    an_equal_kopf_operator_is_told_of [memory];
-    what_a_killed_operator_leaves_is_dead_after_its_lifetime [memory];
+    of_two_equal_operators_one_continues [memory];
+    a_kopf_operator_of_equal_priority_is_reported [memory];
+    the_record_of_a_killed_operator_is_dead_after_its_lifetime [memory];
     a_request_to_pause_holds_for_its_lifetime_or_until_it_is_taken_back [memory];
     a_mandatory_peering_is_waited_for [memory];
     a_standalone_operator_takes_no_part [memory];
@@ -30,13 +30,13 @@ scenarios! {
     the_whole_cluster_has_a_peering_of_its_own [memory];
     signs_of_life_come_before_the_lifetime_is_over [memory];
     a_record_that_others_take_away_is_written_again [memory];
-    an_operator_without_permission_works_and_says_so [tcp];
+    an_operator_without_permission_works_and_reports_it [tcp];
     a_pause_between_an_apply_and_a_deletion_leaves_children_to_others [memory];
     signs_of_life_wait_for_no_other_write [memory];
     a_watch_that_is_cut_ends_no_pause [memory];
-    the_end_of_a_pause_is_a_start_for_what_was_busy_all_along [memory];
-    a_child_that_is_edited_during_a_pause_is_put_right_after_it [memory];
-    what_another_version_of_the_operator_has_applied_meanwhile_is_put_right [memory];
+    the_end_of_a_pause_is_a_start_for_busy_objects [memory];
+    a_child_that_is_edited_during_a_pause_is_corrected_after_it [memory];
+    children_applied_by_another_release_are_corrected [memory];
 }
 
 const PEERINGS: &str = "kopfpeerings";
@@ -138,7 +138,7 @@ async fn a_record_comes_and_goes_with_its_operator(cluster: TestCluster) {
 }
 
 /// Kopf handles what its first listing shows before it has read the records.
-async fn nothing_is_handled_before_the_records_are_read(cluster: TestCluster) {
+async fn no_object_is_handled_before_the_records_are_read(cluster: TestCluster) {
     let test = with_peering(cluster).await;
     write(&test, "higher", json!({"priority": 1, "lifetime": 3600})).await;
     test.create("one", json!({})).await;
@@ -196,7 +196,7 @@ async fn a_higher_priority_pauses_and_the_end_of_it_resumes(cluster: TestCluster
 }
 
 /// P3, with one that goes on.
-async fn of_two_equal_operators_one_goes_on(cluster: TestCluster) {
+async fn of_two_equal_operators_one_continues(cluster: TestCluster) {
     let test = with_peering(cluster).await;
     let first = start(&test, creating(&test, "a"), |_| {});
     until_records(&test, 1).await;
@@ -215,7 +215,7 @@ async fn of_two_equal_operators_one_goes_on(cluster: TestCluster) {
     assert_eq!(test.calls.all(), ["a one", "a two", "b three"]);
 }
 
-async fn an_equal_kopf_operator_is_told_of(cluster: TestCluster) {
+async fn a_kopf_operator_of_equal_priority_is_reported(cluster: TestCluster) {
     let test = with_peering(cluster).await;
     let working = start(&test, creating(&test, "c"), |_| {});
     until_records(&test, 1).await;
@@ -228,7 +228,7 @@ async fn an_equal_kopf_operator_is_told_of(cluster: TestCluster) {
 }
 
 /// P4
-async fn what_a_killed_operator_leaves_is_dead_after_its_lifetime(cluster: TestCluster) {
+async fn the_record_of_a_killed_operator_is_dead_after_its_lifetime(cluster: TestCluster) {
     let test = with_peering(cluster).await;
     let low = start(&test, creating(&test, "a"), |_| {});
     until_records(&test, 1).await;
@@ -408,7 +408,7 @@ async fn a_record_that_others_take_away_is_written_again(cluster: TestCluster) {
     working.stop().await;
 }
 
-async fn an_operator_without_permission_works_and_says_so(cluster: TestCluster) {
+async fn an_operator_without_permission_works_and_reports_it(cluster: TestCluster) {
     let test = with_peering(cluster).await;
     let server = test.cluster.in_process().expect("a server in the process");
     let fault = kopf_rs_apiserver::Fault::answer(403).on(kopf_rs_apiserver::Verb::Patch).plural(PEERINGS);
@@ -452,7 +452,7 @@ async fn a_pause_between_an_apply_and_a_deletion_leaves_children_to_others(clust
     made.await;
     write(&test, "higher", json!({"priority": 1, "lifetime": 3600})).await;
     test.line("Pausing operations in favour of [<Peer higher").await;
-    test.line("the operator is paused in favour of another one: it writes no children until it goes on")
+    test.line("the operator is paused in favour of another one: it writes no children until it continues")
         .await;
     drop(delays);
     let deleted = || {
@@ -533,7 +533,7 @@ async fn a_watch_that_is_cut_ends_no_pause(cluster: TestCluster) {
 }
 
 /// One object whose handler runs through the pause, and one whose outcome cannot be written before its end.
-async fn the_end_of_a_pause_is_a_start_for_what_was_busy_all_along(cluster: TestCluster) {
+async fn the_end_of_a_pause_is_a_start_for_busy_objects(cluster: TestCluster) {
     let test = with_peering(cluster).await;
     let server = test.cluster.in_process().expect("a server in the process");
     let gate = Gate::closed();
@@ -567,7 +567,7 @@ async fn the_end_of_a_pause_is_a_start_for_what_was_busy_all_along(cluster: Test
 }
 
 /// Its owner is at rest all along: nothing but the child calls the handler again.
-async fn a_child_that_is_edited_during_a_pause_is_put_right_after_it(cluster: TestCluster) {
+async fn a_child_that_is_edited_during_a_pause_is_corrected_after_it(cluster: TestCluster) {
     let test = with_peering(cluster).await;
     let working = test.start(Registry::new().on_create(test.selector(), owned::keeping(&test)));
     owned::settled(&test).await;
@@ -595,7 +595,7 @@ fn wanting(test: &TestOperator, value: &'static str) -> Callback {
 }
 
 /// It applies under the same name, as one with `--dev` does, and the fields are the same. The first one does not take the child for its own work.
-async fn what_another_version_of_the_operator_has_applied_meanwhile_is_put_right(cluster: TestCluster) {
+async fn children_applied_by_another_release_are_corrected(cluster: TestCluster) {
     let test = with_peering(cluster).await;
     let version = |value| Registry::new().reconcile(test.selector(), wanting(&test, value));
     let deployed = test.start(version("1"));

@@ -14,12 +14,12 @@ scenarios! {
     an_event_may_be_about_another_object_but_not_about_an_event;
     long_messages_are_cut_in_the_middle;
     the_same_event_is_counted_and_too_many_different_ones_are_left_out [memory];
-    nothing_is_posted_unless_it_is_asked_for;
+    no_event_is_posted_unless_requested;
     log_lines_are_posted_where_that_is_asked_for;
-    a_level_leaves_out_what_is_less_important;
+    a_level_omits_less_important_events;
     retries_are_one_event_that_counts;
-    what_a_timer_says_again_and_again_is_one_event [memory];
-    a_missing_right_to_post_is_told_once_and_fails_no_handler;
+    repeated_events_of_a_timer_are_one_series [memory];
+    a_missing_permission_to_post_is_reported_once_and_fails_no_handler;
 }
 
 const EVENTS: &str = "events.events.k8s.io";
@@ -171,7 +171,7 @@ async fn the_same_event_is_counted_and_too_many_different_ones_are_left_out(clus
     assert!(told.contains("about one object, 25 different ones"), "{told}");
 }
 
-async fn nothing_is_posted_unless_it_is_asked_for(cluster: TestCluster) {
+async fn no_event_is_posted_unless_requested(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let create = test.handler("create_fn", |context| async move {
         info!("a line");
@@ -219,7 +219,7 @@ async fn log_lines_are_posted_where_that_is_asked_for(cluster: TestCluster) {
     assert_eq!(posted(&test).await, said(&expected));
 }
 
-async fn a_level_leaves_out_what_is_less_important(cluster: TestCluster) {
+async fn a_level_omits_less_important_events(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let create = test.handler("create_fn", |context| async move {
         info!(context.logger(), "an info");
@@ -283,7 +283,7 @@ async fn retries_are_one_event_that_counts(cluster: TestCluster) {
     }
 }
 
-async fn what_a_timer_says_again_and_again_is_one_event(cluster: TestCluster) {
+async fn repeated_events_of_a_timer_are_one_series(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let timer = test.handler("timer_fn", |context| async move {
         let mut child = json!({});
@@ -306,7 +306,7 @@ async fn what_a_timer_says_again_and_again_is_one_event(cluster: TestCluster) {
     assert!((2..16).contains(&writes), "{writes} writes");
 }
 
-async fn a_missing_right_to_post_is_told_once_and_fails_no_handler(cluster: TestCluster) {
+async fn a_missing_permission_to_post_is_reported_once_and_fails_no_handler(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let user = test.cluster.restricted_user();
     let kinds = [KIND.to_owned(), format!("{KIND}/status")];

@@ -1,7 +1,8 @@
 //! Random histories: dice, seeds, the search for a failure and its reduction, virtual time.
 //!
-//! `KOPF_RS_HISTORIES=n` sets their number, `KOPF_RS_FIRST=n` the first seed. A failure is reduced, printed from its start, and named by a
-//! seed; `KOPF_RS_SEED=n@size` plays that seed again and includes the log of the operator. Must not know the subject of the histories.
+//! `KOPF_RS_HISTORIES=n` sets their number, `KOPF_RS_FIRST=n` the first seed. A failure is reduced, printed from its
+//! start, and named by a seed; `KOPF_RS_SEED=n@size` plays that seed again and includes the log of the operator. This
+//! module must not depend on the subject of the histories.
 
 pub(crate) mod dice;
 

@@ -14,10 +14,10 @@ use crate::operating::{Gate, KIND, TestOperator, Working, is_handled};
 
 scenarios! {
     // In memory only: what takes minutes, or is measured.
-    it_is_called_for_what_is_there_and_what_comes_and_holds_nothing;
-    nothing_is_asked_at_rest [memory];
+    it_is_called_for_existing_and_new_objects_and_blocks_nothing;
+    no_request_is_sent_at_rest [memory];
     all_that_changes_during_a_call_is_one_more_call;
-    what_it_returns_calls_it_again [memory];
+    its_return_value_requeues_the_object [memory];
     errors_are_repeated_and_permanent_ones_wait_for_another_object [memory];
     a_retrying_handler_does_not_hold_it_up [memory];
     handlers_of_changes_go_first [memory];
@@ -25,10 +25,10 @@ scenarios! {
     finalizing_is_the_last_thing;
     an_object_that_goes_takes_its_calls_along [memory];
     an_operator_that_is_to_end_reconciles_each_object_once [memory];
-    its_own_changes_of_the_status_call_nobody;
-    one_that_changes_its_object_each_time_is_told_and_slowed_down [memory];
-    one_that_wants_to_be_called_at_once_is_told_and_slowed_down [memory];
-    a_refused_change_of_a_reconciler_is_told_as_one [memory];
+    its_own_status_changes_trigger_no_call;
+    a_reconciler_that_changes_its_object_each_time_is_reported_and_slowed_down [memory];
+    a_reconciler_that_requeues_immediately_is_reported_and_slowed_down [memory];
+    a_refused_change_of_a_reconciler_is_reported_as_a_reconcilers [memory];
     no_more_calls_run_at_the_same_time_than_the_settings_say [memory];
 }
 
@@ -36,7 +36,7 @@ fn is_held(object: &Value) -> bool {
     object["metadata"]["finalizers"] == json!(["tester.kopf.rs/finalizer"])
 }
 
-async fn it_is_called_for_what_is_there_and_what_comes_and_holds_nothing(cluster: TestCluster) {
+async fn it_is_called_for_existing_and_new_objects_and_blocks_nothing(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     test.create("a", json!({})).await;
     let working = test.start(Registry::new().reconcile(test.selector(), test.noting("r")));
@@ -57,7 +57,7 @@ async fn it_is_called_for_what_is_there_and_what_comes_and_holds_nothing(cluster
 }
 
 /// CH2, without children; and the resync after it.
-async fn nothing_is_asked_at_rest(cluster: TestCluster) {
+async fn no_request_is_sent_at_rest(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     for nth in 0..10 {
         test.create(&format!("a{nth}"), json!({})).await;
@@ -113,7 +113,7 @@ async fn all_that_changes_during_a_call_is_one_more_call(cluster: TestCluster) {
 }
 
 /// CH47, with a change of the object instead of a child.
-async fn what_it_returns_calls_it_again(cluster: TestCluster) {
+async fn its_return_value_requeues_the_object(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let (calls, begun) = (test.calls.clone(), Instant::now());
     let function = handler("r", move |cause| {
@@ -342,7 +342,7 @@ async fn an_operator_that_is_to_end_reconciles_each_object_once(cluster: TestClu
     assert_eq!(test.get("b").await["status"]["done"], true);
 }
 
-async fn its_own_changes_of_the_status_call_nobody(cluster: TestCluster) {
+async fn its_own_status_changes_trigger_no_call(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let count = Arc::new(AtomicUsize::new(0));
     let function = test.handler("r", move |cause| {
@@ -363,7 +363,7 @@ async fn its_own_changes_of_the_status_call_nobody(cluster: TestCluster) {
     test.assert_writes("a", 2).await;
 }
 
-async fn one_that_changes_its_object_each_time_is_told_and_slowed_down(cluster: TestCluster) {
+async fn a_reconciler_that_changes_its_object_each_time_is_reported_and_slowed_down(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let count = Arc::new(AtomicUsize::new(0));
     let function = test.handler("r", move |cause| {
@@ -390,7 +390,7 @@ async fn one_that_changes_its_object_each_time_is_told_and_slowed_down(cluster: 
     working.stop().await;
 }
 
-async fn one_that_wants_to_be_called_at_once_is_told_and_slowed_down(cluster: TestCluster) {
+async fn a_reconciler_that_requeues_immediately_is_reported_and_slowed_down(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let function = test.handler("r", |cause| async move {
         if cause.body().spec()["rests"] != true {
@@ -414,7 +414,7 @@ async fn one_that_wants_to_be_called_at_once_is_told_and_slowed_down(cluster: Te
     assert_eq!(lines.count(|line| line.contains(told)), 1);
 }
 
-async fn a_refused_change_of_a_reconciler_is_told_as_one(cluster: TestCluster) {
+async fn a_refused_change_of_a_reconciler_is_reported_as_a_reconcilers(cluster: TestCluster) {
     let test = TestOperator::bare(cluster);
     test.serve_strictly().await;
     test.create("a", json!({})).await;

@@ -15,8 +15,8 @@ use crate::random::dice::Dice;
 
 scenarios! {
     the_same_values_again_cost_one_write;
-    what_builtin_types_rewrite_costs_one_write;
-    a_value_that_somebody_else_changes_is_written_again [memory];
+    values_that_builtin_types_rewrite_cost_one_write;
+    a_value_that_another_client_changes_is_written_again [memory];
 }
 
 const SEEDS: &str = "1-4";
@@ -223,7 +223,7 @@ async fn the_same_values_again_cost_one_write(cluster: TestCluster) {
 }
 
 /// Covers Secrets with text, Services without protocols, and quantities.
-async fn what_builtin_types_rewrite_costs_one_write(cluster: TestCluster) {
+async fn values_that_builtin_types_rewrite_cost_one_write(cluster: TestCluster) {
     let test = TestOperator::bare(cluster);
     let wishes = [
         ("secrets", json!({"stringData": {"a": "x"}})),
@@ -266,7 +266,7 @@ async fn what_builtin_types_rewrite_costs_one_write(cluster: TestCluster) {
 }
 
 /// The memory of sent values must not suppress necessary writes.
-async fn a_value_that_somebody_else_changes_is_written_again(cluster: TestCluster) {
+async fn a_value_that_another_client_changes_is_written_again(cluster: TestCluster) {
     let test = TestOperator::bare(cluster);
     let mut crd = definition(&test.group);
     let schema = &mut crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"];

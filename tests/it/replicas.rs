@@ -20,15 +20,15 @@ use crate::operating::{Gate, TestOperator, Working};
 
 scenarios! {
     of_three_one_is_at_work [memory real];
-    a_graceful_end_hands_over_at_once [memory real];
-    what_waits_when_the_lease_is_lost_is_not_called [memory];
+    a_graceful_end_hands_over_immediately [memory real];
+    waiting_handlers_are_not_called_after_the_lease_is_lost [memory];
     a_killed_holder_is_followed_once_its_time_is_over [memory];
-    a_standby_has_its_indices_and_lists_nothing_anew [memory];
+    a_standby_has_its_indices_and_lists_nothing_again [memory];
     daemons_and_timers_move_with_the_lease [memory];
-    an_edited_holder_stops_the_former_one_at_once [memory];
-    a_deleted_lease_is_made_anew_after_its_time [memory];
+    an_edited_holder_stops_the_former_one_immediately [memory];
+    a_deleted_lease_is_recreated_after_its_duration [memory];
     a_lease_of_another_operator_is_left_alone [memory];
-    without_rights_nothing_is_called_and_the_rule_is_told [tcp];
+    without_permissions_no_handler_is_called_and_the_rule_is_reported [tcp];
     the_rights_that_are_printed_are_enough [tcp real];
 }
 
@@ -105,7 +105,7 @@ async fn of_three_one_is_at_work(cluster: TestCluster) {
 }
 
 /// LE2
-async fn a_graceful_end_hands_over_at_once(cluster: TestCluster) {
+async fn a_graceful_end_hands_over_immediately(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let first = replica(&test, "a");
     test.line("This instance is at work").await;
@@ -131,7 +131,7 @@ async fn a_graceful_end_hands_over_at_once(cluster: TestCluster) {
 }
 
 /// Of many objects that wait for the only worker permit, none starts once another instance may be active.
-async fn what_waits_when_the_lease_is_lost_is_not_called(cluster: TestCluster) {
+async fn waiting_handlers_are_not_called_after_the_lease_is_lost(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let gate = Gate::closed();
     for number in 0..10 {
@@ -175,7 +175,7 @@ async fn a_killed_holder_is_followed_once_its_time_is_over(cluster: TestCluster)
 }
 
 /// LE20, with few objects.
-async fn a_standby_has_its_indices_and_lists_nothing_anew(cluster: TestCluster) {
+async fn a_standby_has_its_indices_and_lists_nothing_again(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let first = replica(&test, "a");
     test.line("This instance is at work").await;
@@ -260,7 +260,7 @@ async fn daemons_and_timers_move_with_the_lease(cluster: TestCluster) {
 }
 
 /// LE17
-async fn an_edited_holder_stops_the_former_one_at_once(cluster: TestCluster) {
+async fn an_edited_holder_stops_the_former_one_immediately(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let only = replica(&test, "a");
     test.line("This instance is at work").await;
@@ -277,7 +277,7 @@ async fn an_edited_holder_stops_the_former_one_at_once(cluster: TestCluster) {
 }
 
 /// LE16
-async fn a_deleted_lease_is_made_anew_after_its_time(cluster: TestCluster) {
+async fn a_deleted_lease_is_recreated_after_its_duration(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let only = replica(&test, "a");
     test.line("This instance is at work").await;
@@ -310,7 +310,7 @@ async fn a_lease_of_another_operator_is_left_alone(cluster: TestCluster) {
 }
 
 /// LE19
-async fn without_rights_nothing_is_called_and_the_rule_is_told(cluster: TestCluster) {
+async fn without_permissions_no_handler_is_called_and_the_rule_is_reported(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let user = test.cluster.restricted_user();
     let group = &test.group;

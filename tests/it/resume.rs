@@ -10,13 +10,13 @@ use tokio::time::Instant;
 use crate::operating::{TestOperator, is_handled, last_handled};
 
 scenarios! {
-    what_was_handled_before_is_resumed_once_per_start;
-    what_changed_meanwhile_is_updated;
+    handled_objects_are_resumed_once_per_start;
+    objects_changed_meanwhile_are_updated;
     a_start_on_handled_objects_writes_nothing;
-    changes_during_a_listing_of_unchanged_objects_are_handled_at_once [memory];
+    changes_during_a_listing_of_unchanged_objects_are_handled_immediately [memory];
 }
 
-async fn what_was_handled_before_is_resumed_once_per_start(cluster: TestCluster) {
+async fn handled_objects_are_resumed_once_per_start(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let registry = || {
         let calls = test.calls.clone();
@@ -41,7 +41,7 @@ async fn what_was_handled_before_is_resumed_once_per_start(cluster: TestCluster)
     assert_eq!(test.calls.all(), ["create", "resume", "resume"]);
 }
 
-async fn what_changed_meanwhile_is_updated(cluster: TestCluster) {
+async fn objects_changed_meanwhile_are_updated(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let registry = || Registry::new().on_update(test.selector(), test.noting("update_fn"));
     test.create("a", json!({"size": 1})).await;
@@ -73,7 +73,7 @@ async fn a_start_on_handled_objects_writes_nothing(cluster: TestCluster) {
 }
 
 /// FA5.
-async fn changes_during_a_listing_of_unchanged_objects_are_handled_at_once(cluster: TestCluster) {
+async fn changes_during_a_listing_of_unchanged_objects_are_handled_immediately(cluster: TestCluster) {
     const UNCHANGED: usize = 500;
     let test = TestOperator::of(cluster).await;
     let registry = || {

@@ -13,13 +13,13 @@ use crate::operating::{Gate, TestOperator, is_handled};
 
 scenarios! {
     temporary_errors_are_retried_after_their_delays;
-    attempts_go_on_after_a_restart;
-    attempts_go_on_after_a_sudden_death;
+    attempts_continue_after_a_restart;
+    attempts_continue_after_a_sudden_death;
     twenty_deaths_skip_no_attempt;
     blocking_handlers_run_beside_the_others;
     a_permanent_error_is_final;
     retries_are_limited;
-    arbitrary_errors_mean_what_the_handler_says;
+    the_errors_mode_decides_about_arbitrary_errors;
     a_handler_that_never_returns_is_cancelled_at_its_timeout;
     a_panic_is_an_error;
     the_panic_hook_of_the_process_stays_its_own [memory];
@@ -69,7 +69,7 @@ fn third_time_lucky(test: &TestOperator) -> Registry {
     Registry::new().on_create(test.selector(), create)
 }
 
-async fn attempts_go_on_after_a_restart(cluster: TestCluster) {
+async fn attempts_continue_after_a_restart(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     test.create("a", json!({})).await;
     for count in [1, 2, 3] {
@@ -81,7 +81,7 @@ async fn attempts_go_on_after_a_restart(cluster: TestCluster) {
     assert!(is_handled(&test.get("a").await));
 }
 
-async fn attempts_go_on_after_a_sudden_death(cluster: TestCluster) {
+async fn attempts_continue_after_a_sudden_death(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     test.create("a", json!({})).await;
     let working = test.start(third_time_lucky(&test));
@@ -125,7 +125,7 @@ async fn retries_are_limited(cluster: TestCluster) {
     assert_eq!(test.calls.all().len(), 3);
 }
 
-async fn arbitrary_errors_mean_what_the_handler_says(cluster: TestCluster) {
+async fn the_errors_mode_decides_about_arbitrary_errors(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let failing = |id: &str| {
         test.handler(id, |context| async move {

@@ -11,19 +11,19 @@ use crate::operating::{
 };
 
 scenarios! {
-    a_kind_that_may_not_be_watched_is_told_and_served_once_granted;
-    a_rule_that_is_missing_in_many_namespaces_is_told_once;
-    a_missing_right_to_patch_is_told_once_and_loses_nothing;
+    an_unwatchable_kind_is_reported_and_served_once_permitted;
+    a_rule_that_is_missing_in_many_namespaces_is_reported_once;
+    a_missing_permission_to_patch_is_reported_once_and_loses_nothing;
     an_object_that_may_not_be_read_by_itself_is_listed;
     a_daemon_whose_object_may_not_be_read_by_itself_ends_well;
-    once_ends_where_nothing_may_be_patched;
+    once_ends_without_permission_to_patch;
     without_namespaces_to_list_the_named_ones_are_served;
     namespaces_that_are_given_by_name_need_not_be_listed;
-    a_handler_for_namespaces_that_may_not_be_watched_is_told_with_its_rule;
+    a_handler_for_unwatchable_namespaces_is_reported_with_its_rule;
     an_operator_for_built_in_kinds_needs_no_definitions;
-    a_right_to_finalizers_that_is_missing_is_told_with_its_rule [real];
-    without_definitions_to_list_new_kinds_are_looked_for;
-    what_is_not_to_be_scanned_is_not_asked_for;
+    a_missing_permission_for_finalizers_is_reported_with_its_rule [real];
+    new_kinds_are_discovered_by_polling_without_definitions_to_list;
+    disabled_scanning_sends_no_discovery_requests;
 }
 
 /// A user with a separate role.
@@ -115,7 +115,7 @@ fn assert_no_errors(test: &TestOperator) {
     assert!(errors.is_empty(), "{errors:#?}");
 }
 
-async fn a_kind_that_may_not_be_watched_is_told_and_served_once_granted(cluster: TestCluster) {
+async fn an_unwatchable_kind_is_reported_and_served_once_permitted(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let maps = rule("", &["configmaps"], &["list", "watch"]);
     let user = User::with(&test.cluster, json!([backbone(), maps])).await;
@@ -142,7 +142,7 @@ async fn a_kind_that_may_not_be_watched_is_told_and_served_once_granted(cluster:
     working.stop().await;
 }
 
-async fn a_rule_that_is_missing_in_many_namespaces_is_told_once(cluster: TestCluster) {
+async fn a_rule_that_is_missing_in_many_namespaces_is_reported_once(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let namespaces = rule("", &["namespaces"], &["list", "watch"]);
     let user = User::with(&test.cluster, json!([backbone(), namespaces])).await;
@@ -167,7 +167,7 @@ async fn a_rule_that_is_missing_in_many_namespaces_is_told_once(cluster: TestClu
     working.stop().await;
 }
 
-async fn a_missing_right_to_patch_is_told_once_and_loses_nothing(cluster: TestCluster) {
+async fn a_missing_permission_to_patch_is_reported_once_and_loses_nothing(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let user = User::with(&test.cluster, json!([backbone(), look(&test.group)])).await;
     let create = test.handler("create_fn", |_| async { Ok(json!({"made": true})) });
@@ -248,7 +248,7 @@ async fn a_daemon_whose_object_may_not_be_read_by_itself_ends_well(cluster: Test
     assert_eq!(calls, ["create_fn a", "daemon_fn a"]);
 }
 
-async fn once_ends_where_nothing_may_be_patched(cluster: TestCluster) {
+async fn once_ends_without_permission_to_patch(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let user = User::with(&test.cluster, json!([backbone(), look(&test.group)])).await;
     for name in ["a", "b"] {
@@ -303,7 +303,7 @@ async fn namespaces_that_are_given_by_name_need_not_be_listed(cluster: TestClust
 }
 
 /// P4: the operator itself can work without namespaces, but handlers of namespaces cannot.
-async fn a_handler_for_namespaces_that_may_not_be_watched_is_told_with_its_rule(cluster: TestCluster) {
+async fn a_handler_for_unwatchable_namespaces_is_reported_with_its_rule(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let user = User::with(&test.cluster, json!([backbone(), all(&test.group)])).await;
     let registry = Registry::new()
@@ -349,7 +349,7 @@ async fn an_operator_for_built_in_kinds_needs_no_definitions(cluster: TestCluste
 }
 
 /// CH19: on clusters that restrict `blockOwnerDeletion`.
-async fn a_right_to_finalizers_that_is_missing_is_told_with_its_rule(cluster: TestCluster) {
+async fn a_missing_permission_for_finalizers_is_reported_with_its_rule(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let maps = rule("", &["configmaps"], &["get", "list", "watch", "create", "patch", "delete"]);
     let finalizers = rule(&test.group, &[&format!("{KIND}/finalizers")], &["update"]);
@@ -385,7 +385,7 @@ async fn a_right_to_finalizers_that_is_missing_is_told_with_its_rule(cluster: Te
     working.stop().await;
 }
 
-async fn without_definitions_to_list_new_kinds_are_looked_for(cluster: TestCluster) {
+async fn new_kinds_are_discovered_by_polling_without_definitions_to_list(cluster: TestCluster) {
     let test = TestOperator::bare(cluster);
     let user = User::with(&test.cluster, json!([all(&test.group)])).await;
     let registry = Registry::new().on_create(test.selector(), test.noting("create_fn"));
@@ -402,7 +402,7 @@ async fn without_definitions_to_list_new_kinds_are_looked_for(cluster: TestClust
     assert_no_errors(&test);
 }
 
-async fn what_is_not_to_be_scanned_is_not_asked_for(cluster: TestCluster) {
+async fn disabled_scanning_sends_no_discovery_requests(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let settings = Settings::with(|it| it.scanning.disabled = true);
     let later = format!("later.{}", test.group);

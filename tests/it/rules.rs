@@ -9,14 +9,14 @@ use crate::operating::{KIND, TestOperator, Working, definition};
 scenarios! {
     a_definition_enforces_its_rules;
     a_rule_that_costs_too_much_is_refused;
-    a_definition_without_a_rule_is_told [memory];
+    a_definition_without_a_rule_is_reported [memory];
     policies_follow_their_rules;
     policies_of_others_are_left_alone [memory];
     policies_of_kinds_that_are_not_served_list_who_would_write_them [memory];
     a_policy_denies;
-    policies_that_may_not_be_written_are_told [memory];
+    policies_that_may_not_be_written_are_reported [memory];
     a_policy_covers_all_ways_to_change_an_object [real];
-    a_policy_about_metadata_keeps_no_status_from_being_told;
+    a_policy_about_metadata_blocks_no_status_update;
     a_refused_policy_keeps_no_other_from_being_written [memory];
 }
 
@@ -155,7 +155,7 @@ async fn a_rule_that_costs_too_much_is_refused(cluster: TestCluster) {
     assert!(taken.is_ok(), "{taken:?}");
 }
 
-async fn a_definition_without_a_rule_is_told(cluster: TestCluster) {
+async fn a_definition_without_a_rule_is_reported(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let rule = ValidationRule::new("rises", "self.spec.size >= oldSelf.spec.size");
     let registry = || Registry::new().validation_rule(test.selector(), rule.clone());
@@ -310,7 +310,7 @@ async fn a_policy_denies(cluster: TestCluster) {
     }
 }
 
-async fn policies_that_may_not_be_written_are_told(cluster: TestCluster) {
+async fn policies_that_may_not_be_written_are_reported(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let server = test.cluster.in_process().expect("it is in the process");
     let refusal = server.fault(kopf_rs_apiserver::Fault::answer(403).plural("validatingadmissionpolicies"));
@@ -412,7 +412,7 @@ async fn a_policy_covers_all_ways_to_change_an_object(cluster: TestCluster) {
     }
 }
 
-async fn a_policy_about_metadata_keeps_no_status_from_being_told(cluster: TestCluster) {
+async fn a_policy_about_metadata_blocks_no_status_update(cluster: TestCluster) {
     let test = TestOperator::bare(cluster);
     let [pod, _] = workloads();
     test.cluster.create(&pod).await;

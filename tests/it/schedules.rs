@@ -14,10 +14,10 @@ use crate::operating::{TestOperator, is_handled};
 scenarios! {
     a_timer_is_called_at_the_times_of_its_schedule [memory];
     what_was_missed_is_told_and_made_once [memory];
-    a_slow_run_delays_the_next_ones_and_piles_nothing_up [memory];
-    a_run_that_has_failed_for_good_is_not_made_again_by_the_next_operator [memory];
+    a_slow_run_delays_the_next_ones_without_a_backlog [memory];
+    the_next_operator_does_not_repeat_a_permanently_failed_run [memory];
     the_first_note_goes_with_the_finalizer;
-    a_schedule_that_cannot_be_meant_is_told_at_the_start [memory];
+    an_impossible_schedule_is_reported_at_the_start [memory];
     a_missed_run_that_another_instance_makes_meanwhile_is_not_made_again [memory];
     a_filter_that_panics_at_first_hides_no_missed_run [memory];
 }
@@ -101,7 +101,7 @@ async fn what_was_missed_is_told_and_made_once(cluster: TestCluster) {
     assert_eq!(test.cluster.lines().count(told), 2);
 }
 
-async fn a_slow_run_delays_the_next_ones_and_piles_nothing_up(cluster: TestCluster) {
+async fn a_slow_run_delays_the_next_ones_without_a_backlog(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let timer = test.handler("t", |_| async {
         tokio::time::sleep(Duration::from_secs(150)).await;
@@ -116,7 +116,7 @@ async fn a_slow_run_delays_the_next_ones_and_piles_nothing_up(cluster: TestClust
     working.stop().await;
 }
 
-async fn a_run_that_has_failed_for_good_is_not_made_again_by_the_next_operator(cluster: TestCluster) {
+async fn the_next_operator_does_not_repeat_a_permanently_failed_run(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let registry = || {
         let timer = test.handler("t", |_| async { Err(PermanentError::new("no").into()) });
@@ -152,7 +152,7 @@ async fn the_first_note_goes_with_the_finalizer(cluster: TestCluster) {
     test.assert_writes("a", 3).await;
 }
 
-async fn a_schedule_that_cannot_be_meant_is_told_at_the_start(cluster: TestCluster) {
+async fn an_impossible_schedule_is_reported_at_the_start(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let timer = test.noting("t").schedule("0 0 30 2 *");
     let working = test.start(Registry::new().timer(test.selector(), timer));

@@ -9,10 +9,10 @@ use crate::operating::{Calls, TestOperator, last_handled};
 scenarios! {
     handlers_see_the_values_and_the_annotation_does_not_have_them;
     fields_of_secrets_are_filtered_by_their_values;
-    a_refused_patch_of_a_secret_is_told_without_its_values;
+    a_refused_patch_of_a_secret_is_reported_without_its_values;
 }
 
-async fn a_refused_patch_of_a_secret_is_told_without_its_values(cluster: TestCluster) {
+async fn a_refused_patch_of_a_secret_is_reported_without_its_values(cluster: TestCluster) {
     let test = TestOperator::bare(cluster);
     let create_fn = handler("create_fn", |context: Context| async move {
         context.patch(|patch| patch["data"]["password"] = json!("swordfish, and no base64"));

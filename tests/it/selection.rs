@@ -17,7 +17,7 @@ scenarios! {
     filters_of_other_handlers_are_not_sent [memory];
     a_function_selects_resources;
     a_function_of_the_settings_that_panics_lets_no_object_be_handled [memory];
-    a_selector_that_cannot_be_understood_is_told_at_the_start [memory];
+    an_invalid_selector_is_reported_at_the_start [memory];
 }
 
 /// Starts an operator that watches only objects with `app=web`.
@@ -211,7 +211,7 @@ async fn a_function_of_the_settings_that_panics_lets_no_object_be_handled(cluste
     assert!(!test.calls.all().contains(&"create db".to_owned()));
 }
 
-async fn a_selector_that_cannot_be_understood_is_told_at_the_start(cluster: TestCluster) {
+async fn an_invalid_selector_is_reported_at_the_start(cluster: TestCluster) {
     let test = TestOperator::bare(cluster);
     let settings = Settings::with(|settings| {
         settings.watching.label_selectors.insert("pods", "app in web");
@@ -222,6 +222,6 @@ async fn a_selector_that_cannot_be_understood_is_told_at_the_start(cluster: Test
     let Err(OperatorError::Settings(error)) = ended else { panic!("{ended:?}") };
     assert_eq!(
         error.to_string(),
-        "`watching.label_selectors` for pods: \"app in web\" cannot be understood: `app in web` is no name of a label, such as `app` or `example.com/app`"
+        "`watching.label_selectors` for pods: \"app in web\" cannot be understood: `app in web` is not the name of a label, such as `app` or `example.com/app`"
     );
 }

@@ -19,7 +19,7 @@ scenarios! {
     a_status_that_is_wiped_is_written_once_more_and_calls_no_handler;
     the_generation_observed_is_the_one_that_the_call_has_seen;
     a_status_write_calls_no_handler_of_changes;
-    a_field_that_the_schema_lacks_is_told_once_and_not_written_again;
+    a_field_that_the_schema_lacks_is_reported_once_and_not_written_again;
     an_empty_value_that_the_server_leaves_out_hides_no_later_one;
     the_outcome_of_handlers_is_shown_as_conditions;
     conditions_of_outcomes_cost_one_write_per_change_of_them [memory];
@@ -299,7 +299,7 @@ async fn a_status_write_calls_no_handler_of_changes(cluster: TestCluster) {
 }
 
 /// CH52, its first half
-async fn a_field_that_the_schema_lacks_is_told_once_and_not_written_again(cluster: TestCluster) {
+async fn a_field_that_the_schema_lacks_is_reported_once_and_not_written_again(cluster: TestCluster) {
     let test = TestOperator::bare(cluster);
     let mut crd = definition(&test.group);
     let string = json!({"type": "string"});

@@ -15,17 +15,17 @@ use crate::operating::{Calls, Gate, TestOperator, is_handled, last_handled};
 
 scenarios! {
     a_parent_is_done_when_its_children_are;
-    what_follows_the_execution_is_reached_once [memory];
+    code_after_the_execution_is_reached_once [memory];
     a_failed_child_fails_its_parent_when_the_others_are_done [memory];
-    failures_are_ignored_where_it_is_said [memory];
+    failures_are_ignored_if_requested [memory];
     children_have_children [memory];
     children_have_filters_and_lifecycles [memory];
     a_finished_child_is_not_called_again_after_a_kill;
     a_child_that_has_finished_on_another_state_is_called_again_after_a_kill [memory];
     children_that_change_their_object_are_called_once_each;
-    whoever_has_changed_the_object_is_not_called_again_after_a_kill;
+    a_handler_that_changed_the_object_is_not_called_again_after_a_kill;
     a_second_change_calls_all_children_again [memory];
-    misused_children_are_told [memory];
+    misuse_of_children_is_an_error [memory];
     a_childs_filter_that_panics_fails_its_parent_for_a_while [memory];
     no_child_begins_once_the_operator_stops [memory];
     children_are_functions_and_closures_with_state [memory];
@@ -160,7 +160,7 @@ async fn a_parent_is_done_when_its_children_are(cluster: TestCluster) {
     test.line("Creation is processed: 1 succeeded; 0 failed.").await;
 }
 
-async fn what_follows_the_execution_is_reached_once(cluster: TestCluster) {
+async fn code_after_the_execution_is_reached_once(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let calls = test.calls.clone();
     let parent = handler("parent", move |cause: Context| {
@@ -214,7 +214,7 @@ async fn a_failed_child_fails_its_parent_when_the_others_are_done(cluster: TestC
     test.line(line).await;
 }
 
-async fn failures_are_ignored_where_it_is_said(cluster: TestCluster) {
+async fn failures_are_ignored_if_requested(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let parent = parent(&test, |cause, calls| {
         let subs = cause.subhandlers()?;
@@ -400,7 +400,7 @@ async fn children_that_change_their_object_are_called_once_each(cluster: TestClu
     assert_eq!(test.calls.all(), ["one", "two", "three"]);
 }
 
-async fn whoever_has_changed_the_object_is_not_called_again_after_a_kill(cluster: TestCluster) {
+async fn a_handler_that_changed_the_object_is_not_called_again_after_a_kill(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let start = || {
         let registry = Registry::new()
@@ -463,7 +463,7 @@ async fn a_second_change_calls_all_children_again(cluster: TestCluster) {
     working.stop().await;
 }
 
-async fn misused_children_are_told(cluster: TestCluster) {
+async fn misuse_of_children_is_an_error(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let twins = parent(&test, |cause, calls| {
         let subs = cause.subhandlers()?;

@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 use crate::operating::TestOperator;
 
 scenarios! {
-    a_change_of_what_is_referred_to_calls_those_whom_it_concerns;
+    a_change_of_a_referenced_object_calls_the_objects_that_refer_to_it;
     those_of_before_and_of_now_are_called;
-    what_changes_while_nobody_watches_is_seen_later [memory];
-    what_changes_before_the_first_listing_is_seen [memory];
+    changes_without_a_watch_are_seen_later [memory];
+    changes_before_the_first_listing_are_seen [memory];
 }
 
 fn secret(name: &str, value: &str) -> Value {
@@ -38,7 +38,7 @@ async fn watched(test: &TestOperator, name: &str, first: &Value) {
 }
 
 /// CH59: an index maps a Secret to the objects that refer to it.
-async fn a_change_of_what_is_referred_to_calls_those_whom_it_concerns(cluster: TestCluster) {
+async fn a_change_of_a_referenced_object_calls_the_objects_that_refer_to_it(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let by_secret = indexer("by_secret", |cause| {
         let secret: Option<String> = cause.read("spec.secret")?;
@@ -99,7 +99,7 @@ async fn those_of_before_and_of_now_are_called(cluster: TestCluster) {
     assert_eq!(test.calls.all().len(), 9);
 }
 
-async fn what_changes_while_nobody_watches_is_seen_later(cluster: TestCluster) {
+async fn changes_without_a_watch_are_seen_later(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let working = test.start(labelled(&test));
     watched(&test, "a", &map("m", "a")).await;
@@ -117,7 +117,7 @@ async fn what_changes_while_nobody_watches_is_seen_later(cluster: TestCluster) {
 }
 
 /// The referenced object changes after the call for the object, and before the first list of such objects.
-async fn what_changes_before_the_first_listing_is_seen(cluster: TestCluster) {
+async fn changes_before_the_first_listing_are_seen(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let server = test.cluster.in_process().expect("a server in the process");
     let watches = server.fault(Fault::answer(503).on(Verb::Watch).plural("configmaps"));

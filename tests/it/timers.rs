@@ -26,18 +26,18 @@ scenarios! {
     a_timer_at_rest_holds_up_no_deletion;
     a_timer_in_a_call_is_waited_for;
     idle_timers_hold_up_neither_an_end_nor_a_deletion;
-    what_a_timer_returns_is_written_each_time;
+    results_of_a_timer_are_written_each_time;
     first_calls_are_spread_over_the_interval [memory];
-    a_timer_sees_what_its_object_is_like_then [memory];
-    a_timer_of_an_object_that_may_not_be_read_goes_on_with_its_next_event [memory];
-    what_is_due_of_an_object_that_may_not_be_read_goes_on_once_it_may [memory];
+    a_timer_sees_the_current_object [memory];
+    a_timer_of_an_unreadable_object_continues_with_its_next_event [memory];
+    due_calls_of_an_unreadable_object_continue_once_it_is_readable [memory];
     a_week_of_a_timer_that_fails_now_and_then [memory];
-    objects_of_timers_that_are_due_at_once_are_read_a_few_at_a_time [memory];
-    functions_that_panic_over_a_span_of_time_hold_up_nothing_else [memory];
+    objects_of_simultaneous_timers_are_read_a_few_at_a_time [memory];
+    panics_of_functions_for_delays_block_nothing_else [memory];
     an_operator_that_is_to_end_calls_each_timer_once [memory];
     an_operator_that_is_to_end_reports_timers_that_fail_or_do_not_return [memory];
     a_timer_that_runs_on_is_not_advised_an_option_of_daemons [memory];
-    an_interval_of_zero_or_less_is_told_at_the_start [memory];
+    an_interval_of_zero_or_less_is_reported_at_the_start [memory];
 }
 
 /// A timer that records the seconds since the start of the test, and takes `tenths` of a second.
@@ -313,7 +313,7 @@ async fn idle_timers_hold_up_neither_an_end_nor_a_deletion(cluster: TestCluster)
     assert!(told.elapsed() < Duration::from_secs(5));
 }
 
-async fn what_a_timer_returns_is_written_each_time(cluster: TestCluster) {
+async fn results_of_a_timer_are_written_each_time(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let count = Arc::new(AtomicUsize::new(0));
     let timer = test.handler("t", move |context| {
@@ -360,7 +360,7 @@ async fn first_calls_are_spread_over_the_interval(cluster: TestCluster) {
     working.stop().await;
 }
 
-async fn a_timer_sees_what_its_object_is_like_then(cluster: TestCluster) {
+async fn a_timer_sees_the_current_object(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let calls = test.calls.clone();
     let timer = handler("t", move |context| {
@@ -382,7 +382,7 @@ async fn a_timer_sees_what_its_object_is_like_then(cluster: TestCluster) {
     assert_eq!(test.calls.all(), ["1", "2", "2"]);
 }
 
-async fn a_timer_of_an_object_that_may_not_be_read_goes_on_with_its_next_event(cluster: TestCluster) {
+async fn a_timer_of_an_unreadable_object_continues_with_its_next_event(cluster: TestCluster) {
     use kopf_rs_apiserver::{Fault, Verb};
     let test = TestOperator::of(cluster).await;
     let server = test.cluster.in_process().expect("it is in the process");
@@ -400,7 +400,7 @@ async fn a_timer_of_an_object_that_may_not_be_read_goes_on_with_its_next_event(c
 }
 
 /// Stands for the replacement of a role, which is missing for a moment; the object does not change afterwards.
-async fn what_is_due_of_an_object_that_may_not_be_read_goes_on_once_it_may(cluster: TestCluster) {
+async fn due_calls_of_an_unreadable_object_continue_once_it_is_readable(cluster: TestCluster) {
     use kopf_rs_apiserver::{Fault, Verb};
     let test = TestOperator::of(cluster).await;
     let server = test.cluster.in_process().expect("it is in the process");
@@ -460,7 +460,7 @@ async fn a_week_of_a_timer_that_fails_now_and_then(cluster: TestCluster) {
     test.assert_writes("a", 2).await;
 }
 
-async fn functions_that_panic_over_a_span_of_time_hold_up_nothing_else(cluster: TestCluster) {
+async fn panics_of_functions_for_delays_block_nothing_else(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let no_interval = |_: &kopf_rs::Cause| -> u64 { panic!("no interval") };
     let no_delay = |_: &kopf_rs::Cause| -> u64 { panic!("no delay") };
@@ -555,7 +555,7 @@ async fn a_timer_that_runs_on_is_not_advised_an_option_of_daemons(cluster: TestC
     working.stop().await;
 }
 
-async fn objects_of_timers_that_are_due_at_once_are_read_a_few_at_a_time(cluster: TestCluster) {
+async fn objects_of_simultaneous_timers_are_read_a_few_at_a_time(cluster: TestCluster) {
     use kopf_rs_apiserver::{Fault, Verb};
     const OBJECTS: usize = 200;
     let test = TestOperator::of(cluster).await;
@@ -577,7 +577,7 @@ async fn objects_of_timers_that_are_due_at_once_are_read_a_few_at_a_time(cluster
     working.stop().await;
 }
 
-async fn an_interval_of_zero_or_less_is_told_at_the_start(cluster: TestCluster) {
+async fn an_interval_of_zero_or_less_is_reported_at_the_start(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     for interval in [0.0, -1.0] {
         let timer = test.noting("t").interval(interval);

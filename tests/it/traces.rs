@@ -23,9 +23,9 @@ use crate::operating::TestOperator;
 scenarios! {
     a_cycle_is_one_trace [tcp];
     attempts_that_follow_each_other_are_linked_traces [tcp];
-    a_failure_is_told_with_its_message [tcp];
+    a_failure_is_reported_with_its_message [tcp];
     a_collector_that_refuses_or_hangs_costs_nothing_but_spans [tcp];
-    a_wish_that_cannot_be_met_is_told [tcp];
+    an_unsupported_request_is_reported [tcp];
     objects_that_need_no_handler_make_no_spans [tcp];
 }
 
@@ -200,7 +200,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().flat_map(digits).flatten().collect()
 }
 
-async fn a_failure_is_told_with_its_message(cluster: TestCluster) {
+async fn a_failure_is_reported_with_its_message(cluster: TestCluster) {
     let test = TestOperator::bare(cluster);
     let collector = Collector::start(Some(StatusCode::OK)).await;
     let named = ("OTEL_SERVICE_NAME", "mine");
@@ -226,7 +226,7 @@ async fn a_collector_that_refuses_or_hangs_costs_nothing_but_spans(cluster: Test
     ended.with(0, &["Handler 'obey' succeeded."]);
 }
 
-async fn a_wish_that_cannot_be_met_is_told(cluster: TestCluster) {
+async fn an_unsupported_request_is_reported(cluster: TestCluster) {
     let test = TestOperator::bare(cluster);
     let grpc = ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc");
     let ended = handled(&test, "nothing", &[(ENDPOINT, "http://127.0.0.1:4317"), grpc]).await;

@@ -10,11 +10,11 @@ use crate::operating::{TestOperator, Working, is_handled, last_handled};
 scenarios! {
     lists_are_added_to_and_the_status_goes_along;
     a_faster_writer_is_not_overwritten [memory];
-    a_function_that_panics_is_told_and_left_out;
-    what_the_server_sets_stays_as_it_is_and_the_object_goes;
+    a_function_that_panics_is_reported_and_left_out;
+    fields_of_the_server_stay_unchanged_and_the_object_is_deleted;
     a_function_that_changes_nothing_makes_no_write [memory];
-    what_the_operator_keeps_is_out_of_reach;
-    what_storages_keep_is_out_of_reach_too [memory];
+    functions_cannot_change_the_operators_state;
+    functions_cannot_change_values_of_storages [memory];
 }
 
 async fn lists_are_added_to_and_the_status_goes_along(cluster: TestCluster) {
@@ -78,7 +78,7 @@ async fn a_faster_writer_is_not_overwritten(cluster: TestCluster) {
     assert_eq!(test.calls.all(), ["create"]);
 }
 
-async fn a_function_that_panics_is_told_and_left_out(cluster: TestCluster) {
+async fn a_function_that_panics_is_reported_and_left_out(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let create = handler("create_fn", |cause: Context| async move {
         cause.patch(|patch| {
@@ -114,7 +114,7 @@ fn hijacker(id: &str) -> kopf_rs::Callback {
     })
 }
 
-async fn what_the_server_sets_stays_as_it_is_and_the_object_goes(cluster: TestCluster) {
+async fn fields_of_the_server_stay_unchanged_and_the_object_is_deleted(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let registry = Registry::new()
         .on_create(test.selector(), hijacker("create_fn"))
@@ -166,7 +166,7 @@ fn usurper(test: &TestOperator, id: &str) -> kopf_rs::Callback {
     })
 }
 
-async fn what_the_operator_keeps_is_out_of_reach(cluster: TestCluster) {
+async fn functions_cannot_change_the_operators_state(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let registry = Registry::new()
         .on_create(test.selector(), usurper(&test, "create_fn"))
@@ -194,7 +194,7 @@ fn is_settled(object: &Value) -> bool {
     object["metadata"]["annotations"]["x"] == "y" && handled["metadata"]["annotations"] == json!({"x": "y"})
 }
 
-async fn what_storages_keep_is_out_of_reach_too(cluster: TestCluster) {
+async fn functions_cannot_change_values_of_storages(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let registry = Registry::new().on_create(test.selector(), usurper(&test, "create_fn"));
     let persistence = Persistence::named("elsewhere")

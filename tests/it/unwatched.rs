@@ -15,10 +15,10 @@ scenarios! {
     a_handler_whose_watch_is_closed_ends_and_is_written;
     a_version_that_changes_while_a_handler_runs_causes_no_second_call;
     a_version_that_is_withdrawn_while_a_handler_runs_causes_no_second_call;
-    what_has_ended_while_no_version_is_served_is_written_when_one_is_again [memory];
+    outcomes_from_a_time_without_served_versions_are_written_later [memory];
     an_object_that_is_watched_again_while_its_outcome_is_written_is_not_taken_for_new [memory];
     a_deletion_handler_whose_kind_becomes_ambiguous_keeps_its_hold;
-    objects_that_go_with_their_namespace_are_deleted_even_where_that_is_told_first [memory];
+    objects_of_a_deleted_namespace_are_deleted_even_if_the_namespace_is_reported_first [memory];
 }
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
@@ -223,7 +223,7 @@ async fn a_deletion_handler_whose_kind_becomes_ambiguous_keeps_its_hold(cluster:
     assert_eq!(test.calls.all(), ["create_fn a", "update_fn a", "delete_fn a"]);
 }
 
-async fn objects_that_go_with_their_namespace_are_deleted_even_where_that_is_told_first(
+async fn objects_of_a_deleted_namespace_are_deleted_even_if_the_namespace_is_reported_first(
     cluster: TestCluster,
 ) {
     let test = TestOperator::bare(cluster);
@@ -242,7 +242,7 @@ async fn objects_that_go_with_their_namespace_are_deleted_even_where_that_is_tol
     assert_eq!(test.calls.all(), ["create_fn a", "DELETED a", "delete_fn a"]);
 }
 
-async fn what_has_ended_while_no_version_is_served_is_written_when_one_is_again(cluster: TestCluster) {
+async fn outcomes_from_a_time_without_served_versions_are_written_later(cluster: TestCluster) {
     let withdrawn = Withdrawn::while_a_handler_runs(cluster, 1).await;
     // A minute of virtual time, in which no version accepts writes.
     tokio::time::sleep(Duration::from_secs(60)).await;

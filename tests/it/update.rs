@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::operating::{Gate, TestOperator, is_handled, last_handled};
 
 scenarios! {
-    what_a_handler_wants_is_written_though_it_was_so_before;
+    a_wanted_value_is_written_even_if_it_was_there_before;
     an_update_is_one_call_with_its_difference_and_one_write;
     handlers_of_one_id_for_creations_and_updates_do_not_share_their_progress;
     a_change_of_the_status_is_nobodys_business;
@@ -173,7 +173,7 @@ fn has_handled(object: &Value, size: u32) -> bool {
     last_handled(object).is_some_and(|essence| essence["spec"]["size"] == size)
 }
 
-async fn what_a_handler_wants_is_written_though_it_was_so_before(cluster: TestCluster) {
+async fn a_wanted_value_is_written_even_if_it_was_there_before(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let gate = Gate::closed();
     let create = test.handler("create_fn", |context| async move {

@@ -30,14 +30,14 @@ use crate::operating::{TestOperator, Working};
 
 scenarios! {
     objects_are_denied_changed_and_warned_of [tcp real];
-    the_api_server_is_told_what_handlers_want [tcp real];
+    the_api_server_gets_the_webhooks_of_handlers [tcp real];
     webhooks_follow_kinds_that_come_and_go [tcp real];
-    what_others_change_in_a_configuration_is_put_right [tcp real];
-    what_is_as_wanted_is_not_written [tcp];
+    foreign_changes_of_a_configuration_are_reverted [tcp real];
+    unchanged_values_are_not_written [tcp];
     a_denial_is_counted_with_the_code_that_clients_see [tcp];
     only_persistent_webhooks_stay_at_the_end [tcp real];
-    nothing_fails_while_the_operator_ends [tcp real];
-    kubectl_is_told_what_handlers_say [tcp real];
+    no_review_fails_while_the_operator_ends [tcp real];
+    kubectl_shows_the_answers_of_handlers [tcp real];
     example_17_admission [tcp];
 }
 
@@ -196,7 +196,7 @@ async fn objects_are_denied_changed_and_warned_of(cluster: TestCluster) {
     working.stop().await;
 }
 
-async fn the_api_server_is_told_what_handlers_want(cluster: TestCluster) {
+async fn the_api_server_gets_the_webhooks_of_handlers(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let validating = denying()
         .operations([Operation::Create])
@@ -249,7 +249,7 @@ async fn webhooks_follow_kinds_that_come_and_go(cluster: TestCluster) {
     working.stop().await;
 }
 
-async fn what_others_change_in_a_configuration_is_put_right(cluster: TestCluster) {
+async fn foreign_changes_of_a_configuration_are_reverted(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let registry = Registry::new().on_validate(test.selector(), denying());
     let working = start(&test, registry, VALIDATING, 1).await;
@@ -272,7 +272,7 @@ async fn what_others_change_in_a_configuration_is_put_right(cluster: TestCluster
     working.stop().await;
 }
 
-async fn what_is_as_wanted_is_not_written(cluster: TestCluster) {
+async fn unchanged_values_are_not_written(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let registry = Registry::new().on_validate(test.selector(), denying());
     let working = start(&test, registry, VALIDATING, 1).await;
@@ -311,7 +311,7 @@ async fn only_persistent_webhooks_stay_at_the_end(cluster: TestCluster) {
     test.cluster.delete(VALIDATING, &managed(&test)).await;
 }
 
-async fn nothing_fails_while_the_operator_ends(cluster: TestCluster) {
+async fn no_review_fails_while_the_operator_ends(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let refusing = denying().ignore_failures(false);
     let registry = Registry::new().on_validate(test.selector(), refusing);
@@ -338,7 +338,7 @@ async fn nothing_fails_while_the_operator_ends(cluster: TestCluster) {
     configured(&test, VALIDATING, 0).await;
 }
 
-async fn kubectl_is_told_what_handlers_say(cluster: TestCluster) {
+async fn kubectl_shows_the_answers_of_handlers(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let registry =
         Registry::new().on_validate(test.selector(), denying()).on_mutate(test.selector(), changing());

@@ -18,12 +18,12 @@ scenarios! {
     a_change_of_the_status_by_another_is_no_cause;
     a_pause_for_another_operator_is_named [memory];
     a_deletion_that_a_stranger_holds_up_is_not_ours;
-    what_a_change_would_call_is_what_it_calls [memory];
+    a_change_calls_the_predicted_handlers [memory];
     an_object_that_kopf_has_handled_is_explained [memory];
-    what_nobody_handles_and_what_is_not_there_is_told;
-    a_kind_that_must_not_be_read_is_told [memory];
+    unhandled_and_missing_objects_are_explained;
+    a_kind_that_must_not_be_read_is_reported [memory];
     a_handler_for_a_version_that_is_not_the_preferred_one_is_found [memory];
-    a_value_of_a_secret_is_not_told [memory];
+    values_of_secrets_are_not_reported [memory];
     an_object_in_a_namespace_that_is_not_served_is_out_of_scope [memory];
 }
 
@@ -54,7 +54,7 @@ async fn a_handler_for_a_version_that_is_not_the_preferred_one_is_found(cluster:
     assert_eq!(explained.verdict(), "due", "{explained}");
 }
 
-async fn a_value_of_a_secret_is_not_told(cluster: TestCluster) {
+async fn values_of_secrets_are_not_reported(cluster: TestCluster) {
     let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "one"}, "stringData": {"password": "hunter2"}});
     cluster.create(&secret).await;
     let called = handler("create_fn", async |_: kopf_rs::Context| Ok(()));
@@ -144,7 +144,7 @@ async fn an_object_that_waits_for_a_retry_is_explained(cluster: TestCluster) {
     assert!(line["due"].is_string(), "{line}");
     let wakes = json["wakes"].as_str().expect("something wakes it");
     assert!(wakes.starts_with("the time, in ") && wakes.contains(" seconds"), "{wakes}");
-    assert!(evidence(&json).contains("unknown, because none was asked"));
+    assert!(evidence(&json).contains("unknown: --liveness names the running operator to ask"));
 }
 
 async fn a_change_of_the_status_by_another_is_no_cause(cluster: TestCluster) {
@@ -158,7 +158,7 @@ async fn a_change_of_the_status_by_another_is_no_cause(cluster: TestCluster) {
     let explained = why(&test, test.operator(registry()), about(&test, "one")).await;
     assert_eq!(explained.verdict(), "unchanged", "{explained}");
     let told = explained.to_string();
-    assert!(told.contains("nothing that counts has changed since it was handled; "), "{told}");
+    assert!(told.contains("no relevant field has changed since it was handled; "), "{told}");
     assert!(told.contains(" has written it"), "who has written last is named: {told}");
 }
 
@@ -195,12 +195,12 @@ async fn a_deletion_that_a_stranger_holds_up_is_not_ours(cluster: TestCluster) {
     let explained = why(&test, test.operator(registry), about(&test, "one")).await;
     assert_eq!(explained.verdict(), "deleting", "{explained}");
     let told = explained.to_string();
-    assert!(told.contains("waits for others, and not for this operator"), "{told}");
+    assert!(told.contains("waits for other controllers, not for this operator"), "{told}");
     assert!(told.contains("`others.example.com/hold`"), "{told}");
     test.patch("one", json!({"metadata": {"finalizers": null}})).await;
 }
 
-async fn what_a_change_would_call_is_what_it_calls(cluster: TestCluster) {
+async fn a_change_calls_the_predicted_handlers(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let registry = || {
         let large = |cause: &kopf_rs::Cause| cause.body()["spec"]["size"].as_i64() > Some(5);
@@ -256,10 +256,10 @@ async fn an_object_that_kopf_has_handled_is_explained(cluster: TestCluster) {
     let json = explained.to_json();
     assert_eq!(line(&json, "create_fn")["attempts"], 3, "{json:#}");
     assert_eq!(line(&json, "create_fn")["error"], "the bank is closed");
-    assert!(evidence(&json).contains("as Kopf keeps it"), "{json:#}");
+    assert!(evidence(&json).contains("in Kopf's format"), "{json:#}");
 }
 
-async fn what_nobody_handles_and_what_is_not_there_is_told(cluster: TestCluster) {
+async fn unhandled_and_missing_objects_are_explained(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let operator = || {
         let create = handler("create_fn", |_| async { Ok(()) });
@@ -277,7 +277,7 @@ async fn what_nobody_handles_and_what_is_not_there_is_told(cluster: TestCluster)
     assert!(unknown.to_string().contains("the cluster serves no kind `gizmos`"), "{unknown}");
 }
 
-async fn a_kind_that_must_not_be_read_is_told(cluster: TestCluster) {
+async fn a_kind_that_must_not_be_read_is_reported(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     test.create("one", json!({})).await;
     let server = test.cluster.in_process().expect("it is in the process");

@@ -1,6 +1,6 @@
 //! Captures the log of a scenario as lines, with level and spans.
 //!
-//! Must not know the code that logs.
+//! This module must not depend on the code that logs.
 
 use std::io;
 

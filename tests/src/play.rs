@@ -1,6 +1,7 @@
 //! Runs one scenario on every server, with the runtime, the clock and the log capture that it needs.
 //!
-//! Only the in-memory server uses virtual time, because paused time would run ahead of real sockets. Must not know scenarios.
+//! Only the in-memory server uses virtual time, because paused time would run ahead of real sockets. This module must
+//! not depend on scenarios.
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
 //! Resolves the kind or plural in a test to request paths.
 //!
-//! Must not know the contents of objects, except `apiVersion` and `kind`.
+//! This module must not depend on the contents of objects, except `apiVersion` and `kind`.
 
 use serde_json::Value;
 

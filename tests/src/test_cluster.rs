@@ -1,8 +1,9 @@
 //! The cluster of a scenario: one server, an administrator's client, a separate namespace.
 //!
-//! Objects are raw JSON, named by kind or plural (`pods`, `MyApp`, `myapps.demo.example.com`) or by a collection's path
-//! (`/apis/apps/v1/namespaces/other/deployments`). The cluster's own requests carry the user agent [`TestCluster::USER_AGENT`], so that
-//! tests can count those of an operator separately. Any unexpected result panics and so fails the test. Must not know operators.
+//! Objects are raw JSON, named by kind or plural (`pods`, `MyApp`, `myapps.demo.example.com`) or by a collection's
+//! path (`/apis/apps/v1/namespaces/other/deployments`). The cluster's own requests carry the user agent
+//! [`TestCluster::USER_AGENT`], so that tests can count those of an operator separately. Any unexpected result panics
+//! and so fails the test. This module must not depend on operators.
 
 mod asked;
 mod start;

@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_definition_says_is_what_is_registered() {
+    fn the_registered_definition_equals_the_file() {
         let definition: CustomResourceDefinition = serde_saphyr::from_str(DEFINITION).expect("a CRD");
         assert_eq!(definition.name_any(), "configmonitors.demo.rtfm.co.ua");
         assert!(!is_established(&definition));

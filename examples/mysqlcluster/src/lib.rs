@@ -14,7 +14,7 @@ use kube::{Api, CustomResource, CustomResourceExt as _};
 use schemars::JsonSchema;
 use uuid::Uuid;
 
-/// What an object asks for.
+/// The desired state.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, CustomResource)]
 #[kube(
     group = "databases.example.com",
@@ -27,9 +27,9 @@ use uuid::Uuid;
 #[kube(printcolumn = r#"{"name": "Ready", "type": "integer", "jsonPath": ".status.readyReplicas"}"#)]
 #[serde(rename_all = "camelCase")]
 pub struct MySQLClusterSpec {
-    /// The Secret with the `password` of `root`. It is made if there is none.
+    /// The Secret with the `password` of `root`. The operator creates it if it is missing.
     secret: String,
-    /// Where the content comes from: the URL of a file of SQL.
+    /// The URL of an SQL file with the initial content.
     from_backup: Option<String>,
     #[serde(default = "port")]
     #[schemars(range(min = 1, max = 65535))]
@@ -59,7 +59,7 @@ fn image() -> String {
     "mysql:8.4".to_owned()
 }
 
-/// What has become of it.
+/// The observed state.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct MySQLClusterStatus {

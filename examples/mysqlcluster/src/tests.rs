@@ -71,7 +71,7 @@ async fn servers_are_ready_and_filled() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn at_rest_nothing_is_asked() {
+async fn no_request_is_sent_at_rest() {
     let (cluster, operator) = settled().await;
     tokio::time::sleep(Duration::from_secs(1)).await;
     let asked = || {
@@ -97,7 +97,7 @@ async fn a_secret_that_is_there_is_used_as_it_is() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_others_change_is_put_right_and_a_password_is_not_made_up() {
+async fn foreign_changes_are_corrected_and_no_password_is_invented() {
     let (cluster, operator) = settled().await;
     cluster.patch("statefulsets", NAME, json!({"spec": {"replicas": 5}})).await;
     cluster.until("statefulsets", NAME, |it| it["spec"]["replicas"] == 2).await;
@@ -111,7 +111,7 @@ async fn what_others_change_is_put_right_and_a_password_is_not_made_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_restart_in_the_middle_goes_on() {
+async fn a_restarted_operator_continues() {
     let cluster = cluster();
     // The servers are ready, but the Job is not created.
     let refusal = cluster.fault(Fault::answer(503).on(Verb::Patch).plural("jobs"));

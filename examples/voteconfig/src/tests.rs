@@ -48,7 +48,7 @@ async fn the_config_map_is_in_sync() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_time_in_the_status_calls_nobody() {
+async fn the_time_in_the_status_triggers_no_call() {
     let (cluster, operator) = settled().await;
     tokio::time::sleep(Duration::from_secs(1)).await;
     let asked = || {
@@ -71,7 +71,7 @@ async fn the_time_in_the_status_calls_nobody() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_others_change_is_put_right() {
+async fn foreign_changes_are_corrected() {
     let (cluster, operator) = settled().await;
     let edit = json!({"data": {"options": "Cats", "theirs": "x"}});
     cluster.patch("configmaps", CONFIG, edit).await;
@@ -85,7 +85,7 @@ async fn what_others_change_is_put_right() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_restart_in_the_middle_goes_on() {
+async fn a_restarted_operator_continues() {
     let cluster = TestCluster::with(CRD).await;
     // The `ConfigMap` is created, but the object's status is not written.
     let silence = cluster.fault(Fault::answer(503).on(Verb::Patch).plural("voteconfigs"));
@@ -106,7 +106,7 @@ async fn a_restart_in_the_middle_goes_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn options_that_are_the_same_are_told() {
+async fn equal_options_are_reported() {
     let (cluster, operator) = settled().await;
     let options = json!({"spec": {"options": ["Cats", "cats"]}});
     cluster.patch("voteconfigs", NAME, options).await;
@@ -149,7 +149,7 @@ fn nothing_is_lost_between_the_versions() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_config_map_goes_with_its_object() {
+async fn the_config_map_is_deleted_with_its_object() {
     let (cluster, operator) = settled().await;
     cluster.delete("voteconfigs", NAME).await;
     cluster.until_gone("voteconfigs", NAME).await;

@@ -11,7 +11,7 @@ use kopf_rs::prelude::*;
 use kube::CustomResource;
 use schemars::JsonSchema;
 
-/// What an object asks for.
+/// The desired state.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, CustomResource)]
 #[kube(group = "apps.example.com", version = "v1", kind = "WebApp", namespaced)]
 #[kube(status = "WebAppStatus")]
@@ -27,7 +27,7 @@ pub struct WebAppSpec {
     port: i32,
 }
 
-/// What has become of it.
+/// The observed state.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct WebAppStatus {

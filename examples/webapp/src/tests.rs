@@ -65,7 +65,7 @@ async fn an_application_gets_its_children() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn at_rest_nothing_is_asked() {
+async fn no_request_is_sent_at_rest() {
     let (cluster, operator) = settled().await;
     tokio::time::sleep(Duration::from_secs(1)).await;
     let asked = || cluster.requests().iter().filter(|it| it.verb != Verb::Watch).count();
@@ -76,7 +76,7 @@ async fn at_rest_nothing_is_asked() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_others_change_is_put_right() {
+async fn foreign_changes_are_corrected() {
     let (cluster, operator) = settled().await;
     let edit = json!({"spec": {"replicas": 7, "paused": true}});
     cluster.patch("deployments", NAME, edit).await;
@@ -88,7 +88,7 @@ async fn what_others_change_is_put_right() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_restart_in_the_middle_goes_on() {
+async fn a_restarted_operator_continues() {
     let cluster = TestCluster::with(CRD).await;
     cluster.server().workloads(WorkloadOptions::new());
     // The Service is created, but the Deployment is not.
@@ -108,7 +108,7 @@ async fn a_restart_in_the_middle_goes_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_bad_spec_is_refused_or_told() {
+async fn a_bad_spec_is_refused_or_reported() {
     let (cluster, operator) = settled().await;
     let api = kube::Api::<WebApp>::namespaced(cluster.client(), "default");
     for (image, replicas, port) in [("", 1, 80), ("nginx", 0, 80), ("nginx", 1, 65536)] {
@@ -126,7 +126,7 @@ async fn a_bad_spec_is_refused_or_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_left_of_a_deleted_application() {
+async fn a_deleted_application_leaves_nothing_behind() {
     let (cluster, operator) = settled().await;
     cluster.delete("webapps", NAME).await;
     cluster.line("[default/example-webapp] example-webapp is withdrawn.").await;
@@ -140,7 +140,7 @@ async fn nothing_is_left_of_a_deleted_application() {
 
 /// Kubernetes deletes the children first.
 #[tokio::test(start_paused = true)]
-async fn a_foreground_deletion_makes_no_child_anew() {
+async fn a_foreground_deletion_recreates_no_child() {
     let (cluster, operator) = settled().await;
     let deployment = cluster.writes_to("deployments", NAME).await.len();
     let service = cluster.writes_to("services", NAME).await.len();
@@ -157,7 +157,7 @@ async fn a_foreground_deletion_makes_no_child_anew() {
 
 /// The operator misses the edit until it finds that the watch is dead.
 #[tokio::test(start_paused = true)]
-async fn what_others_change_behind_a_silent_watch_is_put_right() {
+async fn foreign_changes_behind_a_silent_watch_are_corrected() {
     let (cluster, operator) = settled().await;
     let silence = cluster.fault(Fault::stall().plural("deployments"));
     let edit = json!({"spec": {"replicas": 7}});

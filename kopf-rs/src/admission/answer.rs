@@ -1,6 +1,6 @@
 //! The response to a review: whether the request is allowed, the reason for a denial, the changes, and warnings.
 //!
-//! Must not know how handlers are called.
+//! This module does not know how handlers are called.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_allowed_is_patched() {
+    fn allowed_objects_are_patched() {
         let answer = response(Vec::new());
         assert_eq!((&answer["uid"], &answer["allowed"]), (&json!("r-1"), &json!(true)));
         let patch = STANDARD.decode(answer["patch"].as_str().unwrap()).unwrap();
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn one_denial_is_told_by_its_weight() {
+    fn the_most_important_denial_is_reported() {
         let answer = response(vec![
             refusal(Weight::Arbitrary, "arbitrary", None, &[]),
             refusal(Weight::Temporary, "temporary", None, &[]),
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn all_that_is_said_of_fields_is_told_together() {
+    fn errors_of_fields_are_reported_together() {
         let mut errors = AdmissionErrors::new();
         errors.required("spec.image", "");
         errors.invalid("spec.size", 0, "must be positive");

@@ -1,6 +1,6 @@
 //! Refuses webhooks that would block the operator itself, or the cluster, once the operator does not respond.
 //!
-//! Must not know how webhooks are written.
+//! This module does not know how webhooks are written.
 
 use crate::admission::configuration::{Hook, SYSTEM, Source, hooks, operations, resources_of};
 use crate::handler::definition::Handler;
@@ -115,7 +115,7 @@ fn harm(resource: &Resource, source: Source<'_>) -> Option<String> {
         })
     };
     if is_listed(&NEEDED_BY_CLUSTER) {
-        return Some("the cluster does not go on without these".to_owned());
+        return Some("the cluster does not work without these".to_owned());
     }
     if !is_listed(&NEEDED_TO_START) {
         return None;
@@ -124,7 +124,7 @@ fn harm(resource: &Resource, source: Source<'_>) -> Option<String> {
     // Without explicit namespaces, the webhook excludes these.
     let given = source.found.namespaces.as_ref()?;
     let in_danger = own.chain(SYSTEM).find(|name| given.contains(*name))?;
-    Some(format!("what is in the namespace `{in_danger}` cannot be started again without these"))
+    Some(format!("Pods in the namespace `{in_danger}` cannot be started again without these"))
 }
 
 #[cfg(test)]
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn what_handlers_share_is_judged_and_not_each_of_them() {
+    fn shared_webhooks_are_judged_as_a_whole() {
         let hook = || handler_blocking("hook", |_, _| Ok(()));
         let narrow = || hook().label("example.com/checked", PRESENT);
         let ignoring = || hook().ignore_failures(true);

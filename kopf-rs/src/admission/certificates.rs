@@ -1,9 +1,9 @@
 //! The certificates of the admission endpoint, in generations: each has its own authority, which signs nothing else, and the served
 //! certificate.
 //!
-//! Guarantees that a generation is served only after all clients know its authority, and that it stays trusted until it expires, so that a
-//! rotation fails no request. Pure functions: the time and the known state are parameters. Must not know where generations are stored or how
-//! one is created.
+//! This module guarantees that a generation is served only after all clients know its authority, and that it stays
+//! trusted until it expires, so that a rotation fails no request. Pure functions: the time and the known state are
+//! parameters. It does not know where generations are stored or how one is created.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -194,7 +194,7 @@ impl Generations {
         let text = |key: &str| {
             let encoded = data[key].as_str();
             let encoded = encoded.ok_or_else(|| BadGenerations(format!("`{key}` is missing")))?;
-            let bad = || BadGenerations(format!("`{key}` is no text"));
+            let bad = || BadGenerations(format!("`{key}` is not text"));
             let bytes = STANDARD.decode(encoded).map_err(|_| bad())?;
             String::from_utf8(bytes).map_err(|_| bad())
         };
@@ -226,7 +226,7 @@ impl Generations {
         }
         if generations.served().is_none() {
             let serving = generations.serving;
-            return Err(BadGenerations(format!("generation {serving} is served, and is not there")));
+            return Err(BadGenerations(format!("generation {serving} is served but missing")));
         }
         Ok(generations)
     }
@@ -276,11 +276,11 @@ mod tests {
     }
 
     #[test]
-    fn the_first_generation_is_served_at_once() {
+    fn the_first_generation_is_served_immediately() {
         let make = |number| Step::Make { number, at_once: true };
         assert_eq!(on(0, &Generations::default(), None), make(1));
         assert_eq!(on(1, &one(), None), Step::Wait { until: at(60) });
-        // Expired certificates are useless, so a new one is created at once: AD31.
+        // Expired certificates are useless, so a new one is created immediately: AD31.
         assert_eq!(on(90, &one(), None), make(2));
     }
 
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_clock_has_made_that_was_ahead_is_replaced_once_it_is_right() {
+    fn generations_made_by_a_fast_clock_are_replaced() {
         let ahead = one().with(2, generation(400)).serving(2, at(400));
         let make = Step::Make { number: 3, at_once: true };
         assert_eq!(on(1, &ahead, Some((2, at(400)))), make);
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_is_wrong_by_hours_makes_nothing_and_by_a_year_one_generation() {
+    fn a_wrong_clock_makes_at_most_one_generation() {
         let hours = Duration::from_secs(2 * 3600);
         let kept = one();
         for now in [later(at(10), hours), at(10).checked_sub(hours).unwrap()] {
@@ -367,7 +367,7 @@ mod tests {
         for (key, problem) in [
             ("serving", "`serving` is missing"),
             ("1.tls.key", "`1.tls.key` is missing"),
-            ("1.json", "generation 1 is served, and is not there"),
+            ("1.json", "generation 1 is served but missing"),
         ] {
             let mut less = data.clone();
             less.as_object_mut().unwrap().remove(key);
@@ -379,14 +379,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_spoiled_is_mended_as_far_as_it_is_known() {
+    fn spoiled_generations_are_repaired_from_known_copies() {
         let good = one().with(2, generation(60));
         let mut spoiled = good.clone();
         for number in [1, 2] {
             spoiled.all.get_mut(&number).unwrap().key = "junk".to_owned();
         }
         assert_eq!(spoiled.clone().mended(&[1, 2], &good), good);
-        // No intact copy of the next generation is known, so it will be created anew.
+        // No intact copy of the next generation is known, so it will be created again.
         let half = good.clone().with(2, spoiled.all[&2].clone());
         assert_eq!(half.clone().mended(&[2], &half), one());
         let nothing = spoiled.mended(&[1, 2], &Generations::default());

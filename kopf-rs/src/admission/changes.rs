@@ -1,6 +1,7 @@
 //! Converts the changes that handlers request for an object under review to a JSON patch with only the differences.
 //!
-//! Refuses changes that the API server would refuse or lose without naming the handler. Must not know the rest of the response.
+//! Refuses changes that the API server would refuse or lose without naming the handler. This module must not depend
+//! on the rest of the response.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -42,7 +43,7 @@ impl<'a> Changes<'a> {
             return Ok(());
         }
         if self.review.facts.operation == Operation::Delete {
-            return Err("nothing can be changed of what is being deleted".to_owned());
+            return Err("an object that is being deleted cannot be changed".to_owned());
         }
         let (before, after) = match self.sides.take() {
             Some((original, changed)) => (Some(original), changed),
@@ -76,7 +77,7 @@ impl<'a> Changes<'a> {
 
     fn check(&self, before: &Value, after: &Value) -> Result<(), String> {
         if !after.is_object() || !after["metadata"].is_object() && before["metadata"].is_object() {
-            return Err("what is left is no object".to_owned());
+            return Err("the changed value is not an object".to_owned());
         }
         if let Some(path) = FIXED.into_iter().find(|it| before.pointer(it) != after.pointer(it)) {
             return Err(format!("{} must not be changed", dotted(path)));
@@ -134,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_differs_is_patched_whoever_wants_it() {
+    fn only_differences_are_patched() {
         let review = review(&object());
         let mut second = merge(json!({"spec": {"size": 3, "gone": null}}));
         second.transform(|object| {
@@ -158,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn what_must_not_be_changed_is_named() {
+    fn forbidden_changes_are_named() {
         let review = review(&object());
         for (wanted, expected) in [
             (json!({"kind": "Other"}), "kind must not be changed"),
@@ -167,7 +168,7 @@ mod tests {
             (json!({"metadata": {"namespace": null}}), "metadata.namespace must"),
             (json!({"metadata": {"uid": "u"}}), "metadata.uid must"),
             (json!({"metadata": {"managedFields": []}}), "metadata.managedFields must"),
-            (json!({"metadata": "text"}), "no object"),
+            (json!({"metadata": "text"}), "not an object"),
             (json!({"status": {"a": 1}}), "status"),
         ] {
             let refused = changed(&review, &[merge(wanted)]).unwrap_err();
@@ -175,11 +176,11 @@ mod tests {
         }
         let mut none = Patch::new();
         none.transform(|object| *object = json!(5));
-        assert!(changed(&review, &[none]).unwrap_err().contains("no object"));
+        assert!(changed(&review, &[none]).unwrap_err().contains("not an object"));
     }
 
     #[test]
-    fn a_status_is_changed_where_it_is_no_subresource_or_what_is_asked_about() {
+    fn a_status_is_changed_unless_it_is_another_subresource() {
         let mut posted = creation(&object());
         let status = merge(json!({"status": {"a": 1}}));
         let review = review(&object());
@@ -192,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_changed_of_what_is_being_deleted() {
+    fn a_deleted_object_cannot_be_changed() {
         let mut posted = creation(&Value::Null);
         posted["request"]["operation"] = json!("DELETE");
         posted["request"]["oldObject"] = object();

@@ -1,7 +1,8 @@
 //! Translates the filters of a handler to CEL expressions in `matchConditions`: the API server does not call the webhook if they do not hold.
 //!
-//! Guarantees that no expression fails for any object, because a failing one refuses the request. Filters that are functions or cannot be
-//! translated exactly are left out: the handler's own check follows. Must not know webhooks.
+//! This module guarantees that no expression fails for any object, because a failing one refuses the request. Filters
+//! that are functions or cannot be translated exactly are left out: the handler's own check follows. It must not
+//! depend on webhooks.
 
 use serde_json::{Value, json};
 
@@ -107,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cannot_be_expressed_for_sure_is_left_out() {
+    fn inexact_conditions_are_omitted() {
         let path = ["spec", "size"];
         assert!(holds(&path, &Criterion::matches(|_| true)).is_none());
         assert!(holds(&path, &Criterion::Equals(json!(1))).is_none());

@@ -1,7 +1,8 @@
 //! The webhooks of a `ValidatingWebhookConfiguration` or a `MutatingWebhookConfiguration`, generated from admission handlers.
 //!
-//! Guarantees that the same handlers and resources yield the same webhooks, including all fields that the server would otherwise default, so
-//! that they can be compared with the existing ones. Must not know the component that writes them.
+//! This module guarantees that the same handlers and resources yield the same webhooks, including all fields that the
+//! server would otherwise default, so that they can be compared with the existing ones. It must not depend on the
+//! component that writes them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -380,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn filters_of_one_handler_are_told() {
+    fn filters_of_one_handler_become_conditions() {
         let alone = named("one").label("a", "b").label("c", crate::ABSENT);
         let alone = alone.annotation("x", "y").subresource("*");
         let registry = Registry::new().on_validate("apps", alone);

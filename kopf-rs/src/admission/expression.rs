@@ -1,6 +1,6 @@
 //! Analyses the fields that a CEL expression reads, by its tokens, to decide where it can be evaluated. The API server checks the syntax.
 //!
-//! Must not know the rules.
+//! This module must not depend on the rules.
 
 use std::ops::Range;
 
@@ -206,7 +206,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_read_is_told() {
+    fn reads_of_an_expression_are_found() {
         let (old, metadata, beyond) = (
             Reads { old: true, ..Reads::default() },
             Reads { metadata: true, ..Reads::default() },
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn what_reads_one_part_is_a_rule_of_that_part() {
+    fn a_rule_that_reads_one_part_belongs_to_it() {
         for (expression, expected) in [
             ("self.spec.a == oldSelf . spec.b", Some("self.a == oldSelf.b")),
             ("has(self.spec.a) && 'self.b' != x.self.spec", Some("has(self.a) && 'self.b' != x.self.spec")),

@@ -1,10 +1,11 @@
 //! Decides which instance of an operator owns a shared object: the one that was started last.
 //!
-//! During a rolling update, instances of the old and of the new release run side by side, and their webhooks differ. Each instance writes its
-//! name and its first start time into an annotation of the object, plus a keep-alive counter that grows while there are other instances. Only
-//! the newest instance changes the object, so an old release neither overwrites nor deletes the new one's changes, and a rollback counts as
-//! newer than the release that it replaces. An instance that restarts under the same name keeps its time, so a Pod of the old release that
-//! crashes in the middle of the update does not become the newest. Must not know the component that writes the annotation.
+//! During a rolling update, instances of the old and of the new release run side by side, and their webhooks differ.
+//! Each instance writes its name and its first start time into an annotation of the object, plus a keep-alive counter
+//! that grows while there are other instances. Only the newest instance changes the object, so an old release neither
+//! overwrites nor deletes the new one's changes, and a rollback counts as newer than the release that it replaces. An
+//! instance that restarts under the same name keeps its time, so a Pod of the old release that crashes in the middle
+//! of the update does not become the newest. This module must not depend on the component that writes the annotation.
 
 use std::collections::BTreeMap;
 
@@ -120,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn the_instance_that_was_started_last_decides_whatever_its_clock_says() {
+    fn the_last_started_instance_decides_despite_its_clock() {
         let old = Instances::default().with("old", 1000, 1);
         assert!(old.is_newest("old", 1000));
         // The clock of the new instance is behind.
@@ -134,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_again_and_garbage_is_ignored() {
+    fn written_instances_are_read_and_garbage_is_ignored() {
         let both = Instances::default().with("a", 1, 7).with("b", 2, 8);
         assert_eq!(read(&both.text(), 3), both);
         assert!(both.names().eq(["a", "b"]));

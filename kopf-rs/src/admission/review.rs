@@ -1,6 +1,6 @@
 //! Parses the body of a review, or explains why it is invalid.
 //!
-//! Must not know the selection of handlers or the response.
+//! This module must not depend on the selection of handlers or the response.
 
 use std::sync::Arc;
 
@@ -202,9 +202,9 @@ fn unreadable(body: &[u8]) -> BadReview {
         }
         Err(error) => {
             let (line, column) = (error.inner().line(), error.inner().column());
-            format!("the body is no JSON, at line {line} column {column}")
+            format!("the body is not JSON, at line {line} column {column}")
         }
-        Ok(_) => "the body is no JSON: it goes on after its end".to_owned(),
+        Ok(_) => "the body is not JSON: it continues after its end".to_owned(),
     };
     BadReview(message)
 }
@@ -285,7 +285,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_is_no_review_is_refused_with_what_is_wrong() {
+    fn an_invalid_review_is_refused_with_the_reason() {
         let object = json!({"metadata": {}});
         let without = |path: &str| {
             let mut posted = creation(&object);
@@ -320,7 +320,7 @@ pub(crate) mod tests {
         for junk in ["", "{", "junk", "\u{0}", &"{\"a\":".repeat(100_000)] {
             let parsed = Review::parse(junk.as_bytes(), ConnectionFacts::default());
             let BadReview(message) = parsed.unwrap_err();
-            assert!(message.starts_with("the body is no JSON"), "{message}");
+            assert!(message.starts_with("the body is not JSON"), "{message}");
         }
         let trailing = format!("{} junk", creation(&object));
         let parsed = Review::parse(trailing.as_bytes(), ConnectionFacts::default());

@@ -1,6 +1,7 @@
 //! The permissions that an operator needs for its admission webhooks, conversions and policies, as roles.
 //!
-//! Guarantees least privilege: rules name the objects wherever Kubernetes supports that. Must not know the subjects of a role.
+//! This module guarantees least privilege: rules name the objects wherever Kubernetes supports that. It must not
+//! depend on the subjects of a role.
 
 use serde_json::{Value, json};
 
@@ -97,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_writes_nothing_needs_nothing() {
+    fn an_operator_without_writes_needs_no_permissions() {
         let source = RightsSource {
             operator: "op",
             configurations: Some(("op.kopf.rs", &[])),
@@ -107,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_permitted_by_name() {
+    fn written_objects_are_permitted_by_name() {
         let source = RightsSource {
             operator: "op",
             secret: Some(("team", "op-webhook")),

@@ -1,6 +1,7 @@
 //! The paths and the names of webhooks: the kind and the id of a handler, in characters that Kubernetes accepts.
 //!
-//! Guarantees that a handler has the same path in every process, regardless of other handlers. Must not know HTTP.
+//! This module guarantees that a handler has the same path in every process, regardless of other handlers. It must
+//! not depend on HTTP.
 
 use crate::handler::webhook::AdmissionKind;
 

@@ -1,7 +1,7 @@
 //! Places validation rules into the definition of their kind or into a policy, depending on the values that they read.
 //!
-//! Guarantees that the same rules and resources yield the same objects, including all fields that the server would otherwise default. Must
-//! not know the component that writes them.
+//! This module guarantees that the same rules and resources yield the same objects, including all fields that the
+//! server would otherwise default. It must not depend on the component that writes them.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! Selects the handlers to call for a review.
 //!
-//! The API server selects by webhook configurations, which may be outdated or written by others, so everything is checked again. Must not
-//! know how handlers are called.
+//! The API server selects by webhook configurations, which may be outdated or written by others, so everything is
+//! checked again. This module does not know how handlers are called.
 
 use serde_json::{Map, Value};
 

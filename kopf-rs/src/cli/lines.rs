@@ -131,7 +131,7 @@ fn to_stderr(line: &str) {
     let _ = std::io::stderr().lock().write_all(line.as_bytes());
 }
 
-/// What the variable `RUST_LOG` chooses, else the flags; and why the variable does not count.
+/// Returns the levels that the variable `RUST_LOG` selects, or else the flags; and the problem with an invalid variable.
 fn chosen(variable: Option<&str>, flags: &LogFlags) -> (Targets, Option<String>) {
     let Some(text) = variable else {
         return (targets(flags), None);
@@ -501,7 +501,7 @@ mod tests {
     }
 
     #[test]
-    fn a_variable_that_cannot_be_read_is_told_and_the_flags_count() {
+    fn an_invalid_variable_is_reported_and_the_flags_apply() {
         let verbose = LogFlags { verbose: true, ..LogFlags::default() };
         assert_eq!(chosen(None, &verbose), (targets(&verbose), None));
         let (ours, trouble) = chosen(Some("my=info"), &verbose);

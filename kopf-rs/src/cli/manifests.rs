@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_ending_may_be_json_or_yaml() {
+    fn input_without_an_extension_is_json_or_yaml() {
         let app = r#"{"apiVersion":"v1","kind":"App","metadata":{"name":"a"}}"#;
         let count = |text: &str| parse(Path::new("63"), text).unwrap().len();
         assert_eq!(count(&format!("{app}{app}")), 2);

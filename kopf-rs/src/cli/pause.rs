@@ -38,7 +38,7 @@ fn ask(question: &PeeringQuestion, who: &Who) -> Result<(), Box<dyn Error>> {
         Ok(question.ask(&cluster, Timestamp::now()).await?)
     })?;
     for asked in &asked {
-        tell(question, asked);
+        report(question, asked);
     }
     match missing {
         Some(error) => Err(error.into()),
@@ -46,7 +46,7 @@ fn ask(question: &PeeringQuestion, who: &Who) -> Result<(), Box<dyn Error>> {
     }
 }
 
-fn tell(question: &PeeringQuestion, asked: &Asked) {
+fn report(question: &PeeringQuestion, asked: &Asked) {
     let PeeringQuestion { name, identity, pause, .. } = question;
     let place = match &asked.namespace {
         Some(namespace) => format!("the peering '{name}' of the namespace '{namespace}'"),
@@ -58,14 +58,14 @@ fn tell(question: &PeeringQuestion, asked: &Asked) {
             "Operators in {place} with a priority up to {priority} are asked to pause for {seconds} seconds, by '{identity}'."
         );
     } else if asked.is_done {
-        tracing::info!("Operators in {place} are asked no more to pause, by '{identity}'.");
+        tracing::info!("Operators in {place} may resume, as far as they paused for '{identity}'.");
     } else {
         let others = match &asked.others[..] {
-            [] => "Nobody has a record there.".to_owned(),
+            [] => "There are no records.".to_owned(),
             others => format!("There are records of: {}.", others.join(", ")),
         };
         tracing::warn!(
-            "'{identity}' has not asked operators in {place} to pause: nothing is taken back. {others} --id says who has asked."
+            "'{identity}' has not asked operators in {place} to pause, so there is no pause to end. {others} --id names the requester."
         );
     }
 }

@@ -1,4 +1,4 @@
-//! SIGINT and SIGTERM: the first signal stops the operator gracefully, the second one ends the process at once.
+//! SIGINT and SIGTERM: the first signal stops the operator gracefully, the second one ends the process immediately.
 //!
 //! A separate thread waits for signals, so that the second one works even if handlers block all other threads.
 
@@ -50,7 +50,7 @@ impl FirstSignal {
                 })
                 .await;
                 let second = signals.next().await;
-                tracing::warn!("Signal {} is received again. Exiting at once.", second.name);
+                tracing::warn!("Signal {} is received again. Exiting immediately.", second.name);
                 std::process::exit(second.code);
             });
         };

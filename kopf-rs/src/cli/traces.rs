@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_had_is_told() {
+    fn unsupported_configurations_are_reported() {
         for (variables, expected) in [
             (
                 [("OTEL_TRACES_EXPORTER", "zipkin"), ("OTEL_SERVICE_NAME", "x")],

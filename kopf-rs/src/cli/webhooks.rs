@@ -15,9 +15,9 @@ pub(super) fn clean(clean: &Clean) -> Result<(), Box<dyn Error>> {
     complete(async {
         let cluster = Cluster::new(connection(&clean.connection).await?.client);
         let (found, mut failures) = cleaning.find(&cluster).await;
-        tell_of_instances(&clean.name, &found);
+        report_instances(&clean.name, &found);
         if found.is_empty() && failures.is_empty() {
-            tracing::info!("The operator `{}` has left nothing in this cluster.", clean.name);
+            tracing::info!("The operator `{}` has no leftovers in this cluster.", clean.name);
         }
         for remains in &found {
             if clean.dry_run {
@@ -37,15 +37,15 @@ pub(super) fn clean(clean: &Clean) -> Result<(), Box<dyn Error>> {
     })
 }
 
-fn tell_of_instances(operator: &str, found: &[Remains]) {
+fn report_instances(operator: &str, found: &[Remains]) {
     let instances: BTreeSet<_> = found.iter().flat_map(|it| &it.instances).collect();
     if instances.is_empty() {
         return;
     }
     let instances: Vec<_> = instances.into_iter().map(String::as_str).collect();
     tracing::warn!(
-        "Instances of the operator `{operator}` are registered that have not said their end: {}. Those that still run write anew what is removed: end \
-         them first, then repeat this command. Those that were killed are registered until then, and do no harm.",
+        "Instances of the operator `{operator}` have not deregistered: {}. Those that still run restore the removed objects: end \
+         them first, then repeat this command. Killed ones stay registered until then, which is harmless.",
         instances.join(", ")
     );
 }

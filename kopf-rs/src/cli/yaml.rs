@@ -1,6 +1,6 @@
 //! Reads YAML as kubectl does: plain scalars have the types of YAML 1.1, and whole numbers have no fraction.
 //!
-//! Must not know what documents mean.
+//! This module does not know what documents mean.
 
 use std::fmt;
 use std::panic::resume_unwind;
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn what_kubectl_takes_for_text_stays_text() {
+    fn text_for_kubectl_stays_text() {
         let texts =
             "190:20:30 2001-01-01 1.2.3 _1000 ._5 0o18 0b12 0x 0x1p3 1e + inf +inf -nan yEs oN tRUE nULL";
         for text in texts.split(' ') {

@@ -1,7 +1,8 @@
 //! The parts of a connection, from any source: a kubeconfig, the service account of a Pod, or a login handler.
 //!
-//! Guarantees that each part is valid, so that building a client from it cannot panic and cannot send unintended values. Implements no
-//! `Debug`, because most of the parts are secret. Must not know where the parts come from.
+//! This module guarantees that each part is valid, so that building a client from it cannot panic and cannot send
+//! unintended values. Implements no `Debug`, because most of the parts are secret. It does not know where the parts
+//! come from.
 
 use std::path::PathBuf;
 use std::sync::Arc;

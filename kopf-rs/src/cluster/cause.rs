@@ -1,6 +1,6 @@
 //! Finds out why a request failed, from its chain of errors.
 //!
-//! Must not know requests.
+//! This module must not depend on requests.
 
 /// Returns true if the request failed because no trusted authority has signed the server's certificate.
 pub(super) fn is_distrust(error: &(dyn std::error::Error + 'static)) -> bool {

@@ -1,6 +1,6 @@
 //! Server-side apply and the requests around it: one object, one request, sent once.
 //!
-//! Must not know the owner of the object.
+//! This module must not depend on the owner of the object.
 
 use bytes::Bytes;
 use http::Method;
@@ -118,7 +118,7 @@ mod tests {
     use crate::object::resource::Resource;
 
     #[tokio::test(start_paused = true)]
-    async fn what_may_not_be_read_by_itself_is_listed() {
+    async fn an_object_that_may_not_be_read_by_itself_is_listed() {
         let denied = json!({"kind": "Status", "code": 403, "reason": "Forbidden", "message": "cannot get"});
         let list = json!({"items": [{"metadata": {"name": "c", "uid": "u"}}]});
         let fake = Fake::new([

@@ -1,6 +1,7 @@
 //! Finds the cluster: by a kubeconfig, a context, or the service account of the Pod.
 //!
-//! Guarantees that every failure states where the configuration was searched, the result, and how to fix it.
+//! This module guarantees that every failure states where the configuration was searched, the result, and how to fix
+//! it.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -170,8 +171,8 @@ impl Configured {
 }
 
 impl Cluster {
-    /// Asks for the server's version. This tells an unreachable server, a certificate that does not match and refused credentials apart
-    /// before anything else starts.
+    /// Asks for the server's version. This distinguishes an unreachable server, a certificate that does not match and refused
+    /// credentials before anything else starts.
     pub(crate) async fn check(&self) -> Result<String, ClusterError> {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]

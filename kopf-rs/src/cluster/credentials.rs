@@ -1,6 +1,7 @@
 //! The return value of a login handler: the API server's address and the credentials for it.
 //!
-//! Guarantees that only the server is printed, without the password that its URL may contain. Must not know how a connection is made from it.
+//! This module guarantees that only the server is printed, without the password that its URL may contain. It does not
+//! know how a connection is made from it.
 
 use std::fmt;
 use std::path::PathBuf;

@@ -1,6 +1,6 @@
 //! The cryptography provider for TLS: ring, plus the curve P-521, which Go's clients support too.
 //!
-//! Must not know connections.
+//! This module must not depend on connections.
 
 use rustls::crypto::CryptoProvider;
 

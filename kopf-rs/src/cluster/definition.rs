@@ -1,6 +1,6 @@
 //! Applies definitions of custom resources that operators bring along.
 //!
-//! Must not know who requests them.
+//! This module does not know who requests them.
 
 use http::Request;
 use http::header::CONTENT_TYPE;

@@ -1,8 +1,9 @@
 //! Discovers the resources that the cluster serves.
 //!
-//! Guarantees that one broken API does not affect the others: its previously known resources stay known, and a version without any is listed
-//! by `unknown_versions`. Each resource has one preferred version: that of its group, or else the first version in the group's order that has
-//! the resource. Must not know who needs the resources.
+//! This module guarantees that one broken API does not affect the others: its previously known resources stay known,
+//! and a version without any is listed by `unknown_versions`. Each resource has one preferred version: that of its
+//! group, or else the first version in the group's order that has the resource. It does not know who needs the
+//! resources.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::PoisonError;

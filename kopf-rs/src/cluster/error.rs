@@ -46,7 +46,7 @@ pub(crate) enum ClusterError {
     /// have executed the request.
     #[error("unreachable: {0}")]
     Unreachable(String),
-    /// This instance no longer holds the Lease, or has acquired it anew since the request was planned.
+    /// This instance no longer holds the Lease, or has acquired it again since the request was planned.
     #[error(
         "not sent: another instance of the operator may be at work, since this one does not hold the Lease any more"
     )]

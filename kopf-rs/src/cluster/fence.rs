@@ -1,9 +1,10 @@
 //! The gate before all writes of an operator that must hold a Lease.
 //!
-//! Guarantees that a changing request is only made within a term, that the server's timeout for it ends within the term, and that its body
-//! reaches the connection only if both still hold at that time. An instance that was frozen, suspended or waiting for a connection therefore
-//! sends nothing that a server could act on. For a request that passes just before the process stops, the bound object version decides. Must
-//! not know who grants terms.
+//! This module guarantees that a changing request is only made within a term, that the server's timeout for it ends
+//! within the term, and that its body reaches the connection only if both still hold at that time. An instance that
+//! was frozen, suspended or waiting for a connection therefore sends nothing that a server could act on. For a
+//! request that passes just before the process stops, the bound object version decides. It does not know who grants
+//! terms.
 
 use std::convert::Infallible;
 use std::pin::Pin;

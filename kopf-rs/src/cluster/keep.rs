@@ -1,6 +1,6 @@
 //! Objects that the operator keeps for itself: it creates them, and changes them only in the version that it has read.
 //!
-//! Must not know their content.
+//! This module must not depend on their content.
 
 use http::Method;
 use serde_json::Value;

@@ -1,6 +1,6 @@
 //! The requests of a leader election: one Lease is read, created and replaced. Each request is sent once.
 //!
-//! Must not know which instance is to hold the Lease.
+//! This module does not know which instance is to hold the Lease.
 
 use std::sync::{Arc, LazyLock};
 

@@ -1,8 +1,9 @@
 //! Credentials from a renewable source. They are kept, used, and requested again when they expire, when the server refuses them, or when the
 //! certificate authorities that came with them no longer verify the server.
 //!
-//! Guarantees that one login serves all waiting requests, that a request refused with 401 is resent with the new credentials if the server
-//! rejects the former ones altogether, and that refused credentials are not tried again. Must not know how a login is made.
+//! This module guarantees that one login serves all waiting requests, that a request refused with 401 is resent with
+//! the new credentials if the server rejects the former ones altogether, and that refused credentials are not tried
+//! again. It does not know how a login is made.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -243,7 +244,7 @@ impl Vault {
         });
     }
 
-    /// Ends logins, so that waiting requests fail at once. Existing credentials stay in use while they are valid.
+    /// Ends logins, so that waiting requests fail immediately. Existing credentials stay in use while they are valid.
     fn close(&self) {
         self.closed.store(true, Ordering::Relaxed);
         self.standing.send_if_modified(|standing| {

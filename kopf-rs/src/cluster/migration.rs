@@ -1,6 +1,6 @@
 //! Rewrites objects unchanged, so that the server stores them in its newest version.
 //!
-//! Must not know when, or how many objects at a time.
+//! This module does not know when, or how many objects at a time.
 
 use http::Method;
 use serde::Deserialize;
@@ -67,7 +67,7 @@ impl Cluster {
         call.accept = METADATA_LIST;
         let reply = self.exchange(&call).await?;
         let list: List = serde_json::from_slice(&reply)
-            .map_err(|error| ClusterError::Invalid(format!("the reply is no list: {error}")))?;
+            .map_err(|error| ClusterError::Invalid(format!("the reply is not a list: {error}")))?;
         Ok(MetadataPage {
             objects: list.items.into_iter().map(|it| it.metadata).collect(),
             next: list.metadata.next.filter(|it| !it.is_empty()),

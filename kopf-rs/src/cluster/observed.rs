@@ -1,7 +1,7 @@
 //! A client for a handler that answers a review. It notes those of its requests that the same webhook must answer first.
 //!
-//! The API server sends such a request to the webhook, too, and waits for it: a handler that awaits the request deadlocks with itself. Must
-//! not know how that is reported.
+//! The API server sends such a request to the webhook, too, and waits for it: a handler that awaits the request
+//! deadlocks with itself. This module does not know how that is reported.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

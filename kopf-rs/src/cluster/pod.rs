@@ -1,6 +1,6 @@
 //! The data that a Pod provides to its processes: its namespace and its service account.
 //!
-//! Must not know clusters.
+//! This module must not depend on clusters.
 
 use std::path::Path;
 

@@ -1,8 +1,8 @@
 //! Chooses the proxy between this process and the server by the rules of Go's clients, so that settings for kubectl work here, too.
 //!
-//! `proxy-url` of the kubeconfig takes precedence and applies to every server. Otherwise `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY` apply, or
-//! their lower-case forms if these are empty, but never for a server on this machine. `ALL_PROXY` is ignored. Must not know the protocol of a
-//! proxy.
+//! `proxy-url` of the kubeconfig takes precedence and applies to every server. Otherwise `HTTPS_PROXY`, `HTTP_PROXY`
+//! and `NO_PROXY` apply, or their lower-case forms if these are empty, but never for a server on this machine.
+//! `ALL_PROXY` is ignored. This module must not depend on the protocol of a proxy.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn proxies_are_told_apart_without_their_password() {
+    fn proxies_are_distinguished_without_their_password() {
         for (url, told) in [
             ("http://me:secret@a:1", Ok("http://a:1/")),
             ("HTTP://a", Ok("http://a:80/")),

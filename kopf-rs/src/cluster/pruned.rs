@@ -1,6 +1,6 @@
 //! Records the fields that schemas have pruned from our writes, by resource.
 //!
-//! Must not know requests: `cluster::write::pruned` compares their responses.
+//! This module must not depend on requests: `cluster::write::pruned` compares their responses.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -71,7 +71,7 @@ impl Pruned {
         Some(known.paths.clone())
     }
 
-    /// Forgets the pruned paths after the definition `plural.group` has changed or was listed anew.
+    /// Forgets the pruned paths after the definition `plural.group` has changed or was listed again.
     pub(super) fn forget(&self, definition: &str, has_changed: bool) {
         let Some((plural, group)) = definition.split_once('.') else {
             return;
@@ -92,7 +92,7 @@ impl Pruned {
         }
     }
 
-    /// Returns how often the definition of the resource has changed or was listed anew.
+    /// Returns how often the definition of the resource has changed or was listed again.
     pub(super) fn definitions(&self, resource: &Resource) -> u64 {
         let definitions = lock(&self.definitions);
         let of_group = definitions.get(&resource.group);

@@ -1,7 +1,7 @@
 //! Shares one request's finding that the server is reachable with all requests that wait for it.
 //!
-//! During an outage, one waiting request probes the server often on behalf of all. Once the server responds, the others follow, each after a
-//! random delay. Must not know the content of requests.
+//! During an outage, one waiting request probes the server often on behalf of all. Once the server responds, the
+//! others follow, each after a random delay. This module must not depend on the content of requests.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;

@@ -32,7 +32,7 @@ impl Cluster {
                 }
                 Ok(())
             });
-            read.map_err(|error| ClusterError::Invalid(format!("the reply is no list: {error}")))?;
+            read.map_err(|error| ClusterError::Invalid(format!("the reply is not a list: {error}")))?;
             Ok(found)
         };
         self.get_or_list(object, (JSON, JSON), self::object, find).await
@@ -110,12 +110,12 @@ fn get<'a>(resource: &'a Resource, namespace: Option<&'a str>, name: &str) -> Ca
 /// Parses the JSON value in a response.
 pub(super) fn value(reply: &Bytes) -> Result<Value, ClusterError> {
     serde_json::from_slice(reply)
-        .map_err(|error| ClusterError::Invalid(format!("the reply is no object: {error}")))
+        .map_err(|error| ClusterError::Invalid(format!("the reply is not an object: {error}")))
 }
 
 /// Parses the object in a response.
 pub(super) fn object(reply: &Bytes) -> Result<Raw, ClusterError> {
     let text = std::str::from_utf8(reply)
-        .map_err(|error| ClusterError::Invalid(format!("the reply is no text: {error}")))?;
+        .map_err(|error| ClusterError::Invalid(format!("the reply is not text: {error}")))?;
     Raw::parse(text).map_err(|error| ClusterError::Invalid(format!("the reply: {error}")))
 }

@@ -1,6 +1,6 @@
 //! Performs one HTTP exchange: builds the request, reads the body once, and maps a refusal to our errors.
 //!
-//! This is the only place that sends. Must not know the meaning of bodies.
+//! This is the only place that sends. This module must not depend on the meaning of bodies.
 
 use std::error::Error;
 use std::time::Duration;
@@ -171,7 +171,7 @@ impl Cluster {
             // A proxy before the server answers with a page of its own.
             let start = String::from_utf8_lossy(&reply[..reply.len().min(40)]);
             Err(ClusterError::Unreachable(format!(
-                "the reply is no object, but begins with {start:?} (does a proxy or another server answer at the address of the API server?)"
+                "the reply is not an object, but begins with {start:?} (does a proxy or another server answer at the address of the API server?)"
             )))
         };
         let patience = self.shared.request_timeout;

@@ -1,6 +1,6 @@
 //! Parses and validates URLs of servers and proxies, and redacts them for display.
 //!
-//! Must not know their purpose.
+//! This module must not depend on their purpose.
 
 use http::Uri;
 
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_but_the_place_is_shown() {
+    fn only_the_address_is_shown() {
         for (url, shown) in [
             ("https://10.0.0.1:6443", "https://10.0.0.1:6443"),
             ("https://me:pa@ss@x:1/k8s/c-1", "https://x:1/k8s/c-1"),

@@ -1,6 +1,6 @@
 //! Builds the client stack for a server: connection, TLS, proxy and credentials, in as few layers as possible.
 //!
-//! Must not know where the configuration comes from.
+//! This module does not know where the configuration comes from.
 
 use std::time::Duration;
 
@@ -47,7 +47,7 @@ fn tcp() -> HttpConnector {
     tcp
 }
 
-/// Builds a client of the server, direct or through a proxy. Runs a plugin once at the start, so that its error shows at once.
+/// Builds a client of the server, direct or through a proxy. Runs a plugin once at the start, so that its error shows early.
 pub(super) async fn stack(access: Access) -> Result<Client, String> {
     #[cfg(feature = "cli")]
     if let Authorization::Plugin(plugin) = &access.authorization {

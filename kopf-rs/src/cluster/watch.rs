@@ -1,7 +1,7 @@
 //! Lists and watches one resource forever: a silent, cut or refused watch recovers by itself, independently of other watches.
 //!
-//! Guarantees that no change is lost silently: a stream that cannot be resumed or parsed leads to a new listing. Never retries without a
-//! pause. Must not know the consumer.
+//! This module guarantees that no change is lost silently: a stream that cannot be resumed or parsed leads to a new
+//! listing. Never retries without a pause. It must not depend on the consumer.
 
 use std::convert::Infallible;
 use std::mem::{Discriminant, discriminant};

@@ -1,6 +1,6 @@
 //! Sends one PATCH once: bound to the uid of the object, and to its version where needed.
 //!
-//! Must not know how the caller reacts to the response.
+//! This module does not know how the caller reacts to the response.
 
 use std::sync::Arc;
 

@@ -1,6 +1,7 @@
 //! The annotation that preserves the fields which a version cannot express, while the object is shown or stored in that version.
 //!
-//! Users copy, edit and delete annotations, so its content is only a proposal. Must not know how the content is used.
+//! Users copy, edit and delete annotations, so its content is only a proposal. This module does not know how the
+//! content is used.
 
 use std::io::{Read, Write};
 
@@ -149,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_carried_is_taken_out_again() {
+    fn carried_fields_are_taken_out_again() {
         for annotations in [json!(null), json!({}), json!({"a": "b"})] {
             let mut object = json!({"metadata": {"annotations": annotations}});
             for value in [json!(1), json!("x".repeat(1_000_000))] {
@@ -168,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_long_is_named_in_its_place() {
+    fn fields_that_are_too_long_are_replaced_by_their_paths() {
         let noise = noise(100_000);
         let long = lost(json!(noise));
         let mut object = json!({"metadata": {"name": "x"}});
@@ -204,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_understood_is_nothing() {
+    fn invalid_annotations_carry_nothing() {
         let bomb = packed(&" ".repeat(8 * 1024 * 1024));
         for text in [
             json!("junk"),

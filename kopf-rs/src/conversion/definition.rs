@@ -1,6 +1,6 @@
 //! Compares the conversion settings in the definition of a kind with the desired ones.
 //!
-//! Must not know how the definition is written.
+//! This module does not know how the definition is written.
 
 use serde_json::{Value, json};
 
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_definition_is_written_where_it_says_something_else() {
+    fn a_definition_with_other_settings_is_written() {
         let service = |port: Value| json!({"namespace": "n", "name": "s", "path": "/p", "port": port});
         let wanted = conversion(&json!({"service": service(json!(443)), "caBundle": "QQ=="}));
         let saying = |conversion: Value| json!({"metadata": {"uid": "u", "resourceVersion": "7"}, "spec": {"conversion": conversion}});

@@ -1,6 +1,6 @@
 //! The versions of kinds, and the conversion paths between them.
 //!
-//! Must not know the conversion functions' content.
+//! This module must not depend on the conversion functions' content.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -140,7 +140,7 @@ impl ConvertedKind {
             .collect();
         (!missing.is_empty()).then(|| {
             format!(
-                "objects of {} cannot be converted {}: add functions with #[on_convert(..)] for that, or for a way over other versions",
+                "objects of {} cannot be converted {}: add functions with #[on_convert(..)] for that, or for a path over other versions",
                 self.name,
                 missing.join(", nor ")
             )

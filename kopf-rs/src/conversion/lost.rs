@@ -1,6 +1,7 @@
 //! Computes the fields that a conversion loses: the differences between an object and its round trip, so that they can be restored later.
 //!
-//! A field is restored only if the value at its path is unchanged. Must not know where the fields are stored.
+//! A field is restored only if the value at its path is unchanged. This module does not know where the fields are
+//! stored.
 
 use std::collections::BTreeMap;
 
@@ -288,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn what_differs_is_put_back() {
+    fn differing_values_are_restored() {
         for (object, back) in [
             (json!({"a": 1, "b": 2}), json!({"a": 1})),
             (json!({"a": 1}), json!({"a": 1, "b": 0})),
@@ -315,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn what_somebody_has_changed_stays() {
+    fn changed_values_stay() {
         let object = spec(json!({
             "a": 1,
             "list": [{"name": "one", "x": 1, "y": 1}, {"name": "two", "x": 2, "y": 2}],
@@ -346,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn places_are_apart_unless_somebody_else_has_written_them() {
+    fn computed_paths_are_disjoint_and_forged_ones_may_overlap() {
         let of = |text: &str| -> Vec<Lost> { serde_json::from_str(text).unwrap() };
         for (text, expected) in [
             (r#"[{"at":["a"]},{"at":["b"]},{"at":["ab"]}]"#, true),

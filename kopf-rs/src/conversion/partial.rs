@@ -1,7 +1,8 @@
 //! Converts objects without their required fields, which the API server sends to determine field ownership.
 //!
-//! The function is called with two different fillings for the missing fields. Results that depend on the fillings differ and are dropped, as
-//! are results that also appear for an empty part. Must not know the origin of the functions.
+//! The function is called with two different fillings for the missing fields. Results that depend on the fillings
+//! differ and are dropped, as are results that also appear for an empty part. This module must not depend on the
+//! origin of the functions.
 
 use serde_json::Value;
 
@@ -65,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_comes_of_the_part_alone_is_kept() {
+    fn results_of_the_part_alone_are_kept() {
         let filled = Filled {
             of_part: [
                 json!({"kept": 1, "made": "a", "mode": "x", "empty": {}, "list": [{"n": 1, "m": "a"}], "bad": ["a"], "in": {"y": 1}}),
@@ -80,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_comes_of_nothing() {
+    fn an_empty_part_has_no_results() {
         let of_nothing = [json!({"mode": "x", "made": 1}), json!({"mode": "x", "made": 2})];
         let filled = Filled { of_part: of_nothing.clone(), of_nothing };
         assert_eq!(filled.common(), None);

@@ -1,8 +1,8 @@
 //! Restores preserved fields into an object as far as that is safe, because any user may have written the annotation.
 //!
-//! A field is restored if the schema of the version accepts it, if functions can read the resulting object, and if it does not change the
-//! object in the version that it came from: fields that this version can express are authoritative there. Guarantees a limit on the number of
-//! conversions that it tries.
+//! A field is restored if the schema of the version accepts it, if functions can read the resulting object, and if it
+//! does not change the object in the version that it came from: fields that this version can express are
+//! authoritative there. This module guarantees a limit on the number of conversions that it tries.
 
 use crate::conversion::graph::ConvertedKind;
 use crate::conversion::lost::Lost;

@@ -1,6 +1,6 @@
 //! The body of a conversion review: the request and the response.
 //!
-//! Must not know how objects are converted.
+//! This module does not know how objects are converted.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -43,9 +43,9 @@ impl ConversionReview {
         // The error does not quote the body, which may be long and secret.
         let posted: Posted = serde_json::from_slice(body).map_err(|error| match error.classify() {
             serde_json::error::Category::Data => {
-                format!("the body is no {KIND}: something is of another type")
+                format!("the body is not a {KIND}: a value has another type")
             }
-            _ => "the body is no JSON".to_owned(),
+            _ => "the body is not JSON".to_owned(),
         })?;
         let found = (posted.kind.as_deref(), posted.api_version.as_deref());
         if found != (Some(KIND), Some(VERSION)) {
@@ -115,23 +115,23 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_review_is_refused() {
+    fn an_invalid_review_is_refused() {
         let with = |path: &str, value: Value| {
             let mut posted = posted();
             *posted.pointer_mut(path).unwrap() = value;
             posted.to_string()
         };
         for (body, expected) in [
-            ("junk".to_owned(), "no JSON"),
-            (String::new(), "no JSON"),
-            ("[".repeat(100_000), "the body is no "),
+            ("junk".to_owned(), "not JSON"),
+            (String::new(), "not JSON"),
+            ("[".repeat(100_000), "the body is not "),
             ("{}".to_owned(), "expected a ConversionReview"),
             (with("/kind", json!("AdmissionReview")), "expected a ConversionReview"),
             (with("/apiVersion", json!("apiextensions.k8s.io/v1beta1")), "of apiextensions.k8s.io/v1"),
             (with("/request", Value::Null), "no request"),
             (with("/request/uid", json!("")), "no request.uid"),
             (with("/request/desiredAPIVersion", json!("")), "no request.uid or"),
-            (with("/request/objects", json!("secret")), "of another type"),
+            (with("/request/objects", json!("secret")), "has another type"),
         ] {
             let refused = ConversionReview::parse(body.as_bytes()).unwrap_err();
             assert!(refused.contains(expected), "{refused}, not {expected}");

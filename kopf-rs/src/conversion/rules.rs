@@ -1,6 +1,6 @@
 //! The limits that the definition of a kind sets for conversions: which fields may be restored, and which objects may be refused.
 //!
-//! Must not know how the definition is read.
+//! This module does not know how the definition is read.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! Performs one conversion step between two versions by the users' functions: part by part, including incomplete parts.
 //!
-//! Always yields an object. Must not know which fields are lost.
+//! Always yields an object. This module does not know which fields are lost.
 
 use serde_json::{Map, Value, json};
 

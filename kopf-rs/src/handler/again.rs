@@ -97,7 +97,7 @@ mod tests {
     use crate::handler::error::{HandlerResult, PermanentError};
 
     #[test]
-    fn all_shapes_say_when() {
+    fn all_return_types_are_requeue_requests() {
         let soon = Again::after(1.5);
         assert_eq!(soon.pause(), Some(Duration::from_millis(1500)));
         assert_eq!(soon.into_again().unwrap(), soon);

@@ -268,7 +268,7 @@ impl Cause {
 
 pub(crate) fn nothing_given(wanted: &str) -> HandlerError {
     PermanentError::new(format!(
-        "the handler asks for a `{wanted}`, but none was given to the operator; give it with `Operator::with`"
+        "the handler asks for a `{wanted}`, but the operator has none; register it with `Operator::with`"
     ))
     .into()
 }

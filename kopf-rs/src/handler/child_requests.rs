@@ -91,35 +91,35 @@ pub(crate) enum ChildError {
     NotOwnable(Misfit),
     #[error(transparent)]
     Misfit(Misfit),
-    #[error("no operator runs here, so nobody can apply children")]
+    #[error("no operator runs here, so no children can be applied")]
     NoOperator,
-    #[error("the owner is being deleted: no children are applied any more")]
+    #[error("the owner is being deleted: the operator applies no more children")]
     OwnerTerminating,
-    #[error("the operator is paused in favour of another one: it writes no children until it goes on")]
+    #[error("the operator is paused in favour of another one: it writes no children until it continues")]
     Paused,
     #[error("{0} is being deleted: it is applied again once it is gone")]
     Terminating(ChildName),
-    #[error("{0} was deleted by somebody else meanwhile")]
+    #[error("another client has deleted {0} meanwhile")]
     Vanished(ChildName),
     #[error(
-        "{child} is there already, and is no child of this object: it is {why}. It is left as it is: give the child another name, or delete that \
+        "{child} exists already and is not a child of this object: it is {why}. It stays unchanged: give the child another name, or delete that \
          object"
     )]
     NotOurs { child: ChildName, why: String },
     #[error(
-        "{child} is there already, and is no child of this object: it is {why}. It is left as it is; `children.adopting()` takes it over"
+        "{child} exists already and is not a child of this object: it is {why}. It stays unchanged; `children.adopting()` takes it over"
     )]
     Unclaimed { child: ChildName, why: String },
     #[error(
-        "{child} is applied by two handlers, '{first}' and '{second}', who want it to be different: one handler must apply the whole child"
+        "two handlers, '{first}' and '{second}', apply different content to {child}: one handler must apply the whole child"
     )]
     TwoAuthors { child: ChildName, first: Arc<str>, second: Arc<str> },
     #[error(
-        "{child} is wanted to be different in each call, as at `{place}`, so it is applied once a minute at most"
+        "the content of {child} differs in each call, for instance at `{place}`, so it is applied at most once a minute"
     )]
     Unstable { child: ChildName, place: String, wait: Duration },
     #[error(
-        "{child} is changed by \"{}\" each time it is put right, at {}: it is put right again in {} seconds",
+        "\"{}\" changes {child} after each correction, at {}: the next correction follows in {} seconds",
         taken.manager, taken.fields.join(", "), wait.as_secs()
     )]
     Contested { child: ChildName, taken: Box<TakenFields>, wait: Duration },
@@ -138,13 +138,13 @@ pub(crate) enum ChildError {
     Unread { child: ChildName, error: String },
     #[error("{child} cannot be deleted now: {error}")]
     Undeleted { child: ChildName, error: String },
-    #[error("{0} is twice in one set")]
+    #[error("{0} occurs twice in one set")]
     Twice(ChildName),
     #[error(
-        "{0} cannot be in a set: no handler names its kind in `owns`, so nobody knows which of them are left over"
+        "{0} cannot be in a set: no handler names its kind in `owns`, so the operator could not find leftover ones"
     )]
     Unwatched(ChildName),
-    #[error("of {of} children, {} are not as they should be: {}", failed.len(), first_of(failed))]
+    #[error("{} of {of} children have failed: {}", failed.len(), first_of(failed))]
     Several { failed: Vec<Self>, of: usize },
 }
 
@@ -200,12 +200,12 @@ impl ChildError {
 }
 
 /// The number of errors that a message quotes in full.
-const TOLD: usize = 3;
+const QUOTED: usize = 3;
 
 fn first_of(failed: &[ChildError]) -> String {
-    let told = failed.iter().take(TOLD).map(ToString::to_string);
+    let told = failed.iter().take(QUOTED).map(ToString::to_string);
     let told = told.collect::<Vec<_>>().join("; ");
-    match failed.len().saturating_sub(TOLD) {
+    match failed.len().saturating_sub(QUOTED) {
         0 => told,
         more => format!("{told}; and {more} more"),
     }

@@ -44,7 +44,7 @@ impl Children {
     /// Applies the object as a child of the handled object: the operator creates it, or changes it to match.
     ///
     /// # Errors
-    /// Returns a permanent error if the content is wrong: Kubernetes would delete the child at once, the server
+    /// Returns a permanent error if the content is wrong: Kubernetes would delete the child immediately, the server
     /// rejects it, or the owner is being deleted. Returns a temporary error if a later attempt may succeed: another
     /// object has the name, a quota or a webhook rejects the child, or its kind is not served.
     pub async fn apply<T>(&self, object: &T) -> Result<AppliedChild<T>, HandlerError>
@@ -210,7 +210,7 @@ fn to_json<T: Serialize>(object: &T) -> Result<Value, PermanentError> {
 
 fn typed<T: DeserializeOwned>(object: Value) -> Result<T, PermanentError> {
     serde_path_to_error::deserialize(object)
-        .map_err(|error| PermanentError::new(format!("the child is not of the type asked for: {error}")))
+        .map_err(|error| PermanentError::new(format!("the child does not have the requested type: {error}")))
 }
 
 impl<T> AppliedChild<T> {

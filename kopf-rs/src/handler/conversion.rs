@@ -131,7 +131,7 @@ impl Conversion {
         let (one, other) = (versioned(from)?, versioned(to)?);
         if (&one.group, &one.plural) != (&other.group, &other.plural) {
             return Err(format!(
-                "{from} and {to} are no versions of one resource: objects are converted between versions of their own resource only"
+                "{from} and {to} are not versions of one resource: objects are converted only between versions of their own resource"
             ));
         }
         if one.version == other.version {
@@ -235,7 +235,7 @@ fn versioned(selector: &Selector) -> Result<Versioned, String> {
             Ok(Versioned { group: group.clone(), version: version.clone(), plural: plural.clone() })
         }
         _ => Err(format!(
-            "`{selector}` does not say all that a conversion needs: the group, the version and the plural name, such as `\"myapps.example.com\", from = \"v1alpha1\", to = \"v1\"`"
+            "`{selector}` is incomplete: a conversion needs the group, the version and the plural name, such as `\"myapps.example.com\", from = \"v1alpha1\", to = \"v1\"`"
         )),
     }
 }
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_is_converted_or_it_is_told_why_not() {
+    fn a_part_is_converted_or_the_reason_returned() {
         let it = function(conversion("up", |old: Old| {
             assert!(old.size != 13, "unlucky");
             if old.size == 0 {
@@ -366,7 +366,11 @@ mod tests {
         let up = || conversion("up", |spec: Value| Ok(spec));
         for (from, to, expected) in [
             (["example.com", "v1", "things"], ["example.com", "v1", "things"], "both v1"),
-            (["example.com", "v1", "things"], ["example.com", "v2", "others"], "no versions of one resource"),
+            (
+                ["example.com", "v1", "things"],
+                ["example.com", "v2", "others"],
+                "not versions of one resource",
+            ),
             (["", "v1", "things"], ["", "v2", "things"], "the group, the version and the plural name"),
         ] {
             let [from, to] = [from, to].map(|it| Selector::positional(&it).unwrap());

@@ -9,8 +9,8 @@
 //!
 //! `options` lists all options and makes handlers of them, and [`HandlerKind`] lists which kind accepts which. The fields
 //! of [`Handler`] are the options as the engine uses them; its methods derive from the kind when the handler is called and
-//! how its outcome is treated. Code outside of `handler` asks for the kind only to tell daemons, timers, reconcilers and
-//! logins apart, and for the words of metrics.
+//! how its outcome is treated. Code outside of `handler` asks for the kind only to distinguish daemons, timers, reconcilers and
+//! logins, and for the words of metrics.
 
 use std::fmt;
 use std::ops::Deref;

@@ -146,7 +146,7 @@ impl TemporaryError {
             meaning: Meaning { delay: Some(Self::DELAY), child: None, is_unfit: false },
         }
     }
-    /// Sets the delay, in seconds or as a `Duration`; zero retries at once.
+    /// Sets the delay, in seconds or as a `Duration`; zero retries immediately.
     #[must_use]
     pub fn delay(mut self, delay: impl Into<Seconds>) -> Self {
         self.meaning.delay = Some(delay.into().duration());
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn wrapped_errors_keep_their_meaning_and_tell_the_whole_story() {
+    fn wrapped_errors_keep_their_meaning_and_all_causes() {
         let permanent = HandlerError::from(Wrapped(PermanentError::new("no image")));
         assert!(matches!(&permanent, HandlerError::Permanent(_)));
         assert_eq!(permanent.to_string(), "while creating the pod: no image");

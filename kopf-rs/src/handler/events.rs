@@ -89,9 +89,7 @@ impl Events {
         let parts =
             [("apiVersion", &object.api_version), ("kind", &object.kind), ("metadata.name", &object.name)];
         if let Some((missing, _)) = parts.into_iter().find(|(_, part)| part.is_empty()) {
-            return Err(PermanentError::new(format!(
-                "no Events can be posted about an object without `{missing}`"
-            )));
+            return Err(PermanentError::new(format!("the object has no `{missing}`, which Events need")));
         }
         Ok(Self { regarding, ..self.clone() })
     }

@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_is_a_snapshot() {
+    fn a_read_returns_a_snapshot() {
         let index = Index::from([("a", 1), ("a", 2), ("b", 3)]);
         let (values, all) = (index.get("a"), index.iter());
         put(&index, 0, &mut Contribution::One(0), [("c", 4)]);
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_index_says_so() {
+    fn an_empty_index_is_reported_as_empty() {
         let index = Index::<String, ()>::default();
         assert!(index.is_empty() && index.get("a").is_empty());
         assert_eq!(format!("{index:?}"), "{}");

@@ -337,7 +337,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn nothing_is_needed_to_log_in_unit_tests() {
+    fn unit_tests_can_log_without_setup() {
         crate::warn!(Logger::new(), "nobody listens");
     }
 }

@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_is_owned_once() {
+    fn read_kinds_are_owned_once() {
         let it = handler("r", |_| async { Ok(()) }).owns("services").owns("pods").reads("pods");
         let owned = it.handler.owns.iter().map(|kind| (kind.selector.to_string(), kind.is_read));
         let owned: Vec<_> = owned.collect();

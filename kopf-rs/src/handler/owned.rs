@@ -18,7 +18,7 @@ pub(super) fn child_kind(kind: Result<Selector, SelectorError>) -> Result<Select
     if selector.is_specific() {
         return Ok(selector);
     }
-    Err(format!("children are of one kind each, and not of whatever fits: `{selector}` is no kind"))
+    Err(format!("children have one kind each: `{selector}` is not a single kind"))
 }
 
 #[cfg(test)]
@@ -26,9 +26,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_kind_is_refused() {
+    fn a_selector_of_several_kinds_is_refused() {
         let error = child_kind(Selector::everything(&[])).unwrap_err();
-        assert!(error.contains("`everything` is no kind"), "{error}");
+        assert!(error.contains("`everything` is not a single kind"), "{error}");
         assert!(child_kind(Selector::positional(&[""])).is_err());
     }
 }

@@ -49,7 +49,6 @@ pub use crate::handler::owner::dependents::Dependents;
 /// ```
 /// The methods change one object or many, see [`Dependents`]. They return an error for an object that cannot be
 /// changed as requested, and leave it unchanged; with `?`, this fails the handler permanently.
-/// was; `?` makes it a permanent failure of the handler.
 #[derive(Clone, Debug)]
 #[must_use = "an owner does nothing by itself: call `adopt`, `label` or the like"]
 pub struct Owner {
@@ -185,7 +184,7 @@ impl Owner {
     ///
     /// # Errors
     /// Returns an error if the owner lacks a part of the reference such as its uid, if an object already has another
-    /// controller, or if Kubernetes would delete the object at once, because it looks up a namespaced owner in the
+    /// controller, or if Kubernetes would delete the object immediately, because it looks up a namespaced owner in the
     /// object's own namespace.
     pub fn append_owner_reference(&self, objects: impl Dependents) -> Result<(), PermanentError> {
         objects.change(&mut Change(&mut |object| self.facts.append_reference(object, self.flags)))

@@ -74,7 +74,7 @@ fn without_value(complaint: &str) -> String {
     }
     match complaint.rsplit_once(", expected ") {
         Some((_, expected)) => format!("expected {expected}, found {FOUND}"),
-        None => format!("found {FOUND}, and that does not fit"),
+        None => format!("found {FOUND}, which does not fit"),
     }
 }
 

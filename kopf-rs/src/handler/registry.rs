@@ -213,17 +213,17 @@ macro_rules! registered {
 }
 
 registered! {
-    /// Call `handler` for new objects.
+    /// Calls `handler` for new objects.
     OnCreate on_create;
-    /// Call `handler` for changed objects.
+    /// Calls `handler` for changed objects.
     OnUpdate on_update;
-    /// Call `handler` for objects being deleted.
+    /// Calls `handler` for objects being deleted.
     OnDelete on_delete;
-    /// Call `handler` for objects being deleted, when all else has ended for them.
+    /// Calls `handler` for objects being deleted, when all else has ended for them.
     Finalize finalize;
-    /// Call `handler` for objects found handled when the operator starts.
+    /// Calls `handler` for objects found handled when the operator starts.
     OnResume on_resume;
-    /// Call `handler` for changes of its field, which it must have.
+    /// Calls `handler` for changes of its field, which it must have.
     OnField on_field;
     /// Calls `handler` for every watch event.
     OnEvent on_event;

@@ -6,7 +6,7 @@ use std::fmt;
 
 use crate::handler::location::DeclaredAt;
 
-/// What the operator needs for an annotated function: a value or an index.
+/// A requirement of an annotated function: a value or an index.
 #[derive(Clone, Debug)]
 pub(crate) struct Requirement<T> {
     pub(crate) declared_at: DeclaredAt,

@@ -39,7 +39,10 @@ fn result<T: Serialize>(value: &T) -> Returned {
     match serde_json::to_value(value) {
         Ok(Value::Null) => Ok(None),
         Ok(value) => Ok(Some(value)),
-        Err(error) => Err(PermanentError::new(format!("the handler's result is no JSON: {error}")).into()),
+        Err(error) => {
+            Err(PermanentError::new(format!("the handler's result cannot be written as JSON: {error}"))
+                .into())
+        }
     }
 }
 

@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_no_duration_can_hold_is_for_ever_and_not_at_once() {
+    fn numbers_beyond_any_duration_count_as_the_longest_one() {
         for (seconds, expected) in [
             (0.5, Duration::from_millis(500)),
             (-1.0, Duration::ZERO),

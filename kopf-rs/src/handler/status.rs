@@ -113,7 +113,7 @@ pub struct Conditions<'a> {
 
 /// Guard behind the argument `status: &mut Status<T>`, which moves its changes into the patch: for generated code.
 pub struct StatusGuard<'a, T> {
-    /// The status that is lent to the function.
+    /// The status that the function changes.
     pub status: Status<T>,
     /// The patch of the call, for a function that also asks for it.
     pub patch: &'a mut Patch,
@@ -134,7 +134,7 @@ pub trait StatusArgument: Sized {
     /// The type of the status.
     type Content;
 
-    /// Lends the status to a function. Its changes go into the patch.
+    /// Passes the status to a function. Its changes go into the patch.
     ///
     /// # Errors
     /// Returns an error if the object's status does not deserialize into that type.
@@ -293,7 +293,7 @@ impl Conditions<'_> {
 
     fn edit(&mut self, edit: ConditionEdit) {
         let Some(list) = &mut self.list else {
-            let mistake = "status.conditions of the object is no list, so that no condition can be changed";
+            let mistake = "status.conditions of the object is not a list, so no condition can be changed";
             self.mistake.get_or_insert_with(|| mistake.to_owned());
             return;
         };
@@ -320,7 +320,7 @@ impl<T> StatusGuard<'_, T> {
         }
         let after = (self.as_json)(&self.status.value)?;
         if !after.is_object() && !after.is_null() {
-            return Err(PermanentError::new(format!("a status is an object, and no {after}")).into());
+            return Err(PermanentError::new(format!("a status must be an object, not {after}")).into());
         }
         self.has_succeeded = true;
         Ok(result)

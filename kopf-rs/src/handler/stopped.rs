@@ -195,7 +195,7 @@ macro_rules! reasons {
 }
 
 reasons! {
-    /// The function has returned; tells tasks that still hold the flag.
+    /// The function has returned; notifies tasks that still hold the flag.
     DONE = 1;
     /// The object no longer passes the filters.
     FILTERS_MISMATCH = 2;

@@ -1,6 +1,6 @@
 //! Sub-handlers: registered while their parent runs, each with its own progress and retries.
 //!
-//! This module does not call them: the engine lends a runner.
+//! This module does not call them: the engine provides a runner.
 
 use std::error::Error;
 use std::fmt;
@@ -253,7 +253,7 @@ pub(crate) fn is_unfinished(error: &HandlerError) -> bool {
 
 impl fmt::Display for Unfinished {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("some sub-handlers are left to be done")
+        f.write_str("some sub-handlers are not done yet")
     }
 }
 

@@ -57,7 +57,7 @@ pub(crate) struct SubjectObject {
 pub(crate) struct ChangeSubject {
     pub(crate) object: SubjectObject,
     pub(crate) change: Change,
-    /// Lent by the engine while the handler runs; `None` during the evaluation of filters.
+    /// Provided by the engine while the handler runs; `None` during the evaluation of filters.
     pub(crate) subhandlers: Option<LentSubhandlers>,
 }
 

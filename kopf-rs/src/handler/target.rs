@@ -49,7 +49,7 @@ pub(super) fn target_kind<R: IntoOwners>(
 ) -> Result<TargetKind, String> {
     let selector = selector.map_err(|error| error.to_string())?;
     if !selector.is_specific() {
-        return Err(format!("`watches` names one kind each: `{selector}` is no kind"));
+        return Err(format!("each entry of `watches` names one kind: `{selector}` is not a single kind"));
     }
     Ok(TargetKind { selector, owners: Arc::new(move |cause: &Cause| owners(cause).into_owners()) })
 }

@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cause_tells_what_it_was_made_of() {
+    fn a_cause_returns_its_data() {
         let before = json!({"metadata": {"labels": {"a": "x"}}, "spec": {"size": 1, "colour": "red"}});
         let cause = Cause::of(object())
             .reason(Reason::Update)
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_and_an_event_are_told_as_they_are_to_handlers() {
+    fn test_causes_of_fields_and_events_equal_real_ones() {
         let of_field = Cause::of(object()).old(json!({"spec": {"size": 1}})).field("spec.size");
         let of_field = Cause::from(of_field);
         assert_eq!(of_field.old(), Some(&json!(1)));
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn a_review_is_told_as_it_is_to_admission_handlers() {
+    fn test_causes_of_reviews_equal_real_ones() {
         let before = json!({"spec": {"size": 1}});
         let update = Cause::of(object())
             .old(before)

@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_api_server_would_refuse_is_refused() {
+    fn values_that_the_api_server_would_refuse_are_refused() {
         for (callback, expected) in [
             (named().timeout(0.5), "expected 1 to 30 seconds, found 0.5"),
             (named().timeout(31), "expected 1 to 30 seconds, found 31"),

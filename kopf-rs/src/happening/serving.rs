@@ -147,7 +147,7 @@ impl fmt::Display for MissingIndex {
             Some((resource, error)) => {
                 write!(f, "'{index}' ({resource} cannot be listed: {error})")
             }
-            None => write!(f, "'{index}' (none of the resources that it is made of is served)"),
+            None => write!(f, "'{index}' (none of the resources that feed it is served)"),
         }
     }
 }

@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_url_is_said() {
+    fn problems_with_a_url_are_named() {
         for (url, problem) in [
             ("8080", "it has no scheme"),
             ("https://x/", "its scheme is `https`, and only http is served"),
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_that_is_taken_is_told() {
+    fn a_port_in_use_is_reported() {
         let taken = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let port = taken.local_addr().unwrap().port();
         let address = Address::parse(&format!("http://127.0.0.1:{port}/healthz")).unwrap();

@@ -1,6 +1,6 @@
 //! The facts about the operator, collected from its components: its phase, the served resources, and each of its watches.
 //!
-//! Must not know the meaning of the facts for health checks.
+//! This module must not depend on the meaning of the facts for health checks.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};

@@ -91,7 +91,7 @@ impl Facts {
             let lacks = lacks.map(|why| format!("handlers cannot be called: {why}"));
             checks.push(Check::new("lease", lacks));
         }
-        let discovery = unless(self.operator.discovered, "the cluster has not said what it serves");
+        let discovery = unless(self.operator.discovered, "the cluster has not listed its resources yet");
         checks.push(Check::new("discovery", discovery));
         if self.operator.discovered {
             let namespaces = unless(self.operator.knows_namespaces, "namespaces are listed");
@@ -115,8 +115,8 @@ impl Facts {
     pub(crate) fn webhooks(&self) -> Vec<Check> {
         let trouble = match self.operator.phase {
             _ if self.operator.reviews == Reviews::Answered => None,
-            Phase::Stopping => Some("the operator stops, and others are to be asked"),
-            Phase::Starting | Phase::Serving => Some("the endpoint is not there yet"),
+            Phase::Stopping => Some("the operator stops, and other instances should be asked"),
+            Phase::Starting | Phase::Serving => Some("the endpoint does not listen yet"),
         };
         vec![Check::new("webhooks", trouble.map(str::to_owned))]
     }
@@ -174,7 +174,7 @@ impl Facts {
                 call.handler,
                 seconds(now.saturating_duration_since(call.since))
             ),
-            None if *is_held_up => "the server does not take what is written to it".to_owned(),
+            None if *is_held_up => "the server refuses the operator's writes".to_owned(),
             None => format!("{} objects wait", self.queue.waiting),
         };
         Some(format!(
@@ -190,7 +190,7 @@ impl Facts {
 fn idle_lease(lease: &LeaseFacts, now: Instant) -> Option<String> {
     let silence = now.saturating_duration_since(lease.beat?);
     (silence >= BEAT).then(|| {
-        format!("the task that keeps the Lease {} has done nothing for {}", lease.lease, seconds(silence))
+        format!("the task that renews the Lease {} has not run for {}", lease.lease, seconds(silence))
     })
 }
 
@@ -198,7 +198,7 @@ fn check_of_index(index: &IndexFacts) -> Check {
     let lack = index.lack.as_ref().map(|lack| {
         let because = match lack {
             IndexLack::Unwatched => "nothing is watched yet".to_owned(),
-            IndexLack::Unserved => "none of the resources that it is made of is served".to_owned(),
+            IndexLack::Unserved => "none of the resources that feed it is served".to_owned(),
             IndexLack::Listing(resource) => format!("{resource} is being listed"),
             IndexLack::Unlisted(resource, error) => {
                 format!("{resource} cannot be listed: {}", reason(error))

@@ -1,6 +1,6 @@
 //! A minimal HTTP server for health endpoints: one request per connection, with limits on connections and time.
 //!
-//! Must not know the endpoints.
+//! This module must not depend on the endpoints.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;

@@ -1,6 +1,7 @@
 //! The HTTP endpoints, on a thread of their own: they respond even if the operator's other threads are blocked, and report that.
 //!
-//! Guarantees limits for clients: on connections, on request heads, and on time. Must not know the criteria for health.
+//! This module guarantees limits for clients: on connections, on request heads, and on time. It must not depend on
+//! the criteria for health.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};

@@ -1,6 +1,7 @@
 //! `/metrics`, at a port of its own or at that of the liveness endpoint.
 //!
-//! Guarantees that a scrape gets a complete response or none, within a time limit. Must not know the metrics.
+//! This module guarantees that a scrape gets a complete response or none, within a time limit. It must not depend on
+//! the metrics.
 
 use std::future::pending;
 use std::sync::Arc;

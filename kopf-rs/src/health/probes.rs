@@ -1,6 +1,7 @@
 //! Calls users' probes one after the other, once each, within one time limit.
 //!
-//! Guarantees that a hanging probe is not called again before its call has ended. Must not know the clients.
+//! This module guarantees that a hanging probe is not called again before its call has ended. It must not depend on
+//! the clients.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_linux_says_is_read() {
+    fn files_of_linux_are_parsed() {
         let stat = "7 (a) b) S 1 7 7 0 -1 4194304 1 2 3 4 250 50 0 0 20 0 9 0 1000 2 3";
         assert_eq!(processors(stat), Some(3.0));
         assert_eq!(begun(stat, "cpu 1\nbtime 1700000000\n"), Some(1_700_000_010.0));

@@ -1,6 +1,6 @@
 //! Answers the listener's requests on the operator's own runtime and in its time.
 //!
-//! A response also proves that the runtime is running. Must not know HTTP.
+//! A response also proves that the runtime is running. This module must not depend on HTTP.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

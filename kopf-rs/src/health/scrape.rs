@@ -105,27 +105,27 @@ impl Scraper {
         let facts = &seen.facts;
         let operator = &self.setup.operator;
         let build = labels![version: env!("CARGO_PKG_VERSION"), operator = operator];
-        readings.add("kopf_rs_build_info", "What this program is.", [(build, 1.0)]);
+        readings.add("kopf_rs_build_info", "The versions of this program.", [(build, 1.0)]);
         let holds = facts.operator.lease.as_ref().is_none_or(LeaseFacts::is_held);
         let is_active = facts.operator.phase == Phase::Serving && !facts.operator.is_paused && holds;
-        let help = "1 where the operator may call handlers now: it serves, is not paused, and holds the Lease if it shares one.";
+        let help = "1 if the operator may call handlers: it serves, is not paused, and holds the Lease if it shares one.";
         readings.add_value("kopf_rs_active", help, one_if(is_active));
-        let help = "1 where the operator is paused for another one, or for want of a peering.";
+        let help = "1 if the operator is paused for another one, or because its peering does not exist.";
         readings.add_value("kopf_rs_peering_paused", help, one_if(facts.operator.is_paused));
     }
 
     fn read_handlers(&self, readings: &mut Readings, seen: &Seen, now: WallTime) {
         let running = self.setup.counted.running();
         let counts = running.iter().map(|(id, calls)| (labels![handler = id], f64::from(calls.count)));
-        readings.add("kopf_rs_handler_running", "Calls of handlers that run now.", counts);
-        let help = "When the oldest call that runs now has begun; 0 where none runs.";
+        readings.add("kopf_rs_handler_running", "Running calls of handlers.", counts);
+        let help = "Start of the oldest running call; 0 if none runs.";
         let oldest = running.iter().map(|(id, calls)| (labels![handler = id], now.of(calls.oldest)));
         readings.add("kopf_rs_handler_oldest_start_timestamp_seconds", help, oldest);
         let of_kind = |calls: &BTreeMap<Arc<str>, u32>| -> Vec<_> {
             calls.iter().map(|(id, count)| (labels![handler = id], f64::from(*count))).collect()
         };
-        readings.add("kopf_rs_daemons", "Daemons that run now.", of_kind(&seen.daemons));
-        let help = "Calls of timers and of reconcile functions that run now.";
+        readings.add("kopf_rs_daemons", "Running daemons.", of_kind(&seen.daemons));
+        let help = "Running calls of timers and reconcile functions.";
         readings.add("kopf_rs_timers", help, of_kind(&seen.timers));
         let indices = seen.facts.indices.iter();
         let keys = indices.map(|it| (labels![index = it.index], amount(it.keys)));
@@ -136,12 +136,12 @@ impl Scraper {
         let process = Process::read();
         readings.add_value("process_resident_memory_bytes", "Resident memory.", process.resident);
         readings.add_value("process_virtual_memory_bytes", "Virtual memory.", process.virtually);
-        let help = "When the process has begun, since the epoch.";
+        let help = "Start time of the process, since the epoch.";
         readings.add_value("process_start_time_seconds", help, process.begun);
-        let help = "Time of processors that the process has had.";
+        let help = "Processor time of the process.";
         readings.add_value("process_cpu_seconds_total", help, process.processors);
         readings.add_value("process_open_fds", "Open files.", process.files);
-        readings.add_value("process_max_fds", "Files that may be open.", process.most_files);
+        readings.add_value("process_max_fds", "Maximum number of open files.", process.most_files);
         let of_runtimes = |value: fn(&RuntimeMetrics) -> usize| -> Vec<_> {
             let runtimes = self.setup.runtimes.iter();
             let value = |runtime: &Handle| amount(value(&runtime.metrics()));
@@ -150,7 +150,7 @@ impl Scraper {
         readings.add("tokio_workers", "Threads of a runtime.", of_runtimes(RuntimeMetrics::num_workers));
         let tasks = of_runtimes(RuntimeMetrics::num_alive_tasks);
         readings.add("tokio_alive_tasks", "Tasks of a runtime.", tasks);
-        let help = "Tasks that wait for a thread of a runtime, and for none in particular.";
+        let help = "Tasks in the global queue of a runtime.";
         let waiting = of_runtimes(RuntimeMetrics::global_queue_depth);
         readings.add("tokio_global_queue_depth", help, waiting);
     }
@@ -170,11 +170,11 @@ impl fmt::Debug for Seen {
 
 fn read_lease(readings: &mut Readings, lease: &LeaseFacts, now: WallTime) {
     let of_lease = |value| [(labels![lease = lease.lease], value)];
-    let help = "1 where this instance is the one at work: it holds the Lease, in time.";
+    let help = "1 if this instance is the leader: it holds the Lease, and its term has not ended.";
     readings.add("kopf_rs_lease_held", help, of_lease(one_if(lease.is_held())));
-    let help = "Times that this instance has taken the Lease.";
+    let help = "Number of times that this instance has acquired the Lease.";
     readings.add("kopf_rs_lease_transitions_total", help, of_lease(total(lease.terms)));
-    let help = "When this instance has last taken or renewed the Lease; 0 where it has not.";
+    let help = "Time when this instance last acquired or renewed the Lease; 0 if it never did.";
     readings.add("kopf_rs_lease_last_renew_timestamp_seconds", help, of_lease(now.of(lease.renewed)));
 }
 
@@ -187,10 +187,10 @@ fn read_watches(readings: &mut Readings, facts: &Facts, now: WallTime) {
         *heard = (*heard).min(watch.heard);
     }
     let up = kinds.iter().map(|(name, (is_up, _))| (labels![resource = name], one_if(*is_up)));
-    let help = "1 where all watches of the resource go on, and all objects were listed.";
+    let help = "1 if all watches of the resource work, and all objects were listed.";
     readings.add("kopf_rs_watch_up", help, up);
     let heard = kinds.iter().map(|(name, (_, heard))| (labels![resource = name], now.of(Some(*heard))));
-    let help = "When the quietest watch of the resource was heard last, bookmarks included.";
+    let help = "Time of the last event of the quietest watch of the resource, bookmarks included.";
     readings.add("kopf_rs_watch_last_activity_timestamp_seconds", help, heard);
     let events = facts.counts.iter().flat_map(|(name, counts)| {
         let types = [
@@ -202,16 +202,16 @@ fn read_watches(readings: &mut Readings, facts: &Facts, now: WallTime) {
         ];
         types.map(|(kind, count)| (labels![resource = name, type: kind], total(count)))
     });
-    let help = "What watches have told, by type; LISTED is what listings have shown.";
+    let help = "Events of watches by type; LISTED counts objects of listings.";
     readings.add("kopf_rs_watch_events_total", help, events);
     let listings = facts.counts.iter();
     let listings = listings.map(|(name, counts)| (labels![resource = name], total(counts.listings)));
-    readings.add("kopf_rs_watch_listings_total", "Listings that have begun.", listings);
+    readings.add("kopf_rs_watch_listings_total", "Started listings.", listings);
     let restarts = facts.counts.iter().flat_map(|(name, counts)| {
         let reasons = [("failure", counts.failures), ("silence", counts.silences)];
         reasons.map(|(reason, count)| (labels![resource = name, reason: reason], total(count)))
     });
-    let help = "Times that a watch could not go on, or was renewed because nothing has come.";
+    let help = "Watches that failed, or were renewed after a silence.";
     readings.add("kopf_rs_watch_restarts_total", help, restarts);
 }
 
@@ -222,13 +222,13 @@ fn read_queue(readings: &mut Readings, facts: &Facts, now: WallTime) {
         (labels![resource = name], amount(count))
     });
     readings.add("kopf_rs_objects", "Objects that the operator knows.", objects);
-    let help = "Objects of which a state waits to be looked at.";
+    let help = "Objects with a state that waits for a worker.";
     readings.add_value("kopf_rs_queue_depth", help, amount(queue.waiting));
-    let help = "Objects that are worked on, or wait for the next attempt.";
+    let help = "Objects with a worker, including those that wait for the next attempt.";
     readings.add_value("kopf_rs_objects_busy", help, amount(queue.busy));
-    let help = "Objects at rest that will be due: their timers, and reconcile functions.";
+    let help = "Resting objects with a due time, for timers and reconcile functions.";
     readings.add_value("kopf_rs_wakeups_pending", help, amount(queue.timers));
-    let help = "Since when the state waits that has waited for longest; 0 where none waits.";
+    let help = "Arrival of the state that has waited longest; 0 if none waits.";
     let since = queue.oldest.as_ref().map(|oldest| oldest.since);
     readings.add_value("kopf_rs_queue_oldest_timestamp_seconds", help, now.of(since));
 }

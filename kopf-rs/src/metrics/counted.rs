@@ -56,28 +56,28 @@ macro_rules! metrics {
 }
 
 metrics! {
-    attempts: Counters = Family::default(), "handler_attempts", "Attempts of handlers that have ended";
-    durations: Histograms = histograms(), "handler_duration" in SECONDS, "How long attempts of handlers take";
-    retries: Counters = Family::default(), "handler_retries", "Attempts that have failed and will be repeated";
-    failures: Counters = Family::default(), "handler_failures", "Handlers that have failed for good for an object";
-    queue_wait: Histogram = histogram(), "queue_wait" in SECONDS, "How long states of objects wait until they are looked at";
+    attempts: Counters = Family::default(), "handler_attempts", "Ended attempts of handlers";
+    durations: Histograms = histograms(), "handler_duration" in SECONDS, "Duration of attempts of handlers";
+    retries: Counters = Family::default(), "handler_retries", "Failed attempts that will be repeated";
+    failures: Counters = Family::default(), "handler_failures", "Permanent failures of handlers for an object";
+    queue_wait: Histogram = histogram(), "queue_wait" in SECONDS, "Time that states of objects wait for a worker";
     handling: Histograms = histograms(), "handling_latency" in SECONDS,
-        "From the first sight of a change of an object until all its handlers are done";
+        "Time from the first sight of a change until all its handlers are done";
     panics: Counter = Counter::default(), "panics", "Panics of the framework itself, which are defects";
-    patches: Counters = Family::default(), "patches", "Patches of objects, by what has come of them";
+    patches: Counters = Family::default(), "patches", "Patches of objects, by result";
     requests: Counters = Family::default(), "api_requests", "Requests to the API server, by the code of the answer";
     request_durations: Histograms = histograms(), "api_request_duration" in SECONDS,
-        "How long the API server takes until it begins to answer, watches aside";
-    requests_in_flight: Gauge = Gauge::default(), "api_inflight", "Requests to which the API server has not begun to answer";
+        "Time until the API server begins to answer, without watches";
+    requests_in_flight: Gauge = Gauge::default(), "api_inflight", "Requests without the beginning of an answer";
     throttled: Counter<f64, AtomicU64> = Counter::default(), "api_throttled" in SECONDS,
-        "For how long in all the API server has asked to be left alone";
-    reviews: Counters = Family::default(), "webhook_requests", "Reviews of requests that were answered";
-    review_durations: Histograms = histograms(), "webhook_duration" in SECONDS, "How long reviews of requests take";
-    events_posted: Counter = Counter::default(), "events_posted", "Kubernetes Events that were posted";
-    events_dropped: Counters = Family::default(), "events_dropped", "Kubernetes Events that were left out";
+        "Total time for which the API server has asked for pauses";
+    reviews: Counters = Family::default(), "webhook_requests", "Answered reviews of requests";
+    review_durations: Histograms = histograms(), "webhook_duration" in SECONDS, "Duration of reviews of requests";
+    events_posted: Counter = Counter::default(), "events_posted", "Posted Kubernetes Events";
+    events_dropped: Counters = Family::default(), "events_dropped", "Dropped Kubernetes Events";
     lease_renewals: Histograms = histograms(), "lease_renew_duration" in SECONDS,
-        "How long it takes to take the Lease, or to renew it";
-    fenced: Counters = Family::default(), "fence_refusals", "Requests that were not sent, since the term of this instance may be over";
+        "Time to acquire or renew the Lease";
+    fenced: Counters = Family::default(), "fence_refusals", "Requests that were not sent because the term of this instance may be over";
 }
 
 /// All counted metrics.

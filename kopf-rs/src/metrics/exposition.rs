@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn openmetrics_is_given_to_those_who_name_it() {
+    fn openmetrics_is_sent_on_request() {
         let prometheus = "application/openmetrics-text;version=1.0.0;q=0.5,application/openmetrics-text;version=0.0.1;q=0.4,text/plain;version=0.0.4;q=0.3,*/*;q=0.2";
         for (accept, format) in [
             (prometheus, Format::OpenMetrics),

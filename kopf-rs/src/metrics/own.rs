@@ -178,11 +178,11 @@ impl Metrics {
         }
         let known = &figures.known[name];
         if known.labels != labels {
-            let problem = format!("it is there with the labels {:?}", known.labels);
+            let problem = format!("it exists with the labels {:?}", known.labels);
             return Err(refused(name, problem));
         }
         let family: Option<&Family<Labels, M, C>> = known.family.downcast_ref();
-        let other = || refused(name, "it is there as a metric of another type".to_owned());
+        let other = || refused(name, "it exists as a metric of another type".to_owned());
         let overflow = vec![("family", name.to_owned())];
         Ok(Bounded {
             labels,
@@ -208,7 +208,7 @@ impl Default for Figures {
         let mut registry = Registry::default();
         registry.register(
             "kopf_rs_metrics_overflow",
-            "Values that were counted under __other__, because their metric has too many series",
+            "Values counted under __other__ because their metric has too many series",
             overflow.clone(),
         );
         Self { registry, known: BTreeMap::new(), overflow }
@@ -281,7 +281,7 @@ fn refused(name: &str, problem: String) -> MetricError {
 
 fn check(name: &str, help: &str, labels: &[&'static str]) -> Result<(), MetricError> {
     if !is_name(name, ":_") {
-        let problem = "expected letters, digits and underscores, and no digit at the begin";
+        let problem = "expected letters, digits and underscores, not beginning with a digit";
         return Err(refused(name, problem.to_owned()));
     }
     if let Some(prefix) = RESERVED.iter().find(|prefix| name.starts_with(*prefix)) {
@@ -289,11 +289,11 @@ fn check(name: &str, help: &str, labels: &[&'static str]) -> Result<(), MetricEr
         return Err(refused(name, problem));
     }
     if ["_total", "_bucket", "_sum", "_count", "_created", "_info"].iter().any(|it| name.ends_with(it)) {
-        let problem = "its end is one that samples of other metrics have, such as `_sum`";
+        let problem = "its suffix is reserved for samples, such as `_sum`";
         return Err(refused(name, problem.to_owned()));
     }
     if help.is_empty() {
-        let problem = "it has no help, which says what is counted";
+        let problem = "it has no help text";
         return Err(refused(name, problem.to_owned()));
     }
     for (at, label) in labels.iter().enumerate() {
@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_figure_is_said() {
+    fn problems_with_a_metric_are_named() {
         let metrics = Metrics::new();
         let counter = |name: &str| metrics.counter(name, "Help", ["a"]).map(drop);
         let said = |made: Result<(), MetricError>| made.unwrap_err().to_string();
@@ -382,7 +382,7 @@ mod tests {
             ("1a", "expected letters"),
             ("a-b", "expected letters"),
             ("kopf_rs_mine", "names that begin with `kopf_rs_`"),
-            ("a_sum", "its end is one that samples"),
+            ("a_sum", "its suffix is reserved for samples"),
         ] {
             assert!(said(counter(name)).contains(problem), "{name}");
         }
@@ -398,6 +398,6 @@ mod tests {
         let buckets = metrics.histogram("h", "Help", [], &[2.0, 1.0]).map(drop);
         assert!(said(buckets).contains("expected numbers that ascend"));
         let help = metrics.counter("silent", "", []).map(drop);
-        assert!(said(help).contains("it has no help"));
+        assert!(said(help).contains("it has no help text"));
     }
 }

@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_spelled_with_escapes_or_is_no_text_reads_as_it_is_in_the_tree() {
+    fn escaped_and_invalid_names_read_as_in_the_tree() {
         let text = r#"{"metadata":{"name":"\u0061","namespace":7}}"#;
         let body = Body::of_text(text.into());
         assert_eq!((body.name(), body.namespace()), ("a", None));

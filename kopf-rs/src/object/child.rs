@@ -1,7 +1,8 @@
 //! Children: objects that a handler declares for its own object, in the form in which they are sent to the server.
 //!
-//! Completes the desired state (namespace, name, owner, labels) and removes all fields that the server owns. Decides by the server's version
-//! of an object whether it is a child. Must not know requests or earlier applies.
+//! Completes the desired state (namespace, name, owner, labels) and removes all fields that the server owns. Decides
+//! by the server's version of an object whether it is a child. This module must not depend on requests or earlier
+//! applies.
 
 pub(crate) mod former;
 pub(crate) mod taken;

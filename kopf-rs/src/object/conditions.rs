@@ -1,7 +1,8 @@
 //! Conditions of a status as described by Kubernetes' KEP-1623: merges the changes that handlers request into the newest list.
 //!
-//! Guarantees that conditions of other types, their order and their times stay unchanged, and that the transition time of a condition changes
-//! only with its status. Must not know who requests changes or how the list is sent.
+//! This module guarantees that conditions of other types, their order and their times stay unchanged, and that the
+//! transition time of a condition changes only with its status. It does not know who requests changes or how the list
+//! is sent.
 
 use std::collections::BTreeSet;
 
@@ -163,7 +164,7 @@ impl ConditionEdit {
         let kind = &self.kind;
         if !is_type(kind) {
             return Err(format!(
-                "`{kind}` is no type of a condition: expected letters and digits, such as `Ready`, or `example.com/Ready`"
+                "`{kind}` is not a valid type of a condition: expected letters and digits, such as `Ready`, or `example.com/Ready`"
             ));
         }
         let Some(WantedCondition { reason, .. }) = &self.wanted else {
@@ -176,7 +177,7 @@ impl ConditionEdit {
         let advice =
             if is_reason(&meant) { format!("did you mean `{meant}`?") } else { "it is required".to_owned() };
         Err(format!(
-            "`{reason}` is no reason of the condition `{kind}`: a reason is one word in CamelCase, such as `MinimumReplicasAvailable`; {advice} \
+            "`{reason}` is not a valid reason of the condition `{kind}`: a reason is one word in CamelCase, such as `MinimumReplicasAvailable`; {advice} \
              (sentences belong into the message)"
         ))
     }

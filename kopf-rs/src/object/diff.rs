@@ -1,7 +1,7 @@
 //! Structural differences of two JSON trees, in Kopf's form.
 //!
-//! `null` equals absence, lists are atomic, and numbers compare by value. Displays as in Kopf's log lines. All functions are total. Must not
-//! know which trees are compared.
+//! `null` equals absence, lists are atomic, and numbers compare by value. Displays as in Kopf's log lines. All
+//! functions are total. This module does not know which trees are compared.
 
 use std::fmt;
 
@@ -65,7 +65,7 @@ impl Diff {
     }
     /// Returns the differences at or under `field`, with relative paths.
     ///
-    /// A difference above `field` is compared anew: if `spec` appeared, so did `spec.size`.
+    /// A difference above `field` is compared again: if `spec` appeared, so did `spec.size`.
     #[must_use]
     pub fn reduced(&self, field: &FieldPath) -> Self {
         let mut items = Vec::new();
@@ -84,10 +84,15 @@ impl Diff {
         Self(items)
     }
     /// Returns the same differences with transformed values, for example redacted ones.
-    pub(crate) fn told_as(&self, tell: impl Fn(&FieldPath, &Value) -> Value) -> Self {
+    pub(crate) fn map_values(&self, change: impl Fn(&FieldPath, &Value) -> Value) -> Self {
         let items = self.0.iter().map(|item| {
-            let told = |side: &Option<Value>| side.as_ref().map(|it| tell(&item.field, it));
-            DiffItem { op: item.op, field: item.field.clone(), old: told(&item.old), new: told(&item.new) }
+            let changed = |side: &Option<Value>| side.as_ref().map(|it| change(&item.field, it));
+            DiffItem {
+                op: item.op,
+                field: item.field.clone(),
+                old: changed(&item.old),
+                new: changed(&item.new),
+            }
         });
         Self(items.collect())
     }

@@ -1,7 +1,8 @@
 //! The part of an object that counts for change detection.
 //!
-//! It excludes system metadata, the status, and the annotations that operators keep for themselves. Values of Secrets are stored as digests,
-//! because more readers can see the stored essence, but handlers see the values. Must not know the storage.
+//! It excludes system metadata, the status, and the annotations that operators keep for themselves. Values of Secrets
+//! are stored as digests, because more readers can see the stored essence, but handlers see the values. This module
+//! must not depend on the storage.
 
 use std::borrow::Cow;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -535,7 +536,7 @@ mod tests {
     }
 
     #[test]
-    fn digests_tell_essences_apart() {
+    fn digests_distinguish_essences() {
         let of = |value: Value| Essence::from(value).digest().to_owned();
         assert_eq!(of(json!({"a": 1, "b": 2})), of(json!({"b": 2, "a": 1})));
         assert_ne!(of(json!({"a": 1})), of(json!({"a": 2})));
@@ -543,7 +544,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_the_same_has_the_same_digest() {
+    fn equivalent_values_have_the_same_digest() {
         let at = FieldPath::parse("a");
         for (one, other) in [
             (json!({"a": 1}), json!({"a": 1.0})),

@@ -1,6 +1,6 @@
 //! The types of watch events.
 //!
-//! Must not know how they are handled.
+//! This module does not know how they are handled.
 
 use crate::object::str_eq::equals_text;
 

@@ -1,6 +1,7 @@
 //! Owners and dependents: owner references, labels and names of dependents, in JSON.
 //!
-//! Guarantees that an object stays unchanged if its change fails. Must not know where the objects come from or their types.
+//! This module guarantees that an object stays unchanged if its change fails. It does not know where the objects come
+//! from or their types.
 
 mod scopes;
 #[cfg(test)]
@@ -39,7 +40,7 @@ pub(crate) enum Misfit {
     NoStanza { object: String, path: String, found: &'static str, wanted: &'static str },
     #[error("the owner has no `{0}`: only an object as the server has stored it can own others")]
     Unstored(&'static str),
-    #[error("{0} has no `{1}`, so the server cannot be told what it is")]
+    #[error("{0} has no `{1}`, which an owner reference needs")]
     NoKind(String, &'static str),
     #[error("{0} cannot own itself")]
     OwnsItself(String),
@@ -49,12 +50,12 @@ pub(crate) enum Misfit {
     )]
     OtherController { object: String, controller: String },
     #[error(
-        "{object} is in the namespace `{namespace}`, and its owner {owner} in `{of_owner}`: Kubernetes would delete it, for it looks for owners \
+        "{object} is in the namespace `{namespace}`, and its owner {owner} in `{of_owner}`: Kubernetes would delete it, because it looks for owners \
          in the namespace of the object"
     )]
     OtherNamespace { object: String, namespace: String, owner: String, of_owner: String },
     #[error(
-        "{object} is cluster-scoped, and its owner {owner} is in the namespace `{of_owner}`: Kubernetes would delete it, for such objects can be \
+        "{object} is cluster-scoped, and its owner {owner} is in the namespace `{of_owner}`: Kubernetes would delete it, because such objects can be \
          owned by cluster-scoped ones only"
     )]
     ClusterScoped { object: String, owner: String, of_owner: String },

@@ -1,6 +1,6 @@
 //! Detects fields that the server has not stored as sent, for example because the schema lacks them.
 //!
-//! Must not know the purpose of the write or the use of the result.
+//! This module must not depend on the purpose of the write or the use of the result.
 
 use std::fmt;
 
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn leaves_are_compared_and_what_others_wrote_is_not() {
+    fn leaves_are_compared_and_foreign_fields_are_not() {
         check(&json!({"a": 1}), &json!({"a": 1, "b": 2}), &[]);
         check(&json!({"a": 1.0, "gone": null}), &json!({"a": 1}), &[]);
         check(&json!({"a": [1.0, {"b": 2}]}), &json!({"a": [1, {"b": 2.0}]}), &[]);
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_value_that_is_missing_says_nothing_of_the_schema() {
+    fn a_missing_empty_value_proves_nothing_about_the_schema() {
         let all =
             check(&json!({"a": [], "b": [1]}), &json!({}), &["status.a is missing", "status.b is missing"]);
         assert!(all[0].is_of_empty_value() && all[0].missing().is_none());
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn items_of_lists_are_compared_and_the_line_for_the_schema_is_said() {
+    fn items_of_lists_are_compared_and_the_schema_line_is_returned() {
         let sent = json!({"l": [{"a": 1, "b": "x"}, {"a": 2, "b": "y"}], "n": [{}]});
         let found = json!({"l": [{"b": "x"}, {"b": "y"}], "n": []});
         let all = check(&sent, &found, &["status.l[].a is missing", "status.n is different"]);

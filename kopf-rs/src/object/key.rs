@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn versions_of_a_kind_do_not_tell_objects_apart_and_kinds_do_where_there_is_no_uid() {
+    fn versions_share_a_key_and_kinds_do_not_without_a_uid() {
         let resource = |version: &str, plural: &str| Resource {
             version: version.to_owned(),
             plural: plural.to_owned(),

@@ -1,6 +1,6 @@
 //! Validates label and field selectors by the server's syntax, so that mistakes show before a request is sent.
 //!
-//! Must not know the objects.
+//! This module must not depend on the objects.
 
 /// Checks a label selector, such as `app=web,tier in (a, b),!test`.
 pub(crate) fn check_label_selector(text: &str) -> Result<(), String> {
@@ -19,7 +19,7 @@ pub(crate) fn check_field_selector(text: &str) -> Result<(), String> {
         let path = path.trim_end_matches('!').trim();
         let is_part = |part: &str| !part.is_empty() && !part.contains(char::is_whitespace);
         if !path.split('.').all(is_part) {
-            return Err(format!("`{path}` is no path of a field, such as `metadata.name`"));
+            return Err(format!("`{path}` is not the path of a field, such as `metadata.name`"));
         }
     }
     Ok(())
@@ -98,7 +98,9 @@ fn check_requirement(text: &str) -> Result<(), String> {
         if let Some((key, value)) = text.split_once(operator) {
             check_key(key.trim())?;
             let is_number = value.trim().parse::<i64>().is_ok();
-            return is_number.then_some(()).ok_or_else(|| format!("`{}` is no whole number", value.trim()));
+            return is_number
+                .then_some(())
+                .ok_or_else(|| format!("`{}` is not a whole number", value.trim()));
         }
     }
     check_key(text)
@@ -108,14 +110,16 @@ fn check_key(key: &str) -> Result<(), String> {
     if is_label_key(key) {
         return Ok(());
     }
-    Err(format!("`{key}` is no name of a label, such as `app` or `example.com/app`"))
+    Err(format!("`{key}` is not the name of a label, such as `app` or `example.com/app`"))
 }
 
 fn check_value(value: &str) -> Result<(), String> {
     if is_label_value(value) {
         return Ok(());
     }
-    Err(format!("`{value}` is no value of a label: at most 63 letters, digits, dashes, underscores and dots"))
+    Err(format!(
+        "`{value}` is not the value of a label: expected at most 63 letters, digits, dashes, underscores and dots"
+    ))
 }
 
 #[cfg(test)]
@@ -142,17 +146,17 @@ mod tests {
     #[test]
     fn label_selectors_that_servers_refuse() {
         for (selector, part) in [
-            ("", "`` is no name of a label"),
-            ("app=web,", "`` is no name of a label"),
+            ("", "`` is not the name of a label"),
+            ("app=web,", "`` is not the name of a label"),
             ("app=(x", "a bracket is not closed"),
             ("app)", "not opened"),
             ("app in (a))", "not opened"),
             ("app within (a)", "expected `key in (a, b)`"),
             ("app in (a) b", "goes on after its brackets"),
-            ("app=a b", "`a b` is no value of a label"),
-            ("-app=a", "`-app` is no name of a label"),
-            ("Example.com/app", "is no name of a label"),
-            ("age>old", "`old` is no whole number"),
+            ("app=a b", "`a b` is not the value of a label"),
+            ("-app=a", "`-app` is not the name of a label"),
+            ("Example.com/app", "is not the name of a label"),
+            ("age>old", "`old` is not a whole number"),
         ] {
             let refused = check_label_selector(selector).unwrap_err();
             assert!(refused.contains(part), "{selector}: {refused}");

@@ -1,7 +1,7 @@
 //! Splits an object's text into its members without parsing values. This is enough for some decisions, at a fraction of the cost of a tree.
 //!
-//! Guarantees that it never guesses: text that is not written in the server's usual form is not recognised, and the caller parses a tree
-//! instead. Must not know the decisions.
+//! This module guarantees that it never guesses: text that is not written in the server's usual form is not
+//! recognised, and the caller parses a tree instead. It must not depend on the decisions.
 
 use crate::object::essence::Marks;
 use crate::object::raw::Raw;

@@ -1,6 +1,6 @@
 //! A Lease as data: its record, and the term that it grants to its holder.
 //!
-//! The caller provides times. Must not know which component reads or writes the Lease.
+//! The caller provides times. This module does not know which component reads or writes the Lease.
 
 use std::time::Duration;
 
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_term_ends_by_whichever_clock_says_so_first() {
+    fn a_term_ends_by_the_faster_clock() {
         let term = term();
         for (now, begins, timeout) in [
             (at(100, 100), true, Some(10)),
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_record_does_not_tell_is_nothing() {
+    fn absent_fields_of_a_record_have_no_value() {
         let empty = LeaseRecord::of(&serde_json::json!({"spec": {"leaseDurationSeconds": 0}}));
         assert_eq!(empty, LeaseRecord::default());
         let lease = serde_json::json!({"spec": {

@@ -1,6 +1,6 @@
 //! The reasons for a login, and the problems with the credentials of a login.
 //!
-//! The requesting and the reporting side share these values. Must not know the credentials.
+//! The requesting and the reporting side share these values. This module must not depend on the credentials.
 
 use std::sync::Arc;
 use std::time::Duration;

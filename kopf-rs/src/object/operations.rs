@@ -1,6 +1,7 @@
 //! The difference between two states of an object, as a JSON patch (RFC 6902).
 //!
-//! Lists are replaced completely. All functions are total. Must not know the preconditions of the patch.
+//! Lists are replaced completely. All functions are total. This module must not depend on the preconditions of the
+//! patch.
 
 use std::fmt;
 
@@ -146,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn the_status_goes_apart() {
+    fn the_status_has_its_own_operations() {
         let found = json!({"spec": {}, "statusx": 1});
         let wanted = json!({"spec": {"a": 1}, "status": {"s": 1}, "statusx": 2});
         let operations = Operations::between(&found, &wanted);
@@ -163,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn what_they_have_made_is_recognised() {
+    fn results_of_operations_are_recognised() {
         let before = json!({"spec": {"items": ["a"], "old": 1}, "status": {"n": 1}});
         let after = json!({"spec": {"items": ["a", "b"], "m/~": null}, "status": {"n": 2}});
         let operations = Operations::between(&before, &after);
@@ -180,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_they_have_made_is_recognised_beside_defaults() {
+    fn results_of_operations_are_recognised_beside_defaults() {
         for (before, after, kept) in [
             (json!({}), json!({"x": {"n": 1}}), json!({"x": {"n": 1, "d": 2}})),
             (json!({}), json!({"x": {"n": 1, "d": null}}), json!({"x": {"n": 1, "d": 2}})),
@@ -199,7 +200,7 @@ mod tests {
 
     /// If a change only removes members of items, the former list already contains everything that is wanted.
     #[test]
-    fn what_they_have_not_made_is_not_taken_for_a_default() {
+    fn missing_results_do_not_count_as_defaults() {
         for (before, after) in [
             (json!({"l": [{"n": 1, "d": 2}]}), json!({"l": [{"n": 1}]})),
             (json!({"l": [{"n": [{"d": 2}]}], "m": 1}), json!({"l": [{"n": [{}]}], "m": 1})),

@@ -1,6 +1,6 @@
 //! The changes to an object that a handler or the framework requests: a merge patch under construction.
 //!
-//! Guarantees to stay a JSON object with any input. Must not know how it is sent.
+//! This module guarantees to stay a JSON object with any input. It does not know how it is sent.
 
 use std::collections::BTreeSet;
 use std::ops::{Index, IndexMut};
@@ -409,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_fulfilled_is_not_asked_for() {
+    fn fulfilled_changes_are_removed() {
         let body = json!({"status": {"a": 1, "l": [1, 2]}, "spec": {"x": {"y": 1}}});
         for (wanted, left) in [
             (json!({"status": {"a": 1, "l": [1, 2], "gone": null}}), json!({})),
@@ -425,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_pruned_is_left_out() {
+    fn pruned_fields_are_omitted() {
         let merge = json!({"status": {"a": {"b": 1}, "gone": null, "l": [{"x": 1, "y": 2}], "kept": 1}});
         let paths = ["status.a.b", "status.gone", "status.l.[].x", "status.other"];
         let paths = paths.map(|it| it.split('.').map(str::to_owned).collect());

@@ -1,6 +1,6 @@
 //! Kubernetes Events about objects: their content, within the limits of the API.
 //!
-//! Unrelated to watch events. Must not know when they are posted, or by which component.
+//! Unrelated to watch events. This module does not know when they are posted, or by which component.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_says_all_that_the_api_demands() {
+    fn an_event_has_all_required_fields() {
         let reporter = Reporter { controller: "tester".into(), instance: "pod-1".into() };
         let at: Timestamp = "2026-01-02T03:04:05.6789Z".parse().unwrap();
         assert_eq!(
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_long_is_cut_at_characters_and_what_is_empty_is_named() {
+    fn long_fields_are_cut_at_characters_and_empty_ones_filled() {
         let long = event(&"r".repeat(200), &"x".repeat(2000));
         assert_eq!(long.reason.len(), 128);
         assert_eq!(long.note, format!("{}...{}", "x".repeat(511), "x".repeat(510)));

@@ -1,6 +1,6 @@
 //! Formats JSON as Python prints it, because Kopf's log lines show bodies and diffs in this form, and alerts match on them.
 //!
-//! Must not be used for output that a program reads.
+//! This module must not be used for output that a program reads.
 
 use std::fmt::{self, Write as _};
 use std::time::Duration;

@@ -1,7 +1,8 @@
 //! An object in transit: its JSON text without `managedFields`, and the few facts that every stage needs.
 //!
-//! Text costs a tenth of a tree; the tree is built once per handling cycle, by [`Raw::body`]. Guarantees that parsing builds no tree and
-//! copies the text once, into an allocation of the exact size. Must not know the meaning of the object.
+//! Text costs a tenth of a tree; the tree is built once per handling cycle, by [`Raw::body`]. This module guarantees
+//! that parsing builds no tree and copies the text once, into an allocation of the exact size. It must not depend on
+//! the meaning of the object.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -86,7 +87,7 @@ impl Raw {
         serde_json::from_str(found.value).ok()
     }
 
-    /// Returns the object as a tree. Parses anew on every call: call it once per cycle.
+    /// Returns the object as a tree. Parses on every call, so call it once per cycle.
     ///
     /// # Errors
     /// If the text is JSON but too deeply nested for a tree: more than 128 levels.
@@ -153,7 +154,7 @@ impl<'a> Skimmed<'a> {
 /// Returns the reason why `text` is not an object.
 fn refusal(text: &str) -> NotAnObject {
     let read = serde_json::from_str::<Map<String, Value>>(text);
-    let unusual = || serde_json::Error::custom("the metadata are no JSON object");
+    let unusual = || serde_json::Error::custom("the metadata is not a JSON object");
     read.err().unwrap_or_else(unusual).into()
 }
 
@@ -233,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_that_is_only_named_is_what_its_text_says() {
+    fn a_named_object_equals_its_text() {
         for namespace in [None, Some("s".to_owned())] {
             let (uid, name) = ("u".to_owned(), "a \"n\"".to_owned());
             let facts = Facts { uid, name, namespace, resource_version: String::new() };
@@ -243,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_is_no_object() {
+    fn refuses_invalid_objects() {
         for text in
             ["", "[]", "[1,2,{}]", "null", "{", "{} {}", r#"{"metadata":7}"#, r#"{"metadata":{"uid":7}}"#]
         {

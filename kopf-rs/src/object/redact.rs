@@ -1,6 +1,6 @@
 //! Redacts objects for logs and other readers: values of Secrets are replaced by digests.
 //!
-//! Contains total functions over plain values. Must not know the readers or the log level.
+//! Contains total functions over plain values. This module must not depend on the readers or the log level.
 
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ pub(crate) fn diff(diff: &Arc<Diff>, body: &Body) -> Arc<Diff> {
         hide(&mut whole, body.uid());
         field.resolve(&whole).cloned().unwrap_or_default()
     };
-    Arc::new(diff.told_as(told))
+    Arc::new(diff.map_values(told))
 }
 
 /// Returns the redacted patch of a Secret with this uid.
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_is_told_by_digests() {
+    fn a_secret_is_shown_as_digests() {
         let told = body(&secret());
         let text = Value::clone(&told).to_string();
         assert!(!text.contains("word"), "{text}");

@@ -1,7 +1,7 @@
 //! Selects the resources that a handler applies to.
 //!
-//! A selector is parsed once, then matched against the discovered resources after every discovery. Must not know how resources are
-//! discovered.
+//! A selector is parsed once, then matched against the discovered resources after every discovery. This module does
+//! not know how resources are discovered.
 
 use std::fmt;
 use std::sync::Arc;
@@ -247,7 +247,7 @@ impl fmt::Display for Selector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.name {
             SelectorName::Category(name) => write!(f, "category={name}")?,
-            SelectorName::Matching(_) => f.write_str("what a function selects")?,
+            SelectorName::Matching(_) => f.write_str("the resources that a function selects")?,
             name => f.write_str(name.text().unwrap_or("everything"))?,
         }
         match (&self.version, self.group.as_deref()) {

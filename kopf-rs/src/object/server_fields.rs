@@ -1,6 +1,6 @@
 //! Protects the metadata fields that the server owns, such as the identity of an object: handlers cannot change them.
 //!
-//! Guarantees that the remaining change can be sent. Must not know the origin of the change.
+//! This module guarantees that the remaining change can be sent. It must not depend on the origin of the change.
 
 use serde_json::{Map, Value};
 
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn patches_lose_what_the_server_owns() {
+    fn patches_lose_fields_of_the_server() {
         for (patch, left, lost) in [
             (json!({"kind": "K", "spec": 2}), json!({"spec": 2}), vec![]),
             (json!({"kind": "L"}), json!({}), vec!["kind"]),
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn objects_get_back_what_the_server_owns() {
+    fn fields_of_the_server_are_restored() {
         for (change, wanted, lost) in [
             (json!({"spec": 2}), json!({"spec": 2}), vec![]),
             (json!({"kind": null}), json!({}), vec!["kind"]),

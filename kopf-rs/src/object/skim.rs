@@ -1,7 +1,8 @@
 //! Scans JSON text for the positions of an object's members without interpreting values.
 //!
-//! This is several times faster than parsing. Guarantees that strings are terminated and brackets are balanced, so that truncated text is
-//! detected; scalars are checked only when a tree is built. Must not know Kubernetes.
+//! This is several times faster than parsing. This module guarantees that strings are terminated and brackets are
+//! balanced, so that truncated text is detected; scalars are checked only when a tree is built. It must not depend on
+//! Kubernetes.
 
 use std::ops::Range;
 
@@ -186,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_or_no_object_is_refused() {
+    fn truncated_text_and_other_values_are_refused() {
         let whole = r#"{"a":{"b":[1,"x\n"]},"c":true}"#;
         assert!(found(whole).is_some());
         for end in 0..whole.len() {

@@ -1,6 +1,6 @@
 //! Comparison of types with text, as users write it in handlers: `item.op == "add"`, `reason == "create"`, `item.field == "spec.go"`.
 //!
-//! Must not know the types.
+//! This module must not depend on the types.
 
 /// Makes a type comparable with `str` and `&str`: `equals_text!(DiffOp, |op, text| op.as_str() == text)`.
 macro_rules! equals_text {

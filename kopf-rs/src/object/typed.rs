@@ -1,6 +1,6 @@
 //! Rust types for objects of one kind.
 //!
-//! Must not know the concrete types.
+//! This module must not depend on the concrete types.
 
 /// A Rust type for objects of one kind: every type that implements `kube::Resource`, such as those of `k8s-openapi` and those that derive
 /// `kube::CustomResource`.

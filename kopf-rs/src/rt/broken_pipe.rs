@@ -1,6 +1,7 @@
 //! Handles standard output and standard error that accept no data any more: a full disk, or a pipe without a reader.
 //!
-//! In this case `println!` panics, in every call of a handler that prints. Must not know which code prints.
+//! In this case `println!` panics, in every call of a handler that prints. This module does not know which code
+//! prints.
 
 #[cfg(feature = "cli")]
 use std::sync::atomic::{AtomicBool, Ordering};

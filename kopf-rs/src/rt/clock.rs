@@ -2,8 +2,8 @@
 //!
 //! The system's wall clock may be adjusted, and this clock stops while the machine is suspended: [`WallClock`] tracks the difference.
 //!
-//! Guarantees that an operator that is restarted under paused time continues with the time of the former one, so that scenarios under paused
-//! time are reproducible, regardless of their real duration.
+//! This module guarantees that an operator that is restarted under paused time continues with the time of the former
+//! one, so that scenarios under paused time are reproducible, regardless of their real duration.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicI64, Ordering};

@@ -1,7 +1,8 @@
 //! Limits the bytes in transit between a producer and its consumers.
 //!
-//! A producer that can wait, such as a listing, awaits [`Flow::room`] before it continues, so that its data does not pile up in memory.
-//! Guarantees not to wait for consumers that make no progress. Must not know the content.
+//! A producer that can wait, such as a listing, awaits [`Flow::room`] before it continues, so that its data does not
+//! pile up in memory. This module guarantees not to wait for consumers that make no progress. It must not depend on
+//! the content.
 
 use std::pin::pin;
 use std::sync::Arc;

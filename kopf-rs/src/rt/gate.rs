@@ -1,8 +1,8 @@
 //! The gate before all work: open, or closed permanently when the operator stops.
 //!
-//! Every start of work passes it: a worker's next cycle, each call of a handler, a sleep before the next attempt. Work that has started
-//! passes no further gate: it completes, and its result is written. Pauses in favour of another operator do not close the gate: the engine's
-//! queue handles them. Must not know which work waits.
+//! Every start of work passes it: a worker's next cycle, each call of a handler, a sleep before the next attempt.
+//! Work that has started passes no further gate: it completes, and its result is written. Pauses in favour of another
+//! operator do not close the gate: the engine's queue handles them. This module does not know which work waits.
 
 use tokio_util::sync::CancellationToken;
 

@@ -1,7 +1,8 @@
 //! A small file that belongs to one process at a time and outlives it: the next process can read the data of the former one.
 //!
-//! A lock marks the file as taken, rather than its existence, because locks end with their process. Guarantees to touch only plain files of
-//! this user. Data is not synced: it must survive the process, not a crash of the machine. Must not know the content.
+//! A lock marks the file as taken, rather than its existence, because locks end with their process. This module
+//! guarantees to touch only plain files of this user. Data is not synced: it must survive the process, not a crash of
+//! the machine. It must not depend on the content.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Write as _};

@@ -1,9 +1,10 @@
 //! Outages: when many tasks fail for the same reason, the begin and the end are reported once rather than by each task.
 //!
-//! Tasks that fail for the same reason join the outage of that name, each at most one, and leave it when they succeed. Guarantees that
-//! exactly one task begins an outage and exactly one ends it, that a small outage is reported again when it grows after a while, that a large
-//! one is reported as over although a few tasks keep failing for individual reasons, and that a dropped task leaves too. Must not know what
-//! fails or how outages are reported.
+//! Tasks that fail for the same reason join the outage of that name, each at most one, and leave it when they
+//! succeed. This module guarantees that exactly one task begins an outage and exactly one ends it, that a small
+//! outage is reported again when it grows after a while, that a large one is reported as over although a few tasks
+//! keep failing for individual reasons, and that a dropped task leaves too. It does not know what fails or how
+//! outages are reported.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

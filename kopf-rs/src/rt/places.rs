@@ -1,6 +1,6 @@
 //! A limited number of places: if all are taken, the holder that has been idle longest loses its place to the next one.
 //!
-//! Idle holders therefore cannot starve others. Must not know the purpose of a place.
+//! Idle holders therefore cannot starve others. This module must not depend on the purpose of a place.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -1,6 +1,6 @@
 //! Computes the remaining room for annotations: the server refuses a patch that exceeds the limit, even one that removes the finalizer.
 //!
-//! Must not know the content of annotations.
+//! This module must not depend on the content of annotations.
 
 use serde_json::Value;
 
@@ -27,7 +27,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_what_will_be_there() {
+    fn counts_the_resulting_annotations() {
         let body = Body::new(json!({"metadata": {"annotations": {"a": "1234", "b": "12", "c": "1"}}}));
         let mut patch = Patch::new();
         assert_eq!(annotations_after(&body, &patch), 10);

@@ -1,6 +1,7 @@
 //! Writes changes of the operator's state into a patch, as much as the object has room for.
 //!
-//! Guarantees that our annotations never make the object too large. Must not know why state is stored or removed.
+//! This module guarantees that our annotations never make the object too large. It does not know why state is stored
+//! or removed.
 
 use crate::object::body::Body;
 use crate::object::patch::Patch;
@@ -220,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_room_is_kept_shorter_or_only_in_memory() {
+    fn state_without_room_is_shortened_or_kept_in_memory() {
         let persistence = Persistence::named("o");
         let whole = end(&persistence, 10_000);
         assert!(whole.keeps_records && whole.keeps_last_handled && whole.troubles.is_empty());
@@ -245,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_kept_shorter_where_a_storage_takes_no_digests() {
+    fn state_is_not_shortened_for_a_storage_without_digests() {
         let persistence = Persistence::named("o").diff_base(Elsewhere);
         assert!(end(&persistence, 4_000).keeps_records);
         let nothing = end(&persistence, 1_000);
@@ -253,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_told_of_room_where_nothing_is_left_out_that_handlers_will_miss() {
+    fn missing_room_is_reported_only_if_handlers_lose_something() {
         let filler = "x".repeat(budget::LIMIT - 1_000);
         let body = Body::new(json!({"metadata": {"annotations": {"filler": filler}}}));
         let record = Record::from_json(RECORD).unwrap();

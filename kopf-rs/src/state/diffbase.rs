@@ -1,7 +1,7 @@
 //! The last-handled essence.
 //!
-//! It is stored as compact JSON if small, compressed if larger, and as a digest if even the compressed form does not fit. Must not know which
-//! fields belong to an essence.
+//! It is stored as compact JSON if small, compressed if larger, and as a digest if even the compressed form does not
+//! fit. This module does not know which fields belong to an essence.
 
 use std::io::{Read as _, Write as _};
 

@@ -1,7 +1,7 @@
 //! Adds and removes the finalizer.
 //!
-//! The patch contains the complete list and must be applied to the list that it was made from, so that other finalizers keep their positions.
-//! Must not know when to add or remove.
+//! The patch contains the complete list and must be applied to the list that it was made from, so that other
+//! finalizers keep their positions. This module does not know when to add or remove.
 
 use serde_json::Value;
 

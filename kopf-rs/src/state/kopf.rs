@@ -1,6 +1,6 @@
 //! Kopf's own storages, byte for byte: this module reads the records of Kopf 1.45, and Kopf reads the records written here.
 //!
-//! Each storage has its parameters under Kopf's names and defaults. Must not know our own formats.
+//! Each storage has its parameters under Kopf's names and defaults. This module must not depend on our own formats.
 
 pub(crate) mod annotations;
 pub(crate) mod dumps;

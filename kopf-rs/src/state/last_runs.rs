@@ -1,6 +1,7 @@
 //! Records the last run of each timer with a schedule in an annotation.
 //!
-//! Without the record, the operator could not detect a missed run after a restart. Must not know schedules.
+//! Without the record, the operator could not detect a missed run after a restart. This module must not depend on
+//! schedules.
 
 use jiff::{RoundMode, Timestamp, TimestampRound, Unit};
 
@@ -41,7 +42,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_noted_is_found_again() {
+    fn a_noted_run_is_found_again() {
         let long = "x".repeat(80);
         let kopfs = Persistence::kopf().progress(StatusProgressStorage::default());
         for persistence in [Persistence::named("op"), kopfs] {
@@ -62,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_time_is_no_run() {
+    fn an_invalid_time_is_no_run() {
         let object = json!({"metadata": {"annotations": {"op.kopf.rs/last-run.nightly": "yesterday"}}});
         let found = Persistence::named("op").last_run("nightly", &Body::new(object));
         assert_eq!(found, None);

@@ -1,8 +1,9 @@
 //! Annotation names: prefixes, and handler ids as valid keys.
 //!
-//! Guarantees a valid and stable name for every id. Most names equal Kopf's (by the second version of its rule). Ids that differ only in
-//! slashes and dots share one name in Kopf; here the likeliest of them gets that name. (Ids with angle brackets still share names with those
-//! with underscores, which is harmless, because function names contain no angle brackets.) Must not know the values under the names.
+//! This module guarantees a valid and stable name for every id. Most names equal Kopf's (by the second version of its
+//! rule). Ids that differ only in slashes and dots share one name in Kopf; here the likeliest of them gets that name.
+//! (Ids with angle brackets still share names with those with underscores, which is harmless, because function names
+//! contain no angle brackets.) Must not know the values under the names.
 
 use std::borrow::Cow;
 use std::sync::Arc;

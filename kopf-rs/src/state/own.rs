@@ -1,6 +1,7 @@
 //! Protects the operator's own parts of an object: its annotations, the values of its storages, and its finalizer.
 //!
-//! Guarantees that functions of handlers cannot remove or change these. Must not know their content.
+//! This module guarantees that functions of handlers cannot remove or change these. It must not depend on their
+//! content.
 
 use std::collections::BTreeMap;
 
@@ -149,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn storages_keep_theirs_and_nothing_else() {
+    fn storages_protect_their_own_values_only() {
         let wanted = json!({"spec": {"n": 1}, "status": {"kopf": {"progress": {"f": {"retries": 1, "stopped": null}}}, "s": 1},
             "metadata": {"annotations": {"my.org/last-handled-configuration": "{}", "my.org/kopf-managed": "yes"}}});
         let essence = AnnotationsDiffBaseStorage::new("my.org").ignored_field("spec.n");

@@ -1,7 +1,7 @@
 //! Progress records: the memory of a handler between attempts.
 //!
-//! Uses Kopf's JSON plus `target`, `wait` and `owed`. Unreadable records are reported rather than guessed. Must not know which handlers
-//! exist.
+//! Uses Kopf's JSON plus `target`, `wait` and `owed`. Unreadable records are reported rather than guessed. This
+//! module does not know which handlers exist.
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! The places where state is stored: our annotations, or storages written by users, and the guard around these.
 //!
-//! A storage is pure: it reads from the body and writes into a patch. If it fails or panics, the operator reports an error and uses its
-//! memory meanwhile. Must not know which values are stored when.
+//! A storage is pure: it reads from the body and writes into a patch. If it fails or panics, the operator reports an
+//! error and uses its memory meanwhile. This module does not know which values are stored when.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_and_panics_are_told_and_leave_nothing_half_done() {
+    fn failures_and_panics_are_reported_and_change_nothing() {
         let progress = ProgressStore::Users(Arc::new(Bad));
         let (body, mut patch) = (Body::new(json!({})), Patch::new());
         let fetched = progress.fetch("f", &body).unwrap_err();

@@ -31,7 +31,7 @@ pub(super) fn lines_of_this_test(patience: Duration) -> Lines {
     tests.push((id, lines.shared()));
     drop(tests);
     if !is_installed {
-        lines.push("(no lines are seen here, since this program has a tracing subscriber of its own)");
+        lines.push("(no lines are captured, because this program has its own tracing subscriber)");
     }
     lines
 }

@@ -344,7 +344,7 @@ impl TestCluster {
         let found = served.iter().find(|it| is_meant(it)).cloned();
         *self.known() = served;
         found.unwrap_or_else(|| {
-            panic!("the cluster serves no {word}: is its definition applied, and the apiVersion right?")
+            panic!("the cluster serves no {word}: is its definition applied, and is the apiVersion correct?")
         })
     }
 

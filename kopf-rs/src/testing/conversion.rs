@@ -197,7 +197,7 @@ impl Journey<'_> {
     fn object(&self, version: &Version<'_>, dice: &mut Random) -> Value {
         let mut object = random(version.schema, dice);
         let Value::Object(members) = &mut object else {
-            panic!("the schema of {} is of no object", version.name);
+            panic!("the schema of {} does not describe an object", version.name);
         };
         let api_version = format!("{}/{}", self.kind.group, version.name);
         members.insert("apiVersion".to_owned(), api_version.into());
@@ -255,7 +255,7 @@ impl Journey<'_> {
         if one != other {
             let story: Vec<_> = story.iter().map(ToString::to_string).collect();
             panic!(
-                "an object is not the same after {} and {} and back:\nwas {one}\nis  {other}\non the way:\n{}",
+                "an object has changed after a conversion from {} to {} and back:\nwas {one}\nis  {other}\non the way:\n{}",
                 self.from.name,
                 self.to.name,
                 story.join("\n")

@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn time_that_stands_still_is_no_reason_to_wait_for_ever() {
+    async fn a_wait_ends_even_if_virtual_time_stands_still() {
         // A running task of tokio's blocking pool prevents the paused clock from advancing.
         let (stop, stopped) = channel::<()>();
         let blocking = tokio::task::spawn_blocking(move || stopped.recv().is_err());

@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn nobody_else_reads_the_file() {
+    async fn only_the_owner_can_read_the_file() {
         let kubeconfig = Kubeconfig::of(&ApiServer::new()).await;
         let mode = fs::metadata(kubeconfig.path()).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);

@@ -23,7 +23,7 @@ pub struct TestOperator {
 impl TestOperator {
     /// Starts an operator with your own client; [`TestCluster::start`](crate::testing::TestCluster::start) uses an
     /// administrator's client. Failures show `lines`. If the operator cannot start and no other operator runs, all
-    /// waits of the test fail at once, with the reason.
+    /// waits of the test fail immediately, with the reason.
     pub fn start(client: Client, operator: Operator, lines: Lines) -> Self {
         let (stop, stopped) = oneshot::channel::<()>();
         let (running, number) = lines.operator_starts();

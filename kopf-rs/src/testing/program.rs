@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_no_text_hides_no_line() {
+    async fn invalid_utf_8_hides_no_line() {
         let mut program = shell(r"printf 'a\377b\r\n'; echo after; printf 'the end'");
         let lines = program.lines().clone();
         lines.until("after that", |line| line == "after").await;

@@ -18,7 +18,7 @@ use crate::operator::run::reviewing::Reviews;
 
 /// An admission request for handlers under test: [`review`].
 #[derive(Clone, Debug)]
-#[must_use = "nothing is reviewed before it is given to handlers: `.by(registry).await`"]
+#[must_use = "a review does nothing until it is sent to handlers: `.by(registry).await`"]
 pub struct TestReview {
     object: Value,
     old: Option<Value>,
@@ -170,7 +170,7 @@ impl TestReview {
                     return *denied;
                 }
                 let after = &self.object;
-                assert_eq!(before, *after, "the handler at {path} changes what it has changed already");
+                assert_eq!(before, *after, "the handler at {path} changes its own result again");
             }
         }
         for (kind, path) in &reviews.paths {
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn handlers_that_change_come_first_and_see_what_others_have_changed() {
+    async fn mutating_handlers_come_first_and_see_earlier_changes() {
         let registry = Registry::new()
             .on_validate(
                 "kopfexamples",
@@ -346,8 +346,8 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    #[should_panic(expected = "the handler at /mutate/more changes what it has changed already")]
-    async fn a_handler_that_never_settles_is_told() {
+    #[should_panic(expected = "the handler at /mutate/more changes its own result again")]
+    async fn a_handler_that_is_not_idempotent_is_reported() {
         let more = handler("more", |cause| async move {
             let size = cause.body().spec()["size"].as_u64().unwrap_or_default();
             cause.patch(|patch| patch.set("spec.size", size + 1));
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_failure_is_told_with_the_name_of_the_handler() {
+    async fn a_failure_is_reported_with_the_name_of_the_handler() {
         let panics = handler("v", |cause| async move {
             assert!(cause.name().is_empty(), "oops");
             Ok(())

@@ -95,9 +95,12 @@ async fn a_failure_shows_the_place_the_object_and_the_lines() {
         cluster.until("configmaps", "x", |map| map["data"]["a"] == "b").await;
     });
     let said = said.await;
-    for part in
-        ["testing/tests.rs:", "configmaps/x is not as awaited after 5s", "\"name\": \"x\"", "this was logged"]
-    {
+    for part in [
+        "testing/tests.rs:",
+        "configmaps/x does not meet the condition after 5s",
+        "\"name\": \"x\"",
+        "this was logged",
+    ] {
         assert!(said.contains(part), "{part}: {said}");
     }
 }
@@ -116,7 +119,7 @@ async fn mistakes_of_a_test_are_named() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wait_for_an_operator_that_cannot_start_ends_at_once() {
+async fn a_wait_for_an_operator_that_cannot_start_ends_immediately() {
     let unreachable = || {
         let check = handler("check", async |_: crate::Context| Ok(()));
         Operator::new(Registry::new().on_validate("configmaps", check)).name("kit")
@@ -129,7 +132,7 @@ async fn a_wait_for_an_operator_that_cannot_start_ends_at_once() {
         cluster.until("configmaps", "x", Value::is_null).await;
     });
     let said = said.await;
-    let expected = "is not as awaited since the operator has ended: there are admission handlers";
+    let expected = "does not meet the condition since the operator has ended: there are admission handlers";
     assert!(said.contains(expected), "{said}");
     let said = failure(async move {
         let cluster = TestCluster::new();

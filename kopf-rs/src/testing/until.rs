@@ -84,7 +84,7 @@ impl Awaited<'_> {
             object => format!("{object:#}"),
         };
         panic!(
-            "{asked_at}: {collection}/{name} is not as awaited {}; its last state:\n{shown}\n{}",
+            "{asked_at}: {collection}/{name} does not meet the condition {}; its last state:\n{shown}\n{}",
             lines.in_vain(),
             lines.shown()
         );

@@ -3,13 +3,13 @@
 use serde_json::Value;
 
 /// The maximum number of Events in the list.
-const TOLD: usize = 5;
+const LISTED: usize = 5;
 
 /// Returns the most recent Events, newest first.
 pub(crate) fn recent(events: &[Value]) -> Vec<String> {
     let mut events: Vec<(&str, &Value)> = events.iter().map(|it| (last_seen(it), it)).collect();
     events.sort_by(|one, other| other.0.cmp(one.0));
-    let told = events.into_iter().take(TOLD);
+    let told = events.into_iter().take(LISTED);
     told.map(|(at, event)| line(at, event)).collect()
 }
 
@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_newest_are_told_whichever_api_they_were_written_by() {
+    fn the_newest_events_of_both_apis_are_listed() {
         let old = json!({"type": "Normal", "reason": "Pulled", "note": "done", "deprecatedCount": 3,
             "deprecatedLastTimestamp": "2026-01-01T00:00:03Z", "deprecatedSource": {"component": "kubelet"}});
         let new = json!({"type": "Warning", "reason": "Failed", "note": "closed", "reportingController": "op",
@@ -60,6 +60,6 @@ mod tests {
             ]
         );
         let many: Vec<Value> = std::iter::repeat_n(old, 9).collect();
-        assert_eq!(recent(&many).len(), TOLD);
+        assert_eq!(recent(&many).len(), LISTED);
     }
 }

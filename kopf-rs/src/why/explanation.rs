@@ -21,7 +21,7 @@ pub struct Explanation {
     pub(crate) is_failure: bool,
 }
 
-/// What holds for the object, in a machine-readable word and for people, and what will change it.
+/// The state of the object, in a machine-readable word and for people, and the event that will change it.
 pub(crate) struct Verdict {
     pub(crate) word: &'static str,
     pub(crate) summary: String,

@@ -114,8 +114,8 @@ fn find(evidence: &Evidence<'_>) -> Verdict {
         let summary = "only daemons, timers, reconcile functions or handlers of events are for its kind";
         return Verdict::new("watched", summary);
     }
-    let summary = "the filters of all handlers of changes keep it away";
-    let wakes = "a change of what the filters look at";
+    let summary = "the filters of all change handlers exclude it";
+    let wakes = "a change of a value that the filters read";
     Verdict::new("excluded", summary).until(wakes)
 }
 
@@ -124,14 +124,14 @@ fn unchanged(evidence: &Evidence<'_>) -> Verdict {
         let record = it.record.as_ref();
         record.is_some_and(|record| record.failure)
     });
-    let wakes = "a change of what counts: not of its status, nor of what operators keep on it";
+    let wakes = "a change of its essence: neither of its status, nor of annotations of operators";
     if let Some(failed) = failed {
         let id = &failed.handler.id;
-        return Verdict::new("failed", format!("{id} has failed for good")).until(wakes);
+        return Verdict::new("failed", format!("{id} has failed permanently")).until(wakes);
     }
     let summary = match &evidence.last_write {
-        Some(write) => format!("nothing that counts has changed since it was handled; {write}"),
-        None => "nothing that counts has changed since it was handled".to_owned(),
+        Some(write) => format!("no relevant field has changed since it was handled; {write}"),
+        None => "no relevant field has changed since it was handled".to_owned(),
     };
     Verdict::new("unchanged", summary).until(wakes)
 }
@@ -145,7 +145,7 @@ fn first_waiting(evidence: &Evidence<'_>) -> Option<Verdict> {
     let waiting = waiting.filter(|(_, record, due)| !record.is_final() && *due > evidence.now);
     let (id, record, due) = waiting.min_by_key(|(_, _, due)| *due)?;
     let seconds = due.duration_since(evidence.now).as_secs();
-    let error = record.message.as_deref().unwrap_or("an error without words");
+    let error = record.message.as_deref().unwrap_or("an error without a message");
     let summary = format!("{id} waits for its next attempt after {} that failed: {error}", record.retries);
     let wakes = format!("the time, in {seconds} seconds ({due}), or a change of the object");
     Some(Verdict::new("waiting", summary).until(wakes))
@@ -165,18 +165,18 @@ fn of_deletion(evidence: &Evidence<'_>) -> Verdict {
             handlers.find(|it| it.is_selected && it.record.as_ref().is_none_or(|record| !record.is_final()));
         let summary = match left {
             Some(left) => format!("its deletion waits for {}", left.handler.id),
-            None => "its deletion waits for the operator, which is to take its finalizer off, or for daemons that are to end".to_owned(),
+            None => "its deletion waits for the operator, which has to remove its finalizer, or for daemons that have to end".to_owned(),
         };
         return Verdict::new("deleting", summary);
     }
     if strangers.is_empty() {
-        return Verdict::new("deleting", "it is about to be gone");
+        return Verdict::new("deleting", "it will be gone soon");
     }
     let summary = format!(
-        "its deletion waits for others, and not for this operator: the finalizers {} are on it",
+        "its deletion waits for other controllers, not for this operator: it has the finalizers {}",
         strangers.join(", ")
     );
-    let wakes = "whoever has put them on, and takes them off";
+    let wakes = "the controllers that own these finalizers, when they remove them";
     Verdict::new("deleting", summary).until(wakes)
 }
 
@@ -211,16 +211,16 @@ fn attempts_of(retries: u32) -> String {
 }
 
 fn error_of(message: Option<&str>) -> String {
-    message.unwrap_or("its error has no words").to_owned()
+    message.unwrap_or("its error has no message").to_owned()
 }
 
 fn unconcerned(explained: &Explained, of: &ExplainedHandler) -> String {
     match explained.reason {
-        None => "nothing that counts has changed".to_owned(),
+        None => "no relevant field has changed".to_owned(),
         Some(reason) if !of.is_for_reason => format!("it is not for {reason}"),
         Some(_) => match of.handler.field() {
             Some(field) => format!("its field {field} has not changed"),
-            None => "the change is not from and to what it wants".to_owned(),
+            None => "the change does not match its filters `old` and `new`".to_owned(),
         },
     }
 }
@@ -232,7 +232,7 @@ fn others(handler: &Arc<Handler>, body: &Body) -> Option<HandlerLine> {
     }
     let applies = handler.accepts(body, |_| false);
     let (state, because) = match (applies, &handler.filters.when) {
-        (true, _) => ("for it", "its filters let the object pass".to_owned()),
+        (true, _) => ("for it", "its filters select the object".to_owned()),
         (false, Some(_)) => ("unknown", "it depends on its function `when`".to_owned()),
         (false, None) => ("excluded", exclusion(handler, body).to_string()),
     };
@@ -257,7 +257,7 @@ fn calls(explained: &Explained, body: &Body) -> ChangedCalls {
 fn known(evidence: &Evidence<'_>) -> Vec<EvidenceLine> {
     let mut lines = Vec::new();
     if evidence.is_kopf {
-        lines.push(said("settings", "the state is read as Kopf keeps it"));
+        lines.push(said("settings", "the state is read in Kopf's format"));
     }
     of_object(evidence, &mut lines);
     if let Some(write) = &evidence.last_write {
@@ -266,7 +266,7 @@ fn known(evidence: &Evidence<'_>) -> Vec<EvidenceLine> {
     match &evidence.peers {
         Ok(peers) if peers.is_empty() => {}
         Ok(peers) => {
-            lines.push(said("peering", format!("at work instead: {}", peers.join(", "))));
+            lines.push(said("peering", format!("active instead: {}", peers.join(", "))));
         }
         Err(why) => lines.push(said("peering", format!("unknown, because {why}"))),
     }
@@ -281,7 +281,7 @@ fn known(evidence: &Evidence<'_>) -> Vec<EvidenceLine> {
         }
         Some(Err(why)) => lines.push(said(source, format!("unknown, because {why}"))),
         None => {
-            let unasked = "unknown, because none was asked: --liveness says where";
+            let unasked = "unknown: --liveness names the running operator to ask";
             lines.push(said(source, unasked));
         }
     }
@@ -306,10 +306,13 @@ fn of_object(evidence: &Evidence<'_>, lines: &mut Vec<EvidenceLine>) {
         lines.push(said("object", format!("its finalizers are {}", finalizers.join(", "))));
     }
     if let Some(reason) = explained.reason {
-        lines.push(said("last handled", format!("against what was handled last it is a case of {reason}")));
+        lines.push(said(
+            "last handled",
+            format!("compared with the last-handled state, the reason is {reason}"),
+        ));
     }
     if explained.old_is_unknown {
-        lines.push(said("last handled", "only a digest is left of what was handled last"));
+        lines.push(said("last handled", "only a digest of the last-handled state is stored"));
     } else if !explained.diff.is_empty() && !is_secret(body) {
         let fields = explained.diff.iter().map(|item| item.field.to_string());
         let fields: Vec<_> = fields.collect();
@@ -318,7 +321,7 @@ fn of_object(evidence: &Evidence<'_>, lines: &mut Vec<EvidenceLine>) {
     for (id, record) in &explained.subhandlers {
         let state = match (record.success, record.failure) {
             (true, _) => "has succeeded",
-            (_, true) => "has failed for good",
+            (_, true) => "has failed permanently",
             _ => "is not done",
         };
         lines.push(said("record", format!("the sub-handler {id} {state}")));

@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use crate::object::path::FieldPath;
 
-/// A question about one object: why the operator does not handle it, or which event it waits for.
+/// A question about one object: why the operator does not handle it, or which event the object waits for.
 ///
 /// ```
 /// use kopf_rs::WhyQuestion;

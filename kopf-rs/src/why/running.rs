@@ -14,7 +14,7 @@ pub(crate) fn obstacle(said: &Value, resource: &Resource, namespace: Option<&str
     }
     if said["paused"] == true {
         let summary = "the running operator is paused".to_owned();
-        let wakes = "the end of the operator that is at work instead, or of its lifetime in the peering";
+        let wakes = "the end of the active operator, or of its lifetime in the peering";
         return Some(Verdict::new("paused", summary).until(wakes));
     }
     let name = resource.to_string();
@@ -37,7 +37,7 @@ fn lack_of_a_holder(lease: &Value) -> Option<Verdict> {
         return None;
     }
     let name = lease["lease"].as_str().unwrap_or_default();
-    let mut summary = format!("no instance of the operator is at work: nobody holds the Lease {name}");
+    let mut summary = format!("no instance of the operator is active: no instance holds the Lease {name}");
     if let Some(trouble) = lease["trouble"].as_str() {
         summary = format!("{summary}; {trouble}");
     }
@@ -55,11 +55,11 @@ pub(crate) fn activity(said: &Value) -> Option<Verdict> {
     }
     if said["waitsSeconds"].is_number() {
         let waits = seconds(&said["waitsSeconds"]);
-        let summary = format!("its newest state waits to be looked at, for {waits} now");
+        let summary = format!("its newest state has been waiting for a worker for {waits}");
         let wakes = if said["requestsFail"] == true {
-            "an answer of the API server, which refuses requests about it"
+            "an answer of the API server, which refuses requests for it"
         } else {
-            "a place among the objects that are worked on"
+            "a free worker permit"
         };
         return Some(Verdict::new("queued", summary).until(wakes));
     }
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn what_keeps_the_operator_away_is_told() {
+    fn obstacles_of_the_operator_are_found() {
         let word = |said: Value| obstacle(&said, &pods(), Some("a")).map(|it| it.word);
         let watch = |resource: &str, namespace: Value, error: Value| json!({"watches": [{"resource": resource, "namespace": namespace, "error": error}]});
         let table = [
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_it_does_is_told() {
+    fn activities_of_the_operator_are_found() {
         let runs =
             json!({"handlersInFlight": [{"handler": "create_fn", "seconds": 61.2}], "waitsSeconds": 3});
         let found = activity(&runs).expect("something runs");

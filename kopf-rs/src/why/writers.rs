@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_write_of_somebody_else_counts() {
+    fn the_last_foreign_write_counts() {
         let managed = json!([
             {"manager": "kubectl", "time": "2026-01-01T00:00:01Z"},
             {"manager": "scaler", "time": "2026-01-01T00:00:03Z", "subresource": "status"},

@@ -12,9 +12,9 @@ use crate::operating::in_status::InStatus;
 use crate::operating::{TestOperator, Working};
 
 scenarios! {
-    a_storage_that_fails_is_told_and_memory_does_its_work [memory];
-    a_storage_that_panics_is_told_and_memory_does_its_work [memory];
-    a_storage_that_cannot_purge_is_told_and_no_handler_is_called_again [memory];
+    a_failing_storage_is_reported_and_memory_replaces_it [memory];
+    a_panicking_storage_is_reported_and_memory_replaces_it [memory];
+    a_storage_that_cannot_purge_is_reported_and_no_handler_is_called_again [memory];
     names_that_no_server_takes_are_refused_at_start [memory];
 }
 
@@ -100,7 +100,7 @@ async fn live(cluster: TestCluster, fails: fn(&str) -> Result<(), StorageError>)
     test
 }
 
-async fn a_storage_that_fails_is_told_and_memory_does_its_work(cluster: TestCluster) {
+async fn a_failing_storage_is_reported_and_memory_replaces_it(cluster: TestCluster) {
     let test = live(cluster, |_| Err("no connection".into())).await;
     for line in [
         "the stored progress of 'create_fn' cannot be read (no connection)",
@@ -114,14 +114,14 @@ async fn a_storage_that_fails_is_told_and_memory_does_its_work(cluster: TestClus
     }
 }
 
-async fn a_storage_that_panics_is_told_and_memory_does_its_work(cluster: TestCluster) {
+async fn a_panicking_storage_is_reported_and_memory_replaces_it(cluster: TestCluster) {
     let test = live(cluster, |what| panic!("no way to {what}")).await;
     test.line("the progress of 'create_fn' could not be stored (the storage panicked: no way to store").await;
     test.line("the stored progress of 'create_fn' cannot be read (the storage panicked: no way to fetch")
         .await;
 }
 
-async fn a_storage_that_cannot_purge_is_told_and_no_handler_is_called_again(cluster: TestCluster) {
+async fn a_storage_that_cannot_purge_is_reported_and_no_handler_is_called_again(cluster: TestCluster) {
     let fails = |what: &str| match what {
         "purge" => Err("stuck".into()),
         _ => Ok(()),

@@ -11,17 +11,17 @@ use serde_json::{Value, json};
 use crate::operating::{TestOperator, definition, is_handled, last_handled};
 
 scenarios! {
-    a_result_that_is_no_json_is_a_failure_for_good;
-    a_function_that_never_settles_is_told_and_slowed_down [memory];
-    a_function_on_events_that_never_settles_is_told_and_slowed_down [memory];
-    a_sub_handler_that_never_settles_is_told_and_slowed_down [memory];
-    a_status_that_the_schema_prunes_is_told_once;
+    a_result_that_is_not_json_is_a_permanent_failure;
+    a_function_that_never_settles_is_reported_and_slowed_down [memory];
+    a_function_on_events_that_never_settles_is_reported_and_slowed_down [memory];
+    a_sub_handler_that_never_settles_is_reported_and_slowed_down [memory];
+    a_status_that_the_schema_prunes_is_reported_once;
     annotations_of_handlers_that_outgrow_the_object_are_refused_once;
-    annotations_that_are_none_are_told_and_stay_as_they_are;
-    a_refused_patch_is_told_with_what_functions_add;
+    invalid_annotations_are_reported_and_stay_unchanged;
+    a_refused_patch_is_reported_with_the_changes_of_functions;
 }
 
-async fn a_result_that_is_no_json_is_a_failure_for_good(cluster: TestCluster) {
+async fn a_result_that_is_not_json_is_a_permanent_failure(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let create = handler("create_fn", |_| async { Ok(BTreeMap::from([((1, 2), 3)])) });
     let registry = Registry::new()
@@ -53,13 +53,13 @@ fn counting(id: &str) -> Callback {
     })
 }
 
-async fn a_function_that_never_settles_is_told_and_slowed_down(cluster: TestCluster) {
+async fn a_function_that_never_settles_is_reported_and_slowed_down(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let registry = Registry::new().on_update(test.selector(), counting("update_fn"));
     unsettled(&test, registry).await;
 }
 
-async fn a_sub_handler_that_never_settles_is_told_and_slowed_down(cluster: TestCluster) {
+async fn a_sub_handler_that_never_settles_is_reported_and_slowed_down(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let done = Arc::new(AtomicUsize::new(0));
     let count = done.clone();
@@ -80,7 +80,7 @@ async fn a_sub_handler_that_never_settles_is_told_and_slowed_down(cluster: TestC
     assert!(done.load(Ordering::SeqCst) > 1, "its sibling has its turns");
 }
 
-async fn a_function_on_events_that_never_settles_is_told_and_slowed_down(cluster: TestCluster) {
+async fn a_function_on_events_that_never_settles_is_reported_and_slowed_down(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let registry = Registry::new().on_event(test.selector(), counting("event_fn"));
     unsettled(&test, registry).await;
@@ -112,7 +112,7 @@ async fn unsettled(test: &TestOperator, registry: Registry) {
     assert_eq!(test.cluster.lines().count(|line| line.contains(told)), 1);
 }
 
-async fn a_status_that_the_schema_prunes_is_told_once(cluster: TestCluster) {
+async fn a_status_that_the_schema_prunes_is_reported_once(cluster: TestCluster) {
     let test = TestOperator::bare(cluster);
     let mut crd = definition(&test.group);
     let schema = &mut crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
@@ -173,7 +173,7 @@ async fn annotations_of_handlers_that_outgrow_the_object_are_refused_once(cluste
 }
 
 /// Sent as a merge patch, and by patch functions.
-async fn annotations_that_are_none_are_told_and_stay_as_they_are(cluster: TestCluster) {
+async fn invalid_annotations_are_reported_and_stay_unchanged(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let create = test.handler("create_fn", |context| async move {
         context.patch(|patch| {
@@ -203,7 +203,7 @@ async fn annotations_that_are_none_are_told_and_stay_as_they_are(cluster: TestCl
     assert!(twice, "{:#?}", lines.all());
 }
 
-async fn a_refused_patch_is_told_with_what_functions_add(cluster: TestCluster) {
+async fn a_refused_patch_is_reported_with_the_changes_of_functions(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let create = test.handler("create_fn", |context| async move {
         context.patch(|patch| patch["spec"]["merged"] = json!(true));

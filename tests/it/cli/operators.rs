@@ -58,7 +58,7 @@ fn obey_in_shell(script: &str, args: &[&str]) -> Command {
 }
 
 #[tokio::test]
-async fn without_a_cluster_the_ways_to_one_are_told() {
+async fn without_a_cluster_the_ways_to_one_are_reported() {
     let texts = ["error: no cluster is configured", "--kubeconfig", "--embedded"];
     ended(obey(&[])).await.with(1, &texts);
     let unreachable = obey(&["--kubeconfig", "@/nobody.kubeconfig"]);
@@ -97,7 +97,7 @@ async fn a_bad_namespace_pattern_is_wrong_usage() {
 }
 
 #[tokio::test]
-async fn a_liveness_url_that_cannot_be_served_is_told() {
+async fn a_liveness_url_that_cannot_be_served_is_reported() {
     let liveness = |url: &str| obey(&["--embedded", "--liveness", url]);
     let texts = ["error: the liveness URL `https://", "only http is served"];
     ended(liveness("https://127.0.0.1:8080/healthz")).await.with(2, &texts);
@@ -189,7 +189,7 @@ async fn once_gives_up_after_its_timeout_what_never_succeeds() {
 }
 
 #[tokio::test]
-async fn a_panic_is_told_with_its_place_and_only_once() {
+async fn a_panic_is_reported_with_its_place_and_only_once() {
     let args = ["--embedded", "--apply", "@/panic.yaml", "--once", "--timeout", "1s"];
     let end = ended(obey(&args)).await;
     end.with(1, &["panicked at ", "obey.rs:", ": asked to panic"]);
@@ -221,7 +221,7 @@ async fn once_ends_when_everything_is_handled_and_tells_failures() {
         &[
             "[default/good] Handler 'obey' succeeded.",
             "[default/bad] Handler 'obey' failed permanently: asked to fail",
-            "Failed for good: 'obey' for default/bad",
+            "Failed permanently: 'obey' for default/bad",
         ],
     );
 }
@@ -273,7 +273,7 @@ async fn a_signal_that_comes_twice_in_a_moment_is_one() {
 }
 
 #[tokio::test]
-async fn the_second_signal_ends_at_once() {
+async fn the_second_signal_ends_immediately() {
     for (second, code) in [("INT", 130), ("TERM", 143)] {
         let mut program = Program::start(obey(&["--embedded", "--apply", "@/block.yaml"]), PATIENCE);
         program.lines().until("of the handler", |line| line.ends_with("] blocking")).await;

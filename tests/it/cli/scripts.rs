@@ -95,7 +95,7 @@ async fn the_same_id_twice_is_named_with_both_places() {
 }
 
 #[tokio::test]
-async fn files_of_the_same_name_are_told_apart_and_can_be_joined() {
+async fn files_of_the_same_name_are_distinguished_and_can_be_joined() {
     let second = HANDLER.replace("fn seen", "fn met");
     let folder = Folder::new("namesakes")
         .file("a/op.rs", HANDLER)

@@ -1,6 +1,6 @@
 //! The record of a history: objects, calls, and violations that were found on the way.
 //!
-//! Must not know the operator.
+//! This module must not depend on the operator.
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
 //! The daemons and timers of a history: their filters and options, in one place for the operator and for the checks.
 //!
-//! Must not know how they are called.
+//! This module does not know how they are called.
 
 use std::time::Duration;
 

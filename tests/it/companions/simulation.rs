@@ -1,6 +1,6 @@
 //! The in-memory server, the users, and the behaviour of daemons and timers: random at first, faultless once the trouble is over.
 //!
-//! Must not know the checks.
+//! This module must not depend on the checks.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

@@ -4,13 +4,13 @@ use super::*;
 
 scenarios! {
     an_outage_that_lasts_does_not_end_the_operators_life [memory];
-    a_permission_that_is_withdrawn_is_told_and_forgotten [memory];
+    a_permission_that_is_withdrawn_is_reported_and_forgotten [memory];
     an_index_that_is_not_filled_keeps_the_operator_from_being_ready [memory];
-    an_index_that_cannot_be_filled_is_told [memory];
+    an_index_that_cannot_be_filled_is_reported [memory];
     a_probe_is_not_begun_when_the_time_is_over [tcp];
-    the_status_is_for_nobody_who_comes_from_elsewhere [memory];
+    the_status_is_refused_to_other_machines [memory];
     the_status_can_be_switched_off [memory];
-    the_operator_is_looked_at_once_a_second [memory];
+    the_operators_facts_are_collected_once_a_second [memory];
 }
 
 /// Restricts a fault to requests of the operator, not of the test.
@@ -36,7 +36,7 @@ async fn an_outage_that_lasts_does_not_end_the_operators_life(cluster: TestClust
         let answer = asked.get("/livez").await;
         assert_eq!(answer.code, 200, "{answer:?}");
         let answer = asked.get("/readyz").await;
-        let told = ": the server does not take what is written to it";
+        let told = ": the server refuses the operator's writes";
         assert!(answer.text.contains("[-]queue failed: "), "{answer:?}");
         assert!(answer.text.contains(told), "{answer:?}");
     }
@@ -46,7 +46,7 @@ async fn an_outage_that_lasts_does_not_end_the_operators_life(cluster: TestClust
     asked.working.stop().await;
 }
 
-async fn a_permission_that_is_withdrawn_is_told_and_forgotten(cluster: TestCluster) {
+async fn a_permission_that_is_withdrawn_is_reported_and_forgotten(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let asked = Asked::start(&test, watching(&test)).await;
     asked.until_well("/readyz").await;
@@ -99,7 +99,7 @@ async fn an_index_that_is_not_filled_keeps_the_operator_from_being_ready(cluster
     asked.working.stop().await;
 }
 
-async fn an_index_that_cannot_be_filled_is_told(cluster: TestCluster) {
+async fn an_index_that_cannot_be_filled_is_reported(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let forbidden = server(&test).fault(Fault::answer(403).plural(KIND));
     let gate = Gate::closed();
@@ -112,7 +112,8 @@ async fn an_index_that_cannot_be_filled_is_told(cluster: TestCluster) {
         "[-]index/by_name failed: not filled yet, because {KIND}.v1.{} cannot be listed: forbidden\n",
         test.group
     );
-    let absent = "[-]index/absents failed: not filled yet, because none of the resources that it is made of is served\n";
+    let absent =
+        "[-]index/absents failed: not filled yet, because none of the resources that feed it is served\n";
     asked.until("/readyz", |answer| answer.text.contains(&told) && answer.text.contains(absent)).await;
     drop(forbidden);
     let is_filled = |answer: &Answer| answer.text.contains("[+]index/by_name ok");
@@ -142,7 +143,7 @@ async fn a_probe_is_not_begun_when_the_time_is_over(cluster: TestCluster) {
     asked.working.stop().await;
 }
 
-async fn the_status_is_for_nobody_who_comes_from_elsewhere(cluster: TestCluster) {
+async fn the_status_is_refused_to_other_machines(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let asked = Asked::start(&test, watching(&test)).await;
     asked.until_well("/readyz").await;
@@ -177,7 +178,7 @@ async fn the_status_can_be_switched_off(cluster: TestCluster) {
     asked.working.stop().await;
 }
 
-async fn the_operator_is_looked_at_once_a_second(cluster: TestCluster) {
+async fn the_operators_facts_are_collected_once_a_second(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let gate = Gate::closed();
     let registry = Registry::new().on_create(test.selector(), test.waiting("c", &gate));

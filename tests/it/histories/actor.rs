@@ -1,6 +1,6 @@
 //! The behaviour of the handlers in a history: random during the trouble, faultless afterwards.
 //!
-//! Must not know the checks.
+//! This module must not depend on the checks.
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
 //! An operator on the simulation: starts, kills, stops and restarts it, and waits until it has no work left.
 //!
-//! Must not know the changes of objects or the checks.
+//! This module must not depend on the changes of objects or the checks.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! The invariants of a history at rest and at its end. Each complaint is one line.
 //!
-//! Must not know the dice rolls; judges only by the record.
+//! This module must not depend on the dice rolls; judges only by the record.
 
 use serde_json::Value;
 

@@ -1,7 +1,7 @@
 //! An operator that is killed before and after each of its requests, one by one: the final object must be the same, and only the attempt in
 //! flight may be repeated.
 //!
-//! Plays each life once undisturbed to count its requests, then once per kill. Must not roll dice.
+//! Plays each life once undisturbed to count its requests, then once per kill. This module must not roll dice.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;

@@ -1,6 +1,6 @@
 //! The storage of an operator's state on objects, and how the checks read it.
 //!
-//! Must not know the meaning of the state.
+//! This module must not depend on the meaning of the state.
 
 use kopf_rs::Persistence;
 use kopf_rs::storage::{StatusDiffBaseStorage, StatusProgressStorage};

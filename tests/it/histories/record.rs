@@ -1,6 +1,6 @@
 //! The record of a history from the view of a user: states of objects, calls, essences stored as handled.
 //!
-//! All entries have one total order. Must not know the checks.
+//! All entries have one total order. This module must not depend on the checks.
 
 use std::time::Duration;
 

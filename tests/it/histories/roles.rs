@@ -1,6 +1,6 @@
 //! The handlers of a history: their filters and options, in one place for the operator and for the checks.
 //!
-//! Must not know how or why they are called.
+//! This module does not know how or why they are called.
 
 use kopf_rs::{Callback, PRESENT, Registry};
 use serde_json::{Value, json};

@@ -1,7 +1,7 @@
 //! The simulation of a history: the in-memory server, the users, and all troubles.
 //!
-//! All requests of the operator pass through here. At each of them a user may change something, the answer may be lost, or the operator may
-//! be killed. Must not know the checks.
+//! All requests of the operator pass through here. At each of them a user may change something, the answer may be
+//! lost, or the operator may be killed. This module must not depend on the checks.
 
 use std::io;
 use std::pin::Pin;

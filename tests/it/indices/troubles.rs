@@ -14,13 +14,13 @@ scenarios! {
     a_function_that_hangs_keeps_no_outcome_from_being_written [memory];
     a_function_that_hangs_costs_no_outcome_of_a_daemon [memory];
     a_function_that_hangs_holds_the_start_up_for_a_minute [memory];
-    a_function_that_hangs_for_what_a_timer_has_written_holds_it_up_for_a_minute [memory];
+    an_index_function_that_hangs_delays_a_timers_write_for_a_minute [memory];
     the_same_holds_for_a_timer_beside_a_handler [memory];
     a_timer_beside_a_handler_sees_the_index_of_the_state_it_gets [memory];
     a_key_without_a_hash_is_an_error_of_its_function [memory];
-    values_that_cannot_be_cloned_hold_nobody_up [memory];
-    values_that_panic_when_they_go_hold_nobody_up [memory];
-    one_object_in_a_thousand_that_cannot_be_indexed_is_told_once [memory];
+    panics_of_clones_block_nothing_else [memory];
+    panics_of_drops_block_nothing_else [memory];
+    one_object_in_a_thousand_that_cannot_be_indexed_is_reported_once [memory];
 }
 
 /// An index function like `by_place` that never returns for the place `bad`.
@@ -160,7 +160,7 @@ fn spoiling(test: &TestOperator) -> Callback {
     spoils.interval(1)
 }
 
-async fn a_function_that_hangs_for_what_a_timer_has_written_holds_it_up_for_a_minute(cluster: TestCluster) {
+async fn an_index_function_that_hangs_delays_a_timers_write_for_a_minute(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let registry =
         Registry::new().index(test.selector(), hanging(&test)).timer(test.selector(), spoiling(&test));
@@ -293,7 +293,7 @@ fn fragile() -> Callback {
     })
 }
 
-async fn values_that_cannot_be_cloned_hold_nobody_up(cluster: TestCluster) {
+async fn panics_of_clones_block_nothing_else(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     // Keeps the values that were read, so that a change of the index has to copy them.
     let kept = Arc::new(Mutex::new(Vec::<IndexValues<Fragile>>::new()));
@@ -317,7 +317,7 @@ async fn values_that_cannot_be_cloned_hold_nobody_up(cluster: TestCluster) {
     assert_eq!(kept.last().map(IndexValues::len), Some(2));
 }
 
-async fn values_that_panic_when_they_go_hold_nobody_up(cluster: TestCluster) {
+async fn panics_of_drops_block_nothing_else(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let registry =
         Registry::new().index(test.selector(), fragile()).on_event(test.selector(), test.noting("e"));
@@ -335,7 +335,7 @@ async fn values_that_panic_when_they_go_hold_nobody_up(cluster: TestCluster) {
     assert_eq!(test.cluster.lines().count(told), 2);
 }
 
-async fn one_object_in_a_thousand_that_cannot_be_indexed_is_told_once(cluster: TestCluster) {
+async fn one_object_in_a_thousand_that_cannot_be_indexed_is_reported_once(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     for number in 0..1000 {
         test.create(&format!("n{number:03}"), json!({"place": "x"})).await;

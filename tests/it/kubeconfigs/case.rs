@@ -1,6 +1,6 @@
 //! A kubeconfig with its environment: files, variables and flags.
 //!
-//! `tests/kubeconfigs/README.md` describes the format. Must not know the programs.
+//! `tests/kubeconfigs/README.md` describes the format. This module must not depend on the programs.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,6 +1,6 @@
 //! Local servers and proxies that answer every request with 403, and record the requests with their route and credentials.
 //!
-//! Must not know kubeconfigs.
+//! This module must not depend on kubeconfigs.
 
 mod connection;
 mod keys;

@@ -1,6 +1,6 @@
 //! Public types with public parts, which may need to grow without a new major version.
 //!
-//! Must not know the types.
+//! This module must not depend on the types.
 
 use super::source::Source;
 

@@ -1,6 +1,6 @@
 //! The alerts in the repository, evaluated by promtool over generated metrics for each of them.
 //!
-//! Each alert has a case in which it fires and no other alert does. Must not know operators.
+//! Each alert has a case in which it fires and no other alert does. This module must not depend on operators.
 
 use std::process::Command;
 

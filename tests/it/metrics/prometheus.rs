@@ -16,7 +16,7 @@ use crate::operating::TestOperator;
 use crate::webhooks::settings;
 
 scenarios! {
-    others_read_what_is_written_and_rules_name_what_there_is [tcp];
+    prometheus_reads_the_metrics_and_its_rules_name_existing_ones [tcp];
     the_documentation_lists_all_figures [tcp];
 }
 
@@ -77,8 +77,8 @@ fn listed() -> BTreeSet<String> {
     names.map(str::to_owned).collect()
 }
 
-async fn others_read_what_is_written_and_rules_name_what_there_is(cluster: TestCluster) {
-    let name = "metrics::prometheus::others_read_what_is_written_and_rules_name_what_there_is";
+async fn prometheus_reads_the_metrics_and_its_rules_name_existing_ones(cluster: TestCluster) {
+    let name = "metrics::prometheus::prometheus_reads_the_metrics_and_its_rules_name_existing_ones";
     let python = tokio::task::spawn_blocking(move || python_for(name, Package::Prometheus));
     let Some(python) = python.await.expect("the installation does not panic") else {
         return;

@@ -1,6 +1,6 @@
 //! Custom storages of a user, with their own field names.
 //!
-//! They find exactly the state that they have stored. Must not know the meaning of the state.
+//! They find exactly the state that they have stored. This module must not depend on the meaning of the state.
 
 use kopf_rs::storage::{DiffBaseStorage, ProgressRecord, ProgressStorage, StorageError};
 use kopf_rs::{Body, Patch};

@@ -17,8 +17,8 @@ scenarios! {
     operators_for_the_whole_cluster_are_asked_in_their_own_peering [tcp];
     those_of_the_same_priority_pause_and_those_above_do_not [tcp];
     namespaces_are_chosen_by_patterns [tcp];
-    nobody_is_asked_where_there_is_no_peering [tcp];
-    a_refusal_is_told [tcp];
+    no_operator_is_asked_without_a_peering [tcp];
+    a_refusal_is_reported [tcp];
     kopf_is_frozen_and_resumed [tcp];
 }
 
@@ -45,7 +45,9 @@ async fn a_request_to_pause_holds_until_it_is_taken_back_by_its_name(cluster: Te
     let object = until_records(&test, 2).await;
     assert!(records(&object).keys().any(|it| *it == "me"), "{object}");
     assert_eq!(test.calls.all(), [""; 0]);
-    asked(&test, "resume -P default -n % -i me").await.with(0, &["are asked no more to pause, by 'me'"]);
+    asked(&test, "resume -P default -n % -i me")
+        .await
+        .with(0, &["may resume, as far as they paused for 'me'"]);
     test.line("Resuming operations after the pause.").await;
     test.calls_until("c one").await;
     working.stop().await;
@@ -107,12 +109,12 @@ async fn namespaces_are_chosen_by_patterns(cluster: TestCluster) {
     let none = asked(&test, "resume -P default -n no-such-* -i me").await;
     none.with(1, &["there is no object `default`", "in a namespace that matches"]);
     let absent = asked(&test, "resume -P default -n % -n absent -i me").await;
-    absent.with(1, &["are asked no more to pause", "in absent: no operator was asked there"]);
+    absent.with(1, &["may resume, as far as they paused for", "in absent: no operator was asked there"]);
     test.line("Resuming operations after the pause.").await;
     working.stop().await;
 }
 
-async fn nobody_is_asked_where_there_is_no_peering(cluster: TestCluster) {
+async fn no_operator_is_asked_without_a_peering(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let told = asked(&test, "freeze -P default -n % -t 6").await;
     told.with(1, &["serves no kind `kopfpeerings` of the group `kopf.dev`"]);
@@ -121,7 +123,7 @@ async fn nobody_is_asked_where_there_is_no_peering(cluster: TestCluster) {
     asked(&test, "freeze -P default -n %").await.with(2, &["--lifetime"]);
 }
 
-async fn a_refusal_is_told(cluster: TestCluster) {
+async fn a_refusal_is_reported(cluster: TestCluster) {
     let test = with_peering(cluster).await;
     let server = test.cluster.in_process().expect("a server in the process");
     let fault =

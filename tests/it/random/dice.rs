@@ -1,6 +1,6 @@
 //! Random numbers from a seed: the same seed gives the same numbers.
 //!
-//! Must not know their use.
+//! This module must not depend on their use.
 
 /// A random number generator (splitmix64).
 #[derive(Clone, Debug)]

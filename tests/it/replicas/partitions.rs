@@ -17,7 +17,7 @@ use crate::replicas::{LEASES, NAME, client_of, lease_until, shared};
 scenarios! {
     no_object_has_two_instances_while_the_leader_is_cut_off [memory];
     a_server_that_is_away_ends_no_instance [memory];
-    answers_to_renewals_that_are_late_let_nobody_overlap [memory];
+    late_answers_to_renewals_cause_no_overlap [memory];
     a_write_that_the_server_holds_back_is_not_carried_out_after_its_term [memory];
     a_standby_whose_watch_is_late_calls_nothing_again [memory];
 }
@@ -220,7 +220,7 @@ async fn a_server_that_is_away_ends_no_instance(cluster: TestCluster) {
 }
 
 /// LE14: the server stores each renewal at once, but answers after the client has given up.
-async fn answers_to_renewals_that_are_late_let_nobody_overlap(cluster: TestCluster) {
+async fn late_answers_to_renewals_cause_no_overlap(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let journal = Journal::default();
     let both = ["a", "b"].map(|instance| {

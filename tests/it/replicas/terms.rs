@@ -20,16 +20,16 @@ use crate::peering::{with_peering, write as write_record};
 use crate::replicas::{LEASES, NAME, client_of, shared};
 
 scenarios! {
-    a_partition_ends_what_runs_though_its_worker_waits_for_the_server [memory];
-    a_lost_term_ends_what_runs_though_its_worker_waits_after_a_refusal [memory];
+    a_partition_ends_running_calls_while_the_worker_waits_for_the_server [memory];
+    a_lost_term_ends_running_calls_while_the_worker_waits_after_a_refusal [memory];
     a_term_that_is_lost_while_the_operator_stops_ends_its_calls [memory];
     a_second_term_is_a_start [memory];
     a_second_term_begins_with_the_records_of_peers [memory];
     an_instance_that_cannot_start_leaves_the_lease_to_others [memory];
     an_attempt_that_ends_after_the_signal_is_written_before_the_lease_is_given_back [memory];
     a_blocking_attempt_that_outlives_its_instance_writes_nothing [tcp];
-    what_others_change_while_nobody_is_at_work_is_put_right [memory];
-    what_another_instance_has_applied_is_read_and_put_right_although_the_watch_is_late [memory];
+    foreign_changes_without_a_leader_are_corrected [memory];
+    children_applied_by_another_instance_are_read_and_corrected_despite_a_late_watch [memory];
 }
 
 /// Records that a call was dropped.
@@ -57,7 +57,7 @@ async fn take_lease(test: &TestOperator) {
 
 /// A timer's write and a read are retried while the server is unavailable. The daemon and the reconciler of the object do not wait for
 /// that.
-async fn a_partition_ends_what_runs_though_its_worker_waits_for_the_server(cluster: TestCluster) {
+async fn a_partition_ends_running_calls_while_the_worker_waits_for_the_server(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let endless = |id: &'static str, begins: &'static str, ends: &'static str| {
         let calls = test.calls.clone();
@@ -107,7 +107,7 @@ async fn a_partition_ends_what_runs_though_its_worker_waits_for_the_server(clust
 }
 
 /// A server that is busy may ask to be left alone for minutes, and the waits for a permission grow to a minute.
-async fn a_lost_term_ends_what_runs_though_its_worker_waits_after_a_refusal(cluster: TestCluster) {
+async fn a_lost_term_ends_running_calls_while_the_worker_waits_after_a_refusal(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let server = test.cluster.in_process().expect("a server in the process");
     let calls = test.calls.clone();
@@ -206,7 +206,7 @@ async fn a_second_term_is_a_start(cluster: TestCluster) {
     assert_eq!(created, 1, "{calls:?}");
 }
 
-async fn what_others_change_while_nobody_is_at_work_is_put_right(cluster: TestCluster) {
+async fn foreign_changes_without_a_leader_are_corrected(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let registry = Registry::new().on_create(test.selector(), keeping(&test));
     let only = Working::start(&test.cluster, shared(&test, test.operator(registry)));
@@ -220,7 +220,7 @@ async fn what_others_change_while_nobody_is_at_work_is_put_right(cluster: TestCl
 }
 
 /// Only the new term says that what the watch has shown may not be so any more.
-async fn what_another_instance_has_applied_is_read_and_put_right_although_the_watch_is_late(
+async fn children_applied_by_another_instance_are_read_and_corrected_despite_a_late_watch(
     cluster: TestCluster,
 ) {
     let test = TestOperator::of(cluster).await;

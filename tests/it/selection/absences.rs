@@ -9,7 +9,7 @@ use crate::operating::{Gate, KIND};
 
 scenarios! {
     a_timer_beside_a_handler_is_called_with_no_absence [memory];
-    a_deletion_that_is_told_twice_is_handled_once [memory];
+    a_deletion_that_is_reported_twice_is_handled_once [memory];
     a_resource_that_is_not_found_is_no_deletion [memory];
 }
 
@@ -64,7 +64,7 @@ async fn a_timer_beside_a_handler_is_called_with_no_absence(cluster: TestCluster
     assert!(ticks.count() > 50, "{calls:?}");
 }
 
-async fn a_deletion_that_is_told_twice_is_handled_once(cluster: TestCluster) {
+async fn a_deletion_that_is_reported_twice_is_handled_once(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let registry = Registry::new().on_event(test.selector(), watching(&test));
     let working = start(&test, registry);

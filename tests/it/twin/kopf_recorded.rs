@@ -1,7 +1,7 @@
 //! Kopf's half of scenarios, from a recording or played now on a real server.
 //!
-//! A recording is valid only for the same scenarios, the same version of Kopf and the same version of the server. Must not know how the
-//! halves are compared.
+//! A recording is valid only for the same scenarios, the same version of Kopf and the same version of the server.
+//! This module does not know how the halves are compared.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

@@ -1,6 +1,6 @@
 //! Requests to the liveness endpoint of an operator.
 //!
-//! Must not know the meaning of the requests.
+//! This module must not depend on the meaning of the requests.
 
 use std::net::TcpListener;
 use std::sync::atomic::{AtomicU16, Ordering};

@@ -1,6 +1,6 @@
 //! A scenario as data: handlers that follow a script, and the steps of a user on one object.
 //!
-//! Read from `tests/twin/*.yaml`, one document per scenario. Must not know how it is played.
+//! Read from `tests/twin/*.yaml`, one document per scenario. This module does not know how it is played.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -1,6 +1,6 @@
 //! The actions of a handler on our side, and their record.
 //!
-//! Must not know how the handler is registered.
+//! This module does not know how the handler is registered.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

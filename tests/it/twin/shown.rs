@@ -1,6 +1,6 @@
 //! The result of a scenario on one side, in a form that is comparable with the other side and with a recording.
 //!
-//! Must not know how it is compared.
+//! This module does not know how it is compared.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};

@@ -1,6 +1,6 @@
 //! The invariants of a history at any time, at rest, and at its end. Each complaint is one line.
 //!
-//! Must not know the dice rolls; judges only by the record.
+//! This module must not depend on the dice rolls; judges only by the record.
 
 use super::cluster::{OBJECTS, Presence};
 use super::record::{End, Life, Record, Run};

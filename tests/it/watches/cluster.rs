@@ -1,6 +1,6 @@
 //! The cluster of a history: definitions, namespaces and objects, which users change.
 //!
-//! Must not know the operator or the checks.
+//! This module must not depend on the operator or the checks.
 
 use kopf_rs_apiserver::ApiServer;
 use kube::Client;

@@ -1,6 +1,6 @@
 //! The record of a history from the view of a user: lives of objects, calls of handlers, writes.
 //!
-//! Must not know the checks.
+//! This module must not depend on the checks.
 
 use std::collections::BTreeSet;
 

@@ -1,6 +1,6 @@
 //! The handlers of a history: their filters and options, in one place for the operator and for the checks.
 //!
-//! Must not know their behaviour or the checks.
+//! This module must not depend on their behaviour or the checks.
 
 use kopf_rs::{Callback, Registry};
 use serde_json::Value;

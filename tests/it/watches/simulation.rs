@@ -1,6 +1,7 @@
 //! The state that the operator, its handlers and its users share in a history: the cluster, the dice, the record, and the troubles.
 //!
-//! All requests of the operator pass through here: they may be delayed or refused, or their answers may be lost. Must not know the checks.
+//! All requests of the operator pass through here: they may be delayed or refused, or their answers may be lost. This
+//! module must not depend on the checks.
 
 use std::collections::BTreeSet;
 use std::io;

@@ -16,15 +16,15 @@ use super::{
 use crate::operating::{TestOperator, Working, definition};
 
 scenarios! {
-    objects_that_are_filtered_out_are_asked_about_by_nobody [tcp real];
+    excluded_objects_cause_no_reviews [tcp real];
     an_id_with_capitals_has_a_webhook [tcp real];
-    changing_handlers_see_what_later_ones_have_made [tcp real];
+    mutating_handlers_see_the_changes_of_later_ones [tcp real];
     requests_about_all_subresources_are_asked_about [tcp real];
     many_long_warnings_are_cut [tcp real];
     webhooks_that_hang_and_are_ignored_let_the_request_pass [real];
     policies_judge_configurations_and_no_policies [memory real];
-    an_operator_whose_own_writes_a_policy_denies_goes_on [tcp real];
-    a_handler_that_waits_for_itself_is_told [tcp real];
+    an_operator_continues_if_a_policy_denies_its_own_writes [tcp real];
+    a_handler_that_waits_for_itself_is_reported [tcp real];
 }
 
 /// A counter of calls.
@@ -62,7 +62,7 @@ async fn until(
     answered.unwrap_or_else(|_| panic!("POST {path}: {last}"))
 }
 
-async fn objects_that_are_filtered_out_are_asked_about_by_nobody(cluster: TestCluster) {
+async fn excluded_objects_cause_no_reviews(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let registry = Registry::new().on_mutate(test.selector(), changing().label("app", PRESENT));
     let working = start(&test, registry, MUTATING, 1).await;
@@ -119,7 +119,7 @@ fn copying(calls: &Count) -> Callback {
     })
 }
 
-async fn changing_handlers_see_what_later_ones_have_made(cluster: TestCluster) {
+async fn mutating_handlers_see_the_changes_of_later_ones(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let calls = Count::default();
     let registry =
@@ -328,7 +328,7 @@ async fn policies_judge_configurations_and_no_policies(cluster: TestCluster) {
 }
 
 /// A policy may be deleted later, although the server answers that the write is invalid.
-async fn an_operator_whose_own_writes_a_policy_denies_goes_on(cluster: TestCluster) {
+async fn an_operator_continues_if_a_policy_denies_its_own_writes(cluster: TestCluster) {
     let test = serve(cluster, "v1").await;
     let (name, kind) = (managed(&test), test.kind());
     deny_all(&test.cluster, &name, &[&name, &kind]).await;
@@ -369,7 +369,7 @@ fn patching(test: &TestOperator) -> Callback {
     })
 }
 
-async fn a_handler_that_waits_for_itself_is_told(cluster: TestCluster) {
+async fn a_handler_that_waits_for_itself_is_reported(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     test.create("one", json!({})).await;
     let patching = patching(&test).operations([kopf_rs::Operation::Update]);

@@ -16,11 +16,11 @@ use super::{VALIDATING, configured, denying, hooks, managed, object, refusal, se
 use crate::operating::{TestOperator, Working};
 
 scenarios! {
-    certificates_are_replaced_while_reviews_go_on [tcp real];
+    certificates_are_replaced_while_reviews_continue [tcp real];
     instances_share_their_certificate [tcp];
-    a_secret_that_others_spoil_is_mended [tcp];
+    a_secret_that_others_spoil_is_repaired [tcp];
     certificates_in_files_are_read_again [tcp real];
-    a_new_authority_in_files_is_told_before_it_is_served [tcp real];
+    a_new_authority_in_files_is_published_before_it_is_served [tcp real];
     client_certificates_are_wanted_for_reviews [tcp real];
     client_authorities_are_read_again [tcp];
     the_api_server_reaches_each_address [tcp real];
@@ -52,7 +52,7 @@ async fn refused_until(test: &TestOperator, done: impl Fn() -> bool) -> usize {
     count
 }
 
-async fn certificates_are_replaced_while_reviews_go_on(cluster: TestCluster) {
+async fn certificates_are_replaced_while_reviews_continue(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let mut short = settings(&test);
     short.admission.certificate_life = Duration::from_secs(9);
@@ -132,7 +132,7 @@ async fn instances_share_their_certificate(cluster: TestCluster) {
     test.cluster.delete(VALIDATING, &managed(&test)).await;
 }
 
-async fn a_secret_that_others_spoil_is_mended(cluster: TestCluster) {
+async fn a_secret_that_others_spoil_is_repaired(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let operator = test.operator(registry(&test)).settings(through_service(&test));
     let working = Working::start(&test.cluster, operator);
@@ -221,7 +221,7 @@ async fn the_api_server_reaches_each_address(cluster: TestCluster) {
     }
 }
 
-async fn a_new_authority_in_files_is_told_before_it_is_served(cluster: TestCluster) {
+async fn a_new_authority_in_files_is_published_before_it_is_served(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let folder = std::env::temp_dir().join(test.cluster.namespace());
     std::fs::create_dir_all(&folder).expect("a folder can be made");

@@ -13,7 +13,7 @@ use crate::cli::{Ended, ended};
 use crate::operating::{TestOperator, Working};
 
 scenarios! {
-    what_an_operator_leaves_is_removed [tcp real];
+    the_leftovers_of_an_operator_are_removed [tcp real];
     live_instances_are_named_when_their_webhooks_are_removed [tcp];
     conversions_end_for_no_instance_that_may_run_and_for_no_other_operator [tcp real];
 }
@@ -64,7 +64,7 @@ async fn all_is_there(test: &TestOperator) {
     }
 }
 
-async fn what_an_operator_leaves_is_removed(cluster: TestCluster) {
+async fn the_leftovers_of_an_operator_are_removed(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let name = test.cluster.namespace().to_owned();
     let working = start(&test);
@@ -74,7 +74,7 @@ async fn what_an_operator_leaves_is_removed(cluster: TestCluster) {
     working.stop().await;
     assert_eq!(left(&test).await, 4);
     // Objects with another operator name belong to another operator.
-    let nothing = "has left nothing in this cluster";
+    let nothing = "has no leftovers in this cluster";
     clean(&test, &format!("{name}-x"), &[]).await.with(0, &[nothing]);
     let policy = format!("rule.{name}.kopf.rs");
     let words = |end: &str| {
@@ -91,7 +91,7 @@ async fn what_an_operator_leaves_is_removed(cluster: TestCluster) {
     assert_eq!(left(&test).await, 4);
     let is = words("is removed.");
     let told = clean(&test, &name, &[]).await;
-    assert!(!told.said.contains("are registered"), "{}", told.said);
+    assert!(!told.said.contains("have not deregistered"), "{}", told.said);
     told.with(0, &is.each_ref().map(String::as_str));
     assert_eq!(left(&test).await, 0);
     clean(&test, &name, &[]).await.with(0, &[nothing]);
@@ -105,7 +105,7 @@ async fn live_instances_are_named_when_their_webhooks_are_removed(cluster: TestC
     configured(&test, VALIDATING, 1).await;
     all_is_there(&test).await;
     let told = clean(&test, &name, &[]).await;
-    told.with(0, &["is removed.", "are registered that have not said their end: ", "end them first"]);
+    told.with(0, &["is removed.", "have not deregistered: ", "end them first"]);
     // The operator still runs and needs the objects.
     all_is_there(&test).await;
     working.stop().await;
@@ -140,7 +140,7 @@ async fn conversions_end_for_no_instance_that_may_run_and_for_no_other_operator(
     let by = format!("it has the mark of others: {other}.kopf.rs");
     clean(&test, &name, &[]).await.with(0, &[&moved, &by]);
     assert_eq!(conversion().await, written);
-    clean(&test, &name, &[]).await.with(0, &["has left nothing in this cluster"]);
+    clean(&test, &name, &[]).await.with(0, &["has no leftovers in this cluster"]);
     // The other operator does not convert any more, either.
     let ended = format!("{what} is removed.");
     clean(&test, &other, &[]).await.with(0, &[&ended]);

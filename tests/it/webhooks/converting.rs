@@ -15,13 +15,13 @@ use crate::operating::{KIND, TestOperator, Working, definition_of_versions};
 
 scenarios! {
     objects_are_shown_in_each_version;
-    a_definition_that_others_write_is_put_right [tcp real];
+    a_definition_that_others_write_is_corrected [tcp real];
     one_bad_object_fails_no_listing [tcp real];
     versions_of_a_newer_release_keep_no_other_from_being_converted [tcp real];
     certificates_are_replaced_while_objects_are_converted [tcp real];
     objects_are_applied_in_both_versions [tcp real];
     an_operator_starts_on_objects_of_the_old_version [tcp real];
-    nothing_is_written_where_the_definition_is_right [tcp];
+    a_correct_definition_is_not_written [tcp];
     an_endpoint_is_ready_for_conversions_that_its_own_listing_waits_for [tcp];
 }
 
@@ -164,7 +164,7 @@ async fn objects_are_shown_in_each_version(cluster: TestCluster) {
     working.stop().await;
 }
 
-async fn a_definition_that_others_write_is_put_right(cluster: TestCluster) {
+async fn a_definition_that_others_write_is_corrected(cluster: TestCluster) {
     let test = serve(cluster, "v1").await;
     let working = start(&test, registry(&test)).await;
     let wanted = converted_by_webhook(&test).await;
@@ -345,7 +345,7 @@ async fn an_endpoint_is_ready_for_conversions_that_its_own_listing_waits_for(clu
     working.stop().await;
 }
 
-async fn nothing_is_written_where_the_definition_is_right(cluster: TestCluster) {
+async fn a_correct_definition_is_not_written(cluster: TestCluster) {
     let test = serve(cluster, "v1").await;
     let working = start(&test, registry(&test)).await;
     let touched = json!({"metadata": {"labels": {"touched": "yes"}}});

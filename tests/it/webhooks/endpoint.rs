@@ -15,13 +15,13 @@ use crate::operating::{Gate, TestOperator};
 
 scenarios! {
     bad_requests_have_their_codes [tcp];
-    strangers_keep_nobody_from_being_answered [tcp];
-    more_strangers_than_there_are_places_keep_nobody_out [tcp];
+    foreign_clients_block_no_other_client [tcp];
+    too_many_idle_connections_block_no_client [tcp];
     a_conversion_proves_no_stranger [tcp];
     bodies_that_do_not_come_keep_no_other_from_being_read [tcp];
-    answers_that_nobody_reads_give_way [tcp];
+    unread_answers_give_way [tcp];
     a_connection_that_rests_is_kept [tcp];
-    what_was_asked_is_answered_while_the_operator_ends [tcp];
+    pending_reviews_are_answered_while_the_operator_ends [tcp];
 }
 
 /// A review of the creation of an object.
@@ -77,7 +77,7 @@ async fn bad_requests_have_their_codes(cluster: TestCluster) {
     working.stop().await;
 }
 
-async fn strangers_keep_nobody_from_being_answered(cluster: TestCluster) {
+async fn foreign_clients_block_no_other_client(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let registry = Registry::new().on_validate(test.selector(), denying());
     let working = start(&test, registry, VALIDATING, 1).await;
@@ -179,7 +179,7 @@ async fn a_conversion_proves_no_stranger(cluster: TestCluster) {
     std::fs::remove_file(file).expect("the file can be removed");
 }
 
-async fn answers_that_nobody_reads_give_way(cluster: TestCluster) {
+async fn unread_answers_give_way(cluster: TestCluster) {
     let test = serve(cluster, "v1").await;
     let working = converting::start(&test, registry(&test)).await;
     let asker = Asker::of(&converted_by_webhook(&test).await["webhook"]);
@@ -214,7 +214,7 @@ async fn answers_that_nobody_reads_give_way(cluster: TestCluster) {
     working.stop().await;
 }
 
-async fn more_strangers_than_there_are_places_keep_nobody_out(cluster: TestCluster) {
+async fn too_many_idle_connections_block_no_client(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let registry = Registry::new().on_validate(test.selector(), denying());
     let working = start(&test, registry, VALIDATING, 1).await;
@@ -286,7 +286,7 @@ async fn a_connection_that_rests_is_kept(cluster: TestCluster) {
     working.stop().await;
 }
 
-async fn what_was_asked_is_answered_while_the_operator_ends(cluster: TestCluster) {
+async fn pending_reviews_are_answered_while_the_operator_ends(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let gate = Gate::closed();
     let own = gate.clone();

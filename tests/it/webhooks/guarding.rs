@@ -13,7 +13,7 @@ scenarios! {
     webhooks_that_would_block_the_operator_are_refused [tcp];
     needed_kinds_are_left_out_where_they_must_be [tcp real];
     webhooks_are_for_the_namespaces_of_the_operator [tcp real];
-    filters_are_told_to_the_api_server [tcp real];
+    filters_are_sent_to_the_api_server [tcp real];
     an_operator_with_no_server_does_not_start [tcp];
     handlers_that_would_share_a_path_are_refused [tcp];
 }
@@ -152,7 +152,7 @@ async fn asks(test: &TestOperator, asked_about: &Value, id: Option<&str>) {
     answered.expect("the change counts soon");
 }
 
-async fn filters_are_told_to_the_api_server(cluster: TestCluster) {
+async fn filters_are_sent_to_the_api_server(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let deny = |id: &str| {
         handler(id, |context: kopf_rs::Context| async move {

@@ -18,12 +18,12 @@ use crate::cli::{self, PATIENCE};
 use crate::operating::{KIND, TestOperator, definition_of_versions};
 
 scenarios! {
-    what_a_killed_process_leaves_is_taken_away_by_the_next_instance [tcp real];
-    the_next_instance_in_a_cluster_goes_on_where_a_process_was_killed [real];
+    the_next_instance_removes_the_leftovers_of_a_killed_process [tcp real];
+    the_next_instance_in_a_cluster_continues_after_a_kill [real];
 }
 
 /// AD28
-async fn what_a_killed_process_leaves_is_taken_away_by_the_next_instance(cluster: TestCluster) {
+async fn the_next_instance_removes_the_leftovers_of_a_killed_process(cluster: TestCluster) {
     let test = serve(cluster).await;
     let taken_away = async |death: &str| {
         let registry = with_rule_and_conversions(&test, of_both_kinds(&test));
@@ -35,7 +35,7 @@ async fn what_a_killed_process_leaves_is_taken_away_by_the_next_instance(cluster
 }
 
 /// AD28: with a certificate in a Secret, and configurations that stay.
-async fn the_next_instance_in_a_cluster_goes_on_where_a_process_was_killed(cluster: TestCluster) {
+async fn the_next_instance_in_a_cluster_continues_after_a_kill(cluster: TestCluster) {
     let test = serve(cluster).await;
     let service = Service::start(&test).await;
     let server = format!("service:{}/hooks:{}", test.cluster.namespace(), service.port);

@@ -12,15 +12,15 @@ use super::{MUTATING, VALIDATING, changing, configured, denying, managed, operat
 use crate::operating::{TestOperator, Working};
 
 scenarios! {
-    what_is_forbidden_keeps_nothing_else_from_being_written [memory];
+    forbidden_changes_block_no_other_writes [memory];
     the_end_waits_for_no_server_that_does_not_answer [memory];
     two_who_disagree_about_webhooks_are_slowed_down [memory];
     a_namespace_that_is_not_there_is_awaited [memory];
-    a_refused_secret_is_told_once [memory];
+    a_refused_secret_is_reported_once [memory];
     an_operator_that_awaits_its_certificate_can_be_stopped [memory];
-    the_next_certificate_is_mended_before_it_is_served [memory];
+    the_next_certificate_is_repaired_before_it_is_served [memory];
     a_certificate_that_ends_during_an_outage_is_replaced_after_it [memory];
-    what_a_kill_at_any_request_leaves_is_taken_away_by_the_next_instance [memory];
+    the_next_instance_removes_the_leftovers_of_a_kill_at_any_request [memory];
 }
 
 fn server(test: &TestOperator) -> &ApiServer {
@@ -31,7 +31,7 @@ fn count(test: &TestOperator, words: &str) -> usize {
     test.cluster.lines().count(|line| line.contains(words))
 }
 
-async fn what_is_forbidden_keeps_nothing_else_from_being_written(cluster: TestCluster) {
+async fn forbidden_changes_block_no_other_writes(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let registry =
         || Registry::new().on_validate(test.selector(), denying()).on_mutate(test.selector(), changing());
@@ -137,7 +137,7 @@ async fn a_namespace_that_is_not_there_is_awaited(cluster: TestCluster) {
     working.stop().await;
 }
 
-async fn a_refused_secret_is_told_once(cluster: TestCluster) {
+async fn a_refused_secret_is_reported_once(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     for (verb, done) in [(Verb::Create, "written"), (Verb::Get, "read")] {
         let refusal = server(&test).fault(Fault::answer(503).on(verb).plural("secrets"));
@@ -164,7 +164,7 @@ async fn an_operator_that_awaits_its_certificate_can_be_stopped(cluster: TestClu
     test.line("The operator is stopped before its admission webhooks are served").await;
 }
 
-async fn the_next_certificate_is_mended_before_it_is_served(cluster: TestCluster) {
+async fn the_next_certificate_is_repaired_before_it_is_served(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let registry = Registry::new().on_validate(test.selector(), denying());
     let mut long = behind(&test, test.cluster.namespace());
@@ -278,7 +278,7 @@ pub(super) async fn is_mended(
     assert!(answer.is_ok(), "{killed}: {answer:?}");
 }
 
-async fn what_a_kill_at_any_request_leaves_is_taken_away_by_the_next_instance(cluster: TestCluster) {
+async fn the_next_instance_removes_the_leftovers_of_a_kill_at_any_request(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let reached = async |requests: usize| {
         while asked_for_webhooks(&test) < requests {

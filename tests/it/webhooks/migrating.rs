@@ -15,7 +15,7 @@ scenarios! {
     a_killed_migration_ends_as_any_other [tcp];
     an_object_that_cannot_be_written_keeps_the_version [tcp real];
     the_cluster_is_left_alone_where_it_migrates_by_itself [tcp];
-    nothing_is_written_where_nobody_wants_it [tcp];
+    no_definition_is_written_unless_managed [tcp];
 }
 
 fn migrating(test: &TestOperator) -> Settings {
@@ -191,7 +191,7 @@ async fn the_cluster_is_left_alone_where_it_migrates_by_itself(cluster: TestClus
     working.stop().await;
 }
 
-async fn nothing_is_written_where_nobody_wants_it(cluster: TestCluster) {
+async fn no_definition_is_written_unless_managed(cluster: TestCluster) {
     let test = old_objects(cluster, 3).await;
     let working = Working::start(&test.cluster, operator(&test, registry(&test)));
     let before = revisions(&test).await;

@@ -14,7 +14,7 @@ use crate::cli::root;
 use crate::operating::TestOperator;
 
 scenarios! {
-    handlers_are_given_what_recorded_reviews_say [tcp];
+    handlers_get_the_data_of_recorded_reviews [tcp];
 }
 
 /// Returns the requests that `/echo` has denied with the request as its message, without uids and other generated values.
@@ -68,7 +68,7 @@ fn given(context: &Context) -> Value {
 }
 
 /// AD1
-async fn handlers_are_given_what_recorded_reviews_say(cluster: TestCluster) {
+async fn handlers_get_the_data_of_recorded_reviews(cluster: TestCluster) {
     let test = TestOperator::bare(cluster);
     let seen: Arc<Mutex<Vec<Value>>> = Arc::default();
     let noting = || {

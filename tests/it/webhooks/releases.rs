@@ -13,7 +13,7 @@ use crate::health::{get, port_in};
 use crate::operating::{TestOperator, Working};
 
 scenarios! {
-    an_old_release_changes_nothing_that_the_new_one_has_written [memory real];
+    an_old_release_does_not_change_the_writes_of_the_new_one [memory real];
     configurations_in_a_cluster_go_with_the_namespace_of_the_operator [memory real];
     each_replica_answers_reviews [tcp];
     of_two_local_operators_the_last_one_takes_webhooks_away [memory real];
@@ -63,7 +63,7 @@ fn written(test: &TestOperator) -> usize {
     test.cluster.lines().count(|it| it.contains(line) && it.contains("is written"))
 }
 
-async fn an_old_release_changes_nothing_that_the_new_one_has_written(cluster: TestCluster) {
+async fn an_old_release_does_not_change_the_writes_of_the_new_one(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let old = release(&test, "old");
     decides(&test, "old").await;

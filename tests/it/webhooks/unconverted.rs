@@ -6,15 +6,15 @@ use serde_json::{Value, json};
 use super::converting::{DEFINITIONS, apply, ask, collection, create, get, registry, serve, start};
 
 scenarios! {
-    managers_of_two_versions_lose_nothing_while_nobody_converts [tcp real];
-    what_an_operator_leaves_behind_for_ever_is_freed_as_documented [tcp real];
+    managers_of_two_versions_lose_nothing_without_a_converter [tcp real];
+    the_leftovers_of_a_removed_operator_are_freed_as_documented [tcp real];
 }
 
 /// The documented procedure; it uses the definition's name of its example.
 const DOCUMENTED: &str = include_str!("../../../kopf-rs/docs/on_convert.md");
 
 /// CV6.
-async fn managers_of_two_versions_lose_nothing_while_nobody_converts(cluster: TestCluster) {
+async fn managers_of_two_versions_lose_nothing_without_a_converter(cluster: TestCluster) {
     let test = serve(cluster, "v1").await;
     let working = start(&test, registry(&test)).await;
     create(&test, "v1alpha1", "one", json!({"address": "host:80", "size": 7})).await;
@@ -45,7 +45,7 @@ async fn managers_of_two_versions_lose_nothing_while_nobody_converts(cluster: Te
 }
 
 /// CV10: the operator's namespace is deleted, so it never starts again.
-async fn what_an_operator_leaves_behind_for_ever_is_freed_as_documented(cluster: TestCluster) {
+async fn the_leftovers_of_a_removed_operator_are_freed_as_documented(cluster: TestCluster) {
     let test = serve(cluster, "v1").await;
     let working = start(&test, registry(&test)).await;
     create(&test, "v1alpha1", "one", json!({"address": "host:80"})).await;

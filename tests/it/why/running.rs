@@ -12,10 +12,10 @@ use crate::operating::{Gate, KIND, TestOperator, Working};
 
 scenarios! {
     the_running_operator_is_asked [tcp];
-    a_kind_that_the_operator_must_not_watch_is_told [tcp];
-    a_lease_that_nobody_holds_is_told [tcp];
-    nobody_who_answers_is_told [tcp];
-    events_about_the_object_are_told [memory];
+    a_kind_that_the_operator_must_not_watch_is_reported [tcp];
+    a_lease_without_a_holder_is_reported [tcp];
+    an_unreachable_operator_is_reported [tcp];
+    events_about_the_object_are_listed [memory];
     the_command_line_explains_with_its_exit_codes [tcp];
 }
 
@@ -53,7 +53,7 @@ async fn the_running_operator_is_asked(cluster: TestCluster) {
     assert_eq!(test.calls.all(), ["create_fn one"], "nobody else calls it");
 }
 
-async fn a_kind_that_the_operator_must_not_watch_is_told(cluster: TestCluster) {
+async fn a_kind_that_the_operator_must_not_watch_is_reported(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     test.create("one", json!({})).await;
     let server = test.cluster.in_process().expect("it is in the process");
@@ -78,7 +78,7 @@ async fn a_kind_that_the_operator_must_not_watch_is_told(cluster: TestCluster) {
 }
 
 /// WH4.
-async fn a_lease_that_nobody_holds_is_told(cluster: TestCluster) {
+async fn a_lease_without_a_holder_is_reported(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     test.create("one", json!({})).await;
     let server = test.cluster.in_process().expect("it is in the process");
@@ -94,13 +94,13 @@ async fn a_lease_that_nobody_holds_is_told(cluster: TestCluster) {
     let explained = why(&test, test.operator(registry()), question).await;
     let told = explained.to_string();
     assert_eq!(explained.verdict(), "no-holder", "{told}");
-    let expected = format!("nobody holds the Lease {}/tester", test.cluster.namespace());
+    let expected = format!("no instance holds the Lease {}/tester", test.cluster.namespace());
     assert!(told.contains(&expected), "{told}");
     drop(forbidden);
     working.kill().await;
 }
 
-async fn nobody_who_answers_is_told(cluster: TestCluster) {
+async fn an_unreachable_operator_is_reported(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     test.create("one", json!({})).await;
     let free = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a port is free");
@@ -118,7 +118,7 @@ async fn nobody_who_answers_is_told(cluster: TestCluster) {
     }
 }
 
-async fn events_about_the_object_are_told(cluster: TestCluster) {
+async fn events_about_the_object_are_listed(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let object = test.create("one", json!({})).await;
     let other = test.create("two", json!({})).await;

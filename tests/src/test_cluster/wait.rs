@@ -1,7 +1,8 @@
 //! Waits for conditions on objects: a list, then a watch from its version, until the deadline.
 //!
-//! Checks every state that a watch shows; at the deadline, fails with the last state. Must not poll, except between the `Established`
-//! condition of a CRD and the moment when its kind is served, because servers do not announce that moment.
+//! Checks every state that a watch shows; at the deadline, fails with the last state. This module must not poll,
+//! except between the `Established` condition of a CRD and the moment when its kind is served, because servers do not
+//! announce that moment.
 
 use std::time::Duration;
 

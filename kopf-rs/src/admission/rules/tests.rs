@@ -33,7 +33,7 @@ fn source<'a>(rules: &'a [Arc<DeclaredRule>], found: &'a Found) -> PolicySource<
 }
 
 #[test]
-fn the_place_is_chosen_by_what_is_read() {
+fn the_values_that_a_rule_reads_decide_its_place() {
     use RulePlace::{Definition, Policy};
     let (app, pod) = (custom(), Resource::built_in("", "Pod", true));
     let own = "self.spec.a == oldSelf.spec.a";
@@ -84,7 +84,7 @@ fn a_definition_gets_the_rules_of_its_kind() {
 }
 
 #[test]
-fn what_is_about_the_spec_goes_there() {
+fn rules_about_the_spec_are_placed_there() {
     let crd = json!({"spec": {
         "group": "example.com", "names": {"plural": "apps", "kind": "App"},
         "versions": [{"name": "v1", "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": {"type": "object"}}}}}],
@@ -105,7 +105,7 @@ fn what_is_about_the_spec_goes_there() {
 }
 
 #[test]
-fn policies_say_all_that_the_server_would_fill_in() {
+fn policies_contain_the_defaults_of_the_server() {
     let rules = [
         declared(
             rule("self.spec.a == oldSelf.spec.a || request.dryRun").message("a stays").field("spec.a"),
@@ -246,7 +246,7 @@ fn policies_are_written_in_the_version_that_is_served() {
 }
 
 #[test]
-fn what_is_not_served_has_no_policy() {
+fn unserved_kinds_have_no_policy() {
     let rules = [declared(rule("request.dryRun"), &["others"])];
     let served = found(&[custom()]);
     let source = source(&rules, &served);
@@ -256,7 +256,7 @@ fn what_is_not_served_has_no_policy() {
 }
 
 #[test]
-fn who_may_need_policies_later_needs_the_right_to_them_now() {
+fn rules_that_may_need_policies_later_need_the_permission_now() {
     let served = found(&[custom()]);
     for (rule, words, expected) in [
         (rule("request.dryRun"), "others", true),
@@ -273,7 +273,7 @@ fn who_may_need_policies_later_needs_the_right_to_them_now() {
 }
 
 #[test]
-fn a_merge_takes_away_what_is_not_wanted() {
+fn a_merge_removes_unwanted_members() {
     let found = json!({"a": {"b": 1, "c": [1]}, "d": 1, "e": {"f": 1}});
     let wanted = json!({"a": {"b": 1, "c": [2]}, "e": {"f": 1}});
     assert_eq!(merge_to(&found, &wanted), json!({"a": {"c": [2]}, "d": null}));

@@ -1,6 +1,7 @@
 //! Builds values of headers that carry credentials.
 //!
-//! Guarantees that they are valid, and that printing the request does not reveal them. Must not know where they come from.
+//! This module guarantees that they are valid, and that printing the request does not reveal them. It does not know
+//! where they come from.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -12,7 +13,7 @@ use crate::cluster::server_url::Login;
 #[cfg(feature = "cli")]
 pub(in crate::cluster) fn bearer(token: &str) -> Result<HeaderValue, String> {
     header(format!("Bearer {token}")).ok_or_else(|| {
-        "the token has a line break or another control character, which no HTTP header can hold: remove it".to_owned()
+        "the token has a line break or another control character, which HTTP headers cannot contain: remove it".to_owned()
     })
 }
 

@@ -1,6 +1,6 @@
 //! A client certificate and its key in the form that TLS needs.
 //!
-//! Guarantees that they belong together. Must not know where they come from.
+//! This module guarantees that they belong together. It does not know where they come from.
 
 use std::sync::Arc;
 

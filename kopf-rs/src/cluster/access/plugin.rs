@@ -1,7 +1,7 @@
 //! Credential plugins: programs that print credentials, as configured in `exec` of a kubeconfig.
 //!
-//! Guarantees that one run serves all waiting requests, that expired credentials are requested again, and that an error names the program and
-//! how to install it but never its output.
+//! This module guarantees that one run serves all waiting requests, that expired credentials are requested again, and
+//! that an error names the program and how to install it but never its output.
 
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, IsTerminal as _};
@@ -144,7 +144,7 @@ impl PluginConfig {
     /// Reads the credentials in the output of the program.
     fn given(&self, printed: &[u8]) -> Result<Given, String> {
         // The parser's error is dropped, because it may quote the output.
-        let printed = str::from_utf8(printed).map_err(|_| "it has printed no text")?;
+        let printed = str::from_utf8(printed).map_err(|_| "its output is not text")?;
         // Output that starts like JSON is parsed as JSON: a YAML parser would treat other characters as line breaks.
         let answer: Option<Answer> = if printed.trim_start().starts_with('{') {
             serde_json::from_str(printed).ok()

@@ -1,7 +1,8 @@
 //! Reads kubeconfigs by client-go's rules: which files count, which context is chosen, and which parts make up a connection.
 //!
-//! Guarantees that a file that works with kubectl works here, with the same server and the same credentials, and that an error names the
-//! file, the context and the remedy but no secret. Must not know how a connection is made.
+//! This module guarantees that a file that works with kubectl works here, with the same server and the same
+//! credentials, and that an error names the file, the context and the remedy but no secret. It does not know how a
+//! connection is made.
 
 use std::path::PathBuf;
 

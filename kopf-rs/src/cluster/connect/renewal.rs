@@ -1,8 +1,9 @@
 //! A connection with renewable credentials: they are read again from their source when the server refuses them with 401, or when no known
 //! authority verifies the server's certificate.
 //!
-//! Guarantees that one read serves all requests that were refused with the same credentials, that reads are at least ten seconds apart, and
-//! that a request is resent only with different credentials. Must not know the source of the credentials.
+//! This module guarantees that one read serves all requests that were refused with the same credentials, that reads
+//! are at least ten seconds apart, and that a request is resent only with different credentials. It must not depend
+//! on the source of the credentials.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;

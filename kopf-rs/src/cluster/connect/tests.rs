@@ -91,7 +91,7 @@ async fn a_missing_or_broken_file_is_named() {
 }
 
 #[tokio::test]
-async fn a_context_that_is_not_there_is_answered_with_those_that_are() {
+async fn a_missing_context_is_reported_with_the_existing_ones() {
     let folder = Folder::new("context");
     let path = folder.write("config", TWO_CONTEXTS);
     let mut options = flag(&path);
@@ -133,7 +133,7 @@ async fn a_kubeconfig_makes_a_client_with_its_namespace() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_check_tells_refusals_and_strangers_apart() {
+async fn the_check_distinguishes_refusals_and_other_servers() {
     for (answer, expected) in [
         (Answer::new(200, r#"{"gitVersion":"v1.36.3"}"#), "v1.36.3"),
         (
@@ -146,7 +146,7 @@ async fn the_check_tells_refusals_and_strangers_apart() {
         ),
         (
             Answer::new(200, "<html>hello</html>"),
-            "unreachable: the reply is no object, but begins with \"<html>hello</html>\" (does a proxy or another server answer at the address of the API server?)",
+            "unreachable: the reply is not an object, but begins with \"<html>hello</html>\" (does a proxy or another server answer at the address of the API server?)",
         ),
         (
             Answer::new(200, "{}"),
@@ -269,7 +269,7 @@ fn with_user(port: u16, certificate: &str, user: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_refused_token_that_is_still_the_same_is_told() {
+async fn a_refused_token_without_a_replacement_is_an_error() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     let folder = Folder::new("renewed");
@@ -283,7 +283,7 @@ async fn a_refused_token_that_is_still_the_same_is_told() {
 }
 
 #[tokio::test]
-async fn a_refused_request_is_sent_again_with_what_the_kubeconfig_has_now() {
+async fn a_refused_request_is_resent_with_the_current_kubeconfig() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     let folder = Folder::new("renewed-once");
@@ -383,7 +383,7 @@ async fn replaced_client_certificates_are_others() {
 }
 
 #[test]
-fn a_service_account_is_what_its_pod_says() {
+fn a_service_account_is_read_from_its_pod() {
     let variable = |host: &'static str, port: &'static str| {
         move |name: &str| {
             let value = match name {
@@ -426,7 +426,7 @@ fn with_plugin(folder: &Folder, script: &str, more: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_plugin_that_gives_no_credentials_is_named_with_the_remedy_and_without_what_it_prints() {
+async fn a_failing_plugin_is_named_with_the_remedy_but_without_its_output() {
     let answer = |status: &str| {
         format!(
             r#"echo '{{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{{{status}}}}}'"#

@@ -1,6 +1,6 @@
 //! Adds keys of the curve P-521, which ring does not support but certificates of clients and servers may use.
 //!
-//! Must not know connections.
+//! This module must not depend on connections.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_key_signs_is_verified_and_nothing_else() {
+    fn only_signatures_of_the_key_are_verified() {
         let provider = added_to(rustls::crypto::ring::default_provider());
         let secret = SecretKey::from_slice(&[&[0; 34][..], &[1; 32]].concat()).unwrap();
         let der = p521::pkcs8::EncodePrivateKey::to_pkcs8_der(&secret).unwrap();

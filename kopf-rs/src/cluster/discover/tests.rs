@@ -58,7 +58,7 @@ async fn two_requests_bring_everything_selectors_need() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stale_api_keeps_what_it_had_and_stops_no_other() {
+async fn a_stale_api_keeps_its_resources_and_affects_no_other() {
     let whole = named(&version("v1", "Current", EXAMPLES));
     let stale = named(&[version("v1", "Stale", ""), version("v2", "Stale", EXAMPLES)].join(","));
     let fake = Fake::new([

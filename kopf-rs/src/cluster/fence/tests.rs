@@ -67,7 +67,7 @@ async fn a_write_needs_a_term_and_gives_the_server_no_more_time_than_that_has() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_has_waited_for_its_connection_is_sent_only_if_the_term_still_holds() {
+async fn a_request_that_waited_for_its_connection_is_sent_only_within_the_term() {
     let wait = Duration::from_secs(3);
     for (number, is_sent) in [(None, false), (Some(1), true), (Some(2), false)] {
         let (client, seen) = server(wait);
@@ -75,7 +75,7 @@ async fn what_has_waited_for_its_connection_is_sent_only_if_the_term_still_holds
         fence.set(Some(term(1, &fence)));
         let renewed = async {
             tokio::time::sleep(wait / 2).await;
-            // Either not renewed, or renewed, or lost and acquired anew.
+            // Either not renewed, or renewed, or lost and acquired again.
             if let Some(number) = number {
                 fence.set(Some(term(number, &fence)));
             }

@@ -1,6 +1,6 @@
 //! Builds the request that finds out whether the server accepts credentials at all.
 //!
-//! Must not know the consequences of the response.
+//! This module must not depend on the consequences of the response.
 
 use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT};
 use http::request::Parts;

@@ -1,6 +1,6 @@
 //! Makes a connection from the result of a login handler.
 //!
-//! Must not know logins.
+//! This module must not depend on logins.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -31,13 +31,12 @@ fn access(info: &ConnectionInfo) -> Result<Access, String> {
     }
     let url = server_url(&info.server, "https");
     let (server, login) = url.map_err(|why| format!("the URL of the server: {why}"))?;
-    let authorization =
-        match authorization(info) {
-            Some(value) => Some(header(value).ok_or(
-                "they hold a line break or another control character, which no HTTP header can hold",
-            )?),
-            None => login.as_ref().and_then(basic),
-        };
+    let authorization = match authorization(info) {
+        Some(value) => Some(header(value).ok_or(
+            "they contain a line break or another control character, which HTTP headers cannot contain",
+        )?),
+        None => login.as_ref().and_then(basic),
+    };
     let proxy = match &info.proxy_url {
         Some(url) => ProxyUrl::parse(url).map(ProxyChoice::Url).map_err(|why| format!("proxy_url: {why}"))?,
         None if info.trust_env => ProxyChoice::Environment,
@@ -133,7 +132,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_cannot_be_used_is_said() {
+    async fn unusable_credentials_are_explained() {
         let info = ConnectionInfo::new("https://127.0.0.1:1");
         for (info, part) in [
             (info.clone().ca_path("/a").ca_data("b"), "both ca_path and ca_data are given"),

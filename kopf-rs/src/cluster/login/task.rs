@@ -1,7 +1,7 @@
 //! Performs logins on demand, chooses among their credentials, sorts out unusable ones, and decides when logging in has permanently failed.
 //!
-//! Guarantees that logins with unusable credentials are repeated with growing pauses, and that these are reported. Must not know which
-//! requests wait.
+//! This module guarantees that logins with unusable credentials are repeated with growing pauses, and that these are
+//! reported. It does not know which requests wait.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -211,7 +211,7 @@ impl<S: LoginSource> LoginTask<S> {
                 .to_owned()
         } else {
             format!(
-                "login handler {} has returned credentials that have expired already: check where it has them from, and the clock of this \
+                "login handler {} has returned credentials that have expired already: check their source, and the clock of this \
                  machine",
                 expired.join(", ")
             )

@@ -64,7 +64,7 @@ async fn id(vault: &Vault) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_logs_in_before_a_request_and_one_login_serves_all() {
+async fn a_login_waits_for_a_request_and_serves_all() {
     let (vault, source, _task) = vault(vec![vec![candidate("a", "1")]]);
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert_eq!(source.0.lock().unwrap().asked, []);
@@ -74,7 +74,7 @@ async fn nobody_logs_in_before_a_request_and_one_login_serves_all() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_left_is_used_before_another_login() {
+async fn remaining_credentials_are_used_before_another_login() {
     let mut best = candidate("b", "2");
     best.info = best.info.priority(5);
     let logins = vec![vec![candidate("a", "1"), best], vec![candidate("c", "3")]];
@@ -88,7 +88,7 @@ async fn what_is_left_is_used_before_another_login() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_refused_is_not_tried_again() {
+async fn refused_credentials_are_not_tried_again() {
     let again = candidate("a", "1");
     let again = Candidate { info: again.info.priority(7), ..again };
     let (vault, _, _task) = vault(vec![vec![candidate("a", "1")], vec![again]]);
@@ -100,7 +100,7 @@ async fn what_was_refused_is_not_tried_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn logins_whose_credentials_are_refused_at_once_are_paced() {
+async fn logins_with_refused_credentials_are_paced() {
     let logins = (0..8).map(|it| vec![candidate("a", &it.to_string())]);
     let (vault, source, _task) = vault(logins.collect());
     let begun = Instant::now();
@@ -148,7 +148,7 @@ async fn credentials_expire_by_the_clock_that_they_are_dated_by() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_can_make_no_client_is_told_with_its_handler() {
+async fn unusable_credentials_are_reported_with_their_handler() {
     let mut bad = candidate("a", "1");
     bad.info = bad.info.ca_path("/no/such/file");
     let (vault, ..) = &vault(vec![vec![bad]]);
@@ -159,7 +159,7 @@ async fn what_can_make_no_client_is_told_with_its_handler() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_waits_for_a_login_that_is_over() {
+async fn no_request_waits_after_the_last_login() {
     let (vault, _, task) = vault(Vec::new());
     drop(task);
     let error = vault.session().await.map(|_| ()).unwrap_err();
@@ -167,7 +167,7 @@ async fn nobody_waits_for_a_login_that_is_over() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn credentials_that_expire_at_once_are_asked_for_with_growing_pauses() {
+async fn short_lived_credentials_are_requested_with_growing_pauses() {
     #[derive(Default)]
     struct Hasty(usize, Arc<std::sync::atomic::AtomicUsize>);
 
@@ -253,7 +253,7 @@ async fn an_operator_that_has_worked_survives_files_that_are_being_replaced() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn while_the_operator_stops_nobody_waits_for_a_login_for_long() {
+async fn a_stopping_operator_does_not_wait_long_for_a_login() {
     struct Silent;
 
     impl LoginSource for Silent {

@@ -90,7 +90,7 @@ fn names_that_are_taken_refuse_a_definition() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_manifest_that_cannot_be_placed_says_why() {
+async fn an_incomplete_manifest_is_explained() {
     for (manifest, expected) in [
         (json!({"kind": "A"}), "invalid: the manifest has no apiVersion"),
         (json!({"apiVersion": "v1"}), "invalid: the manifest has no kind"),

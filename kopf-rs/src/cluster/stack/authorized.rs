@@ -1,7 +1,7 @@
 //! Credentials that change while the client is in use: a token in a file, or those of a plugin.
 //!
-//! Guarantees that a file is read again every minute, and that its last valid token is used while it cannot be read. Must not know the
-//! server.
+//! This module guarantees that a file is read again every minute, and that its last valid token is used while it
+//! cannot be read. It must not depend on the server.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};

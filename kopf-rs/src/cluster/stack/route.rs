@@ -1,7 +1,7 @@
 //! The route to a server: direct, or through a proxy.
 //!
-//! A server behind TLS is reached through a tunnel, so that TLS runs end to end. For a server without TLS, an HTTP proxy receives each
-//! request itself. Must not know the content of requests.
+//! A server behind TLS is reached through a tunnel, so that TLS runs end to end. For a server without TLS, an HTTP
+//! proxy receives each request itself. This module must not depend on the content of requests.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;

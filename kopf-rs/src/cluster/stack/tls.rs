@@ -1,7 +1,7 @@
 //! TLS with the server: the trusted authorities and the client certificate.
 //!
-//! Accepts, beyond webpki's rules, a server certificate that is itself one of the authorities, as Go's clients do. Self-signed CA
-//! certificates of servers need that. Must not know where certificates come from.
+//! Accepts, beyond webpki's rules, a server certificate that is itself one of the authorities, as Go's clients do.
+//! Self-signed CA certificates of servers need that. This module does not know where certificates come from.
 
 use std::fmt;
 use std::path::PathBuf;

@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn bookmarks_errors_and_novelties_are_told_apart() {
+    fn bookmarks_errors_and_novelties_are_distinguished() {
         let plain = read(r#"{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"7"}}}"#);
         assert!(matches!(plain, Line::Bookmark { version, initial_events_end: false } if version == "7"));
         let end = read(
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_described_without_its_content() {
+    fn an_unreadable_line_is_described_without_its_content() {
         for line in [
             r#"{"type":"ADDED","object":{"data":"hush""#.as_bytes(),
             b"hush",

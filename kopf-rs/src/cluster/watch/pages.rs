@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_list_or_is_cut_is_an_error() {
+    fn an_invalid_or_truncated_list_is_an_error() {
         for page in [
             "",
             "[]",

@@ -13,7 +13,7 @@ use crate::cluster::watch::{CALM, End, PATIENCE, WatchEvent, Watcher};
 use crate::object::event::EventType;
 use crate::object::key::KeySet;
 
-/// The time limit for the response headers. The server sends them at once, long before the first event.
+/// The time limit for the response headers. The server sends them immediately, long before the first event.
 const ANSWER: Duration = Duration::from_secs(30);
 /// An accepted stream counts as recovered after this long, even without events.
 const RECOVERED: Duration = Duration::from_secs(1);

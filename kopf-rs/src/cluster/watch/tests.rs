@@ -137,7 +137,7 @@ async fn a_server_without_streaming_lists_is_asked_for_pages_and_remembered() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_ignores_the_wish_for_a_streaming_list_gets_pages_at_last() {
+async fn a_server_that_ignores_streaming_lists_is_listed_by_pages() {
     let plain_watch = || Answer::live(&line("ADDED", "a", 1));
     let fake = Fake::new([plain_watch(), plain_watch(), Answer::new(200, page(&[object("a", 1)], ""))]);
     let told = observe(&fake, 60).await;
@@ -221,7 +221,7 @@ async fn a_listing_that_ends_twice_names_its_objects_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn too_old_a_version_leads_to_a_listing_wherever_it_is_said() {
+async fn an_expired_version_leads_to_a_listing_wherever_it_is_reported() {
     for gone in [
         Answer::refusal(410, "too old resource version"),
         Answer::new(200, error(410, "too old resource version")),
@@ -301,7 +301,7 @@ async fn a_watch_that_is_never_answered_is_in_trouble_within_half_a_minute() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn streams_that_end_at_once_are_never_asked_for_in_a_hot_loop() {
+async fn streams_that_end_immediately_are_never_asked_for_in_a_hot_loop() {
     let fake = Fake::new([synced([])].into_iter().chain((0..5000).map(|_| Answer::new(200, ""))));
     observe(&fake, 60).await;
     let requests = fake.lines().len();
@@ -309,7 +309,7 @@ async fn streams_that_end_at_once_are_never_asked_for_in_a_hot_loop() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn listings_that_expire_at_once_are_never_asked_for_in_a_hot_loop() {
+async fn listings_that_expire_immediately_are_never_asked_for_in_a_hot_loop() {
     let both = || [synced([]), Answer::new(200, error(410, "gone"))];
     let fake = Fake::new((0..5000).flat_map(|_| both()));
     observe(&fake, 600).await;
@@ -329,7 +329,7 @@ async fn listings_without_a_version_are_never_asked_for_in_a_hot_loop() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stream_that_has_lived_is_resumed_at_once() {
+async fn a_stream_that_has_lived_is_resumed_immediately() {
     let fake = Fake::new([synced([wait(30)]), Answer::live("")]);
     observe(&fake, 40).await;
     let at = fake.seen()[1].at;
@@ -337,7 +337,7 @@ async fn a_stream_that_has_lived_is_resumed_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn trouble_is_told_once_and_so_is_its_end() {
+async fn trouble_and_its_end_are_reported_once() {
     let busy = || Answer::refusal(503, "starting").header("retry-after", "2");
     let fake = Fake::new([
         Answer::none(),
@@ -377,7 +377,7 @@ async fn an_absurd_retry_after_is_obeyed_for_five_minutes_at_most() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_recovers_in_silence_says_so() {
+async fn a_silent_recovery_is_reported() {
     let fake = Fake::new([synced([]), Answer::none(), Answer::live("")]);
     let told = observe(&fake, 10).await;
     assert_eq!(told.len(), 4, "{told:?}");
@@ -386,7 +386,7 @@ async fn a_watch_that_recovers_in_silence_says_so() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_forbidden_watch_names_the_rule_and_goes_on() {
+async fn a_forbidden_watch_names_the_rule_and_continues() {
     let refusal = || {
         Answer::refusal(
             403,
@@ -414,7 +414,7 @@ async fn a_forbidden_watch_names_the_rule_and_goes_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_line_that_is_no_event_is_told_and_everything_is_listed_anew() {
+async fn an_invalid_line_is_reported_and_leads_to_a_new_listing() {
     let fake = Fake::new([
         synced([text("<html>sorry</html>\n"), text(line("ADDED", "lost", 6))]),
         synced([text(line("ADDED", "a", 7)), Part::Hang]),
@@ -448,7 +448,7 @@ async fn an_error_event_that_stays_leads_to_a_listing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_younger_than_our_version_is_listed_anew() {
+async fn a_server_older_than_our_version_is_listed_again() {
     let fake = Fake::new([
         synced([text(line("ADDED", "a", 900))]),
         Answer::refusal(504, "Timeout: Too large resource version: 900, current: 12"),
@@ -515,7 +515,7 @@ async fn the_server_timeout_is_jittered_below_the_cut_of_middleboxes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn watches_that_are_told_to_wait_do_not_come_back_in_the_same_moment() {
+async fn watches_that_the_server_delays_return_at_different_times() {
     let mut moments = Vec::new();
     for _ in 0..16 {
         let busy = Answer::refusal(429, "slow down").header("retry-after", "100");
@@ -531,7 +531,7 @@ async fn watches_that_are_told_to_wait_do_not_come_back_in_the_same_moment() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_listing_waits_for_whoever_takes_its_objects_in() {
+async fn a_listing_waits_for_its_consumer() {
     const MUCH: usize = 1 << 20;
     let streamed = || {
         let lines = [line("ADDED", "a", 3), line("ADDED", "b", 4)];

@@ -1,6 +1,6 @@
 //! Creates and updates Kubernetes Events, with one request each that is sent once.
 //!
-//! Must not know their content.
+//! This module must not depend on their content.
 
 use std::sync::LazyLock;
 
@@ -60,7 +60,7 @@ impl Cluster {
         let asked = Asked::of(&EVENTS, Some(namespace), &["list"]);
         let reply = self.exchange(&Call::get(target, asked)).await?;
         let list: Value = serde_json::from_slice(&reply)
-            .map_err(|error| ClusterError::Invalid(format!("the reply is no list: {error}")))?;
+            .map_err(|error| ClusterError::Invalid(format!("the reply is not a list: {error}")))?;
         Ok(list["items"].as_array().cloned().unwrap_or_default())
     }
 }

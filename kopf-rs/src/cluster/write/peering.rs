@@ -1,6 +1,6 @@
 //! Writes records of operators into a peering object by one PATCH, addressed by name only, with or without a status subresource.
 //!
-//! Must not know the content of the records.
+//! This module must not depend on the content of the records.
 
 use http::Method;
 use serde_json::Value;

@@ -23,12 +23,12 @@ impl Cluster {
         self.shared.pruned.paths(resource)
     }
 
-    /// Forgets the pruned fields, because the definition `plural.group` has changed or was listed anew and its schema may have other fields.
+    /// Forgets the pruned fields, because the definition `plural.group` has changed or was listed again and its schema may have other fields.
     pub(crate) fn forget_pruned(&self, definition: &str, has_changed: bool) {
         self.shared.pruned.forget(definition, has_changed);
     }
 
-    /// Returns a number that changes when the definition of the resource changes or is listed anew.
+    /// Returns a number that changes when the definition of the resource changes or is listed again.
     pub(crate) fn definitions(&self, resource: &Resource) -> u64 {
         self.shared.pruned.definitions(resource)
     }

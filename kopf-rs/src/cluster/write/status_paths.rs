@@ -1,6 +1,6 @@
 //! Records whether resources have a status subresource that discovery does not list, as responses from its path have shown.
 //!
-//! Must not know when this matters.
+//! This module does not know when this matters.
 
 use std::sync::PoisonError;
 

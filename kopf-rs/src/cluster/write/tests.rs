@@ -124,7 +124,7 @@ async fn operations_are_bound_to_their_version_whatever_is_asked() {
 }
 
 #[test]
-fn only_what_has_content_is_sent() {
+fn empty_parts_are_not_sent() {
     let rest = Part::Object { with_status: false };
     let all = Part::Object { with_status: true };
     for (content, expected) in [
@@ -140,7 +140,7 @@ fn only_what_has_content_is_sent() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whatever_the_server_says_it_is_asked_once() {
+async fn a_patch_is_sent_once_whatever_the_answer() {
     let changes = merge(&json!({"metadata": {"annotations": {"k": "v"}}}));
     let all = Part::Object { with_status: true };
     let foreign = r#"{"code":422,"message":"no","details":{"causes":[{"field":"metadata.uid"}]}}"#;
@@ -169,7 +169,7 @@ async fn a_page_of_a_proxy_is_no_answer_of_the_server() {
     let error = send(&fake, &[], &changes, part, false).await.unwrap_err();
     assert_eq!(
         error.to_string(),
-        "unreachable: the reply is no object, but begins with \"<html></html>\" (does a proxy or another server answer at the address of the API server?)"
+        "unreachable: the reply is not an object, but begins with \"<html></html>\" (does a proxy or another server answer at the address of the API server?)"
     );
     assert!(error.is_transient() && error.may_have_landed());
 }

@@ -1,6 +1,7 @@
 //! Converts one object to another version of its kind without loss.
 //!
-//! At each step, converting back reveals the fields that the version cannot express, and an annotation preserves them. Must not know reviews.
+//! At each step, converting back reveals the fields that the version cannot express, and an annotation preserves
+//! them. This module must not depend on reviews.
 
 use serde_json::{Value, json};
 

@@ -28,7 +28,7 @@ impl Cause {
             return Ok(attempt);
         }
         Err(PermanentError::new(
-            "this attempt has no key: those of functions for changes have one that ask for `attempt: Attempt`, and those of closures with `keyed()`; \
+            "this attempt has no key: a change handler has one if it asks for `attempt: Attempt`, and a closure if it calls `keyed()`; \
              sub-handlers take it from their parent",
         ))
     }

@@ -82,7 +82,7 @@ impl<'a> Filling<'a> {
         visitor: V,
     ) -> Result<V::Value, Error> {
         if self.is_too_deep() {
-            return Err(Error::custom("what is missing is too deep"));
+            return Err(Error::custom("a missing value is nested too deeply"));
         }
         let members = match self.value {
             None => None,
@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_made_up_and_what_is_there_is_read() {
+    fn missing_values_are_filled_in_and_existing_ones_read() {
         let given = json!({
             "maxSize": 5,
             "ports": [{"number": 1}, {"name": "b", "number": 2}],
@@ -434,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_and_wrong_is_an_error() {
+    fn existing_invalid_values_are_errors() {
         for wrong in [
             json!({"maxSize": "x"}),
             json!({"ports": 5}),
@@ -450,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn times_and_numbers_in_text_are_made_up_too() {
+    fn times_and_numbers_in_text_are_filled_in_too() {
         let parses = |value: &Value| {
             let mut pairs = Filler::pairs();
             pairs.any(|[first, _]| <Option<jiff::Timestamp>>::deserialize(Filling::new(value, first)).is_ok())

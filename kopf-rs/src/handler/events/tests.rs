@@ -53,7 +53,7 @@ fn posted(level: PostingLevel, is_enabled: bool) -> Vec<(String, EventKind, Stri
 }
 
 #[test]
-fn levels_choose_what_is_posted() {
+fn levels_select_the_posted_events() {
     let all = [
         ("N", EventKind::Normal, "normal"),
         ("W", EventKind::Warning, "warning"),
@@ -86,7 +86,7 @@ fn events_are_about_the_object_or_about_another_one() {
     assert_eq!(posted.iter().map(shown).collect::<Vec<_>>(), [own, other]);
     let nameless = json!({"apiVersion": "v1", "kind": "Pod"});
     let refused = events.about(&nameless).unwrap_err().to_string();
-    assert!(refused.ends_with("without `metadata.name`"), "{refused}");
+    assert!(refused.contains("has no `metadata.name`"), "{refused}");
 }
 
 #[test]

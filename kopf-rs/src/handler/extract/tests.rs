@@ -79,7 +79,7 @@ fn fields_of_stanzas_are_received_one_by_one() {
 
 /// The error is logged, and stored in an annotation.
 #[test]
-fn a_secret_that_does_not_fit_is_told_without_its_values() {
+fn errors_about_a_secret_redact_its_values() {
     for (spec, expected) in [
         (
             json!({"image": "x", "replicas": "hunter2"}),
@@ -230,7 +230,7 @@ fn data_of_an_event_are_received() {
 async fn namespaced(_namespace: &str) {}
 
 #[test]
-fn a_namespace_is_missing_for_good_where_the_object_is_cluster_scoped() {
+fn a_missing_namespace_is_a_permanent_error() {
     let mut object = myapp();
     object["metadata"]["namespace"] = Value::Null;
     assert_eq!(
@@ -278,7 +278,7 @@ fn values_of_the_operator_are_received_by_type() {
     };
     assert_eq!(called("injected", myapp(), give).0.unwrap(), None);
     let message = message(returned("injected", myapp()));
-    assert!(message.contains("tests::Db`, but none was given to the operator"), "{message}");
+    assert!(message.contains("tests::Db`, but the operator has none"), "{message}");
 }
 
 // === what handlers say ===

@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_function_returns_finds_its_index() {
+    fn returned_entries_reach_their_index() {
         let mut indices = Indices::default();
         let name: Arc<str> = "by_name".into();
         indices.declare(&name, IndexType::of::<String, u8>());

@@ -13,7 +13,7 @@ use crate::handler::error::HandlerError;
 /// #[index("kopfexamples")]
 /// fn by_owner(#[from(status)] status: &Value, name: String) -> IndexEntries<String, String> {
 ///     let Some(owners) = status["owners"].as_array() else {
-///         // Nobody has looked yet: what is known stays.
+///         // The owners are not known yet, so the former entries stay.
 ///         return IndexEntries::Unchanged;
 ///     };
 ///     let owners = owners.iter().filter_map(Value::as_str);
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_not_the_same_as_no_change() {
+    fn no_entries_differ_from_no_change() {
         let nothing = IndexEntries::<&str, u8>::These(Vec::new());
         assert_eq!(entries(None::<(&str, u8)>), nothing);
         assert_eq!(entries(Vec::<(&str, u8)>::new()), nothing);

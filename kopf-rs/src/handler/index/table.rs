@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn after_any_replacements_a_table_is_what_the_last_ones_make() {
+    fn a_table_depends_on_the_last_replacements_only() {
         for seed in 0..200 {
             let mut dice = Dice(seed);
             let mut table = Table::new();
@@ -334,7 +334,7 @@ mod tests {
     impl Eq for Odd {}
 
     #[test]
-    fn what_has_panicked_half_way_can_be_taken_out() {
+    fn entries_of_a_panicked_replacement_can_be_removed() {
         let mut table = Table::new();
         let (mut first, mut second) = (Contribution::default(), Contribution::default());
         table.replace(1, &mut first, entries([(Odd(9), 1)]));

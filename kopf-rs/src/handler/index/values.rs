@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_what_was_put_in_last_and_readers_keep_what_they_have_read() {
+    fn the_last_values_count_and_snapshots_stay_unchanged() {
         for mut seed in 0..20 {
             let (mut values, mut expected) = (Values::default(), BTreeMap::new());
             let mut read = Vec::new();
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_in_order_fills_its_nodes() {
+    fn ordered_inserts_fill_their_nodes() {
         let mut values = Values::default();
         for object in 0..1024 {
             values.insert(object, object);

@@ -116,7 +116,7 @@ fn functions_of_one_id_feed_one_index() {
 
 #[cfg(any(feature = "inventory", feature = "linkme"))]
 #[test]
-fn what_a_function_returns_is_put_where_it_is_waited_for() {
+fn returned_entries_reach_the_sink() {
     let registry = registry("well");
     let others = named(&registry, "by_node")[1];
     let call_of = cause(others, myapp());

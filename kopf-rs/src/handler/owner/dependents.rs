@@ -72,11 +72,11 @@ impl<T: Serialize + DeserializeOwned> Dependents for &mut T {
         }
         let changed = T::deserialize(&after).map_err(|error| {
             let of = type_name::<T>();
-            PermanentError::new(format!("`{of}` cannot be read again once it is changed: {error}"))
+            PermanentError::new(format!("`{of}` cannot be deserialized after the change: {error}"))
         })?;
         if let Some(path) = hierarchy::lost(&before, &after, &written(&changed)?) {
             return Err(PermanentError::new(format!(
-                "`{}` has no place for `{path}`, so what belongs there would be lost: give the type that field, or take JSON",
+                "`{}` has no field for `{path}`, so its value would be lost: add that field to the type, or use JSON",
                 type_name::<T>()
             )));
         }

@@ -77,14 +77,14 @@ fn objects_of_all_types_and_collections_are_adopted() {
 }
 
 #[test]
-fn what_a_type_cannot_keep_is_an_error_and_changes_nothing() {
+fn a_field_that_a_type_cannot_hold_is_an_error() {
     let mut small = Small::default();
     owner().label(&mut small).unwrap_err();
     owner().harmonize_naming(&mut small).unwrap();
     assert_eq!(small.metadata["generateName"], "one-");
     let mut bare = Bare { kind: "Pod".into() };
     let refused = owner().adopt(&mut bare).unwrap_err().to_string();
-    assert!(refused.contains("Bare` has no place for `metadata"), "{refused}");
+    assert!(refused.contains("Bare` has no field for `metadata"), "{refused}");
     assert_eq!(bare, Bare { kind: "Pod".into() });
     let mut text = "x".to_owned();
     let refused = owner().adopt(&mut text).unwrap_err().to_string();
@@ -92,7 +92,7 @@ fn what_a_type_cannot_keep_is_an_error_and_changes_nothing() {
 }
 
 #[test]
-fn options_replace_what_comes_from_the_owner() {
+fn options_replace_values_of_the_owner() {
     let mut child =
         json!({"metadata": {"name": "mine", "labels": {"app": "mine"}}, "spec": {"template": {}}});
     owner().strict().forced().nested("spec.template").adopt(&mut child).unwrap();

@@ -64,11 +64,11 @@ impl Registry {
 /// An annotated item. It is a constant, so all dynamic parts are in a function.
 #[derive(Clone, Copy)]
 pub struct Declared {
-    /// What is annotated.
+    /// The kind of the annotated item.
     pub item: Item,
     /// The item's name.
     pub name: &'static str,
-    /// Where the name is; all attributes of one function share the location.
+    /// The location of the name; all attributes of one function share the location.
     pub location: SourceLocation,
     /// Registers the item, once per attribute. The lowest attribute comes first, since Kopf registers in that order.
     pub register: fn(Registry) -> Registry,

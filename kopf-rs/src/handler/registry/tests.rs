@@ -129,7 +129,7 @@ fn closures_are_handlers_too() {
 }
 
 #[test]
-fn what_is_wrong_with_closures_is_gathered() {
+fn problems_of_closures_are_collected() {
     let nothing = |_| async { Ok(()) };
     let same = handler("twice", nothing).errors(ErrorsMode::Ignored);
     let registry = Registry::new()

@@ -59,7 +59,7 @@ fn change_json(#[from(status)] seen: &mut Status<Value>) {
 fn leave(_status: &mut Status<MyStatus>) {}
 
 #[test]
-fn what_differs_becomes_part_of_the_patch() {
+fn differences_become_part_of_the_patch() {
     let stored = json!({"phase": "New", "replicas": 2, "theirs": {"a": 1}, "observedGeneration": 2});
     let expected = json!({"status": {"phase": "Running", "other": 1, "observedGeneration": 3}});
     assert_eq!(called("change", &stored).1, expected);
@@ -84,7 +84,7 @@ fn tell_and_fail(status: &mut Status<MyStatus>) -> HandlerResult {
 }
 
 #[test]
-fn what_a_failed_function_has_changed_counts_and_the_generation_only_beside_conditions() {
+fn a_failed_function_reports_the_generation_only_beside_conditions() {
     let (returned, patch) = called("fail_after", &json!({"phase": "New"}));
     assert!(returned.is_err());
     assert_eq!(patch, json!({"status": {"phase": "Failed"}}));
@@ -116,7 +116,7 @@ fn a_wrong_reason_is_a_permanent_failure() {
     assert_eq!(patch, json!({"status": {"replicas": 1}}));
     let (returned, _) = called("set_in_json", &json!({"conditions": {"a": 1}}));
     let complaint = returned.unwrap_err().to_string();
-    assert!(complaint.starts_with("status.conditions of the object is no list"), "{complaint}");
+    assert!(complaint.starts_with("status.conditions of the object is not a list"), "{complaint}");
 }
 
 #[on_create("myapps")]
@@ -161,7 +161,7 @@ fn require(status: &mut Status<Required>) {
 }
 
 #[test]
-fn a_type_that_does_not_fit_an_empty_status_is_told_what_to_do() {
+fn an_error_about_an_empty_status_has_advice() {
     let complaint = called("require", &json!(null)).0.unwrap_err().to_string();
     let expected = "status: missing field `phase`. An object has no status at first: add `#[serde(default)]` to `Required`";
     assert_eq!(complaint, expected);

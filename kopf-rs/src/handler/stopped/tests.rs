@@ -21,7 +21,7 @@ fn reasons_add_up_and_are_named() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_waits_is_told_and_nobody_waits_for_longer_than_asked() {
+async fn waiters_are_notified_and_no_wait_exceeds_its_limit() {
     let stopped = flag();
     assert!(!stopped.wait_for(Duration::from_secs(60)).await);
     assert!(stopped.0.lock().wakers.is_empty(), "nobody waits");

@@ -85,7 +85,7 @@ async fn a_watch_is_stale_after_two_deadlines_unless_its_trouble_is_known() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_keeps_a_kind_from_being_ready_is_said() {
+async fn the_obstacle_to_a_kinds_readiness_is_named() {
     let now = Instant::now();
     let mut facts = facts(vec![watch("a", now)]);
     assert_eq!(failing(&facts.ready(now)), Vec::<String>::new());
@@ -98,7 +98,7 @@ async fn what_keeps_a_kind_from_being_ready_is_said() {
     assert_eq!(failing(&facts.ready(now)), ["kind/gadgets: not served"]);
     facts.operator.discovered = false;
     facts.operator.unserved.clear();
-    assert_eq!(failing(&facts.ready(now)), ["discovery: the cluster has not said what it serves"]);
+    assert_eq!(failing(&facts.ready(now)), ["discovery: the cluster has not listed its resources yet"]);
     facts.operator.phase = Phase::Starting;
     let startup = ["startup: startup handlers are called"];
     assert_eq!(failing(&facts.ready(now)), startup);
@@ -108,7 +108,7 @@ async fn what_keeps_a_kind_from_being_ready_is_said() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_waits_for_too_long_is_said_with_what_it_waits_for() {
+async fn long_waits_are_reported_with_their_reason() {
     let since = Instant::now();
     let mut facts = facts(Vec::new());
     facts.queue.waiting = 3;
@@ -150,7 +150,7 @@ fn answers_read_as_those_of_kubernetes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_that_nobody_keeps_is_no_life() {
+async fn an_unmaintained_lease_fails_liveness() {
     let began = Instant::now();
     let of = |beat| {
         let mut facts = facts(Vec::new());
@@ -173,7 +173,7 @@ async fn a_lease_that_nobody_keeps_is_no_life() {
     assert_eq!(failing(&kept.live(later(9))), [""; 0]);
     assert_eq!(
         failing(&kept.live(later(12))),
-        ["lease: the task that keeps the Lease team/op has done nothing for 12 seconds"]
+        ["lease: the task that renews the Lease team/op has not run for 12 seconds"]
     );
     assert_eq!(failing(&of(None).live(later(3600))), [""; 0]);
 }
@@ -182,7 +182,7 @@ async fn a_lease_that_nobody_keeps_is_no_life() {
 fn an_endpoint_for_webhooks_is_ready_whatever_keeps_the_operator_from_its_work() {
     let mut facts = facts(Vec::new());
     facts.operator.unserved = vec![("pods".to_owned(), "forbidden")];
-    assert_eq!(failing(&facts.webhooks()), ["webhooks: the endpoint is not there yet"]);
+    assert_eq!(failing(&facts.webhooks()), ["webhooks: the endpoint does not listen yet"]);
     facts.operator.reviews = Reviews::Answered;
     assert!(!failing(&facts.ready(Instant::now())).is_empty());
     assert!(failing(&facts.webhooks()).is_empty());

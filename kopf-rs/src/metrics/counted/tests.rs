@@ -45,7 +45,7 @@ fn all_that_is_known_at_the_start_is_there_with_0() {
 }
 
 #[test]
-fn attempts_are_counted_by_what_they_come_to() {
+fn attempts_are_counted_by_their_outcome() {
     let counted = counted();
     call(&counted, "create_fn", "create", Some(CallEnd::Temporary));
     call(&counted, "create_fn", "create", Some(CallEnd::Success));

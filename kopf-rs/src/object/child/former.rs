@@ -1,7 +1,7 @@
 //! Takes over fields that a former release of an operator has set by updates under other manager names. Without this, the server would keep
 //! them forever as fields of another manager. Renaming the manager in `managedFields` transfers them to the operator.
 //!
-//! Must not know requests.
+//! This module must not depend on requests.
 
 use serde_json::{Map, Value, json};
 
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_former_manager_has_set_becomes_the_operators() {
+    fn fields_of_a_former_manager_become_the_operators() {
         let marks = ChildMarks { manager: "op.kopf.rs".to_owned() };
         let entry = |manager: &str, operation: &str, fields: Value| json!({"manager": manager, "operation": operation, "fieldsV1": fields});
         let data = |keys: &[&str]| {

@@ -1,6 +1,6 @@
 //! Finds the fields that an apply has taken from other managers, by comparing `managedFields` before and after.
 //!
-//! Must not know why the apply was sent.
+//! This module does not know why the apply was sent.
 
 use std::fmt;
 
@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_taken_is_named_by_path_and_manager() {
+    fn taken_fields_are_named_by_path_and_manager() {
         let marks = ChildMarks { manager: "op.kopf.rs".to_owned() };
         let managed = |manager: &str, operation: &str, fields: Value| json!({"manager": manager, "operation": operation, "fieldsV1": fields});
         let container = |fields: Value| json!({"f:spec": {"f:containers": {"k:{\"name\":\"web\"}": fields}}, "f:metadata": {"f:labels": {"f:a.b/c": {}}}});

@@ -27,7 +27,7 @@ fn sent(object: Value, namespaced: bool, ownership: Ownership) -> Result<Value, 
 }
 
 #[test]
-fn a_child_is_completed_and_freed_of_what_is_the_servers() {
+fn a_child_is_completed_and_loses_fields_of_the_server() {
     let object = json!({
         "apiVersion": "apps/v1", "kind": "Deployment",
         "metadata": {"creationTimestamp": null, "uid": "x", "resourceVersion": "7", "generation": 2, "managedFields": [], "labels": {"app": "y"}},
@@ -61,7 +61,7 @@ fn names_are_the_same_each_time() {
 }
 
 #[test]
-fn what_kubernetes_would_delete_is_refused_unless_it_is_not_owned() {
+fn children_that_kubernetes_would_delete_are_refused_unless_unowned() {
     let elsewhere =
         json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "other"}});
     let custom = json!({"apiVersion": "a.io/v1", "kind": "Zone", "metadata": {"name": "c"}});
@@ -125,7 +125,7 @@ fn an_object_of_the_name_is_a_child_or_a_strangers() {
 }
 
 #[test]
-fn what_is_not_owned_is_known_by_its_label() {
+fn unowned_children_are_identified_by_label() {
     let found = |uid: &str| {
         let entry = managed("op.kopf.rs", "Apply", &json!({"f:data": {}}));
         json!({"metadata": {"labels": {"op.kopf.rs/owner-uid": uid}, "managedFields": [entry]}})
@@ -136,7 +136,7 @@ fn what_is_not_owned_is_known_by_its_label() {
 }
 
 #[test]
-fn what_was_there_before_a_first_apply_is_managed_by_others() {
+fn objects_from_before_a_first_apply_have_other_managers() {
     let ours = managed("op.kopf.rs", "Apply", &json!({"f:data": {}}));
     let mut status = managed("controller", "Update", &json!({"f:status": {}}));
     status["subresource"] = json!("status");

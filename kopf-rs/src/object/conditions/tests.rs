@@ -65,7 +65,7 @@ fn conditions_come_and_go() {
 }
 
 #[test]
-fn what_was_said_of_a_later_generation_stays() {
+fn conditions_of_a_later_generation_stay() {
     let stored = json!([{"type": "Ready", "status": "False", "reason": "No", "observedGeneration": 5,
         "lastTransitionTime": "2020-01-02T00:00:00Z"}]);
     let late = [set("Ready", true, "Yes", Some(4))];

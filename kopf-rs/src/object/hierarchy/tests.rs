@@ -105,7 +105,7 @@ fn a_second_owner_may_be_no_controller_and_a_cluster_scoped_one_owns_anything() 
 }
 
 #[test]
-fn an_owner_that_is_not_stored_owns_nothing() {
+fn an_unstored_owner_is_refused() {
     let made = OwnerFacts { uid: String::new(), ..owner() };
     let refused = changed(json!({}), |it| made.append_reference(it, FLAGS)).unwrap_err();
     assert!(refused.starts_with("the owner has no `metadata.uid`"), "{refused}");
@@ -124,7 +124,7 @@ fn a_reference_is_removed_by_uid_and_an_empty_list_stays() {
 }
 
 #[test]
-fn labels_are_added_or_forced_also_to_what_is_nested() {
+fn labels_are_added_or_forced_at_nested_paths_too() {
     let labels = owner().labels;
     let template = FieldPath::from("spec.template");
     let nested = [template, FieldPath::from("spec.absent.deep")];
@@ -206,7 +206,7 @@ fn collections_are_walked_however_deep() {
 }
 
 #[test]
-fn what_a_type_does_not_keep_is_found() {
+fn fields_that_a_type_loses_are_found() {
     let before = json!([{"metadata": {"name": "a"}, "time": 1}]);
     let after = json!([{"metadata": {"name": "a", "labels": {"x": "y"}, "ownerReferences": []}, "time": 1}]);
     let kept = json!([{"metadata": {"name": "a", "labels": {"x": "y"}}, "time": 2}]);

@@ -1,6 +1,6 @@
 //! Kopf's storages in annotations: one per record, and one for the last-handled state.
 //!
-//! Must not know other places.
+//! This module must not depend on other places.
 
 use serde_json::Value;
 

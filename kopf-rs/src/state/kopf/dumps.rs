@@ -1,7 +1,7 @@
 //! Writes JSON as Python does: `json.dumps(value, separators=(",", ":"))`.
 //!
-//! Guarantees the same bytes for the same value, except for the order of keys, which our trees do not keep. Must not know the meaning of
-//! values.
+//! This module guarantees the same bytes for the same value, except for the order of keys, which our trees do not
+//! keep. It must not depend on the meaning of values.
 
 use std::fmt::Write as _;
 

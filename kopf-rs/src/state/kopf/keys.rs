@@ -1,7 +1,7 @@
 //! Kopf's names of annotations, in both versions of its rule.
 //!
-//! Guarantees Kopf's names for all ids that Kopf can name. Ids for which Kopf creates names that no server accepts are encoded instead. Must
-//! not know the values under the names.
+//! This module guarantees Kopf's names for all ids that Kopf can name. Ids for which Kopf creates names that no
+//! server accepts are encoded instead. It must not depend on the values under the names.
 
 use crate::object::body::Body;
 use crate::object::patch::Patch;

@@ -1,6 +1,6 @@
 //! Kopf's combined storages, which migrate from one place to another; one of them is Kopf's default.
 //!
-//! Must not know the combined storages.
+//! This module must not depend on the combined storages.
 
 use std::sync::Arc;
 

@@ -1,6 +1,7 @@
 //! Kopf's storages in the status stanza.
 //!
-//! A schema that lacks the fields prunes them: the response of the server shows it, and the operator reports it. Must not know other places.
+//! A schema that lacks the fields prunes them: the response of the server shows it, and the operator reports it. This
+//! module must not depend on other places.
 
 use serde_json::{Map, Value};
 

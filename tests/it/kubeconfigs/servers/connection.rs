@@ -1,6 +1,6 @@
 //! One listener: a server, an HTTP proxy or a SOCKS proxy. Behind every proxy is a server with a valid certificate.
 //!
-//! Must not know the clients.
+//! This module must not depend on the clients.
 
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,6 +1,6 @@
 //! Certificates of servers and of a client, generated in each process.
 //!
-//! Must not know their users.
+//! This module must not depend on their users.
 
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
 //! Parses the text of a kubeconfig as client-go does: `null` and empty values count as absent, and entries of unused contexts may have any
 //! content of the right types.
 //!
-//! Guarantees that an error quotes only names of fields. Has no `Debug`, because most of the content is secret. Must not know which part of
-//! it is used.
+//! This module guarantees that an error quotes only names of fields. Has no `Debug`, because most of the content is
+//! secret. It does not know which part of it is used.
 
 use std::collections::BTreeMap;
 use std::path::Path;

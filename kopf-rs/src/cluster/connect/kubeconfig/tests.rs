@@ -88,7 +88,7 @@ fn refusals_name_the_context_the_part_and_the_remedy_and_no_secret() {
         (of_user("auth-provider: {name: gcp}"), "gke-gcloud-auth-plugin"),
         (
             of_user("auth-provider: {name: oidc, config: {id-token: my-secret}}"),
-            "no valid token: log in again",
+            "not a valid token: log in again",
         ),
         (exec(""), "`exec` has no `interactiveMode`; expected Never"),
         (exec("interactiveMode: Sometimes"), "`exec.interactiveMode` is \"Sometimes\""),
@@ -118,7 +118,7 @@ fn refusals_name_the_context_the_part_and_the_remedy_and_no_secret() {
 }
 
 #[test]
-fn what_no_context_uses_is_not_checked() {
+fn unused_entries_are_not_checked() {
     let unused = "
 - {name: v, user: {username: '', exec: {interactiveMode: Sometimes}}}
 - {name: w, user: {auth-provider: {name: z, config: null}}}
@@ -132,7 +132,7 @@ fn what_no_context_uses_is_not_checked() {
 }
 
 #[test]
-fn files_are_added_without_a_change_of_what_is_there() {
+fn merged_files_change_no_existing_entry() {
     let mut whole = File::default();
     for text in [
         "current-context: ''",

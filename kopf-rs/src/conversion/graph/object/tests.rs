@@ -84,7 +84,7 @@ fn converted(object: Value, to: &str) -> Value {
 const CARRIED: &str = "conversion.kopf.rs/old";
 
 #[test]
-fn what_a_version_lacks_comes_back() {
+fn fields_that_a_version_lacks_return() {
     let old = object("old", json!({"address": "h:1", "size": 7, "unknown": {"a": [1, null]}}));
     let mut new = converted(old.clone(), "new");
     assert_eq!(new["spec"], json!({"host": "h", "port": 1, "mode": "plain"}));
@@ -106,7 +106,7 @@ fn what_a_version_lacks_comes_back() {
 }
 
 #[test]
-fn what_nothing_is_lost_of_carries_nothing() {
+fn a_lossless_conversion_carries_nothing() {
     let old = object("old", json!({"address": "h:1"}));
     let new = converted(old.clone(), "new");
     assert!(new["metadata"].get("annotations").is_none(), "{new}");
@@ -114,7 +114,7 @@ fn what_nothing_is_lost_of_carries_nothing() {
 }
 
 #[test]
-fn pieces_are_converted_and_nothing_is_made_up() {
+fn pieces_are_converted_without_invented_values() {
     let convert = |object: Value, to: &str| {
         let converted = kind().convert(object, &format!("example.com/{to}"), &rules());
         converted.unwrap().object
@@ -199,7 +199,7 @@ fn an_object_that_cannot_be_converted_is_kept_whole() {
 }
 
 #[test]
-fn what_somebody_made_up_is_refused_or_ignored() {
+fn forged_annotations_are_refused_or_ignored() {
     let new = |annotation: &str| {
         let mut new = object("new", json!({"host": "h", "port": 1}));
         new["metadata"]["annotations"] = json!({CARRIED: annotation, "a": "b"});
@@ -241,7 +241,7 @@ fn what_somebody_made_up_is_refused_or_ignored() {
 
 /// A value is restored, except in a status that is a subresource.
 #[test]
-fn nothing_is_put_back_of_a_status_or_without_a_schema() {
+fn no_status_and_no_field_without_a_schema_is_restored() {
     let mut old = object("old", json!({"address": "h:1", "size": 3}));
     old["status"] = json!({"phase": "x"});
     let of_status = [
@@ -267,7 +267,7 @@ fn nothing_is_put_back_of_a_status_or_without_a_schema() {
 }
 
 #[test]
-fn what_is_made_up_costs_few_conversions() {
+fn forged_annotations_cost_few_conversions() {
     let calls = Arc::new(AtomicUsize::new(0));
     let counted = |name: &'static str, calls: &Arc<AtomicUsize>| {
         let calls = calls.clone();
@@ -296,7 +296,7 @@ fn what_is_made_up_costs_few_conversions() {
 }
 
 #[test]
-fn what_cannot_be_carried_fails_a_write_and_no_read() {
+fn fields_that_are_too_large_fail_a_write_and_no_read() {
     let mut seed = 1_u64;
     let noise = (0..14_000).map(|_| {
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
@@ -339,7 +339,7 @@ fn versions_of_others_are_refused() {
 }
 
 #[test]
-fn each_step_of_a_way_carries_what_is_lost_there() {
+fn each_step_of_a_path_carries_its_own_losses() {
     let without = |name: &'static str| {
         move |mut spec: Value| {
             spec.as_object_mut().map(|it| it.remove(name));

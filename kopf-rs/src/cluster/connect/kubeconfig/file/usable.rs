@@ -1,6 +1,6 @@
 //! Checks the cluster and the user of a context as client-go does, and converts them to the parts of a connection.
 //!
-//! Unused parts are not checked. Must not know the other contexts.
+//! Unused parts are not checked. This module must not depend on the other contexts.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -146,7 +146,7 @@ impl Cluster {
             (true, true) if self.insecure_skip_tls_verify => Ok(Trust::Anybody),
             (true, true) => Ok(Trust::System),
             _ if self.insecure_skip_tls_verify => Err(
-                "`insecure-skip-tls-verify` is set beside authorities, which would not be asked; keep one of them"
+                "`insecure-skip-tls-verify` is set beside authorities, which it would disable; keep one of them"
                     .to_owned(),
             ),
             (false, _) => Ok(Trust::Authorities(data.clone())),
@@ -278,7 +278,7 @@ impl User {
             let value = HeaderValue::from_bytes(value.as_bytes());
             let (Ok(name), Ok(value)) = (name, value) else {
                 return Err(format!(
-                    "`{field}` has a line break or another control character, which no HTTP header can hold"
+                    "`{field}` has a line break or another control character, which HTTP headers cannot contain"
                 ));
             };
             headers.push((name, value));
@@ -354,7 +354,7 @@ fn id_token(provider: &AuthProvider) -> Result<String, String> {
         serde_json::from_slice::<Value>(&claims).ok()
     });
     let expires = claims.and_then(|it| it["exp"].as_f64());
-    let expires = expires.ok_or_else(|| format!("the id-token of oidc is no valid token: {hint}"))?;
+    let expires = expires.ok_or_else(|| format!("the id-token of oidc is not a valid token: {hint}"))?;
     let now = Timestamp::now().as_second();
     #[expect(clippy::cast_precision_loss, reason = "seconds are far below 2^53")]
     if expires < now as f64 {
