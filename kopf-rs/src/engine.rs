@@ -20,6 +20,7 @@ mod mailbox;
 pub(crate) mod memory;
 pub(crate) mod metered;
 pub(crate) mod noted_calls;
+pub(crate) mod object_table;
 pub(crate) mod overdue;
 pub(crate) mod owners;
 mod planned_calls;
@@ -60,8 +61,9 @@ use crate::engine::indexing::late_readers::{IndexReader, IndexedVersion};
 use crate::engine::indexing::objects::facts::IndexFacts;
 use crate::engine::last_errors::{LastError, LastErrors};
 use crate::engine::memory::{Memory, Version};
+use crate::engine::object_table::StreamId;
+use crate::engine::queue::WorkerStart;
 use crate::engine::queue::facts::{ObjectFacts, QueueFacts};
-use crate::engine::queue::{StreamId, WorkerStart};
 use crate::engine::report::report_of_operator;
 use crate::engine::resource_handlers::ResourceHandlers;
 use crate::engine::running_calls::RunningCall;
@@ -97,18 +99,17 @@ impl Engine {
     /// The returned [`Flow`] lets a listing wait until the queue has room for it. With indices, the flow never holds a listing back:
     /// handlers wait for the complete listing, so holding it back would be a deadlock.
     pub(crate) fn open(&self, watch: &EngineWatch, replaces: Option<&EngineWatch>) -> Flow {
-        match replaces {
-            // Its objects are taken over below.
-            Some(former) if former.is_of_workers() => former.end(),
-            Some(former) => self.close(former, false),
-            None => {}
+        if let Some(former) = replaces {
+            former.end();
         }
         let of = &watch.collection;
+        let replaces = replaces.map(|it| it.stream);
         match &watch.follower {
-            Follower::Children { is_read } => self.0.setup.children.open(of, *is_read),
-            Follower::Targets(handlers) => self.0.targets.open(of, handlers.clone()),
+            Follower::Children { is_read } => self.0.setup.children.open(watch, *is_read, replaces),
+            Follower::Targets(handlers) => {
+                self.0.targets.open(watch.stream, of.clone(), handlers.clone(), replaces);
+            }
             Follower::Workers(kind) => {
-                let replaces = replaces.map(|it| it.stream);
                 self.0.indexing.open(watch.stream, kind, replaces);
                 let flow = self.0.queue.open(watch.stream, kind.clone(), replaces);
                 if self.index_facts().is_empty() {
@@ -126,8 +127,8 @@ impl Engine {
         };
         let of = &watch.collection;
         match &watch.follower {
-            Follower::Children { .. } => self.0.setup.children.on_event(of, &event),
-            Follower::Targets(_) => self.on_target(of, &event),
+            Follower::Children { .. } => self.0.setup.children.on_event(watch, &event),
+            Follower::Targets(_) => self.on_target(watch, &event),
             Follower::Workers(_) => {
                 let is_listed = matches!(event, WatchEvent::Synced(_));
                 if self.0.gate.is_open() {
@@ -154,8 +155,8 @@ impl Engine {
     pub(crate) fn close(&self, watch: &EngineWatch, is_paused: bool) {
         watch.end();
         match &watch.follower {
-            Follower::Children { .. } => self.0.setup.children.close(&watch.collection),
-            Follower::Targets(_) => self.0.targets.close(&watch.collection),
+            Follower::Children { .. } => self.0.setup.children.close(watch),
+            Follower::Targets(_) => self.0.targets.close(watch.stream),
             Follower::Workers(_) => {
                 let queue = &self.0.queue;
                 queue.close(watch.stream);
@@ -207,13 +208,14 @@ impl Engine {
         self.0.queue.resume();
     }
 
-    fn on_target(&self, of: &Collection, event: &WatchEvent) {
+    fn on_target(&self, watch: &EngineWatch, event: &WatchEvent) {
+        let of = &watch.collection;
         let with = Surroundings { clock: self.0.setup.clock, extensions: &self.0.setup.extensions };
         let told = match event {
             WatchEvent::Object(event, raw) => Some(IndexedVersion::of(*event, raw, &of.resource)),
             _ => None,
         };
-        for (handler, names) in self.0.targets.on_event(of, event, &with) {
+        for (handler, names) in self.0.targets.on_event(watch.stream, event, &with) {
             let reader = IndexReader::Concerned { handler, names };
             self.0.owners.call_reader(reader, &of.resource, told.as_ref());
         }

@@ -78,7 +78,6 @@ pub(crate) mod input;
 pub(crate) mod judge;
 pub(crate) mod memory;
 mod outcome_conditions;
-pub(crate) mod owned;
 pub(crate) mod peering;
 pub(crate) mod plan;
 pub(crate) mod progress_table;

@@ -125,6 +125,7 @@ impl Listings {
             WatchEvent::Synced(shown) => match self.0.take() {
                 Some(mut all) => {
                     all.sort();
+                    all.version = std::mem::take(&mut shown.version);
                     *shown = all;
                 }
                 None => event = WatchEvent::Bookmark,
@@ -388,6 +389,12 @@ impl<'a> Watcher<'a> {
             self.failures.reset();
         }
         (self.sink)(WatchEvent::Trouble(error));
+    }
+
+    /// Reports that the listing of this version is complete.
+    fn end_listing(&mut self, version: String) {
+        self.advance(&version);
+        (self.sink)(WatchEvent::Synced(KeySet::at(version)));
     }
 
     /// Reports recovery: the requested data has arrived or is arriving.

@@ -4,6 +4,7 @@
 //! a child.
 
 mod applying;
+pub(super) mod child_table;
 mod directory;
 mod reading;
 mod refusal;
@@ -25,20 +26,21 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::cluster::Cluster;
 use crate::cluster::watch::WatchEvent;
+use crate::engine::children::child_table::{AppliedState, ChildNews};
 use crate::engine::children::directory::Directory;
 use crate::engine::children::task::{Target, Task};
 use crate::engine::children::watched::WatchedChildren;
+use crate::engine::follower::EngineWatch;
+use crate::engine::object_table::StreamId;
 use crate::engine::owners::{OwnerNews, Owners};
 use crate::handler::child_requests::{
     ChildContext, ChildError, ChildFuture, ChildReply, ChildRequests, ChildWish, OperatorChildren,
 };
 use crate::object::child::{Belonging, ChildMarks, ChildName, prepared, type_of};
-use crate::object::collection::Collection;
 use crate::object::essence::Marks;
 use crate::object::hierarchy::OwnerFacts;
 use crate::object::resource::Resource;
 use crate::object::selector::Selector;
-use crate::reaction::owned::{AppliedState, ChildNews};
 
 /// Minimum interval between two discoveries that search for an unknown kind.
 const LOOK_FOR_KINDS: Duration = Duration::from_secs(5);
@@ -155,24 +157,23 @@ impl ChildApplier {
     }
 
     /// Registers a watch of children; call it before the watch begins.
-    pub(super) fn open(&self, of: &Collection, is_read: bool) {
-        self.watched.open(of, is_read);
+    pub(super) fn open(&self, watch: &EngineWatch, is_read: bool, replaces: Option<StreamId>) {
+        self.watched.open(watch.stream, watch.collection.clone(), is_read, replaces);
     }
 
     /// Forgets a watch of children that has ended.
-    pub(super) fn close(&self, of: &Collection) {
-        self.watched.close(of);
+    pub(super) fn close(&self, watch: &EngineWatch) {
+        self.watched.close(watch.stream);
     }
 
     /// Processes one event of a watch of children, and wakes the owners concerned.
-    pub(super) fn on_event(&self, of: &Collection, event: &WatchEvent) {
-        let (mut news, with_more) = self.watched.on_event(of, event, &self.marks);
+    pub(super) fn on_event(&self, watch: &EngineWatch, event: &WatchEvent) {
+        let of = &watch.collection;
+        let (mut news, with_more) = self.watched.on_event(watch.stream, event, &self.marks);
         if matches!(event, WatchEvent::Synced(_)) {
-            let is_there = |uid: &str, applied: &AppliedState| self.watched.shows(of, uid, applied);
+            let is_there = |uid: &str, applied: &AppliedState| self.watched.shows(uid, applied);
             let changed = self.directory.changed(of, is_there).into_iter();
-            news.extend(
-                changed.map(|(owner, uid)| ChildNews { owner, child: self.watched.version(of, uid) }),
-            );
+            news.extend(changed.map(|(owner, uid)| ChildNews { owner, child: self.watched.version(uid) }));
             news.sort_unstable();
             news.dedup();
         }

@@ -5,7 +5,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::cluster::watch::ObjectForm;
-use crate::engine::queue::StreamId;
+use crate::engine::object_table::StreamId;
 use crate::engine::resource_handlers::ResourceHandlers;
 use crate::handler::definition::Handler;
 use crate::object::collection::Collection;

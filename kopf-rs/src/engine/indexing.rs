@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use crate::engine::indexing::late_readers::{IndexedVersion, LateReader};
 use crate::engine::indexing::objects::facts::IndexFacts;
 use crate::engine::indexing::objects::{IndexedObjects, Readiness};
-use crate::engine::queue::StreamId;
+use crate::engine::object_table::StreamId;
 use crate::engine::report::report_of_operator;
 use crate::engine::resource_handlers::ResourceHandlers;
 use crate::engine::turns::Turns;

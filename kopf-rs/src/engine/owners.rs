@@ -5,13 +5,13 @@
 
 use std::sync::Arc;
 
+use crate::engine::children::child_table::ChildNews;
 use crate::engine::indexing::Indexing;
 use crate::engine::indexing::late_readers::{IndexReader, IndexedVersion};
 use crate::engine::memory::Version;
 use crate::engine::queue::Queue;
 use crate::object::key::Key;
 use crate::object::resource::Resource;
-use crate::reaction::owned::ChildNews;
 
 /// The objects to wake.
 pub(crate) struct Owners {

@@ -2,12 +2,11 @@
 //!
 //! Watches feed the queue without waiting. An idle object is an entry in a map; an object with work has a worker, and a uid never has two.
 //! The queue itself asks for workers, so a message and the request for its worker are one step, and no wake-up is lost.
-//! An entry belongs to the stream that reported the object last; a stream that replaces another one takes over its entries. Guarantees that
-//! an object counts as deleted only if the server reports that or if a complete listing of its stream lacks it; when a stream closes, its objects
-//! are no longer watched and are forgotten. Must not know what workers do with a state.
+//! Guarantees that an object counts as deleted only if the server reports that or if a complete listing of its watch lacks it
+//! (`engine::object_table`); when a watch closes, its objects are no longer watched and are forgotten. Must not know what workers do with a
+//! state.
 
-use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -17,10 +16,11 @@ use tokio::time::Instant;
 use crate::cluster::watch::WatchEvent;
 use crate::engine::mailbox::{ChangedChildren, Mailbox, Message, Pending, ReturnedCall, Snapshot};
 use crate::engine::memory::{Memory, Version};
+use crate::engine::object_table::{ObjectTable, Shown, StreamId, Watch};
 use crate::engine::resource_handlers::ResourceHandlers;
 use crate::engine::timers::Timers;
 use crate::object::event::EventType;
-use crate::object::key::{Key, KeySet, full_name};
+use crate::object::key::{Key, full_name};
 use crate::object::raw::Raw;
 use crate::object::resource::Resource;
 use crate::rt::flow::Flow;
@@ -28,9 +28,6 @@ use crate::rt::flow::Flow;
 pub(crate) mod facts;
 mod slot;
 mod standby;
-
-/// Identifies the watch that an event comes from.
-pub(crate) type StreamId = u32;
 
 /// A worker to start.
 pub(crate) struct WorkerStart {
@@ -53,10 +50,7 @@ pub(crate) struct Queue {
 
 #[derive(Default)]
 struct State {
-    /// A tree rather than a hash table: a tree grows and shrinks by a few entries at a time, while a table exists twice while it grows and
-    /// does not shrink.
-    slots: BTreeMap<Key, Slot>,
-    streams: HashMap<StreamId, Stream>,
+    objects: ObjectTable<Stream, Slot>,
     /// The times at which idle objects are due.
     timers: Timers,
     /// The operator is paused: objects of closed streams will be watched again.
@@ -77,7 +71,6 @@ struct State {
 }
 
 struct Slot {
-    stream: StreamId,
     /// `namespace/name`, or `/name`: enough to synthesize a deletion.
     name: Box<str>,
     work: Work,
@@ -104,12 +97,9 @@ struct Busy {
     is_paused: bool,
 }
 
+/// A watch, and the handlers of its objects.
 struct Stream {
     kind: Arc<ResourceHandlers>,
-    /// When the listing was requested.
-    asked: Instant,
-    synced: bool,
-    troubled: bool,
     /// Bounds the size of its states in mailboxes.
     flow: Flow,
 }
@@ -124,23 +114,13 @@ impl Queue {
         kind: Arc<ResourceHandlers>,
         replaces: Option<StreamId>,
     ) -> Flow {
-        let mut state = self.lock();
-        let former = replaces.and_then(|id| Some((id, state.streams.remove(&id)?)));
-        if let Some((former, Stream { kind: was, .. })) = former {
-            let changed = !kind.is_same(&was);
-            let slots = state.slots.values_mut();
-            for slot in slots.filter(|slot| slot.stream == former) {
-                slot.stream = stream;
-                match &mut slot.work {
-                    _ if !changed => {}
-                    Work::Resting(memory) => memory.version = Version::Unknown,
-                    Work::Busy(busy) => busy.stale = true,
-                }
+        let flow = Flow::default();
+        let opened = Stream { kind, flow: flow.clone() };
+        self.lock().objects.open(stream, opened, replaces, |slot, former, new| {
+            if !new.kind.is_same(&former.kind) {
+                slot.outdate();
             }
-        }
-        let opened = Stream::new(kind);
-        let flow = opened.flow.clone();
-        state.streams.insert(stream, opened);
+        });
         flow
     }
 
@@ -152,40 +132,30 @@ impl Queue {
         event: WatchEvent,
         quiet: impl Fn(&ResourceHandlers, &mut Memory, &Raw) -> bool,
     ) -> Vec<Key> {
+        let now = Instant::now();
         let mut state = self.lock();
-        let Some(found) = state.streams.get_mut(&stream) else {
+        let Some(missing) = state.objects.on_event(stream, &event, now) else {
             return Vec::new();
         };
-        match event {
-            WatchEvent::Object(event, raw) => {
-                state.object(stream, event, raw, quiet);
-                state.events += 1;
-                let is_hundredth = state.events.is_multiple_of(100);
-                let gone = std::mem::take(&mut state.gone);
-                drop(state);
-                if is_hundredth {
-                    self.many.notify_one();
-                }
-                return gone;
-            }
-            WatchEvent::Listing(asked) => found.asked = asked,
-            WatchEvent::Synced(listed) => {
-                found.synced = true;
-                found.troubled = false;
-                state.conclude(stream, &listed);
-                let gone = std::mem::take(&mut state.gone);
-                drop(state);
-                self.changed.notify_waiters();
-                return gone;
-            }
-            WatchEvent::Silent | WatchEvent::Bookmark => {}
-            WatchEvent::Resumed => found.troubled = false,
-            WatchEvent::Trouble(error) => {
-                found.troubled = error.is_lasting();
-                self.changed.notify_waiters();
-            }
+        for key in missing {
+            state.delete(&key);
         }
-        Vec::new()
+        let mut is_hundredth = false;
+        let concerns_settling = matches!(event, WatchEvent::Synced(_) | WatchEvent::Trouble(_));
+        if let WatchEvent::Object(event, raw) = event {
+            state.object(stream, event, raw, now, quiet);
+            state.events += 1;
+            is_hundredth = state.events.is_multiple_of(100);
+        }
+        let gone = std::mem::take(&mut state.gone);
+        drop(state);
+        if is_hundredth {
+            self.many.notify_one();
+        }
+        if concerns_settling {
+            self.changed.notify_waiters();
+        }
+        gone
     }
 
     /// Keeps the memories of objects of closed streams from now on, because the objects will be watched again.
@@ -193,7 +163,7 @@ impl Queue {
         let mut state = self.lock();
         state.is_paused = true;
         // All is listed, so remembered objects that have not been seen since the last pause are gone.
-        if state.streams.values().all(|it| it.synced) {
+        if state.objects.watches().all(|(_, it)| it.is_listed) {
             state.paused = BTreeMap::new();
         }
     }
@@ -212,10 +182,10 @@ impl Queue {
     /// Ends a watch: forgets its idle objects, except for those whose daemons and timers are running, and notifies its workers.
     pub(crate) fn close(&self, stream: StreamId) {
         let mut state = self.lock();
-        if state.streams.contains_key(&stream) {
+        if state.objects.watch(stream).is_some() {
             for key in state.forget_those_at_rest(stream) {
                 // The worker reads the end of the watch first; the other message only names the object.
-                if state.slots.get(&key).is_some_and(Slot::is_at_rest) {
+                if state.objects.get(&key).is_some_and(Slot::is_at_rest) {
                     state.wake(&key, Message::Due);
                 }
                 state.deliver(&key, Message::Unwatched);
@@ -224,7 +194,7 @@ impl Queue {
                     busy.is_paused |= is_paused;
                 }
             }
-            state.streams.remove(&stream);
+            state.objects.close(stream);
         }
         drop(state);
         self.changed.notify_waiters();
@@ -351,18 +321,18 @@ impl Queue {
     /// Returns whether the object is remembered, or may be after a pause.
     pub(crate) fn remembers(&self, key: &Key) -> bool {
         let state = self.lock();
-        state.is_paused || state.slots.contains_key(key)
+        state.is_paused || state.objects.contains(key)
     }
 
     /// Returns whether an object of this uid is known.
     pub(crate) fn knows(&self, uid: &str) -> bool {
-        self.lock().slots.contains_key(&Key::of_uid(uid))
+        self.lock().objects.contains(&Key::of_uid(uid))
     }
 
     /// Ends a worker that has no more work, and keeps the memory of its object. Returns the memory if a message has arrived meanwhile.
     pub(crate) fn rest(&self, key: &Key, mut memory: Memory) -> Option<Memory> {
         let mut state = self.lock();
-        let slot = state.slots.get_mut(key)?;
+        let slot = state.objects.get_mut(key)?;
         let Work::Busy(busy) = &slot.work else {
             return None;
         };
@@ -462,7 +432,9 @@ impl Queue {
 
 impl State {
     fn is_settled(&self) -> bool {
-        self.busy == 0 && self.streams.values().all(|s| s.synced || s.troubled)
+        let mut watches = self.objects.watches().map(|(_, watch)| watch);
+        let fails = |it: &Watch<Stream>| it.trouble.as_ref().is_some_and(|(_, error)| error.is_lasting());
+        self.busy == 0 && watches.all(|it| it.is_listed || fails(it))
     }
 
     fn mailbox(&mut self, key: &Key) -> Option<&mut Mailbox> {
@@ -476,7 +448,7 @@ impl State {
     }
 
     fn busy_slot(&mut self, key: &Key) -> Option<&mut Busy> {
-        match &mut self.slots.get_mut(key)?.work {
+        match &mut self.objects.get_mut(key)?.work {
             Work::Busy(busy) => Some(busy),
             Work::Resting(_) => None,
         }
@@ -487,37 +459,36 @@ impl State {
         stream: StreamId,
         event: EventType,
         raw: Raw,
+        arrived: Instant,
         quiet: impl Fn(&ResourceHandlers, &mut Memory, &Raw) -> bool,
     ) {
-        let Some(found) = self.streams.get(&stream) else {
+        let Some(watch) = self.objects.watch(stream) else {
             return;
         };
         let facts = raw.facts();
-        let key = Key::of(&found.kind.resource, facts);
+        let key = Key::of(&watch.of.kind.resource, facts);
         let remembered = self.paused.remove(&key);
         let was_paused = remembered.is_some();
-        let slot = match self.slots.entry(key.clone()) {
-            Entry::Occupied(slot) => slot.into_mut(),
-            Entry::Vacant(_) if found.kind.is_only_indexed() => return,
-            Entry::Vacant(vacant) => vacant.insert(Slot {
-                stream,
+        let is_at_work = self.standby.is_none();
+        let make = |of: &Stream| {
+            // Objects that exist when this instance takes over are resumed, as at a start.
+            let first = || Memory::first(if is_at_work { event } else { EventType::Listed });
+            (!of.kind.is_only_indexed()).then(|| Slot {
                 name: full_name(facts.namespace.as_deref(), &facts.name),
-                work: Work::Resting(remembered.unwrap_or_else(|| {
-                    // Objects that exist when this instance takes over are resumed, as at a start.
-                    let is_at_work = self.standby.is_none();
-                    Memory::first(if is_at_work { event } else { EventType::Listed })
-                })),
-            }),
+                work: Work::Resting(remembered.unwrap_or_else(first)),
+            })
         };
-        slot.stream = stream;
-        let begins_anew = slot.is_shown(event) && self.standby.is_none();
+        let Some((slot, watch, _)) = self.objects.show(stream, &key, make) else {
+            return;
+        };
+        let begins_anew = slot.is_shown(event) && is_at_work;
         let state = Pending {
             event,
-            _load: found.flow.load(raw.text().len()),
+            _load: watch.of.flow.load(raw.text().len()),
             raw,
-            kind: found.kind.clone(),
-            arrived: Instant::now(),
-            listing: (event == EventType::Listed).then_some(found.asked),
+            kind: watch.of.kind.clone(),
+            arrived,
+            listing: watch.listing.filter(|_| event == EventType::Listed),
             concluded: false,
         };
         if let Work::Resting(memory) = &mut slot.work
@@ -545,7 +516,7 @@ impl State {
     /// Posts a message, and asks for a worker if the object has none. The message is lost if the object is unknown.
     fn deliver(&mut self, key: &Key, message: Message) {
         let message = self.unless_standing_by(key, message);
-        let slot = self.slots.get_mut(key);
+        let slot = self.objects.get_mut(key);
         let start = slot.zip(message).and_then(|(slot, message)| slot.post(key, message));
         if let Some(start) = start {
             self.busy += 1;
@@ -568,23 +539,22 @@ impl State {
 
     /// Returns the objects of open streams that meet the condition.
     fn keys_of(&self, is_meant: impl Fn(&Slot, &ResourceHandlers) -> bool) -> Vec<Key> {
-        let is_meant = |slot: &Slot| {
-            let stream = self.streams.get(&slot.stream);
-            stream.is_some_and(|it| is_meant(slot, &it.kind))
+        let is_meant = |it: &Shown<Slot>| {
+            let watch = self.objects.watch(it.watch);
+            watch.is_some_and(|watch| is_meant(&it.value, &watch.of.kind))
         };
-        let meant = self.slots.iter().filter(|(_, slot)| is_meant(slot));
+        let meant = self.objects.iter().filter(|(_, it)| is_meant(it));
         meant.map(|(key, _)| key.clone()).collect()
     }
 
     /// Returns the present handlers of the object.
     fn kind_of(&self, key: &Key) -> Option<&Arc<ResourceHandlers>> {
-        let slot = self.slots.get(key)?;
-        Some(&self.streams.get(&slot.stream)?.kind)
+        Some(&self.objects.watch_of(key)?.of.kind)
     }
 
     /// Returns a snapshot of the object that holds only its name.
     fn origin(&self, key: &Key) -> Option<Snapshot> {
-        Some(self.slots.get(key)?.origin(key, self.kind_of(key)?))
+        Some(self.objects.get(key)?.origin(key, self.kind_of(key)?))
     }
 
     fn look_at(&mut self, keys: Vec<Key>) {
@@ -595,71 +565,54 @@ impl State {
 
     /// Forgets the idle objects of a stream, except for those with running calls. Returns the other objects of the stream.
     fn forget_those_at_rest(&mut self, stream: StreamId) -> Vec<Key> {
-        let mut others = Vec::new();
-        let State { slots, is_paused, paused, standby, .. } = self;
-        slots.retain(|key, slot| match &mut slot.work {
-            _ if slot.stream != stream => true,
-            Work::Resting(memory) if !memory.has_calls() => {
-                if *is_paused {
-                    paused.insert(key.clone(), std::mem::take(memory).before_a_pause());
-                }
-                if let Some(noted) = standby {
-                    noted.remove(key);
-                }
-                false
+        let mut others = self.objects.shown_by(stream);
+        others.retain(|key| {
+            let memory = match self.objects.get_mut(key).map(|it| &mut it.work) {
+                Some(Work::Resting(memory)) if !memory.has_calls() => std::mem::take(memory),
+                _ => return true,
+            };
+            if self.is_paused {
+                self.paused.insert(key.clone(), memory.before_a_pause());
             }
-            _ => {
-                others.push(key.clone());
-                true
-            }
+            self.remove(key);
+            false
         });
         others
     }
 
-    /// Deletes the objects of a stream that its complete listing lacks.
-    fn conclude(&mut self, stream: StreamId, listed: &KeySet) {
-        let mut missing = self.keys_of(|slot, _| slot.stream == stream);
-        missing.retain(|key| !listed.contains(key));
-        for key in missing {
-            let slot = self.slots.get(&key).zip(self.kind_of(&key));
-            if let Some((slot, kind)) = slot {
-                let deletion = slot.deletion(&key, kind);
-                self.deliver(&key, Message::State(deletion));
-            }
+    /// Notes that a complete listing lacks the object.
+    fn delete(&mut self, key: &Key) {
+        let slot = self.objects.get(key).zip(self.kind_of(key));
+        if let Some((slot, kind)) = slot {
+            let deletion = slot.deletion(key, kind);
+            self.deliver(key, Message::State(deletion));
         }
     }
 
     /// Schedules an idle object. Returns whether it is due earlier than all others.
     fn wait_until(&mut self, due: Instant, key: &Key) -> bool {
-        let Self { slots, timers, .. } = self;
-        timers.insert(due, key.clone(), |due, key| slots.get(key).is_some_and(|slot| slot.due() == Some(due)))
+        let Self { objects, timers, .. } = self;
+        timers
+            .insert(due, key.clone(), |due, key| objects.get(key).is_some_and(|slot| slot.due() == Some(due)))
     }
 
     /// Wakes the idle objects that are due.
     fn wake_due(&mut self, now: Instant) {
         let mut keys = Vec::new();
         while let Some((due, key)) = self.timers.pop(now) {
-            let slot = self.slots.get(&key);
+            let slot = self.objects.get(&key);
             keys.extend(slot.filter(|slot| slot.due() == Some(due)).map(|_| key));
         }
         self.look_at(keys);
     }
 
     fn remove(&mut self, key: &Key) {
-        if let Some(slot) = self.slots.remove(key) {
-            self.busy -= usize::from(matches!(slot.work, Work::Busy(_)));
+        if let Some(slot) = self.objects.remove(key) {
+            self.busy -= usize::from(!slot.value.is_at_rest());
         }
         if let Some(noted) = &mut self.standby {
             noted.remove(key);
         }
-    }
-}
-
-// === impl Stream ===
-
-impl Stream {
-    fn new(kind: Arc<ResourceHandlers>) -> Self {
-        Self { kind, asked: Instant::now(), synced: false, troubled: false, flow: Flow::default() }
     }
 }
 

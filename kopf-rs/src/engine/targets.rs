@@ -3,11 +3,14 @@
 //! Functions of users compute that for each state, and the result for the last state is remembered: a change concerns the former and the
 //! present objects. The rest of a referred object is not kept. Must not know who watches, nor what follows.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::time::Instant;
 
 use crate::cluster::watch::WatchEvent;
 use crate::engine::invoke::guarded;
+use crate::engine::object_table::{ObjectTable, StreamId};
 use crate::engine::report::{about, report_of_operator};
 use crate::handler::cause::{Attempt, CauseContext};
 use crate::handler::definition::{Handler, HandlerCall};
@@ -18,25 +21,22 @@ use crate::handler::subject::{EventSubject, Subject, SubjectObject};
 use crate::happening::serving::Serving;
 use crate::object::collection::Collection;
 use crate::object::event::EventType;
-use crate::object::key::{Key, KeySet};
+use crate::object::key::Key;
 use crate::object::raw::Raw;
 use crate::rt::clock::Clock;
 
-/// The referred objects that watches have reported.
-#[derive(Debug, Default)]
-pub(super) struct Targets(Mutex<HashMap<String, OfCollection>>);
+/// The objects that concern any other object.
+#[derive(Default)]
+pub(super) struct Targets(Mutex<ObjectTable<OfWatch, Known>>);
 
-/// The referred objects of one watch.
-#[derive(Debug, Default)]
-struct OfCollection {
+/// The receivers of the events of one watch.
+struct OfWatch {
+    collection: Arc<Collection>,
     handlers: Vec<Arc<Handler>>,
-    /// The objects that concern any other object.
-    objects: HashMap<Key, Known>,
     /// The handlers whose functions have panicked, which is reported once.
     told: BTreeSet<Arc<str>>,
 }
 
-#[derive(Debug)]
 struct Known {
     version: String,
     concerned: Concerned,
@@ -54,112 +54,111 @@ pub(super) struct Surroundings<'a> {
 // === impl ===
 
 impl Targets {
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, OfCollection>> {
+    fn lock(&self) -> MutexGuard<'_, ObjectTable<OfWatch, Known>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Registers a watch that is about to begin, for these handlers.
-    pub(super) fn open(&self, of: &Collection, handlers: Vec<Arc<Handler>>) {
-        let opened = OfCollection { handlers, ..OfCollection::default() };
-        self.lock().insert(of.to_string(), opened);
+    /// Registers a watch that is about to begin, for these handlers. It takes over the objects of the watch that it replaces.
+    pub(super) fn open(
+        &self,
+        watch: StreamId,
+        collection: Arc<Collection>,
+        handlers: Vec<Arc<Handler>>,
+        replaces: Option<StreamId>,
+    ) {
+        let of = OfWatch { collection, handlers, told: BTreeSet::new() };
+        // The functions may return something else for the new API version.
+        self.lock().open(watch, of, replaces, |known, _, _| known.version.clear());
     }
 
-    /// Forgets a watch that has ended.
-    pub(super) fn close(&self, of: &Collection) {
-        self.lock().remove(&of.to_string());
+    /// Forgets a watch that has ended, with its objects.
+    pub(super) fn close(&self, watch: StreamId) {
+        let mut objects = self.lock();
+        for key in objects.shown_by(watch) {
+            objects.remove(&key);
+        }
+        objects.close(watch);
     }
 
     /// Processes one event of a watch. Returns the objects concerned.
-    pub(super) fn on_event(&self, of: &Collection, event: &WatchEvent, with: &Surroundings<'_>) -> Concerned {
-        let mut all = self.lock();
-        let Some(found) = all.get_mut(&of.to_string()) else {
-            return Concerned::new();
-        };
-        match event {
-            WatchEvent::Object(event, raw) => return found.seen(of, *event, raw, with),
-            WatchEvent::Synced(listed) => return found.synced(listed),
-            _ => {}
+    pub(super) fn on_event(&self, watch: StreamId, event: &WatchEvent, with: &Surroundings<'_>) -> Concerned {
+        let mut woken = Concerned::new();
+        let mut objects = self.lock();
+        for key in objects.on_event(watch, event, Instant::now()).unwrap_or_default() {
+            let known = objects.remove(&key);
+            merge(&mut woken, known.map(|it| it.value.concerned).unwrap_or_default());
         }
-        Concerned::new()
+        if let WatchEvent::Object(event, raw) = event {
+            woken.extend(seen(&mut objects, watch, (*event, raw), with).unwrap_or_default());
+        }
+        woken
     }
 }
 
-impl OfCollection {
-    fn seen(&mut self, of: &Collection, event: EventType, raw: &Raw, with: &Surroundings<'_>) -> Concerned {
-        let facts = raw.facts();
-        let key = Key::of(&of.resource, facts);
-        let former = self.objects.remove(&key);
-        let concerned = self.concerned(of, event, raw, with);
-        let concerned = concerned.unwrap_or_else(|| {
-            // The functions cannot run for an unreadable state, so the former result holds.
-            let former = former.as_ref().map(|it| it.concerned.clone());
-            former.unwrap_or_default()
-        });
-        let is_same = former.as_ref().is_some_and(|it| it.version == facts.resource_version);
-        // The first listing counts as a change, too: a handler may have been called before, with an older state. An object whose first call
-        // is still due is called once.
-        let is_news = event != EventType::Listed || !is_same;
-        let mut woken = former.map(|it| it.concerned).unwrap_or_default();
-        for (handler, names) in &concerned {
-            let known = woken.entry(handler.clone()).or_default();
-            known.extend(names.iter().cloned());
-        }
-        if event != EventType::Deleted && !concerned.is_empty() {
-            let version = facts.resource_version.clone();
-            let known = Known { version, concerned };
-            self.objects.insert(key, known);
-        }
-        if is_news { woken } else { Concerned::new() }
+/// Processes a state of an object; `None` if the watch is not open. Returns the objects concerned.
+fn seen(
+    objects: &mut ObjectTable<OfWatch, Known>,
+    watch: StreamId,
+    (event, raw): (EventType, &Raw),
+    with: &Surroundings<'_>,
+) -> Option<Concerned> {
+    let facts = raw.facts();
+    let key = Key::of(&objects.watch(watch)?.of.collection.resource, facts);
+    let former = objects.remove(&key).map(|it| it.value);
+    let concerned = objects.watch_mut(watch)?.concerned(event, raw, with);
+    let concerned = concerned.unwrap_or_else(|| {
+        // The functions cannot run for an unreadable state, so the former result holds.
+        let former = former.as_ref().map(|it| it.concerned.clone());
+        former.unwrap_or_default()
+    });
+    let is_same = former.as_ref().is_some_and(|it| it.version == facts.resource_version);
+    // The first listing counts as a change, too: a handler may have been called before, with an older state. An object whose first call
+    // is still due is called once.
+    let is_news = event != EventType::Listed || !is_same;
+    let mut woken = former.map(|it| it.concerned).unwrap_or_default();
+    merge(&mut woken, concerned.clone());
+    if event != EventType::Deleted && !concerned.is_empty() {
+        let version = facts.resource_version.clone();
+        objects.show(watch, &key, |_| Some(Known { version, concerned }));
     }
+    Some(if is_news { woken } else { Concerned::new() })
+}
 
-    /// Ends a listing: objects that it lacks are gone. Returns the objects that this concerns.
-    fn synced(&mut self, listed: &KeySet) -> Concerned {
-        let mut woken = Concerned::new();
-        self.objects.retain(|key, known| {
-            let is_there = listed.contains(key);
-            if !is_there {
-                for (handler, names) in std::mem::take(&mut known.concerned) {
-                    woken.entry(handler).or_default().extend(names);
-                }
-            }
-            is_there
-        });
-        woken
+fn merge(all: &mut Concerned, more: Concerned) {
+    for (handler, names) in more {
+        all.entry(handler).or_default().extend(names);
     }
+}
 
+impl OfWatch {
     /// Returns the objects concerned according to the functions; `None` if they cannot be computed.
-    fn concerned(
-        &mut self,
-        of: &Collection,
-        event: EventType,
-        raw: &Raw,
-        with: &Surroundings<'_>,
-    ) -> Option<Concerned> {
+    fn concerned(&mut self, event: EventType, raw: &Raw, with: &Surroundings<'_>) -> Option<Concerned> {
+        let resource = &self.collection.resource;
         let body = Arc::new(raw.body().ok()?);
         let namespace = raw.facts().namespace.as_deref();
         let now = with.clock.now();
         let mut concerned = Concerned::new();
         for handler in &self.handlers {
             let context = CauseContext {
-                logger: Logger::of(Arc::new(about(&of.resource, raw.facts()))),
+                logger: Logger::of(Arc::new(about(resource, raw.facts()))),
                 memo: Memo::default(),
                 extensions: with.extensions.clone(),
             };
             let subject = Subject::Event(EventSubject {
-                object: SubjectObject { resource: of.resource.clone(), body: body.clone() },
+                object: SubjectObject { resource: resource.clone(), body: body.clone() },
                 event,
             });
             let attempt = Attempt::first(now);
             let call = HandlerCall::new(handler.clone(), context, attempt, subject);
             let kinds = handler.watches.iter();
-            for kind in kinds.filter(|kind| kind.selector.names(&of.resource)) {
+            for kind in kinds.filter(|kind| kind.selector.names(resource)) {
                 let owners = match guarded(|| (kind.owners)(&call.cause)) {
                     Ok(owners) => owners,
                     Err(panic) => {
                         if self.told.insert(handler.id.clone()) {
                             report_of_operator(&Serving::OwnersPanicked {
                                 handler: handler.id.clone(),
-                                resource: Box::new((*of.resource).clone()),
+                                resource: Box::new((**resource).clone()),
                                 panic,
                             });
                         }
@@ -179,32 +178,30 @@ impl OfCollection {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
-    use tokio::time::Instant;
 
     use super::*;
     use crate::handler::registry::Registry;
     use crate::handler::registry::callback::handler;
+    use crate::object::key::KeySet;
     use crate::object::resource::Resource;
 
-    fn watching(owners: fn(&crate::handler::cause::Cause) -> Option<String>) -> (Targets, Collection) {
+    fn watching(owners: fn(&crate::handler::cause::Cause) -> Option<String>) -> Targets {
         let reconciler = handler("r", |_| async { Ok(()) }).watches("configmaps", owners);
         let registry = Registry::new().reconcile("kopfexamples", reconciler);
-        let of = Collection {
-            resource: Arc::new(Resource {
-                kind: "ConfigMap".to_owned(),
-                plural: "configmaps".to_owned(),
-                ..Resource::default()
-            }),
-            namespace: None,
-        };
         let targets = Targets::default();
-        targets.open(&of, registry.handlers().to_vec());
-        (targets, of)
+        targets.open(1, config_maps(), registry.handlers().to_vec(), None);
+        targets
     }
 
-    fn told(targets: &Targets, of: &Collection, event: &WatchEvent) -> Vec<String> {
+    fn config_maps() -> Arc<Collection> {
+        let resource =
+            Resource { kind: "ConfigMap".to_owned(), plural: "configmaps".to_owned(), ..Resource::default() };
+        Arc::new(Collection { resource: Arc::new(resource), namespace: None })
+    }
+
+    fn told(targets: &Targets, watch: StreamId, event: &WatchEvent) -> Vec<String> {
         let with = Surroundings { clock: Clock::start(), extensions: &Arc::default() };
-        let concerned = targets.on_event(of, event, &with);
+        let concerned = targets.on_event(watch, event, &with);
         let names = concerned.into_values().flatten();
         names.filter(|it| !it.starts_with('/')).map(String::from).collect()
     }
@@ -219,12 +216,12 @@ mod tests {
     #[tokio::test]
     async fn a_change_concerns_those_of_before_and_those_of_now() {
         use EventType::{Added, Deleted, Listed, Modified};
-        let (targets, of) = watching(|it| {
+        let targets = watching(|it| {
             let label = it.labels().get("of").map(str::to_owned)?;
             assert_ne!(label, "panic");
             (!label.is_empty()).then_some(label)
         });
-        let tell = |event: &WatchEvent| told(&targets, &of, event);
+        let tell = |event: &WatchEvent| told(&targets, 1, event);
         let listing = || WatchEvent::Listing(Instant::now());
         assert!(tell(&listing()).is_empty());
         assert_eq!(tell(&object(Listed, 1, "a")), ["ns/a"], "it may have been called before");
@@ -242,7 +239,16 @@ mod tests {
         tell(&synced(&["c"]));
         tell(&listing());
         assert_eq!(tell(&synced(&[])), ["ns/a"], "gone meanwhile");
-        targets.close(&of);
+        targets.close(1);
         assert!(tell(&object(Added, 8, "a")).is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_target_that_goes_while_its_watch_is_replaced_concerns_those_of_before() {
+        let targets = watching(|it| it.labels().get("of").map(str::to_owned));
+        assert_eq!(told(&targets, 1, &object(EventType::Added, 1, "a")), ["ns/a"]);
+        targets.open(2, config_maps(), Vec::new(), Some(1));
+        assert!(told(&targets, 1, &WatchEvent::Synced(KeySet::default())).is_empty());
+        assert_eq!(told(&targets, 2, &WatchEvent::Synced(KeySet::default())), ["ns/a"]);
     }
 }

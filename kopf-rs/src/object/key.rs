@@ -81,22 +81,44 @@ fn digit(byte: u8) -> Option<u8> {
     }
 }
 
-/// The keys of many objects, as random digests of eight bytes each: a listing may name hundreds of thousands.
+/// The objects of a listing, as random digests of eight bytes each: a listing may name hundreds of thousands.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct KeySet {
+    /// The version of the listing; empty if unknown.
+    pub(crate) version: String,
     hasher: RandomState,
     /// Sorted, since the last call of `sort`.
     digests: Vec<u64>,
 }
 
 impl KeySet {
+    /// Returns the end of a listing of this version, without objects.
+    pub(crate) fn at(version: String) -> Self {
+        Self { version, ..Self::default() }
+    }
+
     /// Adds a key, which is contained after the next call of `sort`.
     pub(crate) fn add(&mut self, key: &Key) {
+        let capacity = self.digests.capacity();
+        if self.digests.len() == capacity {
+            // A listing that never ends may show the same objects again and again.
+            self.sort();
+            if self.digests.len() > capacity / 2 {
+                self.digests.reserve(capacity);
+            }
+        }
         self.digests.push(self.hasher.hash_one(key));
     }
 
     pub(crate) fn sort(&mut self) {
         self.digests.sort_unstable();
+        self.digests.dedup();
+    }
+
+    /// Returns whether the listing shows all that has happened up to this version. Versions that are no numbers cannot be compared.
+    pub(crate) fn includes(&self, version: &str) -> bool {
+        let known = self.version.parse::<u64>().ok();
+        known.zip(version.parse().ok()).is_some_and(|(listed, other)| listed >= other)
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -157,6 +179,16 @@ mod tests {
         let set: KeySet = (0..100).rev().map(|it| Key::of_uid(&it.to_string())).collect();
         let contained = (0..200).filter(|it| set.contains(&Key::of_uid(&it.to_string())));
         assert_eq!(contained.count(), 100);
+    }
+
+    #[test]
+    fn a_set_does_not_grow_by_keys_that_it_contains() {
+        let keys: Vec<Key> = (0..100).map(|it| Key::of_uid(&it.to_string())).collect();
+        let mut set = KeySet::default();
+        (0..100).flat_map(|_| &keys).for_each(|key| set.add(key));
+        assert!(set.digests.capacity() < 500, "{}", set.digests.capacity());
+        set.sort();
+        assert!(set.digests.len() == keys.len() && keys.iter().all(|key| set.contains(key)));
     }
 
     #[test]

@@ -11,7 +11,6 @@ use crate::cluster::error::ClusterError;
 use crate::cluster::request::{Call, escaped};
 use crate::cluster::watch::{End, METADATA_LIST, ObjectForm, PATIENCE, WatchEvent, Watched, Watcher};
 use crate::object::event::EventType;
-use crate::object::key::KeySet;
 use crate::object::raw::Raw;
 
 impl<'a> Watcher<'a> {
@@ -48,10 +47,9 @@ impl<'a> Watcher<'a> {
             });
             match read {
                 Ok(Position { version, token: None }) => {
-                    self.advance(&version);
                     // The next listing may try streaming again.
                     self.unfinished = self.unfinished.min(PATIENCE - 1);
-                    (self.sink)(WatchEvent::Synced(KeySet::default()));
+                    self.end_listing(version);
                     if self.version.is_none() {
                         let what = "a listing has no resourceVersion, so no watch can follow it";
                         return End::Garbled(format!("{what}; listing again and again"));

@@ -11,7 +11,6 @@ use crate::cluster::error::{ClusterError, Status};
 use crate::cluster::watch::line::{Line, Lines};
 use crate::cluster::watch::{CALM, End, PATIENCE, WatchEvent, Watcher};
 use crate::object::event::EventType;
-use crate::object::key::KeySet;
 
 /// The time limit for the response headers. The server sends them immediately, long before the first event.
 const ANSWER: Duration = Duration::from_secs(30);
@@ -136,9 +135,8 @@ impl Watcher<'_> {
             self.recover();
             (self.sink)(WatchEvent::Bookmark);
         } else if initial_events_end {
-            self.advance(version);
             self.unfinished = 0;
-            (self.sink)(WatchEvent::Synced(KeySet::default()));
+            self.end_listing(version.to_owned());
             self.recover();
         }
     }

@@ -10,6 +10,7 @@ use tokio::time::Instant;
 
 use crate::cluster::child::{ApplyReply, ApplyRequest};
 use crate::cluster::error::ClusterError;
+use crate::engine::children::child_table::AppliedState;
 use crate::engine::children::directory::{OfOwner, OwnerName};
 use crate::engine::children::refusal::refused_as_first;
 use crate::engine::children::task::stability::note_restored;
@@ -24,7 +25,6 @@ use crate::object::child::taken::taken;
 use crate::object::child::{ChildSight, Claim, claim, noted_in, others_of, released, was_there};
 use crate::object::essence::{Essence, digest};
 use crate::reaction::children::{Author, ChildrenMemory, Step};
-use crate::reaction::owned::AppliedState;
 
 /// The result of one request.
 enum Tried {
@@ -283,7 +283,7 @@ impl ChildApplier {
     /// Applies a child that is known to exist.
     async fn again(&self, task: &mut Task<'_>, uid: String) -> Result<Tried, Trouble> {
         if task.managers.is_none() {
-            task.managers = self.watched.take_managers(&task.target.child, &uid);
+            task.managers = self.watched.take_managers(&uid);
         }
         if !self.take_over(task, &uid).await? {
             return Ok(Tried::Next(Step::Look));

@@ -6,14 +6,14 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use crate::engine::children::child_table::AppliedState;
 use crate::engine::children::watched::WatchedChildren;
 use crate::object::child::ChildName;
 use crate::object::collection::Collection;
 use crate::reaction::children::ChildrenMemory;
-use crate::reaction::owned::AppliedState;
 
 /// The owners of all children that this process has met.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Directory {
     children: Mutex<HashMap<ChildName, Entry>>,
     /// Notified when an owner is gone.

@@ -7,11 +7,11 @@ use serde_json::Value;
 use crate::cluster::error::ClusterError;
 use crate::cluster::request::ObjectPath;
 use crate::engine::children::ChildApplier;
+use crate::engine::children::child_table::KnownBody;
 use crate::engine::children::directory::OfOwner;
 use crate::engine::children::task::Target;
 use crate::handler::child_requests::{ChildError, ChildWish};
 use crate::object::child::{ChildName, Claim, claim};
-use crate::reaction::owned::KnownBody;
 
 impl ChildApplier {
     /// Reads a child of the owner; `None` if it does not exist.

@@ -9,35 +9,30 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::cluster::watch::WatchEvent;
+use crate::engine::children::child_table::{AppliedState, ChildNews, ChildTable, ChildVersion, KnownBody};
+use crate::engine::object_table::StreamId;
 use crate::object::child::{ChildMarks, ChildName, ChildSight};
 use crate::object::collection::Collection;
 use crate::object::event::EventType;
 use crate::object::key::Key;
-use crate::object::raw::Facts;
 use crate::object::resource::Resource;
-use crate::reaction::owned::{AppliedState, ChildNews, ChildVersion, KnownBody, OwnedObjects};
 
 /// The group, the kind, and the namespace; `None` stands for all namespaces.
 type WatchedKind = (String, String, Option<String>);
 
 /// The children that watches have reported.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct WatchedChildren(Mutex<State>);
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct State {
-    kinds: HashMap<WatchedKind, Watch>,
+    children: ChildTable,
+    watches: HashMap<WatchedKind, StreamId>,
     /// Children with a write in flight. Events of their watch are held until the write is answered, because only the answer shows which
     /// event is the echo of that write.
     writing: HashMap<ChildName, Held>,
     /// Sets of which children may be left over, with the kinds that are not listed yet, by the uid of the owner.
     unlisted: HashMap<String, Vec<(ChildSet, Vec<WatchedKind>)>>,
-}
-
-#[derive(Debug)]
-struct Watch {
-    resource: Arc<Resource>,
-    objects: OwnedObjects,
 }
 
 #[derive(Debug, Default)]
@@ -79,32 +74,27 @@ pub(super) struct LeftOver {
     pub(super) version: String,
 }
 
-impl Watch {
-    fn left_over<'a>(&'a self, set: &'a ChildSet) -> impl Iterator<Item = LeftOver> + 'a {
-        let children = self.objects.of_set(&set.owner, &set.name);
-        let left_over = children.map(|sight| LeftOver {
-            resource: self.resource.clone(),
-            child: ChildName {
-                group: self.resource.group.clone(),
-                kind: self.resource.kind.clone(),
-                namespace: sight.namespace.clone(),
-                name: sight.name.clone(),
-            },
-            uid: sight.uid.clone(),
-            version: sight.version.clone(),
+impl State {
+    /// Returns the children of this watch that their set no longer contains.
+    fn left_over<'a>(&'a self, watch: StreamId, set: &'a ChildSet) -> impl Iterator<Item = LeftOver> + 'a {
+        let of = self.children.watch(watch).into_iter();
+        let left_over = of.flat_map(move |of| {
+            let resource = &of.collection.resource;
+            let children = self.children.of_set(watch, &set.owner, &set.name);
+            children.map(|sight| LeftOver {
+                resource: resource.clone(),
+                child: name_of(resource, sight.namespace.clone(), sight.name.clone()),
+                uid: sight.uid.clone(),
+                version: sight.version.clone(),
+            })
         });
         left_over.filter(|it| !set.wanted.contains(&it.child))
     }
-}
 
-impl State {
-    /// Returns the owners of sets that waited for this kind and that have left-over children of it.
-    fn listed(&mut self, kind: &WatchedKind) -> Vec<String> {
-        let waited = self.without_unlisted(kind);
-        let Some(watch) = self.kinds.get(kind) else {
-            return Vec::new();
-        };
-        let with_more = waited.into_iter().filter(|set| watch.left_over(set).next().is_some());
+    /// Returns the owners of sets that waited for this watch and that have left-over children of it.
+    fn listed(&mut self, watch: StreamId, kind: &WatchedKind) -> Vec<String> {
+        let waited = self.without_unlisted(kind).into_iter();
+        let with_more = waited.filter(|set| self.left_over(watch, set).next().is_some());
         with_more.map(|set| set.owner).collect()
     }
 
@@ -125,12 +115,9 @@ impl State {
         waited
     }
 
-    fn watch(&mut self, child: &ChildName) -> Option<&mut Watch> {
-        let mut kind = (child.group.clone(), child.kind.clone(), child.namespace.clone());
-        if !self.kinds.contains_key(&kind) {
-            kind.2 = None;
-        }
-        self.kinds.get_mut(&kind)
+    /// Returns the watch that shows the child.
+    fn watch(&self, child: &ChildName) -> Option<StreamId> {
+        watch_of(&self.watches, child)
     }
 }
 
@@ -139,81 +126,82 @@ impl WatchedChildren {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Registers a watch that is about to begin.
-    pub(super) fn open(&self, of: &Collection, is_read: bool) {
-        let watch = Watch { resource: of.resource.clone(), objects: OwnedObjects::new(is_read) };
-        self.lock().kinds.insert(kind_of(of), watch);
+    /// Registers a watch that is about to begin. It takes over the children of the watch that it replaces.
+    pub(super) fn open(
+        &self,
+        watch: StreamId,
+        of: Arc<Collection>,
+        is_read: bool,
+        replaces: Option<StreamId>,
+    ) {
+        let mut state = self.lock();
+        state.watches.insert(kind_of(&of), watch);
+        state.children.open(watch, of, is_read, replaces);
     }
 
     /// Forgets a watch that has ended.
-    pub(super) fn close(&self, of: &Collection) {
-        let kind = kind_of(of);
+    pub(super) fn close(&self, watch: StreamId) {
         let mut state = self.lock();
-        state.kinds.remove(&kind);
+        let Some(kind) = state.children.watch(watch).map(|it| kind_of(&it.collection)) else {
+            return;
+        };
+        state.children.close(watch);
+        state.watches.remove(&kind);
         state.without_unlisted(&kind);
     }
 
     /// Processes one event of a watch. Returns the messages for owners, and the uids of owners with left-over children.
     pub(super) fn on_event(
         &self,
-        of: &Collection,
+        watch: StreamId,
         event: &WatchEvent,
         marks: &ChildMarks,
     ) -> (Vec<ChildNews>, Vec<String>) {
-        let kind = kind_of(of);
         let mut state = self.lock();
-        let State { kinds, writing, .. } = &mut *state;
-        let Some(Watch { objects, .. }) = kinds.get_mut(&kind) else {
+        let State { children, watches, writing, .. } = &mut *state;
+        let news = children.on_event(watch, event, Instant::now());
+        let Some((mut news, of)) = news.zip(children.watch(watch)) else {
             return (Vec::new(), Vec::new());
         };
-        let (mut news, mut with_more) = (Vec::new(), Vec::new());
+        let kind = kind_of(&of.collection);
         match event {
-            WatchEvent::Listing(requested) => objects.listing(requested.into_std()),
             WatchEvent::Object(event, raw) => {
                 let Ok(found) = serde_json::from_str::<Value>(raw.text()) else {
-                    return (news, with_more);
+                    return (news, Vec::new());
                 };
-                let sight = with_body(ChildSight::of(&found, marks), &found, objects);
-                match writing.get_mut(&name_of(of, raw.facts())) {
+                let facts = raw.facts();
+                let child = name_of(&of.collection.resource, facts.namespace.clone(), facts.name.clone());
+                let sight = of.sight(ChildSight::of(&found, marks), &found);
+                match writing.get_mut(&child) {
                     Some(held) => held.events.push((*event, sight)),
-                    None => news = objects.seen(*event, sight),
+                    None => news = children.seen(watch, *event, sight),
                 }
             }
             WatchEvent::Synced(listed) => {
-                objects.trouble(false);
-                news = objects.synced(listed);
                 // Held states of a child that the listing lacks are older than the listing.
                 let is_there = |sight: &ChildSight| listed.contains(&Key::of_uid(&sight.uid));
-                let of_kind = writing.iter_mut().filter(|(child, _)| is_of(child, &kind));
-                for (_, held) in of_kind {
+                let of_watch = writing.iter_mut();
+                let of_watch = of_watch.filter(|(child, _)| watch_of(watches, child) == Some(watch));
+                for (_, held) in of_watch {
                     held.events.retain(|(event, sight)| *event == EventType::Deleted || is_there(sight));
                 }
-                with_more = state.listed(&kind);
             }
-            WatchEvent::Trouble(_) => objects.trouble(true),
-            WatchEvent::Resumed => {
-                objects.trouble(false);
-                if objects.is_current() {
-                    with_more = state.listed(&kind);
-                }
-            }
-            WatchEvent::Bookmark | WatchEvent::Silent => {}
+            _ => {}
         }
+        let is_current_again = matches!(event, WatchEvent::Synced(_) | WatchEvent::Resumed);
+        let is_current_again = is_current_again && children.is_current(watch);
+        let with_more = if is_current_again { state.listed(watch, &kind) } else { Vec::new() };
         (news, with_more)
     }
 
     /// Returns whether the watch shows the child with this uid as it was applied.
-    pub(super) fn shows(&self, of: &Collection, uid: &str, applied: &AppliedState) -> bool {
-        let watched = self.lock();
-        let watch = watched.kinds.get(&kind_of(of));
-        watch.is_some_and(|it| it.objects.is_intact(uid, applied))
+    pub(super) fn shows(&self, uid: &str, applied: &AppliedState) -> bool {
+        self.lock().children.is_intact(uid, applied)
     }
 
     /// Begins a term: the operator leads after another instance did.
     pub(super) fn begin_term(&self) {
-        for watch in self.lock().kinds.values_mut() {
-            watch.objects.begin_term();
-        }
+        self.lock().children.begin_term();
     }
 
     /// Notes that a write of the child is about to be sent.
@@ -233,12 +221,11 @@ impl WatchedChildren {
             return Vec::new();
         }
         let held = state.writing.remove(child).unwrap_or_default();
-        let Some(watch) = state.watch(child) else {
-            return Vec::new();
-        };
         let mut woken = Vec::new();
-        for (event, sight) in held.events {
-            woken.extend(watch.objects.seen(event, sight));
+        if let Some(watch) = state.watch(child) {
+            for (event, sight) in held.events {
+                woken.extend(state.children.seen(watch, event, sight));
+            }
         }
         woken
     }
@@ -252,70 +239,65 @@ impl WatchedChildren {
         now: Instant,
     ) -> Vec<ChildNews> {
         let mut state = self.lock();
-        let Some(watch) = state.watch(child) else {
+        let watch = state.watch(child);
+        let Some((watch, of)) = watch.and_then(|it| Some((it, state.children.watch(it)?))) else {
             return Vec::new();
         };
-        let sight = with_body(sight, found, &watch.objects);
-        watch.objects.replied(sight, changed, now.into_std())
+        let sight = of.sight(sight, found);
+        state.children.replied(watch, sight, changed, now)
     }
 
     /// Notes that the child with this uid is deleted, or is no child any more. Returns the owners that may read indices which still have it.
     pub(super) fn let_go(&self, child: &ChildName, uid: &str) -> Vec<ChildNews> {
         let mut state = self.lock();
         let watch = state.watch(child);
-        watch.map(|it| it.objects.let_go(uid)).unwrap_or_default()
+        watch.map(|it| state.children.let_go(it, uid)).unwrap_or_default()
     }
 
     /// Returns the version of the child with this uid as its watch shows it.
-    pub(super) fn version(&self, of: &Collection, uid: String) -> ChildVersion {
+    pub(super) fn version(&self, uid: String) -> ChildVersion {
         let state = self.lock();
-        let watch = state.kinds.get(&kind_of(of));
-        let sight = watch.and_then(|it| it.objects.get(&uid));
-        let version = sight.map(|it| it.version.clone());
+        let version = state.children.get(&uid).map(|it| it.version.clone());
         ChildVersion { uid, version }
     }
 
     /// Returns what the watch reports about the child with this uid, which was applied in this state.
     pub(super) fn known(&self, child: &ChildName, uid: &str, applied: Option<&AppliedState>) -> Known {
-        let mut watched = self.lock();
-        let Some(watch) = watched.watch(child) else {
-            return Known::Nothing;
-        };
-        if !watch.objects.is_current() {
+        let state = self.lock();
+        let children = &state.children;
+        if !state.watch(child).is_some_and(|it| children.is_current(it)) {
             return Known::Nothing;
         }
-        match watch.objects.get(uid) {
+        match children.get(uid) {
             None => Known::Absent,
             Some(sight) if sight.terminating => Known::Terminating,
-            Some(_) => Known::There { is_intact: applied.is_some_and(|it| watch.objects.is_intact(uid, it)) },
+            Some(_) => Known::There { is_intact: applied.is_some_and(|it| children.is_intact(uid, it)) },
         }
     }
 
     /// Returns the uid and the version of the owner's child of this name, unless the child is being deleted.
     pub(super) fn version_of(&self, child: &ChildName, owner: &str) -> Option<(String, String)> {
-        let mut state = self.lock();
-        let objects = &state.watch(child)?.objects;
-        let namespace = child.namespace.as_deref();
-        let sight = objects.named(owner, namespace, &child.name)?;
-        let is_sure = objects.is_current() && !sight.terminating;
+        let state = self.lock();
+        let watch = state.watch(child)?;
+        let sight = state.children.named(watch, owner, child.namespace.as_deref(), &child.name)?;
+        let is_sure = state.children.is_current(watch) && !sight.terminating;
         is_sure.then(|| (sight.uid.clone(), sight.version.clone()))
     }
 
     /// Takes the `managedFields` of a child that differs from its last apply.
-    pub(super) fn take_managers(&self, child: &ChildName, uid: &str) -> Option<Value> {
-        let mut state = self.lock();
-        state.watch(child)?.objects.take_managers(uid)
+    pub(super) fn take_managers(&self, uid: &str) -> Option<Value> {
+        self.lock().children.take_managers(uid)
     }
 
     /// Returns a whole child of an owner, in the API version of `resource`.
     pub(super) fn body(&self, child: &ChildName, resource: &Resource, owner: &str) -> KnownBody {
-        let mut state = self.lock();
-        let Some(watch) = state.watch(child) else {
+        let state = self.lock();
+        let watch = state.watch(child);
+        let Some((watch, of)) = watch.and_then(|it| Some((it, state.children.watch(it)?))) else {
             return KnownBody::Unknown;
         };
-        let namespace = child.namespace.as_deref();
-        match watch.objects.body(owner, namespace, &child.name) {
-            KnownBody::There(_) if watch.resource.version != resource.version => KnownBody::Unknown,
+        match state.children.body(watch, owner, child.namespace.as_deref(), &child.name) {
+            KnownBody::There(_) if of.collection.resource.version != resource.version => KnownBody::Unknown,
             known => known,
         }
     }
@@ -329,21 +311,20 @@ impl WatchedChildren {
     /// woken.
     pub(super) fn left_over(&self, set: &ChildSet) -> Vec<LeftOver> {
         let mut state = self.lock();
-        let State { kinds, unlisted, .. } = &mut *state;
         let mut left_over = Vec::new();
         let mut not_listed = Vec::new();
-        for (kind, watch) in kinds {
-            if watch.objects.is_current() {
-                left_over.extend(watch.left_over(set));
+        for (kind, watch) in &state.watches {
+            if state.children.is_current(*watch) {
+                left_over.extend(state.left_over(*watch, set));
             } else {
                 not_listed.push(kind.clone());
             }
         }
-        if let Some(sets) = unlisted.get_mut(&set.owner) {
+        if let Some(sets) = state.unlisted.get_mut(&set.owner) {
             sets.retain(|(it, _)| it.name != set.name);
         }
         if !not_listed.is_empty() {
-            let sets = unlisted.entry(set.owner.clone()).or_default();
+            let sets = state.unlisted.entry(set.owner.clone()).or_default();
             sets.push((set.clone(), not_listed));
         }
         left_over.sort_by(|one, other| one.child.cmp(&other.child));
@@ -351,24 +332,17 @@ impl WatchedChildren {
     }
 }
 
-/// Adds the whole object if handlers read it.
-fn with_body(sight: ChildSight, found: &Value, of: &OwnedObjects) -> ChildSight {
-    if of.is_read() { sight.with_body(found) } else { sight }
+fn name_of(of: &Resource, namespace: Option<String>, name: String) -> ChildName {
+    ChildName { group: of.group.clone(), kind: of.kind.clone(), namespace, name }
 }
 
-fn name_of(of: &Collection, facts: &Facts) -> ChildName {
-    ChildName {
-        group: of.resource.group.clone(),
-        kind: of.resource.kind.clone(),
-        namespace: facts.namespace.clone(),
-        name: facts.name.clone(),
+/// Returns the watch that shows the child: of its namespace, or else of all.
+fn watch_of(watches: &HashMap<WatchedKind, StreamId>, child: &ChildName) -> Option<StreamId> {
+    let mut kind = (child.group.clone(), child.kind.clone(), child.namespace.clone());
+    if !watches.contains_key(&kind) {
+        kind.2 = None;
     }
-}
-
-/// Returns whether the watch of this kind shows the child.
-fn is_of(child: &ChildName, (group, kind, namespace): &WatchedKind) -> bool {
-    let is_same = child.group == *group && child.kind == *kind;
-    is_same && (namespace.is_none() || child.namespace == *namespace)
+    watches.get(&kind).copied()
 }
 
 fn kind_of(collection: &Collection) -> WatchedKind {
@@ -387,11 +361,9 @@ mod tests {
         ChildMarks { manager: "op.kopf.rs".to_owned() }
     }
 
-    fn config_maps() -> Collection {
-        Collection {
-            resource: Arc::new(Resource { kind: "ConfigMap".to_owned(), ..Resource::default() }),
-            namespace: None,
-        }
+    fn config_maps() -> Arc<Collection> {
+        let resource = Resource { kind: "ConfigMap".to_owned(), ..Resource::default() };
+        Arc::new(Collection { resource: Arc::new(resource), namespace: None })
     }
 
     fn child() -> ChildName {
@@ -429,7 +401,7 @@ mod tests {
         let child = Raw::parse_whole(&json!({"metadata": metadata}).to_string()).unwrap();
         for is_gone in [false, true] {
             let watched = WatchedChildren::default();
-            watched.open(&of, false);
+            watched.open(1, of.clone(), false, None);
             let set = ChildSet { owner: "o".to_owned(), name: "s".to_owned(), wanted: BTreeSet::new() };
             assert!(watched.left_over(&set).is_empty());
             if is_gone {
@@ -437,10 +409,10 @@ mod tests {
             }
             assert_eq!(watched.lock().unlisted.is_empty(), is_gone);
             let listing = WatchEvent::Listing(Instant::now());
-            watched.on_event(&of, &listing, &marks);
+            watched.on_event(1, &listing, &marks);
             let added = WatchEvent::Object(EventType::Added, child.clone());
-            watched.on_event(&of, &added, &marks);
-            let (_, with_more) = watched.on_event(&of, &synced(&["c"]), &marks);
+            watched.on_event(1, &added, &marks);
+            let (_, with_more) = watched.on_event(1, &synced(&["c"]), &marks);
             let expected: &[&str] = if is_gone { &[] } else { &["o"] };
             assert_eq!(with_more, expected);
         }
@@ -450,8 +422,8 @@ mod tests {
     fn a_child_that_is_listed_while_it_is_written_is_not_gone() {
         let (marks, of) = (marks(), config_maps());
         let watched = WatchedChildren::default();
-        let tell = |event: &WatchEvent| watched.on_event(&of, event, &marks).0;
-        watched.open(&of, false);
+        let tell = |event: &WatchEvent| watched.on_event(1, event, &marks).0;
+        watched.open(1, of.clone(), false, None);
         for is_written in [false, true] {
             if is_written {
                 watched.begin(&child());
@@ -470,8 +442,8 @@ mod tests {
         let (marks, of) = (marks(), config_maps());
         for listed in [&[][..], &["own"]] {
             let watched = WatchedChildren::default();
-            let tell = |event: &WatchEvent| watched.on_event(&of, event, &marks).0;
-            watched.open(&of, false);
+            let tell = |event: &WatchEvent| watched.on_event(1, event, &marks).0;
+            watched.open(1, of.clone(), false, None);
             tell(&WatchEvent::Listing(Instant::now()));
             tell(&synced(&[]));
             watched.begin(&child());
@@ -488,8 +460,8 @@ mod tests {
     fn what_is_told_of_a_child_under_way_waits_for_the_answer() {
         let (marks, of) = (marks(), config_maps());
         let watched = WatchedChildren::default();
-        let tell = |event: &WatchEvent| watched.on_event(&of, event, &marks).0;
-        watched.open(&of, false);
+        let tell = |event: &WatchEvent| watched.on_event(1, event, &marks).0;
+        watched.open(1, of.clone(), false, None);
         tell(&WatchEvent::Listing(Instant::now()));
         tell(&synced(&[]));
         let child = child();
@@ -508,7 +480,7 @@ mod tests {
         assert!(tell(&added("other")).is_empty());
         let told = watched.end(&child);
         assert_eq!(told.first().map(|it| &*it.owner), Some("o"));
-        watched.close(&of);
+        watched.close(1);
         assert_eq!(watched.known(&child, "own", state), Known::Nothing);
     }
 }

@@ -1,8 +1,7 @@
 //! The indexed objects: those of kinds that have index functions, and what each has contributed to the indices.
 //!
-//! Follows the same watches as the queue, by the same rules: an object is identified by its uid, a state that is not newer than the known
-//! one is skipped, an object that a complete listing lacks counts as deleted, and objects of a closed watch are dropped. One state of an
-//! object is examined at a time, then the newest one. Pure data: no clock, no waiting. Guarantees that the indices always converge to the
+//! Follows the same watches as the queue: a state that is not newer than the known one is skipped, an object that a complete listing lacks
+//! counts as deleted, and objects of a closed watch are dropped. One state of an object is examined at a time, then the newest one. Pure data: no clock, no waiting. Guarantees that the indices always converge to the
 //! newest states, whatever the order of events and of the ends of calls. Must not know how functions are called.
 
 use std::collections::BTreeMap;
@@ -12,19 +11,18 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::cluster::error::ClusterError;
 use crate::cluster::watch::WatchEvent;
 use crate::engine::indexing::late_readers::{IndexedVersion, LateReader, LateReaders, is_in, is_same};
 use crate::engine::indexing::leftovers::Leftovers;
 use crate::engine::memory::Version;
-use crate::engine::queue::StreamId;
+use crate::engine::object_table::{ObjectTable, StreamId};
 use crate::engine::resource_handlers::{IndexFunctions, ResourceHandlers};
 use crate::handler::index::erased::Indices;
 use crate::handler::index::table::Contribution;
 use crate::handler::memo::Memo;
 use crate::happening::serving::MissingIndex;
 use crate::object::event::EventType;
-use crate::object::key::{Key, KeySet};
+use crate::object::key::Key;
 use crate::object::raw::Raw;
 use crate::reaction::indexing::{Effect, IndexAttempts};
 
@@ -38,8 +36,8 @@ pub(crate) struct IndexedObjects {
     indices: Indices,
     /// The operator's memo.
     memo: Memo,
-    streams: BTreeMap<StreamId, Stream>,
-    records: BTreeMap<Key, Record>,
+    /// The watches of indexed kinds, and their objects.
+    objects: ObjectTable<Arc<ResourceHandlers>, Record>,
     /// The memos of objects that are deleted or no longer watched, until their workers have ended.
     memos_of_removed: BTreeMap<Key, Memo>,
     /// The number of the next object.
@@ -53,20 +51,10 @@ pub(crate) struct IndexedObjects {
     late_readers: LateReaders,
 }
 
-/// A watch of an indexed kind.
-struct Stream {
-    kind: Arc<ResourceHandlers>,
-    asked: Option<Instant>,
-    synced: bool,
-    /// The error of a watch that cannot continue, and the time since which it lasts.
-    trouble: Option<(Instant, ClusterError)>,
-}
-
 /// An object.
 struct Record {
     /// A number that no other object has.
     object: u64,
-    stream: StreamId,
     /// The newest known version.
     version: Version,
     /// When the server last answered a read or a write of the object.
@@ -131,8 +119,7 @@ impl IndexedObjects {
         Self {
             indices,
             memo,
-            streams: BTreeMap::new(),
-            records: BTreeMap::new(),
+            objects: ObjectTable::default(),
             memos_of_removed: BTreeMap::new(),
             next: 0,
             watched: false,
@@ -160,24 +147,19 @@ impl IndexedObjects {
             }
             return;
         }
-        let former = replaces.and_then(|former| Some((former, self.streams.remove(&former)?)));
-        if let Some((former, was)) = former {
-            let records = self.records.values_mut();
-            for record in records.filter(|it| it.stream == former) {
-                record.stream = stream;
-                record.move_to(kind, &was.kind, &self.indices, &mut self.leftovers);
-            }
-        }
-        self.streams.insert(stream, Stream::new(kind.clone()));
+        let Self { objects, indices, leftovers, .. } = self;
+        objects.open(stream, kind.clone(), replaces, |record, former, kind| {
+            record.move_to(kind, former, indices, leftovers);
+        });
     }
 
     /// Forgets a watch that has ended, with its objects. Objects that still have a worker (`has_worker`) keep their memo.
     pub(crate) fn close(&mut self, stream: StreamId, has_worker: impl Fn(&Key) -> bool) {
-        for key in self.keys_of(|record| record.stream == stream) {
+        for key in self.objects.shown_by(stream) {
             let memo = self.remove(&key);
             self.retain_memo(key, memo, &has_worker);
         }
-        self.streams.remove(&stream);
+        self.objects.close(stream);
     }
 
     /// Keeps the memo of a forgotten object if its worker still needs it.
@@ -192,11 +174,6 @@ impl IndexedObjects {
         }
     }
 
-    fn keys_of(&self, is_meant: impl Fn(&Record) -> bool) -> Vec<Key> {
-        let meant = self.records.iter().filter(|(_, record)| is_meant(record));
-        meant.map(|(key, _)| key.clone()).collect()
-    }
-
     /// Processes one event of a watch. Returns the state that index functions have to examine, if there is one.
     pub(crate) fn on_event(
         &mut self,
@@ -204,56 +181,38 @@ impl IndexedObjects {
         event: &WatchEvent,
         now: Instant,
     ) -> Option<IndexRun> {
-        let found = self.streams.get_mut(&stream)?;
+        for key in self.objects.on_event(stream, event, now)? {
+            self.delete(key);
+        }
+        let kind = &self.objects.watch(stream)?.of;
         match event {
             WatchEvent::Object(EventType::Deleted, raw) => {
-                let key = Key::of(&found.kind.resource, raw.facts());
+                let key = Key::of(&kind.resource, raw.facts());
                 self.delete(key);
             }
             WatchEvent::Object(event, raw) => return self.arrived(stream, *event, raw),
-            WatchEvent::Listing(asked) => found.asked = Some(*asked),
-            WatchEvent::Synced(listed) => {
-                (found.synced, found.trouble) = (true, None);
-                self.conclude(stream, listed);
+            WatchEvent::Synced(_) => {
+                self.late_readers.listed(&kind.resource, |key| self.objects.contains(key));
             }
-            WatchEvent::Resumed => found.trouble = None,
-            WatchEvent::Trouble(error) => {
-                let since = found.trouble.take().map_or(now, |(since, _)| since);
-                found.trouble = Some((since, error.clone()));
-            }
-            WatchEvent::Silent | WatchEvent::Bookmark => {}
+            _ => {}
         }
         None
     }
 
-    /// Deletes the objects that a complete listing lacks.
-    fn conclude(&mut self, stream: StreamId, listed: &KeySet) {
-        let mut missing = self.keys_of(|record| record.stream == stream);
-        missing.retain(|key| !listed.contains(key));
-        for key in missing {
-            self.delete(key);
-        }
-        if let Some(found) = self.streams.get(&stream) {
-            let is_there = |key: &Key| self.records.contains_key(key);
-            self.late_readers.listed(&found.kind.resource, is_there);
-        }
-    }
-
     /// Deletes an object. Keeps its memo for handlers of the deletion, if there are any.
     fn delete(&mut self, key: Key) {
-        let record = self.records.get(&key);
-        let stream = record.and_then(|record| self.streams.get(&record.stream));
-        let has_worker = stream.is_some_and(|stream| !stream.kind.is_only_indexed());
+        let watch = self.objects.watch_of(&key);
+        let has_worker = watch.is_some_and(|watch| !watch.of.is_only_indexed());
         let memo = self.remove(&key);
         self.retain_memo(key, memo, |_| has_worker);
     }
 
     fn remove(&mut self, key: &Key) -> Option<Memo> {
-        let mut record = self.records.remove(key)?;
+        let removed = self.objects.remove(key)?;
         self.late_readers.removed(key);
-        let kind = self.streams.get(&record.stream).map(|it| it.kind.clone());
-        if let Some(kind) = kind {
-            record.clear(&kind, &self.indices, &mut self.leftovers);
+        let mut record = removed.value;
+        if let Some(watch) = self.objects.watch(removed.watch) {
+            record.clear(&watch.of, &self.indices, &mut self.leftovers);
         }
         let is_awaited = record.work.is_some_and(|work| work.is_awaited);
         self.unindexed -= usize::from(is_awaited);
@@ -261,27 +220,23 @@ impl IndexedObjects {
     }
 
     fn arrived(&mut self, stream: StreamId, event: EventType, raw: &Raw) -> Option<IndexRun> {
-        let found = self.streams.get(&stream)?;
-        let kind = found.kind.clone();
-        let listing = found.asked.filter(|_| event == EventType::Listed);
-        let key = Key::of(&kind.resource, raw.facts());
+        let key = Key::of(&self.objects.watch(stream)?.of.resource, raw.facts());
         let version = Version::of(&raw.facts().resource_version);
-        let is_new = !self.records.contains_key(&key);
-        if is_new {
-            let mut record = Record::new(self.next, stream, &kind);
+        let mut is_new = false;
+        let Self { objects, indices, leftovers, memos_of_removed, next, .. } = self;
+        let make = |kind: &Arc<ResourceHandlers>| {
+            is_new = true;
+            let mut record = Record::new(*next, kind);
             // An object that is watched again before its worker has ended keeps its memo.
-            record.memo = self.memos_of_removed.remove(&key);
-            self.next += 1;
-            self.records.insert(key.clone(), record);
+            record.memo = memos_of_removed.remove(&key);
+            *next += 1;
+            Some(record)
+        };
+        let (record, watch, former) = objects.show(stream, &key, make)?;
+        if let Some(former) = former {
+            record.move_to(&watch.of, &former.of, indices, leftovers);
         }
-        let record = self.records.get_mut(&key)?;
-        if record.stream != stream {
-            let former = self.streams.get(&record.stream);
-            if let Some(former) = former.map(|it| it.kind.clone()) {
-                record.move_to(&kind, &former, &self.indices, &mut self.leftovers);
-            }
-            record.stream = stream;
-        }
+        let listing = watch.listing.filter(|_| event == EventType::Listed);
         if record.knows(&version, listing) {
             return None;
         }
@@ -293,7 +248,7 @@ impl IndexedObjects {
     /// Processes the state of an object from the answer to the operator's own read or write. Returns the state to examine, if it is a newer
     /// one.
     pub(crate) fn answered(&mut self, key: &Key, raw: &Raw, now: Instant) -> Option<IndexRun> {
-        let record = self.records.get_mut(key)?;
+        let record = self.objects.get_mut(key)?;
         record.answered = Some(now);
         let version = Version::of(&raw.facts().resource_version);
         if record.knows(&version, None) {
@@ -303,7 +258,7 @@ impl IndexedObjects {
     }
 
     fn announce(&mut self, key: Key, version: Version, raw: &Raw, is_awaited: bool) -> Option<IndexRun> {
-        let record = self.records.get_mut(&key)?;
+        let record = self.objects.get_mut(&key)?;
         record.version = version;
         if let Some(work) = &mut record.work {
             work.newest += 1;
@@ -315,8 +270,8 @@ impl IndexedObjects {
     }
 
     fn run(&mut self, key: Key, raw: Raw, number: u64) -> Option<IndexRun> {
-        let record = self.records.get_mut(&key)?;
-        let kind = self.streams.get(&record.stream)?.kind.clone();
+        let kind = self.objects.watch_of(&key)?.of.clone();
+        let record = self.objects.get_mut(&key)?;
         let memo = record.memo.get_or_insert_with(|| self.memo.copied());
         let attempts = record.indexed.iter_mut();
         Some(IndexRun {
@@ -335,14 +290,15 @@ impl IndexedObjects {
         let IndexRun { key, number, .. } = run;
         let version = Version::of(&run.raw.facts().resource_version);
         let leftovers = &mut self.leftovers;
-        let record = self.records.get_mut(&key);
+        let kind = self.objects.watch_of(&key).map(|it| it.of.clone());
+        let record = self.objects.get_mut(&key);
         let Some(record) = record.filter(|record| record.object == run.object) else {
             leftovers.keep_effects(effects);
             leftovers.keep_memo(run.memo);
             return None;
         };
-        let stream = self.streams.get(&record.stream)?;
-        if Arc::ptr_eq(&stream.kind, &run.kind) || stream.kind.is_same(&run.kind) {
+        let kind = kind?;
+        if Arc::ptr_eq(&kind, &run.kind) || kind.is_same(&run.kind) {
             let functions = &run.kind.indexers;
             record.apply((effects, run.attempts), functions, &self.indices, leftovers);
         } else {
@@ -365,17 +321,17 @@ impl IndexedObjects {
 
     /// Returns a handle to wait until the newest state of the object is indexed; `None` if it is.
     pub(crate) fn waiting(&self, key: &Key) -> Option<Waiting> {
-        let work = self.records.get(key)?.work.as_ref()?;
+        let work = self.objects.get(key)?.work.as_ref()?;
         Some(Waiting { done: work.done.subscribe(), newest: work.newest })
     }
 
     /// Registers a handler that is about to be called for a state, if an index of its kind may lack that state.
     pub(crate) fn is_read(&mut self, state: &IndexedVersion, reader: LateReader) {
-        let mut streams = self.streams.values();
-        if !streams.any(|it| is_same(&it.kind.resource, &reader.1)) {
+        let mut watches = self.objects.watches();
+        if !watches.any(|(_, it)| is_same(&it.of.resource, &reader.1)) {
             return;
         }
-        let record = self.records.get(&state.key);
+        let record = self.objects.get(&state.key);
         let is_late = match &state.version {
             None => record.is_some(),
             Some(version) => record.is_none_or(|it| it.lacks(version)),
@@ -397,7 +353,7 @@ impl IndexedObjects {
     /// Returns the memo of an object that has a worker. `own` is the memo that the worker kept while idle.
     pub(crate) fn memo(&mut self, key: &Key, own: Option<Memo>) -> Memo {
         let made = || own.unwrap_or_else(|| self.memo.copied());
-        if let Some(record) = self.records.get_mut(key) {
+        if let Some(record) = self.objects.get_mut(key) {
             return record.memo.get_or_insert_with(made).clone();
         }
         self.memos_of_removed.get(key).cloned().unwrap_or_else(made)
@@ -405,7 +361,7 @@ impl IndexedObjects {
 
     /// Stores the memo of an idle worker. Returns the memo if the worker has to keep it itself.
     pub(crate) fn rest(&mut self, key: &Key, memo: Memo) -> Option<Memo> {
-        let Some(record) = self.records.get_mut(key) else {
+        let Some(record) = self.objects.get_mut(key) else {
             return Some(memo);
         };
         record.memo.get_or_insert(memo);
@@ -435,37 +391,29 @@ impl IndexedObjects {
         }
         let mut missing = Vec::new();
         let mut again = None;
-        for stream in self.streams.values().filter(|it| !it.synced) {
-            let Some((since, error)) = &stream.trouble else {
+        for (_, watch) in self.objects.watches().filter(|(_, it)| !it.is_listed) {
+            let Some((since, error)) = &watch.trouble else {
                 return Readiness::Wait(None);
             };
             let end = *since + PATIENCE;
             if !error.is_lasting() && now < end {
                 again = Some(again.map_or(end, |again: Instant| again.min(end)));
             }
-            missing.extend(stream.kind.indexers.iter().map(|it| MissingIndex {
+            missing.extend(watch.of.indexers.iter().map(|it| MissingIndex {
                 index: it.id.clone(),
-                because: Some((stream.kind.resource.clone(), error.to_string())),
+                because: Some((watch.of.resource.clone(), error.to_string())),
             }));
         }
         if again.is_some() {
             return Readiness::Wait(again);
         }
         let is_served = |name: &Arc<str>| {
-            let mut kinds = self.streams.values().map(|it| &it.kind);
-            kinds.any(|kind| kind.indexers.iter().any(|it| it.id == *name))
+            let mut watches = self.objects.watches();
+            watches.any(|(_, it)| it.of.indexers.iter().any(|it| it.id == *name))
         };
         let unserved = self.indices.names().filter(|name| !is_served(name));
         missing.extend(unserved.map(|index| MissingIndex { index: index.clone(), because: None }));
         Readiness::Ready(missing)
-    }
-}
-
-// === impl Stream ===
-
-impl Stream {
-    fn new(kind: Arc<ResourceHandlers>) -> Self {
-        Self { kind, asked: None, synced: false, trouble: None }
     }
 }
 
@@ -477,10 +425,9 @@ impl Record {
         self.work.is_some() || !is_in(&self.version, version)
     }
 
-    fn new(object: u64, stream: StreamId, kind: &ResourceHandlers) -> Self {
+    fn new(object: u64, kind: &ResourceHandlers) -> Self {
         Self {
             object,
-            stream,
             version: Version::Unknown,
             answered: None,
             indexed: kind.indexers.iter().map(|_| Indexed::default()).collect(),

@@ -8,7 +8,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::engine::memory::Version;
-use crate::engine::queue::{Queue, Slot, State, StreamId, Work};
+use crate::engine::object_table::StreamId;
+use crate::engine::queue::{Queue, Slot, State, Work};
 use crate::object::key::Key;
 
 /// The contents of the queue.
@@ -74,10 +75,11 @@ impl Queue {
     /// Returns the facts of one object; `None` if it is unknown.
     pub(crate) fn object_facts(&self, uid: &str) -> Option<ObjectFacts> {
         let state = self.lock();
-        let slot = state.slots.get(&Key::of_uid(uid))?;
+        let key = Key::of_uid(uid);
+        let slot = state.objects.get(&key)?;
         let waits = slot.waits_since();
         Some(ObjectFacts {
-            object: state.named(slot),
+            object: state.named(&key, slot),
             is_busy: !slot.is_at_rest(),
             is_held_up: waits.as_ref().is_some_and(|it| it.1.is_some()),
             waits: waits.map(|(since, _, version)| (since, version)),
@@ -89,7 +91,7 @@ impl Queue {
     pub(crate) fn facts(&self, is_handled: impl Fn(&str, &Version) -> bool) -> QueueFacts {
         let state = self.lock();
         let mut facts = QueueFacts {
-            objects: state.slots.len(),
+            objects: state.objects.len(),
             busy: state.busy,
             events: state.events,
             ..QueueFacts::default()
@@ -97,8 +99,9 @@ impl Queue {
         let (mut oldest, mut stuck): (Option<Oldest<'_>>, Option<Oldest<'_>>) = (None, None);
         let mut next = BinaryHeap::new();
         let mut streams: BTreeMap<StreamId, usize> = BTreeMap::new();
-        for (key, slot) in &state.slots {
-            *streams.entry(slot.stream).or_default() += 1;
+        for (key, shown) in state.objects.iter() {
+            let slot = &shown.value;
+            *streams.entry(shown.watch).or_default() += 1;
             if let Some(due) = slot.due() {
                 facts.timers += 1;
                 next.push((due, key));
@@ -119,7 +122,7 @@ impl Queue {
             keep_older(&mut stuck, (since, is_held_up, key, slot));
         }
         let named = |(since, is_held_up, key, slot): Oldest<'_>| Waiting {
-            object: state.named(slot),
+            object: state.named(key, slot),
             uid: key.uid(),
             since,
             is_held_up,
@@ -130,8 +133,8 @@ impl Queue {
         let now = Instant::now();
         let next = next.into_sorted_vec().into_iter();
         let next = next.filter_map(|(at, key)| {
-            let slot = state.slots.get(key)?;
-            Some((state.named(slot), at.saturating_duration_since(now)))
+            let slot = state.objects.get(key)?;
+            Some((state.named(key, slot), at.saturating_duration_since(now)))
         });
         facts.next = next.collect();
         facts
@@ -152,18 +155,18 @@ impl State {
     fn kinds(&self, streams: BTreeMap<StreamId, usize>) -> BTreeMap<String, usize> {
         let mut kinds = BTreeMap::new();
         for (stream, objects) in streams {
-            if let Some(stream) = self.streams.get(&stream) {
-                let name = stream.kind.resource.group_resource();
+            if let Some(watch) = self.objects.watch(stream) {
+                let name = watch.of.kind.resource.group_resource();
                 *kinds.entry(name).or_default() += objects;
             }
         }
         kinds
     }
 
-    fn named(&self, slot: &Slot) -> QueuedObject {
-        let stream = self.streams.get(&slot.stream);
+    fn named(&self, key: &Key, slot: &Slot) -> QueuedObject {
+        let kind = self.kind_of(key);
         QueuedObject {
-            resource: stream.map_or_else(String::new, |it| it.kind.resource.to_string()),
+            resource: kind.map_or_else(String::new, |it| it.resource.to_string()),
             name: slot.name.trim_start_matches('/').to_owned(),
         }
     }

@@ -8,6 +8,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::engine::mailbox::{Mailbox, Message, Pending, Snapshot};
+use crate::engine::memory::Version;
 use crate::engine::queue::{Busy, Slot, Work, WorkerStart};
 use crate::engine::resource_handlers::ResourceHandlers;
 use crate::object::event::EventType;
@@ -45,6 +46,14 @@ impl Slot {
                 let key = key.clone();
                 Some(WorkerStart { key, memory, wake })
             }
+        }
+    }
+
+    /// Notes that another API version or other handlers have taken over, so that the next state is handled whatever its version is.
+    pub(super) fn outdate(&mut self) {
+        match &mut self.work {
+            Work::Resting(memory) => memory.version = Version::Unknown,
+            Work::Busy(busy) => busy.stale = true,
         }
     }
 

@@ -21,7 +21,7 @@ impl Queue {
         }
         let mut noted = BTreeSet::new();
         let mut others = Vec::new();
-        for (key, slot) in &mut state.slots {
+        for (key, slot) in state.objects.iter_mut() {
             match &mut slot.work {
                 Work::Resting(memory) if !memory.has_calls() => {
                     if memory.asks_for_something() {
@@ -36,7 +36,7 @@ impl Queue {
             }
         }
         for key in others {
-            let resting = state.slots.get(&key).is_some_and(Slot::is_at_rest);
+            let resting = state.objects.get(&key).is_some_and(Slot::is_at_rest);
             if resting {
                 state.wake(&key, Message::Due);
             }
@@ -74,7 +74,7 @@ impl Queue {
         let mut those = BTreeSet::from_iter(state.keys_of(acts));
         those.extend(noted);
         for key in those {
-            if state.slots.get(&key).is_some_and(|slot| !slot.is_gone()) {
+            if state.objects.get(&key).is_some_and(|slot| !slot.is_gone()) {
                 state.wake(&key, Message::TakenOver);
             }
         }
@@ -84,10 +84,10 @@ impl Queue {
 impl State {
     /// Notes that the object is deleted while another instance leads and handles the deletion.
     fn is_gone_meanwhile(&mut self, key: &Key) {
-        match self.slots.get_mut(key).map(|slot| &mut slot.work) {
+        match self.objects.get_mut(key).map(|slot| &mut slot.work) {
             Some(Work::Busy(busy)) => busy.is_gone = true,
             Some(Work::Resting(_)) => {
-                self.slots.remove(key);
+                self.objects.remove(key);
                 self.gone.push(key.clone());
             }
             None => {}
@@ -97,10 +97,11 @@ impl State {
     /// Makes an object idle whose worker ends during standby. Returns the memory if that is not possible: after the watch is closed, no
     /// event would report the deletion of the object.
     pub(super) fn keep(&mut self, key: &Key, memory: Memory) -> Result<(), Memory> {
-        let Some(slot) = self.slots.get_mut(key) else {
+        let is_watched = self.objects.watch_of(key).is_some();
+        let Some(slot) = self.objects.get_mut(key) else {
             return Err(memory);
         };
-        let is_gone = slot.is_gone() || !self.streams.contains_key(&slot.stream);
+        let is_gone = slot.is_gone() || !is_watched;
         match &mut self.standby {
             Some(noted) if !is_gone => {
                 noted.insert(key.clone());
@@ -128,7 +129,7 @@ impl State {
         if is_absence {
             noted.remove(key);
             self.is_gone_meanwhile(key);
-        } else if self.slots.contains_key(key) {
+        } else if self.objects.contains(key) {
             noted.insert(key.clone());
         }
         None

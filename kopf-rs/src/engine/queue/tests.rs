@@ -163,7 +163,7 @@ fn a_worker_to_start_is_never_out_of_sight() {
 
 #[test]
 fn an_object_at_rest_is_small() {
-    assert!(size_of::<Key>() + size_of::<Slot>() <= 96, "{}", size_of::<Slot>());
+    assert!(size_of::<Key>() + size_of::<Shown<Slot>>() <= 96, "{}", size_of::<Shown<Slot>>());
 }
 
 #[tokio::test]
@@ -192,11 +192,11 @@ async fn what_is_not_watched_any_more_is_forgotten_and_not_deleted() {
     fed.queue.close(0);
     assert!(fed.started().is_empty(), "nobody is to be called");
     assert!(!fed.queue.is_deleted(&working.key));
-    assert_eq!(fed.queue.lock().slots.len(), 1);
+    assert_eq!(fed.queue.lock().objects.len(), 1);
     let message = fed.queue.take(&working.key);
     assert!(matches!(message, Some(Message::Unwatched)), "{message:?}");
     assert!(fed.queue.remove(&working.key).is_none());
-    assert_eq!(fed.queue.lock().slots.len(), 0);
+    assert_eq!(fed.queue.lock().objects.len(), 0);
     assert_eq!(fed.queue.busy(), 0);
 }
 
@@ -269,7 +269,7 @@ async fn another_version_of_a_kind_is_the_same_object_and_looked_at_anew() {
     fed.queue.feed(1, listed, never);
     let state = fed.work("5");
     assert_eq!(state.kind.resource.version, "v2");
-    assert_eq!(fed.queue.lock().slots.len(), 1);
+    assert_eq!(fed.queue.lock().objects.len(), 1);
 }
 
 #[tokio::test]

@@ -14,7 +14,7 @@ use crate::cluster::watch::WatchEvent;
 use crate::engine::attempt::attempt;
 use crate::engine::indexing::objects::IndexRun;
 use crate::engine::invoke::{Cancelled, guarded, invoke_at_once};
-use crate::engine::queue::StreamId;
+use crate::engine::object_table::StreamId;
 use crate::engine::report::about;
 use crate::engine::resource_handlers::{IndexFunctions, ResourceHandlers};
 use crate::engine::shared::Shared;

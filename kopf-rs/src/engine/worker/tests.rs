@@ -109,24 +109,35 @@ async fn an_event_of_a_watch_that_is_over_concerns_nobody() {
     };
     let object = || WatchEvent::Object(EventType::Added, pod());
     let synced = || WatchEvent::Synced(KeySet::default());
-    let concerned = || {
+    let concerned = |stream| {
         let with = Surroundings { clock: Clock::start(), extensions: &Arc::default() };
-        engine.0.targets.on_event(&of, &synced(), &with).len()
+        engine.0.targets.on_event(stream, &synced(), &with).len()
     };
     let watches = [watch(0), watch(1), watch(2)];
     engine.open(&watches[0], None);
     engine.feed(&watches[0], object());
-    assert_eq!(concerned(), 1);
+    assert_eq!(concerned(0), 1);
     engine.open(&watches[1], Some(&watches[0]));
     engine.feed(&watches[0], object());
-    assert_eq!(concerned(), 0, "it was replaced");
+    assert_eq!(concerned(1), 0, "it was replaced");
     engine.feed(&watches[1], object());
     engine.close(&watches[1], false);
     engine.open(&watches[2], None);
     engine.feed(&watches[1], object());
-    assert_eq!(concerned(), 0, "it was closed");
+    assert_eq!(concerned(2), 0, "it was closed");
     engine.feed(&watches[2], object());
-    assert_eq!(concerned(), 1);
+    assert_eq!(concerned(2), 1);
+}
+
+/// Their messages may be outcomes that have to be written.
+#[tokio::test(start_paused = true)]
+async fn workers_that_were_requested_just_before_the_end_start() {
+    let engine = Engine::new(setup());
+    let queue = &engine.0.queue;
+    queue.open(0, kind(), None);
+    queue.feed(0, WatchEvent::Object(EventType::Added, pod()), never);
+    engine.drain().await;
+    assert!(queue.take_starts().is_empty());
 }
 
 /// Returns the end of a daemon's call for the object `raw`.

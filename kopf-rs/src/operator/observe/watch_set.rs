@@ -17,7 +17,7 @@ use crate::cluster::error::ClusterError;
 use crate::cluster::watch::{Selection, WatchEvent, WatchPace, Watched};
 use crate::engine::Engine;
 use crate::engine::follower::{EngineWatch, Follower};
-use crate::engine::queue::StreamId;
+use crate::engine::object_table::StreamId;
 use crate::happening::serving::Purpose;
 use crate::health::board::{Board, WatchOnBoard};
 use crate::object::collection::Collection;

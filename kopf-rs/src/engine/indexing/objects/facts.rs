@@ -5,8 +5,9 @@
 use std::sync::Arc;
 
 use crate::cluster::error::ClusterError;
-use crate::engine::indexing::objects::{IndexedObjects, Stream};
-use crate::engine::queue::StreamId;
+use crate::engine::indexing::objects::IndexedObjects;
+use crate::engine::object_table::{StreamId, Watch};
+use crate::engine::resource_handlers::ResourceHandlers;
 use crate::handler::index::erased::AnyIndex;
 use crate::object::resource::Resource;
 
@@ -49,13 +50,13 @@ impl IndexedObjects {
     }
 
     fn lack(&self, index: &Arc<str>) -> Option<IndexLack> {
-        let is_fed_by = |stream: &Stream| stream.kind.indexers.iter().any(|it| it.id == *index);
-        let streams = self.streams.iter().filter(|(_, it)| is_fed_by(it));
+        let watches = self.objects.watches();
+        let watches = watches.filter(|(_, watch)| watch.of.indexers.iter().any(|it| it.id == *index));
         let mut is_fed = false;
         let mut lack = None;
-        for (id, stream) in streams {
+        for (id, watch) in watches {
             is_fed = true;
-            let found = self.lack_of(*id, stream);
+            let found = self.lack_of(id, watch);
             // Prefers the problem that a person has to solve.
             if lack.is_none() || matches!(found, Some(IndexLack::Unlisted(..))) {
                 lack = found.or(lack);
@@ -68,10 +69,10 @@ impl IndexedObjects {
         }
     }
 
-    fn lack_of(&self, id: StreamId, stream: &Stream) -> Option<IndexLack> {
-        let resource = stream.kind.resource.clone();
-        if !stream.synced {
-            return Some(match &stream.trouble {
+    fn lack_of(&self, id: StreamId, watch: &Watch<Arc<ResourceHandlers>>) -> Option<IndexLack> {
+        let resource = watch.of.resource.clone();
+        if !watch.is_listed {
+            return Some(match &watch.trouble {
                 Some((_, error)) => IndexLack::Unlisted(resource, error.clone()),
                 None => IndexLack::Listing(resource),
             });
@@ -79,8 +80,8 @@ impl IndexedObjects {
         if self.unindexed == 0 {
             return None;
         }
-        let of_stream = self.records.values().filter(|it| it.stream == id);
-        let awaited = of_stream.filter(|it| it.work.as_ref().is_some_and(|work| work.is_awaited));
+        let of_watch = self.objects.iter().filter(|(_, it)| it.watch == id);
+        let awaited = of_watch.filter(|(_, it)| it.value.work.as_ref().is_some_and(|it| it.is_awaited));
         let objects = awaited.count();
         (objects > 0).then_some(IndexLack::Unindexed(resource, objects))
     }

@@ -209,3 +209,31 @@ async fn a_follower_has_one_watch_of_a_kind_and_workers_come_last() {
     assert!(matches!(&targets.follower, Follower::Targets(handlers) if handlers.len() == 2));
     assert!(workers.is_of_workers());
 }
+
+/// The observer discovers again when a kind with handlers is missing, and reports failing watches of workers.
+#[tokio::test(start_paused = true)]
+async fn the_observer_learns_only_of_troubles_of_workers() {
+    let tested = Tested::new();
+    let children = wanted(Some(Follower::Children { is_read: false }), widgets("v1"));
+    for (watch, is_told) in [(tested.workers("v1"), true), (children, false)] {
+        let mut set =
+            WatchSet::new(tested.engine.clone(), tested.set.cluster.clone(), WatchPace::default(), None);
+        set.reconcile(vec![watch], None, false);
+        let (key, open) = set.open.first_key_value().expect("a watch");
+        let sink = set.sink((key.clone(), open.stream), open.of_engine.clone(), None);
+        sink(WatchEvent::Trouble(ClusterError::NotFound("no such resource".to_owned().into())));
+        let message = tokio::time::timeout(GRACE, set.next()).await.ok();
+        assert_eq!(message.is_some(), is_told);
+        message.map(|it| set.accept(it).expect("an open watch"));
+        assert_eq!(set.troubles().count(), usize::from(is_told));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_that_come_after_the_end_begin_no_work() {
+    let mut tested = Tested::new();
+    tested.want("v1", &["ns"]);
+    tested.engine.drain().await;
+    tested.list(&["a"]);
+    assert!(!tested.is_indexed());
+}

@@ -2,13 +2,75 @@ use std::cell::Cell;
 use std::time::Duration;
 
 use super::*;
+use crate::cluster::error::ClusterError;
 use crate::object::key::KeySet;
 
 /// Returns a time that is later than all times that this test has got before.
 fn later() -> Instant {
-    thread_local!(static LAST: Cell<Instant> = Cell::new(tokio::time::Instant::now().into_std()));
+    thread_local!(static LAST: Cell<Instant> = Cell::new(Instant::now()));
     LAST.set(LAST.get() + Duration::from_secs(1));
     LAST.get()
+}
+
+/// A watch of children.
+struct OwnedObjects(ChildTable);
+
+impl OwnedObjects {
+    fn new(is_read: bool) -> Self {
+        let mut children = ChildTable::default();
+        let of = Collection { resource: Arc::default(), namespace: None };
+        children.open(1, Arc::new(of), is_read, None);
+        Self(children)
+    }
+
+    fn event(&mut self, event: &WatchEvent) -> Vec<ChildNews> {
+        self.0.on_event(1, event, later()).expect("an open watch")
+    }
+
+    fn listing(&mut self, requested: Instant) {
+        assert!(self.event(&WatchEvent::Listing(requested)).is_empty());
+    }
+
+    fn synced(&mut self, listed: &KeySet) -> Vec<ChildNews> {
+        self.event(&WatchEvent::Synced(listed.clone()))
+    }
+
+    fn trouble(&mut self, is_in_trouble: bool) {
+        let trouble = WatchEvent::Trouble(ClusterError::Unreachable(String::new()));
+        self.event(if is_in_trouble { &trouble } else { &WatchEvent::Resumed });
+    }
+
+    fn seen(&mut self, event: EventType, sight: ChildSight) -> Vec<ChildNews> {
+        self.0.seen(1, event, sight)
+    }
+
+    fn replied(&mut self, sight: ChildSight, changed: bool, now: Instant) {
+        self.0.replied(1, sight, changed, now);
+    }
+
+    fn let_go(&mut self, uid: &str) {
+        self.0.let_go(1, uid);
+    }
+
+    fn is_current(&self) -> bool {
+        self.0.is_current(1)
+    }
+
+    fn is_intact(&self, uid: &str, applied: &AppliedState) -> bool {
+        self.0.is_intact(uid, applied)
+    }
+
+    fn get(&self, uid: &str) -> Option<&ChildSight> {
+        self.0.get(uid)
+    }
+
+    fn of_set(&self, owner: &str, set: &str) -> usize {
+        self.0.of_set(1, owner, set).count()
+    }
+
+    fn body(&self, owner: &str, name: &str) -> KnownBody {
+        self.0.body(1, owner, None, name)
+    }
 }
 
 /// Returns the notified owners.
@@ -94,7 +156,7 @@ fn a_watch_in_trouble_does_not_let_memory_grow() {
     for version in 6..1006 {
         owned.replied(sight(&version.to_string(), "b", "o"), true, later());
     }
-    assert_eq!(owned.objects["c"].own.len(), OWN);
+    assert_eq!(owned.0.objects.get(&Key::of_uid("c")).unwrap().own.len(), OWN);
     owned.trouble(false);
     let newest = sight("1005", "b", "o");
     assert!(owned.seen(EventType::Modified, newest).is_empty());
@@ -111,11 +173,11 @@ fn a_listing_of_a_restored_server_counts_although_its_versions_are_older() {
     owned.replied(sight("71", "b", "o"), true, later());
     owned.seen(EventType::Listed, sight("60", "a", "o"));
     owned.synced(&shown());
-    assert_eq!(owned.body("o", None, "child"), KnownBody::There("71".into()));
+    assert_eq!(owned.body("o", "child"), KnownBody::There("71".into()));
     owned.listing(later());
     assert_eq!(told(&owned.seen(EventType::Listed, sight("50", "a", "o"))), ["o"]);
     owned.synced(&shown());
-    assert_eq!(owned.body("o", None, "child"), KnownBody::There("50".into()));
+    assert_eq!(owned.body("o", "child"), KnownBody::There("50".into()));
     assert_eq!(owned.get("c").map(|it| &*it.state), Some("a"));
 }
 
@@ -168,20 +230,54 @@ fn a_listing_may_lack_a_child_that_was_applied_after_its_request() {
     }
 }
 
+/// Others may delete a child after the request of a listing, too.
+#[test]
+fn a_child_is_gone_if_a_listing_of_a_later_version_lacks_it() {
+    for (version, is_gone) in
+        [("6", false), ("7", true), ("8", true), ("10", true), ("", false), ("x", false)]
+    {
+        let mut owned = OwnedObjects::new(false);
+        owned.listing(later());
+        owned.replied(sight("7", "a", "o"), true, later());
+        let news = owned.synced(&KeySet::at(version.to_owned()));
+        assert_eq!(
+            (told(&news).len(), owned.get("c").is_none()),
+            (usize::from(is_gone), is_gone),
+            "{version}"
+        );
+    }
+}
+
+#[test]
+fn a_child_that_goes_while_its_watch_is_replaced_is_news_for_its_owner() {
+    let mut owned = settled();
+    owned.let_go("d");
+    let of = Collection { resource: Arc::default(), namespace: None };
+    owned.0.open(2, Arc::new(of), false, Some(1));
+    assert!(owned.get("c").is_some() && !owned.0.is_current(2));
+    let listing = WatchEvent::Listing(later());
+    owned.0.on_event(2, &listing, later());
+    let synced = WatchEvent::Synced(KeySet::default());
+    assert!(owned.0.on_event(1, &synced, later()).is_none());
+    let news = owned.0.on_event(2, &synced, later()).expect("an open watch");
+    assert_eq!(told(&news), ["o"]);
+    assert!(owned.0.gone.is_empty());
+}
+
 #[test]
 fn a_child_that_was_let_go_is_seen_no_more() {
     use EventType::{Added, Deleted, Modified};
     let mut owned = settled();
     owned.let_go("c");
-    assert_eq!(owned.of_set("o", "keep").count(), 0);
+    assert_eq!(owned.of_set("o", "keep"), 0);
     for (event, version) in [(Modified, "6"), (Deleted, "7")] {
         assert!(owned.seen(event, sight(version, "b", "o")).is_empty());
         assert!(owned.get("c").is_none());
     }
     // A later object with this uid affects its owners again.
     assert_eq!(told(&owned.seen(Added, sight("8", "a", "o"))), ["o"]);
-    assert_eq!(owned.of_set("o", "keep").count(), 1);
-    assert_eq!(owned.of_set("o", "other").count(), 0);
+    assert_eq!(owned.of_set("o", "keep"), 1);
+    assert_eq!(owned.of_set("o", "other"), 0);
 }
 
 #[test]
@@ -190,7 +286,7 @@ fn a_child_that_was_let_go_is_forgotten_once_a_listing_lacks_it() {
     owned.let_go("c");
     owned.listing(later());
     owned.synced(&KeySet::default());
-    assert!(owned.gone.is_empty());
+    assert!(owned.0.gone.is_empty());
 }
 
 #[test]
@@ -206,7 +302,7 @@ fn a_child_that_was_labelled_again_has_not_gone() {
 #[test]
 fn what_is_read_is_never_older_than_an_own_write() {
     use EventType::{Deleted, Modified};
-    let read = |owned: &OwnedObjects| owned.body("o", None, "child");
+    let read = |owned: &OwnedObjects| owned.body("o", "child");
     assert_eq!(read(&settled()), KnownBody::Unknown);
     let mut owned = OwnedObjects::new(true);
     assert_eq!(read(&owned), KnownBody::Unknown);
@@ -296,13 +392,13 @@ fn owners_are_told_of_what_they_may_have_read_before_the_first_listing() {
 #[test]
 fn what_was_heard_before_another_instance_was_at_work_is_not_known() {
     use EventType::{Listed, Modified};
-    let read = |owned: &OwnedObjects| owned.body("o", None, "child");
+    let read = |owned: &OwnedObjects| owned.body("o", "child");
     let mut owned = OwnedObjects::new(true);
     owned.listing(later());
     owned.synced(&KeySet::default());
     assert_eq!(read(&owned), KnownBody::Absent);
     owned.replied(sight("5", "b", "o"), true, later());
-    owned.begin_term();
+    owned.0.begin_term();
     assert_eq!(read(&owned), KnownBody::Unknown);
     assert!(!owned.is_intact("c", &applied_at("5")));
     // The watch may be late.
@@ -311,14 +407,14 @@ fn what_was_heard_before_another_instance_was_at_work_is_not_known() {
     owned.replied(sight("7", "b", "o"), true, later());
     assert_eq!(read(&owned), KnownBody::There("7".into()));
     assert!(owned.is_intact("c", &applied_at("7")));
-    owned.begin_term();
+    owned.0.begin_term();
     owned.listing(later());
     owned.seen(Listed, sight("7", "b", "o"));
     assert_eq!(read(&owned), KnownBody::There("7".into()));
     owned.synced(&shown());
     owned.let_go("c");
     assert_eq!(read(&owned), KnownBody::Absent);
-    owned.begin_term();
+    owned.0.begin_term();
     assert_eq!(read(&owned), KnownBody::Unknown);
 }
 
@@ -332,17 +428,17 @@ fn what_was_let_go_is_not_remembered_while_the_watch_is_refused() {
         owned.replied(made, true, later());
         owned.let_go(&number.to_string());
     }
-    assert!(owned.gone.is_empty());
+    assert!(owned.0.gone.is_empty());
 }
 
 #[test]
 fn managers_are_kept_while_a_child_is_not_as_it_was_applied() {
     use EventType::Modified;
     let mut owned = settled();
-    assert_eq!(owned.take_managers("c"), None);
+    assert_eq!(owned.0.take_managers("c"), None);
     owned.replied(sight("7", "b", "o"), true, later());
-    assert_eq!(owned.take_managers("c"), None);
+    assert_eq!(owned.0.take_managers("c"), None);
     owned.seen(Modified, sight("8", "x", "o"));
-    assert_eq!(owned.take_managers("c"), Some(Value::Null));
-    assert_eq!(owned.take_managers("c"), None);
+    assert_eq!(owned.0.take_managers("c"), Some(Value::Null));
+    assert_eq!(owned.0.take_managers("c"), None);
 }

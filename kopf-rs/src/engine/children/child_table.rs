@@ -1,52 +1,53 @@
-//! The children of one kind as observed by their watch: their owners, and the changes that affect these.
+//! The children of all watched kinds as observed by their watches: their owners, and the changes that affect these.
 //!
 //! A change affects the owners if it touches the fields that the operator has applied, its marks, the owner references, or the deletion. The
-//! operator's entry in `managedFields` shows that without a comparison of values. The echo of an own apply wakes no owner. Must not know
-//! requests or the desired state of an owner.
+//! operator's entry in `managedFields` shows that without a comparison of values. The echo of an own apply wakes no owner. Pure data: no
+//! clock, no waiting. Must not know requests or the desired state of an owner.
 
 #[cfg(test)]
 mod tests;
 
 use std::cmp::Ordering;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::mem;
 use std::sync::Arc;
-use std::time::Instant;
 
 use serde_json::Value;
+use tokio::time::Instant;
 
+use crate::cluster::watch::WatchEvent;
+use crate::engine::object_table::{ObjectTable, StreamId};
 use crate::object::child::ChildSight;
+use crate::object::collection::Collection;
 use crate::object::event::EventType;
-use crate::object::key::{Key, KeySet};
+use crate::object::key::Key;
 use crate::reaction::children::AppliedFacts;
 
 /// The maximum number of own applies per child that are remembered until the watch shows them. While a watch fails, there may be arbitrarily
 /// many, and an unrecognised echo only costs a call.
 const OWN: usize = 16;
 
-/// The children of a kind, in one namespace or in all.
-#[derive(Debug, Default)]
-pub(crate) struct OwnedObjects {
-    /// By uid.
-    objects: HashMap<String, Seen>,
-    /// The uids of the children of each owner, by the owner's uid.
-    by_owner: HashMap<String, BTreeSet<String>>,
-    /// The uids of children that the operator has released, until the watch shows that.
-    gone: BTreeSet<String>,
-    /// When the last listing was requested.
-    listing: Option<Instant>,
-    /// True after a complete listing.
-    was_listed: bool,
-    /// True while the watch fails.
-    is_in_trouble: bool,
+/// The children that watches have shown, and those that the operator has applied itself.
+#[derive(Default)]
+pub(super) struct ChildTable {
+    objects: ObjectTable<ChildWatch, Seen>,
+    /// The children of each owner, by the owner's uid.
+    by_owner: HashMap<String, BTreeSet<Key>>,
+    /// Children that the operator has released, until their watches show that.
+    gone: BTreeMap<Key, StreamId>,
     /// The number of times that the operator has taken over from another instance.
     term: u32,
+}
+
+/// A watch of children.
+pub(super) struct ChildWatch {
+    pub(super) collection: Arc<Collection>,
+    /// True if handlers read complete objects: these are then kept, and owners are notified of every change.
+    is_read: bool,
     /// The term in which the last complete listing began: objects that it lacks have not existed since.
     complete_in: Option<u32>,
     /// The term in which the last listing began.
     listed_in: u32,
-    /// True if handlers read complete objects: these are then kept, and owners are notified of every change.
-    is_read: bool,
 }
 
 #[derive(Debug)]
@@ -102,7 +103,7 @@ pub(crate) enum KnownBody {
 // === impl ===
 
 impl AppliedState {
-    pub(crate) fn of(facts: &AppliedFacts) -> Self {
+    pub(super) fn of(facts: &AppliedFacts) -> Self {
         Self { state: facts.state.clone(), version: facts.resource_version.clone() }
     }
 }
@@ -121,102 +122,127 @@ impl Seen {
     }
 }
 
-impl OwnedObjects {
-    pub(crate) fn new(is_read: bool) -> Self {
-        Self { is_read, ..Self::default() }
+impl ChildTable {
+    /// Registers a watch that is about to begin. It takes over the children of the watch that it replaces.
+    pub(super) fn open(
+        &mut self,
+        watch: StreamId,
+        collection: Arc<Collection>,
+        is_read: bool,
+        replaces: Option<StreamId>,
+    ) {
+        let of = ChildWatch { collection, is_read, complete_in: None, listed_in: self.term };
+        self.objects.open(watch, of, replaces, |_, _, _| ());
+        for of in self.gone.values_mut().filter(|of| Some(**of) == replaces) {
+            *of = watch;
+        }
     }
 
-    /// Returns true if complete objects are kept.
-    pub(crate) fn is_read(&self) -> bool {
-        self.is_read
+    /// Forgets a watch that has ended, with its children.
+    pub(super) fn close(&mut self, watch: StreamId) {
+        for key in self.objects.shown_by(watch) {
+            self.take(&key);
+        }
+        self.gone.retain(|_, of| *of != watch);
+        self.objects.close(watch);
     }
 
-    /// Begins a listing that was requested at this time.
-    pub(crate) fn listing(&mut self, requested: Instant) {
-        self.listing = Some(requested);
-        self.listed_in = self.term;
+    pub(super) fn watch(&self, watch: StreamId) -> Option<&ChildWatch> {
+        self.objects.watch(watch).map(|it| &it.of)
     }
 
-    /// Begins a term: the operator has taken over from another instance, whose writes the watch may not have shown yet.
-    pub(crate) fn begin_term(&mut self) {
+    /// Begins a term: the operator has taken over from another instance, whose writes the watches may not have shown yet.
+    pub(super) fn begin_term(&mut self) {
         self.term += 1;
     }
 
-    /// Completes a listing of these objects, and returns notifications about children that it lacks.
-    pub(crate) fn synced(&mut self, listed: &KeySet) -> Vec<ChildNews> {
-        self.was_listed = true;
-        self.complete_in = Some(self.listed_in);
-        let is_listed = |uid: &str| listed.contains(&Key::of_uid(uid));
-        self.gone.retain(|uid| is_listed(uid));
-        let lacking = self.objects.iter();
-        let lacking = lacking.filter(|(_, seen)| seen.answered < self.listing);
-        let lacking = lacking.filter(|(uid, _)| !is_listed(uid));
-        let lacking: Vec<String> = lacking.map(|(uid, _)| uid.clone()).collect();
+    /// Processes the part of an event that concerns the watch. Returns notifications about children that a complete listing lacks; `None` if the
+    /// watch is not open.
+    pub(super) fn on_event(
+        &mut self,
+        watch: StreamId,
+        event: &WatchEvent,
+        now: Instant,
+    ) -> Option<Vec<ChildNews>> {
+        let missing = self.objects.on_event(watch, event, now)?;
+        let requested = self.objects.watch(watch)?.listing;
+        let of = self.objects.watch_mut(watch)?;
         let mut woken = BTreeSet::new();
-        for uid in lacking {
-            let former = self.take(&uid);
-            woken.extend(former.into_iter().flat_map(|seen| seen.sight.when_gone()));
+        match event {
+            WatchEvent::Listing(_) => of.listed_in = self.term,
+            WatchEvent::Synced(listed) => {
+                of.complete_in = Some(of.listed_in);
+                self.gone.retain(|key, of| *of != watch || listed.contains(key));
+                for key in missing {
+                    // The listing may be older than an own apply, unless its version shows that it is newer.
+                    let is_gone =
+                        |seen: &Seen| seen.answered < requested || listed.includes(&seen.sight.version);
+                    if self.objects.get(&key).is_some_and(is_gone) {
+                        let former = self.take(&key);
+                        woken.extend(former.into_iter().flat_map(|seen| seen.sight.when_gone()));
+                    }
+                }
+            }
+            _ => {}
         }
-        woken.into_iter().collect()
-    }
-
-    /// Records whether the watch fails.
-    pub(crate) fn trouble(&mut self, is_in_trouble: bool) {
-        self.is_in_trouble = is_in_trouble;
+        Some(woken.into_iter().collect())
     }
 
     /// Records a child as shown by the watch, and returns notifications for the affected owners.
-    pub(crate) fn seen(&mut self, event: EventType, sight: ChildSight) -> Vec<ChildNews> {
+    pub(super) fn seen(&mut self, watch: StreamId, event: EventType, sight: ChildSight) -> Vec<ChildNews> {
+        let key = Key::of_uid(&sight.uid);
         if event == EventType::Deleted {
-            return self.left(&sight);
+            return self.left(&key, &sight);
         }
-        if self.gone.contains(&sight.uid) {
+        let Some(found) = self.objects.watch(watch).filter(|_| !self.gone.contains_key(&key)) else {
             return Vec::new();
-        }
-        let Some(mut known) = self.take(&sight.uid) else {
+        };
+        let (was_listed, listing) = (found.is_listed, found.listing);
+        let ChildWatch { is_read, listed_in, .. } = found.of;
+        let Some(mut known) = self.take(&key) else {
             // At first, owners are called for themselves and apply their children. But the state that they have read may be older than this
             // listing.
-            let woken = if self.was_listed || self.is_read { both(None, &sight) } else { Vec::new() };
-            self.put(Seen::of(sight, self.listed_in));
+            let woken = if was_listed || is_read { both(None, &sight) } else { Vec::new() };
+            self.put(watch, Seen::of(sight, listed_in));
             return woken;
         };
         let is_echo = known.own.contains(&sight.version);
         known.own.retain(|own| order(own, &sight.version) == Ordering::Greater);
         // A foreign write that preceded an own one, whose response arrived first.
         let is_older = order(&sight.version, &known.sight.version) == Ordering::Less;
-        if is_older && event == EventType::Listed && known.answered < self.listing {
+        if is_older && event == EventType::Listed && known.answered < listing {
             // The listing has begun later: the server was restored from a backup, and later writes are lost.
             let woken = both(Some(&known), &sight);
-            self.put(Seen { applied: known.applied, is_doubted: true, ..Seen::of(sight, self.listed_in) });
+            self.put(watch, Seen { applied: known.applied, is_doubted: true, ..Seen::of(sight, listed_in) });
             return woken;
         }
         let is_gap = event == EventType::Listed;
         let is_doubtful = !is_older && sight.hides_an_apply(&known.sight, is_gap);
         let is_news = sight.version != known.sight.version || known.is_untold;
-        let is_other = is_older || is_doubtful || sight.state != known.sight.state || self.is_read && is_news;
+        let is_other = is_older || is_doubtful || sight.state != known.sight.state || is_read && is_news;
         let woken = if is_other && !is_echo { both(Some(&known), &sight) } else { Vec::new() };
         if !is_older {
             (known.sight, known.is_untold) = (sight, false);
             known.is_doubted |= is_doubtful;
             // Late watch events may be older than the term. A listing is as new as its beginning, and the following events are newer.
-            known.term = known.term.max(self.listed_in);
+            known.term = known.term.max(listed_in);
         }
-        self.put(known);
+        self.put(watch, known);
         woken
     }
 
     /// Records a child that was deleted or has left the selector of the watch.
-    fn left(&mut self, sight: &ChildSight) -> Vec<ChildNews> {
-        let was_let_go = self.gone.remove(&sight.uid);
+    fn left(&mut self, key: &Key, sight: &ChildSight) -> Vec<ChildNews> {
+        let was_let_go = self.gone.remove(key).is_some();
         let is_back = |known: &Seen| {
             let is_older = order(&sight.version, &known.sight.version) == Ordering::Less;
             is_older && (known.is_untold || !known.own.is_empty())
         };
         // Its label was removed, and an own apply has restored it since.
-        if self.objects.get(&sight.uid).is_some_and(is_back) {
+        if self.objects.get(key).is_some_and(is_back) {
             return Vec::new();
         }
-        let former = self.take(&sight.uid);
+        let former = self.take(key);
         if was_let_go {
             return Vec::new();
         }
@@ -229,19 +255,23 @@ impl OwnedObjects {
 
     /// Records the response to an own apply, and whether the apply has changed the child. Returns notifications for owners that may read the
     /// change in other ways.
-    pub(crate) fn replied(&mut self, sight: ChildSight, changed: bool, now: Instant) -> Vec<ChildNews> {
-        let news = if changed && self.is_read { both(None, &sight) } else { Vec::new() };
-        self.record_apply(sight, changed, now);
-        news
-    }
-
-    fn record_apply(&mut self, sight: ChildSight, changed: bool, now: Instant) {
-        self.gone.remove(&sight.uid);
+    pub(super) fn replied(
+        &mut self,
+        watch: StreamId,
+        sight: ChildSight,
+        changed: bool,
+        now: Instant,
+    ) -> Vec<ChildNews> {
+        let is_news = changed && self.watch(watch).is_some_and(|it| it.is_read);
+        let news = if is_news { both(None, &sight) } else { Vec::new() };
+        let key = Key::of_uid(&sight.uid);
+        self.gone.remove(&key);
         let applied = Some(sight.state.clone());
-        let known = match self.take(&sight.uid) {
+        let term = self.term;
+        let known = match self.take(&key) {
             Some(known) if order(&sight.version, &known.sight.version) == Ordering::Less => {
-                self.put(Seen { applied, answered: Some(now), term: self.term, ..known });
-                return;
+                self.put(watch, Seen { applied, answered: Some(now), term, ..known });
+                return news;
             }
             known => known,
         };
@@ -250,27 +280,32 @@ impl OwnedObjects {
         let is_untold = !changed && !known.as_ref().is_some_and(is_told);
         own.extend(known.into_iter().flat_map(|seen| seen.own));
         own.truncate(OWN);
-        self.put(Seen { applied, answered: Some(now), own, is_untold, ..Seen::of(sight, self.term) });
+        self.put(watch, Seen { applied, answered: Some(now), own, is_untold, ..Seen::of(sight, term) });
+        news
     }
 
     /// Records that the operator has deleted or released a child, which the watch may still show for a while. Returns notifications for
     /// owners that may still read it in other ways.
-    pub(crate) fn let_go(&mut self, uid: &str) -> Vec<ChildNews> {
-        let former = self.take(uid).filter(|_| self.is_read);
+    pub(super) fn let_go(&mut self, watch: StreamId, uid: &str) -> Vec<ChildNews> {
+        let key = Key::of_uid(uid);
+        let former = self.take(&key);
+        let Some(found) = self.objects.watch(watch) else {
+            return Vec::new();
+        };
         // A failing watch may never recover. If it does, it may wake an owner unnecessarily.
-        if !self.is_in_trouble {
-            self.gone.insert(uid.to_owned());
+        if found.trouble.is_none() {
+            self.gone.insert(key, watch);
         }
-        let news = former.into_iter().flat_map(|seen| seen.sight.when_gone());
-        news.collect()
+        let news = former.into_iter().filter(|_| found.of.is_read);
+        news.flat_map(|seen| seen.sight.when_gone()).collect()
     }
 
-    fn take(&mut self, uid: &str) -> Option<Seen> {
-        let seen = self.objects.remove(uid)?;
+    fn take(&mut self, key: &Key) -> Option<Seen> {
+        let seen = self.objects.remove(key)?.value;
         if let Some(owner) = &seen.sight.owner
             && let Some(children) = self.by_owner.get_mut(owner)
         {
-            children.remove(uid);
+            children.remove(key);
             if children.is_empty() {
                 self.by_owner.remove(owner);
             }
@@ -278,37 +313,41 @@ impl OwnedObjects {
         Some(seen)
     }
 
-    fn put(&mut self, mut seen: Seen) {
+    /// Adds a child that is not in the table.
+    fn put(&mut self, watch: StreamId, mut seen: Seen) {
         let sight = &mut seen.sight;
         // The managers matter only for a child that differs from its applied state.
         if seen.applied.as_ref().is_none_or(|it| *it == sight.state) {
             sight.managers = None;
         }
-        if !self.is_read {
-            sight.body = None;
+        let (key, owner) = (Key::of_uid(&sight.uid), sight.owner.clone());
+        let make = |of: &ChildWatch| {
+            if !of.is_read {
+                seen.sight.body = None;
+            }
+            Some(seen)
+        };
+        if self.objects.show(watch, &key, make).is_some()
+            && let Some(owner) = owner
+        {
+            self.by_owner.entry(owner).or_default().insert(key);
         }
-        let uid = sight.uid.clone();
-        if let Some(owner) = sight.owner.clone() {
-            let children = self.by_owner.entry(owner).or_default();
-            children.insert(uid.clone());
-        }
-        self.objects.insert(uid, seen);
     }
 
-    /// Returns true if all children are known, except for events in transit.
-    pub(crate) fn is_current(&self) -> bool {
-        self.was_listed && !self.is_in_trouble
+    /// Returns true if all children of the watch are known, except for events in transit.
+    pub(super) fn is_current(&self, watch: StreamId) -> bool {
+        self.objects.watch(watch).is_some_and(|it| it.is_listed && it.trouble.is_none())
     }
 
     /// Returns a child if it is known.
-    pub(crate) fn get(&self, uid: &str) -> Option<&ChildSight> {
-        self.objects.get(uid).map(|seen| &seen.sight)
+    pub(super) fn get(&self, uid: &str) -> Option<&ChildSight> {
+        self.objects.get(&Key::of_uid(uid)).map(|seen| &seen.sight)
     }
 
     /// Returns true if a child is still in the state of an own apply, so that all applied fields have the same values. Observations from
     /// before another instance's term do not count.
-    pub(crate) fn is_intact(&self, uid: &str, applied: &AppliedState) -> bool {
-        let seen = self.objects.get(uid).filter(|it| it.term == self.term);
+    pub(super) fn is_intact(&self, uid: &str, applied: &AppliedState) -> bool {
+        let seen = self.objects.get(&Key::of_uid(uid)).filter(|it| it.term == self.term);
         seen.is_some_and(|it| {
             let is_last = !it.is_doubted && it.applied.as_ref() == Some(&applied.state);
             it.sight.state == applied.state && (is_last || it.sight.version == applied.version)
@@ -316,24 +355,35 @@ impl OwnedObjects {
     }
 
     /// Returns the managers of a child that differs from its applied state.
-    pub(crate) fn take_managers(&mut self, uid: &str) -> Option<Value> {
-        let seen = self.objects.get_mut(uid)?;
+    pub(super) fn take_managers(&mut self, uid: &str) -> Option<Value> {
+        let seen = self.objects.get_mut(&Key::of_uid(uid))?;
         mem::take(&mut seen.sight.managers)
     }
 
-    /// Returns the children of an owner that were applied with this set.
-    pub(crate) fn of_set<'a>(&'a self, owner: &str, set: &'a str) -> impl Iterator<Item = &'a ChildSight> {
+    /// Returns the children of an owner that were applied with this set and that the watch has shown.
+    pub(super) fn of_set<'a>(
+        &'a self,
+        watch: StreamId,
+        owner: &str,
+        set: &'a str,
+    ) -> impl Iterator<Item = &'a ChildSight> {
         let of_set = move |it: &&ChildSight| it.set.as_deref() == Some(set) && !it.terminating;
-        self.of_owner(owner).map(|it| &it.sight).filter(of_set)
+        self.of_owner(watch, owner).map(|it| &it.sight).filter(of_set)
     }
 
     /// Returns a child of an owner that is never older than an own write, or than a write of the instance that was active before.
-    pub(crate) fn body(&self, owner: &str, namespace: Option<&str>, name: &str) -> KnownBody {
-        if !self.is_current() {
+    pub(super) fn body(
+        &self,
+        watch: StreamId,
+        owner: &str,
+        namespace: Option<&str>,
+        name: &str,
+    ) -> KnownBody {
+        let Some(of) = self.watch(watch).filter(|_| self.is_current(watch)) else {
             return KnownBody::Unknown;
-        }
-        let Some(seen) = self.child(owner, namespace, name) else {
-            return if self.complete_in == Some(self.term) { KnownBody::Absent } else { KnownBody::Unknown };
+        };
+        let Some(seen) = self.child(watch, owner, namespace, name) else {
+            return if of.complete_in == Some(self.term) { KnownBody::Absent } else { KnownBody::Unknown };
         };
         if seen.term != self.term {
             return KnownBody::Unknown;
@@ -348,17 +398,31 @@ impl OwnedObjects {
     }
 
     /// Returns a child of an owner.
-    pub(crate) fn named(&self, owner: &str, namespace: Option<&str>, name: &str) -> Option<&ChildSight> {
-        self.child(owner, namespace, name).map(|seen| &seen.sight)
+    pub(super) fn named(
+        &self,
+        watch: StreamId,
+        owner: &str,
+        namespace: Option<&str>,
+        name: &str,
+    ) -> Option<&ChildSight> {
+        self.child(watch, owner, namespace, name).map(|seen| &seen.sight)
     }
 
-    fn child(&self, owner: &str, namespace: Option<&str>, name: &str) -> Option<&Seen> {
-        self.of_owner(owner).find(|it| it.sight.name == name && it.sight.namespace.as_deref() == namespace)
+    fn child(&self, watch: StreamId, owner: &str, namespace: Option<&str>, name: &str) -> Option<&Seen> {
+        let mut children = self.of_owner(watch, owner);
+        children.find(|it| it.sight.name == name && it.sight.namespace.as_deref() == namespace)
     }
 
-    fn of_owner(&self, owner: &str) -> impl Iterator<Item = &Seen> {
-        let uids = self.by_owner.get(owner).into_iter().flatten();
-        uids.filter_map(|uid| self.objects.get(uid))
+    fn of_owner(&self, watch: StreamId, owner: &str) -> impl Iterator<Item = &Seen> {
+        let keys = self.by_owner.get(owner).into_iter().flatten();
+        keys.filter_map(move |key| self.objects.get_of(watch, key))
+    }
+}
+
+impl ChildWatch {
+    /// Adds the whole object if handlers read it.
+    pub(super) fn sight(&self, sight: ChildSight, found: &Value) -> ChildSight {
+        if self.is_read { sight.with_body(found) } else { sight }
     }
 }
 
