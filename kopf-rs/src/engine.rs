@@ -61,7 +61,6 @@ use crate::engine::indexing::late_readers::{IndexReader, IndexedVersion};
 use crate::engine::indexing::objects::facts::IndexFacts;
 use crate::engine::last_errors::{LastError, LastErrors};
 use crate::engine::memory::{Memory, Version};
-use crate::engine::object_table::StreamId;
 use crate::engine::queue::WorkerStart;
 use crate::engine::queue::facts::{ObjectFacts, QueueFacts};
 use crate::engine::report::report_of_operator;
@@ -125,28 +124,24 @@ impl Engine {
         let Some(_feeding) = watch.feeding() else {
             return;
         };
-        let of = &watch.collection;
         match &watch.follower {
             Follower::Children { .. } => self.0.setup.children.on_event(watch, &event),
             Follower::Targets(_) => self.on_target(watch, &event),
-            Follower::Workers(_) => {
-                let is_listed = matches!(event, WatchEvent::Synced(_));
-                if self.0.gate.is_open() {
-                    self.feed_workers(watch.stream, event);
-                }
-                if is_listed {
-                    self.forget_crashes(of);
-                }
-            }
+            Follower::Workers(_) if self.0.gate.is_open() => self.feed_workers(watch, event),
+            Follower::Workers(_) => {}
         }
     }
 
-    fn feed_workers(&self, stream: StreamId, event: WatchEvent) {
-        self.0.index_event(stream, &event);
+    fn feed_workers(&self, watch: &EngineWatch, event: WatchEvent) {
+        self.0.index_event(watch.stream, &event);
+        let is_listed = matches!(event, WatchEvent::Synced(_));
         let quiet =
             |kind: &ResourceHandlers, memory: &mut Memory, raw: &Raw| self.0.may_rest(kind, memory, raw);
-        for key in self.0.queue.feed(stream, event, quiet) {
+        for key in self.0.queue.feed(watch.stream, event, quiet) {
             self.0.indexing.forget(&key);
+        }
+        if is_listed {
+            self.forget_crashes(&watch.collection);
         }
     }
 

@@ -101,7 +101,6 @@ const IMPLS_ELSEWHERE: &[Elsewhere<'_>] = &[
     ("Selector", &["cluster/typed.rs"], "names a type by a trait of kube"),
     ("Stopped", &["engine/stopped.rs"], "sleeps by the clock of tokio"),
     ("Registry", &["operator/definition.rs"], "adds the rules of webhooks to a definition"),
-    ("ChildSight", &["reaction/owned.rs"], "the news of a child for its owners"),
 ];
 
 /// Public types that will not grow, each with the reason.

@@ -29,7 +29,7 @@ use crate::cluster::watch::WatchEvent;
 use crate::engine::children::child_table::{AppliedState, ChildNews};
 use crate::engine::children::directory::Directory;
 use crate::engine::children::task::{Target, Task};
-use crate::engine::children::watched::WatchedChildren;
+use crate::engine::children::watched::SharedChildren;
 use crate::engine::follower::EngineWatch;
 use crate::engine::object_table::StreamId;
 use crate::engine::owners::{OwnerNews, Owners};
@@ -56,7 +56,7 @@ pub(crate) struct ChildApplier {
     /// The operator's own runtime, set together with the cluster.
     home: OnceLock<Handle>,
     directory: Arc<Directory>,
-    watched: Arc<WatchedChildren>,
+    watched: Arc<SharedChildren>,
     /// The owners to wake. Set by the engine.
     owners: OnceLock<Weak<Owners>>,
     /// The origin of all durations in this module.
@@ -79,7 +79,7 @@ struct Writing<'a> {
 impl ChildApplier {
     /// Creates the applier of the operator with this prefix, whose handlers own children of these kinds.
     pub(crate) fn new(prefix: String, kinds: Vec<Selector>) -> Self {
-        let watched = Arc::<WatchedChildren>::default();
+        let watched = Arc::<SharedChildren>::default();
         Self {
             kinds,
             essence: Marks::new(prefix.clone()),
@@ -136,7 +136,7 @@ impl ChildApplier {
     /// Begins a term after another instance or operator was active. That one may have changed children in ways that our watches have not
     /// reported yet, so children without events since then count as unknown.
     pub(super) fn begin_term(&self) {
-        self.watched.begin_term();
+        self.watched.lock().table.begin_term();
     }
 
     /// Returns whether writes are allowed. Checked before each write, because a pause may begin between the apply of a set and its
@@ -158,22 +158,28 @@ impl ChildApplier {
 
     /// Registers a watch of children; call it before the watch begins.
     pub(super) fn open(&self, watch: &EngineWatch, is_read: bool, replaces: Option<StreamId>) {
-        self.watched.open(watch.stream, watch.collection.clone(), is_read, replaces);
+        let of = watch.collection.clone();
+        self.watched.lock().open(watch.stream, of, is_read, replaces);
     }
 
     /// Forgets a watch of children that has ended.
     pub(super) fn close(&self, watch: &EngineWatch) {
-        self.watched.close(watch.stream);
+        self.watched.lock().close(watch.stream);
     }
 
     /// Processes one event of a watch of children, and wakes the owners concerned.
     pub(super) fn on_event(&self, watch: &EngineWatch, event: &WatchEvent) {
         let of = &watch.collection;
-        let (mut news, with_more) = self.watched.on_event(watch.stream, event, &self.marks);
+        let found = self.watched.lock().on_event(watch.stream, event, &self.marks);
+        let Some((mut news, with_more)) = found else {
+            return;
+        };
         if matches!(event, WatchEvent::Synced(_)) {
-            let is_there = |uid: &str, applied: &AppliedState| self.watched.shows(uid, applied);
+            let watched = self.watched.lock();
+            let is_there = |uid: &str, applied: &AppliedState| watched.table.is_intact(uid, applied);
             let changed = self.directory.changed(of, is_there).into_iter();
-            news.extend(changed.map(|(owner, uid)| ChildNews { owner, child: self.watched.version(uid) }));
+            news.extend(changed.map(|(owner, uid)| ChildNews { owner, child: watched.table.version(uid) }));
+            drop(watched);
             news.sort_unstable();
             news.dedup();
         }
@@ -248,14 +254,14 @@ impl ChildApplier {
 
 impl<'a> Writing<'a> {
     fn begin(applier: &'a ChildApplier, target: &Target<'_>) -> Self {
-        applier.watched.begin(&target.child);
+        applier.watched.lock().begin(&target.child);
         Self { applier, child: target.child.clone(), kind: Arc::new(target.resource.clone()) }
     }
 }
 
 impl Drop for Writing<'_> {
     fn drop(&mut self) {
-        let news = self.applier.watched.end(&self.child);
+        let news = self.applier.watched.lock().end(&self.child);
         self.applier.tell(news, OwnerNews::Changed, &self.kind);
     }
 }

@@ -134,13 +134,14 @@ impl<W, V> ObjectTable<W, V> {
         self.watches.get(&self.objects.get(key)?.watch)
     }
 
-    pub(crate) fn get(&self, key: &Key) -> Option<&V> {
-        self.objects.get(key).map(|it| &it.value)
+    /// Returns an object with the watch that has shown it last, if that is still open.
+    pub(crate) fn shown(&self, key: &Key) -> Option<(StreamId, &Watch<W>, &V)> {
+        let shown = self.objects.get(key)?;
+        Some((shown.watch, self.watches.get(&shown.watch)?, &shown.value))
     }
 
-    /// Returns the object if this watch has shown it last.
-    pub(crate) fn get_of(&self, watch: StreamId, key: &Key) -> Option<&V> {
-        self.objects.get(key).filter(|it| it.watch == watch).map(|it| &it.value)
+    pub(crate) fn get(&self, key: &Key) -> Option<&V> {
+        self.objects.get(key).map(|it| &it.value)
     }
 
     pub(crate) fn get_mut(&mut self, key: &Key) -> Option<&mut V> {
@@ -179,6 +180,11 @@ impl<W, V> ObjectTable<W, V> {
 impl<W> Watch<W> {
     fn new(of: W) -> Self {
         Self { of, listing: None, is_listed: false, trouble: None }
+    }
+
+    /// Returns true if all objects of the watch are known, except for events in transit.
+    pub(crate) fn is_current(&self) -> bool {
+        self.is_listed && self.trouble.is_none()
     }
 }
 

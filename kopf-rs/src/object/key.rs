@@ -115,12 +115,6 @@ impl KeySet {
         self.digests.dedup();
     }
 
-    /// Returns whether the listing shows all that has happened up to this version. Versions that are no numbers cannot be compared.
-    pub(crate) fn includes(&self, version: &str) -> bool {
-        let known = self.version.parse::<u64>().ok();
-        known.zip(version.parse().ok()).is_some_and(|(listed, other)| listed >= other)
-    }
-
     pub(crate) fn is_empty(&self) -> bool {
         self.digests.is_empty()
     }

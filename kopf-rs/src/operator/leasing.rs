@@ -376,3 +376,53 @@ pub(crate) async fn changed(role: &mut Option<watch::Receiver<Role>>) -> Role {
     }
     *receiver.borrow_and_update()
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::cluster::fake::Fake;
+    use crate::object::key::{Key, KeySet};
+    use crate::object::lease::LeaseTimes;
+    use crate::object::raw::Raw;
+    use crate::rt::clock::Clock;
+
+    #[tokio::test(start_paused = true)]
+    async fn the_lease_is_read_once_a_listing_lacks_it() {
+        let [duration, renew_deadline, retry] = [15, 10, 2].map(Duration::from_secs);
+        let candidate = Candidate {
+            identity: "me".to_owned(),
+            operator: "op".to_owned(),
+            name: "op".to_owned(),
+            namespace: "ns".to_owned(),
+            times: LeaseTimes { duration, renew_deadline, retry },
+            delay: Duration::ZERO,
+        };
+        let mut keeper = Keeper {
+            election: Election::new(candidate.clone()),
+            role: watch::Sender::new(Role::StandsBy),
+            asking: None,
+            standing: Standing::Unknown,
+            refusal: None,
+            renewed: None,
+            setup: LeaseSetup {
+                cluster: Fake::new([]).cluster(),
+                fence: Fence::closed(Clock::start(), None),
+                candidate,
+                pace: WatchPace::default(),
+                board: None,
+                meter: None,
+            },
+        };
+        let spec = json!({"holderIdentity": "other", "leaseDurationSeconds": 15, "renewTime": "t"});
+        let metadata = json!({"name": "op", "namespace": "ns", "uid": "u", "resourceVersion": "1"});
+        let lease = json!({"metadata": metadata, "spec": spec}).to_string();
+        keeper.take_in(WatchEvent::Object(EventType::Added, Raw::parse(&lease).unwrap()));
+        for (listed, is_read) in [(vec![Key::of_uid("u")], false), (Vec::new(), true)] {
+            keeper.take_in(WatchEvent::Synced(KeySet::from_iter(listed)));
+            let now = keeper.setup.fence.now().mono;
+            assert_eq!(keeper.election.due() <= now, is_read);
+        }
+    }
+}

@@ -10,12 +10,11 @@ use tokio::time::Instant;
 
 use crate::cluster::child::{ApplyReply, ApplyRequest};
 use crate::cluster::error::ClusterError;
-use crate::engine::children::child_table::AppliedState;
+use crate::engine::children::child_table::{AppliedState, Known};
 use crate::engine::children::directory::{OfOwner, OwnerName};
 use crate::engine::children::refusal::refused_as_first;
 use crate::engine::children::task::stability::note_restored;
 use crate::engine::children::task::{TRIES, Target, Task, Trouble, Wanted, pauses};
-use crate::engine::children::watched::Known;
 use crate::engine::children::{ChildApplier, Writing};
 use crate::engine::owners::OwnerNews;
 use crate::handler::child_requests::{ChildError, ChildReply, ChildWish};
@@ -85,7 +84,7 @@ impl ChildApplier {
         let child = &task.target.child;
         let facts = of_owner.with(|it| it.as_wanted(child, digest).cloned())?;
         let applied = AppliedState::of(&facts);
-        let known = self.watched.known(child, &facts.uid, Some(&applied));
+        let known = self.watched.lock().table.known(child, &facts.uid, Some(&applied));
         (known == Known::There { is_intact: true }).then(|| ChildReply {
             api_version: task.target.resource.api_version(),
             child: child.clone(),
@@ -102,11 +101,11 @@ impl ChildApplier {
         let child = &task.target.child;
         let first = |it: &mut ChildrenMemory| it.step(child, &wanted.digest, &wanted.author);
         match of_owner.with(first) {
-            Step::Again { uid } => match self.watched.known(child, &uid, None) {
+            Step::Again { uid } => match self.watched.lock().table.known(child, &uid, None) {
                 Known::Absent | Known::Terminating => Step::Look,
                 Known::Nothing | Known::There { .. } => Step::Again { uid },
             },
-            Step::Look => match self.watched.version_of(child, &task.owner.uid) {
+            Step::Look => match self.watched.lock().table.version_of(child, &task.owner.uid) {
                 Some((uid, version)) => {
                     task.version = Some(version);
                     Step::Again { uid }
@@ -163,7 +162,8 @@ impl ChildApplier {
 
     /// Processes the answer to a write of a child. `is_own` says whether the operator changed the child with it.
     pub(super) fn replied(&self, target: &Target<'_>, found: (ChildSight, &Value), is_own: bool) {
-        let news = self.watched.replied(&target.child, found, is_own, Instant::now());
+        let now = Instant::now();
+        let news = self.watched.lock().table.replied(&target.child, found, is_own, now);
         let kind = Arc::new(target.resource.clone());
         self.tell(news, OwnerNews::Written, &kind);
     }
@@ -283,7 +283,7 @@ impl ChildApplier {
     /// Applies a child that is known to exist.
     async fn again(&self, task: &mut Task<'_>, uid: String) -> Result<Tried, Trouble> {
         if task.managers.is_none() {
-            task.managers = self.watched.take_managers(&uid);
+            task.managers = self.watched.lock().table.take_managers(&uid);
         }
         if !self.take_over(task, &uid).await? {
             return Ok(Tried::Next(Step::Look));

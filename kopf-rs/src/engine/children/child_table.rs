@@ -7,7 +7,6 @@
 #[cfg(test)]
 mod tests;
 
-use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::mem;
 use std::sync::Arc;
@@ -16,11 +15,13 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::cluster::watch::WatchEvent;
-use crate::engine::object_table::{ObjectTable, StreamId};
-use crate::object::child::ChildSight;
+use crate::engine::memory::Version;
+use crate::engine::object_table::{ObjectTable, StreamId, Watch};
+use crate::object::child::{ChildName, ChildSight};
 use crate::object::collection::Collection;
 use crate::object::event::EventType;
 use crate::object::key::Key;
+use crate::object::resource::Resource;
 use crate::reaction::children::AppliedFacts;
 
 /// The maximum number of own applies per child that are remembered until the watch shows them. While a watch fails, there may be arbitrarily
@@ -33,11 +34,15 @@ pub(super) struct ChildTable {
     objects: ObjectTable<ChildWatch, Seen>,
     /// The children of each owner, by the owner's uid.
     by_owner: HashMap<String, BTreeSet<Key>>,
+    watches: HashMap<WatchedKind, StreamId>,
     /// Children that the operator has released, until their watches show that.
     gone: BTreeMap<Key, StreamId>,
     /// The number of times that the operator has taken over from another instance.
     term: u32,
 }
+
+/// The group, the kind, and the namespace; `None` stands for all namespaces.
+pub(super) type WatchedKind = (String, String, Option<String>);
 
 /// A watch of children.
 pub(super) struct ChildWatch {
@@ -100,6 +105,39 @@ pub(crate) enum KnownBody {
     There(Arc<str>),
 }
 
+/// The state of a child as the watch of its kind reports it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Known {
+    /// The kind is not watched, or its watch is not up to date.
+    Nothing,
+    /// No object with this uid and the label exists.
+    Absent,
+    Terminating,
+    /// The child exists; `is_intact` says that it is as the last apply left it.
+    There {
+        is_intact: bool,
+    },
+}
+
+/// All children that a handler wants for one owner.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct ChildSet {
+    /// The uid of the owner.
+    pub(super) owner: String,
+    /// The name of the set.
+    pub(super) name: String,
+    pub(super) wanted: BTreeSet<ChildName>,
+}
+
+/// A child that its set no longer contains.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct LeftOver {
+    pub(super) resource: Arc<Resource>,
+    pub(super) child: ChildName,
+    pub(super) uid: String,
+    pub(super) version: String,
+}
+
 // === impl ===
 
 impl AppliedState {
@@ -131,6 +169,9 @@ impl ChildTable {
         is_read: bool,
         replaces: Option<StreamId>,
     ) {
+        // A definition that was created again may have another kind of the same plural name.
+        self.watches.retain(|_, id| Some(*id) != replaces);
+        self.watches.insert(kind_of(&collection), watch);
         let of = ChildWatch { collection, is_read, complete_in: None, listed_in: self.term };
         self.objects.open(watch, of, replaces, |_, _, _| ());
         for of in self.gone.values_mut().filter(|of| Some(**of) == replaces) {
@@ -138,17 +179,33 @@ impl ChildTable {
         }
     }
 
-    /// Forgets a watch that has ended, with its children.
-    pub(super) fn close(&mut self, watch: StreamId) {
+    /// Forgets a watch that has ended, with its children. Returns its kind.
+    pub(super) fn close(&mut self, watch: StreamId) -> Option<WatchedKind> {
+        let kind = kind_of(&self.watch(watch)?.of.collection);
+        self.watches.remove(&kind);
         for key in self.objects.shown_by(watch) {
             self.take(&key);
         }
         self.gone.retain(|_, of| *of != watch);
         self.objects.close(watch);
+        Some(kind)
     }
 
-    pub(super) fn watch(&self, watch: StreamId) -> Option<&ChildWatch> {
-        self.objects.watch(watch).map(|it| &it.of)
+    pub(super) fn watch(&self, watch: StreamId) -> Option<&Watch<ChildWatch>> {
+        self.objects.watch(watch)
+    }
+
+    pub(super) fn watches(&self) -> impl Iterator<Item = (StreamId, &Watch<ChildWatch>)> {
+        self.objects.watches()
+    }
+
+    /// Returns the watch that shows the child: of its namespace, or else of all.
+    pub(super) fn watch_of(&self, child: &ChildName) -> Option<(StreamId, &Watch<ChildWatch>)> {
+        let mut kind = (child.group.clone(), child.kind.clone(), child.namespace.clone());
+        let of_namespace = self.watches.get(&kind);
+        kind.2 = None;
+        let id = *of_namespace.or_else(|| self.watches.get(&kind))?;
+        Some((id, self.watch(id)?))
     }
 
     /// Begins a term: the operator has taken over from another instance, whose writes the watches may not have shown yet.
@@ -173,13 +230,15 @@ impl ChildTable {
             WatchEvent::Synced(listed) => {
                 of.complete_in = Some(of.listed_in);
                 self.gone.retain(|key, of| *of != watch || listed.contains(key));
+                let of_listing = Version::of(&listed.version);
                 for key in missing {
                     // The listing may be older than an own apply, unless its version shows that it is newer.
-                    let is_gone =
-                        |seen: &Seen| seen.answered < requested || listed.includes(&seen.sight.version);
+                    let is_gone = |seen: &Seen| {
+                        seen.answered < requested || of_listing.covers(&Version::of(&seen.sight.version))
+                    };
                     if self.objects.get(&key).is_some_and(is_gone) {
                         let former = self.take(&key);
-                        woken.extend(former.into_iter().flat_map(|seen| seen.sight.when_gone()));
+                        woken.extend(former.into_iter().flat_map(when_gone));
                     }
                 }
             }
@@ -207,9 +266,9 @@ impl ChildTable {
             return woken;
         };
         let is_echo = known.own.contains(&sight.version);
-        known.own.retain(|own| order(own, &sight.version) == Ordering::Greater);
+        known.own.retain(|own| *own != sight.version && !is_older(own, &sight.version));
         // A foreign write that preceded an own one, whose response arrived first.
-        let is_older = order(&sight.version, &known.sight.version) == Ordering::Less;
+        let is_older = is_older(&sight.version, &known.sight.version);
         if is_older && event == EventType::Listed && known.answered < listing {
             // The listing has begun later: the server was restored from a backup, and later writes are lost.
             let woken = both(Some(&known), &sight);
@@ -235,8 +294,7 @@ impl ChildTable {
     fn left(&mut self, key: &Key, sight: &ChildSight) -> Vec<ChildNews> {
         let was_let_go = self.gone.remove(key).is_some();
         let is_back = |known: &Seen| {
-            let is_older = order(&sight.version, &known.sight.version) == Ordering::Less;
-            is_older && (known.is_untold || !known.own.is_empty())
+            is_older(&sight.version, &known.sight.version) && (known.is_untold || !known.own.is_empty())
         };
         // Its label was removed, and an own apply has restored it since.
         if self.objects.get(key).is_some_and(is_back) {
@@ -257,19 +315,22 @@ impl ChildTable {
     /// change in other ways.
     pub(super) fn replied(
         &mut self,
-        watch: StreamId,
-        sight: ChildSight,
+        child: &ChildName,
+        (sight, found): (ChildSight, &Value),
         changed: bool,
         now: Instant,
     ) -> Vec<ChildNews> {
-        let is_news = changed && self.watch(watch).is_some_and(|it| it.is_read);
+        let Some((watch, Watch { of, .. })) = self.watch_of(child) else {
+            return Vec::new();
+        };
+        let (sight, is_news) = (of.sight(sight, found), changed && of.is_read);
         let news = if is_news { both(None, &sight) } else { Vec::new() };
         let key = Key::of_uid(&sight.uid);
         self.gone.remove(&key);
         let applied = Some(sight.state.clone());
         let term = self.term;
         let known = match self.take(&key) {
-            Some(known) if order(&sight.version, &known.sight.version) == Ordering::Less => {
+            Some(known) if is_older(&sight.version, &known.sight.version) => {
                 self.put(watch, Seen { applied, answered: Some(now), term, ..known });
                 return news;
             }
@@ -286,18 +347,19 @@ impl ChildTable {
 
     /// Records that the operator has deleted or released a child, which the watch may still show for a while. Returns notifications for
     /// owners that may still read it in other ways.
-    pub(super) fn let_go(&mut self, watch: StreamId, uid: &str) -> Vec<ChildNews> {
+    pub(super) fn let_go(&mut self, child: &ChildName, uid: &str) -> Vec<ChildNews> {
         let key = Key::of_uid(uid);
         let former = self.take(&key);
-        let Some(found) = self.objects.watch(watch) else {
+        let Some((watch, found)) = self.watch_of(child) else {
             return Vec::new();
         };
+        let (is_read, is_failing) = (found.of.is_read, found.trouble.is_some());
         // A failing watch may never recover. If it does, it may wake an owner unnecessarily.
-        if found.trouble.is_none() {
+        if !is_failing {
             self.gone.insert(key, watch);
         }
-        let news = former.into_iter().filter(|_| found.of.is_read);
-        news.flat_map(|seen| seen.sight.when_gone()).collect()
+        let news = former.into_iter().filter(|_| is_read);
+        news.flat_map(when_gone).collect()
     }
 
     fn take(&mut self, key: &Key) -> Option<Seen> {
@@ -334,13 +396,26 @@ impl ChildTable {
         }
     }
 
-    /// Returns true if all children of the watch are known, except for events in transit.
-    pub(super) fn is_current(&self, watch: StreamId) -> bool {
-        self.objects.watch(watch).is_some_and(|it| it.is_listed && it.trouble.is_none())
+    /// Returns what the watch reports about the child with this uid, which was applied in this state.
+    pub(super) fn known(&self, child: &ChildName, uid: &str, applied: Option<&AppliedState>) -> Known {
+        if !self.watch_of(child).is_some_and(|(_, it)| it.is_current()) {
+            return Known::Nothing;
+        }
+        match self.get(uid) {
+            None => Known::Absent,
+            Some(sight) if sight.terminating => Known::Terminating,
+            Some(_) => Known::There { is_intact: applied.is_some_and(|it| self.is_intact(uid, it)) },
+        }
+    }
+
+    /// Returns the version of the child with this uid as its watch shows it.
+    pub(super) fn version(&self, uid: String) -> ChildVersion {
+        let version = self.get(&uid).map(|it| it.version.clone());
+        ChildVersion { uid, version }
     }
 
     /// Returns a child if it is known.
-    pub(super) fn get(&self, uid: &str) -> Option<&ChildSight> {
+    fn get(&self, uid: &str) -> Option<&ChildSight> {
         self.objects.get(&Key::of_uid(uid)).map(|seen| &seen.sight)
     }
 
@@ -360,62 +435,65 @@ impl ChildTable {
         mem::take(&mut seen.sight.managers)
     }
 
-    /// Returns the children of an owner that were applied with this set and that the watch has shown.
-    pub(super) fn of_set<'a>(
+    /// Returns the children that their set no longer contains, of watches that are up to date.
+    pub(super) fn left_over<'a>(
         &'a self,
-        watch: StreamId,
-        owner: &str,
-        set: &'a str,
-    ) -> impl Iterator<Item = &'a ChildSight> {
-        let of_set = move |it: &&ChildSight| it.set.as_deref() == Some(set) && !it.terminating;
-        self.of_owner(watch, owner).map(|it| &it.sight).filter(of_set)
+        set: &'a ChildSet,
+    ) -> impl Iterator<Item = (StreamId, LeftOver)> + 'a {
+        let current = self.of_owner(&set.owner).filter(|(_, watch, _)| watch.is_current());
+        let children = current.map(|(id, watch, seen)| (id, &watch.of, &seen.sight));
+        let of_set = children.filter(|(.., it)| it.set.as_deref() == Some(&*set.name) && !it.terminating);
+        let left_over = of_set.map(|(id, of, sight)| {
+            let found = LeftOver {
+                resource: of.collection.resource.clone(),
+                child: of.child(sight.namespace.clone(), sight.name.clone()),
+                uid: sight.uid.clone(),
+                version: sight.version.clone(),
+            };
+            (id, found)
+        });
+        left_over.filter(|(_, it)| !set.wanted.contains(&it.child))
     }
 
-    /// Returns a child of an owner that is never older than an own write, or than a write of the instance that was active before.
-    pub(super) fn body(
-        &self,
-        watch: StreamId,
-        owner: &str,
-        namespace: Option<&str>,
-        name: &str,
-    ) -> KnownBody {
-        let Some(of) = self.watch(watch).filter(|_| self.is_current(watch)) else {
+    /// Returns a whole child of an owner, in the API version of `resource`. It is never older than an own write, or than a write of the
+    /// instance that was active before.
+    pub(super) fn body(&self, child: &ChildName, resource: &Resource, owner: &str) -> KnownBody {
+        let watch = self.watch_of(child).filter(|(_, it)| it.is_current());
+        let Some((watch, Watch { of, .. })) = watch else {
             return KnownBody::Unknown;
         };
-        let Some(seen) = self.child(watch, owner, namespace, name) else {
+        let Some(seen) = self.child(watch, child, owner) else {
             return if of.complete_in == Some(self.term) { KnownBody::Absent } else { KnownBody::Unknown };
         };
-        if seen.term != self.term {
+        if seen.term != self.term || of.collection.resource.version != resource.version {
             return KnownBody::Unknown;
         }
         // Versions that are not numbers cannot be ordered.
         let is_told = seen.own.is_empty() && !seen.is_untold;
-        let is_sure = is_told || is_number(&seen.sight.version);
+        let is_sure = is_told || matches!(Version::of(&seen.sight.version), Version::Number(_));
         match &seen.sight.body {
             Some(body) if is_sure => KnownBody::There(body.clone()),
             _ => KnownBody::Unknown,
         }
     }
 
-    /// Returns a child of an owner.
-    pub(super) fn named(
-        &self,
-        watch: StreamId,
-        owner: &str,
-        namespace: Option<&str>,
-        name: &str,
-    ) -> Option<&ChildSight> {
-        self.child(watch, owner, namespace, name).map(|seen| &seen.sight)
+    /// Returns the uid and the version of the owner's child of this name, unless the child is being deleted.
+    pub(super) fn version_of(&self, child: &ChildName, owner: &str) -> Option<(String, String)> {
+        let (watch, _) = self.watch_of(child).filter(|(_, it)| it.is_current())?;
+        let sight = &self.child(watch, child, owner)?.sight;
+        (!sight.terminating).then(|| (sight.uid.clone(), sight.version.clone()))
     }
 
-    fn child(&self, watch: StreamId, owner: &str, namespace: Option<&str>, name: &str) -> Option<&Seen> {
-        let mut children = self.of_owner(watch, owner);
-        children.find(|it| it.sight.name == name && it.sight.namespace.as_deref() == namespace)
+    fn child(&self, watch: StreamId, child: &ChildName, owner: &str) -> Option<&Seen> {
+        let is_it = |it: &ChildSight| it.name == child.name && it.namespace == child.namespace;
+        let mut children = self.of_owner(owner);
+        children.find(|(id, _, it)| *id == watch && is_it(&it.sight)).map(|(.., it)| it)
     }
 
-    fn of_owner(&self, watch: StreamId, owner: &str) -> impl Iterator<Item = &Seen> {
+    /// Returns the children of an owner.
+    fn of_owner(&self, owner: &str) -> impl Iterator<Item = (StreamId, &Watch<ChildWatch>, &Seen)> {
         let keys = self.by_owner.get(owner).into_iter().flatten();
-        keys.filter_map(move |key| self.objects.get_of(watch, key))
+        keys.filter_map(|key| self.objects.shown(key))
     }
 }
 
@@ -424,16 +502,25 @@ impl ChildWatch {
     pub(super) fn sight(&self, sight: ChildSight, found: &Value) -> ChildSight {
         if self.is_read { sight.with_body(found) } else { sight }
     }
+
+    /// Returns the identity of a child of this kind.
+    pub(super) fn child(&self, namespace: Option<String>, name: String) -> ChildName {
+        let Resource { group, kind, .. } = &*self.collection.resource;
+        ChildName { group: group.clone(), kind: kind.clone(), namespace, name }
+    }
 }
 
-impl ChildSight {
-    /// Returns the notifications for its owners when it is gone.
-    fn when_gone(self) -> impl Iterator<Item = ChildNews> {
-        let uid = self.uid;
-        self.owners
-            .into_iter()
-            .map(move |owner| ChildNews { owner, child: ChildVersion { uid: uid.clone(), version: None } })
-    }
+/// Returns the notifications for the owners of a child that is gone.
+fn when_gone(seen: Seen) -> impl Iterator<Item = ChildNews> {
+    let ChildSight { uid, owners, .. } = seen.sight;
+    owners
+        .into_iter()
+        .map(move |owner| ChildNews { owner, child: ChildVersion { uid: uid.clone(), version: None } })
+}
+
+pub(super) fn kind_of(collection: &Collection) -> WatchedKind {
+    let Resource { group, kind, .. } = &*collection.resource;
+    (group.clone(), kind.clone(), collection.namespace.clone())
 }
 
 /// Returns notifications for the former and current owners of a child.
@@ -447,17 +534,7 @@ fn both(former: Option<&Seen>, sight: &ChildSight) -> Vec<ChildNews> {
     owners.into_iter().map(news).collect()
 }
 
-/// Compares versions, which are decimal numbers of any length. Other versions count as newer unless they are equal.
-fn order(one: &str, other: &str) -> Ordering {
-    if one == other {
-        Ordering::Equal
-    } else if is_number(one) && is_number(other) {
-        one.len().cmp(&other.len()).then_with(|| one.cmp(other))
-    } else {
-        Ordering::Greater
-    }
-}
-
-fn is_number(version: &str) -> bool {
-    !version.is_empty() && version.bytes().all(|it| it.is_ascii_digit())
+/// Returns true if one version is older than the other. Versions that are no numbers cannot be ordered.
+fn is_older(one: &str, other: &str) -> bool {
+    one != other && Version::of(other).covers(&Version::of(one))
 }

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::engine::children::child_table::AppliedState;
-use crate::engine::children::watched::WatchedChildren;
+use crate::engine::children::watched::SharedChildren;
 use crate::object::child::ChildName;
 use crate::object::collection::Collection;
 use crate::reaction::children::ChildrenMemory;
@@ -17,7 +17,7 @@ use crate::reaction::children::ChildrenMemory;
 pub(super) struct Directory {
     children: Mutex<HashMap<ChildName, Entry>>,
     /// Notified when an owner is gone.
-    watched: Arc<WatchedChildren>,
+    watched: Arc<SharedChildren>,
 }
 
 #[derive(Debug)]
@@ -49,7 +49,7 @@ pub(super) struct OfOwner {
 }
 
 impl Directory {
-    pub(super) fn new(watched: Arc<WatchedChildren>) -> Self {
+    pub(super) fn new(watched: Arc<SharedChildren>) -> Self {
         Self { watched, ..Self::default() }
     }
 
@@ -151,7 +151,7 @@ impl Drop for OfOwner {
         for child in memory.names() {
             directory.remove(child, uid);
         }
-        directory.watched.forget_owner(uid);
+        directory.watched.lock().forget_owner(uid);
     }
 }
 

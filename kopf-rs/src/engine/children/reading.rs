@@ -19,7 +19,8 @@ impl ChildApplier {
         let task = self.task(wish).await?;
         let (target, context) = (&task.target, &wish.context);
         let owner = &*task.owner.uid;
-        match self.watched.body(&target.child, &target.resource, owner) {
+        let known = self.watched.lock().table.body(&target.child, &target.resource, owner);
+        match known {
             KnownBody::There(body) => {
                 let read = parsed(target, &body).map(Some);
                 return read.map_err(|error| unread(target, error.to_string()));

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::cluster::error::ClusterError;
+use crate::engine::children::child_table::LeftOver;
 use crate::engine::children::directory::OfOwner;
 use crate::engine::children::task::{TRIES, Target, pauses};
-use crate::engine::children::watched::LeftOver;
 use crate::engine::children::{ChildApplier, Writing};
 use crate::engine::owners::OwnerNews;
 use crate::handler::child_requests::{ChildContext, ChildError, ChildWish};
@@ -134,7 +134,7 @@ impl ChildApplier {
                 self.replied(target, (sight, &found), true);
             }
             Ok(None) | Err(ClusterError::NotFound(_)) => {
-                let news = self.watched.let_go(&target.child, &uid);
+                let news = self.watched.lock().table.let_go(&target.child, &uid);
                 let kind = Arc::new(target.resource.clone());
                 self.tell(news, OwnerNews::Written, &kind);
             }
@@ -187,7 +187,7 @@ impl ChildApplier {
 
     fn is_orphaned(&self, target: &Target<'_>, uid: Option<&str>, context: &ChildContext) -> bool {
         if let Some(uid) = uid {
-            drop(self.watched.let_go(&target.child, uid));
+            drop(self.watched.lock().table.let_go(&target.child, uid));
             target.tell(&ChildHappening::Orphaned { child: target.child.clone() });
         }
         let of_owner = context.memo.get_or_default::<OfOwner>();

@@ -11,8 +11,8 @@ use futures_util::stream::{self, StreamExt};
 use serde_json::Value;
 
 use crate::engine::children::ChildApplier;
+use crate::engine::children::child_table::ChildSet;
 use crate::engine::children::task::Task;
-use crate::engine::children::watched::ChildSet;
 use crate::handler::child_requests::{ChildContext, ChildError, ChildReply, ChildWish};
 use crate::object::child::ChildName;
 use crate::object::hierarchy::OwnerFacts;
@@ -44,7 +44,7 @@ impl ChildApplier {
             return Err(error);
         }
         let set = ChildSet { owner: owner.uid, name: context.handler_id.to_string(), wanted };
-        let left_over = self.watched.left_over(&set);
+        let left_over = self.watched.lock().left_over(&set);
         let of = left_over.len();
         let deletions = left_over.into_iter();
         let deletions = deletions.map(|it| self.delete_left_over(it, &set.owner, &context).boxed());

@@ -2,32 +2,24 @@
 //!
 //! Must not know who watches, nor what follows from a change.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::cluster::watch::WatchEvent;
-use crate::engine::children::child_table::{AppliedState, ChildNews, ChildTable, ChildVersion, KnownBody};
+use crate::engine::children::child_table::{ChildNews, ChildSet, ChildTable, LeftOver, WatchedKind, kind_of};
 use crate::engine::object_table::StreamId;
 use crate::object::child::{ChildMarks, ChildName, ChildSight};
 use crate::object::collection::Collection;
 use crate::object::event::EventType;
 use crate::object::key::Key;
-use crate::object::resource::Resource;
-
-/// The group, the kind, and the namespace; `None` stands for all namespaces.
-type WatchedKind = (String, String, Option<String>);
 
 /// The children that watches have reported.
 #[derive(Default)]
-pub(super) struct WatchedChildren(Mutex<State>);
-
-#[derive(Default)]
-struct State {
-    children: ChildTable,
-    watches: HashMap<WatchedKind, StreamId>,
+pub(super) struct WatchedChildren {
+    pub(super) table: ChildTable,
     /// Children with a write in flight. Events of their watch are held until the write is answered, because only the answer shows which
     /// event is the echo of that write.
     writing: HashMap<ChildName, Held>,
@@ -35,66 +27,27 @@ struct State {
     unlisted: HashMap<String, Vec<(ChildSet, Vec<WatchedKind>)>>,
 }
 
+/// The same for all tasks.
+#[derive(Default)]
+pub(super) struct SharedChildren(Mutex<WatchedChildren>);
+
 #[derive(Debug, Default)]
 struct Held {
     writers: usize,
     events: Vec<(EventType, ChildSight)>,
 }
 
-/// The state of a child as the watch of its kind reports it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Known {
-    /// The kind is not watched, or its watch is not up to date.
-    Nothing,
-    /// No object with this uid and the label exists.
-    Absent,
-    Terminating,
-    /// The child exists; `is_intact` says that it is as the last apply left it.
-    There {
-        is_intact: bool,
-    },
-}
-
-/// All children that a handler wants for one owner.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct ChildSet {
-    /// The uid of the owner.
-    pub(super) owner: String,
-    /// The name of the set.
-    pub(super) name: String,
-    pub(super) wanted: BTreeSet<ChildName>,
-}
-
-/// A child that its set no longer contains.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct LeftOver {
-    pub(super) resource: Arc<Resource>,
-    pub(super) child: ChildName,
-    pub(super) uid: String,
-    pub(super) version: String,
-}
-
-impl State {
-    /// Returns the children of this watch that their set no longer contains.
-    fn left_over<'a>(&'a self, watch: StreamId, set: &'a ChildSet) -> impl Iterator<Item = LeftOver> + 'a {
-        let of = self.children.watch(watch).into_iter();
-        let left_over = of.flat_map(move |of| {
-            let resource = &of.collection.resource;
-            let children = self.children.of_set(watch, &set.owner, &set.name);
-            children.map(|sight| LeftOver {
-                resource: resource.clone(),
-                child: name_of(resource, sight.namespace.clone(), sight.name.clone()),
-                uid: sight.uid.clone(),
-                version: sight.version.clone(),
-            })
-        });
-        left_over.filter(|it| !set.wanted.contains(&it.child))
+impl SharedChildren {
+    pub(super) fn lock(&self) -> MutexGuard<'_, WatchedChildren> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
 
+impl WatchedChildren {
     /// Returns the owners of sets that waited for this watch and that have left-over children of it.
     fn listed(&mut self, watch: StreamId, kind: &WatchedKind) -> Vec<String> {
         let waited = self.without_unlisted(kind).into_iter();
-        let with_more = waited.filter(|set| self.left_over(watch, set).next().is_some());
+        let with_more = waited.filter(|set| self.table.left_over(set).any(|(id, _)| id == watch));
         with_more.map(|set| set.owner).collect()
     }
 
@@ -115,216 +68,109 @@ impl State {
         waited
     }
 
-    /// Returns the watch that shows the child.
-    fn watch(&self, child: &ChildName) -> Option<StreamId> {
-        watch_of(&self.watches, child)
-    }
-}
-
-impl WatchedChildren {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Registers a watch that is about to begin. It takes over the children of the watch that it replaces.
     pub(super) fn open(
-        &self,
+        &mut self,
         watch: StreamId,
         of: Arc<Collection>,
         is_read: bool,
         replaces: Option<StreamId>,
     ) {
-        let mut state = self.lock();
-        state.watches.insert(kind_of(&of), watch);
-        state.children.open(watch, of, is_read, replaces);
+        let former = replaces.and_then(|it| Some(kind_of(&self.table.watch(it)?.of.collection)));
+        if let Some(former) = former.filter(|it| *it != kind_of(&of)) {
+            self.without_unlisted(&former);
+        }
+        self.table.open(watch, of, is_read, replaces);
     }
 
     /// Forgets a watch that has ended.
-    pub(super) fn close(&self, watch: StreamId) {
-        let mut state = self.lock();
-        let Some(kind) = state.children.watch(watch).map(|it| kind_of(&it.collection)) else {
-            return;
-        };
-        state.children.close(watch);
-        state.watches.remove(&kind);
-        state.without_unlisted(&kind);
+    pub(super) fn close(&mut self, watch: StreamId) {
+        if let Some(kind) = self.table.close(watch) {
+            self.without_unlisted(&kind);
+        }
     }
 
-    /// Processes one event of a watch. Returns the messages for owners, and the uids of owners with left-over children.
+    /// Processes one event of a watch. Returns the messages for owners, and the uids of owners with left-over children; `None` if the watch is
+    /// not open.
     pub(super) fn on_event(
-        &self,
+        &mut self,
         watch: StreamId,
         event: &WatchEvent,
         marks: &ChildMarks,
-    ) -> (Vec<ChildNews>, Vec<String>) {
-        let mut state = self.lock();
-        let State { children, watches, writing, .. } = &mut *state;
-        let news = children.on_event(watch, event, Instant::now());
-        let Some((mut news, of)) = news.zip(children.watch(watch)) else {
-            return (Vec::new(), Vec::new());
-        };
+    ) -> Option<(Vec<ChildNews>, Vec<String>)> {
+        let Self { table, writing, .. } = self;
+        let mut news = table.on_event(watch, event, Instant::now())?;
+        let found = table.watch(watch)?;
+        let (of, is_current) = (&found.of, found.is_current());
         let kind = kind_of(&of.collection);
         match event {
             WatchEvent::Object(event, raw) => {
-                let Ok(found) = serde_json::from_str::<Value>(raw.text()) else {
-                    return (news, Vec::new());
-                };
+                let shown = serde_json::from_str::<Value>(raw.text()).ok()?;
                 let facts = raw.facts();
-                let child = name_of(&of.collection.resource, facts.namespace.clone(), facts.name.clone());
-                let sight = of.sight(ChildSight::of(&found, marks), &found);
+                let child = of.child(facts.namespace.clone(), facts.name.clone());
+                let sight = of.sight(ChildSight::of(&shown, marks), &shown);
                 match writing.get_mut(&child) {
                     Some(held) => held.events.push((*event, sight)),
-                    None => news = children.seen(watch, *event, sight),
+                    None => news = table.seen(watch, *event, sight),
                 }
             }
             WatchEvent::Synced(listed) => {
                 // Held states of a child that the listing lacks are older than the listing.
                 let is_there = |sight: &ChildSight| listed.contains(&Key::of_uid(&sight.uid));
                 let of_watch = writing.iter_mut();
-                let of_watch = of_watch.filter(|(child, _)| watch_of(watches, child) == Some(watch));
+                let of_watch =
+                    of_watch.filter(|(child, _)| table.watch_of(child).is_some_and(|it| it.0 == watch));
                 for (_, held) in of_watch {
                     held.events.retain(|(event, sight)| *event == EventType::Deleted || is_there(sight));
                 }
             }
             _ => {}
         }
-        let is_current_again = matches!(event, WatchEvent::Synced(_) | WatchEvent::Resumed);
-        let is_current_again = is_current_again && children.is_current(watch);
-        let with_more = if is_current_again { state.listed(watch, &kind) } else { Vec::new() };
-        (news, with_more)
-    }
-
-    /// Returns whether the watch shows the child with this uid as it was applied.
-    pub(super) fn shows(&self, uid: &str, applied: &AppliedState) -> bool {
-        self.lock().children.is_intact(uid, applied)
-    }
-
-    /// Begins a term: the operator leads after another instance did.
-    pub(super) fn begin_term(&self) {
-        self.lock().children.begin_term();
+        let is_again = is_current && matches!(event, WatchEvent::Synced(_) | WatchEvent::Resumed);
+        let with_more = if is_again { self.listed(watch, &kind) } else { Vec::new() };
+        Some((news, with_more))
     }
 
     /// Notes that a write of the child is about to be sent.
-    pub(super) fn begin(&self, child: &ChildName) {
-        let mut state = self.lock();
-        state.writing.entry(child.clone()).or_default().writers += 1;
+    pub(super) fn begin(&mut self, child: &ChildName) {
+        self.writing.entry(child.clone()).or_default().writers += 1;
     }
 
     /// Notes that the write has ended. Returns the messages for owners from the events that were held meanwhile.
-    pub(super) fn end(&self, child: &ChildName) -> Vec<ChildNews> {
-        let mut state = self.lock();
-        let Some(held) = state.writing.get_mut(child) else {
+    pub(super) fn end(&mut self, child: &ChildName) -> Vec<ChildNews> {
+        let Some(held) = self.writing.get_mut(child) else {
             return Vec::new();
         };
         held.writers -= 1;
         if held.writers > 0 {
             return Vec::new();
         }
-        let held = state.writing.remove(child).unwrap_or_default();
+        let held = self.writing.remove(child).unwrap_or_default();
         let mut woken = Vec::new();
-        if let Some(watch) = state.watch(child) {
+        if let Some((watch, _)) = self.table.watch_of(child) {
             for (event, sight) in held.events {
-                woken.extend(state.children.seen(watch, event, sight));
+                woken.extend(self.table.seen(watch, event, sight));
             }
         }
         woken
     }
 
-    /// Processes the answer to a write. Returns the owners that may read indices which do not have the change yet.
-    pub(super) fn replied(
-        &self,
-        child: &ChildName,
-        (sight, found): (ChildSight, &Value),
-        changed: bool,
-        now: Instant,
-    ) -> Vec<ChildNews> {
-        let mut state = self.lock();
-        let watch = state.watch(child);
-        let Some((watch, of)) = watch.and_then(|it| Some((it, state.children.watch(it)?))) else {
-            return Vec::new();
-        };
-        let sight = of.sight(sight, found);
-        state.children.replied(watch, sight, changed, now)
-    }
-
-    /// Notes that the child with this uid is deleted, or is no child any more. Returns the owners that may read indices which still have it.
-    pub(super) fn let_go(&self, child: &ChildName, uid: &str) -> Vec<ChildNews> {
-        let mut state = self.lock();
-        let watch = state.watch(child);
-        watch.map(|it| state.children.let_go(it, uid)).unwrap_or_default()
-    }
-
-    /// Returns the version of the child with this uid as its watch shows it.
-    pub(super) fn version(&self, uid: String) -> ChildVersion {
-        let state = self.lock();
-        let version = state.children.get(&uid).map(|it| it.version.clone());
-        ChildVersion { uid, version }
-    }
-
-    /// Returns what the watch reports about the child with this uid, which was applied in this state.
-    pub(super) fn known(&self, child: &ChildName, uid: &str, applied: Option<&AppliedState>) -> Known {
-        let state = self.lock();
-        let children = &state.children;
-        if !state.watch(child).is_some_and(|it| children.is_current(it)) {
-            return Known::Nothing;
-        }
-        match children.get(uid) {
-            None => Known::Absent,
-            Some(sight) if sight.terminating => Known::Terminating,
-            Some(_) => Known::There { is_intact: applied.is_some_and(|it| children.is_intact(uid, it)) },
-        }
-    }
-
-    /// Returns the uid and the version of the owner's child of this name, unless the child is being deleted.
-    pub(super) fn version_of(&self, child: &ChildName, owner: &str) -> Option<(String, String)> {
-        let state = self.lock();
-        let watch = state.watch(child)?;
-        let sight = state.children.named(watch, owner, child.namespace.as_deref(), &child.name)?;
-        let is_sure = state.children.is_current(watch) && !sight.terminating;
-        is_sure.then(|| (sight.uid.clone(), sight.version.clone()))
-    }
-
-    /// Takes the `managedFields` of a child that differs from its last apply.
-    pub(super) fn take_managers(&self, uid: &str) -> Option<Value> {
-        self.lock().children.take_managers(uid)
-    }
-
-    /// Returns a whole child of an owner, in the API version of `resource`.
-    pub(super) fn body(&self, child: &ChildName, resource: &Resource, owner: &str) -> KnownBody {
-        let state = self.lock();
-        let watch = state.watch(child);
-        let Some((watch, of)) = watch.and_then(|it| Some((it, state.children.watch(it)?))) else {
-            return KnownBody::Unknown;
-        };
-        match state.children.body(watch, owner, child.namespace.as_deref(), &child.name) {
-            KnownBody::There(_) if of.collection.resource.version != resource.version => KnownBody::Unknown,
-            known => known,
-        }
-    }
-
     /// Forgets an owner that is gone or that no handler serves any more.
-    pub(super) fn forget_owner(&self, owner: &str) {
-        self.lock().unlisted.remove(owner);
+    pub(super) fn forget_owner(&mut self, owner: &str) {
+        self.unlisted.remove(owner);
     }
 
     /// Returns the children that the set no longer contains. Kinds whose listing is not complete are examined after it is; then the owner is
     /// woken.
-    pub(super) fn left_over(&self, set: &ChildSet) -> Vec<LeftOver> {
-        let mut state = self.lock();
-        let mut left_over = Vec::new();
-        let mut not_listed = Vec::new();
-        for (kind, watch) in &state.watches {
-            if state.children.is_current(*watch) {
-                left_over.extend(state.left_over(*watch, set));
-            } else {
-                not_listed.push(kind.clone());
-            }
-        }
-        if let Some(sets) = state.unlisted.get_mut(&set.owner) {
+    pub(super) fn left_over(&mut self, set: &ChildSet) -> Vec<LeftOver> {
+        let mut left_over: Vec<LeftOver> = self.table.left_over(set).map(|(_, it)| it).collect();
+        let not_listed = self.table.watches().filter(|(_, it)| !it.is_current());
+        let not_listed: Vec<WatchedKind> = not_listed.map(|(_, it)| kind_of(&it.of.collection)).collect();
+        if let Some(sets) = self.unlisted.get_mut(&set.owner) {
             sets.retain(|(it, _)| it.name != set.name);
         }
         if !not_listed.is_empty() {
-            let sets = state.unlisted.entry(set.owner.clone()).or_default();
+            let sets = self.unlisted.entry(set.owner.clone()).or_default();
             sets.push((set.clone(), not_listed));
         }
         left_over.sort_by(|one, other| one.child.cmp(&other.child));
@@ -332,30 +178,22 @@ impl WatchedChildren {
     }
 }
 
-fn name_of(of: &Resource, namespace: Option<String>, name: String) -> ChildName {
-    ChildName { group: of.group.clone(), kind: of.kind.clone(), namespace, name }
-}
-
-/// Returns the watch that shows the child: of its namespace, or else of all.
-fn watch_of(watches: &HashMap<WatchedKind, StreamId>, child: &ChildName) -> Option<StreamId> {
-    let mut kind = (child.group.clone(), child.kind.clone(), child.namespace.clone());
-    if !watches.contains_key(&kind) {
-        kind.2 = None;
-    }
-    watches.get(&kind).copied()
-}
-
-fn kind_of(collection: &Collection) -> WatchedKind {
-    let resource = &collection.resource;
-    (resource.group.clone(), resource.kind.clone(), collection.namespace.clone())
-}
-
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use serde_json::json;
 
     use super::*;
+    use crate::engine::children::child_table::{AppliedState, Known};
     use crate::object::raw::Raw;
+    use crate::object::resource::Resource;
+
+    impl WatchedChildren {
+        fn told(&mut self, event: &WatchEvent) -> Vec<ChildNews> {
+            self.on_event(1, event, &marks()).unwrap().0
+        }
+    }
 
     fn marks() -> ChildMarks {
         ChildMarks { manager: "op.kopf.rs".to_owned() }
@@ -400,19 +238,19 @@ mod tests {
         });
         let child = Raw::parse_whole(&json!({"metadata": metadata}).to_string()).unwrap();
         for is_gone in [false, true] {
-            let watched = WatchedChildren::default();
+            let mut watched = WatchedChildren::default();
             watched.open(1, of.clone(), false, None);
             let set = ChildSet { owner: "o".to_owned(), name: "s".to_owned(), wanted: BTreeSet::new() };
             assert!(watched.left_over(&set).is_empty());
             if is_gone {
                 watched.forget_owner("o");
             }
-            assert_eq!(watched.lock().unlisted.is_empty(), is_gone);
+            assert_eq!(watched.unlisted.is_empty(), is_gone);
             let listing = WatchEvent::Listing(Instant::now());
             watched.on_event(1, &listing, &marks);
             let added = WatchEvent::Object(EventType::Added, child.clone());
             watched.on_event(1, &added, &marks);
-            let (_, with_more) = watched.on_event(1, &synced(&["c"]), &marks);
+            let (_, with_more) = watched.on_event(1, &synced(&["c"]), &marks).unwrap();
             let expected: &[&str] = if is_gone { &[] } else { &["o"] };
             assert_eq!(with_more, expected);
         }
@@ -420,18 +258,17 @@ mod tests {
 
     #[test]
     fn a_child_that_is_listed_while_it_is_written_is_not_gone() {
-        let (marks, of) = (marks(), config_maps());
-        let watched = WatchedChildren::default();
-        let tell = |event: &WatchEvent| watched.on_event(1, event, &marks).0;
+        let of = config_maps();
+        let mut watched = WatchedChildren::default();
         watched.open(1, of.clone(), false, None);
         for is_written in [false, true] {
             if is_written {
                 watched.begin(&child());
             }
-            tell(&WatchEvent::Listing(Instant::now()));
-            assert!(tell(&object(EventType::Listed, "own")).is_empty());
-            assert!(tell(&synced(&["own"])).is_empty());
-            let known = watched.known(&child(), "own", None);
+            watched.told(&WatchEvent::Listing(Instant::now()));
+            assert!(watched.told(&object(EventType::Listed, "own")).is_empty());
+            assert!(watched.told(&synced(&["own"])).is_empty());
+            let known = watched.table.known(&child(), "own", None);
             assert_eq!(known, Known::There { is_intact: false });
         }
         assert!(watched.end(&child()).is_empty());
@@ -439,48 +276,46 @@ mod tests {
 
     #[test]
     fn a_held_state_of_a_child_that_is_gone_by_the_next_listing_does_not_count() {
-        let (marks, of) = (marks(), config_maps());
+        let of = config_maps();
         for listed in [&[][..], &["own"]] {
-            let watched = WatchedChildren::default();
-            let tell = |event: &WatchEvent| watched.on_event(1, event, &marks).0;
+            let mut watched = WatchedChildren::default();
             watched.open(1, of.clone(), false, None);
-            tell(&WatchEvent::Listing(Instant::now()));
-            tell(&synced(&[]));
+            watched.told(&WatchEvent::Listing(Instant::now()));
+            watched.told(&synced(&[]));
             watched.begin(&child());
-            tell(&object(EventType::Added, "own"));
-            tell(&WatchEvent::Listing(Instant::now()));
-            tell(&synced(listed));
+            watched.told(&object(EventType::Added, "own"));
+            watched.told(&WatchEvent::Listing(Instant::now()));
+            watched.told(&synced(listed));
             watched.end(&child());
             let expected = if listed.is_empty() { Known::Absent } else { Known::There { is_intact: false } };
-            assert_eq!(watched.known(&child(), "own", None), expected);
+            assert_eq!(watched.table.known(&child(), "own", None), expected);
         }
     }
 
     #[test]
     fn what_is_told_of_a_child_under_way_waits_for_the_answer() {
         let (marks, of) = (marks(), config_maps());
-        let watched = WatchedChildren::default();
-        let tell = |event: &WatchEvent| watched.on_event(1, event, &marks).0;
+        let mut watched = WatchedChildren::default();
         watched.open(1, of.clone(), false, None);
-        tell(&WatchEvent::Listing(Instant::now()));
-        tell(&synced(&[]));
+        watched.told(&WatchEvent::Listing(Instant::now()));
+        watched.told(&synced(&[]));
         let child = child();
         let added = |uid| object(EventType::Added, uid);
         watched.begin(&child);
-        assert!(tell(&added("own")).is_empty());
+        assert!(watched.told(&added("own")).is_empty());
         let sight = ChildSight::of(&metadata("own"), &marks);
         let (state, version) = (sight.state.clone(), sight.version.clone());
         let state = Some(&AppliedState { state, version });
-        watched.replied(&child, (sight, &metadata("own")), true, Instant::now());
+        watched.table.replied(&child, (sight, &metadata("own")), true, Instant::now());
         assert!(watched.end(&child).is_empty());
         let intact = Known::There { is_intact: true };
-        assert_eq!(watched.known(&child, "own", state), intact);
-        assert_eq!(watched.known(&child, "none", state), Known::Absent);
+        assert_eq!(watched.table.known(&child, "own", state), intact);
+        assert_eq!(watched.table.known(&child, "none", state), Known::Absent);
         watched.begin(&child);
-        assert!(tell(&added("other")).is_empty());
+        assert!(watched.told(&added("other")).is_empty());
         let told = watched.end(&child);
         assert_eq!(told.first().map(|it| &*it.owner), Some("o"));
         watched.close(1);
-        assert_eq!(watched.known(&child, "own", state), Known::Nothing);
+        assert_eq!(watched.table.known(&child, "own", state), Known::Nothing);
     }
 }

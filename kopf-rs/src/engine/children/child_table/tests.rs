@@ -1,6 +1,8 @@
 use std::cell::Cell;
 use std::time::Duration;
 
+use serde_json::json;
+
 use super::*;
 use crate::cluster::error::ClusterError;
 use crate::object::key::KeySet;
@@ -45,15 +47,16 @@ impl OwnedObjects {
     }
 
     fn replied(&mut self, sight: ChildSight, changed: bool, now: Instant) {
-        self.0.replied(1, sight, changed, now);
+        let found = json!({"metadata": {"resourceVersion": sight.version}});
+        self.0.replied(&child(), (sight, &found), changed, now);
     }
 
     fn let_go(&mut self, uid: &str) {
-        self.0.let_go(1, uid);
+        self.0.let_go(&child(), uid);
     }
 
     fn is_current(&self) -> bool {
-        self.0.is_current(1)
+        self.0.watch(1).is_some_and(Watch::is_current)
     }
 
     fn is_intact(&self, uid: &str, applied: &AppliedState) -> bool {
@@ -65,12 +68,27 @@ impl OwnedObjects {
     }
 
     fn of_set(&self, owner: &str, set: &str) -> usize {
-        self.0.of_set(1, owner, set).count()
+        let [owner, name] = [owner, set].map(str::to_owned);
+        self.0.left_over(&ChildSet { owner, name, wanted: BTreeSet::new() }).count()
     }
 
-    fn body(&self, owner: &str, name: &str) -> KnownBody {
-        self.0.body(1, owner, None, name)
+    /// Returns the version of the whole child.
+    fn body(&self) -> KnownBody {
+        let known = self.0.body(&child(), &Resource::default(), "o");
+        let KnownBody::There(body) = &known else {
+            return known;
+        };
+        match serde_json::from_str(body) {
+            Ok(Value::Object(found)) => {
+                KnownBody::There(found["metadata"]["resourceVersion"].as_str().unwrap().into())
+            }
+            _ => known,
+        }
     }
+}
+
+fn child() -> ChildName {
+    ChildName { group: String::new(), kind: String::new(), namespace: None, name: "child".to_owned() }
 }
 
 /// Returns the notified owners.
@@ -173,11 +191,11 @@ fn a_listing_of_a_restored_server_counts_although_its_versions_are_older() {
     owned.replied(sight("71", "b", "o"), true, later());
     owned.seen(EventType::Listed, sight("60", "a", "o"));
     owned.synced(&shown());
-    assert_eq!(owned.body("o", "child"), KnownBody::There("71".into()));
+    assert_eq!(owned.body(), KnownBody::There("71".into()));
     owned.listing(later());
     assert_eq!(told(&owned.seen(EventType::Listed, sight("50", "a", "o"))), ["o"]);
     owned.synced(&shown());
-    assert_eq!(owned.body("o", "child"), KnownBody::There("50".into()));
+    assert_eq!(owned.body(), KnownBody::There("50".into()));
     assert_eq!(owned.get("c").map(|it| &*it.state), Some("a"));
 }
 
@@ -254,7 +272,7 @@ fn a_child_that_goes_while_its_watch_is_replaced_is_news_for_its_owner() {
     owned.let_go("d");
     let of = Collection { resource: Arc::default(), namespace: None };
     owned.0.open(2, Arc::new(of), false, Some(1));
-    assert!(owned.get("c").is_some() && !owned.0.is_current(2));
+    assert!(owned.get("c").is_some() && !owned.0.watch(2).is_some_and(Watch::is_current));
     let listing = WatchEvent::Listing(later());
     owned.0.on_event(2, &listing, later());
     let synced = WatchEvent::Synced(KeySet::default());
@@ -262,6 +280,15 @@ fn a_child_that_goes_while_its_watch_is_replaced_is_news_for_its_owner() {
     let news = owned.0.on_event(2, &synced, later()).expect("an open watch");
     assert_eq!(told(&news), ["o"]);
     assert!(owned.0.gone.is_empty());
+}
+
+#[test]
+fn a_watch_of_another_kind_shows_no_children_of_the_former_one() {
+    let mut owned = settled();
+    let kind = Resource { kind: "Other".to_owned(), ..Resource::default() };
+    owned.0.open(2, Arc::new(Collection { resource: Arc::new(kind), namespace: None }), false, Some(1));
+    assert!(owned.0.watch_of(&child()).is_none());
+    assert!(owned.0.watch_of(&ChildName { kind: "Other".to_owned(), ..child() }).is_some());
 }
 
 #[test]
@@ -302,7 +329,7 @@ fn a_child_that_was_labelled_again_has_not_gone() {
 #[test]
 fn what_is_read_is_never_older_than_an_own_write() {
     use EventType::{Deleted, Modified};
-    let read = |owned: &OwnedObjects| owned.body("o", "child");
+    let read = |owned: &OwnedObjects| owned.body();
     assert_eq!(read(&settled()), KnownBody::Unknown);
     let mut owned = OwnedObjects::new(true);
     assert_eq!(read(&owned), KnownBody::Unknown);
@@ -392,7 +419,7 @@ fn owners_are_told_of_what_they_may_have_read_before_the_first_listing() {
 #[test]
 fn what_was_heard_before_another_instance_was_at_work_is_not_known() {
     use EventType::{Listed, Modified};
-    let read = |owned: &OwnedObjects| owned.body("o", "child");
+    let read = |owned: &OwnedObjects| owned.body();
     let mut owned = OwnedObjects::new(true);
     owned.listing(later());
     owned.synced(&KeySet::default());
