@@ -30,7 +30,7 @@ async fn a_result_that_is_not_json_is_a_permanent_failure(cluster: TestCluster) 
     let working = test.start(registry);
     test.create("a", json!({})).await;
     test.line(
-        "Handler 'create_fn' failed permanently: the handler's result is no JSON: key must be a string",
+        "Handler 'create_fn' failed permanently: the handler's result cannot be written as JSON: key must be a string",
     )
     .await;
     test.until("it is handled", "a", is_handled).await;

@@ -162,7 +162,7 @@ async fn the_command_line_explains_with_its_exit_codes(cluster: TestCluster) {
         0,
         &[
             "its handlers are to be called now, for create",
-            "[running operator] unknown, because none was asked",
+            "[running operator] unknown: --liveness names the running operator to ask",
         ],
     );
     let json = asked(&["--why", "configmaps/one", "-o", "json", "--if", "data.do=nothing"]).await;
