@@ -20,7 +20,7 @@ impl Cause {
     /// Returns the attempt with its key.
     ///
     /// # Errors
-    /// Returns a permanent error if the attempt has no key: in closures without [`Callback::keyed`], in sub-handlers,
+    /// Returns a permanent error if the attempt has no key: in closures without [`Callback::keyed`](crate::Callback::keyed), in sub-handlers,
     /// and in handlers that are not called for changes.
     pub fn attempt(&self) -> Result<Attempt, PermanentError> {
         let attempt = self.attempt;
