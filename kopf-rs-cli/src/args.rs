@@ -11,7 +11,7 @@ use clap::{ArgMatches, Args, Command, FromArgMatches, Parser, Subcommand as Subc
 use kopf_rs_flags::task::Task;
 use kopf_rs_flags::{EXPLAINED, Flags};
 
-use crate::new::Kind;
+use crate::new::names::Kind;
 
 const ABOUT: &str = "Run Kubernetes operators written as annotated Rust functions";
 

@@ -3,7 +3,7 @@
 //! Like `cargo new`, it overwrites nothing, and a failure leaves nothing behind. The created files are the user's own: no later command
 //! generates them again.
 
-mod names;
+pub(crate) mod names;
 mod templates;
 mod written;
 
@@ -15,12 +15,10 @@ use std::slice;
 
 use crate::args::New;
 use crate::cargo::{self, CargoError};
-use crate::new::names::{Name, NameError};
+use crate::new::names::{Kind, Name, NameError};
 use crate::new::templates::{Operator, shell_word};
 use crate::new::written::Written;
 use crate::run;
-
-pub(crate) use crate::new::names::Kind;
 
 /// Why nothing is created.
 #[derive(Debug, thiserror::Error)]
