@@ -3,11 +3,13 @@
 //! Decides their order: first the certificate, then the endpoint, then the configuration of the API server; at the end in reverse. Must not
 //! know which handlers are called.
 
+use std::convert::Infallible;
 use std::net::TcpListener;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::admission::configuration::ClientConfig;
@@ -54,6 +56,8 @@ pub(crate) struct AdmissionWebhooks {
     endpoint: Endpoint,
     /// Keep the configurations and definitions up to date.
     drivers: Drivers,
+    /// Closed once the definitions of converted kinds are written.
+    unwritten: mpsc::Receiver<Infallible>,
     propagation: Duration,
     /// The certificate generation that all configurations contain, after which the API server can call all webhooks.
     publishing: Arc<Publishing>,
@@ -62,6 +66,8 @@ pub(crate) struct AdmissionWebhooks {
     _certificates: AbortOnDropHandle<()>,
 }
 
+/// The time limit for configurations to be written before the operator handles objects.
+pub(crate) const CONFIGURED: Duration = Duration::from_secs(10);
 /// The longest wait at the end for API servers to notice that webhooks are gone.
 const LONGEST_END: Duration = Duration::from_secs(5);
 
@@ -88,14 +94,24 @@ impl AdmissionWebhooks {
         let endpoint = endpoint.map_err(|error| error.to_string())?;
         let at = server.to_string();
         report_of_operator(&AdmissionServing::Served { port, at });
+        let (unwritten_by, unwritten) = mpsc::channel(1);
+        let client = server.client_config(port);
         Ok(Some(Self {
             endpoint,
-            drivers: drivers(&setup, &server.client_config(port), &publishing, &sharing(&setup, port)),
+            drivers: drivers(&setup, &client, &publishing, &sharing(&setup, port), &unwritten_by),
+            unwritten,
             propagation: admission.propagation.min(LONGEST_END),
             publishing,
             grace: setup.persists().then_some(admission.shutdown_grace),
             _certificates: certificates,
         }))
+    }
+
+    /// Waits until the definitions of converted kinds name this operator, for 10 seconds at most: objects that are read before have the content
+    /// of another version, and handlers would take the conversion for a change.
+    pub(crate) async fn wait_for_definitions(&mut self) {
+        // Fails if a write takes too long. The objects are handled nevertheless, and the log names the obstacle.
+        let _ = timeout(CONFIGURED, self.unwritten.recv()).await;
     }
 
     /// Completes when all webhooks that the operator manages are configured.
@@ -168,6 +184,7 @@ fn drivers(
     client: &ClientConfig,
     publishing: &Arc<Publishing>,
     sharing: &Sharing,
+    unwritten: &mpsc::Sender<Infallible>,
 ) -> Drivers {
     let admission = &setup.settings.admission;
     let shared = |kept| SharedObject::new(kept, &setup.cluster, sharing.clone());
@@ -180,6 +197,7 @@ fn drivers(
         known: setup.definitions.clone(),
         object: shared(KeptObject::definition(&kind.name)),
         missing: None,
+        unwritten: admission.managed.is_some().then(|| unwritten.clone()),
     });
     // All publishers must exist before the first one reports.
     let definitions: Vec<_> = definitions.collect();

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use kopf_rs::{Registry, Settings, handler};
+use kopf_rs_apiserver::Fault;
 use kopf_rs_tests::{TestCluster, scenarios};
 use serde_json::{Value, json};
 
@@ -12,6 +13,7 @@ use crate::operating::{TestOperator, Working};
 
 scenarios! {
     objects_are_written_again_once [tcp real];
+    objects_are_handled_only_as_converted [tcp];
     a_killed_migration_ends_as_any_other [tcp];
     an_object_that_cannot_be_written_keeps_the_version [tcp real];
     the_cluster_is_left_alone_where_it_migrates_by_itself [tcp];
@@ -95,6 +97,20 @@ async fn objects_are_written_again_once(cluster: TestCluster) {
     let old = super::converting::ask(&test, "GET", &path, None).await;
     assert_eq!(old["spec"], json!({"address": "host:8", "size": 7}));
     again.stop().await;
+}
+
+/// Otherwise a handler would see the content of the stored version, and then the conversion as a change.
+async fn objects_are_handled_only_as_converted(cluster: TestCluster) {
+    let test = old_objects(cluster, 3).await;
+    let server = test.cluster.in_process().expect("this server is in the process");
+    let slow = server.fault(Fault::delay(Duration::from_secs(1)).method("PATCH").plural(DEFINITIONS));
+    let handlers = super::converting::registry(&test).on_create(test.selector(), test.noting("created"));
+    let working = Working::start(&test.cluster, operator(&test, handlers));
+    test.calls.until(1).await;
+    assert!(slow.hits() > 0);
+    let found = test.cluster.get(DEFINITIONS, &test.kind()).await.expect("the definition is there");
+    assert_eq!(found["spec"]["conversion"]["strategy"], "Webhook");
+    working.stop().await;
 }
 
 async fn a_killed_migration_ends_as_any_other(cluster: TestCluster) {

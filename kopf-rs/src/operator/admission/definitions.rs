@@ -3,10 +3,11 @@
 //! Writes it only if it differs, because each change of a definition ends all watches of its kind. Leaves it in place when the operator
 //! ends, because objects need it. Must not know how objects are converted.
 
+use std::convert::Infallible;
 use std::time::Duration;
 
 use serde_json::Value;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
 use crate::admission::configuration::{ClientConfig, client_config};
@@ -32,9 +33,38 @@ pub(super) struct Definition {
     pub(super) object: SharedObject,
     /// The missing conversions, as last reported.
     pub(super) missing: Option<String>,
+    /// Closed once the definition is written or a retry cannot help. The operator lists the objects after that.
+    pub(super) unwritten: Option<mpsc::Sender<Infallible>>,
 }
 
 impl Definition {
+    /// Compares the definition with the wanted one, and writes it if they differ.
+    async fn keep(&mut self) -> Result<Duration, Failure> {
+        let trust = self.trust.borrow_and_update().clone();
+        let name = &self.kind.name;
+        let is_right = match self.object.look().await {
+            Ok(Some(found)) => {
+                self.known.learn(name, Rules::of(&found));
+                self.publisher.is_some() && self.put(&found, &trust).await?
+            }
+            // There is no definition yet, so no certificate has to be distributed.
+            Ok(None) => {
+                self.known.give_up(name);
+                true
+            }
+            Err(error) => {
+                if error.is_lasting() {
+                    self.known.give_up(name);
+                }
+                return Err(error.into());
+            }
+        };
+        if let Some(publisher) = self.publisher.as_ref().filter(|_| is_right) {
+            publisher.holds(trust.newest, Instant::now());
+        }
+        Ok(self.object.pause())
+    }
+
     /// Makes the definition name this operator as the converter, unless a newer instance decides. Returns whether it now says what this
     /// instance wants.
     async fn put(&mut self, found: &Value, trust: &Trust) -> Result<bool, Failure> {
@@ -73,29 +103,11 @@ impl Definition {
 impl Reconciler for Definition {
     /// Fails for ever if the server rejects the definition as invalid.
     async fn reconcile(&mut self) -> Result<Duration, Failure> {
-        let trust = self.trust.borrow_and_update().clone();
-        let name = &self.kind.name;
-        let is_right = match self.object.look().await {
-            Ok(Some(found)) => {
-                self.known.learn(name, Rules::of(&found));
-                self.publisher.is_some() && self.put(&found, &trust).await?
-            }
-            // There is no definition yet, so no certificate has to be distributed.
-            Ok(None) => {
-                self.known.give_up(name);
-                true
-            }
-            Err(error) => {
-                if error.is_lasting() {
-                    self.known.give_up(name);
-                }
-                return Err(error.into());
-            }
-        };
-        if let Some(publisher) = self.publisher.as_ref().filter(|_| is_right) {
-            publisher.holds(trust.newest, Instant::now());
+        let kept = self.keep().await;
+        if !matches!(&kept, Err(Failure::Retry(error)) if !error.is_lasting()) {
+            self.unwritten = None;
         }
-        Ok(self.object.pause())
+        kept
     }
 
     async fn changed(&mut self) {
@@ -175,6 +187,7 @@ mod tests {
             known: Definitions::default(),
             object: SharedObject::new(KeptObject::definition("things.example.com"), &cluster, sharing),
             missing: None,
+            unwritten: None,
         }
     }
 

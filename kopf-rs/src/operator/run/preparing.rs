@@ -1,23 +1,19 @@
-//! Runs the step between the startup of an operator and the first handler: `--apply`.
+//! Runs the steps between the startup of an operator and the first handler: the definitions of converted kinds, and `--apply`.
 //!
 //! Guarantees that startup handlers have succeeded by then, and that the API server calls the webhooks that the operator manages. Must not
 //! know the step.
 
 use std::pin::Pin;
-use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::time::timeout;
 
 use crate::admission::configuration::Found;
 use crate::cluster::Cluster;
-use crate::operator::admission::AdmissionWebhooks;
+use crate::operator::admission::{AdmissionWebhooks, CONFIGURED};
 use crate::operator::run::preparation::Preparation;
 use crate::operator::run::{CheckedOperator, Operator, OperatorError, Report, refused};
 use crate::operator::scope::Scope;
-
-/// The time limit for webhook configurations to take effect. The log names the obstacle.
-const WEBHOOKS: Duration = Duration::from_secs(10);
 
 impl Operator {
     /// Runs this step before anything is handled.
@@ -45,7 +41,7 @@ impl Operator {
 }
 
 impl CheckedOperator {
-    /// Runs the step before anything is handled. Returns the result of the operator if the operator ends meanwhile.
+    /// Runs the steps before anything is handled. Returns the result of the operator if the operator ends meanwhile.
     pub(super) async fn prepare(
         &self,
         cluster: &Cluster,
@@ -53,12 +49,11 @@ impl CheckedOperator {
         admission: &mut Option<AdmissionWebhooks>,
         until: Pin<&mut impl Future>,
     ) -> Option<Result<Report, OperatorError>> {
-        let preparation = self.preparation.as_ref()?;
         let ended = tokio::select! {
             biased;
             _ = until => Ok(Report::default()),
             failed = self.login_failed() => Err(failed),
-            prepared = self.prepare_by(preparation, cluster, found, admission.as_mut()) => match prepared {
+            prepared = self.prepare_by(cluster, found, admission.as_mut()) => match prepared {
                 Ok(()) => return None,
                 Err(error) => Err(error),
             },
@@ -71,11 +66,16 @@ impl CheckedOperator {
 
     async fn prepare_by(
         &self,
-        preparation: &Preparation,
         cluster: &Cluster,
         found: &watch::Sender<Option<Found>>,
-        admission: Option<&mut AdmissionWebhooks>,
+        mut admission: Option<&mut AdmissionWebhooks>,
     ) -> Result<(), OperatorError> {
+        if let Some(webhooks) = &mut admission {
+            webhooks.wait_for_definitions().await;
+        }
+        let Some(preparation) = &self.preparation else {
+            return Ok(());
+        };
         if let Some(webhooks) = admission {
             let resources = cluster.discover().await.map_err(|error| refused(&error))?;
             let namespaces = match &self.scope {
@@ -86,7 +86,7 @@ impl CheckedOperator {
                 }
             };
             found.send_replace(Some(Found { resources, namespaces, namespace_expression: None }));
-            let are_told = timeout(WEBHOOKS, webhooks.are_told());
+            let are_told = timeout(CONFIGURED, webhooks.are_told());
             tokio::select! {
                 biased;
                 _ = are_told => {}
