@@ -287,7 +287,7 @@ async fn a_child_that_is_let_go_stays(cluster: TestCluster) {
     until(&test, "configmaps", "b", true).await;
     test.patch("one", json!({"spec": {"size": 1}})).await;
     until(&test, "configmaps", "b", false).await;
-    test.line("ConfigMap `a` is let go: it is no child any more.").await;
+    test.line("ConfigMap `a` is released: it is no longer a child of this object.").await;
     test.delete("one").await;
     test.until_gone("one").await;
     working.stop().await;

@@ -139,7 +139,7 @@ async fn a_restart_changes_nothing_and_reports_that(cluster: TestCluster) {
     working.stop().await;
     let working = test.start(registry());
     test.calls.until(2).await;
-    test.line("ConfigMap `child` is applied and was so already.").await;
+    test.line("ConfigMap `child` is applied without a change.").await;
     working.stop().await;
     let lines = test.cluster.lines();
     let changed = lines.count(|line| line.contains("ConfigMap `child` is changed."));

@@ -315,7 +315,7 @@ async fn a_child_that_differs_in_each_call_is_reported_and_applied_rarely(cluste
     let working = test.start(Registry::new().reconcile(test.selector(), function));
     test.create("one", json!({})).await;
     test.calls.until(5).await;
-    test.line("is wanted to be different in each of 5 calls in a row, though this object has not changed: the last two differ at `.data.count`")
+    test.line("has other content in each of 5 calls in a row, though this object has not changed: the last two differ at `.data.count`")
         .await;
     tokio::time::sleep(Duration::from_secs(600)).await;
     let writes = test.cluster.writes_to("configmaps", "child");
@@ -422,7 +422,7 @@ async fn taken_fields_are_reported_with_their_manager(cluster: TestCluster) {
     assert_eq!(right["metadata"]["uid"], made["metadata"]["uid"]);
     let told = test.line("Deployment `web` was changed by others").await;
     let image = ".spec.template.spec.containers[name=\"c\"].image";
-    assert!(told.contains(&format!(".spec.replicas, {image} (of \"{manager}\") is put right")), "{told}");
+    assert!(told.contains(&format!(".spec.replicas, {image} (of \"{manager}\") is corrected")), "{told}");
     working.stop().await;
 }
 

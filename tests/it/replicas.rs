@@ -108,7 +108,7 @@ async fn of_three_one_is_at_work(cluster: TestCluster) {
 async fn a_graceful_end_hands_over_immediately(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let first = replica(&test, "a");
-    test.line("This instance is at work").await;
+    test.line("This instance is the leader").await;
     test.create("one", json!({})).await;
     test.calls_until("a one").await;
     let second = replica(&test, "b");
@@ -158,7 +158,7 @@ async fn waiting_handlers_are_not_called_after_the_lease_is_lost(cluster: TestCl
 async fn a_killed_holder_is_followed_once_its_time_is_over(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let first = replica(&test, "a");
-    test.line("This instance is at work").await;
+    test.line("This instance is the leader").await;
     test.create("one", json!({})).await;
     test.until("handled", "one", crate::operating::is_handled).await;
     let second = replica(&test, "b");
@@ -178,7 +178,7 @@ async fn a_killed_holder_is_followed_once_its_time_is_over(cluster: TestCluster)
 async fn a_standby_has_its_indices_and_lists_nothing_again(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let first = replica(&test, "a");
-    test.line("This instance is at work").await;
+    test.line("This instance is the leader").await;
     for name in ["one", "two"] {
         test.create(name, json!({"size": 1})).await;
         test.until("handled", name, crate::operating::is_handled).await;
@@ -263,7 +263,7 @@ async fn daemons_and_timers_move_with_the_lease(cluster: TestCluster) {
 async fn an_edited_holder_stops_the_former_one_immediately(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let only = replica(&test, "a");
-    test.line("This instance is at work").await;
+    test.line("This instance is the leader").await;
     let edited = Instant::now();
     let edit = json!({"spec": {"holderIdentity": "somebody"}});
     test.cluster.patch(LEASES, NAME, &edit).await;
@@ -280,10 +280,10 @@ async fn an_edited_holder_stops_the_former_one_immediately(cluster: TestCluster)
 async fn a_deleted_lease_is_recreated_after_its_duration(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let only = replica(&test, "a");
-    test.line("This instance is at work").await;
+    test.line("This instance is the leader").await;
     let deleted = Instant::now();
     test.cluster.delete(LEASES, NAME).await;
-    test.line("so no instance is at work: it is made anew in 15 seconds").await;
+    test.line("so no instance is the leader: this one creates it again in 15 seconds").await;
     test.create("one", json!({})).await;
     test.calls_until("a one").await;
     assert!(deleted.elapsed() >= Duration::from_secs(15), "{:?}", deleted.elapsed());
@@ -294,7 +294,7 @@ async fn a_deleted_lease_is_recreated_after_its_duration(cluster: TestCluster) {
 async fn a_lease_of_another_operator_is_left_alone(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let first = replica(&test, "a");
-    test.line("This instance is at work").await;
+    test.line("This instance is the leader").await;
     let registry = Registry::new().on_create(test.selector(), test.noting("b"));
     let other = test.operator(registry).name("other");
     let name = |it: &mut LeaseSettings| it.name = Some(NAME.to_owned());

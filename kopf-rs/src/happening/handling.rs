@@ -110,7 +110,7 @@ happenings! {
         /// The state that a handler saw was not stored because it was too large, so the handler is called without its
         /// `old`.
         FormerTooLarge { id: Arc<str> }
-            => INFO, "Handler '{id}' gets no old state: the object changed while other handlers were still at work, and the state that this \
+            => INFO, "Handler '{id}' gets no old state: the object changed while other handlers were still running, and the state that this \
             handler has seen was too large to store. Move large values out of the object to avoid this.";
         /// A storage has failed to store a value.
         NotKept { failed: NotKept } => WARN, "{failed}: it is kept in memory only.";
@@ -152,8 +152,9 @@ happenings! {
         /// A reconcile function has changed its own trigger in this many calls in a row. Carries the first field that the
         /// last call changed.
         ChangesItself { handler: Arc<Handler>, times: u8, field: FieldPath }
-            => WARN, "{handler} has changed what it is called for in {times} calls in a row, the last time at {field}: from now on its own \
-            changes call it ever later, up to a minute. It should write the same spec, labels and annotations where nothing else has changed.";
+            => WARN, "{handler} has changed what it is called for in {times} calls in a row, the last time at {field}: from now on, \
+            calls that its own changes cause are delayed by up to a minute. It should write the same spec, labels and annotations where nothing else \
+            has changed.";
         /// A reconcile call has failed for an object that has been marked for deletion meanwhile.
         EndedByDeletion { handler: Arc<Handler>, message: String }
             => INFO, "{handler} is ended, because the object is being deleted: {message}";

@@ -14,12 +14,12 @@ happenings! {
     #[derive(Clone, Debug, PartialEq, Eq)]
     enum Leasing {
         /// This instance is the leader.
-        Holds { lease: String } => INFO, "This instance is at work: it holds the Lease {lease}.";
+        Holds { lease: String } => INFO, "This instance is the leader: it holds the Lease {lease}.";
         /// This instance has created the Lease and will lead after a wait, so that the holder of a former Lease can
         /// notice.
         Begins { lease: String, wait: Duration }
-            => INFO, "This instance has made the Lease {lease}, and begins after {} seconds: by then, whoever held a former one has noticed.",
-            wait.as_secs();
+            => INFO, "This instance has created the Lease {lease} and becomes the leader in {} seconds: by then, the holder of a former Lease \
+            has noticed.", wait.as_secs();
         /// This instance is a standby of the current leader.
         StandsBy { lease: String, holder: String } => INFO, "Standing by: the Lease {lease} is held by {holder}.";
         /// The Lease could not be renewed for this long, so this instance is not the leader until it gets a response.
@@ -31,27 +31,27 @@ happenings! {
             => WARN, "This instance has lost the Lease {lease}, and stands by: it is held by {holder}.";
         /// The Lease was deleted; this instance recreates it after a wait.
         Deleted { lease: String, wait: Duration }
-            => WARN, "The Lease {lease} was deleted, so no instance is at work: it is made anew in {} seconds.", wait.as_secs();
+            => WARN, "The Lease {lease} was deleted, so no instance is the leader: this one creates it again in {} seconds.", wait.as_secs();
         /// The Lease belongs to another operator.
         OfOther { lease: String, operator: String }
             => WARN, "Handlers are not called, since the Lease {lease} belongs to the operator '{operator}', as its label kopf.rs/operator says: \
             give this operator a Lease of its own by --lease=NAME, or settings.lease.name.";
         /// The Lease has a `strategy`, so an external controller selects its holder, and handlers stay paused.
         Given { lease: String }
-            => WARN, "Handlers are not called, since the Lease {lease} has a strategy, by which somebody else gives it: take `spec.strategy` out \
-            of it, or choose another Lease by --lease=NAME.";
+            => WARN, "Handlers are not called, since the Lease {lease} has a strategy, so another controller selects its holder: remove \
+            `spec.strategy`, or choose another Lease by --lease=NAME.";
         /// The Lease cannot be read or written. Carries the RBAC rule that would permit it, or an empty text for other
         /// causes.
         Refused { lease: String, error: String, rule: String }
             => WARN, "Handlers are not called, since the Lease {lease} cannot be read and written; will retry: {error}{}", to_permit(rule);
         /// The term has ended during a call of a handler (`Handler 'id'`), whose outcome is dropped.
         CutOff { handler: String }
-            => WARN, "{handler} is cancelled, since this instance may not be at work any more. It is called again by the one that is.";
+            => WARN, "{handler} is cancelled, since this instance may not be the leader any more. The leader calls it again.";
         /// This instance has released the Lease.
-        Released { lease: String } => INFO, "The Lease {lease} is given back.";
+        Released { lease: String } => INFO, "This instance has released the Lease {lease}.";
         /// This instance could not release the Lease.
         Kept { lease: String, after: Duration }
-            => WARN, "The Lease {lease} could not be given back within {} seconds: others wait until it is over.", after.as_secs();
+            => WARN, "The Lease {lease} could not be released within {} seconds: other instances wait until it expires.", after.as_secs();
     }
 }
 

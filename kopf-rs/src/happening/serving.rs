@@ -32,15 +32,15 @@ happenings! {
         /// A handler's selector function has panicked for this resource, and maybe for others.
         SelectorPanicked { handler: Arc<str>, resource: Box<Resource>, panic: String }
             => ERROR, "The function that selects resources for '{handler}' has failed for {resource}: the handler is not called for resources \
-            for which it fails. Mend the function: {panic}";
+            for which it fails. Fix the function: {panic}";
         /// The function that maps a changed object of this kind to its owners has panicked.
         OwnersPanicked { handler: Arc<str>, resource: Box<Resource>, panic: String }
             => ERROR, "The function in `watches` of '{handler}' has failed for an object of {resource}: the change counts for those whom it has \
-            named for that object before. This is said once. Mend the function: {panic}";
+            named for that object before. This is said once. Fix the function: {panic}";
         /// A selector function in the settings has panicked for this resource.
         SelectionPanicked { resource: Box<Resource>, panic: String }
             => ERROR, "A function in `settings.watching` has failed for {resource}: it is not watched, because the function may be there to \
-            select a part of its objects. Mend the function: {panic}";
+            select a part of its objects. Fix the function: {panic}";
         /// The API server does not support watches of these resources.
         Unwatchable { resources: Vec<Resource> } => WARN, "Non-watchable resources will not be served: {}", listed(resources);
         /// The resources lack the verb `patch`, so the progress of handlers cannot be stored.

@@ -22,13 +22,13 @@ happenings! {
         /// The Secret's content was invalid. The operator has written its in-memory certificate back, or has generated a
         /// new one.
         SecretMended { secret: String, problem: String }
-            => WARN, "The Secret {secret} with the certificates for admission webhooks was mended: {problem}.";
+            => WARN, "The Secret {secret} with the certificates for admission webhooks was repaired: {problem}.";
         /// The certificates cannot be stored or renewed; the endpoint keeps the current one.
         CertificatesFailed { problem: String, pause: Duration }
             => WARN, "The certificates for admission webhooks cannot be kept; will retry in {:.1} seconds: {problem}", pause.as_secs_f64();
         /// The certificate files cannot be used; the endpoint keeps the current certificate.
         FilesFailed { problem: String }
-            => WARN, "The certificate for admission webhooks cannot be read anew; the former one is served: {problem}";
+            => WARN, "The certificate for admission webhooks cannot be read again; the former one is served: {problem}";
         /// A webhook configuration with this many webhooks was written.
         Configured { configuration: String, webhooks: usize } => INFO, "{configuration} is written: {webhooks} webhooks.";
         /// A webhook configuration cannot be written.
@@ -36,13 +36,13 @@ happenings! {
             => WARN, "{configuration} cannot be written; will retry in {:.1} seconds: {error}", pause.as_secs_f64();
         /// A webhook configuration could not be changed at shutdown, so its webhooks may remain.
         ConfigurationLeft { configuration: String, error: String }
-            => WARN, "{configuration} may still have webhooks that nobody answers, since it could not be changed at the end of the operator. The \
-            next start puts that right; else delete it: {error}";
+            => WARN, "{configuration} may still have webhooks that no operator answers, since it could not be changed at the end of the operator. \
+            The next start corrects that; otherwise delete it: {error}";
         /// Other writers keep changing a configuration that the operator restores. Carries the field manager of the last
         /// change (empty if unknown), the number of changes in a row, and the maximum back-off, which applies from now on.
         Contested { what: String, by: String, times: u32, longest: Duration }
-            => WARN, "{what} was put right {times} times in a row, and each time it was changed again, last by `{}`. From now on it is put right \
-            after pauses of up to {} seconds. Does another operator keep the same object, by the same `settings.admission.managed` for instance?",
+            => WARN, "{what} was corrected {times} times in a row, and each time it was changed again, last by `{}`. From now on it is corrected \
+            after pauses of up to {} seconds. Does another operator write the same object, by the same `settings.admission.managed` for instance?",
             if by.is_empty() { "somebody else" } else { by }, longest.as_secs();
     }
 }
@@ -76,7 +76,7 @@ happenings! {
         /// A policy or a binding was created or updated.
         Written { policy: String, is_new: bool } => INFO, "{policy} is {}.", if *is_new { "created" } else { "changed" };
         /// A policy was deleted, since no rule has its name any more.
-        Deleted { policy: String } => INFO, "{policy} is deleted: its rule is no more.";
+        Deleted { policy: String } => INFO, "{policy} is deleted: its rule does not exist any more.";
         /// A policy with the name of a rule exists, but was not created by this operator.
         Taken { rule: String, policy: String }
             => WARN, "The validation rule `{rule}` is not enforced: {policy} is there already, and was not made by this operator. Give the rule \
@@ -119,8 +119,8 @@ happenings! {
             => WARN, "CustomResourceDefinition {definition} cannot be written; will retry in {:.1} seconds: {error}", pause.as_secs_f64();
         /// A CRD cannot be read, so its schemas are unknown.
         DefinitionUnread { definition: String, error: String, pause: Duration }
-            => WARN, "CustomResourceDefinition {definition} cannot be read, so that nobody knows which values its schemas accept; until then \
-            conversions put back nothing of what annotations carry; will retry in {:.1} seconds: {error}", pause.as_secs_f64();
+            => WARN, "CustomResourceDefinition {definition} cannot be read, so its schemas are unknown; until then conversions restore \
+            nothing that annotations carry; will retry in {:.1} seconds: {error}", pause.as_secs_f64();
         /// A CRD has versions that this release cannot convert; it converts the others.
         Unreachable { definition: String, missing: String }
             => WARN, "CustomResourceDefinition {definition} has a version that this release of the operator does not convert; all others are \
@@ -143,7 +143,7 @@ happenings! {
         Done { of: MigratedKind, objects: usize }
             => INFO, "{of}: done; {objects} objects were looked at, and status.storedVersions names {} alone.", of.version;
         /// The CRD has changed meanwhile; the migration starts again.
-        Changed { of: MigratedKind } => INFO, "{of}: the definition was changed meanwhile; it begins anew.";
+        Changed { of: MigratedKind } => INFO, "{of}: the definition was changed meanwhile; the migration starts again.";
         /// The server has dropped the list's continuation after this many objects. The migration lists again and
         /// continues after the last object.
         Listed { of: MigratedKind, objects: usize }

@@ -154,27 +154,27 @@ happenings! {
         /// An apply has changed the child.
         Changed { child: ChildName } => INFO, "{child} is changed.";
         /// An apply was a no-op.
-        Unchanged { child: ChildName } => DEBUG, "{child} is applied and was so already.";
+        Unchanged { child: ChildName } => DEBUG, "{child} is applied without a change.";
         /// An apply has overwritten changes of other field managers.
         TakenBack { child: ChildName, taken: Vec<TakenFields> }
-            => INFO, "{child} was changed by others: {} is put right.{}", listed(taken), if taken.iter().any(|it| it.by_scale) {
+            => INFO, "{child} was changed by others: {} is corrected.{}", listed(taken), if taken.iter().any(|it| it.by_scale) {
                 " It was set by the subresource `scale`, as autoscalers do: to leave it to them, do not apply that field."
             } else {
                 ""
             };
         /// The child was released from its owner.
-        Orphaned { child: ChildName } => INFO, "{child} is let go: it is no child any more.";
+        Orphaned { child: ChildName } => INFO, "{child} is released: it is no longer a child of this object.";
         /// The operator has requested the deletion of the child.
         Deleted { child: ChildName } => INFO, "{child} is deleted.";
         /// This many calls in a row have applied different content, although the owner was unchanged. `place` is the field
         /// in which the last two differ.
         Unstable { child: ChildName, times: u8, place: String }
-            => WARN, "{child} is wanted to be different in each of {times} calls in a row, though this object has not changed: the last two \
-            differ at `{place}`. From now on it is applied once a minute at most, until two calls want the same.";
+            => WARN, "{child} has other content in each of {times} calls in a row, though this object has not changed: the last two \
+            differ at `{place}`. From now on it is applied once a minute at most, until two calls apply the same content.";
         /// Applies have overwritten changes of another field manager this many times within a short time.
         Contested { child: ChildName, times: u8, taken: TakenFields }
-            => WARN, "{child} was put right {times} times within minutes, because \"{}\" changes {} each time. From now on it is put right ever \
-            later, up to five minutes. One of the two should leave that field to the other.", taken.manager, listed(&taken.fields);
+            => WARN, "{child} was corrected {times} times within minutes, because \"{}\" changes {} each time. From now on it is corrected after \
+            growing pauses of up to five minutes. One of the two should leave that field to the other.", taken.manager, listed(&taken.fields);
         /// The object was not deleted because it is not a child.
         NotDeleted { child: ChildName, why: String }
             => WARN, "{child} is not deleted, because it is no child of this object: it is {why}.";

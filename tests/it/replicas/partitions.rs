@@ -104,7 +104,7 @@ async fn edit_child(test: &TestOperator, owner: &str, value: &str) {
 /// Waits until this number of terms has started.
 async fn terms(test: &TestOperator, count: usize) {
     let lines = test.cluster.lines();
-    let begun = || lines.count(|it| it.contains("This instance is at work")) >= count;
+    let begun = || lines.count(|it| it.contains("This instance is the leader")) >= count;
     until(&format!("term {count}"), begun).await;
 }
 

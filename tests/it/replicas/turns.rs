@@ -75,7 +75,7 @@ async fn three_take_turns_through_random_faults(cluster: TestCluster) {
         working.stop().await;
     }
     judge(&journal, started, &story.join("\n"));
-    let terms = test.cluster.lines().count(|it| it.contains("This instance is at work"));
+    let terms = test.cluster.lines().count(|it| it.contains("This instance is the leader"));
     assert!(terms > 1, "{story:#?}");
     say(&format!("turns: {rounds} faults, {terms} terms"));
 }

@@ -193,7 +193,7 @@ async fn certificates_in_files_are_read_again(cluster: TestCluster) {
     let before = configured(&test, VALIDATING, 1).await;
     refusal(&test, &json!({"size": 101})).await;
     std::fs::write(folder.join("tls.key"), "junk").expect("a file can be written");
-    test.line("cannot be read anew").await;
+    test.line("cannot be read again").await;
     refusal(&test, &json!({"size": 101})).await;
     write_pair(&folder);
     let is_other =
@@ -304,7 +304,7 @@ async fn client_authorities_are_read_again(cluster: TestCluster) {
     let body = review(&test, 1).to_string();
     assert_eq!(asker.code(body.as_bytes()).await, None);
     std::fs::write(&file, "junk").expect("a file can be written");
-    test.line("cannot be read anew").await;
+    test.line("cannot be read again").await;
     std::fs::write(&file, root).expect("a file can be written");
     let accepted = async {
         while asker.code(body.as_bytes()).await != Some(200) {

@@ -73,7 +73,7 @@ async fn the_end_waits_for_no_server_that_does_not_answer(cluster: TestCluster) 
     working.stop().await;
     let took = stopped.elapsed();
     assert!(took < Duration::from_secs(30), "{took:?}");
-    test.line("may still have webhooks that nobody answers").await;
+    test.line("may still have webhooks that no operator answers").await;
     configured(&test, VALIDATING, 0).await;
 }
 
@@ -85,7 +85,7 @@ async fn two_who_disagree_about_webhooks_are_slowed_down(cluster: TestCluster) {
     // Instances of one operator agree; two operators that keep the same configuration do not.
     let other = operator(&test, other).name("other");
     let [one, other] = [operator(&test, one), other].map(|it| Working::start(&test.cluster, it));
-    let told = test.line("was put right 20 times in a row").await;
+    let told = test.line("was corrected 20 times in a row").await;
     assert!(told.contains(&managed(&test)), "{told}");
     let by = ["last by `tester`", "last by `other`"];
     assert!(by.iter().any(|it| told.contains(it)), "{told}");

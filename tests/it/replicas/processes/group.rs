@@ -60,8 +60,9 @@ impl<'a> Group<'a> {
             ("KOPF_RS_QUEUEING_WORKER_LIMIT", &workers),
         ]);
         let program = Program::start(command, PATIENCE);
-        let takes_part =
-            |line: &str| line.contains("This instance is at work") || line.contains("Standing by: the Lease");
+        let takes_part = |line: &str| {
+            line.contains("This instance is the leader") || line.contains("Standing by: the Lease")
+        };
         program.lines().until("of the Lease", takes_part).await;
         self.members.push(Member { name, program, runs: true });
     }
