@@ -595,17 +595,19 @@ fn never_two_at_work_and_never_nobody_for_long() {
 
 #[test]
 fn histories_find_what_is_done_wrong() {
-    for mutant in [
-        Mutant::StampAfterReply,
-        Mutant::NoSecondCheck,
-        Mutant::BlindRelease,
-        Mutant::NoVersion,
-        Mutant::MonotonicOnly,
-        Mutant::ShortWait,
-        Mutant::Unbound,
-        Mutant::RareLook,
+    // A seed that finds the defect, which saves minutes of search. Other seeds follow, since a change of the election may hide it there.
+    for (mutant, likely) in [
+        (Mutant::StampAfterReply, 387),
+        (Mutant::NoSecondCheck, 7),
+        (Mutant::BlindRelease, 2242),
+        (Mutant::NoVersion, 7),
+        (Mutant::MonotonicOnly, 38),
+        (Mutant::ShortWait, 9),
+        (Mutant::Unbound, 15),
+        (Mutant::RareLook, 0),
     ] {
-        let found = (0..5000).find(|seed| World::new(*seed, mutant).run().is_err());
-        assert!(found.is_some(), "{mutant:?} goes unnoticed");
+        let mut seeds = std::iter::once(likely).chain(0..5000);
+        let is_found = seeds.any(|seed| World::new(seed, mutant).run().is_err());
+        assert!(is_found, "{mutant:?} goes unnoticed");
     }
 }
