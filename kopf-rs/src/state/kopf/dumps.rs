@@ -5,7 +5,7 @@
 
 use std::fmt::Write as _;
 
-use serde_json::{Map, Number, Value};
+use serde_json::{Number, Value};
 
 /// Writes a complete value.
 pub(crate) fn dumps(value: &Value) -> String {
@@ -29,17 +29,13 @@ pub(crate) fn dumps_essence(essence: &Value) -> String {
     let mut text = String::from("{");
     let late = ["metadata", "status"];
     let early = all.iter().filter(|(key, _)| !late.contains(&key.as_str()));
-    for (key, value) in early {
+    for (key, value) in early.chain(late.iter().filter_map(|key| all.get_key_value(*key))) {
         put_key(key, &mut text);
-        put(value, &mut text);
-    }
-    if let Some(metadata) = all.get("metadata") {
-        put_key("metadata", &mut text);
-        put_metadata(metadata, &mut text);
-    }
-    if let Some(status) = all.get("status") {
-        put_key("status", &mut text);
-        put(status, &mut text);
+        if key == "metadata" {
+            put_metadata(value, &mut text);
+        } else {
+            put(value, &mut text);
+        }
     }
     text.push('}');
     text
@@ -75,12 +71,8 @@ fn put(value: &Value, text: &mut String) {
             }
             text.push(']');
         }
-        Value::Object(members) => put_object(members, text),
+        Value::Object(members) => put_members(members.iter().map(|(key, value)| (key.as_str(), value)), text),
     }
-}
-
-fn put_object(members: &Map<String, Value>, text: &mut String) {
-    put_members(members.iter().map(|(key, value)| (key.as_str(), value)), text);
 }
 
 fn put_members<'a>(members: impl Iterator<Item = (&'a str, &'a Value)>, text: &mut String) {

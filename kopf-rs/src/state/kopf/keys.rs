@@ -10,7 +10,7 @@ use crate::state::storage::StorageError;
 use serde_json::Value;
 
 /// The maximum length of an annotation's name part; in the first version of the rule, of the whole name.
-const LONGEST: usize = 63;
+const LONGEST: isize = 63;
 
 /// The annotations under one prefix.
 #[derive(Clone, Debug)]
@@ -40,10 +40,11 @@ impl Keys {
     /// Returns all names for `key`, that of the second version first.
     pub(crate) fn of(&self, key: &str, body: &Body) -> Vec<String> {
         let key = &*own(key, body);
-        let second = self.valid(key, self.second(key));
-        let mut keys = vec![second];
+        let mut keys = vec![self.name(key, LONGEST, key)];
         if self.v1 {
-            let first = self.valid(key, self.first(key));
+            // In the first version of the rule the prefix counts too, and the digest is that of the safe key.
+            let room = LONGEST - self.prefix.len().cast_signed() - 1;
+            let first = self.name(key, room, &safe(key));
             if first != keys[0] {
                 keys.push(first);
             }
@@ -78,35 +79,18 @@ impl Keys {
         }
     }
 
-    fn valid(&self, key: &str, name: String) -> String {
-        if is_valid_name(&name[self.prefix.len() + 1..]) {
-            name
-        } else {
-            format!("{}/{}", self.prefix, handler_name(key))
+    /// Returns the name for a key, which is shortened to `room` with a digest of `digested`, or encoded if no server would accept it.
+    fn name(&self, key: &str, room: isize, digested: &str) -> String {
+        let mut name = safe(key);
+        if name.len().cast_signed() > room {
+            let suffix = suffix(digested);
+            let head = head(&name, room - suffix.len().cast_signed());
+            name = format!("{head}{suffix}");
         }
-    }
-
-    /// Shortens long keys and adds a digest of the whole key.
-    fn second(&self, key: &str) -> String {
-        let safe = safe(key);
-        if safe.len() <= LONGEST {
-            return format!("{}/{safe}", self.prefix);
+        if !is_valid_name(&name) {
+            name = handler_name(key);
         }
-        let suffix = suffix(key);
-        let head = head(&safe, LONGEST.cast_signed() - suffix.len().cast_signed());
-        format!("{}/{head}{suffix}", self.prefix)
-    }
-
-    /// Shortens by the first version of the rule: the prefix counts too, and the digest is that of the safe key.
-    fn first(&self, key: &str) -> String {
-        let safe = safe(key);
-        let room = LONGEST.cast_signed() - self.prefix.len().cast_signed() - 1;
-        if safe.len().cast_signed() <= room {
-            return format!("{}/{safe}", self.prefix);
-        }
-        let suffix = suffix(&safe);
-        let head = head(&safe, room - suffix.len().cast_signed());
-        format!("{}/{head}{suffix}", self.prefix)
+        format!("{}/{name}", self.prefix)
     }
 }
 
