@@ -9,19 +9,9 @@ use std::sync::Arc;
 
 use crate::object::child::ChildName;
 
-/// The known children of one object.
+/// The known children of one object with their last applies: `None` before the first one, and while it is unknown whether it was executed.
 #[derive(Debug, Default)]
-pub(crate) struct ChildrenMemory(BTreeMap<ChildName, Known>);
-
-/// The knowledge about one name.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Known {
-    /// No request was sent yet.
-    Met,
-    /// An apply was sent, and its result is unknown.
-    Attempted,
-    Applied(AppliedFacts),
-}
+pub(crate) struct ChildrenMemory(BTreeMap<ChildName, Option<AppliedFacts>>);
 
 /// The facts about an applied child.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,70 +53,55 @@ pub(crate) enum Step {
 impl ChildrenMemory {
     /// Returns the first request for a child whose desired state has this digest.
     pub(crate) fn step(&self, child: &ChildName, digest: &str, author: &Author) -> Step {
-        match self.0.get(child) {
-            None | Some(Known::Met | Known::Attempted) => Step::Look,
-            Some(Known::Applied(applied)) => {
-                let first = &applied.author;
-                let is_same_state = first.state == author.state;
-                if first.handler != author.handler && is_same_state && applied.digest != digest {
-                    let first = first.handler.clone();
-                    return Step::TwoAuthors { first };
-                }
-                let uid = applied.uid.clone();
-                Step::Again { uid }
-            }
+        let Some(applied) = self.last(child) else {
+            return Step::Look;
+        };
+        let first = &applied.author;
+        let is_same_state = first.state == author.state;
+        if first.handler != author.handler && is_same_state && applied.digest != digest {
+            let first = first.handler.clone();
+            return Step::TwoAuthors { first };
         }
+        let uid = applied.uid.clone();
+        Step::Again { uid }
     }
 
     /// Records that a handler wants this child.
     pub(crate) fn met(&mut self, child: &ChildName) {
-        self.0.entry(child.clone()).or_insert(Known::Met);
+        self.0.entry(child.clone()).or_default();
     }
 
-    /// Records that a first apply is about to be sent.
-    pub(crate) fn attempted(&mut self, child: &ChildName) {
-        self.0.insert(child.clone(), Known::Attempted);
+    /// Records that the child may or may not exist, because a first apply is about to be sent or the child has vanished. The next request
+    /// starts anew.
+    pub(crate) fn forget(&mut self, child: &ChildName) {
+        self.0.insert(child.clone(), None);
     }
 
     /// Records that an apply of a known child is about to be sent. Its state is unknown until the response arrives.
     pub(crate) fn sends(&mut self, child: &ChildName) {
-        if let Some(Known::Applied(facts)) = self.0.get_mut(child) {
+        if let Some(Some(facts)) = self.0.get_mut(child) {
             facts.is_sure = false;
         }
     }
 
     /// Records a successful apply, and returns the former facts.
     pub(crate) fn applied(&mut self, child: &ChildName, facts: AppliedFacts) -> Option<AppliedFacts> {
-        match self.0.insert(child.clone(), Known::Applied(facts))? {
-            Known::Met | Known::Attempted => None,
-            Known::Applied(former) => Some(former),
-        }
+        self.0.insert(child.clone(), Some(facts)).flatten()
     }
 
     /// Returns the last applied state if it certainly equals the desired one.
     pub(crate) fn as_wanted(&self, child: &ChildName, digest: &str) -> Option<&AppliedFacts> {
-        match self.0.get(child)? {
-            Known::Applied(facts) if facts.is_sure && facts.digest == digest => Some(facts),
-            _ => None,
-        }
+        self.last(child).filter(|it| it.is_sure && it.digest == digest)
     }
 
     /// Returns the last applied state if it is known.
     pub(crate) fn last(&self, child: &ChildName) -> Option<&AppliedFacts> {
-        match self.0.get(child)? {
-            Known::Applied(facts) => Some(facts),
-            Known::Met | Known::Attempted => None,
-        }
+        self.0.get(child)?.as_ref()
     }
 
     /// Returns the known names.
     pub(crate) fn names(&self) -> impl Iterator<Item = &ChildName> {
         self.0.keys()
-    }
-
-    /// Records that the child no longer exists, so that the next request starts anew.
-    pub(crate) fn forget(&mut self, child: &ChildName) {
-        self.0.insert(child.clone(), Known::Attempted);
     }
 
     /// Records that the object with this name is foreign.
@@ -136,10 +111,10 @@ impl ChildrenMemory {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    fn child() -> ChildName {
+    pub(in crate::reaction) fn child() -> ChildName {
         ChildName {
             group: String::new(),
             kind: "ConfigMap".to_owned(),
@@ -148,11 +123,11 @@ mod tests {
         }
     }
 
-    fn author(handler: &str, state: &str) -> Author {
+    pub(in crate::reaction) fn author(handler: &str, state: &str) -> Author {
         Author { handler: handler.into(), state: state.to_owned() }
     }
 
-    fn applied(version: &str) -> AppliedFacts {
+    pub(in crate::reaction) fn applied(version: &str) -> AppliedFacts {
         AppliedFacts {
             uid: "u".to_owned(),
             resource_version: version.to_owned(),
@@ -170,7 +145,7 @@ mod tests {
         let step = |memory: &ChildrenMemory| memory.step(&child(), "d", &author("a", "1"));
         assert_eq!(step(&memory), Step::Look);
         memory.met(&child());
-        memory.attempted(&child());
+        memory.forget(&child());
         assert_eq!(step(&memory), Step::Look);
         assert_eq!(memory.applied(&child(), applied("1")), None);
         let again = Step::Again { uid: "u".to_owned() };

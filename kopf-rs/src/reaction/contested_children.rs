@@ -87,15 +87,7 @@ impl Contest {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn child() -> ChildName {
-        ChildName {
-            group: String::new(),
-            kind: "ConfigMap".to_owned(),
-            namespace: None,
-            name: "c".to_owned(),
-        }
-    }
+    use crate::reaction::children::tests::child;
 
     fn taken(manager: &str, field: &str) -> Vec<TakenFields> {
         vec![TakenFields { manager: manager.to_owned(), fields: vec![field.to_owned()], by_scale: false }]

@@ -114,30 +114,10 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::reaction::children::tests::{applied, author, child};
 
     fn facts(digest: &str, state: &str) -> AppliedFacts {
-        AppliedFacts {
-            uid: "u".to_owned(),
-            resource_version: "1".to_owned(),
-            state: "s".to_owned(),
-            noted: "n".to_owned(),
-            is_sure: true,
-            digest: digest.to_owned(),
-            author: author(state),
-        }
-    }
-
-    fn author(state: &str) -> Author {
-        Author { handler: "h".into(), state: state.to_owned() }
-    }
-
-    fn child() -> ChildName {
-        ChildName {
-            group: String::new(),
-            kind: "ConfigMap".to_owned(),
-            namespace: None,
-            name: "c".to_owned(),
-        }
+        AppliedFacts { digest: digest.to_owned(), author: author("h", state), ..applied("1") }
     }
 
     #[test]
@@ -147,7 +127,7 @@ mod tests {
         let mut call = |n: u32, state: &str, now: u64| {
             let digest = n.to_string();
             let body = json!({"data": {"env": ["x", {"n": n}]}});
-            let wanted = (&*digest, &author(state), &body);
+            let wanted = (&*digest, &author("h", state), &body);
             let found = unstable.applies(&child(), &former, wanted, Duration::from_secs(now));
             if !matches!(found, Stability::Withheld { .. }) {
                 former = facts(&digest, state);

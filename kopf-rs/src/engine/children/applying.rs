@@ -191,7 +191,7 @@ impl ChildApplier {
                 }
                 Step::Look => self.look(task).await.map(Tried::Next),
                 Step::First => {
-                    of_owner.with(|it| it.attempted(&task.target.child));
+                    of_owner.with(|it| it.forget(&task.target.child));
                     self.first(task).await
                 }
                 Step::Again { uid } => {
