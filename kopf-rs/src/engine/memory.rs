@@ -144,7 +144,7 @@ impl Memory {
     pub(crate) fn is_ticking(&self, now: Timestamp) -> bool {
         self.background().is_some_and(|it| {
             let goes_on = it.due.is_some() || it.has_calls();
-            goes_on && it.memory.is_ticking(now)
+            goes_on && it.memory.ticking(now).next().is_some()
         })
     }
 

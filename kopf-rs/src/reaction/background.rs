@@ -240,32 +240,22 @@ impl BackgroundMemory {
         self.runs.iter().filter_map(due).min()
     }
 
-    /// Returns true if timers or reconcilers are running, due, or about to be retried. An operator that is to end waits for these.
-    pub(crate) fn is_ticking(&self, now: Timestamp) -> bool {
-        self.ticking_runs(now).next().is_some()
-    }
-
-    /// Returns the ids of these timers and reconcilers, with their last errors.
+    /// Returns the ids of timers and reconcilers that are running, due, or about to be retried, with their last errors. An operator that is to
+    /// end waits for these.
     pub(crate) fn ticking(&self, now: Timestamp) -> impl Iterator<Item = (Arc<str>, Option<String>)> {
-        self.ticking_runs(now).map(|run| {
+        let is_ticking = move |run: &&BackgroundRun| match &run.phase {
+            _ if run.handler.kind == HandlerKind::Daemon => false,
+            Phase::Runs(running) => running.exiting.is_none(),
+            // The operator ends soon, so changes of the wall clock are ignored.
+            Phase::Waits(at) | Phase::Scheduled(at) => {
+                run.failed_attempts() > 0 || self.not_before(run, at.time()) <= now
+            }
+            Phase::AwaitsChange | Phase::Ended { .. } => false,
+        };
+        self.runs.iter().filter(is_ticking).map(|run| {
             let attempts = run.attempts.as_ref();
             let error = attempts.and_then(|it| it.error.as_ref());
             (run.handler.id.clone(), error.map(|it| it.message.clone()))
-        })
-    }
-
-    fn ticking_runs(&self, now: Timestamp) -> impl Iterator<Item = &BackgroundRun> {
-        self.runs.iter().filter(move |run| {
-            let is_daemon = run.handler.kind == HandlerKind::Daemon;
-            !is_daemon
-                && match &run.phase {
-                    Phase::Runs(running) => running.exiting.is_none(),
-                    // The operator ends soon, so changes of the wall clock are ignored.
-                    Phase::Waits(at) | Phase::Scheduled(at) => {
-                        run.failed_attempts() > 0 || self.not_before(run, at.time()) <= now
-                    }
-                    Phase::AwaitsChange | Phase::Ended { .. } => false,
-                }
         })
     }
 
@@ -273,13 +263,6 @@ impl BackgroundMemory {
     pub(super) fn not_before(&self, run: &BackgroundRun, at: Timestamp) -> Timestamp {
         let idle = run.handler.timing.idle;
         idle.map_or(at, |idle| at.max(after(self.changed.time(), idle)))
-    }
-}
-
-impl Attempts {
-    /// Returns true if the last call has failed.
-    pub(super) fn has_failed(&self) -> bool {
-        self.failed > 0 || self.end == Some(AttemptsEnd::GaveUp)
     }
 }
 

@@ -22,7 +22,7 @@ use crate::reaction::background::{
     BackgroundMemory, BackgroundRun, Dirty, Exiting, Moment, Phase, Running, Stage, after, asked, exited,
     is_reconcile, is_same, later, next_run, schedule, stage,
 };
-use crate::reaction::comparison::{first_attempt, object};
+use crate::reaction::comparison::object;
 use crate::reaction::input::{Input, Standing};
 use crate::reaction::judge::{Judge, limit_reached, next_random, since};
 
@@ -149,12 +149,8 @@ impl Planning<'_> {
     }
 
     fn cause(&self, handler: &Arc<Handler>) -> HandlerCall {
-        HandlerCall::new(
-            handler.clone(),
-            self.input.surroundings.clone(),
-            first_attempt(self.input),
-            self.subject.clone(),
-        )
+        let (context, attempt) = (self.input.surroundings.clone(), Attempt::first(self.input.now));
+        HandlerCall::new(handler.clone(), context, attempt, self.subject.clone())
     }
 
     /// Starts a daemon or timer for the object.

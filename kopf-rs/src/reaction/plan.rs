@@ -4,11 +4,10 @@
 //! Changes nothing: [`settle`](crate::reaction::settle::settle) determines the writes afterwards. Must not know how handlers are called.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use serde_json::json;
 
-use crate::handler::cause::AttemptKey;
+use crate::handler::cause::{Attempt, AttemptKey};
 use crate::handler::definition::{Handler, HandlerCall};
 use crate::handler::lifecycle::Lifecycle;
 use crate::handler::subject::{EventSubject, Reason, Subject};
@@ -17,11 +16,11 @@ use crate::object::body::Body;
 use crate::object::event::EventType;
 use crate::object::redact;
 use crate::reaction::background_plan::{BackgroundPlan, background, reconcile};
-use crate::reaction::comparison::{Candidate, Comparison, cause, first_attempt, left_behind, object, target};
-use crate::reaction::cycle::{Cycle, Member, Mode, supersession};
+use crate::reaction::comparison::{Candidate, Comparison, cause, left_behind, object, target};
+use crate::reaction::cycle::{Cycle, Member, Mode, Openness, Turn, supersession};
 use crate::reaction::input::{Input, Standing};
-use crate::reaction::judge::attempt;
-use crate::reaction::memory::{Background, ObjectMemory};
+use crate::reaction::judge::{Judge, attempt};
+use crate::reaction::memory::ObjectMemory;
 use crate::reaction::outcome_conditions::OutcomeConditions;
 use crate::reaction::progress_table::Ledger;
 use crate::reaction::subhandlers::{Difference, SubhandlerPlan};
@@ -47,8 +46,7 @@ pub(crate) struct Plan {
     pub(super) cycle: Option<Box<Cycle>>,
     pub(super) persistence: Persistence,
     pub(super) lifecycle: Lifecycle,
-    pub(super) backoff: (Duration, Duration),
-    pub(super) random: f64,
+    pub(super) judge: Judge,
     pub(super) body: Arc<Body>,
     pub(super) gone: bool,
     /// True if daemons and timers block the deletion of the object.
@@ -300,7 +298,7 @@ fn candidates(
     // If the filters exclude the marked handlers, the reason is a different one, and the filters are evaluated for that.
     let real = reason(
         candidates.iter().any(|it| it.marked && it.applies),
-        candidates.iter().any(|it| it.resumes() && it.applies),
+        candidates.iter().any(|it| it.resumes && it.applies),
     );
     if real == supposed { (real, candidates) } else { (real, candidates_for(real)) }
 }
@@ -334,13 +332,12 @@ pub(crate) fn plan(input: &Input<'_>) -> Plan {
         cycle: None,
         persistence: input.persistence.clone(),
         lifecycle: input.policy.lifecycle.clone(),
-        backoff: input.policy.backoff,
-        random: input.random,
+        judge: input.times().judge,
         body: input.body.clone(),
         gone: facts.life == Life::Gone,
         is_held_in_background: facts.is_held_in_background,
         outcomes: None,
-        seen: ObjectMemory { background: Background::Planned, ..input.seen.clone() },
+        seen: ObjectMemory { has_planned_background: true, ..input.seen.clone() },
     };
     prepare(input, facts, &mut plan);
     let awaits_records = plan.cycle.as_ref().is_some_and(|it| it.awaits_records());
@@ -456,7 +453,7 @@ fn watching(input: &Input<'_>) -> Vec<HandlerCall> {
     let call = |handler: &Arc<Handler>| {
         let subject = Subject::Event(EventSubject { object: object(input), event });
         let context = input.surroundings.clone();
-        HandlerCall::new(handler.clone(), context, first_attempt(input), subject)
+        HandlerCall::new(handler.clone(), context, Attempt::first(input.now), subject)
     };
     let wants = |call: &HandlerCall| call.handler.accepts(input.body, |when| when(call));
     let handlers = input.handlers.iter().filter(|it| it.is_for_events());
@@ -492,10 +489,8 @@ impl Plan {
             persistence: self.persistence.clone(),
             body: self.body.clone(),
             held: self.seen.records().cloned().unwrap_or_default(),
-            reason: cycle.reason,
-            gone: cycle.mode == Mode::Gone,
+            turn: Turn { openness: Openness::All, ..cycle.turn(self.judge.now) },
             now_or_never: is_now_or_never.then_some(Lifecycle::AllAtOnce),
-            goes_on: cycle.goes_on(),
             only_resumes: member.only_resumes,
             difference: if member.record.is_owed {
                 Difference::Missed
@@ -507,8 +502,7 @@ impl Plan {
             passed: cycle.comparison.passed_target(parent),
             seen: cycle.comparison.observed_by(parent),
             lifecycle: self.lifecycle.clone(),
-            backoff: self.backoff,
-            random: self.random,
+            judge: self.judge,
             subhandlers: Vec::new(),
         })
     }

@@ -124,14 +124,15 @@ impl Settling {
     fn wait(mut self, mut left: Ledger) -> Effects {
         // The filters exclude all handlers that would reconsider their children.
         self.effects.seen.drift = Drift::default();
-        self.show_background();
+        if !self.plan.gone && !self.plan.body.is_deleting() {
+            self.show_outcomes(None);
+        }
         let decision = self.plan.decision;
         let patch = match decision {
             Decision::Purge => {
                 left.close([]);
-                let (persistence, body) = (&self.plan.persistence, &self.plan.body);
-                let written = persistence.remove_progress(left.removed(), &self.all_wanted(), body);
-                self.tell_troubles(written).patch
+                let (removed, target) = (left.removed(), TargetChange::Remove);
+                self.write(&Changes { removed, target, ..Changes::default() }).patch
             }
             Decision::Forget => self.all_wanted().into_owned(),
             _ => self.write_unwritten(&left),
@@ -201,7 +202,7 @@ impl Settling {
 
     /// Enters outcomes into records, and results into the patch.
     fn judge(&mut self, cycle: &mut Cycle, attempted: Vec<Attempted>) {
-        let mut judge = Judge { now: self.now, backoff: self.plan.backoff, random: self.plan.random };
+        let mut judge = Judge { now: self.now, ..self.plan.judge };
         for Attempted { id, outcome, subhandlers } in attempted {
             let Some(member) = cycle.members.iter_mut().find(|it| it.handler.id == id) else {
                 continue;
@@ -257,13 +258,6 @@ impl Settling {
             outcomes.after(cycle, &self.effects.told, (&*self.plan.body, &*wanted))
         };
         self.wanted.edit_status(edits);
-    }
-
-    /// Shows the outcomes of background handlers if no change handler is called.
-    fn show_background(&mut self) {
-        if !self.plan.gone && !self.plan.body.is_deleting() {
-            self.show_outcomes(None);
-        }
     }
 
     /// Enters the outcome of a sub-handler in this pass.
@@ -408,11 +402,7 @@ impl Settling {
     /// Writes the changes into a patch, in addition to the changes of handlers.
     fn write(&mut self, changes: &Changes<'_>) -> Written {
         let (persistence, body) = (&self.plan.persistence, &self.plan.body);
-        let written = persistence.write(changes, &self.all_wanted(), body);
-        self.tell_troubles(written)
-    }
-
-    fn tell_troubles(&mut self, mut written: Written) -> Written {
+        let mut written = persistence.write(changes, &self.all_wanted(), body);
         let troubles = written.troubles.drain(..);
         self.effects.told.extend(troubles.map(Handling::from));
         written
@@ -467,21 +457,10 @@ impl Settling {
 
 /// Returns the records of sub-handlers, except those below a finished one.
 fn open(subhandlers: &[SubhandlerRecord]) -> impl Iterator<Item = &Record> {
-    let records = subhandlers.iter();
-    let records = records.filter_map(|it| Some((&*it.id, it.row.record.as_ref()?)));
-    let is_below = |id: &str, done: &str| {
-        let below = id.strip_prefix(done);
-        below.is_some_and(|below| below.starts_with('/'))
-    };
-    let is_open = move |id: &str| {
-        let done = subhandlers.iter().filter(|it| {
-            let record = it.row.record.as_ref();
-            record.is_some_and(Record::is_final)
-        });
-        !done.into_iter().any(|done| is_below(id, &done.id))
-    };
-    let open = records.filter(move |(id, _)| is_open(id));
-    open.map(|(_, record)| record)
+    let records = move || subhandlers.iter().filter_map(|it| Some((&*it.id, it.row.record.as_ref()?)));
+    let is_below = |id: &str, done: &str| id.strip_prefix(done).is_some_and(|it| it.starts_with('/'));
+    let is_open = move |id: &str| !records().any(|(done, it)| it.is_final() && is_below(id, done));
+    records().filter(move |(id, _)| is_open(id)).map(|(_, record)| record)
 }
 
 /// Writes a result to `status.{id}`: merges an object with existing members, and replaces anything else.

@@ -4,7 +4,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -21,7 +20,7 @@ use crate::object::diff::same;
 use crate::object::essence::Sight;
 use crate::object::path::FieldPath;
 use crate::reaction::comparison::{PassedTarget, is_concerned};
-use crate::reaction::cycle::{Member, Openness, Turn, next_due};
+use crate::reaction::cycle::{Member, Turn, next_due};
 use crate::reaction::input::Standing;
 use crate::reaction::judge::{Judge, attempt, bare, next_random};
 use crate::reaction::progress_table::{Records, Row, SubhandlerRecord};
@@ -33,13 +32,10 @@ pub(crate) struct SubhandlerPlan {
     pub(super) persistence: Persistence,
     pub(super) body: Arc<Body>,
     pub(super) held: BTreeMap<Arc<str>, Record>,
-    pub(super) reason: Reason,
-    /// True if there is no later attempt: all unfinished ones run now.
-    pub(super) gone: bool,
+    /// The rules of the cycle. If there is no later attempt, all unfinished ones run now.
+    pub(super) turn: Turn,
     /// Set if the parent is called only once, for a deletion that does not wait for it: all of its sub-handlers are then called.
     pub(super) now_or_never: Option<Lifecycle>,
-    /// True if records with this reason belong to this cycle, regardless of the states that they have seen.
-    pub(super) goes_on: bool,
     /// True if the outermost parent is for resuming only: each of its sub-handlers is owed one successful run.
     pub(super) only_resumes: bool,
     pub(super) difference: Difference,
@@ -47,8 +43,7 @@ pub(crate) struct SubhandlerPlan {
     /// The state that an attempt sees now, limited to the field of the outermost parent, which evaluates it.
     pub(super) seen: Sight,
     pub(super) lifecycle: Lifecycle,
-    pub(super) backoff: (Duration, Duration),
-    pub(super) random: f64,
+    pub(super) judge: Judge,
     pub(super) subhandlers: Vec<PlannedSubhandler>,
 }
 
@@ -108,7 +103,7 @@ impl SubhandlerPlan {
                 continue;
             }
             let record = known.map(|record| self.continued(record, now));
-            let record = Record { is_owed, ..record.unwrap_or_else(|| Record::fresh(self.reason, now)) };
+            let record = Record { is_owed, ..record.unwrap_or_else(|| Record::fresh(self.turn.reason, now)) };
             group.push(self.subhandlers.len());
             self.subhandlers.push(PlannedSubhandler {
                 parent: parent.handler.id.clone(),
@@ -144,7 +139,7 @@ impl SubhandlerPlan {
         let subs = self.subhandlers.iter_mut().enumerate();
         let of_group = subs.filter(|(place, _)| group.contains(place));
         let mut members: Vec<_> = of_group.map(|(place, it)| (place, &mut it.member)).collect();
-        let picked = turn.pick(&mut members, &lifecycle, parent.body(), self.random);
+        let picked = turn.pick(&mut members, &lifecycle, parent.body(), judge.random);
         for (_, member) in members {
             if let Some(end) = member.exhausted.take() {
                 judge.enter(&member.handler, &mut member.record, end, told);
@@ -158,7 +153,7 @@ impl SubhandlerPlan {
     pub(crate) fn attempted(&mut self, place: usize, outcome: Outcome, now: Timestamp) -> Vec<Handling> {
         let mut told = Vec::new();
         let judge = self.judge(now);
-        self.random = next_random(self.random);
+        self.judge.random = next_random(self.judge.random);
         let wake = self.wake(&self.subhandlers[place].member.handler.id, now);
         let child = &mut self.subhandlers[place];
         child.member.record.target = Some(self.seen.clone());
@@ -208,7 +203,7 @@ impl SubhandlerPlan {
     }
 
     fn judge(&self, now: Timestamp) -> Judge {
-        Judge { now, backoff: self.backoff, random: self.random }
+        Judge { now, ..self.judge }
     }
 
     /// Returns the time when the first sub-handler of `parent` is due.
@@ -218,13 +213,13 @@ impl SubhandlerPlan {
     }
 
     fn turn(&self, now: Timestamp) -> Turn {
-        Turn { reason: self.reason, goes_on: self.goes_on, openness: Openness::All, is_last: self.gone, now }
+        Turn { now, ..self.turn }
     }
 
     /// Returns true if a sub-handler must be called even without a change for it: its parent has missed the last-handled state, or its own
     /// last attempt has seen another state than the current one or is not final.
     fn is_owed(&self, parent: &HandlerCall, handler: &Handler, record: Option<&Record>) -> bool {
-        if self.reason == Reason::Delete || !handler.reacts_to_differences() {
+        if self.turn.reason == Reason::Delete || !handler.reacts_to_differences() {
             return false;
         }
         let is_parent = |it: &&PlannedSubhandler| it.member.handler.id == parent.handler.id;
@@ -247,7 +242,7 @@ impl SubhandlerPlan {
         let (Some(passed), Some(field)) = (&self.passed, handler.field()) else {
             return false;
         };
-        if self.reason == Reason::Delete || !handler.reacts_to_differences() {
+        if self.turn.reason == Reason::Delete || !handler.reacts_to_differences() {
             return false;
         }
         let PassedTarget::Known(target) = passed else {
@@ -268,8 +263,8 @@ impl SubhandlerPlan {
     /// Returns a record in the form for this cycle. Records of deletions do not count for other reasons, and vice versa.
     fn continued(&self, record: Record, now: Timestamp) -> Record {
         let is_for_deletion = record.purpose == Some(Reason::Delete);
-        if is_for_deletion != (self.reason == Reason::Delete) {
-            return Record::fresh(self.reason, now);
+        if is_for_deletion != (self.turn.reason == Reason::Delete) {
+            return Record::fresh(self.turn.reason, now);
         }
         let saw_newest = |it: &Record| it.target.as_ref().is_none_or(|it| *it == self.seen);
         self.turn(now).continued(record, self.only_resumes, saw_newest)

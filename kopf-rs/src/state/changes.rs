@@ -89,12 +89,6 @@ impl Persistence {
         }
     }
 
-    /// Removes records and the target of their cycle, which never needs room.
-    pub(crate) fn remove_progress(&self, removed: Vec<&str>, wanted: &Patch, body: &Body) -> Written {
-        let changes = Changes { removed, target: TargetChange::Remove, ..Changes::default() };
-        self.write_into(Room::Plenty, &changes, wanted, body)
-    }
-
     fn write_into(&self, room: Room, changes: &Changes<'_>, wanted: &Patch, body: &Body) -> Written {
         let mut patch = wanted.clone();
         let mut troubles = Vec::new();

@@ -133,10 +133,10 @@ impl BackgroundRun {
         let own_pause = self.own_pause();
         let by_somebody_else = is_news || self.own_changes() == 0;
         let attempts = self.attempts.as_ref();
-        let has_failed = attempts.is_some_and(|it| it.has_failed());
+        let gave_up = attempts.is_some_and(|it| it.end == Some(AttemptsEnd::GaveUp));
+        let has_failed = gave_up || attempts.is_some_and(|it| it.failed > 0);
         // The object differs from the requested change: an admission webhook may be the reason, so the call is delayed.
-        let by_both =
-            attempts.is_some_and(|it| it.end == Some(AttemptsEnd::GaveUp) && it.own_essence != essence);
+        let by_both = gave_up && attempts.is_some_and(|it| it.own_essence != essence);
         match &mut self.phase {
             Phase::Runs(running) => running.dirty = Dirty::Object,
             Phase::Waits(at) if by_somebody_else => {

@@ -13,7 +13,6 @@ use super::history::{Dice, explore};
 use super::world::{World, declared, handlers, pause};
 use crate::handler::definition::HandlerCall;
 use crate::handler::stopped::Stopped;
-use crate::reaction::background::BackgroundMemory;
 use crate::reaction::memory::ObjectMemory;
 
 struct History {
@@ -59,11 +58,7 @@ impl History {
         let size = dice.roll(3);
         match dice.roll(12) {
             _ if world.object.is_none() => {
-                // The next object is a different one.
-                world.running.clear();
-                world.background = BackgroundMemory::default();
-                world.seen = None;
-                world.create(json!({}));
+                world.create_another();
             }
             0 => {
                 world.update(json!({"spec": {"size": size}}));

@@ -15,7 +15,7 @@ fn edited(world: &mut World, id: &str, fields: &Value) {
     for (name, value) in fields.as_object().unwrap() {
         record[name] = value.clone();
     }
-    let annotation = format!("op.kopf.rs/{id}");
+    let annotation = world.annotation_of(id);
     world.edit(json!({"metadata": {"annotations": {annotation: record.to_string()}}}));
     world.lines();
     world.restart();
@@ -102,27 +102,10 @@ fn where_nothing_is_known_of_what_was_asked_for_only_a_month_is_too_long() {
         let mut world = World::of("create:c").script("c", "t5 ok");
         world.persistence = Persistence::kopf();
         world.create(json!({}));
-        let annotation = "kopf.zalando.org/c";
-        let text = world.object.as_ref().unwrap()["metadata"]["annotations"][annotation].clone();
-        let mut record: Value = serde_json::from_str(text.as_str().unwrap()).unwrap();
-        record["delayed"] = delayed.into();
-        world.edit(json!({"metadata": {"annotations": {annotation: record.to_string()}}}));
-        world.lines();
-        world.restart();
+        edited(&mut world, "c", &json!({"delayed": delayed}));
         assert_eq!(left(&world), Some(expected), "{delayed}");
         assert_eq!(told(&mut world), usize::from(delayed == FAR));
     }
-}
-
-/// Changes a record in Kopf's format, and restarts the process.
-fn edited_in_kopfs_format(world: &mut World, id: &str, fields: &Value) {
-    let annotation = format!("kopf.zalando.org/{id}");
-    let text = world.object.as_ref().unwrap()["metadata"]["annotations"][&annotation].clone();
-    let mut record: Value = serde_json::from_str(text.as_str().unwrap()).unwrap();
-    for (name, value) in fields.as_object().unwrap() {
-        record[name] = value.clone();
-    }
-    world.edit(json!({"metadata": {"annotations": {annotation: record.to_string()}}}));
 }
 
 #[test]
@@ -131,8 +114,7 @@ fn a_delay_of_a_record_whose_begin_lies_ahead_counts_from_its_begin() {
     world.persistence = Persistence::kopf();
     world.create(json!({}));
     let ahead = json!({"started": "2027-01-01T00:00:00+00:00", "delayed": "2027-01-02T00:00:00+00:00"});
-    edited_in_kopfs_format(&mut world, "c", &ahead);
-    world.restart();
+    edited(&mut world, "c", &ahead);
     assert_eq!(left(&world), Some(86_400.0));
 }
 
@@ -142,9 +124,7 @@ fn a_delay_of_a_sub_handler_is_capped_where_memory_holds_what_the_object_says() 
     world.persistence = Persistence::kopf();
     world.subs.insert("p".into(), vec!["one"]);
     world.create(json!({}));
-    edited_in_kopfs_format(&mut world, "p.one", &json!({"delayed": FAR}));
-    world.lines();
-    world.restart();
+    edited(&mut world, "p.one", &json!({"delayed": FAR}));
     world.wait();
     assert_eq!(world.records(), "");
     let passed = world.now.duration_since("2026-01-01T00:00:00Z".parse().unwrap());

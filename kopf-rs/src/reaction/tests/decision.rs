@@ -8,7 +8,7 @@ use super::world::handlers;
 use crate::handler::definition::Handler;
 use crate::handler::subject::Reason;
 use crate::object::essence::Essence;
-use crate::reaction::comparison::{Candidate, Children, Comparison};
+use crate::reaction::comparison::{Candidate, Comparison};
 use crate::reaction::cycle::Mode;
 use crate::reaction::memory::Target;
 use crate::reaction::plan::{Decision, Facts, Life, decide};
@@ -119,7 +119,7 @@ impl Case {
                 concerned: true,
                 marked: false,
                 own: None,
-                children: Children::AtRest,
+                resumes: false,
             })
         };
         let candidates = handlers.iter().zip(self.handlers).filter_map(candidate);

@@ -283,12 +283,8 @@ impl History {
     fn calm(&mut self) {
         self.is_wild = false;
         for _ in 0..100 {
-            if self.pass() || self.world.seen.is_none() {
-                continue;
-            }
-            match self.world.wake_at {
-                None => return,
-                Some(at) => self.world.now = self.world.now.max(at),
+            if !self.pass() && self.world.seen.is_some() && !self.world.advance() {
+                return;
             }
         }
         panic!("no end");
@@ -305,8 +301,8 @@ fn history(seed: u64) -> usize {
     let mut history = History::new(seed);
     for _ in 0..history.dice.roll(40) {
         history.may_edit(5);
-        if let (false, Some(at)) = (history.pass(), history.world.wake_at) {
-            history.world.now = history.world.now.max(at);
+        if !history.pass() {
+            history.world.advance();
         }
     }
     history.calm();

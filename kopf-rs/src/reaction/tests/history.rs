@@ -317,12 +317,8 @@ impl History {
         self.wild = false;
         for _ in 0..100 {
             let changed = self.pass();
-            if changed || self.world.seen.is_none() {
-                continue;
-            }
-            match self.world.wake_at {
-                None => return,
-                Some(at) => self.world.now = self.world.now.max(at),
+            if !changed && self.world.seen.is_some() && !self.world.advance() {
+                return;
             }
         }
         panic!("no end");
@@ -380,8 +376,8 @@ fn history(seed: u64) -> usize {
         if history.dice.one_in(20) {
             history.crash();
         }
-        if let (false, Some(at)) = (history.pass(), history.world.wake_at) {
-            history.world.now = history.world.now.max(at);
+        if !history.pass() {
+            history.world.advance();
         }
     }
     history.calm();

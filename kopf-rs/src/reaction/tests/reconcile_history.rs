@@ -8,7 +8,6 @@ use serde_json::json;
 use super::history::{Dice, explore};
 use super::world::{World, handlers, own, reconciler};
 use crate::object::resource::Resource;
-use crate::reaction::background::BackgroundMemory;
 
 /// Longer than any delay, shorter than any resync.
 const LONG: i64 = 3600;
@@ -46,11 +45,8 @@ impl History {
         let size = dice.roll(100);
         match dice.roll(12) {
             _ if world.object.is_none() => {
-                world.running.clear();
-                world.background = BackgroundMemory::default();
-                world.seen = None;
                 self.changed = self.steps;
-                world.create(json!({}));
+                world.create_another();
             }
             0 | 1 => {
                 self.changed = self.steps;

@@ -269,6 +269,18 @@ impl World {
         }
         panic!("no end: {:?}", self.journal)
     }
+    /// Advances the time to the next plan, and returns false if there is none.
+    pub(super) fn advance(&mut self) -> bool {
+        self.now = self.wake_at.unwrap_or(self.now).max(self.now);
+        self.wake_at.is_some()
+    }
+    /// Creates an object that has nothing to do with the former one.
+    pub(super) fn create_another(&mut self) -> &mut Self {
+        self.running.clear();
+        self.background = BackgroundMemory::default();
+        self.seen = None;
+        self.create(json!({}))
+    }
     pub(super) fn sleep(&mut self, seconds: u64) -> &mut Self {
         self.now = self.now.checked_add(Duration::from_secs(seconds)).unwrap();
         self
@@ -457,9 +469,12 @@ impl World {
             .join(" ")
     }
     pub(super) fn record(&self, id: &str) -> Value {
-        let text =
-            self.object.as_ref().unwrap()["metadata"]["annotations"][format!("op.kopf.rs/{id}")].as_str();
+        let annotation = self.annotation_of(id);
+        let text = self.object.as_ref().unwrap()["metadata"]["annotations"][annotation].as_str();
         text.map_or(Value::Null, |text| serde_json::from_str(text).unwrap())
+    }
+    pub(super) fn annotation_of(&self, id: &str) -> String {
+        format!("{}/{id}", self.persistence.prefix().unwrap())
     }
     pub(super) fn last_handled(&self) -> Value {
         let text = self.object.as_ref().unwrap()["metadata"]["annotations"][LAST].as_str();
