@@ -10,10 +10,7 @@ use serde_json::{Value, json};
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Explanation {
     pub(crate) object: String,
-    /// The machine-readable verdict.
-    pub(crate) verdict: &'static str,
-    pub(crate) summary: String,
-    pub(crate) wakes: Option<String>,
+    pub(crate) verdict: Verdict,
     pub(crate) handlers: Vec<HandlerLine>,
     pub(crate) changed: Option<ChangedCalls>,
     pub(crate) evidence: Vec<EvidenceLine>,
@@ -22,6 +19,7 @@ pub struct Explanation {
 }
 
 /// The state of the object, in a machine-readable word and for people, and the event that will change it.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Verdict {
     pub(crate) word: &'static str,
     pub(crate) summary: String,
@@ -86,7 +84,7 @@ impl Explanation {
     /// of them.
     #[must_use]
     pub fn verdict(&self) -> &str {
-        self.verdict
+        self.verdict.word
     }
 
     /// Returns the explanation as JSON.
@@ -94,9 +92,9 @@ impl Explanation {
     pub fn to_json(&self) -> Value {
         json!({
             "object": self.object,
-            "verdict": self.verdict,
-            "summary": self.summary,
-            "wakes": self.wakes,
+            "verdict": self.verdict.word,
+            "summary": self.verdict.summary,
+            "wakes": self.verdict.wakes,
             "handlers": self.handlers,
             "ifChanged": self.changed,
             "evidence": self.evidence,
@@ -106,8 +104,8 @@ impl Explanation {
 
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{}: {}", self.object, self.summary)?;
-        if let Some(wakes) = &self.wakes {
+        writeln!(f, "{}: {}", self.object, self.verdict.summary)?;
+        if let Some(wakes) = &self.verdict.wakes {
             writeln!(f, "  What wakes it: {wakes}.")?;
         }
         for HandlerLine { id, state, because, .. } in &self.handlers {

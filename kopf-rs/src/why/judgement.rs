@@ -41,15 +41,12 @@ pub(crate) struct Evidence<'a> {
 
 /// Reaches a verdict.
 pub(crate) fn judge(evidence: &Evidence<'_>) -> Explanation {
-    let found = find(evidence);
     let handlers = evidence.explained.handlers.iter();
     let mut lines: Vec<_> = handlers.map(|it| line(evidence, it, evidence.body)).collect();
     lines.extend(evidence.handlers.iter().filter_map(|it| others(it, evidence.body)));
     Explanation {
         object: name_of(evidence),
-        verdict: found.word,
-        summary: found.summary,
-        wakes: found.wakes,
+        verdict: find(evidence),
         handlers: lines,
         changed: evidence.changed.as_ref().map(|(it, body)| calls(it, body)),
         evidence: known(evidence),
@@ -59,7 +56,7 @@ pub(crate) fn judge(evidence: &Evidence<'_>) -> Explanation {
 
 /// Explains why the object could not be examined.
 pub(crate) fn unknown(object: String, word: &'static str, summary: String) -> Explanation {
-    Explanation { object, verdict: word, summary, is_failure: true, ..Explanation::default() }
+    Explanation { object, verdict: Verdict::new(word, summary), is_failure: true, ..Explanation::default() }
 }
 
 fn name_of(evidence: &Evidence<'_>) -> String {
