@@ -5,21 +5,15 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::world::{World, handlers, with};
-use crate::handler::definition::ErrorsMode;
-use crate::handler::definition::Handler;
+use crate::handler::definition::{ErrorsMode, Handler};
 use crate::handler::lifecycle::Lifecycle;
-
-fn one(options: impl FnOnce(&mut Handler), outcomes: &str) -> World {
-    let mut world = World::new(vec![with(handlers("create:c").remove(0), options)]).script("c", outcomes);
-    world.create(json!({}));
-    world
-}
+use crate::reaction::judge::Judge;
 
 /// Returns the calls, and the seconds until the object is stable.
 fn story(options: impl FnOnce(&mut Handler), outcomes: &str) -> (String, f64) {
-    let mut world = one(options, outcomes);
+    let mut world = World::new(vec![with(handlers("create:c").remove(0), options)]).script("c", outcomes);
     let start = world.now;
-    world.wait();
+    world.create(json!({})).wait();
     let calls = world.calls().matches("create#").count();
     let ending = world.lines().pop().unwrap();
     let passed = world.now.duration_since(start).as_secs_f64();
@@ -50,55 +44,6 @@ fn the_outcome_table() {
     assert_eq!(story(|it| it.retry.timeout = Some(secs(10)), "t4 t4 t4 ok"), (format!("3: {bad}"), 8.0));
     assert_eq!(story(|it| it.retry.errors = Some(ErrorsMode::Permanent), "e"), (format!("1: {bad}"), 0.0));
     assert_eq!(story(|it| it.retry.errors = Some(ErrorsMode::Ignored), "e"), (format!("1: {ok}"), 0.0));
-}
-
-#[test]
-fn kopfs_words() {
-    const fn secs(seconds: u64) -> Duration {
-        Duration::from_secs(seconds)
-    }
-    let line = |options: fn(&mut Handler), outcomes: &str| {
-        let mut world = one(options, outcomes);
-        world.lines().remove(0)
-    };
-    let plain = |_: &mut Handler| {};
-    assert_eq!(line(plain, "ok"), "Handler 'c' succeeded.");
-    assert_eq!(line(plain, "t5"), "Handler 'c' failed temporarily: not yet");
-    assert_eq!(
-        line(|it| it.retry.timeout = Some(secs(3)), "t5"),
-        "Handler 'c' failed temporarily but will time out after 3 seconds: not yet"
-    );
-    assert_eq!(
-        line(|it| it.retry.retries = Some(1), "t5"),
-        "Handler 'c' failed temporarily but will exceed 1 retries: not yet"
-    );
-    assert_eq!(line(plain, "p"), "Handler 'c' failed permanently: not yet");
-    assert_eq!(line(plain, "x"), "Handler 'c' has timed out after 0:00:01.");
-    assert_eq!(
-        line(plain, "e"),
-        "Handler 'c' failed with an exception and will try again in 1.1 seconds: not yet"
-    );
-    assert_eq!(
-        line(|it| it.retry.backoff = Some(Duration::from_millis(500)), "e"),
-        "Handler 'c' failed with an exception and will try again in 0.5 seconds: not yet"
-    );
-    assert_eq!(
-        line(|it| it.retry.errors = Some(ErrorsMode::Permanent), "e"),
-        "Handler 'c' failed with an exception and will stop now: not yet"
-    );
-    assert_eq!(
-        line(|it| it.retry.retries = Some(1), "e"),
-        "Handler 'c' failed with an exception and will stop now (it would exceed 1 retries on the next attempt): not yet"
-    );
-    assert_eq!(
-        line(|it| it.retry.timeout = Some(secs(1)), "e"),
-        "Handler 'c' failed with an exception and will stop now (it would time out in 1 seconds on the next attempt): not yet"
-    );
-    assert_eq!(
-        line(|it| it.retry.errors = Some(ErrorsMode::Ignored), "e"),
-        "Handler 'c' failed with an exception and will ignore it: not yet"
-    );
-    assert_eq!(line(|it| it.retry.retries = Some(0), "ok"), "Handler 'c' has exceeded 0 retries.");
 }
 
 #[test]
@@ -155,16 +100,20 @@ fn retries_survive_restarts() {
 
 #[test]
 fn limits_are_checked_before_the_call() {
-    let mut world = World::of("create:c").script("c", "t60 ok");
-    world.create(json!({})).sleep(3600);
-    let handler = with(handlers("create:c").remove(0), |it| {
-        it.retry.timeout = Some(Duration::from_secs(61));
-    });
-    world.handlers = vec![handler.into()];
-    world.restart();
-    assert_eq!(world.calls(), "c create#0");
-    assert!(world.lines().contains(&"Handler 'c' has timed out after 1:00:00.".to_owned()));
-    assert_eq!(world.records(), "");
+    let timeout = |it: &mut Handler| it.retry.timeout = Some(Duration::from_secs(61));
+    let retries = |it: &mut Handler| it.retry.retries = Some(1);
+    let cases: [(fn(&mut Handler), _); 2] = [
+        (timeout, "Handler 'c' has timed out after 1:00:00."),
+        (retries, "Handler 'c' has exceeded 1 retries."),
+    ];
+    for (limit, told) in cases {
+        let mut world = World::of("create:c").script("c", "t60 ok");
+        world.create(json!({})).sleep(3600);
+        world.handlers = vec![with(handlers("create:c").remove(0), limit).into()];
+        world.restart();
+        assert_eq!((world.calls(), world.records()), ("c create#0".into(), String::new()));
+        assert!(world.lines().contains(&told.to_owned()), "{told}");
+    }
 }
 
 #[test]
@@ -190,7 +139,7 @@ fn lifecycles() {
 #[test]
 fn delays_grow_with_jitter_and_stay_in_bounds() {
     for (random, first, longest) in [(0.0, 1.0, 50.0), (0.5, 1.1, 55.0), (0.999_999, 1.199, 59.999)] {
-        let judge = crate::reaction::judge::Judge {
+        let judge = Judge {
             now: "2026-01-01T00:00:00Z".parse().unwrap(),
             backoff: (Duration::from_secs(1), Duration::from_secs(60)),
             random,
@@ -204,7 +153,7 @@ fn delays_grow_with_jitter_and_stay_in_bounds() {
         );
         assert!((delay(2) / delay(0) - 4.0).abs() < 0.01);
         for fixed in [5, u64::MAX].map(Duration::from_secs) {
-            let judge = crate::reaction::judge::Judge { backoff: (fixed, fixed), ..judge };
+            let judge = Judge { backoff: (fixed, fixed), ..judge };
             let fixed = fixed.min(Duration::from_millis(u64::MAX));
             assert_eq!([judge.growing(0), judge.growing(9)], [fixed, fixed]);
         }
